@@ -1,0 +1,4 @@
+from .algebra.forms import AffineForms as AffineForms
+from .errors import HardmaxError as HardmaxError
+
+__version__: str

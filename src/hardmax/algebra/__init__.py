@@ -1,0 +1,1 @@
+"""Tropical semirings, the deformed sums between them and arithmetic, and exact signs."""

@@ -1,0 +1,1 @@
+"""Exact decisions about float64 data: filtered floats first, integers as the last word."""

@@ -1,0 +1,252 @@
+"""Reading what a caller passed: arrays with named sizes, and errors that name the argument.
+
+A public function starts with `sizes = Sizes()` and reads each array with its shape by name. The
+first array that mentions a name fixes its size; a later one that disagrees is refused with both
+arguments named.
+
+Examples:
+    >>> sizes = Sizes()
+    >>> keys = sizes.floats("keys", [[0, 1], [2, 3]], ("n_keys", "d_k"))
+    >>> sizes.floats("values", [[1.0]], ("n_keys", "d_v"))
+    Traceback (most recent call last):
+        ...
+    hardmax.errors.ShapeMismatchError: `values` must have shape (n_keys, d_v) with n_keys = 2
+    (as in `keys`); got (1, 1).
+"""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax.errors import (
+    ArgumentError,
+    DtypeError,
+    EmptyInputError,
+    NonFiniteError,
+    ShapeMismatchError,
+)
+from hardmax.typing import FloatArray, IntArray
+
+Infinity = Literal["none", "negative", "positive", "both"]
+
+
+class Sizes:
+    """The named sizes seen so far in one call, and which argument fixed each."""
+
+    def __init__(self, **known: int) -> None:
+        self._size: dict[str, int] = dict(known)
+        self._source: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> int:
+        return self._size[name]
+
+    def floats(
+        self,
+        name: str,
+        value: Any,
+        shape: tuple[str | int, ...],
+        *,
+        nonempty: bool | Iterable[str] = True,
+        infinity: Infinity = "none",
+    ) -> FloatArray:
+        """Read `value` as a C-contiguous float64 array of the named shape.
+
+        Args:
+            name: The argument's name, for messages.
+            value: Anything array-like of real numbers. Integers and narrower floats are taken
+                if they convert exactly.
+            shape: One entry per axis: a size, or a name that must mean the same everywhere.
+            nonempty: True if every axis needs an entry, or the names of the axes that do.
+            infinity: Which infinities are allowed. NaN never is.
+
+        Raises:
+            DtypeError: If the entries are not real numbers, or do not fit float64.
+            ShapeMismatchError: If the shape differs.
+            EmptyInputError: If an axis that needs an entry has none.
+            NonFiniteError: If NaN or a forbidden infinity occurs.
+        """
+        array = _exact_float64(name, value)
+        self._bind(name, array.shape, shape, nonempty)
+        _refuse_non_finite(name, array, infinity)
+        return array
+
+    def ints(
+        self,
+        name: str,
+        value: Any,
+        shape: tuple[str | int, ...],
+        *,
+        nonempty: bool | Iterable[str] = True,
+    ) -> IntArray:
+        """Read `value` as a C-contiguous int64 array of the named shape (see `floats`)."""
+        array = _real_array(name, value)
+        if array.size and array.dtype.kind not in "iu":
+            raise DtypeError(f"`{name}` must hold integers; got dtype {array.dtype}.")
+        self._bind(name, array.shape, shape, nonempty)
+        return np.ascontiguousarray(array, dtype=np.int64)
+
+    def _bind(
+        self,
+        name: str,
+        got: tuple[int, ...],
+        shape: tuple[str | int, ...],
+        nonempty: bool | Iterable[str],
+    ) -> None:
+        fits = len(got) == len(shape) and all(
+            size == (self._size.get(axis, size) if isinstance(axis, str) else axis)
+            for size, axis in zip(got, shape, strict=True)
+        )
+        if not fits:
+            raise ShapeMismatchError(
+                f"`{name}` must have shape {self._spell(shape)}; got {_tuple(got)}."
+            )
+        needed = set(shape) if nonempty is True else set(nonempty or ())
+        for size, axis in zip(got, shape, strict=True):
+            if size == 0 and axis in needed:
+                raise EmptyInputError(
+                    f"`{name}` must have {axis} >= 1 in its shape {_tuple(shape)}; "
+                    f"got {_tuple(got)}."
+                )
+            if isinstance(axis, str) and axis not in self._size:
+                self._size[axis] = size
+                self._source[axis] = name
+
+    def _spell(self, shape: tuple[str | int, ...]) -> str:
+        """Write the wanted shape, and what is already known about its sizes."""
+        known = [
+            f"{axis} = {self._size[axis]}"
+            + (f" (as in `{self._source[axis]}`)" if axis in self._source else "")
+            for axis in dict.fromkeys(shape)
+            if isinstance(axis, str) and axis in self._size
+        ]
+        return _tuple(shape) + (f" with {', '.join(known)}" if known else "")
+
+
+def floats(
+    name: str,
+    value: Any,
+    shape: tuple[str | int, ...],
+    *,
+    nonempty: bool | Iterable[str] = True,
+    infinity: Infinity = "none",
+) -> FloatArray:
+    """Read one array on its own (see `Sizes.floats`)."""
+    return Sizes().floats(name, value, shape, nonempty=nonempty, infinity=infinity)
+
+
+def floats_any_shape(name: str, value: Any, *, infinity: Infinity = "none") -> FloatArray:
+    """Read an array of any shape, also a scalar (see `Sizes.floats`)."""
+    array = _exact_float64(name, value)
+    _refuse_non_finite(name, array, infinity)
+    return array
+
+
+def owned(array: FloatArray) -> FloatArray:
+    """Return a read-only copy, for a frozen dataclass to keep."""
+    copy = array.copy()
+    copy.setflags(write=False)
+    return copy
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    infinity: Infinity = "none",
+) -> float:
+    """Read one real number within its limits.
+
+    Examples:
+        >>> number("tau", -1, at_least=0)
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ArgumentError: `tau` must be at least 0; got -1.0.
+    """
+    array = floats_any_shape(name, value, infinity=infinity)
+    if array.ndim:
+        raise ShapeMismatchError(f"`{name}` must be one number; got shape {_tuple(array.shape)}.")
+    result = float(array)
+    if at_least is not None and not result >= at_least:
+        raise ArgumentError(f"`{name}` must be at least {at_least}; got {result}.")
+    if above is not None and not result > above:
+        raise ArgumentError(f"`{name}` must be above {above}; got {result}.")
+    return result
+
+
+def integer(
+    name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
+) -> int:
+    """Read one whole number within its limits; a bool or a float is refused."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise DtypeError(f"`{name}` must be an integer; got {value!r}.")
+    result = int(value)
+    if at_least is not None and result < at_least:
+        raise ArgumentError(f"`{name}` must be at least {at_least}; got {result}.")
+    if at_most is not None and result > at_most:
+        raise ArgumentError(f"`{name}` must be at most {at_most}; got {result}.")
+    return result
+
+
+def choice(name: str, value: str, allowed: Iterable[str]) -> str:
+    """Read one of a few words."""
+    options = list(allowed)
+    if value not in options:
+        raise ArgumentError(f"`{name}` must be one of {', '.join(options)}; got {value!r}.")
+    return value
+
+
+def _real_array(name: str, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        array = np.asarray(value)
+    except ValueError as ragged:
+        raise ShapeMismatchError(f"`{name}` must be a rectangular array; {ragged}.") from None
+    if array.dtype.kind not in "biuf":
+        raise DtypeError(
+            f"`{name}` must hold real numbers (float64, or what converts to it exactly); "
+            f"got dtype {array.dtype}."
+        )
+    return array
+
+
+def _exact_float64(name: str, value: Any) -> FloatArray:
+    array = _real_array(name, value)
+    with np.errstate(over="ignore"):
+        result = np.asarray(array, dtype=np.float64, order="C")
+    # Comparing in the wider type is exact; NaN is left for the finiteness check. An integer is
+    # compared with Python integers, because int64 -> float64 comparison itself rounds.
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        exact = (
+            all(int(f) == int(i) for f, i in zip(result.flat, array.flat, strict=True))
+            if (array.size and max(abs(int(array.max())), abs(int(array.min()))) > 2**53)
+            else True
+        )
+    elif array.dtype.itemsize > 8:
+        exact = bool(np.all((result == array) | np.isnan(array)))
+    else:
+        exact = True
+    if not exact:
+        raise DtypeError(
+            f"`{name}` must convert to float64 exactly; got {array.dtype} values that round."
+        )
+    return result
+
+
+def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None:
+    if np.isfinite(array).all():
+        return
+    if np.isnan(array).any():
+        where = _tuple(np.argwhere(np.isnan(array))[0].tolist())
+        raise NonFiniteError(f"`{name}` must not hold NaN; found one at index {where}.")
+    for sign, word in ((np.inf, "positive"), (-np.inf, "negative")):
+        if infinity not in (word, "both") and (array == sign).any():
+            where = _tuple(np.argwhere(array == sign)[0].tolist())
+            raise NonFiniteError(f"`{name}` must not hold {sign}; found one at index {where}.")
+
+
+def _tuple(items: Iterable[object]) -> str:
+    """Spell a shape without the quotes of its names: `(n_keys, 2)`."""
+    words = [str(item) for item in items]
+    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"

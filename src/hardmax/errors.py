@@ -1,0 +1,46 @@
+"""Every exception of the library.
+
+A message names the argument in backticks, the requirement, what came, and what to do next where
+that is known. Each class also derives from the built-in exception a caller would expect, so
+`except ValueError` keeps working.
+"""
+
+
+class HardmaxError(Exception):
+    """Anything the library refuses to do."""
+
+
+class ArgumentError(HardmaxError, ValueError):
+    """A value lies outside what the argument allows."""
+
+
+class ShapeMismatchError(ArgumentError):
+    """An array has the wrong number of axes, or disagrees with another array about a size."""
+
+
+class EmptyInputError(ArgumentError):
+    """An array has no entries along an axis that needs at least one."""
+
+
+class NonFiniteError(ArgumentError):
+    """An array holds NaN, or an infinity where none is allowed."""
+
+
+class DtypeError(HardmaxError, TypeError):
+    """A value cannot be read as float64 (or int64) without losing something."""
+
+
+class PositiveCycleError(ArgumentError):
+    """A Kleene star diverges: some cycle has a weight better than the tropical one."""
+
+
+class SizeLimitError(HardmaxError):
+    """A computation was refused before it started, because its result would be too large."""
+
+
+class RecordFormatError(HardmaxError, ValueError):
+    """A stored record cannot be read back."""
+
+
+class MissingExtraError(HardmaxError, ImportError):
+    """An optional dependency is needed and not installed."""

@@ -1,0 +1,1 @@
+"""Convex polyhedra: cones, extreme points, halfspaces, polytopes, Minkowski sums."""

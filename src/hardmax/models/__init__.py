@@ -1,0 +1,1 @@
+"""Attention heads and what is built from them."""

@@ -1,0 +1,1 @@
+"""Maxima of affine forms as objects: tropical polynomials, rational maps, power diagrams."""
