@@ -1,0 +1,1 @@
+"""The papers' figures and examples, recomputed: each experiment is one small module."""

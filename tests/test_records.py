@@ -1,0 +1,174 @@
+"""Records: what goes in comes back, bit for bit; what is broken is refused."""
+
+import json
+import struct
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
+from hardmax.records import Record, fingerprint, library_versions, record
+
+ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
+
+
+def bits(x):
+    return struct.pack("<d", x)
+
+
+@given(arrays(np.float64, st.tuples(st.integers(0, 3), st.integers(0, 3)), elements=ANY_FLOAT))
+def test_float_arrays_come_back_bit_for_bit(array):
+    array = np.where(np.isnan(array), np.nan, array)  # JSON spells one NaN
+    back = Record.from_json(Record("r", {}, {"a": array}).to_json()).results["a"]
+    assert back.dtype == array.dtype
+    assert back.shape == array.shape
+    assert [bits(x) for x in back.ravel()] == [bits(x) for x in array.ravel()]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | ANY_FLOAT | st.text() | st.fractions(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text().filter(lambda k: not k.startswith("$")), inner, max_size=3)
+        ),
+    )
+)
+def test_nested_results_come_back(value):
+    original = Record("r", {"p": value}, {"v": value}, seed=7)
+    assert Record.from_json(original.to_json()) == original
+
+
+def test_big_integers_and_rationals_stay_exact():
+    exact = np.array([2**200, Fraction(1, 3)], dtype=object)
+    back = Record.from_json(Record("r", {}, {"exact": exact}).to_json()).results["exact"]
+    assert back.tolist() == [2**200, Fraction(1, 3)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "int8", "uint8", "bool"])
+def test_array_dtypes_survive(dtype):
+    array = np.array([[0, 1], [1, 0]], dtype=dtype)
+    back = Record.from_json(Record("r", {}, {"a": array}).to_json()).results["a"]
+    assert back.dtype == array.dtype
+    np.testing.assert_array_equal(back, array)
+
+
+def test_a_record_knows_its_surroundings():
+    made = record(
+        "sum", lambda: {"total": 3}, parameters={"n": 2}, seed=5, inputs=[np.ones(2), 1.0]
+    )
+    assert made.parameters == {"n": 2}
+    assert made.seed == 5
+    assert made.inputs == fingerprint([np.ones(2), 1.0])
+    assert made.seconds > 0
+    assert made.versions == library_versions()
+    assert {"python", "hardmax", "numpy"} <= set(made.versions)
+
+
+def test_a_record_survives_the_disk(tmp_path):
+    made = Record("r", {}, {"x": [0.1, -0.0, float("inf")]})
+    made.save(tmp_path / "r.json")
+    assert Record.load(tmp_path / "r.json") == made
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    Record("old", {}, {}).save(tmp_path / "r.json")
+    with pytest.raises(DtypeError, match=r"`results\.x`"):
+        Record("new", {}, {"x": object()}).save(tmp_path / "r.json")
+    assert Record.load(tmp_path / "r.json").name == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "null",
+        "{",
+        '{"format": "hardmax.record/1"}',
+        '{"format": "hardmax.record/1", "name": NaN}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_record_is_refused(text):
+    with pytest.raises(RecordFormatError, match="`text`"):
+        Record.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"$array": "float64", "shape": [3], "data": [1.0]},
+        {"$array": "float64", "shape": [-1, -1], "data": [1.0]},
+        {"$array": "complex128", "shape": [1], "data": [1.0]},
+        {"$array": "int8", "shape": [1], "data": [1000]},
+        {"$array": "float64", "shape": [1], "data": ["x"]},
+        {"$array": "float64"},
+        {"$fraction": "1/0"},
+        {"$float": "one"},
+    ],
+)
+def test_broken_values_are_refused(broken):
+    content = json.loads(Record("r", {}, {}).to_json())
+    content["results"] = {"a": broken}
+    with pytest.raises(RecordFormatError, match="`text`"):
+        Record.from_json(json.dumps(content))
+
+
+def test_binary_files_are_refused(tmp_path):
+    (tmp_path / "r.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecordFormatError, match="`path`"):
+        Record.load(tmp_path / "r.json")
+
+
+def test_keys_that_would_be_misread_are_refused():
+    with pytest.raises(ArgumentError, match="`results`"):
+        Record("r", {}, {"$array": 1}).to_json()
+
+
+@given(
+    arrays(np.float64, 4, elements=st.floats(allow_nan=False)),
+    st.integers(0, 3),
+    st.integers(0, 63),
+)
+def test_flipping_one_bit_changes_the_fingerprint(array, index, bit):
+    flipped = array.copy()
+    flipped.view(np.uint64)[index] ^= np.uint64(1) << np.uint64(bit)
+    assert fingerprint(array) != fingerprint(flipped)
+
+
+def test_nesting_changes_the_fingerprint():
+    values = [
+        [[1], [2]],
+        [[1, 2]],
+        [1, 2],
+        ["1", 2],
+        [1.0, 2],
+        [True, 2],
+        {"a": [1, 2]},
+        {"b": [1, 2]},
+        np.array([1, 2]),
+        np.array([1.0, 2.0]),
+        np.array([1, 2], dtype=object),
+        None,
+        "",
+        [],
+        {},
+    ]
+    assert len({fingerprint(value) for value in values}) == len(values)
+
+
+def test_byte_order_does_not_change_the_fingerprint():
+    array = np.arange(3.0)
+    assert fingerprint(array) == fingerprint(array.astype(">f8"))
+
+
+def test_a_fingerprint_needs_plain_data():
+    with pytest.raises(DtypeError, match="`inputs`"):
+        fingerprint(object())

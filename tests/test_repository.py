@@ -1,0 +1,54 @@
+"""The house rules that a machine can check."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hardmax
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "core", "base"}
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_module_is_short_and_named_after_its_subject(path):
+    assert len(path.read_text().splitlines()) < 400
+    assert path.stem not in VAGUE_NAMES
+
+
+@pytest.mark.parametrize("name", hardmax.__all__)
+def test_every_public_name_loads(name):
+    assert getattr(hardmax, name) is not None
+
+
+def imported_by(code):
+    """Return the names of all modules a fresh interpreter has loaded after running `code`."""
+    listing = f"{code}\nimport sys; print(' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("code", ["import hardmax", "import hardmax.cli.main"])
+def test_slow_libraries_load_only_when_used(code):
+    slow = {"numba", "matplotlib", "scipy", "flint", "highspy", "torch"}
+    assert not slow & imported_by(code)
+
+
+def test_every_module_documents_itself():
+    for path in MODULES:
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        module = importlib.import_module(".".join(p for p in parts if p != "__init__"))
+        assert module.__doc__, module.__name__
+
+
+def test_the_constraints_name_no_host():
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert "://" not in line
+        assert "@" not in line
