@@ -43,7 +43,7 @@ contracts: $(READY)  ## check that imports go only downwards
 check: lint types contracts test  ## everything that must pass before a change lands
 
 bench: $(READY)  ## measure against the peers, as ratios in one run
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group bench
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and every cache

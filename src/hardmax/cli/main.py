@@ -40,7 +40,7 @@ def _print_version(wanted: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print and stop."),
     ] = False,
 ) -> None:
     """The exact geometry of transformers at zero temperature."""

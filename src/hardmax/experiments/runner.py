@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.experiments.registry import Experiment, load_experiment
@@ -49,21 +50,30 @@ def run_experiments(names: Sequence[str], out: Path, *, again: bool = False) -> 
 
 
 def _run(experiment: Experiment, out: Path) -> Record:
+    import matplotlib as mpl
+
+    from hardmax.plotting.style import STYLE
+
     parameters = asdict(experiment.parameters)
     start = time.perf_counter()
-    outcome = experiment.run(experiment.parameters)
-    seconds = time.perf_counter() - start
-    if outcome.figure is not None:
-        from matplotlib import pyplot as plt
-
-        for suffix, metadata in ((".svg", {"Date": None}), (".png", {})):
-            outcome.figure.savefig(out / f"{experiment.name}{suffix}", metadata=metadata)
-        plt.close(outcome.figure)
+    with mpl.rc_context({**STYLE, "backend": "Agg"}):
+        outcome = experiment.run(experiment.parameters)
+        seconds = time.perf_counter() - start
+        if outcome.figure is not None:
+            _save_figure(outcome.figure, out / experiment.name)
     results = {"summary": outcome.summary, **outcome.results}
     done = Record(experiment.name, parameters, results, parameters.get("seed"), "", seconds)
     # The record goes last: its presence says that the figures are complete.
     done.save(out / f"{experiment.name}.json")
     return done
+
+
+def _save_figure(figure: Any, stem: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    for suffix, metadata in ((".svg", {"Date": None}), (".png", {})):
+        figure.savefig(stem.with_suffix(suffix), metadata=metadata)
+    plt.close(figure)
 
 
 def _finished(experiment: Experiment, out: Path) -> Record | None:

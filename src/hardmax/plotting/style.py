@@ -1,5 +1,6 @@
 """The one look of every picture: colours, line widths, fresh axes."""
 
+from functools import cache
 from typing import Any
 
 import matplotlib as mpl
@@ -14,10 +15,12 @@ KEY_EDGE = "#1a1a1a"
 DEAD_KEY = "#b00020"
 """Keys that never win."""
 
-# Okabe and Ito's palette, safe for the common kinds of colour blindness; black is kept for walls.
-_OKABE_ITO = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+_PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+"""Okabe and Ito's colours, safe for the common kinds of colour blindness; black is for walls."""
 _TINT = 0.35
 """How far a cell's fill is mixed with white, so that walls and keys stand out on it."""
+_N_COLOURS = 64
+"""How many cell colours are told apart; then they come round again."""
 
 STYLE: dict[str, Any] = {
     "figure.dpi": 110,
@@ -43,16 +46,16 @@ STYLE: dict[str, Any] = {
 def cell_colours(labels: Any) -> FloatArray:
     """Give every label its fill colour, shape `(n, 4)`; equal labels get equal colours.
 
-    The first seven labels take a palette that colour-blind readers can tell apart. Later ones
-    walk round the hue circle by the golden angle at alternating lightness, so that neighbours in
-    the numbering never look alike.
+    The first seven labels take a palette that colour-blind readers can tell apart; each later one
+    takes the colour farthest from all before it, to the normal eye and to a red-green blind one.
 
     Examples:
         >>> colours = cell_colours([0, 1, 0])
         >>> colours.shape, bool((colours[0] == colours[2]).all())
         ((3, 4), True)
     """
-    return np.array([_colour(int(label)) for label in labels]).reshape(-1, 4)
+    indices = np.asarray(list(labels), dtype=np.int64).reshape(-1)
+    return _all_cell_colours()[indices % _N_COLOURS]
 
 
 def new_axes(dim: int) -> Any:
@@ -65,12 +68,67 @@ def new_axes(dim: int) -> Any:
         return figure.add_subplot(projection="3d" if dim == 3 else None)
 
 
-def _colour(label: int) -> tuple[float, float, float, float]:
-    if label < len(_OKABE_ITO):
-        rgb = np.array(mpl.colors.to_rgb(_OKABE_ITO[label]))
-    else:
-        hue = (label * 0.618033988749895) % 1.0
-        lightness = (0.92, 0.72, 0.82)[label % 3]
-        rgb = np.array(mpl.colors.hsv_to_rgb((hue, 0.62, lightness)))
-    red, green, blue = rgb + _TINT * (1.0 - rgb)
-    return float(red), float(green), float(blue), 1.0
+def side_by_side(n_panels: int) -> tuple[Any, list[Any]]:
+    """Make a figure with panels in a row; returns the figure and its axes."""
+    from matplotlib import pyplot as plt
+
+    with mpl.rc_context(STYLE):
+        width = 4.6 if n_panels == 1 else 3.3 * n_panels
+        figure, axes = plt.subplots(
+            1, n_panels, figsize=(width, 3.6), layout="constrained", squeeze=False
+        )
+    return figure, list(axes[0])
+
+
+@cache
+def _all_cell_colours() -> FloatArray:
+    """Pick colours one by one, each the farthest from those before it among all pale ones."""
+    start = np.array([mpl.colors.to_rgb(colour) for colour in _PALETTE])
+    start += _TINT * (1.0 - start)
+    steps = np.arange(0.4, 1.001, 0.06)
+    cube = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    lightness, *opponents = _seen(cube)[:, :3].T
+    quiet = np.hypot(*opponents) < 0.12
+    candidates = cube[quiet & (lightness > 0.66) & (lightness < 0.93)]
+    seen = _seen(candidates)
+    distance = np.full(len(candidates), np.inf)
+    chosen = list(start)
+    for colour in start:
+        distance = np.minimum(distance, np.linalg.norm(seen - _seen(colour[None]), axis=1))
+    while len(chosen) < _N_COLOURS:
+        best = int(distance.argmax())
+        chosen.append(candidates[best])
+        distance = np.minimum(distance, np.linalg.norm(seen - seen[best], axis=1))
+    return np.column_stack([np.array(chosen), np.ones(_N_COLOURS)])
+
+
+def _seen(rgb: FloatArray) -> FloatArray:
+    """Place colours in OKLab, as the normal eye and as a deuteranope sees them: `(n, 6)`.
+
+    References:
+        [Ott20] for the space, [MOF09] for the simulated colour blindness.
+    """
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    deuteranope = np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    )
+    cones = np.array(
+        [
+            [0.4122214708, 0.5363325363, 0.0514459929],
+            [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005],
+        ]
+    )
+    lab = np.array(
+        [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ]
+    )
+    views = (linear, np.clip(linear @ deuteranope.T, 0.0, 1.0))
+    return np.concatenate([np.cbrt(view @ cones.T) @ lab.T for view in views], axis=1)

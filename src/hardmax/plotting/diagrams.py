@@ -1,0 +1,131 @@
+"""Power diagrams and heads: cells filled by winner, walls, keys as stars, dead keys marked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.geometry.polytopes import Polytope
+from hardmax.models.heads import AttentionHead
+from hardmax.plotting.dispatch import plot
+from hardmax.plotting.solids import draw_faces, facet_polygons, frame
+from hardmax.plotting.style import DEAD_KEY, KEY_EDGE, KEY_FACE, WALL, cell_colours, new_axes
+from hardmax.tropical.power_diagrams import PowerDiagram
+from hardmax.typing import BoolArray, FloatArray
+
+_MARGIN = 0.25
+"""How much room the default box leaves around the keys, relative to their spread."""
+_SHRINK = 0.9
+"""Cells in space are drawn a little smaller than they are, so that one can see between them."""
+
+
+@plot.register
+def plot_power_diagram(
+    diagram: PowerDiagram,
+    ax: Any = None,
+    *,
+    box: Box | None = None,
+    keys: bool = True,
+    labels: bool = False,
+) -> Any:
+    """Draw the cells of a diagram in R^2 or R^3, each filled by its winner.
+
+    Args:
+        diagram: The diagram.
+        ax: Axes, 3-D ones in space.
+        box: What to show; by default the sites (and the apex of a fan) with a margin.
+        keys: Whether to mark the sites: stars, and crosses for those that never win.
+        labels: Whether to write each site's index beside it.
+    """
+    if diagram.dim not in (2, 3):
+        raise ArgumentError(
+            f"`obj` must be a diagram in R^2 or R^3 to be drawn; got one in R^{diagram.dim}. "
+            "Pull it back to a plane first (`pull_back`)."
+        )
+    box = default_box(diagram.sites, diagram.is_fan) if box is None else box
+    ax = new_axes(diagram.dim) if ax is None else ax
+    cells = diagram.cells(box)
+    polytopes = [cell.polytope for cell in cells]
+    colours = cell_colours([cell.site for cell in cells])
+    if diagram.dim == 2:
+        fill_polygons(ax, [p.polygon for p in polytopes], colours, box)
+    else:
+        fill_solids(ax, polytopes, colours, box)
+    if keys:
+        mark_keys(ax, diagram.sites, diagram.active, box)
+    if labels:
+        for index, site in enumerate(diagram.sites):
+            if box.contains([site])[0]:
+                ax.text(*site, f" {index}", fontsize=7, va="bottom", clip_on=True)
+    return ax
+
+
+@plot.register
+def plot_head(head: AttentionHead, ax: Any = None, **options: Any) -> Any:
+    """Draw a head's diagram: in query space if that is a plane or space, else in model space."""
+    d_k = head.keys.shape[1]
+    diagram = head.diagram if d_k in (2, 3) else head.pulled_back_diagram
+    ax = plot_power_diagram(diagram, ax, **options)
+    symbol = "q" if d_k in (2, 3) else "x"
+    ax.set_xlabel(f"${symbol}_1$")
+    ax.set_ylabel(f"${symbol}_2$")
+    return ax
+
+
+def default_box(sites: FloatArray, with_origin: bool) -> Box:
+    """Return a box of equal sides round the sites, and round the origin if asked."""
+    points = np.vstack([sites, np.zeros_like(sites[:1])]) if with_origin else sites
+    low, high = points.min(axis=0), points.max(axis=0)
+    half = (0.5 + _MARGIN) * float((high - low).max())
+    half = half if half > 0 else 1.0
+    return Box((low + high) / 2 - half, (low + high) / 2 + half)
+
+
+def fill_polygons(ax: Any, polygons: Sequence[FloatArray], colours: FloatArray, box: Box) -> None:
+    """Fill polygons in the plane, walls included, as one collection."""
+    from matplotlib.collections import PolyCollection
+
+    ax.add_collection(PolyCollection(polygons, facecolors=colours, edgecolors=WALL, linewidths=0.9))
+    ax.set_xlim(box.low[0], box.high[0])
+    ax.set_ylim(box.low[1], box.high[1])
+    ax.set_aspect("equal")
+
+
+def fill_solids(ax: Any, polytopes: Sequence[Polytope], colours: FloatArray, box: Box) -> None:
+    """Draw cells in space, each shrunk a little towards its own centre."""
+    for polytope, colour in zip(polytopes, colours, strict=True):
+        centre = polytope.vertices.mean(axis=0)
+        faces = [centre + _SHRINK * (face - centre) for face in facet_polygons(polytope)]
+        draw_faces(ax, faces, colour[:3], 0.55)
+    frame(ax, np.vstack([box.low, box.high]))
+
+
+def mark_keys(ax: Any, sites: FloatArray, active: BoolArray, box: Box) -> None:
+    """Mark the sites inside the box: a star for a key that can win, a cross for one that cannot."""
+    shown = box.contains(sites)
+    alive, dead = sites[shown & active], sites[shown & ~active]
+    ax.plot(
+        *alive.T,
+        "*",
+        markersize=11,
+        markerfacecolor=KEY_FACE,
+        markeredgecolor=KEY_EDGE,
+        markeredgewidth=0.8,
+        linestyle="none",
+        label="key",
+        zorder=5,
+    )
+    if len(dead):
+        ax.plot(
+            *dead.T,
+            "X",
+            markersize=7,
+            markerfacecolor=DEAD_KEY,
+            markeredgecolor="white",
+            markeredgewidth=0.6,
+            linestyle="none",
+            label="key that never wins",
+            zorder=5,
+        )

@@ -1,0 +1,90 @@
+"""Tropical polynomials: the graph of one variable, the hypersurface and its dual of two."""
+
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.plotting.diagrams import default_box, fill_polygons, plot_power_diagram
+from hardmax.plotting.dispatch import plot
+from hardmax.plotting.style import WALL, cell_colours, new_axes
+from hardmax.tropical.polynomials import TropicalPolynomial
+from hardmax.tropical.power_diagrams import PowerDiagram
+
+
+@plot.register
+def plot_polynomial(
+    polynomial: TropicalPolynomial, ax: Any = None, *, box: Box | None = None, dual: bool = False
+) -> Any:
+    """Draw a tropical polynomial in one or two variables.
+
+    Args:
+        polynomial: In one variable its graph over all terms; in two the cells where each term is
+            the maximum, cut by the tropical hypersurface.
+        ax: Axes.
+        box: What part of space to show.
+        dual: Draw the dual subdivision of the Newton polytope instead.
+    """
+    if polynomial.dim not in (1, 2):
+        raise ArgumentError(
+            f"`obj` must be a polynomial in 1 or 2 variables to be drawn; got {polynomial.dim}."
+        )
+    ax = new_axes(2) if ax is None else ax
+    if dual:
+        return _draw_dual(polynomial, ax)
+    diagram = PowerDiagram.from_polynomial(polynomial)
+    if box is None:
+        box = _box_of_vertices(diagram)
+    if polynomial.dim == 1:
+        return _draw_graph(polynomial, diagram, ax, box)
+    plot_power_diagram(diagram, ax, box=box, keys=False)
+    ax.set_xlabel("$x_1$")
+    ax.set_ylabel("$x_2$")
+    return ax
+
+
+def _box_of_vertices(diagram: PowerDiagram) -> Box:
+    """Return a box that shows every vertex of the hypersurface with room around it."""
+    vertices = diagram.vertices if len(diagram.vertices) else np.zeros((1, diagram.dim))
+    box = default_box(vertices, with_origin=False)
+    middle = (box.low + box.high) / 2
+    return Box(2 * box.low - middle, 2 * box.high - middle) if len(vertices) < 3 else box
+
+
+def _draw_graph(polynomial: TropicalPolynomial, diagram: PowerDiagram, ax: Any, box: Box) -> Any:
+    ends = np.stack([box.low, box.high])
+    for values in polynomial.forms(ends).T:
+        ax.plot(ends[:, 0], values, color="0.75", linewidth=0.7, zorder=1)
+    cells = diagram.cells(box)
+    for cell, colour in zip(cells, cell_colours(range(len(cells))), strict=True):
+        x = np.sort(cell.vertices[:, 0])
+        y = np.asarray(polynomial(x[:, None]))
+        ax.plot(x, y, color=colour * [0.8, 0.8, 0.8, 1], linewidth=2.4, zorder=2)
+    kinks = np.unique(np.concatenate([cell.vertices[:, 0] for cell in cells]))[1:-1]
+    ax.plot(
+        kinks, np.asarray(polynomial(kinks[:, None])), "o", color=WALL, markersize=3.5, zorder=3
+    )
+    heights = np.asarray(polynomial(np.vstack([ends, kinks[:, None]])))
+    spread = max(float(np.ptp(heights)), 1.0)
+    ax.set_xlim(box.low[0], box.high[0])
+    ax.set_ylim(heights.min() - 0.35 * spread, heights.max() + 0.1 * spread)
+    ax.set_xlabel("$x$")
+    return ax
+
+
+def _draw_dual(polynomial: TropicalPolynomial, ax: Any) -> Any:
+    subdivision = polynomial.dual_subdivision()
+    exponents = np.asarray(polynomial.forms.slopes)
+    if polynomial.dim == 1:
+        exponents = np.column_stack([exponents[:, 0], np.zeros(len(exponents))])
+    box = default_box(exponents, with_origin=False)
+    polygons = [exponents[corners] for corners in subdivision.corners]
+    fill_polygons(ax, polygons, cell_colours(range(len(polygons))), box)
+    corner = np.zeros(len(exponents), dtype=np.bool_)
+    corner[subdivision.vertices] = True
+    ax.plot(*exponents[~corner].T, "o", color="white", markeredgecolor=WALL, markersize=4.5)
+    ax.plot(*exponents[corner].T, "o", color=WALL, markersize=4.5)
+    ax.set_xlabel(r"$\alpha_1$")
+    ax.set_ylabel(r"$\alpha_2$" if polynomial.dim == 2 else "")
+    return ax

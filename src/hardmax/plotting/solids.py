@@ -1,0 +1,105 @@
+"""Polytopes and Minkowski sums in the plane and in space."""
+
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import ArgumentError
+from hardmax.geometry.polytopes import Polytope
+from hardmax.plotting.dispatch import plot
+from hardmax.plotting.style import WALL, cell_colours, new_axes
+from hardmax.typing import FloatArray
+
+
+@plot.register
+def plot_polytope(
+    polytope: Polytope,
+    ax: Any = None,
+    *,
+    colour: Any = None,
+    alpha: float | None = None,
+    vertices: bool = True,
+) -> Any:
+    """Draw a bounded polytope in R^2 or R^3.
+
+    Args:
+        polytope: The polytope; it may be flat.
+        ax: Axes, 3-D ones in space.
+        colour: The fill.
+        alpha: Its opacity; by default opaque in the plane and slightly transparent in space.
+        vertices: Whether to mark the vertices.
+    """
+    dim = polytope.ambient_dim
+    if dim not in (2, 3) or not polytope.is_bounded:
+        kind = "a bounded" if polytope.is_bounded else "an unbounded"
+        raise ArgumentError(
+            "`obj` must be a bounded polytope in R^2 or R^3 to be drawn; "
+            f"got {kind} one in R^{dim}."
+        )
+    ax = new_axes(dim) if ax is None else ax
+    colour = cell_colours([0])[0] if colour is None else colour
+    if dim == 2:
+        ax.fill(*polytope.polygon.T, facecolor=colour, edgecolor=WALL, linewidth=1.0, alpha=alpha)
+        if vertices:
+            ax.plot(*polytope.vertices.T, "o", color=WALL, markersize=3)
+        ax.set_aspect("equal")
+    else:
+        draw_faces(ax, facet_polygons(polytope), colour, 0.8 if alpha is None else alpha)
+        if vertices:
+            ax.plot(*polytope.vertices.T, "o", color=WALL, markersize=2.2)
+        frame(ax, polytope.vertices)
+    return ax
+
+
+def facet_polygons(polytope: Polytope) -> list[FloatArray]:
+    """Return the faces of a polytope in space as closed polygons, vertices in order."""
+    if polytope.dim < 3:
+        return [_around_centre(polytope.vertices)]
+    return [_around_centre(polytope.vertices[members]) for members in polytope.facets.vertices]
+
+
+def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -> None:
+    """Draw shaded polygons in space; light from the upper left, so that edges can be read."""
+    from matplotlib.colors import to_rgb
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+    base = np.array(to_rgb(colour))
+    light = np.array([0.45, -0.6, 0.66])
+    colours = []
+    for polygon in polygons:
+        brightness = 0.72 + 0.28 * abs(float(_unit_normal(polygon) @ light))
+        colours.append((*np.clip(base * brightness, 0, 1), alpha))
+    ax.add_collection3d(
+        Poly3DCollection(polygons, facecolors=colours, edgecolors=WALL, linewidths=0.5)
+    )
+
+
+def frame(ax: Any, points: FloatArray) -> None:
+    """Fit 3-D axes round points with equal scales and quiet panes."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    centre, reach = (low + high) / 2, 0.52 * max(float((high - low).max()), 1e-300)
+    for setter, middle in zip((ax.set_xlim, ax.set_ylim, ax.set_zlim), centre, strict=True):
+        setter(middle - reach, middle + reach)
+    ax.set_box_aspect((1, 1, 1))
+    for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+        axis.set_major_locator(_few_ticks())
+
+
+def _few_ticks() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(4)
+
+
+def _around_centre(corners: FloatArray) -> FloatArray:
+    """Order the corners of a convex polygon in space by their angle about its centre."""
+    centred = corners - corners.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred)
+    angles = np.arctan2(centred @ axes[1], centred @ axes[0])
+    return corners[np.argsort(angles)]
+
+
+def _unit_normal(polygon: FloatArray) -> FloatArray:
+    """Return the last principal axis: the normal of the polygon's plane."""
+    return np.asarray(np.linalg.svd(polygon - polygon.mean(axis=0))[2][-1])
