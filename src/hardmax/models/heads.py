@@ -1,0 +1,342 @@
+"""Attention heads over a fixed memory: exact routing, hard output, soft output at every tau."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from hardmax.algebra.exact.dyadic import scaled_integers
+from hardmax.algebra.forms import AffineForms
+from hardmax.arguments import Sizes, integer, number, owned
+from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
+from hardmax.models.points import Array, PointBatch
+from hardmax.models.scores import ScoreMap, rounded_quotients
+from hardmax.models.soft_attention import (
+    covariance_factor,
+    derivatives_within_range,
+    log_sums,
+    normalised_weights,
+    uniform_weights,
+)
+from hardmax.typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from hardmax.tropical.power_diagrams import PowerDiagram
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionHead:
+    r"""One attention head over a fixed memory of keys and values.
+
+    A row vector $x$ asks with the query $q = x W_Q + b_Q$, and key $j$ answers with the score
+
+    $$s_j(x) = \langle x W_Q + b_Q, k_j \rangle + \beta_j = \langle a_j, x \rangle + c_j,
+      \qquad a_j = W_Q k_j, \quad c_j = \langle b_Q, k_j \rangle + \beta_j .$$
+
+    The hard head returns the value of the winning key, $v_{j^*(x)} W_O$ (the mean over the keys
+    that tie exactly); the soft head at temperature $\tau > 0$ returns
+    $\sum_j p_j v_j W_O$ with $p = \mathrm{softmax}(s(x)/\tau)$, and tends to the hard head as
+    $\tau \to 0$.
+
+    *Temperature.* Scores are raw dot products. The usual scaling
+    $\mathrm{softmax}(\langle q, k\rangle/\sqrt{d_k})$ is therefore $\tau = \sqrt{d_k}$
+    (`standard_temperature`); [SL26] writes $1/\sqrt{d_k}$, which is off by the factor $d_k$.
+
+    *Exactness.* The arrays mean the dyadic rationals they store. Who wins, and who ties, is
+    decided about those numbers, not about rounded scores. A point `x` has shape `(dim,)`, a batch
+    `(n_points, dim)`; the result has the same leading axis or none.
+
+    Attributes:
+        query_weight: The $W_Q$, shape `(dim, d_k)`.
+        keys: The $k_j$, shape `(n_keys, d_k)`, at least one.
+        values: The $v_j$, shape `(n_keys, d_v)`.
+        output_weight: The $W_O$, shape `(d_v, out_dim)`.
+        query_bias: The $b_Q$, shape `(d_k,)`; zero if None.
+        logit_bias: The $\beta_j$, shape `(n_keys,)`; zero if None. An entry $-\infty$ masks the
+            key: it never wins and never gets weight.
+
+    Raises:
+        EmptyInputError: If there is no key, or `logit_bias` masks every key.
+
+    References:
+        [SL26] sections III-D and IV.
+
+    Examples:
+        >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
+        >>> sign
+        AttentionHead(R^1 -> R^1, 2 keys in R^1)
+        >>> sign(np.array([[-0.1], [0.0], [3.0]])).tolist()
+        [[-1.0], [0.0], [1.0]]
+        >>> sign.soft(np.array([0.5]), tau=1.0), np.tanh([0.5])
+        (array([0.46211716]), array([0.46211716]))
+        >>> sign.soft(np.array([1e-290]), tau=1e-300)
+        array([1.])
+    """
+
+    query_weight: FloatArray
+    keys: FloatArray
+    values: FloatArray
+    output_weight: FloatArray
+    query_bias: FloatArray | None = None
+    logit_bias: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        sizes = Sizes()
+        arrays = {
+            "query_weight": sizes.floats("query_weight", self.query_weight, ("dim", "d_k")),
+            "keys": sizes.floats("keys", self.keys, ("n_keys", "d_k")),
+            "values": sizes.floats("values", self.values, ("n_keys", "d_v")),
+            "output_weight": sizes.floats("output_weight", self.output_weight, ("d_v", "out_dim")),
+        }
+        if self.query_bias is not None:
+            arrays["query_bias"] = sizes.floats("query_bias", self.query_bias, ("d_k",))
+        if self.logit_bias is not None:
+            arrays["logit_bias"] = read_logit_bias(self.logit_bias, sizes)
+        for name, array in arrays.items():
+            object.__setattr__(self, name, owned(array))
+
+    def __repr__(self) -> str:
+        n_masked = self.n_keys - len(self.unmasked)
+        masked = f", {n_masked} masked" if n_masked else ""
+        return (
+            f"AttentionHead(R^{self.dim} -> R^{self.out_dim}, "
+            f"{self.n_keys} keys in R^{self.head_dim}{masked})"
+        )
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the input."""
+        return int(self.query_weight.shape[0])
+
+    @property
+    def head_dim(self) -> int:
+        """The dimension $d_k$ of queries and keys."""
+        return int(self.keys.shape[1])
+
+    @property
+    def n_keys(self) -> int:
+        """How many keys there are, masked ones included."""
+        return int(self.keys.shape[0])
+
+    @property
+    def out_dim(self) -> int:
+        """The dimension of the output."""
+        return int(self.output_weight.shape[1])
+
+    @property
+    def standard_temperature(self) -> float:
+        r"""The $\tau = \sqrt{d_k}$ of $\mathrm{softmax}(\langle q, k\rangle/\sqrt{d_k})$."""
+        return float(np.sqrt(self.head_dim))
+
+    @cached_property
+    def unmasked(self) -> IntArray:
+        """The indices of the keys that may win, increasing."""
+        if self.logit_bias is None:
+            return np.arange(self.n_keys)
+        return np.flatnonzero(self.logit_bias > -np.inf)
+
+    @cached_property
+    def score_map(self) -> ScoreMap:
+        """The scores of the unmasked keys, exact on demand; its key `i` is `unmasked[i]`."""
+        bias = np.zeros(self.n_keys) if self.logit_bias is None else self.logit_bias
+        query_bias = np.zeros(self.head_dim) if self.query_bias is None else self.query_bias
+        chosen = self.unmasked
+        return ScoreMap(self.query_weight, query_bias, self.keys[chosen], bias[chosen])
+
+    @cached_property
+    def forms(self) -> AffineForms:
+        r"""The scores of the unmasked keys as affine forms of `x`, form `i` for `unmasked[i]`.
+
+        Each coefficient of $a_j = W_Q k_j$ and $c_j$ is the exact one rounded once. A decision
+        that must be exact asks `score_map.forms` instead.
+        """
+        try:
+            return self.score_map.forms.rounded()
+        except NonFiniteError:
+            raise NonFiniteError(
+                "`query_weight` times `keys` must stay within the range of float64 for `forms`; "
+                "a coefficient exceeds it. `score_map.forms` holds the exact forms."
+            ) from None
+
+    @cached_property
+    def first_equal(self) -> IntArray:
+        """For each key the first key with the same score at every `x`; -1 for a masked key.
+
+        Such keys tie everywhere: there is no wall between them. Equality is that of the exact
+        composed forms, so keys may differ in the null space of `query_weight`.
+        """
+        first = np.full(self.n_keys, -1)
+        first[self.unmasked] = self.unmasked[self.score_map.first_equal]
+        return first
+
+    @property
+    def is_bias_free(self) -> bool:
+        """Whether all exact offsets $c_j$ are equal, so that the routing cells are cones at 0."""
+        offsets = self.score_map.forms.integers[:, -1]
+        return bool((offsets == offsets[0]).all())
+
+    @cached_property
+    def diagram(self) -> "PowerDiagram":
+        r"""The power diagram of the keys in query space, site $j$ for key $j$, masks included."""
+        from hardmax.tropical.power_diagrams import PowerDiagram
+
+        return PowerDiagram.from_keys(self.keys, self.logit_bias)
+
+    @cached_property
+    def pulled_back_diagram(self) -> "PowerDiagram":
+        r"""The routing diagram in the space of $x$, exact, site $j$ for key $j$."""
+        return self.diagram.pull_back(self.query_weight, self.score_map.query_bias)
+
+    def scores(self, x: FloatArray) -> FloatArray:
+        r"""Evaluate the scores, rounded, $-\infty$ for masked keys: shape `(..., n_keys)`."""
+        batch = self._points(x)
+        return batch.unpack(self._spread(self.score_map.enclose(batch.rows).values, -np.inf))
+
+    def tied(self, x: FloatArray) -> BoolArray:
+        """Mark the keys whose exact score is the largest: shape `(..., n_keys)`."""
+        batch = self._points(x)
+        return batch.unpack(self._spread(self.score_map.tied_winners(batch.rows), False))
+
+    def winners(self, x: FloatArray) -> IntArray:
+        """Return the key with the largest exact score, the first one on a tie: shape `(...)`."""
+        batch = self._points(x)
+        first = self.score_map.tied_winners(batch.rows).argmax(axis=1)
+        return batch.unpack(self.unmasked[first])
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Evaluate the hard head: the mean value of the tied winners, times `output_weight`."""
+        batch = self._points(x)
+        tied = self.score_map.tied_winners(batch.rows)
+        values = self.values[self.unmasked[tied.argmax(axis=1)]]
+        shared = np.flatnonzero(tied.sum(axis=1) > 1)
+        sets, which = np.unique(tied[shared], axis=0, return_inverse=True)
+        for i, members in enumerate(sets):
+            values[shared[which.ravel() == i]] = self._mean_value(self.unmasked[members])
+        return batch.unpack(values @ self.output_weight)
+
+    def cell_output(self, key: int) -> FloatArray:
+        """Return the hard output inside the cell of an unmasked key, shape `(out_dim,)`.
+
+        It is the mean over the keys with the same form (`first_equal`), which tie in all the cell.
+        """
+        key = integer("key", key, at_least=0, at_most=self.n_keys - 1)
+        if self.first_equal[key] < 0:
+            raise ArgumentError(f"`key` must not be masked; key {key} is.")
+        members = np.flatnonzero(self.first_equal == self.first_equal[key])
+        return np.asarray(self._mean_value(members) @ self.output_weight)
+
+    def attention_weights(self, x: FloatArray, tau: float) -> FloatArray:
+        r"""Evaluate $\mathrm{softmax}(s(x)/\tau)$: shape `(..., n_keys)`, 0 for masked keys.
+
+        Args:
+            x: Shape `(dim,)` or `(n_points, dim)`.
+            tau: The temperature, at least 0; at 0 the weights are uniform on the exact winners.
+        """
+        batch = self._points(x)
+        return batch.unpack(self._spread(self._weights(batch.rows, _temperature(tau)), 0.0))
+
+    def soft(self, x: FloatArray, tau: float) -> FloatArray:
+        r"""Evaluate $\sum_j p_j v_j W_O$ at temperature `tau >= 0`: shape `(..., out_dim)`."""
+        batch, tau = self._points(x), _temperature(tau)
+        if tau == 0.0:
+            return self(x)
+        mixed = self._weights(batch.rows, tau) @ self.values[self.unmasked]
+        return batch.unpack(mixed @ self.output_weight)
+
+    def potential(self, x: FloatArray, tau: float) -> FloatArray:
+        r"""Evaluate $P_\tau = \tau\log\sum_j e^{s_j/\tau}$, $\max_j s_j$ at 0: shape `(...)`."""
+        batch, tau = self._points(x), _temperature(tau)
+        if tau == 0.0:
+            return batch.unpack(self.score_map.largest(batch.rows))
+        weights = self.score_map.log_weights(batch.rows, tau)
+        with np.errstate(over="ignore"):
+            return batch.unpack(weights.largest + tau * log_sums(weights.logs))
+
+    def potential_gradient(self, x: FloatArray, tau: float) -> FloatArray:
+        r"""Evaluate $\nabla_x P_\tau = W_Q \sum_j p_j k_j$: shape `(..., dim)`.
+
+        At `tau = 0` this is the slope of the winner; on a wall, the mean slope of the tied
+        winners, which is the limit $\tau \to 0$ and a subgradient.
+        """
+        batch = self._points(x)
+        mean_key = self._weights(batch.rows, _temperature(tau)) @ self.score_map.keys
+        return batch.unpack(mean_key @ self.query_weight.T)
+
+    def potential_hessian(self, x: FloatArray, tau: float) -> FloatArray:
+        r"""Evaluate $\nabla^2_x P_\tau = \frac1\tau W_Q \mathrm{Cov}_p(k) W_Q^\top$.
+
+        Args:
+            x: Shape `(dim,)` or `(n_points, dim)`.
+            tau: The temperature, above 0: at 0 there is no Hessian on the walls.
+
+        Returns:
+            Shape `(..., dim, dim)`, symmetric positive semidefinite. Entries as small as
+            $e^{-700}$ keep their leading digits.
+
+        Raises:
+            NonFiniteError: If an entry exceeds float64, as on a wall at the smallest `tau`.
+        """
+        batch, tau = self._points(x), number("tau", tau, above=0.0)
+        hessians = np.empty((len(batch.rows), self.dim, self.dim))
+        for i, weights in enumerate(self._weights(batch.rows, tau)):
+            factor = covariance_factor(weights, self.score_map.keys, int(weights.argmax()), tau)
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                root = factor @ self.query_weight.T
+                hessians[i] = root.T @ root
+        return batch.unpack(derivatives_within_range(hessians, tau))
+
+    def jacobian(self, x: FloatArray, tau: float) -> FloatArray:
+        r"""Evaluate the derivative of `soft`, $\frac1\tau W_O^\top \mathrm{Cov}_p(v, k) W_Q^\top$.
+
+        Args:
+            x: Shape `(dim,)` or `(n_points, dim)`.
+            tau: The temperature, above 0: at 0 the head is locally constant and jumps on walls.
+
+        Returns:
+            Shape `(..., out_dim, dim)`: entry `[o, i]` is the derivative of output `o` by `x[i]`.
+        """
+        batch, tau = self._points(x), number("tau", tau, above=0.0)
+        values = self.values[self.unmasked]
+        jacobians = np.empty((len(batch.rows), self.out_dim, self.dim))
+        for i, weights in enumerate(self._weights(batch.rows, tau)):
+            winner = int(weights.argmax())
+            keys_factor = covariance_factor(weights, self.score_map.keys, winner, tau)
+            values_factor = covariance_factor(weights, values, winner, tau)
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                slopes = keys_factor @ self.query_weight.T
+                jacobians[i] = (values_factor @ self.output_weight).T @ slopes
+        return batch.unpack(derivatives_within_range(jacobians, tau))
+
+    def _points(self, x: FloatArray) -> PointBatch:
+        return PointBatch.read("x", x, self.dim)
+
+    def _weights(self, points: FloatArray, tau: float) -> FloatArray:
+        """Weights of the unmasked keys."""
+        if tau == 0.0:
+            return uniform_weights(self.score_map.tied_winners(points))
+        return normalised_weights(self.score_map.log_weights(points, tau).logs)
+
+    def _mean_value(self, members: IntArray) -> FloatArray:
+        """The mean of some values, rounded once: equal values have themselves as mean."""
+        exact = scaled_integers(self.values[members])
+        return rounded_quotients(exact.integers.sum(axis=0), exact.exponent, float(len(members)))
+
+    def _spread(self, unmasked: Array, fill: float | bool) -> Array:
+        whole = np.full((len(unmasked), self.n_keys), fill, dtype=unmasked.dtype)
+        whole[:, self.unmasked] = unmasked
+        return cast(Array, whole)
+
+
+def read_logit_bias(value: object, sizes: Sizes) -> FloatArray:
+    """Read additive logit biases of shape `(n_keys,)`, where -inf masks, but not every key."""
+    bias = sizes.floats("logit_bias", value, ("n_keys",), infinity="negative")
+    if not (bias > -np.inf).any():
+        raise EmptyInputError(
+            f"`logit_bias` must leave at least one key unmasked; got -inf for all {len(bias)} keys."
+        )
+    return bias
+
+
+def _temperature(tau: float) -> float:
+    return number("tau", tau, at_least=0.0)

@@ -1,0 +1,45 @@
+"""One point or a batch of points: read once, computed on as rows, returned in the same form."""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from hardmax.arguments import floats_any_shape
+from hardmax.errors import ShapeMismatchError
+from hardmax.typing import AnyArray, FloatArray
+
+Array = TypeVar("Array", bound=AnyArray)
+
+
+@dataclass(frozen=True, eq=False)
+class PointBatch:
+    """Points as rows, and whether the caller gave a single one.
+
+    Attributes:
+        rows: Shape `(n_points, dim)`; `n_points` may be 0.
+        single: Whether the argument had shape `(dim,)`.
+
+    Examples:
+        >>> batch = PointBatch.read("x", [1.0, 2.0], dim=2)
+        >>> batch.rows.shape, batch.unpack(np.array([7.0]))
+        ((1, 2), np.float64(7.0))
+    """
+
+    rows: FloatArray
+    single: bool
+
+    @classmethod
+    def read(cls, name: str, value: Any, dim: int) -> "PointBatch":
+        """Read `(dim,)` or `(n_points, dim)`, finite."""
+        array = floats_any_shape(name, value)
+        if array.ndim not in (1, 2) or array.shape[-1] != dim:
+            raise ShapeMismatchError(
+                f"`{name}` must have shape (dim,) or (n_points, dim) with dim = {dim}; "
+                f"got {array.shape}."
+            )
+        return cls(np.atleast_2d(array), array.ndim == 1)
+
+    def unpack(self, result: Array) -> Array:
+        """Drop the leading axis of `result` if the caller gave a single point."""
+        return cast(Array, result[0]) if self.single else result
