@@ -68,6 +68,13 @@ def test_a_disagreement_names_both_arguments():
         sizes.floats("values", np.zeros((4, 1)), ("n_keys", "d_v"))
 
 
+def test_a_name_twice_in_a_shape_means_a_square():
+    assert floats("m", np.eye(2), ("k", "k")).shape == (2, 2)
+    for bad in (np.zeros((2, 3)), np.zeros((3, 2))):
+        with pytest.raises(ShapeMismatchError, match=r"`m` must have shape \(k, k\); got"):
+            floats("m", bad, ("k", "k"))
+
+
 def test_emptiness_is_asked_of_the_named_axes_only():
     assert floats("x", np.empty((2, 0)), ("n", "d"), nonempty=("n",)).shape == (2, 0)
     assert floats("x", np.empty((0, 0)), ("n", "d"), nonempty=False).shape == (0, 0)

@@ -93,11 +93,15 @@ class Sizes:
         shape: tuple[str | int, ...],
         nonempty: bool | Iterable[str],
     ) -> None:
-        fits = len(got) == len(shape) and all(
-            size == (self._size.get(axis, size) if isinstance(axis, str) else axis)
-            for size, axis in zip(got, shape, strict=True)
+        # A name that occurs twice in one shape asks for two equal sizes, too.
+        sizes = {
+            axis: size for axis, size in zip(shape, got, strict=False) if isinstance(axis, str)
+        }
+        wanted = tuple(
+            self._size.get(axis, sizes.get(axis)) if isinstance(axis, str) else axis
+            for axis in shape
         )
-        if not fits:
+        if got != wanted:
             raise ShapeMismatchError(
                 f"`{name}` must have shape {self._spell(shape)}; got {_tuple(got)}."
             )
