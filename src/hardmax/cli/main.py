@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import hardmax
+from hardmax.cli.bounds import bounds
 from hardmax.errors import HardmaxError
 
 app = typer.Typer(
@@ -44,6 +45,9 @@ def main(
     ] = False,
 ) -> None:
     """The exact geometry of transformers at zero temperature."""
+
+
+app.command()(bounds)
 
 
 @app.command()

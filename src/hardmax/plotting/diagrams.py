@@ -12,6 +12,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
 from hardmax.plotting.style import DEAD_KEY, KEY_EDGE, KEY_FACE, WALL, cell_colours, new_axes
+from hardmax.tropical.order_k import OrderKDiagram
 from hardmax.tropical.power_diagrams import PowerDiagram
 from hardmax.typing import BoolArray, FloatArray
 
@@ -39,26 +40,35 @@ def plot_power_diagram(
         keys: Whether to mark the sites: stars, and crosses for those that never win.
         labels: Whether to write each site's index beside it.
     """
-    if diagram.dim not in (2, 3):
-        raise ArgumentError(
-            f"`obj` must be a diagram in R^2 or R^3 to be drawn; got one in R^{diagram.dim}. "
-            "Pull it back to a plane first (`pull_back`)."
-        )
+    _require_drawable(diagram)
     box = default_box(diagram.sites, diagram.is_fan) if box is None else box
     ax = new_axes(diagram.dim) if ax is None else ax
     cells = diagram.cells(box)
-    polytopes = [cell.polytope for cell in cells]
-    colours = cell_colours([cell.site for cell in cells])
-    if diagram.dim == 2:
-        fill_polygons(ax, [p.polygon for p in polytopes], colours, box)
-    else:
-        fill_solids(ax, polytopes, colours, box)
+    draw_cells(
+        ax, [cell.polytope for cell in cells], cell_colours([cell.site for cell in cells]), box
+    )
     if keys:
         mark_keys(ax, diagram.sites, diagram.active, box)
     if labels:
         for index, site in enumerate(diagram.sites):
             if box.contains([site])[0]:
                 ax.text(*site, f" {index}", fontsize=7, va="bottom", clip_on=True)
+    return ax
+
+
+@plot.register
+def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = None) -> Any:
+    """Draw the cells of an order-k diagram in R^2 or R^3, one colour for each set of winners."""
+    diagram = order_k.diagram
+    _require_drawable(diagram)
+    box = default_box(diagram.sites, diagram.is_fan) if box is None else box
+    ax = new_axes(diagram.dim) if ax is None else ax
+    window = Polytope(*box.inequalities)
+    cells = [order_k.cell(index).intersection(window) for index in range(order_k.n_cells)]
+    shown = [index for index, cell in enumerate(cells) if cell.dim == diagram.dim]
+    draw_cells(ax, [cells[index] for index in shown], cell_colours(shown), box)
+    mark_keys(ax, diagram.sites, np.isin(np.arange(diagram.n_sites), order_k.sets), box)
+    ax.set_title(f"{order_k.n_cells} sets of {order_k.k} winners")
     return ax
 
 
@@ -81,6 +91,14 @@ def default_box(sites: FloatArray, with_origin: bool) -> Box:
     half = (0.5 + _MARGIN) * float((high - low).max())
     half = half if half > 0 else 1.0
     return Box((low + high) / 2 - half, (low + high) / 2 + half)
+
+
+def draw_cells(ax: Any, cells: Sequence[Polytope], colours: FloatArray, box: Box) -> None:
+    """Fill bounded cells of a partition of a box in the plane or in space."""
+    if box.dim == 2:
+        fill_polygons(ax, [cell.polygon for cell in cells], colours, box)
+    else:
+        fill_solids(ax, cells, colours, box)
 
 
 def fill_polygons(ax: Any, polygons: Sequence[FloatArray], colours: FloatArray, box: Box) -> None:
@@ -128,4 +146,12 @@ def mark_keys(ax: Any, sites: FloatArray, active: BoolArray, box: Box) -> None:
             linestyle="none",
             label="key that never wins",
             zorder=5,
+        )
+
+
+def _require_drawable(diagram: PowerDiagram) -> None:
+    if diagram.dim not in (2, 3):
+        raise ArgumentError(
+            f"`obj` must be a diagram in R^2 or R^3 to be drawn; got one in R^{diagram.dim}. "
+            "Pull it back to a plane first (`pull_back`)."
         )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import ArgumentError
+from hardmax.geometry.minkowski import MinkowskiVertices
 from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.style import WALL, cell_colours, new_axes
@@ -48,6 +49,15 @@ def plot_polytope(
         if vertices:
             ax.plot(*polytope.vertices.T, "o", color=WALL, markersize=2.2)
         frame(ax, polytope.vertices)
+    return ax
+
+
+@plot.register
+def plot_minkowski_sum(total: MinkowskiVertices, ax: Any = None, **options: Any) -> Any:
+    """Draw the Minkowski sum whose vertices were found, in R^2 or R^3 (see `plot_polytope`)."""
+    ax = plot_polytope(Polytope.from_points(total.points), ax, **options)
+    n_heads = total.choices.shape[1]
+    ax.set_title(f"{total.count} vertices from {n_heads} point set{'s' if n_heads > 1 else ''}")
     return ax
 
 

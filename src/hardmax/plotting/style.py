@@ -68,14 +68,19 @@ def new_axes(dim: int) -> Any:
         return figure.add_subplot(projection="3d" if dim == 3 else None)
 
 
-def side_by_side(n_panels: int) -> tuple[Any, list[Any]]:
-    """Make a figure with panels in a row; returns the figure and its axes."""
+def side_by_side(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any]]:
+    """Make a figure with panels in a row, 3-D ones if asked; returns the figure and its axes."""
     from matplotlib import pyplot as plt
 
     with mpl.rc_context(STYLE):
         width = 4.6 if n_panels == 1 else 3.3 * n_panels
         figure, axes = plt.subplots(
-            1, n_panels, figsize=(width, 3.6), layout="constrained", squeeze=False
+            1,
+            n_panels,
+            figsize=(width, 3.6),
+            layout="constrained",
+            squeeze=False,
+            subplot_kw={"projection": "3d"} if spatial else {},
         )
     return figure, list(axes[0])
 

@@ -1,0 +1,159 @@
+"""A bound with its name, its assumptions and its source; and, as a different type, an estimate."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import floor, inf, isfinite, log10
+from typing import Any, Literal, TypeAlias
+
+from hardmax.arguments import choice, integer, number
+
+BoundKind: TypeAlias = Literal["upper", "lower", "exact", "claim"]
+
+_SIGNS = {"upper": "<=", "lower": ">=", "exact": "=", "claim": "claims", "estimate": "~"}
+_LONGEST_EXACT = 15
+"""Numbers of at most this many digits are printed in full."""
+_LONGEST_STORED = 1000
+"""Numbers of at most this many digits are written in full by `as_mapping`."""
+
+
+@dataclass(frozen=True, repr=False)
+class Bound:
+    r"""One exact integer $b^e$ that bounds a number of cells.
+
+    The integer of a deep model can have a million digits, so it is kept as base and exponent and
+    multiplied out only when `value` is asked for; `log10` and the printed form never do.
+
+    Attributes:
+        name: What is counted.
+        base: The integer $b \ge 1$.
+        kind: `"upper"`: no model of this shape has more. `"lower"`: some model has at least that
+            many. `"exact"`: the maximum itself. `"claim"`: what [SL26] states, true or not.
+        assumptions: When it holds, in words.
+        source: Where it is proved or stated.
+        exponent: The integer $e \ge 0$.
+
+    Examples:
+        >>> bound = Bound("cells of one layer", 512, "exact", "no bias", "[MRZ22]", exponent=8)
+        >>> bound.value == 512**8, bound.text
+        (True, '4.722e21')
+        >>> bound
+        Bound('cells of one layer' = 4.722e21; no bias; [MRZ22])
+        >>> Bound("many", 10, "upper", "", "", exponent=10**7).text
+        '1.000e10000000'
+    """
+
+    name: str
+    base: int
+    kind: BoundKind
+    assumptions: str
+    source: str
+    exponent: int = 1
+
+    def __post_init__(self) -> None:
+        integer("base", self.base, at_least=1)
+        integer("exponent", self.exponent, at_least=0)
+        choice("kind", self.kind, ("upper", "lower", "exact", "claim"))
+
+    @cached_property
+    def value(self) -> int:
+        """The integer itself."""
+        return int(self.base**self.exponent)
+
+    @property
+    def log10(self) -> float:
+        """Its decimal logarithm, without forming the integer."""
+        return self.exponent * log10(self.base)
+
+    @property
+    def text(self) -> str:
+        """The integer in full if it is short, else four digits and the power of ten."""
+        if self.log10 < _LONGEST_EXACT:
+            return str(self.value)
+        return scientific(self.log10)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return what a JSON file can hold; `value` is None beyond a thousand digits."""
+        short = self.log10 < _LONGEST_STORED
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "value": str(self.value) if short else None,
+            "log10": self.log10,
+            "assumptions": self.assumptions,
+            "source": self.source,
+        }
+
+    def __repr__(self) -> str:
+        return _spell("Bound", self.kind, self.name, self.text, self.assumptions, self.source)
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    r"""A number that is not a bound: an expected or typical count, in floating point.
+
+    Attributes:
+        name: What is counted.
+        log10: The decimal logarithm of the estimate.
+        assumptions: Over what the average is taken, in words.
+        source: Where the formula comes from.
+
+    Examples:
+        >>> Estimate("vertices", 1.0, "Gaussian points", "[AS92]")
+        Estimate('vertices' ~ 10.00; Gaussian points; [AS92])
+    """
+
+    name: str
+    log10: float
+    assumptions: str
+    source: str
+
+    def __post_init__(self) -> None:
+        number("log10", self.log10)
+
+    @property
+    def kind(self) -> str:
+        """Always `"estimate"`."""
+        return "estimate"
+
+    @property
+    def value(self) -> float:
+        """The estimate; infinite if it exceeds the largest float (see `log10`)."""
+        return 10.0**self.log10 if self.log10 < 308 else inf
+
+    @property
+    def text(self) -> str:
+        """Four digits, with a power of ten if it is large."""
+        return f"{self.value:#.4g}" if -4 < self.log10 < 3.9999 else scientific(self.log10)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return what a JSON file can hold."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "value": self.value if isfinite(self.value) else None,
+            "log10": self.log10,
+            "assumptions": self.assumptions,
+            "source": self.source,
+        }
+
+    def __repr__(self) -> str:
+        return _spell("Estimate", self.kind, self.name, self.text, self.assumptions, self.source)
+
+
+def scientific(logarithm: float) -> str:
+    """Write ten to this power with four digits.
+
+    Examples:
+        >>> scientific(21.674), scientific(2.99999999)
+        ('4.721e21', '1.000e3')
+    """
+    exponent = floor(logarithm)
+    mantissa = f"{10.0 ** (logarithm - exponent):.3f}"
+    if mantissa == "10.000":
+        exponent, mantissa = exponent + 1, "1.000"
+    return f"{mantissa}e{exponent}"
+
+
+def _spell(class_name: str, kind: str, name: str, text: str, assumptions: str, source: str) -> str:
+    notes = "".join(f"; {note}" for note in (assumptions, source) if note)
+    return f"{class_name}({name!r} {_SIGNS[kind]} {text}{notes})"

@@ -1,0 +1,252 @@
+r"""What [SL26] states, as it stands, so that it can be shown beside what is true.
+
+None of these functions is a bound the library vouches for; the docstrings say what holds. Where the
+paper writes $\mathcal O(\cdot)$ the hidden constant is set to 1, which is the reading of its own
+figures and examples.
+"""
+
+from math import comb, e, log10, prod
+
+from hardmax.arguments import integer
+from hardmax.bounds.arrangements import central_arrangement, zaslavsky
+from hardmax.bounds.sizes import Bias, HeadSizes, read_bias, read_head_sizes
+from hardmax.errors import ArgumentError
+
+
+def proposition_v1(n_keys: int) -> int:
+    r"""Return $N$, the bound on the vertices of one head's Newton polytope (Proposition V.1).
+
+    True. The maximum is $N$ for $d_k, d \ge 2$, and 2 if the polytope is a segment; see
+    `attention_cells`.
+
+    Examples:
+        >>> proposition_v1(512)
+        512
+    """
+    return integer("n_keys", n_keys, at_least=1)
+
+
+def theorem_v2(n_keys: int, n_heads: int, dim: int) -> int:
+    r"""Return the leading term of Theorem V.2 for $V_{multi}$, the vertices of the Minkowski sum.
+
+    $$N^H \quad (H \le d), \qquad (NH)^{\lfloor d/2\rfloor} \quad (H > d)$$
+
+    The first is an upper bound, attained for $H \le d - 1$ but not for $H = d$, $N \ge 3$. The
+    second is false for $d \ge 3$: the maximum is of order $(NH)^{d-1}$. See `cells_bias_free`.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$.
+        n_heads: The number of heads $H \ge 1$.
+        dim: The model dimension $d \ge 1$.
+
+    Examples:
+        Figure 4 claims 216 vertices for what has at most 92; and for $H = 4 > d = 3$ the
+        maximum is not 256 but 24070:
+
+        >>> theorem_v2(6, 3, 3), theorem_v2(64, 4, 3)
+        (216, 256)
+    """
+    n_keys = integer("n_keys", n_keys, at_least=1)
+    n_heads = integer("n_heads", n_heads, at_least=1)
+    dim = integer("dim", dim, at_least=1)
+    return int(n_keys**n_heads if n_heads <= dim else (n_keys * n_heads) ** (dim // 2))
+
+
+def appendix_d(n_keys: HeadSizes, n_heads: int | None, dim: int) -> int:
+    r"""Return the bound Appendix D takes from the literature on Minkowski sums.
+
+    $$\sum_{k=0}^{d-1} \binom{H-1}{k} \max_{|I| = k+1} \prod_{h \in I} n_h$$
+
+    True but loose: by Pascal's rule it is at least $A_0$ (`cells_bias_free`). The maximum over the
+    empty family of index sets ($k \ge H$) has the factor $\binom{H-1}{k} = 0$.
+
+    Args:
+        n_keys: The number of keys $n_h \ge 1$, one number for all heads or one each.
+        n_heads: The number of heads $H \ge 1$; may be None if `n_keys` is a sequence.
+        dim: The model dimension $d \ge 1$.
+
+    Examples:
+        >>> appendix_d(6, 3, 3), appendix_d([2, 5], None, 1)
+        (294, 5)
+    """
+    sizes = sorted(read_head_sizes(n_keys, n_heads), reverse=True)
+    dim = integer("dim", dim, at_least=1)
+    total, product = 0, 1
+    for k, size in enumerate(sizes[:dim]):
+        product *= size
+        total += comb(len(sizes) - 1, k) * product
+    return total
+
+
+def theorem_v5(n_keys: int, n_heads: int, dim: int, d_ff: int, depth: int) -> int:
+    r"""Return the upper bound of Theorem V.5 as Appendix E derives it, with the constant $C_d = 1$.
+
+    $$\Big(N^{\min(H, d)} \sum_{k=0}^{d} \binom{d_{ff}}{k}\Big)^L$$
+
+    (Appendix E goes on to estimate the sum by $(e\,d_{ff}/d)^d$; see `appendix_e_ffn_log10`.) With
+    $C_d = 1$ it is an upper bound for $H \le d$, with or without bias; for $H > d$ the constant
+    must grow with $H$, because one layer can have of the order of $(HN)^d$ cells. See
+    `transformer_upper`.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$.
+        n_heads: The number of heads $H \ge 1$.
+        dim: The model dimension $d \ge 1$.
+        d_ff: The feed-forward width $d_{ff} \ge 0$.
+        depth: The number of blocks $L \ge 1$.
+
+    Examples:
+        >>> theorem_v5(4, 2, 2, 3, 2)
+        12544
+    """
+    return int(theorem_v5_base(n_keys, n_heads, dim, d_ff) ** integer("depth", depth, at_least=1))
+
+
+def theorem_v5_base(n_keys: int, n_heads: int, dim: int, d_ff: int) -> int:
+    """Return the factor of one block in `theorem_v5`.
+
+    Examples:
+        >>> theorem_v5_base(4, 2, 2, 3)
+        112
+    """
+    n_keys = integer("n_keys", n_keys, at_least=1)
+    n_heads = integer("n_heads", n_heads, at_least=1)
+    dim = integer("dim", dim, at_least=1)
+    d_ff = integer("d_ff", d_ff, at_least=0)
+    return int(n_keys ** min(n_heads, dim) * zaslavsky(d_ff, dim))
+
+
+def appendix_e_ffn_log10(d_ff: int, dim: int) -> float:
+    r"""Return $\log_{10} (e\,d_{ff}/d)^d$, the estimate of $R(d_{ff}, d)$ in Appendix E.
+
+    An upper bound for $d_{ff} \ge d$ only.
+
+    Args:
+        d_ff: The feed-forward width $d_{ff} \ge 1$.
+        dim: The model dimension $d \ge 1$.
+
+    Examples:
+        One hyperplane in four dimensions makes two cells, not 0.213:
+
+        >>> round(10 ** appendix_e_ffn_log10(1, 4), 3), zaslavsky(1, 4)
+        (0.213, 2)
+    """
+    d_ff = integer("d_ff", d_ff, at_least=1)
+    dim = integer("dim", dim, at_least=1)
+    return dim * log10(e * d_ff / dim)
+
+
+def remark_v6(n_keys: int, n_heads: int, dim: int) -> int:
+    r"""Return the naive count $(H N^2)^d$ of Remark V.6, with the constant 1.
+
+    It stands for `naive_hyperplanes`. Without bias the exponent would be $d - 1$.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$.
+        n_heads: The number of heads $H \ge 1$.
+        dim: The model dimension $d \ge 1$.
+
+    Examples:
+        >>> remark_v6(6, 3, 3)
+        1259712
+    """
+    n_keys = integer("n_keys", n_keys, at_least=1)
+    n_heads = integer("n_heads", n_heads, at_least=1)
+    return int((n_heads * n_keys**2) ** integer("dim", dim, at_least=1))
+
+
+def naive_hyperplanes(
+    n_keys: HeadSizes, n_heads: int | None, dim: int, *, bias: Bias = "logit"
+) -> int:
+    r"""Count the cells of all $\sum_h \binom{n_h}{2}$ hyperplanes $s_i = s_j$ in general position.
+
+    The count Remark V.6 warns against: a true upper bound on the routing cells, but hyperplanes on
+    which neither key wins count too, and the hyperplanes of three keys are never in general
+    position. Through the origin (`central_arrangement`) without bias, else `zaslavsky`.
+
+    Args:
+        n_keys: The number of keys $n_h \ge 1$, one number for all heads or one each.
+        n_heads: The number of heads $H \ge 1$; may be None if `n_keys` is a sequence.
+        dim: The model dimension $d \ge 1$.
+        bias: `"none"`, `"query"` or `"logit"`.
+
+    Examples:
+        >>> naive_hyperplanes(6, 3, 3), naive_hyperplanes(6, 3, 3, bias="none")
+        (15226, 1982)
+    """
+    sizes = read_head_sizes(n_keys, n_heads)
+    dim = integer("dim", dim, at_least=1)
+    n_pairs = sum(comb(n, 2) for n in sizes)
+    free = read_bias(bias) == "none"
+    return central_arrangement(n_pairs, dim) if free else zaslavsky(n_pairs, dim)
+
+
+def theorem_v7(n_keys: int, dim: int, d_ff: int, depth: int) -> int:
+    r"""Return the lower bound of Theorem V.7, for $H = d$ heads and $d_{ff} \ge 2d$.
+
+    $$\Big(N^d \Big\lfloor \frac{d_{ff}}{2d} \Big\rfloor^d\Big)^L$$
+
+    True with a query bias, heads of size at least 2 and fixed keys; too small by $2^{dL}$, as
+    `appendix_f` shows. See `transformer_lower`.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$.
+        dim: The model dimension $d \ge 1$.
+        d_ff: The feed-forward width, at least $2d$.
+        depth: The number of blocks $L \ge 1$.
+
+    Raises:
+        ArgumentError: If $d_{ff} < 2d$.
+
+    Examples:
+        >>> theorem_v7(4, 2, 8, 3)
+        262144
+    """
+    n_keys, dim, teeth, depth = _read_theorem_v7(n_keys, dim, d_ff, depth)
+    return int((n_keys * teeth) ** (dim * depth))
+
+
+def appendix_f(n_keys: int, dim: int, d_ff: int, depth: int) -> int:
+    r"""Return the number the proof of Theorem V.7 arrives at.
+
+    $$\big(N^d (2w)^d\big)^L, \qquad w = \lfloor d_{ff} / 2d \rfloor$$
+
+    Its last line calls this equal to `theorem_v7`, which it is not.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$.
+        dim: The model dimension $d \ge 1$.
+        d_ff: The feed-forward width, at least $2d$.
+        depth: The number of blocks $L \ge 1$.
+
+    Raises:
+        ArgumentError: If $d_{ff} < 2d$.
+
+    Examples:
+        >>> appendix_f(4, 2, 8, 3)
+        16777216
+    """
+    n_keys, dim, teeth, depth = _read_theorem_v7(n_keys, dim, d_ff, depth)
+    return int((2 * n_keys * teeth) ** (dim * depth))
+
+
+def corollary_v9(dim: int, depth: int) -> int:
+    r"""Return the exponent $dL$ of $N$ that Corollary V.9 calls tight for $H \ge d$.
+
+    True with bias, if heads of size 1 have a logit bias; without bias the exponent is $(d-1)L$, and
+    for $H < d$ it is at most $HL$. See `exponent_of_keys`.
+
+    Examples:
+        >>> corollary_v9(512, 12)
+        6144
+    """
+    return prod((integer("dim", dim, at_least=1), integer("depth", depth, at_least=1)))
+
+
+def _read_theorem_v7(n_keys: int, dim: int, d_ff: int, depth: int) -> tuple[int, int, int, int]:
+    n_keys = integer("n_keys", n_keys, at_least=1)
+    dim = integer("dim", dim, at_least=1)
+    d_ff = integer("d_ff", d_ff, at_least=0)
+    if d_ff < 2 * dim:
+        raise ArgumentError(f"`d_ff` must be at least 2 `dim` = {2 * dim}; got {d_ff}.")
+    return n_keys, dim, d_ff // (2 * dim), integer("depth", depth, at_least=1)

@@ -1,0 +1,68 @@
+"""Reading the sizes a bound is asked for: keys per head, widths of layers, the kind of bias."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+
+from hardmax.arguments import choice, integer
+from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
+
+Bias: TypeAlias = Literal["none", "query", "logit"]
+"""What a head adds to the scores $\\langle W_Q^\\top x, k_j\\rangle$: nothing; a query bias $b_Q$,
+which adds $\\langle b_Q, k_j\\rangle$; or a free number $\\beta_j$ for each key."""
+
+BIASES: tuple[Bias, ...] = ("none", "query", "logit")
+
+HeadSizes: TypeAlias = int | Sequence[int]
+"""One number of keys for all heads, or one for each head."""
+
+
+def read_bias(bias: str) -> Bias:
+    """Read the kind of bias."""
+    return cast(Bias, choice("bias", bias, BIASES))
+
+
+def read_head_sizes(n_keys: HeadSizes, n_heads: int | None) -> tuple[int, ...]:
+    """Read the number of keys of every head.
+
+    Args:
+        n_keys: One number for all heads, or a sequence with one number per head.
+        n_heads: The number of heads; may be None if `n_keys` is a sequence.
+
+    Raises:
+        DtypeError: If something is not an integer.
+        ArgumentError: If a number is below 1, or `n_heads` is missing.
+        EmptyInputError: If the sequence is empty.
+        ShapeMismatchError: If the sequence does not have `n_heads` entries.
+
+    Examples:
+        >>> read_head_sizes(4, 3), read_head_sizes([2, 5], None)
+        ((4, 4, 4), (2, 5))
+    """
+    if n_heads is not None:
+        n_heads = integer("n_heads", n_heads, at_least=1)
+    if isinstance(n_keys, int | np.integer):
+        keys = integer("n_keys", n_keys, at_least=1)
+        if n_heads is None:
+            raise ArgumentError("`n_heads` must be given if `n_keys` is one number; got None.")
+        return (keys,) * n_heads
+    sizes = read_integers("n_keys", n_keys, at_least=1)
+    if n_heads is not None and len(sizes) != n_heads:
+        raise ShapeMismatchError(
+            f"`n_keys` must have one entry per head, n_heads = {n_heads}; got {len(sizes)} entries."
+        )
+    return sizes
+
+
+def read_integers(name: str, values: Any, *, at_least: int) -> tuple[int, ...]:
+    """Read a sequence of at least one integer, each with its limit."""
+    try:
+        entries = tuple(values)
+    except TypeError:
+        raise DtypeError(f"`{name}` must be a sequence of integers; got {values!r}.") from None
+    if not entries:
+        raise EmptyInputError(f"`{name}` must have at least one entry; got none.")
+    return tuple(
+        integer(f"{name}[{i}]", entry, at_least=at_least) for i, entry in enumerate(entries)
+    )

@@ -1,0 +1,47 @@
+"""`hardmax bounds`: how many cells a transformer of a given shape can have, as a table."""
+
+import json
+from typing import Annotated
+
+import typer
+
+_COLOURS = {"claim": "yellow", "estimate": "cyan"}
+
+
+def bounds(
+    keys: Annotated[int, typer.Option(help="Number of keys N of every head.")],
+    heads: Annotated[int, typer.Option(help="Number of heads H per layer.")],
+    dim: Annotated[int, typer.Option(help="Model dimension d.")],
+    d_ff: Annotated[int, typer.Option("--d-ff", help="Feed-forward width; 0 for none.")] = 0,
+    depth: Annotated[int, typer.Option(help="Number of blocks L.")] = 1,
+    head_dim: Annotated[
+        int | None, typer.Option("--head-dim", help="Head size d_k; d / H if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+) -> None:
+    """Print every bound on the cells of a hard transformer of this shape."""
+    from hardmax.arguments import integer
+    from hardmax.bounds.table import transformer_table
+
+    heads = integer("heads", heads, at_least=1)
+    size = head_dim if head_dim is not None else max(1, dim // heads)
+    rows = transformer_table(keys, heads, dim, d_ff, depth, head_dim=size)
+    if as_json:
+        print(json.dumps([row.as_mapping() for row in rows], indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    shape = f"N = {keys}, H = {heads}, d = {dim}, d_k = {size}, d_ff = {d_ff}, L = {depth}"
+    table = Table(title=f"Cells of a hard transformer: {shape}")
+    table.add_column("counted")
+    table.add_column("kind")
+    table.add_column("number", justify="right", no_wrap=True)
+    table.add_column("log10", justify="right", no_wrap=True)
+    table.add_column("holds for")
+    table.add_column("source")
+    for row in rows:
+        cells = (row.name, row.kind, row.text, f"{row.log10:.2f}", row.assumptions, row.source)
+        # Square brackets are citations here, not rich's markup.
+        table.add_row(*(cell.replace("[", r"\[") for cell in cells), style=_COLOURS.get(row.kind))
+    Console().print(table)

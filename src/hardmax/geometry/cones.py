@@ -1,0 +1,235 @@
+r"""Is an open polyhedral cone empty? Exact answers with a proof of either kind.
+
+Gordan's theorem: of the two systems $R u > 0$ and $\lambda R = 0,\ \lambda \ge 0,\ \lambda \ne 0$
+exactly one has a solution. Every combinatorial question of the library that is not a plain
+comparison comes down to this one: whether a key can win, a term is active, a sum of vertices is
+a vertex. A compiled search proposes an answer in floating point, exact integers check it, and
+what rounding leaves open is decided by the same search in exact integers.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+from flint import fmpz_mat
+
+from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED, min_norm_point
+from hardmax.errors import DtypeError, ShapeMismatchError
+from hardmax.geometry.exact_min_norm_point import exact_nearest_point
+from hardmax.typing import FloatArray, IntArray, WideArray
+
+_FLOAT_BITS = 900
+"""Integers up to this many bits convert to float64 and multiply there without overflow."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConeDecision:
+    r"""Whether $\{u : R u > 0\}$ is non-empty, with a proof.
+
+    Attributes:
+        is_open: True if some $u$ has $\langle r_i, u \rangle > 0$ for every row.
+        direction: If open, such a $u$: shape `(dim,)`, Python integers.
+        support: If not open, the rows of the combination, at most `dim + 1` of them.
+        multipliers: If not open, positive integers $\lambda_i$ with
+            $\sum_i \lambda_i r_{\text{support}_i} = 0$.
+    """
+
+    is_open: bool
+    direction: WideArray | None
+    support: IntArray | None
+    multipliers: tuple[int, ...] | None
+
+
+def decide_open_cone(rows: WideArray) -> ConeDecision:
+    r"""Decide exactly whether the open cone $\{u \in \mathbb{R}^d : R u > 0\}$ is non-empty.
+
+    Args:
+        rows: The matrix $R$, shape `(n_rows, dim)`, integers of any size. Without rows the cone
+            is all of space; with a zero row it is empty.
+
+    Raises:
+        ShapeMismatchError: If `rows` is not a matrix.
+        DtypeError: If an entry is not an integer.
+
+    References:
+        [Gor73], [Wol76].
+
+    Examples:
+        >>> decide_open_cone(np.array([[1, 0], [0, 1]], dtype=object)).direction.tolist()
+        [1, 1]
+        >>> refused = decide_open_cone(np.array([[1, 2], [5, 5], [-2, -4]], dtype=object))
+        >>> refused.is_open, refused.support.tolist(), refused.multipliers
+        (False, [0, 2], (2, 1))
+        >>> decide_open_cone(np.array([[3, 1], [0, 0]], dtype=object)).support.tolist()
+        [1]
+    """
+    rows = _integers("rows", rows)
+    n_rows, dim = rows.shape
+    if n_rows == 0:
+        return _open([0] * dim)
+    zero = np.flatnonzero(~(rows != 0).any(axis=1))
+    if zero.size:
+        return _closed([int(zero[0])], [1])
+    floats, exponents = _unit_rows(rows)
+    status, support, point = _candidate(floats)
+    if status == SEPARATED:
+        direction = _positive_direction(rows, point, exponents)
+        if direction is not None:
+            return _open(direction)
+    elif status == CONTAINED:
+        multipliers = positive_dependence(rows[support])
+        if multipliers is not None:
+            return _closed(support, multipliers)
+    exact = exact_nearest_point(rows, support)
+    if exact.direction is None:
+        return _closed(exact.support, exact.multipliers)
+    return _open(exact.direction)
+
+
+def verify_cone_decision(rows: WideArray, decision: ConeDecision) -> bool:
+    """Check the proof a decision carries, by integer products alone.
+
+    Examples:
+        >>> rows = np.array([[1, 2], [-2, -4]], dtype=object)
+        >>> verify_cone_decision(rows, decide_open_cone(rows))
+        True
+        >>> wrong = ConeDecision(True, np.array([1, 0], dtype=object), None, None)
+        >>> verify_cone_decision(rows, wrong)
+        False
+    """
+    table = _integers("rows", rows).tolist()
+    n_rows, dim = np.shape(rows)
+    if decision.is_open:
+        if decision.direction is None or len(decision.direction) != dim:
+            return False
+        u = [int(x) for x in decision.direction]
+        return all(sum(a * x for a, x in zip(row, u, strict=True)) > 0 for row in table)
+    if decision.support is None or decision.multipliers is None:
+        return False
+    support = [int(i) for i in decision.support]
+    multipliers = [int(m) for m in decision.multipliers]
+    well_formed = (
+        len(support) == len(multipliers) > 0
+        and all(0 <= i < n_rows for i in support)
+        and all(m > 0 for m in multipliers)
+    )
+    return well_formed and all(
+        sum(m * table[i][k] for i, m in zip(support, multipliers, strict=True)) == 0
+        for k in range(dim)
+    )
+
+
+def positive_dependence(rows: WideArray) -> list[int] | None:
+    r"""Find $\lambda > 0$ with $\lambda R = 0$ where it is unique up to a factor.
+
+    Returns:
+        Coprime positive integers; `None` if the rows are independent, have several dependences,
+        or the only one is not positive.
+
+    Examples:
+        >>> positive_dependence(np.array([[1, 0], [1, 2], [-4, -2]], dtype=object))
+        [3, 1, 1]
+        >>> positive_dependence(np.array([[1, 0], [-1, 0], [2, 0]], dtype=object)) is None
+        True
+    """
+    # Flint is twice as fast on integers of one word, so columns give up their common factors 2.
+    bits = np.bitwise_or.reduce(rows, axis=0)
+    shifts = [max((x & -x).bit_length() - 1, 0) for x in bits.tolist()]
+    columns = [[x >> s for x in column] for s, column in zip(shifts, rows.T.tolist(), strict=True)]
+    matrix = fmpz_mat(columns) if columns else fmpz_mat(0, rows.shape[0])
+    vectors, nullity = matrix.nullspace()
+    if nullity != 1:
+        return None
+    values = [vectors[i, 0] for i in range(rows.shape[0])]
+    if values[0] < 0:
+        values = [-value for value in values]
+    if not all(value > 0 for value in values):
+        return None
+    integers = [int(value) for value in values]
+    divisor = gcd(*integers)
+    return [value // divisor for value in integers]
+
+
+def _integers(name: str, rows: Any) -> WideArray:
+    array = np.asarray(rows)
+    if array.ndim != 2:
+        raise ShapeMismatchError(
+            f"`{name}` must have shape (n_rows, dim); got {array.ndim} axes, shape {array.shape}."
+        )
+    if array.size and array.dtype.kind not in "iuO":
+        raise DtypeError(f"`{name}` must hold integers; got dtype {array.dtype}.")
+    wide = array.astype(object)
+    for value in wide.flat:
+        if type(value) is not int:
+            raise DtypeError(f"`{name}` must hold Python integers; got {value!r}.")
+    return wide
+
+
+def _open(direction: list[int]) -> ConeDecision:
+    vector = np.empty(len(direction), dtype=object)
+    vector[:] = direction
+    return ConeDecision(True, vector, None, None)
+
+
+def _closed(support: list[int], multipliers: list[int]) -> ConeDecision:
+    order = sorted(range(len(support)), key=support.__getitem__)
+    indices = np.array([support[i] for i in order], np.int64)
+    return ConeDecision(False, None, indices, tuple(multipliers[i] for i in order))
+
+
+def _unit_rows(rows: WideArray) -> tuple[FloatArray, list[int]]:
+    """Round the rows to float64, columns and rows scaled; row and column scales change nothing.
+
+    Returns:
+        Unit rows, and for each column the exponent its entries were divided by.
+    """
+    bits = np.frompyfunc(int.bit_length, 1, 1)
+    widths = np.asarray(bits(rows), dtype=np.int64)
+    if int(widths.max()) > _FLOAT_BITS:
+        # Keep the leading bits of each row: only a candidate is computed from them.
+        excess = np.maximum(widths.max(axis=1, keepdims=True) - _FLOAT_BITS, 0).astype(object)
+        rows = rows >> excess
+    floats = rows.astype(np.float64)
+    floats /= np.abs(floats).max(axis=1, keepdims=True)
+    exponents = np.frexp(np.abs(floats).max(axis=0))[1].astype(np.int64)
+    floats = np.ldexp(floats, -exponents)
+    floats /= np.sqrt((floats * floats).sum(axis=1, keepdims=True))
+    return np.ascontiguousarray(floats), exponents.tolist()
+
+
+def _candidate(rows: FloatArray) -> tuple[int, list[int], FloatArray]:
+    n_rows, dim = rows.shape
+    support = np.zeros(dim + 2, np.int64)
+    point = rows.sum(axis=0)
+    status, n_active = min_norm_point(
+        rows,
+        n_rows,
+        0,
+        0.5,
+        20 * (dim + 2),
+        support,
+        np.zeros(dim + 2),
+        point,
+        np.zeros((dim + 2, dim + 1)),
+        np.zeros((dim + 2, dim + 2)),
+        np.zeros((3, dim + 2)),
+    )
+    return status, support[:n_active].tolist(), point
+
+
+def _positive_direction(
+    rows: WideArray, point: FloatArray, exponents: list[int]
+) -> list[int] | None:
+    """Round a floating direction to integers with positive products, as short as will do."""
+    largest = float(np.abs(point).max())
+    lowest = min(-e for e in exponents)
+    for digits in (6, 24, 52):
+        scaled = np.rint(np.ldexp(point / largest, digits)).astype(np.int64).tolist()
+        direction = [x << (-e - lowest) for x, e in zip(scaled, exponents, strict=True)]
+        vector = np.empty(len(direction), dtype=object)
+        vector[:] = direction
+        if (rows @ vector > 0).all():
+            divisor = gcd(*direction)
+            return [x // divisor for x in direction]
+    return None

@@ -1,0 +1,343 @@
+r"""Convex polyhedra $\{x : A x \le b\}$, bounded or not, with exact vertices, faces and volume."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hardmax.algebra.exact.dyadic import scaled_integers
+from hardmax.arguments import Sizes
+from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
+from hardmax.geometry import face_lattices
+from hardmax.geometry.descriptions import (
+    Generators,
+    describe_hull,
+    generators_of_inequalities,
+    inequality_rows,
+    rounded_points,
+)
+from hardmax.geometry.domains import Domain
+from hardmax.geometry.integer_vectors import Vector, primitive, rounded_directions, wide_rows
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
+
+_UNIT_ROUNDOFF = 2.0**-53
+_TINY = 2.0**-1070
+
+
+@dataclass(frozen=True, eq=False)
+class Facets:
+    """The facets of a polyhedron.
+
+    Attributes:
+        rows: For each facet the first inequality that defines it, shape `(n_facets,)`.
+        vertices: Which vertices lie on it, shape `(n_facets, n_vertices)`.
+        rays: Which extreme rays run along it, shape `(n_facets, n_rays)`.
+    """
+
+    rows: IntArray
+    vertices: BoolArray
+    rays: BoolArray
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Polytope:
+    r"""The convex polyhedron $P = \{x \in \mathbb{R}^d : A x \le b\}$.
+
+    It may be unbounded, empty or flat. The entries of $A$ and $b$ mean exactly the dyadic rationals
+    they store, and so does every answer: vertices are rational points (correctly rounded to
+    float64 in `vertices`, as they are in `exact_vertices`), faces are combinatorial, the volume is
+    a fraction. The vertices are found once, by double description, when first asked for; their
+    number can be exponential in $d$.
+
+    Args:
+        A: Shape `(n_rows, dim)`; no rows means all of space.
+        b: Shape `(n_rows,)`.
+
+    Attributes:
+        rows: The inequalities as integers $(a, b)$ for $\langle a, x\rangle \le b$, shape
+            `(n_rows, dim + 1)`, each row without a common divisor.
+
+    Raises:
+        ShapeMismatchError: If the shapes disagree.
+        NonFiniteError: If an entry is NaN or infinite.
+
+    Examples:
+        >>> triangle = Polytope([[-1, 0], [0, -1], [1, 3]], [0, 0, 1])
+        >>> triangle.polygon.tolist()
+        [[0.0, 0.0], [1.0, 0.0], [0.0, 0.3333333333333333]]
+        >>> triangle.volume, triangle.f_vector
+        (Fraction(1, 6), (3, 3))
+
+        A half-plane has no vertex; an empty polyhedron has dimension -1.
+
+        >>> half_plane = Polytope([[1, 0]], [2])
+        >>> half_plane.vertices.tolist(), half_plane.rays.tolist(), half_plane.lineality.tolist()
+        ([[2.0, 0.0]], [[-1.0, 0.0]], [[0.0, 1.0]])
+        >>> Polytope([[1], [-1]], [0, -1]).dim
+        -1
+    """
+
+    rows: WideArray
+
+    def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
+        sizes = Sizes()
+        matrix = sizes.floats("A", A, ("n_rows", "dim"), nonempty=("dim",))
+        bounds = sizes.floats("b", b, ("n_rows",), nonempty=())
+        self._set_rows(inequality_rows(matrix, bounds), matrix.shape[1])
+
+    @classmethod
+    def from_rows(
+        cls, rows: Sequence[Vector], dim: int, generators: Generators | None = None
+    ) -> Polytope:
+        r"""Build a polyhedron from integer inequalities of any size.
+
+        Args:
+            rows: Tuples $(a, b)$ of `dim + 1` Python integers for $\langle a, x\rangle \le b$.
+            dim: The $d$ of the space.
+            generators: The vertices and rays, if they are known already.
+        """
+        polytope = cls.__new__(cls)
+        polytope._set_rows([primitive(row) for row in rows], dim)
+        if generators is not None:
+            polytope.__dict__["generators"] = generators
+        return polytope
+
+    @classmethod
+    def from_points(cls, points: ArrayLike) -> Polytope:
+        r"""Return the convex hull of points; they may repeat and lie in a flat.
+
+        Args:
+            points: Shape `(n_points, dim)`, both at least 1.
+
+        Examples:
+            >>> Polytope.from_points([[0, 0], [2, 2], [1, 1]]).vertices.tolist()
+            [[2.0, 2.0], [0.0, 0.0]]
+        """
+        scaled = scaled_integers(Sizes().floats("points", points, ("n_points", "dim")))
+        numerators = scaled.integers << max(scaled.exponent, 0)
+        return cls.from_scaled_points(
+            [tuple(row) for row in numerators.tolist()], 1 << max(-scaled.exponent, 0)
+        )
+
+    @classmethod
+    def from_scaled_points(cls, points: Sequence[Vector], denominator: int = 1) -> Polytope:
+        """Return the convex hull of the rational points `points[i] / denominator`."""
+        if not points:
+            raise EmptyInputError("`points` must have n_points >= 1; got none.")
+        rows, generators = describe_hull(points, denominator)
+        return cls.from_rows(rows, len(points[0]), generators)
+
+    def __repr__(self) -> str:
+        return f"Polytope({self.rows.shape[0]} inequalities in R^{self.ambient_dim})"
+
+    @property
+    def ambient_dim(self) -> int:
+        """The $d$ of the space the polyhedron lies in."""
+        return int(self.rows.shape[1]) - 1
+
+    @cached_property
+    def inequalities(self) -> tuple[FloatArray, FloatArray]:
+        """The pair `(A, b)`, rows scaled by powers of two and rounded; `rows` is exact."""
+        floats = rounded_directions([tuple(row) for row in self.rows.tolist()], self.rows.shape[1])
+        return floats[:, :-1], floats[:, -1]
+
+    @cached_property
+    def generators(self) -> Generators:
+        """The vertices, rays and lines as exact integers."""
+        rows = [tuple(row) for row in self.rows.tolist()]
+        return generators_of_inequalities(rows, self.ambient_dim)
+
+    @cached_property
+    def exact_vertices(self) -> WideArray:
+        """The vertices as fractions, shape `(n_vertices, dim)`."""
+        rational = [[Fraction(x, p[-1]) for x in p[:-1]] for p in self.generators.points]
+        return wide_rows(rational, self.ambient_dim)
+
+    @cached_property
+    def vertices(self) -> FloatArray:
+        """The vertices, each coordinate correctly rounded: shape `(n_vertices, dim)`.
+
+        If the polyhedron contains a line it has no vertices, and these are one point on each
+        minimal face instead.
+        """
+        return rounded_points(self.generators.points, self.ambient_dim)
+
+    @cached_property
+    def rays(self) -> FloatArray:
+        """The extreme rays, rounded, largest entry 1 or -1: shape `(n_rays, dim)`."""
+        return _unit_directions(self.generators.rays, self.ambient_dim)
+
+    @cached_property
+    def exact_rays(self) -> WideArray:
+        """The extreme rays as integers, shape `(n_rays, dim)`."""
+        return wide_rows(self.generators.rays, self.ambient_dim)
+
+    @cached_property
+    def lineality(self) -> FloatArray:
+        """A basis of the directions of the lines inside, rounded: shape `(n_lines, dim)`."""
+        return _unit_directions(self.generators.lineality, self.ambient_dim)
+
+    @cached_property
+    def exact_lineality(self) -> WideArray:
+        """The same basis as integers, shape `(n_lines, dim)`."""
+        return wide_rows(self.generators.lineality, self.ambient_dim)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no point satisfies all inequalities."""
+        return not self.generators.points
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it fits in a ball (the empty set does)."""
+        return not (self.generators.rays or self.generators.lineality)
+
+    @cached_property
+    def dim(self) -> int:
+        """The dimension of the affine hull; -1 if empty."""
+        generators = self.generators
+        return face_lattices.rank(generators.homogeneous) + len(generators.lineality) - 1
+
+    @cached_property
+    def facets(self) -> Facets:
+        """The faces of one dimension less, and the inequality that defines each."""
+        generators = self.generators
+        n_points = len(generators.points)
+        found = face_lattices.facet_members(generators.homogeneous, generators.tight, n_points)
+        incidence = np.zeros((len(found), len(generators.tight)), dtype=np.bool_)
+        for k, (_, members) in enumerate(found):
+            incidence[k, members] = True
+        rows = np.array([row for row, _ in found], dtype=np.int64)
+        return Facets(rows, incidence[:, :n_points], incidence[:, n_points:])
+
+    @cached_property
+    def f_vector(self) -> tuple[int, ...]:
+        r"""The numbers of faces $(f_0, \dots, f_{\dim P - 1})$ of each dimension below its own.
+
+        Unbounded faces count like bounded ones.
+
+        Examples:
+            >>> cube = Polytope(np.concatenate([np.eye(3), -np.eye(3)]), np.ones(6))
+            >>> cube.f_vector
+            (8, 12, 6)
+        """
+        return face_lattices.face_numbers(self._lattice, self.dim)
+
+    @cached_property
+    def volume(self) -> Fraction | float:
+        r"""The $d$-dimensional volume, exact: 0 if flat or empty, `inf` if unbounded."""
+        if self.dim < self.ambient_dim:
+            return Fraction(0)
+        if not self.is_bounded:
+            return math.inf
+        return face_lattices.simplex_volumes(self._lattice, self.generators.points, self.dim)
+
+    @property
+    def volume_float(self) -> float:
+        """The volume, rounded."""
+        return float(self.volume)
+
+    @cached_property
+    def interior_point(self) -> WideArray:
+        """A point of the relative interior as fractions: shape `(dim,)`.
+
+        Raises:
+            ArgumentError: If the polyhedron is empty.
+        """
+        if self.is_empty:
+            raise ArgumentError("an empty polyhedron has no interior point.")
+        mean = self.exact_vertices.sum(axis=0) / Fraction(len(self.generators.points))
+        return np.asarray(mean + self.exact_rays.sum(axis=0), dtype=object)
+
+    @cached_property
+    def polygon_order(self) -> IntArray:
+        """The vertices in counter-clockwise order, as indices, for a bounded subset of a plane.
+
+        Raises:
+            ArgumentError: If the polyhedron is unbounded or not in the plane.
+        """
+        if self.ambient_dim != 2 or not self.is_bounded:
+            kind = "a bounded" if self.is_bounded else "an unbounded"
+            raise ArgumentError(
+                f"a polygon needs a bounded polyhedron in R^2; got {kind} one in "
+                f"R^{self.ambient_dim}. Intersect an unbounded one with a `Box` first."
+            )
+        points = self.exact_vertices.tolist()
+        order = sorted(range(len(points)), key=points.__getitem__)
+        first, last = (points[order[0]], points[order[-1]]) if order else ((0, 0), (0, 0))
+        below: list[int] = []
+        above: list[int] = []
+        for k in order:
+            x, y = points[k]
+            side = (last[0] - first[0]) * (y - first[1]) - (last[1] - first[1]) * (x - first[0])
+            (above if side > 0 else below).append(k)
+        return np.array(below + above[::-1], dtype=np.int64)
+
+    @property
+    def polygon(self) -> FloatArray:
+        """The vertices in counter-clockwise order: shape `(n_vertices, 2)`."""
+        return self.vertices[self.polygon_order]
+
+    def contains(self, points: ArrayLike) -> BoolArray:
+        """Say which rows of `points` satisfy all inequalities, exactly: shape `(n_points,)`."""
+        array = Sizes(dim=self.ambient_dim).floats(
+            "points", points, ("n_points", "dim"), nonempty=()
+        )
+        A, b = self.inequalities
+        dim = self.ambient_dim
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            slack = b - array @ A.T
+            size = np.abs(array) @ np.abs(A).T + np.abs(b)
+            # Rounded coefficients and a dot product of dim + 1 terms, as in `double_description`;
+            # coefficients below the normal range add an absolute error times the point.
+            bound = (dim + 6) * _UNIT_ROUNDOFF * size
+            bound += _TINY * (np.abs(array).sum(axis=1, keepdims=True) + dim + 1)
+            outside = np.asarray((slack < -bound).any(axis=1))
+            inside = np.asarray((slack > bound).all(axis=1))
+        for k in np.flatnonzero(~inside & ~outside).tolist():
+            scaled = scaled_integers(np.append(array[k], 1.0)).integers
+            inside[k] = bool(
+                (self.rows[:, -1] * scaled[-1] >= self.rows[:, :-1] @ scaled[:-1]).all()
+            )
+        return inside
+
+    def intersection(self, domain: Domain) -> Polytope:
+        """Return the part inside a `Box`, another polytope or any domain, exactly.
+
+        Examples:
+            >>> from hardmax.geometry.domains import Box
+            >>> Polytope([[1, 1]], [0]).intersection(Box([-1, -1], [1, 1])).volume
+            Fraction(2, 1)
+        """
+        own = [tuple(row) for row in self.rows.tolist()]
+        return Polytope.from_rows(own + domain_rows(domain, self.ambient_dim), self.ambient_dim)
+
+    @cached_property
+    def _lattice(self) -> face_lattices.FaceLattice:
+        incidence = np.concatenate([self.facets.vertices, self.facets.rays], axis=1)
+        return face_lattices.face_lattice(incidence, len(self.generators.points))
+
+    def _set_rows(self, rows: Sequence[Vector], dim: int) -> None:
+        packed = wide_rows(rows, dim + 1)
+        packed.setflags(write=False)
+        object.__setattr__(self, "rows", packed)
+
+
+def domain_rows(domain: Domain, dim: int) -> list[Vector]:
+    """Return the exact inequalities `(a, b)` of a domain, which must lie in `dim` dimensions."""
+    space = domain.ambient_dim if isinstance(domain, Polytope) else domain.dim
+    if space != dim:
+        raise ShapeMismatchError(f"`domain` must lie in R^{dim}; got one in R^{space}.")
+    if isinstance(domain, Polytope):
+        return [tuple(row) for row in domain.rows.tolist()]
+    return inequality_rows(*domain.inequalities)
+
+
+def _unit_directions(vectors: Sequence[Vector], dim: int) -> FloatArray:
+    rounded = [[x / max(map(abs, v)) for x in v] for v in vectors]
+    return np.array(rounded, dtype=np.float64).reshape(len(vectors), dim)

@@ -1,0 +1,229 @@
+r"""The pieces of a tropical rational map: cells, linear regions, and affine maps.
+
+Inside a cell of the common refinement no numerator and not the denominator changes its winner,
+so the map is affine there. Neighbouring cells may carry the same affine map, because kinks of the
+numerators and of the denominator cancel; and cells far apart may too. Hence three counts:
+`n_cells >= n_regions >= n_affine_maps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from hardmax.algebra.exact.dyadic import ScaledIntegers, nearest_floats
+from hardmax.errors import SizeLimitError
+from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.refinement import common_refinement
+from hardmax.tropical.coefficients import aligned, nearest_of_scaled
+from hardmax.tropical.envelopes import active_rows
+from hardmax.typing import FloatArray, IntArray, WideArray
+
+if TYPE_CHECKING:
+    from hardmax.tropical.rational_maps import TropicalRationalMap
+
+
+@dataclass(frozen=True, eq=False)
+class AffinePieces:
+    r"""The full-dimensional cells on which $F = (P_1, \dots, P_n) - Q$ has constant winners.
+
+    Attributes:
+        choices: The winning term of $P_1, \dots, P_n$ and $Q$ on each cell, shape
+            `(n_cells, dim_out + 1)`, rows in lexicographic order.
+        exact_maps: The rows $(A_c, b_c)$ of $F_c(x) = \langle A_c, x\rangle + b_c$ on each cell,
+            exact, shape `(n_cells, dim_out, dim_in + 1)`.
+        map_index: Which of the distinct affine maps each cell carries, shape `(n_cells,)`,
+            numbered by first occurrence.
+
+    References:
+        Definition III.8 and Remark III.12 of [SL26]; cells need not be maximal linear regions.
+    """
+
+    choices: IntArray
+    exact_maps: ScaledIntegers
+    map_index: IntArray
+    _groups: tuple[WideArray, ...]
+    """The active rows of $P_1, \\dots, P_n, Q$ on one common scale."""
+    _winners: IntArray
+    """`choices` as indices into `_groups`."""
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells there are."""
+        return int(self.choices.shape[0])
+
+    @property
+    def n_affine_maps(self) -> int:
+        """How many distinct affine maps occur."""
+        return int(self.map_index.max()) + 1
+
+    @property
+    def n_regions(self) -> int:
+        """How many maximal linear regions there are: see `region_index`."""
+        return int(self.region_index.max()) + 1
+
+    @cached_property
+    def matrices(self) -> FloatArray:
+        """The $A$ of each cell, `F(x) = A @ x + b`: shape `(n_cells, dim_out, dim_in)`, rounded."""
+        return np.asarray(nearest_of_scaled(self.exact_maps)[0][:, :, :-1])
+
+    @cached_property
+    def offsets(self) -> FloatArray:
+        """The $b$ of each cell, shape `(n_cells, dim_out)`, rounded."""
+        return np.asarray(nearest_of_scaled(self.exact_maps)[0][:, :, -1])
+
+    @cached_property
+    def exact_witnesses(self) -> WideArray:
+        """An interior point of each cell, shape `(n_cells, dim_in)`, `Fraction` entries."""
+        dim = self._groups[0].shape[1] - 1
+        points = np.empty((self.n_cells, dim), dtype=object)
+        for cell, winners in enumerate(self._winners.tolist()):
+            direction = decide_open_cone(_cell_rows(self._groups, winners)).direction
+            assert direction is not None, "every listed cell is open"
+            points[cell] = [Fraction(int(u), int(direction[-1])) for u in direction[:-1]]
+        return points
+
+    @property
+    def witnesses(self) -> FloatArray:
+        """`exact_witnesses` rounded; a cell narrower than the float grid may lose its point."""
+        return nearest_floats(self.exact_witnesses)
+
+    @cached_property
+    def region_index(self) -> IntArray:
+        """Which maximal linear region each cell belongs to, shape `(n_cells,)`.
+
+        A region is a connected component of the interior of the closure of all cells with the
+        same affine map; cells are connected through shared facets, decided exactly.
+        """
+        pairs = [
+            (i, k)
+            for i, k in self._same_map_pairs()
+            if _share_a_facet(self._groups, *self._two(i, k))
+        ]
+        rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(pairs)), (rows, columns)), shape=(self.n_cells,) * 2)
+        _, labels = connected_components(graph, directed=False)
+        return _by_first_occurrence(labels.tolist())
+
+    def _same_map_pairs(self) -> Iterator[tuple[int, int]]:
+        for index in range(self.n_affine_maps):
+            yield from combinations(np.flatnonzero(self.map_index == index).tolist(), 2)
+
+    def _two(self, i: int, k: int) -> tuple[list[int], list[int]]:
+        return self._winners[i].tolist(), self._winners[k].tolist()
+
+
+def affine_pieces(rational: TropicalRationalMap, max_terms: int) -> AffinePieces:
+    r"""Find the cells of the common refinement of all numerators and the denominator.
+
+    Coefficients that fit float64 go to `geometry.refinement`, which visits little more than the
+    answer. Otherwise the cells are read off as the active terms of the tropical product
+    $P_1 \odot \dots \odot P_n \odot Q$: a sum of convex functions is affine on an open set only
+    where every summand is. Both are exact.
+
+    Args:
+        rational: The map.
+        max_terms: How many terms a product may form, where one is formed.
+
+    Raises:
+        SizeLimitError: Before a product of more than `max_terms` terms is formed.
+
+    Examples:
+        Log-lifted attention with keys -1 and 1 and three value channels: two routing cells, but
+        five pieces.
+
+        >>> from hardmax.tropical.polynomials import TropicalPolynomial
+        >>> from hardmax.tropical.rational_maps import TropicalRationalMap
+        >>> lifted = [TropicalPolynomial([[-1], [1]], [0, v]) for v in (2, 4, -2)]
+        >>> F = TropicalRationalMap(lifted, TropicalPolynomial([[-1], [1]], [0, 0]))
+        >>> pieces = affine_pieces(F, max_terms=100)
+        >>> pieces.n_cells, pieces.n_regions, pieces.n_affine_maps
+        (5, 5, 5)
+
+        Equal values: the kinks cancel.
+
+        >>> constant = TropicalRationalMap([lifted[0]], lifted[0])
+        >>> pieces = affine_pieces(constant, max_terms=100)
+        >>> pieces.n_cells, pieces.n_regions, pieces.matrices.tolist()
+        (2, 1, [[[0.0]], [[0.0]]])
+    """
+    polynomials = [*rational.numerators, rational.denominator]
+    rows, exponent = aligned([p.coefficients for p in polynomials])
+    active = [np.flatnonzero(p.active_terms()) for p in polynomials]
+    groups = tuple(r[a] for r, a in zip(rows, active, strict=True))
+    if all(p.fits_float64 for p in polynomials):
+        choices = common_refinement([p.forms for p in polynomials]).choices
+        columns = [np.searchsorted(a, c) for a, c in zip(active, choices.T, strict=True)]
+        winners = np.stack(columns, axis=1).astype(np.int64)
+    else:
+        winners = _active_products(groups, max_terms)
+        winners = winners[np.lexsort(winners.T[::-1])]
+        choices = np.stack([a[w] for a, w in zip(active, winners.T, strict=True)], axis=1)
+    parts = [group[column] for group, column in zip(groups, winners.T, strict=True)]
+    maps = np.stack([part - parts[-1] for part in parts[:-1]], axis=1)
+    index = _by_first_occurrence([tuple(row) for row in maps.reshape(len(maps), -1).tolist()])
+    return AffinePieces(choices, ScaledIntegers(maps, exponent), index, groups, winners)
+
+
+def _active_products(groups: Sequence[WideArray], max_terms: int) -> IntArray:
+    """Multiply group by group, keeping of every product the terms that are active."""
+    sums = groups[0]
+    winners = np.arange(len(sums))[:, None]
+    for group in groups[1:]:
+        count = len(sums) * len(group)
+        if count > max_terms:
+            raise SizeLimitError(
+                f"the common refinement would form {len(sums)} x {len(group)} = {count} sums of "
+                f"terms, more than `max_terms` = {max_terms}; raise `max_terms`, or refine fewer "
+                "channels at a time."
+            )
+        product = (sums[:, None, :] + group[None, :, :]).reshape(count, -1)
+        left, right = np.divmod(np.flatnonzero(active_rows(product)), len(group))
+        sums = sums[left] + group[right]
+        winners = np.c_[winners[left], right]
+    return winners
+
+
+def _cell_rows(groups: Sequence[WideArray], winners: Sequence[int]) -> WideArray:
+    """Rows positive exactly on the homogenised cell $(x, t)$, $t > 0$."""
+    upward = np.full((1, groups[0].shape[1]), 0, dtype=object)
+    upward[0, -1] = 1
+    rivals = [
+        group[winner] - np.delete(group, winner, axis=0)
+        for group, winner in zip(groups, winners, strict=True)
+    ]
+    return np.concatenate([upward, *rivals])
+
+
+def _share_a_facet(groups: Sequence[WideArray], left: list[int], right: list[int]) -> bool:
+    """Decide whether two cells with the same affine map meet in a common facet, exactly.
+
+    The map is the same, so every group changes by the same difference of forms, across one
+    hyperplane. On an open part of it the two winners must beat all other forms of each group.
+    """
+    normal = groups[-1][left[-1]] - groups[-1][right[-1]]
+    upward = np.full((1, len(normal)), 0, dtype=object)
+    upward[0, -1] = 1
+    rivals = [
+        group[i] - np.delete(group, [i, k], axis=0)
+        for group, i, k in zip(groups, left, right, strict=True)
+    ]
+    rows = np.concatenate([upward, *rivals])
+    # The columns n_p e_q - n_q e_p, q != p, span the hyperplane orthogonal to n.
+    pivot = int(np.flatnonzero(normal != 0)[0])
+    restricted = rows * normal[pivot] - np.multiply.outer(rows[:, pivot], normal)
+    return decide_open_cone(np.delete(restricted, pivot, axis=1)).is_open
+
+
+def _by_first_occurrence(labels: Sequence[object]) -> IntArray:
+    """Number labels 0, 1, ... in the order in which they first occur."""
+    number: dict[object, int] = {}
+    return np.array([number.setdefault(label, len(number)) for label in labels], dtype=np.int64)

@@ -1,0 +1,384 @@
+r"""Tropical polynomials: maxima of affine forms, as an algebra with exact coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers
+from hardmax.algebra.forms import AffineForms
+from hardmax.arguments import Sizes, floats_any_shape, integer, number, owned
+from hardmax.errors import (
+    ArgumentError,
+    DtypeError,
+    NonFiniteError,
+    ShapeMismatchError,
+    SizeLimitError,
+)
+from hardmax.tropical import envelopes, printing
+from hardmax.tropical import winning_terms as winning
+from hardmax.tropical.coefficients import (
+    aligned,
+    distinct_rows,
+    like_terms,
+    nearest_of_scaled,
+    reduced,
+    terms_key,
+)
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
+
+if TYPE_CHECKING:
+    from hardmax.geometry.polytopes import Polytope
+    from hardmax.tropical.subdivisions import DualSubdivision
+
+MAX_TERMS = 20_000
+"""How many terms a product may form before it is refused."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TropicalPolynomial:
+    r"""The tropical polynomial $P(x) = \bigoplus_j c_j \odot x^{\odot a_j}$, max-plus.
+
+    $$P(x) = \max_{j=1..m} \langle a_j, x\rangle + c_j, \qquad x \in \mathbb{R}^d,$$
+
+    with real exponents $a_j \in \mathbb{R}^d$: strictly speaking a tropical *signomial*. It is a
+    convex, piecewise linear function.
+
+    **Arithmetic** is tropical. `P + Q` is the maximum, `P * Q` the ordinary sum, and a number
+    stands for a constant polynomial: `2 * P` is $P + 2$. `P ** r` is the ordinary multiple $rP$,
+    for real $r \ge 0$. Results have their like terms collected (one term per exponent).
+
+    **Exactness.** The entries passed in mean the dyadic rationals they store, and every operation
+    is exact: `coefficients` holds the true terms of the result as scaled integers, also where
+    float64 could not. `slopes` and `offsets` are their nearest floats, and `fits_float64` tells
+    whether these are the truth. Every yes/no answer (winners, active terms, equality) is about
+    the true terms. Only evaluation with `P(x)` rounds.
+
+    Attributes:
+        slopes: The exponents $a_j$, shape `(n_terms, dim)`, both at least 1.
+        offsets: The coefficients $c_j$, shape `(n_terms,)`, finite: the tropical zero (no term
+            at all, $-\infty$ everywhere) is not represented.
+        coefficients: The rows $(a_j, c_j)$, exact, shape `(n_terms, dim + 1)`.
+        fits_float64: Whether `slopes` and `offsets` are exact, not the roundings of
+            `coefficients`.
+
+    References:
+        Definition III.5 of [SL26], which asks for integer exponents; keys are real. [MS15] ch. 3.
+
+    Examples:
+        >>> P = TropicalPolynomial([[1, 0], [0, 1], [0, 0]], [0, 0, 0])
+        >>> print(P)
+        max(x, y, 0)
+        >>> P([[3.0, 1.0], [-1.0, -2.0]]).tolist()
+        [3.0, 0.0]
+        >>> print((P * P).prune())
+        max(2x, 2y, 0)
+        >>> (P * P).equals(P**2)
+        True
+
+        Nothing is lost where floats would round:
+
+        >>> a, b = (TropicalPolynomial([[0.0]], [c]) for c in (1.0, 2.0**-80))
+        >>> (a * b).equals(a), (a * b).offsets.tolist(), (a * b).fits_float64
+        (False, [1.0], False)
+    """
+
+    slopes: FloatArray
+    offsets: FloatArray
+    coefficients: ScaledIntegers = field(init=False)
+    fits_float64: bool = field(init=False, default=True)
+
+    __array_ufunc__ = None  # Lets `numpy_scalar * P` reach `__rmul__`.
+
+    def __post_init__(self) -> None:
+        sizes = Sizes()
+        slopes = sizes.floats("slopes", self.slopes, ("n_terms", "dim"))
+        offsets = sizes.floats("offsets", self.offsets, ("n_terms",))
+        object.__setattr__(self, "slopes", owned(slopes))
+        object.__setattr__(self, "offsets", owned(offsets))
+        object.__setattr__(self, "coefficients", scaled_integers(np.c_[slopes, offsets]))
+
+    @classmethod
+    def from_coefficients(cls, coefficients: ScaledIntegers) -> TropicalPolynomial:
+        """Build a polynomial from exact rows $(a_j, c_j)$, shape `(n_terms, dim + 1)`.
+
+        Raises:
+            NonFiniteError: If a coefficient is too large for float64.
+        """
+        exact = reduced(coefficients.integers, coefficients.exponent)
+        floats, fits = nearest_of_scaled(exact)
+        if not np.isfinite(floats).all():
+            raise NonFiniteError(
+                "a coefficient of the resulting polynomial exceeds the range of float64; "
+                "rescale the variables."
+            )
+        polynomial = cls(floats[:, :-1], floats[:, -1])
+        object.__setattr__(polynomial, "coefficients", exact)
+        object.__setattr__(polynomial, "fits_float64", fits)
+        return polynomial
+
+    @classmethod
+    def constant(cls, value: float, dim: int) -> TropicalPolynomial:
+        r"""Return the constant `value` on $\mathbb{R}^d$, `d = dim`; 0 is the tropical one."""
+        dim = integer("dim", dim, at_least=1)
+        return cls(np.zeros((1, dim)), np.array([number("value", value)]))
+
+    @property
+    def n_terms(self) -> int:
+        """How many terms are stored, active or not."""
+        return int(self.slopes.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """The number of variables."""
+        return int(self.slopes.shape[1])
+
+    @property
+    def degree(self) -> float:
+        r"""The total degree $\max_j \sum_k a_{jk}$, the growth of $P$ along $(1, \dots, 1)$.
+
+        Terms that never win do not change it: the vertices of the Newton polytope are active.
+        """
+        largest = self.coefficients.integers[:, :-1].sum(axis=1).max()
+        exact = ScaledIntegers(np.array([largest], dtype=object), self.coefficients.exponent)
+        return float(nearest_of_scaled(exact)[0][0])
+
+    @property
+    def forms(self) -> AffineForms:
+        """The terms as competing affine forms.
+
+        Raises:
+            ArgumentError: If float64 cannot hold the coefficients; see `rounded`.
+        """
+        if not self.fits_float64:
+            raise ArgumentError(
+                "the coefficients of this polynomial do not fit float64, so its forms would be "
+                "rounded; call `rounded()` first if the nearest polynomial will do."
+            )
+        return AffineForms(self.slopes, self.offsets)
+
+    def rounded(self) -> TropicalPolynomial:
+        """Return the polynomial with each coefficient rounded to the nearest float64."""
+        return TropicalPolynomial(self.slopes, self.offsets)
+
+    def __call__(self, x: ArrayLike) -> FloatArray | float:
+        r"""Evaluate at a point `(dim,)` or at each row of a batch `(n_points, dim)`.
+
+        Rounded: off by at most $2(d+4)\,2^{-53} \max_j(\langle|a_j|,|x|\rangle + |c_j|)$, up to
+        underflow. See `exact_values`.
+        """
+        points, single = self._points(x)
+        values = winning.float_values(self.coefficients, points)
+        return float(values[0]) if single else values
+
+    def exact_values(self, x: ArrayLike) -> WideArray | Fraction:
+        """Evaluate like `P(x)`, without rounding: `fractions.Fraction` entries.
+
+        Examples:
+            >>> TropicalPolynomial([[0.1]], [0.0]).exact_values([0.5])
+            Fraction(3602879701896397, 72057594037927936)
+        """
+        points, single = self._points(x)
+        values = winning.exact_values(self.coefficients, points)
+        return values[0] if single else values
+
+    def winning_terms(self, x: ArrayLike) -> BoolArray:
+        """Mark all terms that attain the maximum at each point, exactly.
+
+        Returns:
+            Shape `(n_terms,)` for a point, `(n_points, n_terms)` for a batch.
+        """
+        points, single = self._points(x)
+        mask = winning.winning_terms(self.coefficients, points)
+        return mask[0] if single else mask
+
+    def winners(self, x: ArrayLike) -> IntArray | int:
+        """Return the first term that attains the maximum at each point, exactly.
+
+        Examples:
+            >>> TropicalPolynomial([[0], [1]], [0, 0]).winners([[-1.0], [0.0], [1.0]]).tolist()
+            [0, 0, 1]
+        """
+        points, single = self._points(x)
+        first = winning.winning_terms(self.coefficients, points).argmax(axis=1)
+        return int(first[0]) if single else first.astype(np.int64)
+
+    def on_hypersurface(self, x: ArrayLike) -> BoolArray | bool:
+        r"""Decide whether each point lies on the tropical hypersurface $\mathcal{H}(P)$, exactly.
+
+        That is where at least two *different* forms attain the maximum, i.e. where $P$ is not
+        differentiable. Repeated terms count once (Definition III.7 of [SL26] taken literally would
+        put the whole cell of a repeated term into $\mathcal{H}$).
+
+        Examples:
+            >>> twice = TropicalPolynomial([[1], [1], [0]], [0, 0, 0])
+            >>> twice.on_hypersurface([[0.0], [1.0]]).tolist()
+            [True, False]
+        """
+        points, single = self._points(x)
+        mask = winning.winning_terms(self.coefficients, points)
+        tied = mask[:, distinct_rows(self.coefficients.integers)].sum(axis=1) >= 2
+        return bool(tied[0]) if single else tied
+
+    def active_terms(self) -> BoolArray:
+        """Mark the terms that win on a non-empty open set, exactly: shape `(n_terms,)`.
+
+        Of terms that are equal the first is marked. The marked terms alone define the function.
+
+        Examples:
+            >>> TropicalPolynomial([[0], [1], [2], [2]], [0, 0, 0, 0]).active_terms().tolist()
+            [True, False, True, False]
+        """
+        return envelopes.active_rows(self.coefficients.integers)
+
+    def prune(self) -> TropicalPolynomial:
+        """Drop the terms that are not active; the function stays the same."""
+        mask = self.active_terms()
+        return self if mask.all() else self._with_rows(self.coefficients.integers[mask])
+
+    def equals(self, other: TropicalPolynomial) -> bool:
+        """Decide whether both are the same function, exactly (`==` compares identity)."""
+        self._require_same_space(other)
+        return terms_key(self.prune().coefficients) == terms_key(other.prune().coefficients)
+
+    def __add__(self, other: TropicalPolynomial | float) -> TropicalPolynomial:
+        other = self._operand(other)
+        (left, right), exponent = aligned((self.coefficients, other.coefficients))
+        return _collected(np.concatenate((left, right)), exponent)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: TropicalPolynomial | float) -> TropicalPolynomial:
+        return self.times(self._operand(other))
+
+    __rmul__ = __mul__
+
+    def times(self, other: TropicalPolynomial, *, max_terms: int = MAX_TERMS) -> TropicalPolynomial:
+        """Multiply tropically, as `P * Q`: all sums of a term of `P` and a term of `Q`.
+
+        Raises:
+            SizeLimitError: If more than `max_terms` sums would be formed.
+        """
+        self._require_same_space(other)
+        count, limit = self.n_terms * other.n_terms, integer("max_terms", max_terms, at_least=1)
+        if count > limit:
+            raise SizeLimitError(
+                f"this tropical product has {self.n_terms} x {other.n_terms} = {count} terms, more "
+                f"than `max_terms` = {limit}; prune the factors, or raise `max_terms`."
+            )
+        (left, right), exponent = aligned((self.coefficients, other.coefficients))
+        sums = left[:, None, :] + right[None, :, :]
+        return _collected(sums.reshape(count, self.dim + 1), exponent)
+
+    def __pow__(self, exponent: float) -> TropicalPolynomial:
+        scaled = scaled_integers(np.array([number("exponent", exponent, at_least=0)]))
+        return self.scaled(scaled.integers[0], scaled.exponent)
+
+    def scaled(self, factor: int, exponent: int = 0) -> TropicalPolynomial:
+        r"""Return the ordinary multiple $f \cdot 2^e \cdot P$ for integers $f \ge 0$ and $e$.
+
+        As a function it is the $f 2^e$-th tropical power, because
+        $(\bigoplus_j t_j)^{\odot r} = \bigoplus_j t_j^{\odot r}$ for every $r \ge 0$.
+        """
+        factor = integer("factor", factor, at_least=0)
+        rows, own_exponent = self.coefficients.integers, self.coefficients.exponent
+        return _collected(rows * factor, own_exponent + integer("exponent", exponent))
+
+    def substitute(self, weight: ArrayLike, bias: ArrayLike | None = None) -> TropicalPolynomial:
+        r"""Compose with an affine map: $x \mapsto P(x W + b)$.
+
+        The slopes become $W a_j$ and the offsets $c_j + \langle b, a_j\rangle$, without rounding.
+
+        Args:
+            weight: $W$, shape `(dim_in, dim)`, acting on row vectors.
+            bias: $b$, shape `(dim,)`; zero if left out.
+
+        Examples:
+            >>> P = TropicalPolynomial([[1, 0], [0, 1]], [0, 0])
+            >>> print(P.substitute([[1, -1]], [0, 2]))
+            max(x, -x + 2)
+        """
+        sizes = Sizes(dim=self.dim)
+        matrix = sizes.floats("weight", weight, ("dim_in", "dim"))
+        shift = sizes.floats("bias", np.zeros(self.dim) if bias is None else bias, ("dim",))
+        homogeneous = np.zeros((self.dim + 1, len(matrix) + 1))
+        homogeneous[:-1] = np.c_[matrix.T, shift]
+        homogeneous[-1, -1] = 1.0
+        scaled = scaled_integers(homogeneous)
+        rows = self.coefficients.integers @ scaled.integers
+        return _collected(rows, self.coefficients.exponent + scaled.exponent)
+
+    def newton_polytope(self, lifted: bool = False) -> Polytope:
+        r"""Return $\mathrm{conv}\{a_j\}$, or with `lifted` $\mathrm{conv}\{(a_j, c_j)\}$, exactly.
+
+        The upper faces of the lifted polytope project to the dual subdivision.
+        """
+        from hardmax.geometry.polytopes import Polytope
+
+        exact = self.coefficients
+        rows = exact.integers if lifted else exact.integers[:, :-1]
+        points = [tuple(row) for row in (rows << max(exact.exponent, 0)).tolist()]
+        return Polytope.from_scaled_points(points, 1 << max(-exact.exponent, 0))
+
+    def dual_subdivision(self) -> DualSubdivision:
+        """Return the regular subdivision of the Newton polytope, for one or two variables."""
+        from hardmax.tropical.subdivisions import dual_subdivision
+
+        return dual_subdivision(self)
+
+    def __str__(self) -> str:
+        return printing.plain(self.slopes, self.offsets)
+
+    def __repr__(self) -> str:
+        return printing.constructor(self.slopes, self.offsets, self.fits_float64)
+
+    def to_latex(self, tropical: bool = False) -> str:
+        r"""Write the formula in LaTeX, with $\max$ and $+$ or with $\oplus$ and $\odot$.
+
+        Examples:
+            >>> P = TropicalPolynomial([[2, 0], [0, -1], [0, 0]], [1, 0, 0])
+            >>> print(P.to_latex())
+            \max\{2 x_{1} + 1,\; -x_{2},\; 0\}
+            >>> print(P.to_latex(tropical=True))
+            1 \odot x_{1}^{\odot 2} \oplus x_{2}^{\odot (-1)} \oplus 0
+        """
+        return printing.latex(self.slopes, self.offsets, tropical)
+
+    def _repr_latex_(self) -> str:
+        return f"${self.to_latex()}$"
+
+    def _points(self, x: ArrayLike) -> tuple[FloatArray, bool]:
+        """Read one point or a batch, as a batch."""
+        array = floats_any_shape("x", x)
+        if array.ndim not in (1, 2) or array.shape[-1] != self.dim:
+            raise ShapeMismatchError(
+                f"`x` must have shape ({self.dim},) or (n_points, {self.dim}); got {array.shape}."
+            )
+        return np.atleast_2d(array), array.ndim == 1
+
+    def _operand(self, other: TropicalPolynomial | float) -> TropicalPolynomial:
+        if isinstance(other, TropicalPolynomial):
+            self._require_same_space(other)
+            return other
+        return TropicalPolynomial.constant(number("other", other), self.dim)
+
+    def _require_same_space(self, other: Any) -> None:
+        if not isinstance(other, TropicalPolynomial):
+            raise DtypeError(f"`other` must be a TropicalPolynomial; got {type(other).__name__}.")
+        if other.dim != self.dim:
+            raise ShapeMismatchError(
+                f"`other` must have as many variables as this polynomial, {self.dim}; "
+                f"got {other.dim}."
+            )
+
+    def _with_rows(self, rows: WideArray) -> TropicalPolynomial:
+        exact = ScaledIntegers(rows, self.coefficients.exponent)
+        return TropicalPolynomial.from_coefficients(exact)
+
+
+def _collected(rows: WideArray, exponent: int) -> TropicalPolynomial:
+    """Build a polynomial with one term per exponent."""
+    return TropicalPolynomial.from_coefficients(ScaledIntegers(rows[like_terms(rows)], exponent))

@@ -1,0 +1,338 @@
+r"""Tropical rational maps: differences of maxima of affine forms, vector-valued and exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from hardmax.algebra.exact.dyadic import nearest_floats, scaled_integers
+from hardmax.arguments import Sizes, integer, number
+from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
+from hardmax.tropical.coefficients import terms_key
+from hardmax.tropical.combinations import over_common_denominator
+from hardmax.tropical.polynomials import MAX_TERMS, TropicalPolynomial
+from hardmax.typing import ArrayLike, FloatArray, WideArray
+
+if TYPE_CHECKING:
+    from hardmax.tropical.pieces import AffinePieces
+
+
+Numerators: TypeAlias = tuple[TropicalPolynomial, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TropicalRationalMap:
+    r"""The map $F : \mathbb{R}^d \to \mathbb{R}^n$, $F_c = P_c \oslash Q = P_c - Q$.
+
+    Every continuous piecewise linear map has this form, with one denominator for all channels:
+    $P_c - Q_c = (P_c + \sum_{c' \ne c} Q_{c'}) - \sum_{c'} Q_{c'}$.
+
+    **Arithmetic** is that of functions: `F + G`, `F - G`, `-F` and `2 * F` are the ordinary sum,
+    difference, negative and multiple, `F.maximum(G)` is the tropical sum. (On
+    `TropicalPolynomial`, `+` and `*` are tropical.) Results are exact, pruned, and brought to the
+    least common denominator that the factors show. Operations that multiply polynomials take
+    `max_terms` and refuse before a product exceeds it; operators use the default, 20 000.
+
+    Attributes:
+        numerators: The $P_c$, one for each of the `dim_out` channels, at least one.
+        denominator: The $Q$.
+
+    References:
+        Definition III.6 of [SL26]; [ZNL18].
+
+    Examples:
+        The tent $\min(x, 1 - x)$ is concave, so it has a denominator:
+
+        >>> x = TropicalRationalMap.from_affine([[1.0]])
+        >>> tent = x.minimum(TropicalRationalMap.from_affine([[-1.0]], [1.0]))
+        >>> print(tent)
+        x - max(2x - 1, 0)
+        >>> tent([[0.0], [0.5], [2.0]]).ravel().tolist()
+        [0.0, 0.5, -1.0]
+        >>> (tent - tent).equals(0 * tent)
+        True
+    """
+
+    numerators: Numerators
+    denominator: TropicalPolynomial
+
+    __array_ufunc__ = None  # Lets `numpy_scalar * F` reach `__rmul__`.
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.numerators, list | tuple):
+            raise DtypeError(
+                "`numerators` must be a sequence (a list or a tuple) of TropicalPolynomial; "
+                f"got {type(self.numerators).__name__}."
+            )
+        object.__setattr__(self, "numerators", tuple(self.numerators))
+        if not self.numerators:
+            raise EmptyInputError("`numerators` must have at least one polynomial; got none.")
+        named = [(f"numerators[{c}]", p) for c, p in enumerate(self.numerators)]
+        for name, polynomial in [*named, ("denominator", self.denominator)]:
+            if not isinstance(polynomial, TropicalPolynomial):
+                raise DtypeError(
+                    f"`{name}` must be a TropicalPolynomial; got {type(polynomial).__name__}."
+                )
+            if polynomial.dim != self.numerators[0].dim:
+                raise ShapeMismatchError(
+                    f"`{name}` must have as many variables as `numerators[0]`, "
+                    f"{self.numerators[0].dim}; got {polynomial.dim}."
+                )
+
+    @classmethod
+    def from_affine(cls, weight: ArrayLike, bias: ArrayLike | None = None) -> TropicalRationalMap:
+        """Return the affine map `x -> x @ weight + bias`.
+
+        Args:
+            weight: Shape `(dim_in, dim_out)`.
+            bias: Shape `(dim_out,)`; zero if left out.
+        """
+        sizes = Sizes()
+        matrix = sizes.floats("weight", weight, ("dim_in", "dim_out"))
+        offset = np.zeros(sizes["dim_out"]) if bias is None else bias
+        offset = sizes.floats("bias", offset, ("dim_out",))
+        numerators = [
+            TropicalPolynomial(matrix[:, [c]].T, offset[[c]]) for c in range(sizes["dim_out"])
+        ]
+        return cls(tuple(numerators), TropicalPolynomial.constant(0.0, sizes["dim_in"]))
+
+    @property
+    def dim_in(self) -> int:
+        """The number of variables."""
+        return self.denominator.dim
+
+    @property
+    def dim_out(self) -> int:
+        """The number of channels."""
+        return len(self.numerators)
+
+    @property
+    def n_terms(self) -> int:
+        """How many terms all polynomials have together."""
+        return sum(p.n_terms for p in self.numerators) + self.denominator.n_terms
+
+    def __call__(self, x: ArrayLike) -> FloatArray:
+        """Evaluate at a point `(dim_in,)` or a batch `(n_points, dim_in)`, rounded.
+
+        The error is that of the polynomials (see `TropicalPolynomial.__call__`), which may be
+        large compared with their difference; `exact_values` has none.
+
+        Returns:
+            Shape `(dim_out,)` or `(n_points, dim_out)`.
+        """
+        above = np.stack([np.asarray(p(x)) for p in self.numerators], axis=-1)
+        with np.errstate(invalid="ignore"):
+            values = np.asarray(above - np.asarray(self.denominator(x))[..., None])
+        if not np.isfinite(values).all():  # Both may exceed float64 where their difference fits.
+            return nearest_floats(self.exact_values(x))
+        return values
+
+    def exact_values(self, x: ArrayLike) -> WideArray:
+        """Evaluate like `F(x)`, without rounding: `fractions.Fraction` entries."""
+        columns = [np.asarray(p.exact_values(x), dtype=object) for p in self.numerators]
+        below = np.asarray(self.denominator.exact_values(x), dtype=object)
+        return np.asarray(np.stack(columns, axis=-1) - below[..., None])
+
+    def affine(
+        self, weight: ArrayLike, bias: ArrayLike | None = None, *, max_terms: int = MAX_TERMS
+    ) -> TropicalRationalMap:
+        """Compose with an affine map after it: `x -> F(x) @ weight + bias`.
+
+        Args:
+            weight: Shape `(dim_out, n)`.
+            bias: Shape `(n,)`; zero if left out.
+            max_terms: How many terms a product may form.
+
+        Raises:
+            SizeLimitError: Before a product of more than `max_terms` terms is formed.
+        """
+        sizes = Sizes(dim_out=self.dim_out)
+        matrix = sizes.floats("weight", weight, ("dim_out", "n"))
+        offset = np.zeros(sizes["n"]) if bias is None else bias
+        offset = sizes.floats("bias", offset, ("n",))
+        return _combination([(self, matrix)], offset, max_terms)
+
+    def substitute(self, weight: ArrayLike, bias: ArrayLike | None = None) -> TropicalRationalMap:
+        """Compose with an affine map before it: `x -> F(x @ weight + bias)`, pruned.
+
+        With a thin `weight` this restricts the map to an affine subspace.
+
+        Args:
+            weight: Shape `(n, dim_in)`.
+            bias: Shape `(dim_in,)`; zero if left out.
+        """
+        numerators = [p.substitute(weight, bias) for p in self.numerators]
+        below = self.denominator.substitute(weight, bias)
+        return TropicalRationalMap(tuple(numerators), below).prune()
+
+    def maximum(
+        self, other: TropicalRationalMap, *, max_terms: int = MAX_TERMS
+    ) -> TropicalRationalMap:
+        r"""Return the tropical sum $F \oplus G$: the larger value in each channel.
+
+        Raises:
+            SizeLimitError: Before a product of more than `max_terms` terms is formed.
+        """
+        first, second, below = self._over_one_denominator(other, max_terms)
+        return TropicalRationalMap(_larger(first, second), below)
+
+    def minimum(
+        self, other: TropicalRationalMap, *, max_terms: int = MAX_TERMS
+    ) -> TropicalRationalMap:
+        r"""Return the smaller value in each channel, $F + G - (F \oplus G)$.
+
+        Raises:
+            SizeLimitError: Before a product of more than `max_terms` terms is formed.
+        """
+        first, second, below = self._over_one_denominator(other, max_terms)
+        larger = _larger(first, second)
+        eye = np.eye(self.dim_out)
+        parts = [(TropicalRationalMap(p, below), w) for p, w in ((first, eye), (second, eye))]
+        parts.append((TropicalRationalMap(larger, below), -eye))
+        return _combination(parts, np.zeros(self.dim_out), max_terms)
+
+    def relu(self) -> TropicalRationalMap:
+        r"""Return $\max(F, 0) = (P_c \oplus Q) \oslash Q$; no product is formed."""
+        larger = [(p + self.denominator).prune() for p in self.numerators]
+        return TropicalRationalMap(tuple(larger), self.denominator.prune())
+
+    def __add__(self, other: TropicalRationalMap) -> TropicalRationalMap:
+        self._require_alike(other)
+        eye = np.eye(self.dim_out)
+        return _combination([(self, eye), (other, eye)], np.zeros(self.dim_out), MAX_TERMS)
+
+    def __sub__(self, other: TropicalRationalMap) -> TropicalRationalMap:
+        self._require_alike(other)
+        return _difference(self, other, MAX_TERMS)
+
+    def __neg__(self) -> TropicalRationalMap:
+        return self.affine(-np.eye(self.dim_out))
+
+    def __mul__(self, factor: float) -> TropicalRationalMap:
+        return self.affine(number("factor", factor) * np.eye(self.dim_out))
+
+    __rmul__ = __mul__
+
+    def prune(self) -> TropicalRationalMap:
+        """Drop every term that is not active in its polynomial; the map stays the same."""
+        return TropicalRationalMap(
+            tuple(p.prune() for p in self.numerators), self.denominator.prune()
+        )
+
+    def equals(self, other: TropicalRationalMap, *, max_terms: int = MAX_TERMS) -> bool:
+        r"""Decide whether both are the same function, exactly: $P_c \odot Q' = P'_c \odot Q$.
+
+        Raises:
+            SizeLimitError: Before a product of more than `max_terms` terms is formed.
+        """
+        self._require_alike(other)
+        gap = _difference(self, other, integer("max_terms", max_terms, at_least=1))
+        below = terms_key(gap.denominator.coefficients)
+        return all(terms_key(p.coefficients) == below for p in gap.numerators)
+
+    def common_refinement(self, *, max_terms: int = MAX_TERMS) -> AffinePieces:
+        """Cut the space into the cells on which no polynomial changes its winner.
+
+        Returns:
+            The cells with the affine map on each, and their merging into linear regions.
+
+        Raises:
+            SizeLimitError: Before more than `max_terms` candidates are formed at once.
+        """
+        from hardmax.tropical.pieces import affine_pieces
+
+        return affine_pieces(self, integer("max_terms", max_terms, at_least=1))
+
+    def __str__(self) -> str:
+        above = [str(p) for p in self.numerators]
+        joined = above[0] if len(above) == 1 else f"({', '.join(above)})"
+        below = str(self.denominator)
+        if below == "0":
+            return joined
+        return f"{joined} - {below if below.startswith('max') else f'({below})'}"
+
+    def __repr__(self) -> str:
+        counts = ", ".join(str(p.n_terms) for p in self.numerators)
+        return (
+            f"TropicalRationalMap(<{self.dim_in} -> {self.dim_out}, terms "
+            f"({counts}) - {self.denominator.n_terms}>)"
+        )
+
+    def to_latex(self, tropical: bool = False) -> str:
+        r"""Write the map in LaTeX; with `tropical` the quotient is written $\oslash$."""
+        below = self.denominator.to_latex(tropical)
+        rows = []
+        for polynomial in self.numerators:
+            above = polynomial.to_latex(tropical)
+            if tropical:
+                rows.append(rf"\left({above}\right) \oslash \left({below}\right)")
+            elif below == "0":
+                rows.append(above)
+            elif self.denominator.n_terms > 1:
+                rows.append(f"{above} - {below}")
+            else:
+                rows.append(rf"{above} - \left({below}\right)")
+        if len(rows) == 1:
+            return rows[0]
+        return r"\begin{pmatrix}" + r" \\ ".join(rows) + r"\end{pmatrix}"
+
+    def _repr_latex_(self) -> str:
+        return f"${self.to_latex()}$"
+
+    def _over_one_denominator(
+        self, other: TropicalRationalMap, max_terms: int
+    ) -> tuple[Numerators, Numerators, TropicalPolynomial]:
+        """Return numerators of both maps and the denominator that they share."""
+        self._require_alike(other)
+        n = self.dim_out
+        eye, zero = np.eye(n), np.zeros((n, n))
+        parts = [(self, np.c_[eye, zero]), (other, np.c_[zero, eye])]
+        both = _combination(parts, np.zeros(2 * n), max_terms)
+        return both.numerators[:n], both.numerators[n:], both.denominator
+
+    def _require_alike(self, other: Any) -> None:
+        if not isinstance(other, TropicalRationalMap):
+            raise DtypeError(f"`other` must be a TropicalRationalMap; got {type(other).__name__}.")
+        if (other.dim_in, other.dim_out) != (self.dim_in, self.dim_out):
+            raise ShapeMismatchError(
+                f"`other` must map {self.dim_in} variables to {self.dim_out} channels, as this map "
+                f"does; got {other.dim_in} to {other.dim_out}."
+            )
+
+
+def _larger(first: Numerators, second: Numerators) -> Numerators:
+    return tuple((p + q).prune() for p, q in zip(first, second, strict=True))
+
+
+def _difference(
+    left: TropicalRationalMap, right: TropicalRationalMap, max_terms: int
+) -> TropicalRationalMap:
+    eye = np.eye(left.dim_out)
+    return _combination([(left, eye), (right, -eye)], np.zeros(left.dim_out), max_terms)
+
+
+def _combination(
+    parts: Sequence[tuple[TropicalRationalMap, FloatArray]], bias: FloatArray, max_terms: int
+) -> TropicalRationalMap:
+    r"""Return $x \mapsto b + \sum_i F^{(i)}(x) W^{(i)}$.
+
+    The weight of a denominator is minus the sum of its numerators' weights, taken in integers.
+    """
+    limit = integer("max_terms", max_terms, at_least=1)
+    scaled = scaled_integers(np.concatenate([weight for _, weight in parts]))
+    polynomials: list[TropicalPolynomial] = []
+    rows: list[WideArray] = []
+    start = 0
+    for rational, weight in parts:
+        block = scaled.integers[start : start + len(weight)]
+        start += len(weight)
+        polynomials += [*rational.numerators, rational.denominator]
+        rows += [*block, -block.sum(axis=0)]
+    weights = type(scaled)(np.stack(rows), scaled.exponent)
+    numerators, below = over_common_denominator(
+        polynomials, weights, scaled_integers(bias), max_terms=limit
+    )
+    return TropicalRationalMap(tuple(numerators), below)

@@ -1,0 +1,30 @@
+"""The examples people read first are run as they stand."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_examples_on_the_page_print_what_they_show(page):
+    failures, _ = doctest.testfile(str(page), module_relative=False, verbose=False)
+    assert failures == 0
+
+
+def test_the_readme_has_examples():
+    examples = doctest.DocTestParser().get_examples((ROOT / "README.md").read_text())
+    assert len(examples) >= 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_on_the_page_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
