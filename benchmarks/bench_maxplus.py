@@ -1,7 +1,8 @@
 """Max-plus matrix products: ours, the best numpy formula, and tropical-gemm, in one run.
 
 Each is repeated and the best time kept; wall and processor time are shown side by side, because
-only ours uses more than one thread. Ratios are to the best numpy formula. Run it as
+ours and tropical-gemm use every core and numpy only one. Ratios are to the best numpy formula; the
+wall times mean something only on an otherwise idle machine. Run it as
 
     python benchmarks/bench_maxplus.py [n]
 """

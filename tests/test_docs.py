@@ -28,3 +28,11 @@ def test_links_on_the_page_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_every_cited_work_is_listed():
+    citation = re.compile(r"\[([A-Z][A-Za-z]*\d\d)(?:,[^\]]*)?\]")
+    listed = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.bib").read_text(), re.M))
+    texts = [*PAGES, *sorted((ROOT / "src").rglob("*.py"))]
+    cited = {key for text in texts for key in citation.findall(text.read_text())}
+    assert cited <= listed

@@ -1,7 +1,14 @@
 from . import bounds as bounds
+from .algebra.cycle_means import maximum_cycle_mean as maximum_cycle_mean
 from .algebra.deformed import deformed_add as deformed_add
 from .algebra.deformed import deformed_sum as deformed_sum
 from .algebra.forms import AffineForms as AffineForms
+from .algebra.graphs import all_longest_paths as all_longest_paths
+from .algebra.graphs import all_shortest_paths as all_shortest_paths
+from .algebra.graphs import longest_paths as longest_paths
+from .algebra.graphs import shortest_paths as shortest_paths
+from .algebra.projective_metric import hilbert_distance as hilbert_distance
+from .algebra.semiring import TropicalNumber as TropicalNumber
 from .algebra.semiring import maxplus as maxplus
 from .algebra.semiring import minplus as minplus
 from .errors import HardmaxError as HardmaxError
