@@ -5,7 +5,7 @@ others, or for a direction that separates it; the cheaper of the two is timed on
 multiplied by their number. It gives no proof; ours is exact, and the last columns include a
 certificate for every key and its independent verification. CPU seconds.
 
-    python benchmarks/bench_extreme_points.py
+    python -m benchmarks extreme_points
 """
 
 import time
@@ -15,8 +15,13 @@ from scipy.optimize import linprog
 
 from hardmax.geometry.extreme_points import certify_extreme_points, extreme_points
 
-N_PEER_KEYS = 4
-SIZES = ((1024, 64), (4096, 64), (4096, 8))
+KINDS = ("gaussian", "spectrum 1/i", "half inside", "scales 1..1e-8")
+CASES = (
+    *((kind, 1024, 64, 8) for kind in KINDS),
+    *((kind, 4096, 64, 2) for kind in KINDS),
+    ("gaussian", 4096, 8, 4),
+)
+"""Which keys, how many, in which dimension, and for how many of them the peer is timed."""
 
 
 def keys(kind, n_keys, dim, seed=0):
@@ -63,27 +68,29 @@ def main():
         f"{'keys':16s} {'N':>5s} {'d':>3s} {'extreme':>7s} {'HiGHS':>9s} {'ours':>7s} {'ratio':>8s}"
         f" {'certify':>8s} {'verify':>7s}"
     )
-    for n_keys, dim in SIZES:
-        for kind in ("gaussian", "spectrum 1/i", "half inside", "scales 1..1e-8"):
-            points = keys(kind, n_keys, dim)
-            ours, mask = timed(extreme_points, points)
-            certify, certificates = timed(certify_extreme_points, points)
-            verify, verified = timed(certificates.verify, points)
-            assert verified
-            assert (certificates.is_extreme == mask).all()
-            sample = np.linspace(0, n_keys - 1, N_PEER_KEYS).astype(int)
-            peers = []
-            for peer in (separates, combines):
-                seconds, answers = timed(lambda: [peer(points, i) for i in sample])  # noqa: B023
-                peers.append(seconds / N_PEER_KEYS * n_keys)
-                disagree = sum(a != mask[i] for a, i in zip(answers, sample, strict=True))
-                if disagree:
-                    print(f"  {peer.__name__}: HiGHS is wrong on {disagree} of {N_PEER_KEYS} keys")
-            peer = min(peers)
-            print(
-                f"{kind:16s} {n_keys:5d} {dim:3d} {mask.sum():7d} {peer:8.1f}s {ours:6.2f}s "
-                f"{peer / ours:7.0f}x {certify:7.1f}s {verify:6.1f}s"
-            )
+    for kind, n_keys, dim, n_timed in CASES:
+        points = keys(kind, n_keys, dim)
+        ours, mask = timed(extreme_points, points)
+        certify, certificates = timed(certify_extreme_points, points)
+        verify, verified = timed(certificates.verify, points)
+        assert verified
+        assert (certificates.is_extreme == mask).all()
+        sample = np.linspace(0, n_keys - 1, n_timed).astype(int)
+        peer = min(peer_seconds(peer, points, sample, mask) for peer in (separates, combines))
+        print(
+            f"{kind:16s} {n_keys:5d} {dim:3d} {mask.sum():7d} {peer:8.1f}s {ours:6.2f}s "
+            f"{peer / ours:7.0f}x {certify:7.1f}s {verify:6.1f}s",
+            flush=True,
+        )
+
+
+def peer_seconds(peer, points, sample, mask):
+    """Seconds the peer would take for all keys; says so where its answers are wrong."""
+    seconds, answers = timed(lambda: [peer(points, i) for i in sample])
+    wrong = sum(answer != mask[i] for answer, i in zip(answers, sample, strict=True))
+    if wrong:
+        print(f"  HiGHS ({peer.__name__}) is wrong on {wrong} of the next {len(sample)} keys")
+    return seconds / len(sample) * len(points)
 
 
 if __name__ == "__main__":
