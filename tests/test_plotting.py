@@ -5,10 +5,12 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
 
+from hardmax.algebra.forms import AffineForms
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.domains import Box
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.geometry.polytopes import Polytope
+from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting import plot
 from hardmax.plotting.style import cell_colours
@@ -94,6 +96,14 @@ def test_order_k_cells_fill_the_box():
     diagram = PowerDiagram.from_keys(np.random.default_rng(4).normal(size=(6, 2)), np.arange(6) / 6)
     order2 = order_k_diagram(diagram, 2)
     cells = polygons(plot(order2, box=Box([-9, -9], [9, 9])))
+    assert sum(area(cell) for cell in cells) == pytest.approx(18.0**2)
+
+
+def test_the_joint_cells_of_two_groups_fill_the_box():
+    rng = np.random.default_rng(8)
+    groups = [AffineForms(rng.normal(size=(4, 2)), rng.normal(size=4)) for _ in range(2)]
+    refinement = common_refinement(groups)
+    cells = polygons(plot(refinement, box=Box([-9, -9], [9, 9])))
     assert sum(area(cell) for cell in cells) == pytest.approx(18.0**2)
 
 

@@ -14,8 +14,10 @@ from .algebra.semiring import minplus as minplus
 from .errors import HardmaxError as HardmaxError
 from .geometry.domains import Box as Box
 from .geometry.domains import WholeSpace as WholeSpace
+from .geometry.extreme_points import active_forms as active_forms
 from .geometry.extreme_points import certify_extreme_points as certify_extreme_points
 from .geometry.extreme_points import extreme_points as extreme_points
+from .geometry.extreme_points import verify_extreme_points as verify_extreme_points
 from .geometry.minkowski import minkowski_vertices as minkowski_vertices
 from .geometry.normal_fans import normal_fan as normal_fan
 from .geometry.polytopes import Polytope as Polytope

@@ -31,7 +31,7 @@ def run(parameters: Parameters) -> Outcome:
     keys = rng.normal(size=(parameters.n_keys, 2))
     bias = 0.6 * rng.normal(size=parameters.n_keys)
     head = AttentionHead(np.eye(2), keys, np.eye(len(keys)), np.eye(len(keys)), logit_bias=bias)
-    box = Box([-3, -3], [3, 3])
+    box = Box(np.full(2, -3.0), np.full(2, 3.0))
     ticks = np.linspace(-3, 3, parameters.resolution)
     points = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
     winners = head.winners(points)

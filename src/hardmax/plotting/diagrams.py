@@ -1,6 +1,7 @@
 """Power diagrams and heads: cells filled by winner, walls, keys as stars, dead keys marked."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope
+from hardmax.geometry.refinement import CommonRefinement
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
@@ -51,7 +53,7 @@ def plot_power_diagram(
         mark_keys(ax, diagram.sites, diagram.active, box)
     if labels:
         for index, site in enumerate(diagram.sites):
-            if box.contains([site])[0]:
+            if box.contains(site[None])[0]:
                 ax.text(*site, f" {index}", fontsize=7, va="bottom", clip_on=True)
     return ax
 
@@ -69,6 +71,27 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
     draw_cells(ax, [cells[index] for index in shown], cell_colours(shown), box)
     mark_keys(ax, diagram.sites, np.isin(np.arange(diagram.n_sites), order_k.sets), box)
     ax.set_title(f"{order_k.n_cells} sets of {order_k.k} winners")
+    return ax
+
+
+@plot.register
+def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | None = None) -> Any:
+    """Draw the joint cells of several groups of forms in R^2 or R^3, each in its own colour."""
+    layers = [PowerDiagram.from_keys(forms.slopes, forms.offsets) for forms in refinement.groups]
+    _require_drawable(layers[0])
+    box = default_box(refinement.witnesses, with_origin=False) if box is None else box
+    ax = new_axes(refinement.dim) if ax is None else ax
+    owned = [{cell.site: cell.polytope for cell in layer.cells(box)} for layer in layers]
+    shown, cells = [], []
+    for index, choice in enumerate(refinement.choices.tolist()):
+        if all(site in mine for site, mine in zip(choice, owned, strict=True)):
+            parts = [mine[site] for site, mine in zip(choice, owned, strict=True)]
+            cell = reduce(Polytope.intersection, parts)
+            if cell.dim == refinement.dim:
+                shown.append(index)
+                cells.append(cell)
+    draw_cells(ax, cells, cell_colours(shown), box)
+    ax.set_title(f"{refinement.count} cells of {len(layers)} groups")
     return ax
 
 
