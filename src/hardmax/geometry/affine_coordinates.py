@@ -95,9 +95,9 @@ def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
     for k, column in enumerate(columns):
         transform[column, k] = 1
     points, rays = points[:, columns], rays[:, columns]
+    floats, float_rays, exponents = _rounded(points, rays)
+    axes, lengths = _principal_axes(floats, float_rays)
     for _ in range(_MAX_ROTATIONS):
-        floats, float_rays, exponents = _rounded(points, rays)
-        axes, lengths = _principal_axes(floats, float_rays)
         if not lengths.size or lengths[0] <= _ROUND * lengths[-1]:
             break
         # Turning by a rounded rotation is exact and invertible, whatever its rounding: its
@@ -107,6 +107,8 @@ def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
         points, rays, transform = (
             as_wide(_product(matrix, scaled)) for matrix in (points, rays, transform)
         )
+        floats, float_rays, exponents = _rounded(points, rays)
+        axes, lengths = _principal_axes(floats, float_rays)
     whitening = axes / np.maximum(lengths, 1e-12 * lengths.max(initial=0.0))
     whitening *= np.sqrt(points.shape[0])
     return AffineCoordinates(

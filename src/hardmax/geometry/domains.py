@@ -1,13 +1,21 @@
-"""Where a diagram or a partition is looked at: a box, or all of space."""
+r"""Where a diagram or a partition is looked at: all of space, a box, or an affine slice of it.
+
+Every domain is a chart $t \mapsto x = t W + b$ from coordinates $t \in \mathbb{R}^k$ into the space
+of the points $x$, and inequalities $\langle a, t\rangle \le b$ with an interior. For a box and for
+all of space the chart is the identity.
+"""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from flint import fmpz_mat
 
+from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
 from hardmax.arguments import Sizes, integer, owned
-from hardmax.errors import ArgumentError
-from hardmax.typing import BoolArray, FloatArray
+from hardmax.errors import ArgumentError, DtypeError
+from hardmax.typing import BoolArray, FloatArray, WideArray
 
 
 class Domain(Protocol):
@@ -68,6 +76,16 @@ class Box:
         identity = np.eye(self.dim)
         return np.concatenate([identity, -identity]), np.concatenate([self.high, -self.low])
 
+    @property
+    def chart(self) -> tuple[FloatArray, FloatArray]:
+        """The pair `(W, b)` of the identity."""
+        return np.eye(self.dim), np.zeros(self.dim)
+
+    @property
+    def exact_rows(self) -> WideArray:
+        """The inequalities as integers `(a, b)`, shape `(2 * dim, dim + 1)`."""
+        return scaled_rows(np.column_stack(self.inequalities))[0]
+
     def contains(self, points: FloatArray) -> BoolArray:
         """Say which rows of `points` lie in the box, its boundary included."""
         points = Sizes(dim=self.dim).floats("points", points, ("n_points", "dim"), nonempty=())
@@ -96,7 +114,252 @@ class WholeSpace:
         """The pair `(A, b)` without rows."""
         return np.zeros((0, self.dim)), np.zeros(0)
 
+    @property
+    def chart(self) -> tuple[FloatArray, FloatArray]:
+        """The pair `(W, b)` of the identity."""
+        return np.eye(self.dim), np.zeros(self.dim)
+
+    @property
+    def exact_rows(self) -> WideArray:
+        """The inequalities as integers `(a, b)`: none, shape `(0, dim + 1)`."""
+        return np.empty((0, self.dim + 1), dtype=object)
+
     def contains(self, points: FloatArray) -> BoolArray:
         """Say True for every row of `points`."""
         points = Sizes(dim=self.dim).floats("points", points, ("n_points", "dim"), nonempty=())
         return np.ones(points.shape[0], dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    r"""The part $\{o + \sum_k t_k v_k : t \in B\}$ of a plane of any dimension.
+
+    Attributes:
+        origin: The $o$, shape `(ambient_dim,)`.
+        directions: The $v_k$, independent, shape `(dim, ambient_dim)`.
+        box: The domain $B$ of the coordinates $t$, with an identity chart: a `Box`, a `WholeSpace`
+            or a polytope of dimension `dim`; all coordinates if None.
+
+    Raises:
+        ArgumentError: If the directions are dependent, or `box` has another dimension.
+
+    Examples:
+        >>> diagonal = Slice([0, 0, 1], [[1, 1, 0]], Box([0], [2]))
+        >>> diagonal.dim, diagonal.ambient_dim, diagonal.points([[0.5]]).tolist()
+        (1, 3, [[0.5, 0.5, 1.0]])
+    """
+
+    origin: FloatArray
+    directions: FloatArray
+    box: Domain | None = None
+
+    def __post_init__(self) -> None:
+        sizes = Sizes()
+        origin = sizes.floats("origin", self.origin, ("ambient_dim",))
+        directions = sizes.floats("directions", self.directions, ("dim", "ambient_dim"))
+        _require_independent("directions", directions)
+        inner = WholeSpace(len(directions)) if self.box is None else self.box
+        if isinstance(inner, Slice | Segment | Ray | Line) or not hasattr(inner, "inequalities"):
+            raise DtypeError(
+                f"`box` must be a Box, a WholeSpace or a Polytope; got {type(inner).__name__}."
+            )
+        space = getattr(inner, "ambient_dim", inner.dim)
+        if space != len(directions):
+            raise ArgumentError(
+                f"`box` must have one dimension for each of the {len(directions)} directions; "
+                f"got {space}."
+            )
+        object.__setattr__(self, "origin", owned(origin))
+        object.__setattr__(self, "directions", owned(directions))
+        object.__setattr__(self, "box", inner)
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the slice."""
+        return int(self.directions.shape[0])
+
+    @property
+    def ambient_dim(self) -> int:
+        """The dimension of the space it lies in."""
+        return int(self.origin.shape[0])
+
+    @property
+    def chart(self) -> tuple[FloatArray, FloatArray]:
+        """The pair `(W, b)`: directions and origin."""
+        return self.directions, self.origin
+
+    @property
+    def exact_rows(self) -> WideArray:
+        """The inequalities of `box` as integers `(a, b)`, shape `(n_rows, dim + 1)`."""
+        # A polytope holds exact rows; its floats are rounded.
+        rows = getattr(self.box, "exact_rows", getattr(self.box, "rows", None))
+        assert rows is not None
+        return np.asarray(rows, dtype=object)
+
+    def points(self, coordinates: FloatArray) -> FloatArray:
+        """Return the points at the rows of `coordinates`, rounded."""
+        return _points(self, coordinates)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    r"""The segment $\{(1 - t) p + t q : 0 \le t \le 1\}$.
+
+    Attributes:
+        start: The $p$, shape `(ambient_dim,)`.
+        end: The $q$, another point.
+
+    Examples:
+        >>> Segment([0, 0], [4, 2]).points([[0.5]]).tolist()
+        [[2.0, 1.0]]
+    """
+
+    start: FloatArray
+    end: FloatArray
+
+    def __post_init__(self) -> None:
+        sizes = Sizes()
+        start = sizes.floats("start", self.start, ("ambient_dim",))
+        end = sizes.floats("end", self.end, ("ambient_dim",))
+        if np.array_equal(start, end):
+            raise ArgumentError(f"`end` must differ from `start`; got {end.tolist()} twice.")
+        object.__setattr__(self, "start", owned(start))
+        object.__setattr__(self, "end", owned(end))
+
+    @property
+    def dim(self) -> int:
+        """The dimension of a segment, 1."""
+        return 1
+
+    @property
+    def ambient_dim(self) -> int:
+        """The dimension of the space it lies in."""
+        return int(self.start.shape[0])
+
+    @cached_property
+    def exact_chart(self) -> ScaledIntegers:
+        """The chart without rounding: rows $(q_i - p_i, p_i)$, shape `(ambient_dim, 2)`."""
+        ends = scaled_integers(np.stack([self.start, self.end], axis=1))
+        start, end = ends.integers.T
+        return ScaledIntegers(np.stack([end - start, start], axis=1), ends.exponent)
+
+    @property
+    def chart(self) -> tuple[FloatArray, FloatArray]:
+        """The pair `(W, b)`. The difference in it is rounded; `exact_chart` is not."""
+        with np.errstate(over="ignore"):
+            return (self.end - self.start)[np.newaxis], self.start
+
+    @property
+    def exact_rows(self) -> WideArray:
+        r"""The inequalities $t \le 1$ and $-t \le 0$ as integers."""
+        return np.array([[1, 1], [-1, 0]], dtype=object)
+
+    def points(self, coordinates: FloatArray) -> FloatArray:
+        """Return the points at the rows of `coordinates`, rounded."""
+        t = Sizes(dim=1).floats("coordinates", coordinates, ("n_points", "dim"), nonempty=())
+        return np.asarray((1.0 - t) * self.start + t * self.end)
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    r"""The line $\{o + t v : t \in \mathbb{R}\}$.
+
+    Attributes:
+        origin: The $o$, shape `(ambient_dim,)`.
+        direction: The $v$, not zero.
+    """
+
+    origin: FloatArray
+    direction: FloatArray
+
+    def __post_init__(self) -> None:
+        _read_direction(self)
+
+    @property
+    def dim(self) -> int:
+        """The dimension of a line, 1."""
+        return 1
+
+    @property
+    def ambient_dim(self) -> int:
+        """The dimension of the space it lies in."""
+        return int(self.origin.shape[0])
+
+    @property
+    def chart(self) -> tuple[FloatArray, FloatArray]:
+        """The pair `(W, b)`: direction and origin."""
+        return self.direction[np.newaxis], self.origin
+
+    @property
+    def exact_rows(self) -> WideArray:
+        """The inequalities as integers: none, shape `(0, 2)`."""
+        return np.empty((0, 2), dtype=object)
+
+    def points(self, coordinates: FloatArray) -> FloatArray:
+        """Return the points at the rows of `coordinates`, rounded."""
+        return _points(self, coordinates)
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    r"""The ray $\{o + t v : t \ge 0\}$.
+
+    Attributes:
+        origin: The $o$, shape `(ambient_dim,)`.
+        direction: The $v$, not zero.
+    """
+
+    origin: FloatArray
+    direction: FloatArray
+
+    def __post_init__(self) -> None:
+        _read_direction(self)
+
+    @property
+    def dim(self) -> int:
+        """The dimension of a ray, 1."""
+        return 1
+
+    @property
+    def ambient_dim(self) -> int:
+        """The dimension of the space it lies in."""
+        return int(self.origin.shape[0])
+
+    @property
+    def chart(self) -> tuple[FloatArray, FloatArray]:
+        """The pair `(W, b)`: direction and origin."""
+        return self.direction[np.newaxis], self.origin
+
+    @property
+    def exact_rows(self) -> WideArray:
+        r"""The inequality $-t \le 0$ as integers, shape `(1, 2)`."""
+        return np.array([[-1, 0]], dtype=object)
+
+    def points(self, coordinates: FloatArray) -> FloatArray:
+        """Return the points at the rows of `coordinates`, rounded."""
+        return _points(self, coordinates)
+
+
+def _points(domain: Slice | Line | Ray, coordinates: FloatArray) -> FloatArray:
+    t = Sizes(dim=domain.dim).floats("coordinates", coordinates, ("n_points", "dim"), nonempty=())
+    weight, bias = domain.chart
+    return np.asarray(t @ weight + bias)
+
+
+def _read_direction(domain: Line | Ray) -> None:
+    sizes = Sizes()
+    origin = sizes.floats("origin", domain.origin, ("ambient_dim",))
+    direction = sizes.floats("direction", domain.direction, ("ambient_dim",))
+    if not direction.any():
+        raise ArgumentError("`direction` must not be zero; got zeros only.")
+    object.__setattr__(domain, "origin", owned(origin))
+    object.__setattr__(domain, "direction", owned(direction))
+
+
+def _require_independent(name: str, vectors: FloatArray) -> None:
+    integers, _ = scaled_rows(vectors)
+    rank = fmpz_mat(*integers.shape, integers.ravel().tolist()).rank()
+    if rank < len(vectors):
+        raise ArgumentError(
+            f"`{name}` must be independent; got {len(vectors)} vectors that span {rank} dimensions."
+        )

@@ -118,10 +118,10 @@ class _AxisScaled:
 
     def differences(self, head: int, i: IntArray, j: IntArray) -> FloatArray:
         points = self.floats[head]
-        return _largest_one(points[i] - points[j])
+        return largest_one(points[i] - points[j])
 
     def base_rows(self) -> FloatArray:
-        return _largest_one(self._after[-1])
+        return largest_one(self._after[-1])
 
     def original_integers(self, direction: WideArray) -> WideArray:
         shifts = int(self._exponents.max()) - self._exponents
@@ -234,17 +234,17 @@ def proved_rank(rows: FloatArray) -> int:
         work[:, k] = 0.0
     if not wanted:
         return 0
-    square = _largest_one(rows[np.ix_(*np.array(picked).T)])
+    square = largest_one(rows[np.ix_(*np.array(picked).T)])
     buffers = np.empty((wanted, wanted)), np.empty((1, wanted, wanted)), np.empty((1, 2))
     return wanted if invert_beyond_rounding(square, np.arange(wanted), *buffers, 0) else -1
 
 
-def _largest_one(rows: FloatArray) -> FloatArray:
+def largest_one(rows: FloatArray) -> FloatArray:
     """Scale each row by a power of two, its largest entry to between a half and one."""
     if not rows.shape[1]:
         return rows
     exponents = np.frexp(np.abs(rows).max(axis=1))[1]
-    return np.ldexp(rows, -exponents[:, None])
+    return np.asarray(np.ldexp(rows, -exponents[:, None]))
 
 
 def _leading(integers: WideArray) -> tuple[FloatArray, IntArray]:
@@ -262,4 +262,4 @@ def _rounded_rows(integers: WideArray, column_exponents: IntArray) -> FloatArray
     fractions, more = np.frexp(mantissas)
     total = np.where(fractions != 0.0, exponents + more - column_exponents, np.iinfo(np.int64).min)
     largest = total.max(axis=1, keepdims=True)
-    return np.ldexp(fractions, np.maximum(total - largest, -2000))
+    return np.asarray(np.ldexp(fractions, np.maximum(total - largest, -2000)))

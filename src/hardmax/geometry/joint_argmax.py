@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._kernels.refinement import selects
+from hardmax.algebra.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.geometry.extreme_points import certify_extreme_points
 from hardmax.geometry.head_coordinates import is_multiple, rounded_direction
@@ -25,19 +26,6 @@ from hardmax.geometry.vertex_graphs import VertexGraphs, vertex_graphs
 from hardmax.geometry.winner_search import WinnerSearch, integer_direction
 from hardmax.progress import Progress
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
-
-
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """Who decided.
-
-    Attributes:
-        filtered: Decisions that floating point took, with a proven error bound.
-        rational: Decisions taken in exact integers.
-    """
-
-    filtered: int
-    rational: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +98,12 @@ class JointWinners:
         return True
 
 
-def joint_winners(points: Sequence[FloatArray], base: FloatArray, description: str) -> JointWinners:
+def joint_winners(
+    points: Sequence[FloatArray],
+    base: FloatArray,
+    description: str,
+    start: Stage = "filtered",
+) -> JointWinners:
     """Find all tuples of winners that occur on an open set of directions.
 
     Args:
@@ -118,15 +111,18 @@ def joint_winners(points: Sequence[FloatArray], base: FloatArray, description: s
         base: Rows every direction must be positive on, shape `(n_base, dim)`. If no direction is,
             there are no tuples.
         description: The words before the progress bar.
+        start: Where a decision starts; everything in exact integers unless `"filtered"`.
 
     Raises:
         SizeLimitError: If the hulls have too many pairs of neighbours for a table of rows.
     """
+    is_exact_only = starting_stage(start) > 0
     moving = [h for h, head in enumerate(points) if (head != head[0]).any()]
     if len(moving) <= 1 and base.shape[0] == 0:
         return _one_head(points, base, moving[0] if moving else 0)
-    search = WinnerSearch(vertex_graphs(points, base))
-    with Progress((), None, description) as progress:
+    search = WinnerSearch(vertex_graphs(points, base, is_exact_only), is_exact_only)
+    progress: Progress[None] = Progress((), None, description)
+    with progress:
         search.complete(progress)
     return _named(tuple(points), base, search)
 
@@ -148,7 +144,8 @@ def _named(points: tuple[FloatArray, ...], base: FloatArray, search: WinnerSearc
         wide[place] = coordinates.original_integers(direction)
         original[place] = rounded_direction(wide[place])
     decisions = Decisions(
-        search.n_filtered + order.size - len(wide), search.n_rational + len(wide)
+        filtered=search.n_filtered + order.size - len(wide),
+        rational=search.n_rational + len(wide),
     )
     result = JointWinners(points, base, choices[order], original, {}, decisions, graphs)
     for place, direction in wide.items():
@@ -169,5 +166,5 @@ def _one_head(points: Sequence[FloatArray], base: FloatArray, head: int) -> Join
         directions[place] = rounded_direction(direction)
         if not is_multiple(integer_direction(directions[place]), direction):
             wide[place] = direction
-    decisions = Decisions(0, points[head].shape[0])
+    decisions = Decisions(rational=points[head].shape[0])
     return JointWinners(tuple(points), base, choices, directions, wide, decisions, None)

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.algebra.exact.decisions import Decisions, Stage
 from hardmax.algebra.exact.dyadic import nearest_floats, rationals, scaled_integers
 from hardmax.arguments import Sizes, owned
 from hardmax.errors import DtypeError, EmptyInputError
 from hardmax.geometry.cell_adjacency import neighbouring_tuples
-from hardmax.geometry.joint_argmax import Decisions, JointWinners, joint_winners
+from hardmax.geometry.joint_argmax import JointWinners, joint_winners
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 
@@ -68,7 +69,9 @@ class MinkowskiVertices:
         return neighbouring_tuples(self._winners)
 
 
-def minkowski_vertices(point_sets: Iterable[ArrayLike]) -> MinkowskiVertices:
+def minkowski_vertices(
+    point_sets: Iterable[ArrayLike], start: Stage = "filtered"
+) -> MinkowskiVertices:
     r"""Find the vertices of the Minkowski sum of the convex hulls of some point sets.
 
     A tuple $(i_1, \dots, i_H)$ is a vertex if a direction $u$ selects it alone:
@@ -84,6 +87,8 @@ def minkowski_vertices(point_sets: Iterable[ArrayLike]) -> MinkowskiVertices:
     Args:
         point_sets: At least one set; each an array of shape `(n_points, dim)` with at least one
             point, all of the same `dim`. The sizes may differ.
+        start: Where a decision starts: `"filtered"`, or `"rational"` for exact integers
+            throughout, which is slow and gives the same answer.
 
     Raises:
         EmptyInputError: If there is no set, or a set without points.
@@ -109,7 +114,7 @@ def minkowski_vertices(point_sets: Iterable[ArrayLike]) -> MinkowskiVertices:
         (2, [[5.0, 5.0], [9.0, 13.0]])
     """
     sets = _read(point_sets)
-    winners = joint_winners(sets, np.zeros((0, sets[0].shape[1])), "Minkowski sum")
+    winners = joint_winners(sets, np.zeros((0, sets[0].shape[1])), "Minkowski sum", start)
     directions = winners.directions
     if not directions.any(axis=1).all():
         # A single point is selected by every direction; zero is not one.

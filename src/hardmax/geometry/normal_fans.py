@@ -103,7 +103,7 @@ def normal_fan(point_sets: Iterable[ArrayLike]) -> NormalFan:
     r"""Compute the normal fan of a polytope, or of a sum of polytopes, with all its cones.
 
     Exact, also for flat polytopes. Meant for small dimensions: the cost grows with the number of
-    rays of the cones, about a millisecond for each vertex in dimension four.
+    rays of the cones, a few milliseconds for each vertex in dimension four.
 
     Args:
         point_sets: See `minkowski_vertices`; one set gives the fan of its convex hull.

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.algebra.exact.decisions import Decisions, Stage
 from hardmax.algebra.exact.dyadic import nearest_floats, rationals, scaled_integers
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes, owned
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.geometry.cell_adjacency import neighbouring_tuples
-from hardmax.geometry.joint_argmax import Decisions, JointWinners, joint_winners
+from hardmax.geometry.joint_argmax import JointWinners, joint_winners
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 
@@ -66,6 +67,7 @@ class CommonRefinement:
 def common_refinement(
     groups: Iterable[AffineForms],
     inequalities: tuple[ArrayLike, ArrayLike] | None = None,
+    start: Stage = "filtered",
 ) -> CommonRefinement:
     r"""Find all cells of "in each group the largest form wins" on $\mathbb{R}^d$ or a polyhedron.
 
@@ -75,12 +77,14 @@ def common_refinement(
       \text{ for all } g \text{ and all forms } k \text{ of group } g
       \text{ other than } j_g\},$$
 
-    where forms that coincide with $j_g$ do not count as others. Exact for the float64 numbers given.
+    where forms that coincide with $j_g$ do not count as others. Exact for the numbers given.
 
     Args:
         groups: At least one group of forms, all of the same `dim`.
         inequalities: `(A, b)` with shapes `(n_rows, dim)` and `(n_rows,)`: only cells that meet the
             open polyhedron $A x < b$ are listed, cut by it. If it is empty there are none.
+        start: Where a decision starts: `"filtered"`, or `"rational"` for exact integers
+            throughout, which is slow and gives the same answer.
 
     Raises:
         EmptyInputError: If there is no group.
@@ -111,7 +115,7 @@ def common_refinement(
     dim = forms[0].dim
     lifted = [np.column_stack([group.slopes, group.offsets]) for group in forms]
     base = np.concatenate([np.eye(1, dim + 1, dim), _open_rows(inequalities, dim)])
-    winners = joint_winners(lifted, base, "common refinement")
+    winners = joint_winners(lifted, base, "common refinement", start)
     witnesses, exact = _witnesses(winners, dim)
     choices = winners.choices.copy()
     choices.setflags(write=False)

@@ -14,13 +14,14 @@ import numpy as np
 from flint import fmpz_mat
 
 from hardmax._kernels.hull_graph import CLAIMED, NO, OPEN, YES, hull_edges, hull_vertices
-from hardmax._kernels.refinement import Fan
+from hardmax._kernels.refinement_buffers import Fan
 from hardmax.errors import SizeLimitError
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.head_coordinates import (
     HeadCoordinates,
     head_coordinates,
+    largest_one,
     proved_rank,
     unit_rows,
 )
@@ -81,7 +82,6 @@ class VertexGraphs:
         """Return the numbers of the rows of one vertex."""
         return np.arange(self.fan.first_row[vertex], self.fan.first_row[vertex + 1])
 
-
     def choices(self, leaves: IntArray) -> IntArray:
         """Name the points of tuples of vertices, in the order of the point sets."""
         choices = np.empty_like(leaves)
@@ -93,9 +93,7 @@ class VertexGraphs:
         leaves = np.empty_like(choices)
         for level, head in enumerate(self.heads.tolist()):
             start, stop = self.fan.first_vertex[level : level + 2]
-            leaves[:, level] = start + np.searchsorted(
-                self.vertices[start:stop], choices[:, head]
-            )
+            leaves[:, level] = start + np.searchsorted(self.vertices[start:stop], choices[:, head])
         return leaves
 
     def vertices_by_head(self) -> list[IntArray]:
@@ -104,12 +102,15 @@ class VertexGraphs:
         return [parts[level] for level in np.argsort(self.heads)]
 
 
-def vertex_graphs(points: Sequence[FloatArray], base: FloatArray) -> VertexGraphs:
+def vertex_graphs(
+    points: Sequence[FloatArray], base: FloatArray, is_exact_only: bool = False
+) -> VertexGraphs:
     """Prepare point sets for the search.
 
     Args:
         points: For each head its points, shape `(n_points, dim)`, finite.
         base: Rows that every direction must also be positive on, shape `(n_base, dim)`.
+        is_exact_only: Decide nothing in floating point, and drop no rows.
 
     Raises:
         SizeLimitError: If the hulls have too many pairs of neighbours for a table of rows.
@@ -117,7 +118,7 @@ def vertex_graphs(points: Sequence[FloatArray], base: FloatArray) -> VertexGraph
     first = [_first_indices(head) for head in points]
     distinct = [head[kept] for head, kept in zip(points, first, strict=True)]
     coordinates = head_coordinates(distinct, base)
-    hulls = [_Hull(coordinates, h, head) for h, head in enumerate(distinct)]
+    hulls = [_Hull(coordinates, h, head, is_exact_only) for h, head in enumerate(distinct)]
     # Small heads first: the search then has few nodes before the last head.
     heads = np.argsort([hull.kept.size for hull in hulls], kind="stable")
     sorted_hulls = [hulls[h] for h in heads]
@@ -151,17 +152,23 @@ class _Hull:
         n_rational: How many decisions were taken in exact integers.
     """
 
-    def __init__(self, coordinates: HeadCoordinates, head: int, points: FloatArray) -> None:
+    def __init__(
+        self, coordinates: HeadCoordinates, head: int, points: FloatArray, is_exact_only: bool
+    ) -> None:
         self.head = head
         self.n_rational = 0
         self._coordinates = coordinates
         n_points = points.shape[0]
-        self.kept = np.arange(n_points)
-        self.graph: BoolArray = ~np.eye(n_points, dtype=np.bool_)
-        rows = coordinates.differences(head, self.kept[1:], 0 * self.kept[1:])
-        rank = proved_rank(rows)
+        self.kept: IntArray
+        self.graph: BoolArray
+        if is_exact_only:
+            self._keep_extreme(points)
+            return
+        every = np.arange(n_points)
+        rank = proved_rank(coordinates.differences(head, every[1:], 0 * every[1:]))
         if rank == n_points - 1:
-            return  # A simplex: all points are vertices, all pairs edges.
+            self._keep(every)  # A simplex: all points are vertices, all pairs edges.
+            return
         columns = np.arange(coordinates.rank)
         if rank != coordinates.rank:
             # In a flat head proofs need its own coordinates, where it is not flat.
@@ -170,13 +177,20 @@ class _Hull:
         if coordinates.are_exact:
             self._find_vertices(np.ascontiguousarray(coordinates.floats[head][:, columns]))
         else:
-            self.kept = np.flatnonzero(extreme_points(points))
-            self.n_rational += n_points
-        self.graph = ~np.eye(self.kept.size, dtype=np.bool_)
+            self._keep_extreme(points)
         if self.kept.size > 2 * columns.size and columns.size > 1:
             self._find_edges(columns)
 
-    @property
+    def _keep(self, kept: IntArray) -> None:
+        _refuse_large(kept.size, kept.size**2 * self._coordinates.rank)
+        self.kept = kept
+        self.graph = ~np.eye(kept.size, dtype=np.bool_)
+
+    def _keep_extreme(self, points: FloatArray) -> None:
+        self._keep(np.flatnonzero(extreme_points(points)))
+        self.n_rational += points.shape[0]
+
+    @cached_property
     def _exact(self) -> WideArray:
         return self._coordinates.integers(self.head)
 
@@ -190,14 +204,15 @@ class _Hull:
             others = np.delete(self._exact, k, axis=0)
             is_inside = verdict[k] == CLAIMED and self._meets(self._exact[k] - self._exact[support])
             verdict[k] = NO if is_inside or self._meets(self._exact[k] - others) else YES
-        self.kept = np.flatnonzero(verdict == YES)
+        self._keep(np.flatnonzero(verdict == YES))
 
     def _find_edges(self, columns: IntArray) -> None:
         n_kept, rank = self.kept.size, columns.size
-        _refuse_large(n_kept, n_kept**2 * rank)
         i, j = np.repeat(self.kept, n_kept), np.tile(self.kept, n_kept)
         rows = self._coordinates.differences(self.head, i, j)
-        rows = np.ascontiguousarray(rows[:, columns]).reshape(n_kept, n_kept, rank)
+        rows = largest_one(np.ascontiguousarray(rows[:, columns])).reshape(n_kept, n_kept, rank)
+        if np.count_nonzero(rows.any(axis=2)) < n_kept * (n_kept - 1):
+            return  # Scales so far apart that the kept coordinates round to zero.
         adjacent = np.empty((n_kept, n_kept), np.int8)
         claims = np.empty((_MAX_CLAIMS, rank + 3), np.int64)
         n_claims = hull_edges(rows, _N_SAMPLES, _ENOUGH, adjacent, claims)
@@ -257,9 +272,7 @@ def _table(
     owner, rival = np.concatenate(owners), np.concatenate(rivals)
     reverse = np.searchsorted(owner * n_vertices + rival, rival * n_vertices + owner)
     free = np.full(base.shape[0], -1)
-    guesses = [
-        coordinates.floats[head][hull.kept] for head, hull in zip(heads, hulls, strict=True)
-    ]
+    guesses = [coordinates.floats[head][hull.kept] for head, hull in zip(heads, hulls, strict=True)]
     fan = Fan(
         rows,
         unit_rows(rows),

@@ -163,7 +163,7 @@ def _accept_winners(
 
 
 def gamma(n_operations: int) -> float:
-    """The constant of rounding-error analysis for this many operations in a row [Hig02]."""
+    """The constant of rounding-error analysis for this many operations in a row [Higham02]."""
     return n_operations * UNIT_ROUNDOFF / (1.0 - n_operations * UNIT_ROUNDOFF)
 
 

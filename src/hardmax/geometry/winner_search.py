@@ -20,8 +20,9 @@ Path = tuple[int, ...]
 class WinnerSearch:
     """One search: the nodes still to do, the tuples found, and the claims already proved."""
 
-    def __init__(self, graphs: VertexGraphs) -> None:
+    def __init__(self, graphs: VertexGraphs, is_exact_only: bool) -> None:
         self.graphs = graphs
+        self.is_exact_only = is_exact_only
         self.n_heads = graphs.heads.size
         self.dim = graphs.coordinates.rank
         self.stack, self.work, self.found = search_buffers(graphs.fan, graphs.base_rows.size)
@@ -52,6 +53,8 @@ class WinnerSearch:
 
     def _start(self, path: Path, exact: WideArray | None) -> FloatArray | None:
         """Find a float64 direction that provably lies in the node, or none."""
+        if self.is_exact_only:
+            return None
         rows = self._rows(path)
         if exact is None and rows.size == 0:
             return np.random.default_rng(0).normal(size=self.dim)

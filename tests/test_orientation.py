@@ -1,0 +1,106 @@
+"""Signs with a proven bound: never wrong, and decided where there is room."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import fmpq_mat
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardmax._kernels.orientation import (
+    inside_simplicial_cone,
+    invert_beyond_rounding,
+    positive_beyond_rounding,
+)
+
+CLOSE = st.builds(
+    lambda a, b, bits: a + b * 2.0**-bits,
+    st.integers(-2, 2),
+    st.integers(-1, 1),
+    st.integers(45, 53),
+)
+
+
+def rounded(values):
+    """Round fractions to floats with largest entry between a half and one, row by row."""
+    rows = np.array([[float(x) for x in row] for row in values])
+    exponents = np.frexp(np.abs(rows).max(axis=1))[1]
+    return np.ldexp(rows, -exponents[:, None])
+
+
+def positive_weights(matrix, right):
+    """Solve exactly for the weights of the rows of a matrix; None if it is singular."""
+    columns = fmpq_mat([[_rational(row[k]) for row in matrix] for k in range(len(right))])
+    if columns.det() == 0:
+        return None
+    solution = columns.solve(fmpq_mat([[_rational(x)] for x in right]))
+    return all(solution[i, 0] > 0 for i in range(len(right)))
+
+
+def _rational(x):
+    from flint import fmpq
+
+    exact = Fraction(x)
+    return fmpq(exact.numerator, exact.denominator)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(CLOSE, CLOSE, CLOSE), min_size=1, max_size=4))
+def test_a_proved_positive_product_is_positive(entries):
+    points, origins, direction = (np.array(column) for column in zip(*entries, strict=True))
+    if not direction.any() or np.array_equal(points, origins):
+        return
+    exact = [Fraction(a) - Fraction(b) for a, b in zip(points, origins, strict=True)]
+    row = rounded([exact])
+    direction = direction / 4.0
+    truth = sum(x * Fraction(u) for x, u in zip(exact, direction, strict=True))
+    if positive_beyond_rounding(row, 0, direction):
+        assert truth > 0
+    elif truth > Fraction(1, 2**40):
+        pytest.fail("a clearly positive product was not decided")
+
+
+@settings(max_examples=300)
+@given(st.integers(1, 4).flatmap(lambda d: st.lists(
+    st.lists(CLOSE, min_size=d, max_size=d), min_size=d + 1, max_size=d + 1)))  # fmt: skip
+def test_a_proved_cone_holds_the_row(vectors):
+    exact = [[Fraction(x) for x in row] for row in vectors]
+    if not all(any(row) for row in exact):
+        return
+    dim = len(exact[0])
+    rows = rounded(exact)
+    buffers = np.empty((dim, dim)), np.empty((2, dim, dim)), np.empty((2, 2))
+    regular = invert_beyond_rounding(rows, np.arange(dim), *buffers, 1)
+    truth = positive_weights(exact[:dim], exact[dim])
+    if regular:
+        assert truth is not None
+        assert inside_simplicial_cone(rows, dim, 1.0, buffers[1], buffers[2], 1) <= truth
+        opposite = positive_weights(exact[:dim], [-x for x in exact[dim]])
+        assert inside_simplicial_cone(rows, dim, -1.0, buffers[1], buffers[2], 1) <= opposite
+
+
+def test_generic_simplices_are_decided():
+    rng = np.random.default_rng(0)
+    for dim in (2, 3, 5, 8, 16):
+        rows = rng.uniform(-1.0, 1.0, size=(dim + 1, dim))
+        weights = rng.uniform(0.5, 1.0, size=dim)
+        rows[dim] = weights @ rows[:dim] / dim
+        buffers = np.empty((dim, dim)), np.empty((1, dim, dim)), np.empty((1, 2))
+        assert invert_beyond_rounding(rows, np.arange(dim), *buffers, 0)
+        assert inside_simplicial_cone(rows, dim, 1.0, buffers[1], buffers[2], 0)
+        assert not inside_simplicial_cone(rows, dim, -1.0, buffers[1], buffers[2], 0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
+def test_singular_and_non_finite_matrices_are_not_decided(bad):
+    rows = np.array([[bad, 0.0], [1.0, 1.0], [0.5, 0.5]])
+    buffers = np.empty((2, 2)), np.empty((1, 2, 2)), np.empty((1, 2))
+    assert not invert_beyond_rounding(rows, np.arange(2), *buffers, 0)
+    assert not positive_beyond_rounding(rows, 0, np.array([1.0, np.nan]))
+
+
+def test_a_matrix_too_close_to_singular_is_not_decided():
+    rows = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52], [1.0, 1.0]])
+    buffers = np.empty((2, 2)), np.empty((1, 2, 2)), np.empty((1, 2))
+    assert not invert_beyond_rounding(rows, np.arange(2), *buffers, 0)
