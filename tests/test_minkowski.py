@@ -400,3 +400,17 @@ def test_single_points_have_one_vertex(n_sets):
     assert (found.count, found.choices.tolist()) == (1, [[0] * n_sets])
     assert found.directions.any()
     assert found.edges.shape == (0, 2)
+
+
+def test_directions_select_their_vertex_in_plain_floats_too():
+    """Small integers have fat cones: no direction may hang on the last bit of a product."""
+    rng = np.random.default_rng(123)
+    for _ in range(400):
+        dim, n_sets, reach = rng.integers(1, 5), rng.integers(1, 4), rng.integers(1, 4)
+        shapes = [(rng.integers(1, 6), dim) for _ in range(n_sets)]
+        sets = [rng.integers(-reach, reach + 1, size=shape).astype(float) for shape in shapes]
+        found = minkowski_vertices(sets)
+        for choice, direction in zip(found.choices, found.directions, strict=True):
+            for points, own in zip(sets, choice, strict=True):
+                rivals = points[(points != points[own]).any(axis=1)]
+                assert (rivals @ direction < points[own] @ direction - 1e-9).all()

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hardmax._kernels.cone_margins import margins_into
 from hardmax._kernels.refinement import FINISHED, search, selects
 from hardmax._kernels.refinement_buffers import N_BASES_HIT, N_SIMPLICES, search_buffers
 from hardmax.algebra.exact.dyadic import scaled_integers
@@ -12,6 +13,8 @@ from hardmax.progress import Progress
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _STEPS = 20_000
+_THIN = 2.0**-24
+"""Directions this close to a wall, as the sine of the angle, are looked for again."""
 
 Path = tuple[int, ...]
 """A node: one vertex of each of the first heads."""
@@ -165,14 +168,19 @@ class WinnerSearch:
         directions = np.concatenate([*self.directions, rounded])
         proved = np.zeros(leaves.shape[0], np.bool_)
         selects(self.graphs.fan, leaves, directions, proved)
+        margins = np.empty(leaves.shape[0])
+        margins_into(self.graphs.fan, leaves, directions, margins)
         exact: dict[int, WideArray] = {}
-        for place in np.flatnonzero(~proved).tolist():
+        # A direction that lies barely inside proves the tuple, but is of little use to a reader
+        # who multiplies in float64: the cone is asked for one further from its walls.
+        for place in np.flatnonzero(~(proved & (margins > _THIN))).tolist():
             path = tuple(leaves[place].tolist())
-            direction = self.wide_leaves.get(path, integer_direction(directions[place]))
-            rows = self.graphs.exact_rows(self._rows(path))
-            proved[place] = bool((rows @ direction > 0).all())
+            decision = decide_open_cone(self.graphs.exact_rows(self._rows(path)))
             self.n_rational += 1
-            exact[place] = direction
+            if decision.direction is not None:
+                proved[place] = True
+                exact[place] = decision.direction
+                directions[place] = rounded_direction(decision.direction)
         # What a wrong claim let through has no direction, and goes.
         kept = np.flatnonzero(proved)
         places = {int(old): new for new, old in enumerate(kept)} if exact else {}
