@@ -22,6 +22,9 @@ from .geometry.minkowski import minkowski_vertices as minkowski_vertices
 from .geometry.normal_fans import normal_fan as normal_fan
 from .geometry.polytopes import Polytope as Polytope
 from .geometry.refinement import common_refinement as common_refinement
+from .models.argmax_layers import AffineMap as AffineMap
+from .models.argmax_layers import ArgmaxLayer as ArgmaxLayer
+from .models.argmax_layers import ArgmaxNetwork as ArgmaxNetwork
 from .models.grouped_heads import grouped_heads as grouped_heads
 from .models.heads import AttentionHead as AttentionHead
 from .models.log_lifted import LogLiftedHead as LogLiftedHead
@@ -31,6 +34,8 @@ from .models.masks import biased_head as biased_head
 from .models.masks import causal_bias as causal_bias
 from .models.masks import heads_by_position as heads_by_position
 from .models.masks import sliding_window_bias as sliding_window_bias
+from .models.networks import MaxoutNetwork as MaxoutNetwork
+from .models.networks import ReluNetwork as ReluNetwork
 from .models.normalisation import Normalisation as Normalisation
 from .models.normalisation import NormalisedRouting as NormalisedRouting
 from .models.own_key import OwnKeyRouting as OwnKeyRouting
@@ -39,6 +44,13 @@ from .models.rotary import rotary_head as rotary_head
 from .models.rotary import rotate as rotate
 from .models.soft_cap import SoftCappedHead as SoftCappedHead
 from .models.sparsemax import SparsemaxHead as SparsemaxHead
+from .models.storage import load_model as load_model
+from .models.storage import save_model as save_model
+from .models.torch_modules import from_torch as from_torch
+from .models.torch_modules import to_torch as to_torch
+from .models.transformers import Block as Block
+from .models.transformers import FeedForward as FeedForward
+from .models.transformers import HardTransformer as HardTransformer
 from .plotting import plot as plot
 from .records import Record as Record
 from .tropical.order_k import OrderKDiagram as OrderKDiagram

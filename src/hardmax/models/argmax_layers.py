@@ -6,12 +6,16 @@ engines know nothing else about a model.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from flint import fmpz_mat
 
+from hardmax.algebra.exact.dyadic import integer_matrix, scaled_integers
 from hardmax.arguments import Sizes, owned
 from hardmax.errors import ArgumentError
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,25 @@ class AffineMap:
         object.__setattr__(self, "weight", owned(weight))
         object.__setattr__(self, "bias", owned(bias))
 
+    @classmethod
+    def identity(cls, dim: int) -> "AffineMap":
+        r"""Return the identity of $\mathbb{R}^{dim}$."""
+        return cls(np.eye(dim), np.zeros(dim))
+
+    @cached_property
+    def exact(self) -> tuple[fmpz_mat, int]:
+        r"""The rows $(W^\top, b)$ as integers and their exponent: `(dim_out, dim_in + 1)`."""
+        return integer_matrix(np.column_stack([self.weight.T, self.bias]))
+
+    @cached_property
+    def is_identity(self) -> bool:
+        """Whether it returns its argument."""
+        return (
+            self.dim_in == self.dim_out
+            and not self.bias.any()
+            and np.array_equal(self.weight, np.eye(self.dim_in))
+        )
+
     @property
     def dim_in(self) -> int:
         """The dimension of its arguments."""
@@ -42,6 +65,26 @@ class AffineMap:
     def dim_out(self) -> int:
         """The dimension of its values."""
         return int(self.weight.shape[1])
+
+
+class ExactContributions(NamedTuple):
+    r"""What each form of a layer contributes when it wins, as integers.
+
+    Attributes:
+        gains: The $\lambda_j$ without their scale, shape `(n_forms,)`.
+        gains_exponent: The power of two that is their scale.
+        values: For each form the `(column, integer)` pairs of the nonzero entries of $v_j$.
+        values_exponent: The power of two that is their scale.
+        has_gains: Whether any $\lambda_j$ is nonzero.
+        has_values: Whether any $v_j$ is nonzero.
+    """
+
+    gains: list[int]
+    gains_exponent: int
+    values: list[list[tuple[int, int]]]
+    values_exponent: int
+    has_gains: bool
+    has_values: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +164,50 @@ class ArgmaxLayer:
             frozen.setflags(write=False)
             object.__setattr__(self, name, frozen)
 
+    @cached_property
+    def is_table(self) -> BoolArray:
+        """Which groups contribute constants only, as heads do: shape `(n_groups,)`."""
+        return np.asarray(~np.logical_or.reduceat(self.gains != 0.0, self.starts[:-1]))
+
+    @cached_property
+    def passes_maximum(self) -> BoolArray:
+        """Which groups contribute their largest score, as units do: shape `(n_groups,)`."""
+        # The gain of a form that is zero does not matter.
+        is_zero = ~self.slopes.any(axis=1) & (self.offsets == 0.0)
+        passes = ((self.gains == 1.0) | is_zero) & ~self.values.any(axis=1)
+        return np.asarray(np.logical_and.reduceat(passes, self.starts[:-1]))
+
+    @cached_property
+    def exact_scores(self) -> tuple[fmpz_mat, int]:
+        """The scores as forms $(a, c)$ of the layer's input: integers, and their exponent.
+
+        Shape `(n_forms, dim_in + 1)`, the offset last.
+        """
+        p, dim_in = self.query.dim_out, self.dim_in
+        queries = np.zeros((p + 1, dim_in + 1))
+        queries[:p, :dim_in] = self.query.weight.T
+        queries[:p, dim_in] = self.query.bias
+        queries[p, dim_in] = 1.0
+        inner, inner_exponent = integer_matrix(queries)
+        outer, outer_exponent = integer_matrix(np.column_stack([self.slopes, self.offsets]))
+        return outer * inner, outer_exponent + inner_exponent
+
+    @cached_property
+    def exact_contributions(self) -> ExactContributions:
+        """The gains and values as integers."""
+        gains, values = scaled_integers(self.gains), scaled_integers(self.values)
+        nonzero = [
+            [(k, value) for k, value in enumerate(row) if value] for row in values.integers.tolist()
+        ]
+        return ExactContributions(
+            gains.integers.tolist(),
+            gains.exponent,
+            nonzero,
+            values.exponent,
+            bool(self.gains.any()),
+            any(nonzero),
+        )
+
     @property
     def n_groups(self) -> int:
         """How many argmax decisions the layer makes: the length of its part of a signature."""
@@ -154,6 +241,7 @@ class ArgmaxNetwork:
     readout: AffineMap
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
         width = self.embedding.dim_out
         for index, layer in enumerate(self.layers):
             if layer.dim_in != width:

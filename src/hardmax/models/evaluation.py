@@ -1,0 +1,226 @@
+r"""Running a network: hard, soft, as a signature, and as the affine map of a cell.
+
+Who wins is decided about the stored weights and the given point, both exact dyadic rationals: by
+floats with proven radii where these suffice (`float_pass`), in integers where they do not
+(`exact_pass`). At a point where several forms of a group tie, a hard network takes the mean over
+them, the limit of the soft one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hardmax.arguments import Sizes, floats_any_shape
+from hardmax.errors import ArgumentError, ShapeMismatchError
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.exact_pass import exact_pass
+from hardmax.models.float_pass import float_pass
+from hardmax.models.plain_pass import is_continuous, plain_pass
+from hardmax.models.points import PointBatch
+from hardmax.models.recomposition import coinciding, exact_affine_map, exact_layers
+from hardmax.models.soft_pass import soft_pass
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
+
+_ENTRIES_AT_ONCE = 1 << 16
+
+
+def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
+    """Evaluate the hard network.
+
+    Every head's winner is the true one. The arithmetic between the decisions is rounded, except at
+    points where a decision needed integers: there the output is the exact one rounded once.
+
+    Args:
+        network: The network.
+        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+
+    Returns:
+        Shape `(dim_out,)` or `(n_points, dim_out)`.
+
+    Examples:
+        A head that returns the sign of its input, and 0 at the tie:
+
+        >>> from hardmax.models.argmax_layers import ArgmaxLayer
+        >>> identity = AffineMap.identity(1)
+        >>> sign = ArgmaxLayer(identity, [[-1.0], [1.0]], [0.0, 0.0], [0, 2], [0], [0.0, 0.0],
+        ...                    [[-1.0], [1.0]], identity, False)
+        >>> forward(ArgmaxNetwork((sign,), identity, identity), [[-5e-324], [0.0], [2.0]]).tolist()
+        [[-1.0], [0.0], [1.0]]
+    """
+    batch = PointBatch.read("x", x, network.dim_in)
+    output = np.empty((len(batch.rows), network.dim_out))
+    for chunk in _chunks(network, len(batch.rows)):
+        points = batch.rows[chunk]
+        output[chunk], is_open = _rounded_outputs(network, points)
+        open_ = np.flatnonzero(is_open)
+        output[chunk][open_] = exact_pass(network, points[open_]).rounded_output()
+    return batch.unpack(output)
+
+
+def signature(network: ArgmaxNetwork, x: ArrayLike) -> IntArray:
+    """Find the exact winner of every group, the first index where several tie.
+
+    Args:
+        network: The network.
+        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+
+    Returns:
+        Indices within the groups, shape `(n_groups,)` or `(n_points, n_groups)`. On a wall these
+        need not name a cell; `affine_map` then need not agree with `forward`.
+    """
+    batch = PointBatch.read("x", x, network.dim_in)
+    winners = np.empty((len(batch.rows), network.n_groups), dtype=np.int64)
+    for chunk in _chunks(network, len(batch.rows)):
+        points = batch.rows[chunk]
+        result = float_pass(network, points, None, named=True)
+        winners[chunk] = result.winners
+        open_ = np.flatnonzero(result.is_open)
+        winners[chunk][open_] = exact_pass(network, points[open_]).winners
+    return batch.unpack(winners)
+
+
+def cell_signature(
+    network: ArgmaxNetwork, t: ArrayLike, chart: AffineMap | None = None
+) -> tuple[IntArray, BoolArray]:
+    r"""Find the winner of every group, and whether the point lies inside the cell they name.
+
+    A point is inside its cell if the forms that tie with a winner there coincide with it on the
+    whole domain; otherwise it lies on a wall. Both answers are exact.
+
+    Args:
+        network: The network.
+        t: Coordinates of a point, `(dim,)`, or of a batch, `(n_points, dim)`.
+        chart: The map from coordinates to inputs $x = t W + b$, applied exactly, if the domain is
+            a slice; None for the whole input space.
+
+    Returns:
+        The indices within the groups, shape `(n_groups,)` or `(n_points, n_groups)`, and a bool or
+        `(n_points,)` of them.
+    """
+    over = AffineMap.identity(network.dim_in) if chart is None else chart
+    if over.dim_out != network.dim_in:
+        raise ArgumentError(
+            f"`chart` must give vectors of width {network.dim_in}, what the network takes; got "
+            f"{over.dim_out}."
+        )
+    batch = PointBatch.read("t", t, over.dim_in)
+    winners = np.empty((len(batch.rows), network.n_groups), dtype=np.int64)
+    inside = np.ones(len(batch.rows), dtype=bool)
+    n_coinciding: dict[bytes, IntArray] = {}
+    for chunk in _chunks(network, len(batch.rows)):
+        points = batch.rows[chunk]
+        result = float_pass(network, points, None, named=True, chart=over)
+        winners[chunk] = result.winners
+        open_ = np.flatnonzero(result.is_open | result.has_ties)
+        exact = exact_pass(network, points[open_], over)
+        winners[chunk][open_] = exact.winners
+        for i in np.flatnonzero((exact.n_tied > 1).any(axis=1)):
+            name = exact.winners[i].tobytes()
+            if name not in n_coinciding:
+                n_coinciding[name] = _count_coinciding(network, over, exact.winners[i])
+            inside[chunk][open_[i]] = np.array_equal(exact.n_tied[i], n_coinciding[name])
+    return batch.unpack(winners), batch.unpack(inside)
+
+
+def soft(network: ArgmaxNetwork, x: ArrayLike, tau: float | Sequence[float]) -> FloatArray:
+    r"""Evaluate the network with softened heads.
+
+    A group whose forms contribute constants (a head) contributes $\sum_j p_j v_j$ with
+    $p = \mathrm{softmax}(s/\tau)$. Groups that pass scores on (ReLU and maxout units) stay hard, as
+    in a transformer. As $\tau \to 0$ the result tends to `forward`. Weights that rounded scores
+    cannot give are found with interval arithmetic, so small temperatures and ties lose nothing.
+
+    Args:
+        network: The network.
+        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+        tau: The temperature, at least 0, or one for each layer of the network. Layers without
+            heads ignore theirs.
+
+    Returns:
+        Shape `(dim_out,)` or `(n_points, dim_out)`.
+    """
+    batch = PointBatch.read("x", x, network.dim_in)
+    taus = read_temperatures(tau, len(network.layers), "layer")
+    if not any(taus) or is_continuous(network):
+        return forward(network, x)
+    output = np.empty((len(batch.rows), network.dim_out))
+    for chunk in _chunks(network, len(batch.rows)):
+        points = batch.rows[chunk]
+        result = float_pass(network, points, taus, named=False)
+        output[chunk] = result.output.values
+        for i in np.flatnonzero(result.is_open):
+            output[chunk][i] = soft_pass(network, points[i], taus)
+    return batch.unpack(output)
+
+
+def affine_map(
+    network: ArgmaxNetwork, signature: Sequence[int] | IntArray
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return the affine map $x \mapsto x A + b$ of the network on the cell of a signature.
+
+    Forms that coincide with the named winner on the whole input space tie in the whole cell, and
+    their mean is taken. The map is composed exactly and each coefficient rounded once.
+
+    Args:
+        network: The network.
+        signature: For each group the winner's index within the group, shape `(n_groups,)`.
+
+    Returns:
+        The pair of $A$, shape `(dim_in, dim_out)`, and $b$, shape `(dim_out,)`.
+
+    Raises:
+        ArgumentError: If an index is outside its group.
+    """
+    winners = read_signature(network, signature)
+    chart = AffineMap.identity(network.dim_in)
+    rounded = exact_affine_map(network, chart, winners).rounded()
+    return np.ascontiguousarray(rounded[:, :-1].T), np.ascontiguousarray(rounded[:, -1])
+
+
+def read_signature(network: ArgmaxNetwork, signature: Sequence[int] | IntArray) -> IntArray:
+    """Read a signature of the network, with every index inside its group."""
+    sizes = Sizes(n_groups=network.n_groups)
+    winners = sizes.ints("signature", signature, ("n_groups",), nonempty=())
+    ranks = np.concatenate([np.diff(layer.starts) for layer in network.layers] or [winners])
+    bad = np.flatnonzero((winners < 0) | (winners >= ranks))
+    if len(bad):
+        raise ArgumentError(
+            f"`signature` must hold indices within the groups; entry {bad[0]} must be below "
+            f"{ranks[bad[0]]}; got {winners[bad[0]]}."
+        )
+    return winners
+
+
+def read_temperatures(tau: float | Sequence[float], n: int, what: str) -> list[float]:
+    """Read one temperature, or one for each of `n` things, all at least 0."""
+    taus = floats_any_shape("tau", tau)
+    if taus.ndim > 1 or (taus.ndim == 1 and len(taus) != n):
+        raise ShapeMismatchError(
+            f"`tau` must be one number or one for each {what}, shape ({n},); got {taus.shape}."
+        )
+    if (taus < 0.0).any():
+        raise ArgumentError(f"`tau` must be at least 0; got {float(taus.min())}.")
+    return [float(t) for t in np.broadcast_to(taus, (n,))]
+
+
+def _rounded_outputs(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Evaluate in floats, and mark the points where that decides nothing."""
+    if is_continuous(network):
+        return plain_pass(network, points)
+    result = float_pass(network, points, None, named=False)
+    return result.output.values, result.is_open
+
+
+def _count_coinciding(network: ArgmaxNetwork, chart: AffineMap, winners: IntArray) -> IntArray:
+    """Count in each group the forms that equal the winner on the domain, itself included."""
+    counts: list[int] = []
+    for layer, scores in exact_layers(network, chart, winners):
+        mine = winners[len(counts) : len(counts) + layer.n_groups]
+        counts += [len(coinciding(layer, scores, g, int(w))) for g, w in enumerate(mine)]
+    return np.array(counts, dtype=np.int64)
+
+
+def _chunks(network: ArgmaxNetwork, n_points: int) -> list[slice]:
+    widest = max((len(layer.offsets) for layer in network.layers), default=network.dim_in)
+    step = max(1, _ENTRIES_AT_ONCE // widest)
+    return [slice(start, start + step) for start in range(0, n_points, step)]

@@ -1,0 +1,165 @@
+r"""A layer prepared for batches: its groups sorted into bundles that one array operation serves.
+
+ReLU units are one bundle; other groups share a bundle when they read the same columns of the query
+and have equally many forms. Forms of a group that are equal as functions of the layer's input tie
+everywhere: they are merged into one, whose contribution is the mean.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import fmpz
+
+from hardmax.algebra.exact.dyadic import nearest_floats
+from hardmax.models.argmax_layers import ArgmaxLayer
+from hardmax.models.enclosures import Enclosed, EnclosedMap
+from hardmax.typing import FloatArray, IntArray
+
+Copies = dict[int, list[int]]
+"""From the first of several coinciding forms to all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReluBundle:
+    """Groups of the forms 0 and $q_i$, of which the winner is passed on.
+
+    Attributes:
+        groups: Which groups of the layer, shape `(n,)`.
+        columns: The $i$ of each, shape `(n,)`.
+    """
+
+    groups: IntArray
+    columns: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class FormBundle:
+    r"""Groups of $k$ distinct forms each, on the same columns of the query.
+
+    Attributes:
+        groups: Which groups of the layer, shape `(n,)`.
+        columns: The columns of the query the forms read.
+        scores: The map from those columns to the scores, `n * k` of them.
+        first: The index within its group of the first copy of each form, shape `(n, k)`.
+        copies: How many forms of the layer each stands for, shape `(n, k)`.
+        gains: What a form passes on of its score, shape `(n, k)`.
+        values: What it adds, the mean over its copies, `(n, k, width)` values with radii.
+        is_table: Whether every group contributes constants: heads.
+        is_maximum: Whether every group contributes its largest score: units.
+    """
+
+    groups: IntArray
+    columns: IntArray
+    scores: EnclosedMap
+    first: IntArray
+    copies: FloatArray
+    gains: FloatArray
+    values: Enclosed
+    is_table: bool
+    is_maximum: bool
+
+
+def bundle_groups(layer: ArgmaxLayer, copies: Copies) -> list[ReluBundle | FormBundle]:
+    """Sort the groups of a layer into bundles.
+
+    Args:
+        layer: The layer.
+        copies: The coinciding forms of the layer, as `coinciding_forms` finds them.
+    """
+    starts = layer.starts.tolist()
+    relu = [g for g in range(layer.n_groups) if _is_relu(layer, starts[g], starts[g + 1])]
+    bundles: list[ReluBundle | FormBundle] = []
+    if relu:
+        active = layer.slopes[[starts[g] + 1 for g in relu]]
+        bundles.append(ReluBundle(np.array(relu), active.argmax(axis=1)))
+    shared: dict[tuple[bytes, int, bool, bool], list[tuple[int, list[int]]]] = defaultdict(list)
+    repeated = {j for members in copies.values() for j in members[1:]}
+    for g in sorted(set(range(layer.n_groups)) - set(relu)):
+        forms = [j for j in range(starts[g], starts[g + 1]) if j not in repeated]
+        block = slice(starts[g], starts[g + 1])
+        columns = np.flatnonzero(layer.slopes[block].any(axis=0))
+        kind = bool(layer.is_table[g]), bool(layer.passes_maximum[g])
+        shared[columns.tobytes(), len(forms), *kind].append((g, forms))
+    for (columns_key, *_), members in shared.items():
+        columns = np.frombuffer(columns_key, dtype=np.int64)
+        bundles.append(_bundle(layer, copies, members, columns))
+    return bundles
+
+
+def coinciding_forms(
+    layer: ArgmaxLayer, probe: Enclosed, exact_rows: Callable[[], list[list[fmpz]]]
+) -> Copies:
+    """Find the forms of each group with equal gains that are equal as functions of the input.
+
+    Args:
+        layer: The layer.
+        probe: The scores at any one point, shape `(1, n_forms)`: forms that differ there differ.
+        exact_rows: Returns the exact forms; called only where the probe cannot tell.
+    """
+    copies: Copies = {}
+    rows: list[list[fmpz]] | None = None
+    values, radii = probe.values[0], probe.radii[0]
+    for start, end in zip(layer.starts[:-1].tolist(), layer.starts[1:].tolist(), strict=True):
+        order = start + np.argsort(values[start:end])
+        low, high = values - radii, values + radii
+        reach = np.maximum.accumulate(high[order[:-1]])
+        if (low[order[1:]] > reach).all():
+            continue
+        rows = rows if rows is not None else exact_rows()
+        members: dict[tuple[float, ...], list[int]] = defaultdict(list)
+        for j in range(start, end):
+            members[float(layer.gains[j]), *map(int, rows[j])].append(j)
+        copies |= {forms[0]: forms for forms in members.values() if len(forms) > 1}
+    return copies
+
+
+def _is_relu(layer: ArgmaxLayer, start: int, end: int) -> bool:
+    return (
+        end - start == 2
+        and not layer.offsets[start:end].any()
+        and not layer.slopes[start].any()
+        and np.count_nonzero(layer.slopes[start + 1]) == 1
+        and layer.slopes[start + 1].max() == 1.0
+        and layer.gains[start + 1] == 1.0
+        and not layer.values[start:end].any()
+    )
+
+
+def _bundle(
+    layer: ArgmaxLayer,
+    copies: Copies,
+    members: list[tuple[int, list[int]]],
+    columns: IntArray,
+) -> FormBundle:
+    flat = [j for _, forms in members for j in forms]
+    shape = len(members), len(members[0][1])
+    width = layer.values.shape[1]
+    gains, values = layer.gains[flat], Enclosed.exactly(layer.values[flat])
+    for position, j in enumerate(flat):
+        if j in copies:
+            mean = _mean(layer.values[copies[j]])
+            values.values[position], values.radii[position] = mean
+    group_starts = layer.starts[[g for g, _ in members]]
+    slopes = np.ascontiguousarray(layer.slopes[flat][:, columns].T)
+    return FormBundle(
+        np.array([g for g, _ in members]),
+        columns,
+        EnclosedMap.of(slopes, layer.offsets[flat]),
+        np.array(flat).reshape(shape) - group_starts[:, None],
+        np.array([float(len(copies.get(j, [j]))) for j in flat]).reshape(shape),
+        gains.reshape(shape),
+        Enclosed(*(part.reshape(*shape, width) for part in values)),
+        bool(layer.is_table[members[0][0]]),
+        bool(layer.passes_maximum[members[0][0]]),
+    )
+
+
+def _mean(rows: FloatArray) -> Enclosed:
+    """The mean of some rows, rounded once, with what the rounding took."""
+    exact = [sum(map(Fraction, column), Fraction(0)) / len(rows) for column in rows.T.tolist()]
+    values = nearest_floats(np.array(exact, dtype=object))
+    wrong = [Fraction(v) != e for v, e in zip(values.tolist(), exact, strict=True)]
+    return Enclosed(values, np.where(wrong, np.abs(values) * 2.0**-52 + 2.0**-1074, 0.0))

@@ -1,0 +1,228 @@
+"""Feed-forward networks of ReLU and of maxout units."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.arguments import Sizes, owned
+from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
+from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax_models import ArgmaxModel
+from hardmax.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReluNetwork(ArgmaxModel):
+    r"""A network $x \mapsto \mathrm{relu}(\dots\mathrm{relu}(x W_1 + b_1)\dots) W_L + b_L$.
+
+    Hidden layers are ReLU, the last layer is affine. A signature has one entry for each hidden
+    unit: 1 where it is on, 0 where it is off (or identically zero).
+
+    Attributes:
+        weights: The $W_l$, shapes `(dim_in, n_1), (n_1, n_2), ...`, at least one.
+        biases: The $b_l$, shapes `(n_1,), (n_2,), ...`. None, for one of them or for all, means 0.
+
+    Examples:
+        >>> absolute = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]], [None, [-1.0]])
+        >>> absolute
+        ReluNetwork(1 -> [2] -> 1)
+        >>> absolute([[-3.0], [0.0], [2.0]]).tolist()
+        [[2.0], [-1.0], [1.0]]
+        >>> absolute.signature([[-3.0], [0.0], [2.0]]).tolist()
+        [[0, 1], [0, 0], [1, 0]]
+        >>> [part.tolist() for part in absolute.affine_map([0, 1])]
+        [[[-1.0]], [-1.0]]
+    """
+
+    weights: Sequence[FloatArray]
+    biases: Sequence[FloatArray] | None = None
+
+    def __post_init__(self) -> None:
+        given = sequence("weights", self.weights)
+        biases = _one_for_each("biases", self.biases, len(given))
+        maps: list[AffineMap] = []
+        for i, (weight, bias) in enumerate(zip(given, biases, strict=True)):
+            sizes = Sizes(n_in=maps[-1].dim_out) if maps else Sizes()
+            maps.append(read_affine(f"weights[{i}]", weight, f"biases[{i}]", bias, sizes))
+        object.__setattr__(self, "weights", tuple(affine.weight for affine in maps))
+        object.__setattr__(self, "biases", tuple(affine.bias for affine in maps))
+
+    def __repr__(self) -> str:
+        return f"ReluNetwork({self.weights[0].shape[0]} -> {self.widths} -> {self.dim_out})"
+
+    @property
+    def widths(self) -> list[int]:
+        """How many units each hidden layer has."""
+        return [int(weight.shape[1]) for weight in self.weights[:-1]]
+
+    @property
+    def n_parameters(self) -> int:
+        """How many weights and biases there are."""
+        return sum(array.size for array in (*self.weights, *(self.biases or ())))
+
+    def _build_network(self) -> ArgmaxNetwork:
+        maps = [AffineMap(w, b) for w, b in zip(self.weights, self.biases or (), strict=True)]
+        layers = [relu_layer(affine, AffineMap.identity(affine.dim_out)) for affine in maps[:-1]]
+        return ArgmaxNetwork(tuple(layers), AffineMap.identity(maps[0].dim_in), maps[-1])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaxoutNetwork(ArgmaxModel):
+    r"""A network whose hidden units are maxima $\max_j \langle a_j, z\rangle + c_j$.
+
+    The last layer is affine. Units of one layer may have different ranks (numbers of forms). A
+    signature has one entry for each hidden unit: which of its forms wins.
+
+    Attributes:
+        weights: For each hidden layer a sequence of units, unit $i$ an array `(rank_i, n_in)` with
+            one form in each row (an array `(width, rank, n_in)` if all ranks agree); last a matrix
+            `(n_in, dim_out)`, which acts on row vectors.
+        biases: For each hidden layer a sequence of arrays `(rank_i,)` (or one `(width, rank)`);
+            last `(dim_out,)`. None means 0, for a unit, a layer, or all.
+
+    References:
+        [GWMCB13].
+
+    Examples:
+        A unit of rank 3 and one of rank 2, added:
+
+        >>> net = MaxoutNetwork([[[[1.0], [-1.0], [0.0]], [[1.0], [0.0]]], [[1.0], [1.0]]],
+        ...                     [[[0.0, 0.0, 1.0], None], None])
+        >>> net
+        MaxoutNetwork(1 -> [2] -> 1, ranks 2 to 3)
+        >>> net([[-2.0], [0.5], [2.0]]).ravel().tolist()
+        [2.0, 1.5, 4.0]
+        >>> net.signature([[-2.0], [0.5], [2.0]]).tolist()
+        [[1, 1], [2, 0], [0, 0]]
+    """
+
+    weights: Sequence[Any]
+    biases: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        given = sequence("weights", self.weights)
+        biases = _one_for_each("biases", self.biases, len(given))
+        sizes = Sizes()
+        read_weights: list[Any] = []
+        read_biases: list[Any] = []
+        for i, (layer, bias) in enumerate(zip(given[:-1], biases[:-1], strict=True)):
+            units = _read_units(i, layer, bias, sizes)
+            read_weights.append(tuple(weight for weight, _ in units))
+            read_biases.append(tuple(offset for _, offset in units))
+            sizes = Sizes(n_in=len(units))
+        last = len(given) - 1
+        affine = read_affine(f"weights[{last}]", given[-1], f"biases[{last}]", biases[-1], sizes)
+        object.__setattr__(self, "weights", (*read_weights, affine.weight))
+        object.__setattr__(self, "biases", (*read_biases, affine.bias))
+
+    def __repr__(self) -> str:
+        ranks = [rank for layer in self.ranks for rank in layer]
+        spread = f", ranks {min(ranks)} to {max(ranks)}" if ranks else ""
+        widths = [len(layer) for layer in self.ranks]
+        return f"MaxoutNetwork({self.dim_in} -> {widths} -> {self.dim_out}{spread})"
+
+    @property
+    def ranks(self) -> list[list[int]]:
+        """How many forms each unit of each hidden layer has."""
+        return [[len(unit) for unit in layer] for layer in self.weights[:-1]]
+
+    @property
+    def n_parameters(self) -> int:
+        """How many weights and biases there are."""
+        layers = [*self.weights[:-1], *(self.biases or ())[:-1]]
+        last = self.weights[-1].size + (self.biases or ())[-1].size
+        return int(sum(unit.size for layer in layers for unit in layer) + last)
+
+    def _build_network(self) -> ArgmaxNetwork:
+        biases = self.biases or ()
+        layers = tuple(map(_maxout_layer, self.weights[:-1], biases[:-1]))
+        readout = AffineMap(self.weights[-1], biases[-1])
+        width = layers[0].dim_in if layers else readout.dim_in
+        return ArgmaxNetwork(layers, AffineMap.identity(width), readout)
+
+
+def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -> ArgmaxLayer:
+    r"""Return the layer $z \mapsto [z +]\; \mathrm{relu}(z W + b)\, W' + b'$.
+
+    Unit $i$ is the group of the forms 0 and $q_i$, in this order.
+    """
+    n = before.dim_out
+    slopes = np.zeros((2 * n, n))
+    slopes[1::2] = np.eye(n)
+    return ArgmaxLayer(
+        query=before,
+        slopes=slopes,
+        offsets=np.zeros(2 * n),
+        starts=np.arange(0, 2 * n + 1, 2),
+        slots=np.arange(n),
+        gains=np.tile([0.0, 1.0], n),
+        values=np.zeros((2 * n, 1)),
+        output=after,
+        residual=residual,
+    )
+
+
+def read_affine(
+    weight_name: str, weight: Any, bias_name: str, bias: Any, sizes: Sizes
+) -> AffineMap:
+    """Read a matrix `(n_in, n_out)` and a bias `(n_out,)` or None."""
+    matrix = sizes.floats(weight_name, weight, ("n_in", "n_out"))
+    offset = np.zeros(matrix.shape[1])
+    if bias is not None:
+        offset = sizes.floats(bias_name, bias, ("n_out",))
+    return AffineMap(matrix, offset)
+
+
+def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
+    """Read a sequence of things, without looking at them."""
+    if isinstance(value, str | bytes | dict) or not isinstance(value, Sequence | np.ndarray):
+        raise DtypeError(f"`{name}` must be a sequence; got {type(value).__name__}.")
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        raise DtypeError(f"`{name}` must be a sequence; got one number.")
+    items = list(value)
+    if nonempty and not items:
+        raise EmptyInputError(f"`{name}` must have at least one entry; got none.")
+    return items
+
+
+def _one_for_each(name: str, value: Any, n: int) -> list[Any]:
+    if value is None:
+        return [None] * n
+    items = sequence(name, value)
+    if len(items) != n:
+        raise ShapeMismatchError(f"`{name}` must have {n} entries; got {len(items)}.")
+    return items
+
+
+def _read_units(
+    index: int, layer: Any, bias: Any, sizes: Sizes
+) -> list[tuple[FloatArray, FloatArray]]:
+    name = f"weights[{index}]"
+    units = sequence(name, layer)
+    biases = _one_for_each(f"biases[{index}]", bias, len(units))
+    known = Sizes(n_in=sizes["n_in"]) if index else Sizes()
+    read = []
+    for i, (unit, offset) in enumerate(zip(units, biases, strict=True)):
+        weight = known.floats(f"{name}[{i}]", unit, (f"rank_{i}", "n_in"))
+        offsets = np.zeros(len(weight))
+        if offset is not None:
+            offsets = known.floats(f"biases[{index}][{i}]", offset, (f"rank_{i}",))
+        read.append((owned(weight), owned(offsets)))
+    return read
+
+
+def _maxout_layer(units: tuple[FloatArray, ...], biases: tuple[FloatArray, ...]) -> ArgmaxLayer:
+    slopes = np.vstack(units)
+    return ArgmaxLayer(
+        query=AffineMap.identity(slopes.shape[1]),
+        slopes=slopes,
+        offsets=np.concatenate(biases),
+        starts=np.cumsum([0, *map(len, units)]),
+        slots=np.arange(len(units)),
+        gains=np.ones(len(slopes)),
+        values=np.zeros((len(slopes), 1)),
+        output=AffineMap.identity(len(units)),
+        residual=False,
+    )

@@ -1,0 +1,339 @@
+"""Models in files: one safetensors file, whose metadata say in JSON how the tensors fit together.
+
+Every weight is stored as it is, float64 bit for bit. The structure is plain data; nothing is ever
+executed while reading, every tensor the structure names must be there and no other, and the arrays
+go through the same checks as those a caller passes. The format is described in `MODEL_FORMAT`.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
+from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.typing import AnyArray
+
+MODEL_FORMAT = "hardmax.model/1"
+r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
+
+- `kind`: `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `AttentionHead` or `ArgmaxNetwork`.
+- `ReluNetwork`: `n_layers`. Tensors `weights.i`, `biases.i`.
+- `MaxoutNetwork`: `widths` of the hidden layers. Tensors `weights.i.j`, `biases.i.j` for unit
+  `j` of hidden layer `i`, and `weights.last`, `biases.last`.
+- `AttentionHead`: `query_bias`, `logit_bias` (whether there is one). Tensors as the attributes.
+- `HardTransformer`: `blocks`, each with `heads` (as for `AttentionHead`), `ffn` (whether there is
+  one), `attention_residual` and `ffn_residual`. Tensors `blocks.i.heads.j.keys` and so on,
+  `blocks.i.ffn.w_in` and so on, `embedding.weight`, `embedding.bias`, `readout.weight`, `.bias`.
+- `ArgmaxNetwork`: `residuals`, one for each layer. Tensors `layers.i.slopes` and so on.
+
+Tensors are F64, but for `starts` and `slots`, which are I64.
+"""
+
+Model = ReluNetwork | MaxoutNetwork | HardTransformer | AttentionHead | ArgmaxNetwork
+_METADATA_KEY = "hardmax"
+_HEAD_ARRAYS = ("query_weight", "keys", "values", "output_weight")
+_HEAD_OPTIONS = ("query_bias", "logit_bias")
+_LAYER_ARRAYS = ("slopes", "offsets", "starts", "slots", "gains", "values")
+_FFN_ARRAYS = ("w_in", "b_in", "w_out", "b_out")
+
+
+def save_model(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model to a safetensors file; a crash or a full disk leaves an old file as it was.
+
+    Args:
+        model: A `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `AttentionHead` or
+            `ArgmaxNetwork`.
+        path: The file to write.
+
+    Raises:
+        DtypeError: If `model` is something else.
+
+    Examples:
+        >>> import tempfile
+        >>> net = ReluNetwork([[[0.1, -0.0]], [[1.0], [1 / 3]]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_model(net, f"{folder}/net.safetensors")
+        ...     again = load_model(f"{folder}/net.safetensors")
+        >>> again, again.weights[0].tolist()
+        (ReluNetwork(1 -> [2] -> 1), [[0.1, -0.0]])
+    """
+    from safetensors.numpy import save
+
+    kind = next((name for name, cls in _KINDS.items() if type(model) is cls), None)
+    if kind is None:
+        raise DtypeError(f"`model` must be one of {', '.join(_KINDS)}; got {type(model).__name__}.")
+    tensors: dict[str, AnyArray] = {}
+    structure = _WRITERS[kind](model, tensors)
+    header = json.dumps({"format": MODEL_FORMAT, "kind": kind, **structure}, sort_keys=True)
+    dense = {name: np.array(array, order="C") for name, array in tensors.items()}
+    _write_bytes(Path(path), save(dense, {_METADATA_KEY: header}))
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model written by `save_model`.
+
+    Raises:
+        RecordFormatError: If the file is not safetensors, or does not hold a model of this format:
+            damaged metadata, a tensor that is missing, superfluous, of a wrong type or shape, or
+            not finite. The message says which.
+    """
+    structure, tensors = _read_file(path)
+    try:
+        if structure.pop("format", None) != MODEL_FORMAT:
+            raise RecordFormatError(f"its metadata must have the format {MODEL_FORMAT!r}.")
+        kind = structure.pop("kind", None)
+        if not isinstance(kind, str) or kind not in _READERS:
+            raise RecordFormatError(f"`kind` must be one of {', '.join(_READERS)}.")
+        source = _Source(structure, tensors)
+        model = _READERS[kind](source)
+        source.finish()
+    except HardmaxError as error:
+        raise RecordFormatError(f"`path` must hold a model; in {path}: {error}") from None
+    return model
+
+
+class _Source:
+    """The tensors and fields of a file, each of which must be asked for exactly once."""
+
+    def __init__(self, fields: dict[str, Any], tensors: Mapping[str, AnyArray]) -> None:
+        self.fields = fields
+        self._tensors = dict(tensors)
+        self.n_tensors = len(tensors)
+
+    def tensor(self, name: str) -> AnyArray:
+        if name not in self._tensors:
+            raise RecordFormatError(f"the tensor `{name}` is missing.")
+        return self._tensors.pop(name)
+
+    def arrays(self, prefix: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
+        return {name: self.tensor(prefix + name) for name in names}
+
+    def affine(self, prefix: str) -> AffineMap:
+        return AffineMap(**self.arrays(prefix, ("weight", "bias")))
+
+    def finish(self) -> None:
+        _refuse_rest({**self._tensors, **self.fields})
+
+
+def _refuse_rest(left: Mapping[str, object]) -> None:
+    if left:
+        raise RecordFormatError(f"`{min(left)}` does not belong to such a model.")
+
+
+def _field(fields: dict[str, Any], name: str, kind: type) -> Any:
+    value = fields.pop(name, None)
+    if type(value) is not kind:
+        raise RecordFormatError(f"`{name}` must be a {kind.__name__}; got {value!r:.60}.")
+    return value
+
+
+def _write_relu(model: ReluNetwork, tensors: dict[str, AnyArray]) -> dict[str, Any]:
+    for i, (weight, bias) in enumerate(zip(model.weights, model.biases or (), strict=True)):
+        tensors |= {f"weights.{i}": weight, f"biases.{i}": bias}
+    return {"n_layers": len(model.weights)}
+
+
+def _read_relu(source: _Source) -> ReluNetwork:
+    n_layers = _field(source.fields, "n_layers", int)
+    # A file cannot have more layers than tensors: a hostile count costs nothing.
+    layers = range(min(n_layers, source.n_tensors + 1))
+    return ReluNetwork(
+        tuple(source.tensor(f"weights.{i}") for i in layers),
+        tuple(source.tensor(f"biases.{i}") for i in layers),
+    )
+
+
+def _write_maxout(model: MaxoutNetwork, tensors: dict[str, AnyArray]) -> dict[str, Any]:
+    biases = model.biases or ()
+    tensors |= {"weights.last": model.weights[-1], "biases.last": biases[-1]}
+    for i, (units, offsets) in enumerate(zip(model.weights[:-1], biases[:-1], strict=True)):
+        for j, (unit, offset) in enumerate(zip(units, offsets, strict=True)):
+            tensors |= {f"weights.{i}.{j}": unit, f"biases.{i}.{j}": offset}
+    return {"widths": [len(units) for units in model.weights[:-1]]}
+
+
+def _read_maxout(source: _Source) -> MaxoutNetwork:
+    widths = _field(source.fields, "widths", list)
+    weights: list[Any] = []
+    biases: list[Any] = []
+    for i, width in enumerate(widths):
+        if type(width) is not int:
+            raise RecordFormatError(f"`widths` must hold integers; got {width!r:.60}.")
+        units = range(min(width, source.n_tensors + 1))
+        weights.append([source.tensor(f"weights.{i}.{j}") for j in units])
+        biases.append([source.tensor(f"biases.{i}.{j}") for j in units])
+    weights.append(source.tensor("weights.last"))
+    biases.append(source.tensor("biases.last"))
+    return MaxoutNetwork(tuple(weights), tuple(biases))
+
+
+def _write_head(
+    head: AttentionHead, tensors: dict[str, AnyArray], prefix: str = ""
+) -> dict[str, Any]:
+    given = {name: getattr(head, name) for name in (*_HEAD_ARRAYS, *_HEAD_OPTIONS)}
+    tensors |= {prefix + name: array for name, array in given.items() if array is not None}
+    return {name: given[name] is not None for name in _HEAD_OPTIONS}
+
+
+def _read_head(source: _Source) -> AttentionHead:
+    return _head(source, source.fields, "")
+
+
+def _head(source: _Source, fields: dict[str, Any], prefix: str) -> AttentionHead:
+    options = tuple(name for name in _HEAD_OPTIONS if _field(fields, name, bool))
+    if fields is not source.fields:
+        _refuse_rest(fields)
+    return AttentionHead(**source.arrays(prefix, _HEAD_ARRAYS + options))
+
+
+def _write_transformer(model: HardTransformer, tensors: dict[str, AnyArray]) -> dict[str, Any]:
+    blocks = []
+    for i, block in enumerate(model.blocks):
+        heads = [
+            _write_head(head, tensors, f"blocks.{i}.heads.{j}.")
+            for j, head in enumerate(block.heads)
+        ]
+        if block.ffn is not None:
+            tensors |= {f"blocks.{i}.ffn.{name}": getattr(block.ffn, name) for name in _FFN_ARRAYS}
+        flags = {name: getattr(block, name) for name in ("attention_residual", "ffn_residual")}
+        blocks.append({"heads": heads, "ffn": block.ffn is not None, **flags})
+    _write_affine(model.network.embedding, tensors, "embedding.")
+    _write_affine(model.network.readout, tensors, "readout.")
+    return {"blocks": blocks}
+
+
+def _read_transformer(source: _Source) -> HardTransformer:
+    blocks = [
+        _block(source, fields, f"blocks.{i}.")
+        for i, fields in enumerate(_field(source.fields, "blocks", list))
+    ]
+    embedding, readout = source.affine("embedding."), source.affine("readout.")
+    return HardTransformer(tuple(blocks), embedding, readout)
+
+
+def _block(source: _Source, fields: Any, prefix: str) -> Block:
+    if not isinstance(fields, dict):
+        raise RecordFormatError(f"`blocks` must hold objects; got {fields!r:.60}.")
+    heads = []
+    for j, head in enumerate(_field(fields, "heads", list)):
+        if not isinstance(head, dict):
+            raise RecordFormatError(f"`heads` must hold objects; got {head!r:.60}.")
+        heads.append(_head(source, head, f"{prefix}heads.{j}."))
+    ffn = None
+    if _field(fields, "ffn", bool):
+        ffn = FeedForward(**source.arrays(f"{prefix}ffn.", _FFN_ARRAYS))
+    flags = [_field(fields, name, bool) for name in ("attention_residual", "ffn_residual")]
+    _refuse_rest(fields)
+    return Block(tuple(heads), ffn, *flags)
+
+
+def _write_network(network: ArgmaxNetwork, tensors: dict[str, AnyArray]) -> dict[str, Any]:
+    _write_affine(network.embedding, tensors, "embedding.")
+    _write_affine(network.readout, tensors, "readout.")
+    for i, layer in enumerate(network.layers):
+        tensors |= {f"layers.{i}.{name}": getattr(layer, name) for name in _LAYER_ARRAYS}
+        _write_affine(layer.query, tensors, f"layers.{i}.query.")
+        _write_affine(layer.output, tensors, f"layers.{i}.output.")
+    return {"residuals": [layer.residual for layer in network.layers]}
+
+
+def _read_network(source: _Source) -> ArgmaxNetwork:
+    layers = []
+    for i, residual in enumerate(_field(source.fields, "residuals", list)):
+        if type(residual) is not bool:
+            raise RecordFormatError(f"`residuals` must hold true or false; got {residual!r:.60}.")
+        arrays: dict[str, Any] = source.arrays(f"layers.{i}.", _LAYER_ARRAYS)
+        query = source.affine(f"layers.{i}.query.")
+        output = source.affine(f"layers.{i}.output.")
+        layers.append(ArgmaxLayer(query=query, output=output, residual=residual, **arrays))
+    embedding, readout = source.affine("embedding."), source.affine("readout.")
+    return ArgmaxNetwork(tuple(layers), embedding, readout)
+
+
+def _write_affine(affine: AffineMap, tensors: dict[str, AnyArray], prefix: str) -> None:
+    tensors |= {f"{prefix}weight": affine.weight, f"{prefix}bias": affine.bias}
+
+
+_KINDS: dict[str, type] = {
+    "ReluNetwork": ReluNetwork,
+    "MaxoutNetwork": MaxoutNetwork,
+    "HardTransformer": HardTransformer,
+    "AttentionHead": AttentionHead,
+    "ArgmaxNetwork": ArgmaxNetwork,
+}
+_WRITERS: dict[str, Callable[[Any, dict[str, AnyArray]], dict[str, Any]]] = {
+    "ReluNetwork": _write_relu,
+    "MaxoutNetwork": _write_maxout,
+    "HardTransformer": _write_transformer,
+    "AttentionHead": _write_head,
+    "ArgmaxNetwork": _write_network,
+}
+_READERS: dict[str, Callable[[_Source], Model]] = {
+    "ReluNetwork": _read_relu,
+    "MaxoutNetwork": _read_maxout,
+    "HardTransformer": _read_transformer,
+    "AttentionHead": _read_head,
+    "ArgmaxNetwork": _read_network,
+}
+
+
+def _read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Read the structure and the tensors, refusing what is not a file of this format."""
+    from safetensors import SafetensorError, safe_open
+
+    with Path(path).open("rb"):
+        pass  # A missing or unreadable file is reported as such, before its content is judged.
+    try:
+        with safe_open(path, framework="np") as file:
+            header = (file.metadata() or {}).get(_METADATA_KEY)
+            if header is None:
+                raise RecordFormatError(
+                    f"`path` must hold a model; the metadata of {path} have no entry "
+                    f"`{_METADATA_KEY}`."
+                )
+            tensors = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, RecordFormatError):
+            raise
+        raise RecordFormatError(
+            f"`path` must be a safetensors file; reading {path} failed: {error}."
+        ) from None
+    for name, array in tensors.items():
+        expected = np.int64 if name.rpartition(".")[2] in ("starts", "slots") else np.float64
+        if array.dtype != expected:
+            raise RecordFormatError(
+                f"`path` must hold a model; in {path} the tensor `{name}` has dtype {array.dtype} "
+                f"in place of {np.dtype(expected)}."
+            )
+    try:
+        structure = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise RecordFormatError(
+            f"`path` must hold a model; the metadata of {path} are not JSON: {error}."
+        ) from None
+    if not isinstance(structure, dict):
+        raise RecordFormatError(
+            f"`path` must hold a model; the metadata of {path} are not a JSON object."
+        )
+    return structure, tensors
+
+
+def _write_bytes(target: Path, content: bytes) -> None:
+    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(scratch, target)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,228 @@
+r"""Models from and to `torch.nn` modules. torch is imported only when a function here is called.
+
+Weights of float32 and narrower convert to float64 exactly, so a network read from torch is the one
+torch stores; only the rounding of its arithmetic differs.
+"""
+
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax.arguments import Sizes
+from hardmax.errors import ArgumentError, DtypeError, MissingExtraError
+from hardmax.models.argmax_layers import AffineMap
+from hardmax.models.evaluation import read_temperatures
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import ReluNetwork
+from hardmax.models.torch_transformers import linear_module, soft_transformer
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.typing import ArrayLike, FloatArray
+
+
+def from_torch(
+    module: Any,
+    memory: ArrayLike | None = None,
+    *,
+    attention_residual: bool = True,
+    ffn_residual: bool = True,
+) -> ReluNetwork | HardTransformer:
+    r"""Read a model from `torch.nn` modules.
+
+    A `Sequential` of `Linear` and `ReLU` (nested ones, `Identity` and `Dropout` included) is a
+    `ReluNetwork`. A container (a list, `ModuleList` or `Sequential`) with a `MultiheadAttention` is
+    a `HardTransformer`: every attention starts a block that looks at the tokens of `memory`, and a
+    `Linear`, `ReLU`, `Linear` after it is the block's feed-forward part. Keys and values are the
+    projected tokens in float64. torch divides scores by $\sqrt{d_k}$: its output is
+    `model.soft(x, model.blocks[0].heads[0].standard_temperature)`. Dropout is that of evaluation:
+    none.
+
+    Args:
+        module: The module, or a list of modules.
+        memory: The tokens every attention looks at, shape `(n_tokens, d)`; needed if there is one.
+        attention_residual: Whether the blocks add their input to the attention output.
+        ffn_residual: Whether they add it to the feed-forward output.
+
+    Raises:
+        MissingExtraError: If torch is not installed.
+        DtypeError: If a module is none of these.
+        ArgumentError: If the modules come in another order, or `memory` is missing or superfluous.
+    """
+    torch = _torch()
+    parts = list(_flat(torch, module))
+    if not any(isinstance(part, torch.nn.MultiheadAttention) for part in parts):
+        if memory is not None:
+            raise ArgumentError(
+                "`memory` must be None for a module without MultiheadAttention; got one."
+            )
+        maps = _alternating(torch, parts)
+        return ReluNetwork(
+            tuple(affine.weight for affine in maps), tuple(affine.bias for affine in maps)
+        )
+    if memory is None:
+        raise ArgumentError("`memory` must be given for a MultiheadAttention; got None.")
+    tokens = Sizes().floats("memory", memory, ("n_tokens", "d"))
+    blocks = []
+    for attention, rest in _blocks(torch, parts):
+        ffn = _feed_forward(torch, rest) if rest else None
+        heads = _heads(attention, tokens)
+        blocks.append(Block(heads, ffn, attention_residual, ffn_residual))
+    return HardTransformer(tuple(blocks))
+
+
+def to_torch(
+    model: ReluNetwork | HardTransformer, tau: float | Sequence[float] | None = None
+) -> Any:
+    r"""Return a model as a `torch.nn` module in float64.
+
+    A `ReluNetwork` becomes a `Sequential` of `Linear` and `ReLU`. A `HardTransformer` becomes a
+    module that computes `model.soft(x, tau)`, its weights and memories as trainable parameters.
+
+    Args:
+        model: The model.
+        tau: For a `HardTransformer`, the temperature, above 0, or one for each block. None means
+            $\sqrt{d_k}$ for each head, as usual.
+
+    Raises:
+        MissingExtraError: If torch is not installed.
+        DtypeError: If `model` is something else.
+    """
+    if isinstance(model, HardTransformer):
+        taus: list[float | None] = [None] * len(model.blocks)
+        if tau is not None:
+            taus = [*read_temperatures(tau, len(model.blocks), "block")]
+            if 0.0 in taus:
+                raise ArgumentError("`tau` must be above 0 for a torch module; got 0.0.")
+        return soft_transformer(_torch(), model, taus)
+    if not isinstance(model, ReluNetwork):
+        raise DtypeError(
+            f"`model` must be a ReluNetwork or a HardTransformer; got {type(model).__name__}."
+        )
+    if tau is not None:
+        raise ArgumentError(f"`tau` must be None for a ReluNetwork, which has no heads; got {tau}.")
+    torch = _torch()
+    layers: list[Any] = []
+    for weight, bias in zip(model.weights, model.biases or (), strict=True):
+        layers += [linear_module(torch, weight, bias), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def _torch() -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise MissingExtraError(
+            "torch is not installed, and models from or to torch need it; "
+            "install it with `pip install hardmax[torch]`."
+        ) from None
+
+
+def _flat(torch: Any, module: Any) -> Iterator[Any]:
+    """List the layers that do something, in order."""
+    if isinstance(module, torch.nn.Sequential | torch.nn.ModuleList | list | tuple):
+        for part in module:
+            yield from _flat(torch, part)
+    elif isinstance(module, torch.nn.Linear | torch.nn.ReLU | torch.nn.MultiheadAttention):
+        yield module
+    elif not isinstance(module, torch.nn.Identity | torch.nn.Dropout):
+        raise DtypeError(
+            "`module` must consist of Linear, ReLU and MultiheadAttention (in Sequential, "
+            f"ModuleList or a list); got {type(module).__name__}."
+        )
+
+
+def _alternating(torch: Any, parts: list[Any]) -> list[AffineMap]:
+    """Read affine maps with a ReLU between any two of them."""
+    maps: list[AffineMap] = []
+    after_relu = True
+    for part in parts:
+        if isinstance(part, torch.nn.Linear):
+            if not after_relu:
+                raise ArgumentError(
+                    "`module` must have a ReLU between two Linear layers; got none after "
+                    f"layer {len(maps)} of them. Multiply them out first."
+                )
+            maps.append(_affine(part))
+            after_relu = False
+        elif not maps:
+            raise ArgumentError("`module` must begin with a Linear layer; got a ReLU.")
+        else:
+            after_relu = True
+    if not maps:
+        raise ArgumentError("`module` must have at least one Linear layer; got none.")
+    return [*maps, AffineMap.identity(maps[-1].dim_out)] if after_relu else maps
+
+
+def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """Cut the layers into attentions, each with what follows it."""
+    starts = [i for i, p in enumerate(parts) if isinstance(p, torch.nn.MultiheadAttention)]
+    if starts[0] != 0:
+        raise ArgumentError(
+            f"`module` must begin with its first MultiheadAttention; got {type(parts[0]).__name__}."
+        )
+    for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
+        yield parts[start], parts[start + 1 : end]
+
+
+def _feed_forward(torch: Any, parts: list[Any]) -> FeedForward:
+    kinds = [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]
+    if len(parts) != 3 or not all(map(isinstance, parts, kinds)):
+        raise ArgumentError(
+            "`module` must have Linear, ReLU, Linear or nothing after a MultiheadAttention; got "
+            f"{', '.join(type(part).__name__ for part in parts)}."
+        )
+    first, last = _affine(parts[0]), _affine(parts[2])
+    return FeedForward(first.weight, first.bias, last.weight, last.bias)
+
+
+def _heads(attention: Any, tokens: FloatArray) -> list[AttentionHead]:
+    """Read the heads of a MultiheadAttention over fixed tokens."""
+    d, n_heads = int(attention.embed_dim), int(attention.num_heads)
+    sizes = {"keys": attention.kdim, "values": attention.vdim}
+    for name, size in sizes.items():
+        if tokens.shape[1] != size:
+            raise ArgumentError(
+                f"`memory` must have shape (n_tokens, {size}), as the {name} of the "
+                f"MultiheadAttention take; got {tokens.shape}."
+            )
+    if attention.in_proj_weight is not None:
+        projections = np.split(_array(attention.in_proj_weight), 3)
+    else:
+        names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+        projections = [_array(getattr(attention, name)) for name in names]
+    biases = np.zeros((3, d))
+    if attention.in_proj_bias is not None:
+        biases = _array(attention.in_proj_bias).reshape(3, d)
+    keys, values = (tokens @ projections[i].T + biases[i] for i in (1, 2))
+    if attention.bias_k is not None:
+        keys = np.vstack([keys, _array(attention.bias_k).reshape(1, d)])
+        values = np.vstack([values, _array(attention.bias_v).reshape(1, d)])
+    if attention.add_zero_attn:
+        keys, values = (np.vstack([array, np.zeros((1, d))]) for array in (keys, values))
+    output = _affine(attention.out_proj)
+    width = d // n_heads
+    heads = []
+    for h in range(n_heads):
+        part = slice(h * width, (h + 1) * width)
+        value, weight = values[:, part], output.weight[part]
+        if h == 0:
+            # Weights sum to 1, so a constant value carries the bias of the output projection.
+            value = np.column_stack([value, np.ones(len(value))])
+            weight = np.vstack([weight, output.bias])
+        query = np.ascontiguousarray(projections[0][part].T)
+        heads.append(AttentionHead(query, keys[:, part], value, weight, biases[0, part]))
+    return heads
+
+
+def _affine(linear: Any) -> AffineMap:
+    weight = _array(linear.weight).T
+    bias = np.zeros(weight.shape[1]) if linear.bias is None else _array(linear.bias)
+    return AffineMap(weight, bias)
+
+
+def _array(tensor: Any) -> FloatArray:
+    """Read a tensor as float64, exactly."""
+    if not tensor.is_floating_point():
+        raise DtypeError(f"`module` must have real weights; got {tensor.dtype}.")
+    return np.asarray(tensor.detach().cpu().double().numpy(), dtype=np.float64)

@@ -1,0 +1,322 @@
+"""Transformers at zero temperature: blocks of hard heads over fixed memories, and feed-forward."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from hardmax.arguments import Sizes, owned
+from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
+from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax_models import ArgmaxModel
+from hardmax.models.evaluation import read_temperatures
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import read_affine, relu_layer, sequence
+from hardmax.typing import ArrayLike, FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeedForward:
+    r"""The map $z \mapsto \mathrm{relu}(z W_1 + b_1) W_2 + b_2$.
+
+    Attributes:
+        w_in: The $W_1$, shape `(dim, d_ff)`.
+        b_in: The $b_1$, shape `(d_ff,)`; None means 0.
+        w_out: The $W_2$, shape `(d_ff, out_dim)`.
+        b_out: The $b_2$, shape `(out_dim,)`; None means 0.
+
+    Examples:
+        >>> FeedForward([[1.0, -1.0]], None, [[1.0], [1.0]], None)
+        FeedForward(1 -> 2 -> 1)
+    """
+
+    w_in: FloatArray
+    b_in: FloatArray | None
+    w_out: FloatArray
+    b_out: FloatArray | None
+
+    def __post_init__(self) -> None:
+        sizes = Sizes()
+        w_in = sizes.floats("w_in", self.w_in, ("dim", "d_ff"))
+        b_in = np.zeros(w_in.shape[1])
+        if self.b_in is not None:
+            b_in = sizes.floats("b_in", self.b_in, ("d_ff",))
+        w_out = sizes.floats("w_out", self.w_out, ("d_ff", "out_dim"))
+        b_out = np.zeros(w_out.shape[1])
+        if self.b_out is not None:
+            b_out = sizes.floats("b_out", self.b_out, ("out_dim",))
+        for name, array in (("w_in", w_in), ("b_in", b_in), ("w_out", w_out), ("b_out", b_out)):
+            object.__setattr__(self, name, owned(array))
+
+    def __repr__(self) -> str:
+        return f"FeedForward({self.dim} -> {self.d_ff} -> {self.out_dim})"
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the input."""
+        return int(self.w_in.shape[0])
+
+    @property
+    def d_ff(self) -> int:
+        """How many units there are."""
+        return int(self.w_in.shape[1])
+
+    @property
+    def out_dim(self) -> int:
+        """The dimension of the output."""
+        return int(self.w_out.shape[1])
+
+    def layer(self, *, residual: bool) -> ArgmaxLayer:
+        """Return it as one layer of groups of two forms."""
+        zero_in, zero_out = np.zeros(self.d_ff), np.zeros(self.out_dim)
+        before = AffineMap(self.w_in, zero_in if self.b_in is None else self.b_in)
+        after = AffineMap(self.w_out, zero_out if self.b_out is None else self.b_out)
+        return relu_layer(before, after, residual=residual)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    r"""Attention $u = [z +] \sum_h \mathrm{head}_h(z)$, then feed-forward $[u +] \mathrm{ffn}(u)$.
+
+    Attributes:
+        heads: The heads, over memories of their own; there may be none if there is an `ffn`.
+        ffn: The feed-forward part, or None.
+        attention_residual: Whether $z$ is added to the heads' output. Without heads there is no
+            attention step, and the flag means nothing.
+        ffn_residual: Whether $u$ is added to the feed-forward output.
+
+    Examples:
+        >>> head = AttentionHead(np.eye(2), np.eye(2), np.eye(2), np.eye(2))
+        >>> Block([head, head], FeedForward(np.eye(2), None, np.eye(2), None))
+        Block(2 heads, FeedForward(2 -> 2 -> 2))
+    """
+
+    heads: Sequence[AttentionHead]
+    ffn: FeedForward | None = None
+    attention_residual: bool = True
+    ffn_residual: bool = True
+
+    def __post_init__(self) -> None:
+        heads = sequence("heads", self.heads, nonempty=False)
+        for i, head in enumerate(heads):
+            if not isinstance(head, AttentionHead):
+                raise DtypeError(
+                    f"`heads[{i}]` must be an AttentionHead; got {type(head).__name__}."
+                )
+        if self.ffn is not None and not isinstance(self.ffn, FeedForward):
+            raise DtypeError(f"`ffn` must be a FeedForward or None; got {type(self.ffn).__name__}.")
+        if not heads and self.ffn is None:
+            raise EmptyInputError("`heads` must have an entry where `ffn` is None; got none.")
+        object.__setattr__(self, "heads", tuple(heads))
+        for name in ("attention_residual", "ffn_residual"):
+            flag = getattr(self, name)
+            if not isinstance(flag, bool | np.bool_):
+                raise DtypeError(f"`{name}` must be True or False; got {flag!r}.")
+            object.__setattr__(self, name, bool(flag))
+        self._check_widths()
+
+    def _check_widths(self) -> None:
+        for i, head in enumerate(self.heads):
+            first = self.heads[0]
+            if (head.dim, head.out_dim) != (first.dim, first.out_dim):
+                raise ArgumentError(
+                    f"`heads[{i}]` must map R^{first.dim} to R^{first.out_dim} as `heads[0]` does; "
+                    f"got {head!r}."
+                )
+        if self.heads and self.attention_residual and self.heads[0].dim != self.heads[0].out_dim:
+            raise ArgumentError(
+                "`attention_residual` must be False where heads change the width; got True and "
+                f"{self.heads[0]!r}."
+            )
+        if self.ffn is None:
+            return
+        if self.heads and self.ffn.dim != self.heads[0].out_dim:
+            raise ArgumentError(
+                f"`ffn` must take vectors of width {self.heads[0].out_dim}, what the heads give; "
+                f"got {self.ffn!r}."
+            )
+        if self.ffn_residual and self.ffn.dim != self.ffn.out_dim:
+            raise ArgumentError(
+                "`ffn_residual` must be False where the feed-forward part changes the width; got "
+                f"True and {self.ffn!r}."
+            )
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.heads)} head{'s' * (len(self.heads) != 1)}"] * bool(self.heads)
+        if self.ffn is not None:
+            parts.append(repr(self.ffn))
+        parts += ["no attention residual"] * (bool(self.heads) and not self.attention_residual)
+        parts += ["no ffn residual"] * (self.ffn is not None and not self.ffn_residual)
+        return f"Block({', '.join(parts)})"
+
+    @property
+    def dim(self) -> int:
+        """The width of the input."""
+        if self.heads:
+            return self.heads[0].dim
+        assert self.ffn is not None
+        return self.ffn.dim
+
+    @property
+    def out_dim(self) -> int:
+        """The width of the output."""
+        return self.ffn.out_dim if self.ffn is not None else self.heads[0].out_dim
+
+    def layers(self) -> list[ArgmaxLayer]:
+        """Return it as one argmax layer for the heads and one for the feed-forward part."""
+        layers = []
+        if self.heads:
+            layers.append(attention_layer(self.heads, residual=self.attention_residual))
+        if self.ffn is not None:
+            layers.append(self.ffn.layer(residual=self.ffn_residual))
+        return layers
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HardTransformer(ArgmaxModel):
+    r"""A transformer at zero temperature: every head returns the value of its best key.
+
+    Calling it gives the hard model; `soft` the usual one, with softmax heads and the same ReLU.
+    A signature lists for each block the winning key of each head, then the units that are on. The
+    index of a key counts the unmasked keys of its head only (`AttentionHead.unmasked`).
+
+    Attributes:
+        blocks: The blocks, first to last, at least one.
+        embedding: The affine map before them, `(W, b)` or an `AffineMap`; `b` may be None. The
+            identity if None.
+        readout: The affine map after them, likewise.
+
+    References:
+        [SL26].
+
+    Examples:
+        >>> head = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
+        >>> model = HardTransformer([Block([head])])
+        >>> model
+        HardTransformer(R^1 -> R^1, 1 block, 1 head, 0 units)
+        >>> model([[-3.0], [0.0], [2.0]]).tolist(), model.signature([-3.0]).tolist()
+        ([[-4.0], [0.0], [3.0]], [0])
+        >>> [part.tolist() for part in model.affine_map([1])]
+        [[[1.0]], [1.0]]
+    """
+
+    blocks: Sequence[Block]
+    embedding: AffineMap | tuple[ArrayLike, ArrayLike | None] | None = None
+    readout: AffineMap | tuple[ArrayLike, ArrayLike | None] | None = None
+
+    def __post_init__(self) -> None:
+        blocks = sequence("blocks", self.blocks)
+        for i, block in enumerate(blocks):
+            if not isinstance(block, Block):
+                raise DtypeError(f"`blocks[{i}]` must be a Block; got {type(block).__name__}.")
+        for i, (before, after) in enumerate(pairwise(blocks), 1):
+            if before.out_dim != after.dim:
+                raise ArgumentError(
+                    f"`blocks[{i}]` must take vectors of width {before.out_dim}, what the block "
+                    f"before gives; got one that takes {after.dim}."
+                )
+        object.__setattr__(self, "blocks", tuple(blocks))
+        embedding = _read_map("embedding", self.embedding, blocks[0].dim)
+        readout = _read_map("readout", self.readout, blocks[-1].out_dim)
+        if embedding.dim_out != blocks[0].dim:
+            raise ArgumentError(
+                f"`embedding` must give vectors of width {blocks[0].dim}, what the first block "
+                f"takes; got {embedding.dim_out}."
+            )
+        if readout.dim_in != blocks[-1].out_dim:
+            raise ArgumentError(
+                f"`readout` must take vectors of width {blocks[-1].out_dim}, what the last block "
+                f"gives; got {readout.dim_in}."
+            )
+        object.__setattr__(self, "embedding", embedding)
+        object.__setattr__(self, "readout", readout)
+
+    def __repr__(self) -> str:
+        heads = sum(len(block.heads) for block in self.blocks)
+        units = sum(block.ffn.d_ff for block in self.blocks if block.ffn is not None)
+        counts = [
+            f"{n} {word}{'s' * (n != 1)}"
+            for n, word in ((len(self.blocks), "block"), (heads, "head"), (units, "unit"))
+        ]
+        return f"HardTransformer(R^{self.dim_in} -> R^{self.dim_out}, {', '.join(counts)})"
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers the model stores, memories included, identities not."""
+        arrays: list[Any] = []
+        for block in self.blocks:
+            for head in block.heads:
+                arrays += [head.query_weight, head.keys, head.values, head.output_weight]
+                arrays += [a for a in (head.query_bias, head.logit_bias) if a is not None]
+            if block.ffn is not None:
+                arrays += [block.ffn.w_in, block.ffn.b_in, block.ffn.w_out, block.ffn.b_out]
+        for affine in (self.network.embedding, self.network.readout):
+            arrays += [] if affine.is_identity else [affine.weight, affine.bias]
+        return int(sum(array.size for array in arrays))
+
+    def soft(self, x: ArrayLike, tau: float | Sequence[float]) -> FloatArray:
+        r"""Evaluate with $\mathrm{softmax}(s/\tau)$ in every head; ReLU units stay hard.
+
+        Args:
+            x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+            tau: The temperature, at least 0, or one for each block. The usual model, with scores
+                over $\sqrt{d_k}$, is `tau = sqrt(d_k)`.
+        """
+        taus = read_temperatures(tau, len(self.blocks), "block")
+        repeated = [
+            tau
+            for tau, block in zip(taus, self.blocks, strict=True)
+            for _ in range(bool(block.heads) + (block.ffn is not None))
+        ]
+        return super().soft(x, repeated)
+
+    def _build_network(self) -> ArgmaxNetwork:
+        layers = tuple(layer for block in self.blocks for layer in block.layers())
+        assert isinstance(self.embedding, AffineMap)
+        assert isinstance(self.readout, AffineMap)
+        return ArgmaxNetwork(layers, self.embedding, self.readout)
+
+
+def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> ArgmaxLayer:
+    """Return heads side by side as one layer, one group for each, masked keys left out."""
+    scores = [head.score_map for head in heads]
+    values = [head.values[head.unmasked] for head in heads]
+    width = max(array.shape[1] for array in values)
+    ends = list(accumulate(score.n_keys for score in scores))
+    slopes = np.zeros((ends[-1], sum(score.keys.shape[1] for score in scores)))
+    padded = np.zeros((ends[-1], width))
+    output = np.zeros((len(heads) * width, heads[0].out_dim))
+    column = 0
+    for i, (head, score, end) in enumerate(zip(heads, scores, ends, strict=True)):
+        rows = slice(end - score.n_keys, end)
+        slopes[rows, column : column + score.keys.shape[1]] = score.keys
+        column += score.keys.shape[1]
+        padded[rows, : values[i].shape[1]] = values[i]
+        output[i * width : i * width + values[i].shape[1]] = head.output_weight
+    return ArgmaxLayer(
+        query=AffineMap(
+            np.hstack([score.query_weight for score in scores]),
+            np.concatenate([score.query_bias for score in scores]),
+        ),
+        slopes=slopes,
+        offsets=np.concatenate([score.logit_bias for score in scores]),
+        starts=np.array([0, *ends]),
+        slots=np.arange(len(heads)) * width,
+        gains=np.zeros(ends[-1]),
+        values=padded,
+        output=AffineMap(output, np.zeros(heads[0].out_dim)),
+        residual=residual,
+    )
+
+
+def _read_map(name: str, value: Any, width: int) -> AffineMap:
+    if value is None:
+        return AffineMap.identity(width)
+    if isinstance(value, AffineMap):
+        return value
+    pair = sequence(name, value)
+    if len(pair) != 2:
+        raise ArgumentError(f"`{name}` must be a pair (W, b) or an AffineMap; got {len(pair)}.")
+    return read_affine(f"{name}[0]", pair[0], f"{name}[1]", pair[1], Sizes())
