@@ -7,13 +7,16 @@ from matplotlib.collections import PolyCollection
 
 from hardmax.algebra.forms import AffineForms
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.geometry.domains import Box
+from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.plotting import plot
 from hardmax.plotting.style import cell_colours
+from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.order_k import order_k_diagram
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.power_diagrams import PowerDiagram
@@ -142,3 +145,44 @@ def test_a_polynomial_of_two_variables_and_its_dual():
 def test_what_cannot_be_drawn_is_refused(obj, error):
     with pytest.raises(error, match="`obj` must be"):
         plot(obj)
+
+
+def a_small_transformer():
+    rng = np.random.default_rng(2)
+    heads = [
+        AttentionHead(*(rng.normal(size=shape) for shape in ((2, 2), (4, 2), (4, 2), (2, 2))))
+        for _ in range(2)
+    ]
+    ffn = FeedForward(*(rng.normal(size=shape) for shape in ((2, 3), 3, (3, 2), 2)))
+    return HardTransformer([Block(heads, ffn)])
+
+
+@pytest.mark.parametrize("colour", ["region", "map", "cell"])
+def test_a_partition_fills_its_box_and_names_its_walls(colour):
+    part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
+    ax = plot(part, colour=colour, legend=True)
+    cells = polygons(ax)
+    assert len(cells) == part.n_cells
+    assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
+    names = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert {"layer 1, head 1", "layer 1, head 2"} <= names
+
+
+def test_a_partition_of_the_whole_plane_is_drawn_as_far_as_asked():
+    part = enumerate_regions(a_small_transformer(), WholeSpace(2))
+    ax = plot(part, box=Box([-1, -1], [3, 1]))
+    assert ax.get_xlim() == (-1.0, 3.0)
+    assert len(polygons(ax)) == part.n_cells
+
+
+def test_a_partition_of_space_is_drawn():
+    cut = ReluNetwork([np.eye(3), np.ones((3, 1))])
+    assert len(plot(enumerate_regions(cut, Box([-1] * 3, [1] * 3))).collections) == 8
+    with pytest.raises(ArgumentError, match="`box`"):
+        plot(enumerate_regions(cut, WholeSpace(3)))
+
+
+def test_a_partition_knows_what_to_colour():
+    part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
+    with pytest.raises(ArgumentError, match="`colour` must be one of region, map, cell"):
+        plot(part, colour="red")

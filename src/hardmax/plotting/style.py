@@ -15,7 +15,7 @@ KEY_EDGE = "#1a1a1a"
 DEAD_KEY = "#b00020"
 """Keys that never win."""
 
-_PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 """Okabe and Ito's colours, safe for the common kinds of colour blindness; black is for walls."""
 _TINT = 0.35
 """How far a cell's fill is mixed with white, so that walls and keys stand out on it."""
@@ -88,7 +88,7 @@ def side_by_side(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any
 @cache
 def _all_cell_colours() -> FloatArray:
     """Pick colours one by one, each the farthest from those before it among all pale ones."""
-    start = np.array([mpl.colors.to_rgb(colour) for colour in _PALETTE])
+    start = np.array([mpl.colors.to_rgb(colour) for colour in PALETTE])
     start += _TINT * (1.0 - start)
     steps = np.arange(0.4, 1.001, 0.06)
     cube = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
