@@ -1,10 +1,12 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, DtypeError, NonFiniteError, ShapeMismatchError
-from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from tests.dense_arrays import dense_matrices
 from tests.strategies import SMALL
@@ -69,3 +71,71 @@ def test_bad_dimensions_of_space_are_refused_by_name():
         WholeSpace(2.0)
     with pytest.raises(ShapeMismatchError, match="`points`"):
         WholeSpace(2).contains([[1.0]])
+
+
+def test_a_slice_is_its_chart():
+    piece = Slice([1.0, 2.0, 3.0], [[1.0, 0.0, 0.5], [0.0, 2.0, 0.0]], Box([0, -1], [2, 0.5]))
+    assert (piece.dim, piece.ambient_dim) == (2, 3)
+    t = np.array([[0.0, 0.0], [2.0, 0.5]])
+    assert piece.points(t).tolist() == [[1.0, 2.0, 3.0], [3.0, 3.0, 4.0]]
+    weight, bias = piece.chart
+    assert np.array_equal(t @ weight + bias, piece.points(t))
+    assert Polytope.from_rows(piece.exact_rows.tolist(), 2).contains(t).tolist() == [True, True]
+
+
+def test_a_slice_without_a_box_is_unbounded_and_a_polytope_keeps_its_exact_rows():
+    assert Slice([0.0, 0.0], [[1.0, 3.0]]).exact_rows.shape == (0, 2)
+    third = Polytope.from_rows([(3, 1), (-1, 0)], 1)
+    assert Slice([0.0, 0.0], [[1.0, 3.0]], third).exact_rows.tolist() == [[3, 1], [-1, 0]]
+
+
+def test_the_chart_of_a_segment_is_exact_where_the_difference_of_its_ends_is_not():
+    segment = Segment([0.1, 1e300], [0.3, -1e-300])
+    exact = segment.exact_chart
+    scale = Fraction(2) ** exact.exponent
+    rows = [[x * scale for x in row] for row in exact.integers.tolist()]
+    pairs = zip(segment.start.tolist(), segment.end.tolist(), strict=True)
+    assert rows == [[Fraction(q) - Fraction(p), Fraction(p)] for p, q in pairs]
+    assert segment.points([[0.0], [1.0]]).tolist() == [[0.1, 1e300], [0.3, -1e-300]]
+    assert segment.exact_rows.tolist() == [[1, 1], [-1, 0]]
+
+
+def test_lines_and_rays_start_at_their_origin():
+    for domain in (Line([1.0, 2.0], [0.0, 3.0]), Ray([1.0, 2.0], [0.0, 3.0])):
+        assert domain.points([[0.0], [2.0]]).tolist() == [[1.0, 2.0], [1.0, 8.0]]
+        assert (domain.dim, domain.ambient_dim) == (1, 2)
+    assert Line([0.0], [1.0]).exact_rows.shape == (0, 2)
+    assert Ray([0.0], [1.0]).exact_rows.tolist() == [[-1, 0]]
+
+
+def test_the_exact_rows_of_a_box_are_its_inequalities():
+    rows = BOX.exact_rows.tolist()
+    for (a, b), row in zip(zip(*BOX.inequalities, strict=True), rows, strict=True):
+        factor = Fraction(row[-1]) / Fraction(b) if b else None
+        if factor is not None:
+            assert factor > 0
+            assert [Fraction(x) * factor for x in a.tolist()] == row[:-1]
+    assert BOX.chart[0].tolist() == np.eye(2).tolist()
+    assert WholeSpace(2).exact_rows.shape == (0, 3)
+    assert WholeSpace(2).chart[1].tolist() == [0.0, 0.0]
+
+
+def test_bad_slices_and_lines_are_refused():
+    with pytest.raises(ArgumentError, match="`directions` must be independent; got 2 vectors"):
+        Slice([0.0, 0.0], [[1.0, 2.0], [2.0, 4.0]])
+    with pytest.raises(ArgumentError, match="`directions` must be independent"):
+        Slice([0.0, 0.0], [[0.0, 0.0]])
+    with pytest.raises(ArgumentError, match="`box` must have one dimension for each"):
+        Slice([0.0, 0.0], [[1.0, 2.0]], BOX)
+    with pytest.raises(DtypeError, match="`box` must be a Box"):
+        Slice([0.0, 0.0], [[1.0, 2.0]], Segment([0.0], [1.0]))
+    with pytest.raises(ShapeMismatchError, match="`directions` must have shape"):
+        Slice([0.0, 0.0], [[1.0, 2.0, 3.0]])
+    with pytest.raises(ArgumentError, match="`end` must differ from `start`"):
+        Segment([0.0, 1.0], [0.0, 1.0])
+    with pytest.raises(ArgumentError, match="`direction` must not be zero"):
+        Line([0.0, 1.0], [0.0, 0.0])
+    with pytest.raises(NonFiniteError, match="`origin` must not hold NaN"):
+        Ray([np.nan, 1.0], [0.0, 1.0])
+    with pytest.raises(ShapeMismatchError, match="`coordinates` must have shape"):
+        Ray([0.0, 1.0], [0.0, 1.0]).points([[1.0, 2.0]])

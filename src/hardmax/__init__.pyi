@@ -13,6 +13,10 @@ from .algebra.semiring import maxplus as maxplus
 from .algebra.semiring import minplus as minplus
 from .errors import HardmaxError as HardmaxError
 from .geometry.domains import Box as Box
+from .geometry.domains import Line as Line
+from .geometry.domains import Ray as Ray
+from .geometry.domains import Segment as Segment
+from .geometry.domains import Slice as Slice
 from .geometry.domains import WholeSpace as WholeSpace
 from .geometry.extreme_points import active_forms as active_forms
 from .geometry.extreme_points import certify_extreme_points as certify_extreme_points
@@ -53,6 +57,10 @@ from .models.transformers import FeedForward as FeedForward
 from .models.transformers import HardTransformer as HardTransformer
 from .plotting import plot as plot
 from .records import Record as Record
+from .regions.engines import enumerate_regions as enumerate_regions
+from .regions.level_sets import level_set as level_set
+from .regions.partition import Partition as Partition
+from .regions.sampling import sample_regions as sample_regions
 from .tropical.order_k import OrderKDiagram as OrderKDiagram
 from .tropical.order_k import order_k_diagram as order_k_diagram
 from .tropical.order_k import top_k as top_k

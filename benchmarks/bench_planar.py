@@ -1,0 +1,114 @@
+"""Cells per CPU second of the planar engine, on generic and on degenerate models."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from hardmax.geometry.domains import Box
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions.planar import explore
+from hardmax.typing import FloatArray
+
+SQUARE = Box([-5.0, -5.0], [5.0, 5.0])
+Numbers = Callable[..., FloatArray]
+
+
+def gaussian_network(seed: int, widths: list[int], bias: float = 0.5) -> ArgmaxNetwork:
+    """Draw a ReLU network with weights N(0, 2 / fan-in) and biases N(0, bias^2)."""
+    rng = np.random.default_rng(seed)
+    weights, biases, fan = [], [], 2
+    for width in [*widths, 1]:
+        weights.append(rng.normal(0, np.sqrt(2 / fan), (width, fan)).astype(np.float32).T)
+        biases.append(rng.normal(0, bias, width).astype(np.float32) if bias else None)
+        fan = width
+    return ReluNetwork(weights, biases).network
+
+
+def integer_network(seed: int, widths: list[int]) -> ArgmaxNetwork:
+    """Draw a ReLU network with weights and biases in -2, ..., 2."""
+    rng = np.random.default_rng(seed)
+    sizes = [2, *widths, 1]
+    shapes = itertools.pairwise(sizes)
+    weights = [rng.integers(-2, 3, shape).astype(np.float64) for shape in shapes]
+    biases = [rng.integers(-2, 3, n).astype(np.float64) for n in sizes[1:]]
+    return ReluNetwork(weights, biases).network
+
+
+def transformer(numbers: Numbers, keys: Numbers, query: FloatArray, depth: int) -> ArgmaxNetwork:
+    """Draw a hard transformer with d = 2, N = 8, H = 2, d_ff = 8."""
+    blocks = []
+    for _ in range(depth):
+        heads = [
+            AttentionHead(query, keys(8, 2), numbers(8, 2), numbers(2, 2), logit_bias=numbers(8))
+            for _ in range(2)
+        ]
+        blocks.append(Block(heads, FeedForward(numbers(2, 8), numbers(8), numbers(8, 2), None)))
+    return HardTransformer(blocks).network
+
+
+def gaussian_transformer(seed: int) -> ArgmaxNetwork:
+    """Draw one with Gaussian weights and depth 3."""
+    rng = np.random.default_rng(seed)
+
+    def numbers(*shape: int) -> FloatArray:
+        return rng.normal(size=shape)
+
+    return transformer(numbers, numbers, numbers(2, 2), 3)
+
+
+def binary_transformer(seed: int) -> ArgmaxNetwork:
+    """Draw one with weights in -1, -1/2, ..., 1 and distinct keys on a grid, of depth 3."""
+    rng = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid(np.arange(-3, 4), np.arange(-3, 4)), axis=-1).reshape(-1, 2) / 2.0
+    return transformer(
+        lambda *shape: rng.integers(-2, 3, shape) / 2.0,
+        lambda *_: rng.permutation(grid)[:8],
+        np.array([[1.0, 0.5], [0.0, 1.0]]),
+        3,
+    )
+
+
+def rate(networks: Iterable[ArgmaxNetwork], count_only: bool) -> tuple[int, float, float, int]:
+    """Return the cells, cells per second, the share of exact signs, and the rational signs."""
+    networks = list(networks)
+    for network in networks:
+        explore(network, SQUARE, count_only=count_only)
+    start = time.process_time()
+    found = [explore(network, SQUARE, count_only=count_only) for network in networks]
+    spent = time.process_time() - start
+    n_cells = sum(cells.n_counted for cells in found)
+    decided = [cells.decisions for cells in found]
+    later = sum(d.expanded + d.rational for d in decided)
+    rational = sum(d.rational for d in decided)
+    return n_cells, n_cells / spent, later / sum(d.total for d in decided), rational
+
+
+def main() -> None:
+    explore(gaussian_network(0, [4]), SQUARE)
+    cases: list[tuple[str, list[ArgmaxNetwork]]] = [
+        ("2->[16,16]", [gaussian_network(s, [16, 16]) for s in range(40)]),
+        ("2->[32,32,32]", [gaussian_network(s, [32, 32, 32]) for s in range(8)]),
+        ("2->[64,64,64]", [gaussian_network(s, [64, 64, 64]) for s in range(2)]),
+        ("2->[128,128]", [gaussian_network(s, [128, 128]) for s in range(1)]),
+        ("2->[256,256]", [gaussian_network(s, [256, 256]) for s in range(1)]),
+        ("no biases, 2->[64]*6", [gaussian_network(s, [64] * 6, 0.0) for s in range(20)]),
+        ("integers, 2->[16]*4", [integer_network(s, [16] * 4) for s in range(20)]),
+        ("transformer", [gaussian_transformer(s) for s in range(20)]),
+        ("binary transformer", [binary_transformer(s) for s in range(20)]),
+    ]
+    head = ("cells", "stored M/s", "counted M/s", "not filtered", "rational")
+    print(f"{'model':24}" + "".join(f"{word:>14}" for word in head))
+    for name, networks in cases:
+        n_cells, stored, later, rational = rate(networks, count_only=False)
+        _, counted, _, _ = rate(networks, count_only=True)
+        rates = f"{stored / 1e6:14.3f}{counted / 1e6:14.3f}{later:14.2%}"
+        print(f"{name:24}{n_cells:14d}{rates}{rational:14d}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,364 @@
+r"""Affine forms in the plane composed layer by layer, with radii. No checks: see callers.
+
+Blocks of forms and the meaning of radii are those of `planar_buffers`. With $\mu_j = \max(X
+|a_{j1}|, X |a_{j2}|, |c_j|)$, a composition $z_i = \sum_j w_{ij} h_j + b_i$ of $n$ forms has the
+radius
+
+$$e_i = (1 + \kappa)\Bigl(\sum_j |w_{ij}| (e_j + \kappa \mu_j) + \kappa |b_i|\Bigr) + T, \qquad
+  \kappa = 2 (n + 8) u,$$
+
+which is the bound of `algebra.exact.composition` with the three coefficients measured together
+($\kappa_{n+4}$ in place of $\kappa_n$ pays for the products that form $\mu_j$). Where a stream lies
+on a grid $2^q \mathbb{Z}$ without error, weights on $2^p \mathbb{Z}$, and $\sum_j |w_{ij}| \mu_j +
+|b_i| \le 2^{53 + g}$ on the common grid $2^g$ for all $i$, nothing is rounded (Lemma 3 of
+`algebra.exact.rounding`) and all radii are 0.
+
+References:
+    [Higham02], section 3.1.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from hardmax._kernels.expansions import two_sum
+from hardmax._kernels.planar_buffers import (
+    AT_OFFSETS,
+    AT_OUTPUT,
+    AT_OUTPUT_BIAS,
+    AT_QUERY,
+    AT_QUERY_BIAS,
+    AT_SLOPES,
+    AT_SLOTS,
+    AT_STARTS,
+    FIRST_GROUP,
+    HAS_OUTPUT,
+    IS_MERGED,
+    IS_RELU,
+    IS_TAME,
+    N_FORMS,
+    N_GROUPS,
+    N_IN,
+    N_OUT,
+    N_QUERY,
+    N_Y,
+    OFFSETS_GRID,
+    OUTPUT_BIAS_GRID,
+    OUTPUT_GRID,
+    OUTPUT_IS_IDENTITY,
+    QUERY_BIAS_GRID,
+    QUERY_GRID,
+    QUERY_IS_IDENTITY,
+    RESIDUAL,
+    SCORES_ARE_EXACT,
+    SCORES_GRID,
+    SLOPES_GRID,
+    STREAM_GRID,
+    STREAM_IS_EXACT,
+    VALUES_GRID,
+    VERSION,
+    WIDTH,
+    Frames,
+    Tables,
+)
+from hardmax.typing import FloatArray, IntArray
+
+_U = 2.0**-53
+TINY = 2.0**-1000
+"""More than all underflow errors of one computation together."""
+_FINEST_GRID = -1000
+
+
+@numba.njit(cache=True, _nrt=False)
+def _add_rows(
+    blocks: FloatArray,
+    to: int,
+    k: int,
+    weights: FloatArray,
+    start: int,
+    n: int,
+    order: IntArray,
+    n_rows: int,
+    source: int,
+    factor: int,
+) -> None:
+    """Add `sum_r h[r] * weights[start + r * n + i]` to `blocks[to, k, i]`, four rows at a time.
+
+    The rows `r` are the first `n_rows` of `order[0]`, and `h` is `blocks[source, factor]`.
+    """
+    r = 0
+    # Unsigned indices cannot mean "from the end", which lets the loops below be vectorised.
+    width = np.uint64(n)
+    while r + 4 <= n_rows:
+        r0, r1, r2, r3 = order[0, r], order[0, r + 1], order[0, r + 2], order[0, r + 3]
+        f0, f1 = blocks[source, factor, r0], blocks[source, factor, r1]
+        f2, f3 = blocks[source, factor, r2], blocks[source, factor, r3]
+        w0, w1 = np.uint64(start + r0 * n), np.uint64(start + r1 * n)
+        w2, w3 = np.uint64(start + r2 * n), np.uint64(start + r3 * n)
+        for i in range(width):
+            blocks[to, k, i] += (weights[w0 + i] * f0 + weights[w1 + i] * f1) + (
+                weights[w2 + i] * f2 + weights[w3 + i] * f3
+            )
+        r += 4
+    while r < n_rows:
+        f0 = blocks[source, factor, order[0, r]]
+        w0 = np.uint64(start + order[0, r] * n)
+        for i in range(width):
+            blocks[to, k, i] += weights[w0 + i] * f0
+        r += 1
+
+
+@numba.njit(cache=True, _nrt=False)
+def compose(
+    blocks: FloatArray,
+    source: int,
+    n_in: int,
+    is_exact: bool,
+    grid: int,
+    numbers: FloatArray,
+    sizes: FloatArray,
+    at_weight: int,
+    at_bias: int,
+    weight_grid: int,
+    bias_grid: int,
+    is_tame: bool,
+    n_out: int,
+    to: int,
+    scale: float,
+    order: IntArray,
+) -> tuple[bool, int]:
+    """Write the forms of `z W + b` into a block; return whether they are exact, and on which grid.
+
+    The grid holds for every form of radius 0, also where not all forms are exact. The last block is
+    overwritten.
+
+    Args:
+        blocks: All blocks.
+        source: The block of $h$.
+        n_in: How many forms it has.
+        is_exact: Whether their radii vanish.
+        grid: The exponent of their grid, if exact.
+        numbers: All weights.
+        sizes: Their absolute values.
+        at_weight: Where $W$ starts, `(n_in, n_out)`.
+        at_bias: Where $b$ starts.
+        weight_grid: The exponent of the grid of $W$.
+        bias_grid: That of $b$.
+        is_tame: Whether no product of nonzero numbers below can underflow to 0.
+        n_out: How many forms come out.
+        to: The block to write.
+        scale: The $X$.
+        order: Scratch.
+    """
+    kappa = 2.0 * (n_in + 8) * _U
+    last = blocks.shape[0] - 1
+    n_used = 0
+    is_copy = is_exact
+    counts1 = 0
+    counts2 = 0
+    for j in range(n_in):
+        a1, a2 = abs(blocks[source, 0, j]), abs(blocks[source, 1, j])
+        c, e = abs(blocks[source, 2, j]), blocks[source, 3, j]
+        size = max(scale * max(a1, a2), c)
+        if size == 0.0 and e == 0.0:
+            continue
+        order[0, n_used] = j
+        n_used += 1
+        if is_exact:
+            blocks[last, 0, j] = size
+            counts1 += a1 != 0.0
+            counts2 += a2 != 0.0
+            is_unit = (a1 == 0.0 or a1 == 1.0) and (a2 == 0.0 or a2 == 1.0) and c == 0.0
+            is_copy = is_copy and is_unit
+        else:
+            # Not below 2^-900, so that no share is lost in a product with a tame weight.
+            blocks[last, 0, j] = e + kappa * size + 2.0**-900
+    for i in range(n_out):
+        blocks[to, 0, i] = 0.0
+        blocks[to, 1, i] = 0.0
+        blocks[to, 2, i] = numbers[at_bias + i]
+        blocks[to, 3, i] = 0.0
+    _add_rows(blocks, to, 0, numbers, at_weight, n_out, order, n_used, source, 0)
+    _add_rows(blocks, to, 1, numbers, at_weight, n_out, order, n_used, source, 1)
+    _add_rows(blocks, to, 2, numbers, at_weight, n_out, order, n_used, source, 2)
+    _add_rows(blocks, to, 3, sizes, at_weight, n_out, order, n_used, last, 0)
+    if not is_exact:
+        for i in range(n_out):
+            share = blocks[to, 3, i]
+            radius = (1.0 + kappa) * (share + kappa * sizes[at_bias + i]) + TINY
+            blocks[to, 3, i] = radius if share != 0.0 or not is_tame else 0.0
+        return False, bias_grid
+    # One product by one in each coefficient is a copy: the coordinates themselves come in.
+    if is_copy and counts1 <= 1 and counts2 <= 1:
+        for i in range(n_out):
+            blocks[to, 3, i] = 0.0
+        return True, min(weight_grid, bias_grid)
+    common = min(weight_grid + grid, bias_grid)
+    largest = 0.0
+    for i in range(n_out):
+        size = (blocks[to, 3, i] + sizes[at_bias + i]) * (1.0 + 2.0**-30)
+        # Written so that NaN ends up in the bound.
+        if not size <= largest:
+            largest = size
+    if common >= _FINEST_GRID and largest <= math.ldexp(1.0, min(53 + common, 1000)):
+        for i in range(n_out):
+            blocks[to, 3, i] = 0.0
+        return True, common
+    for i in range(n_out):
+        share = blocks[to, 3, i]
+        if share != 0.0 or not is_tame or common < _FINEST_GRID:
+            blocks[to, 3, i] = (1.0 + kappa) * kappa * (share + sizes[at_bias + i]) + TINY
+    return False, bias_grid
+
+
+@numba.njit(cache=True, _nrt=False)
+def _copy_block(blocks: FloatArray, source: int, to: int, n: int) -> None:
+    for k in range(4):
+        for i in range(n):
+            blocks[to, k, i] = blocks[source, k, i]
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def compose_scores(tables: Tables, frames: Frames, layer: int) -> None:
+    """Write the scores of a layer from the stream before it."""
+    layout, blocks, flags = tables.layout, frames.blocks, frames.flags
+    is_exact, grid = flags[layer, STREAM_IS_EXACT] == 1, flags[layer, STREAM_GRID]
+    n_query = layout[layer, N_QUERY]
+    tame = layout[layer, IS_TAME] == 1
+    scores = layout.shape[0] + layer
+    query = scores if layout[layer, IS_RELU] == 1 else blocks.shape[0] - 2
+    if layout[layer, QUERY_IS_IDENTITY] == 1:
+        _copy_block(blocks, layer, query, n_query)
+    else:
+        is_exact, grid = compose(
+            blocks, layer, layout[layer, N_IN], is_exact, grid, tables.numbers, tables.sizes,
+            layout[layer, AT_QUERY], layout[layer, AT_QUERY_BIAS], layout[layer, QUERY_GRID],
+            layout[layer, QUERY_BIAS_GRID], tame, n_query, query, tables.scale[0], frames.order,
+        )  # fmt: skip
+    if layout[layer, IS_RELU] == 0:
+        is_exact, grid = compose(
+            blocks, query, n_query, is_exact, grid, tables.numbers, tables.sizes,
+            layout[layer, AT_SLOPES], layout[layer, AT_OFFSETS], layout[layer, SLOPES_GRID],
+            layout[layer, OFFSETS_GRID], tame, layout[layer, N_FORMS], scores, tables.scale[0],
+            frames.order,
+        )  # fmt: skip
+    flags[layer, SCORES_ARE_EXACT] = 1 if is_exact else 0
+    flags[layer, SCORES_GRID] = grid
+    flags[layer, VERSION] += 1
+    flags[layer, IS_MERGED] = 0
+    flags[layer, HAS_OUTPUT] = 0
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def compose_output(tables: Tables, frames: Frames, layer: int) -> None:
+    """Write the stream after a layer, given the winner of each of its groups in the signature."""
+    layout, blocks, flags = tables.layout, frames.blocks, frames.flags
+    n_out = layout[layer, N_OUT]
+    after = layer + 1
+    is_identity = layout[layer, OUTPUT_IS_IDENTITY] == 1
+    y = after if is_identity else blocks.shape[0] - 2
+    if layout[layer, IS_RELU] == 1:
+        grid = flags[layer, SCORES_GRID]
+        scores, first = layout.shape[0] + layer, np.uint64(layout[layer, FIRST_GROUP])
+        largest = 0.0
+        for k in range(4):
+            for i in range(np.uint64(layout[layer, N_GROUPS])):
+                is_on = frames.signature[first + i] == 1
+                blocks[y, k, i] = blocks[scores, k, i] if is_on else 0.0
+        for i in range(layout[layer, N_GROUPS]):
+            # Written so that NaN ends up in the bound.
+            largest = largest if blocks[y, 3, i] <= largest else blocks[y, 3, i]
+        is_exact = largest == 0.0
+    else:
+        is_exact, grid = _gather(tables, frames, layer, y)
+    if not is_identity:
+        is_exact, grid = compose(
+            blocks, y, layout[layer, N_Y], is_exact, grid, tables.numbers, tables.sizes,
+            layout[layer, AT_OUTPUT], layout[layer, AT_OUTPUT_BIAS], layout[layer, OUTPUT_GRID],
+            layout[layer, OUTPUT_BIAS_GRID], layout[layer, IS_TAME] == 1, n_out, after,
+            tables.scale[0], frames.order,
+        )  # fmt: skip
+    if layout[layer, RESIDUAL] == 1:
+        scale = tables.scale[0]
+        is_exact = True
+        for i in range(n_out):
+            lost = 0.0
+            for k in range(3):
+                total, rest = two_sum(blocks[after, k, i], blocks[layer, k, i])
+                lost += abs(rest) if k == 2 else abs(rest) * scale
+                blocks[after, k, i] = total
+            radius = (blocks[after, 3, i] + blocks[layer, 3, i] + lost) * (1.0 + 2.0**-48)
+            blocks[after, 3, i] = radius
+            if radius != 0.0:
+                is_exact = False
+        grid = min(grid, flags[layer, STREAM_GRID])
+    flags[after, STREAM_IS_EXACT] = 1 if is_exact else 0
+    flags[after, STREAM_GRID] = grid
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def _gather(tables: Tables, frames: Frames, layer: int, y: int) -> tuple[bool, int]:
+    """Add up what the winners contribute, in block `y`; return whether it is exact, its grid."""
+    layout, blocks = tables.layout, frames.blocks
+    n_y, width = layout[layer, N_Y], layout[layer, WIDTH]
+    first, scores = layout[layer, FIRST_GROUP], layout.shape[0] + layer
+    scale = tables.scale[0]
+    merged = frames.flags[layer, IS_MERGED] == 1
+    gains = frames.gains if merged else tables.gains
+    values = frames.values if merged else tables.values
+    for k in range(4):
+        for i in range(n_y):
+            blocks[y, k, i] = 0.0
+    is_copied = True
+    for g in range(layout[layer, N_GROUPS]):
+        j = tables.indices[layout[layer, AT_STARTS] + g] + frames.signature[first + g]
+        slot = tables.indices[layout[layer, AT_SLOTS] + g]
+        gain, gain_radius = gains[layer, 0, j], gains[layer, 1, j]
+        if gain != 0.0 or gain_radius != 0.0:
+            lost = 0.0
+            largest = 0.0
+            for k in range(3):
+                unit = scale if k < 2 else 1.0
+                score = blocks[scores, k, j]
+                total, rest = two_sum(blocks[y, k, slot], gain * score)
+                blocks[y, k, slot] = total
+                largest += unit * abs(score)
+                lost += unit * (abs(rest) + (0.0 if gain == 1.0 else 4.0 * _U * abs(gain * score)))
+            radius = blocks[scores, 3, j]
+            if gain != 1.0 or gain_radius != 0.0:
+                is_copied = False
+                radius = abs(gain) * radius + gain_radius * (largest + radius) + TINY
+            blocks[y, 3, slot] = (blocks[y, 3, slot] + radius + lost) * (1.0 + 2.0**-40)
+        for k in range(width):
+            total, rest = two_sum(blocks[y, 2, slot + k], values[layer, 0, j, k])
+            blocks[y, 2, slot + k] = total
+            radius = blocks[y, 3, slot + k] + abs(rest) + values[layer, 1, j, k]
+            blocks[y, 3, slot + k] = radius * (1.0 + 2.0**-48)
+    is_exact = is_copied
+    for i in range(n_y):
+        if blocks[y, 3, i] != 0.0:
+            is_exact = False
+    grid = layout[layer, VALUES_GRID]
+    if merged:
+        # The mean of m numbers, where it is a float, lies on a grid finer by at most log2(m) bits.
+        grid -= math.frexp(float(layout[layer, N_FORMS]))[1]
+    return is_exact, min(grid, frames.flags[layer, SCORES_GRID])
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def compose_readout(tables: Tables, frames: Frames) -> int:
+    """Write the output forms; return their block."""
+    layout, blocks = tables.layout, frames.blocks
+    n_layers = layout.shape[0] - 1
+    if layout[n_layers, QUERY_IS_IDENTITY] == 1:
+        return int(n_layers)
+    out = int(blocks.shape[0] - 2)
+    compose(
+        blocks, n_layers, layout[n_layers, N_IN], frames.flags[n_layers, STREAM_IS_EXACT] == 1,
+        frames.flags[n_layers, STREAM_GRID], tables.numbers, tables.sizes,
+        layout[n_layers, AT_QUERY], layout[n_layers, AT_QUERY_BIAS], layout[n_layers, QUERY_GRID],
+        layout[n_layers, QUERY_BIAS_GRID], layout[n_layers, IS_TAME] == 1,
+        layout[n_layers, N_QUERY], out, tables.scale[0], frames.order,
+    )  # fmt: skip
+    return out

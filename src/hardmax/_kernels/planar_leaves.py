@@ -1,0 +1,161 @@
+r"""Cells written down: signature, output map and polygon. No checks: see callers.
+
+On a region of the last layer the output is composed once with all pending ReLU units off; a cell
+then adds the few that are on.
+"""
+
+import numba
+import numpy as np
+
+from hardmax._kernels.planar_buffers import (
+    AT_QUERY,
+    DRHO,
+    DX,
+    DY,
+    FIRST_GROUP,
+    HAS_OUTPUT,
+    IS_RELU,
+    N_ITEMS,
+    N_LABELS,
+    N_LEAVES,
+    N_PENDING,
+    N_QUERY,
+    N_VERTICES,
+    OUTPUT_IS_IDENTITY,
+    QUERY_IS_IDENTITY,
+    RESIDUAL,
+    RHO,
+    SCORES_ARE_EXACT,
+    Frames,
+    Leaves,
+    Stack,
+    Tables,
+    X,
+    Y,
+)
+from hardmax._kernels.planar_composition import TINY, compose_output, compose_readout
+from hardmax.typing import FloatArray, IntArray
+
+_U = 2.0**-53
+_BLUR = 2.0**-30
+
+
+@numba.njit(cache=True, _nrt=False)
+def is_blurred(edges: FloatArray, start: int, n: int, scale: float) -> bool:
+    """Say whether a polygon has a vertex too uncertain to be written down."""
+    for i in range(start, start + n):
+        size = max(scale, max(abs(edges[i, X]), abs(edges[i, Y])))
+        if not (edges[i, RHO] <= _BLUR * size and edges[i, DRHO] <= _BLUR):
+            return True
+    return False
+
+
+@numba.njit(cache=True, _nrt=False)
+def adds_units(tables: Tables, frames: Frames, layer: int) -> bool:
+    """Say whether outputs on a region are sums over ReLU units that are worth sharing."""
+    layout = tables.layout
+    if layout[layer, IS_RELU] == 0 or layout[layer, RESIDUAL] == 1:
+        return False
+    # Exact outputs stay exact only if composed as a whole.
+    if layout[layer, OUTPUT_IS_IDENTITY] == 0 or frames.flags[layer, SCORES_ARE_EXACT] == 1:
+        return False
+    return bool(layout[layer + 1, QUERY_IS_IDENTITY] == 0)
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def store(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, start: int, n: int) -> None:
+    state, edges, blocks = stack.state, stack.edges, frames.blocks
+    cell, first = state[N_LEAVES], state[N_VERTICES]
+    for g in range(np.uint64(leaves.signatures.shape[1])):
+        leaves.signatures[cell, g] = frames.signature[g]
+    n_layers = tables.layout.shape[0] - 1
+    if n_layers > 0 and adds_units(tables, frames, n_layers - 1):
+        b = _output_of_units(tables, frames, stack, n_layers - 1)
+    else:
+        b = compose_readout(tables, frames)
+    radius = 0.0
+    for i in range(leaves.maps.shape[2]):
+        for k in range(3):
+            leaves.maps[cell, k, i] = blocks[b, k, i]
+        # Written so that NaN ends up in the bound.
+        if not blocks[b, 3, i] <= radius:
+            radius = blocks[b, 3, i]
+    leaves.radii[cell] = radius
+    for i in range(n):
+        leaves.points[first + i, 0] = edges[start + i, X]
+        leaves.points[first + i, 1] = edges[start + i, Y]
+        leaves.points[first + i, 2] = edges[start + i, DX]
+        leaves.points[first + i, 3] = edges[start + i, DY]
+        for k in range(N_LABELS):
+            leaves.labels[first + i, k] = stack.labels[start + i, k]
+    state[N_LEAVES] += 1
+    state[N_VERTICES] += n
+    leaves.ends[cell] = state[N_VERTICES]
+
+
+@numba.njit(cache=True, _nrt=False)
+def _output_of_units(tables: Tables, frames: Frames, stack: Stack, layer: int) -> int:
+    """Write the output on the polygon on top; return its block."""
+    layout, blocks, flags, signature = tables.layout, frames.blocks, frames.flags, frames.signature
+    top, n_pending = stack.state[N_ITEMS] - 1, flags[layer, N_PENDING]
+    base, out = blocks.shape[0] - 3, blocks.shape[0] - 2
+    n_out = layout[layer + 1, N_QUERY]
+    if flags[layer, HAS_OUTPUT] == 0:
+        first = layout[layer, FIRST_GROUP]
+        for p in range(n_pending):
+            signature[first + frames.pending[layer, p]] = 0
+        compose_output(tables, frames, layer)
+        b = compose_readout(tables, frames)
+        for k in range(4):
+            for i in range(n_out):
+                blocks[base, k, i] = blocks[b, k, i]
+        for p in range(n_pending):
+            signature[first + frames.pending[layer, p]] = stack.winners[top, p]
+        flags[layer, HAS_OUTPUT] = 1
+    _add_pending_units(
+        blocks, layout.shape[0] + layer, base, out, layer, frames.pending, n_pending,
+        stack.winners, top, tables.numbers, layout[layer + 1, AT_QUERY], n_out, tables.scale[0],
+    )  # fmt: skip
+    return int(out)
+
+
+@numba.njit(cache=True, _nrt=False)
+def _add_pending_units(
+    blocks: FloatArray,
+    scores: int,
+    base: int,
+    to: int,
+    layer: int,
+    pending: IntArray,
+    n_pending: int,
+    winners: IntArray,
+    item: int,
+    numbers: FloatArray,
+    at_weight: int,
+    n_out: int,
+    scale: float,
+) -> None:
+    r"""Write an output that is known with all pending units off, with those added that are on.
+
+    Sums of $k$ products more in each coefficient: the radius grows by $\sum_j |w_j| e_j$ and by
+    $2 (k + 8) u$ times the size of what is added up.
+    """
+    kappa = 2.0 * (n_pending + 8) * _U
+    for i in range(n_out):
+        o1, o2, o3 = blocks[base, 0, i], blocks[base, 1, i], blocks[base, 2, i]
+        size = scale * (abs(o1) + abs(o2)) + abs(o3)
+        radius = blocks[base, 3, i]
+        for p in range(n_pending):
+            if winners[item, p] == 1:
+                j = pending[layer, p]
+                a1, a2, c = blocks[scores, 0, j], blocks[scores, 1, j], blocks[scores, 2, j]
+                w = numbers[at_weight + j * n_out + i]
+                o1 += w * a1
+                o2 += w * a2
+                o3 += w * c
+                size += abs(w) * (scale * (abs(a1) + abs(a2)) + abs(c))
+                radius += abs(w) * blocks[scores, 3, j]
+        blocks[to, 0, i] = o1
+        blocks[to, 1, i] = o2
+        blocks[to, 2, i] = o3
+        blocks[to, 3, i] = (radius + kappa * size) * (1.0 + 2.0**-40) + TINY

@@ -1,0 +1,79 @@
+"""The inequalities of a cell, recomposed exactly from its signature, and their names."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hardmax.geometry.integer_vectors import Vector, primitive
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.regions.charted_domains import ChartedDomain, embedded
+from hardmax.typing import IntArray
+
+Wall = tuple[int, int]
+"""`(layer, group)`: whose decision changes; `(-1, i)` is row `i` of the domain."""
+
+
+class CellRows(NamedTuple):
+    r"""A cell as $\{t : \langle a, t\rangle + c > 0\}$ for rows $(a, c)$.
+
+    Attributes:
+        walls: The distinct primitive rows, each with the walls on its hyperplane, in order.
+        stream: The stream after the last layer as forms on the domain.
+    """
+
+    walls: dict[Vector, list[Wall]]
+    stream: RationalForms
+
+
+def cell_rows(
+    network: ArgmaxNetwork, domain: ChartedDomain, signature: Sequence[int] | IntArray
+) -> CellRows:
+    """Return the inequalities of the cell of a signature; the cell is empty if one says 0 > 0.
+
+    A rival that coincides with the winner on the domain makes no row, nor does one that is lower
+    by a constant.
+    """
+    walls: dict[Vector, list[Wall]] = {}
+    for i, row in enumerate(domain.cone_rows[:-1]):
+        walls.setdefault(row, []).append((-1, i))
+    stream = embedded(network, domain)
+    position = 0
+    for index, layer in enumerate(network.layers):
+        scores = layer_scores(layer, stream)
+        winners = [int(w) for w in signature[position : position + layer.n_groups]]
+        for group, winner in enumerate(winners):
+            start, end = int(layer.starts[group]), int(layer.starts[group + 1])
+            best = scores.rows[start + winner]
+            for rival in scores.rows[start:end]:
+                if rival == best:
+                    continue
+                row = primitive(int(b - r) for b, r in zip(best, rival, strict=True))
+                if any(row[:-1]) or row[-1] < 0:
+                    named = walls.setdefault(row, [])
+                    if (index, group) not in named:
+                        named.append((index, group))
+        stream = layer_output(layer, stream, scores, winners)
+        position += layer.n_groups
+    return CellRows(walls, stream)
+
+
+def exact_signature(
+    network: ArgmaxNetwork, domain: ChartedDomain, point: Sequence[int]
+) -> tuple[int, ...]:
+    """Find the winners at a point of the domain given by integers `(p, q)` as `t = p / q`.
+
+    The first form of several that tie at the point is taken, so on a wall the result need not name
+    a cell.
+    """
+    stream = embedded(network, domain)
+    signature: list[int] = []
+    for layer in network.layers:
+        scores = layer_scores(layer, stream)
+        values = [sum(a * b for a, b in zip(row, point, strict=True)) for row in scores.rows]
+        winners = []
+        for start, end in zip(layer.starts[:-1].tolist(), layer.starts[1:].tolist(), strict=True):
+            block = values[start:end]
+            winners.append(block.index(max(block)))
+        stream = layer_output(layer, stream, scores, winners)
+        signature += winners
+    return tuple(signature)

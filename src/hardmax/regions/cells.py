@@ -1,0 +1,46 @@
+"""What an engine hands over: the cells it found, as arrays."""
+
+from dataclasses import dataclass
+
+from hardmax.algebra.exact.decisions import Decisions
+from hardmax.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class CellArrays:
+    r"""The cells an engine found, in compressed rows: one entry of each array for each cell.
+
+    A cell of an unbounded domain has vertices at infinity: with a formal $M \to \infty$, vertex $i$
+    is `vertices[i] + M * directions[i]`.
+
+    Attributes:
+        signatures: The winners of all groups, shape `(n_cells, n_groups)`.
+        is_complete: False if the search stopped early; the cells are then a lower bound.
+        decisions: How many signs each stage decided.
+        maps: The output on each cell, `(t, 1) @ map`, rounded; shape `(n_cells, dim + 1, dim_out)`.
+        map_radii: A bound on `|rounded - true|`, entry by entry; shape `(n_cells,)`, or that of
+            `maps`.
+        vertices: All vertices, rounded; shape `(n_vertices, dim)`. In two dimensions they go
+            round each cell counter-clockwise.
+        starts: Where the vertices of each cell begin, and the end; shape `(n_cells + 1,)`.
+        n_counted: The number of cells, also where only counting was asked for.
+        directions: The direction of each vertex, zero for a finite one; shape of `vertices`; None
+            where the domain is bounded.
+        walls: Two dimensions only: for the edge from each vertex to the next, the layer, the group,
+            the winner and the rival that meet on it, the last two as indices within the group, or
+            `(-1, row, 0, 0)` for an edge of the domain; shape `(n_vertices, 4)`.
+        cuts: Two dimensions only: which cut of the search made the edge, 0 for the domain's. Both
+            sides of a cut carry its number; shape `(n_vertices,)`.
+    """
+
+    signatures: IntArray
+    is_complete: bool
+    decisions: Decisions
+    maps: FloatArray | None
+    map_radii: FloatArray | None
+    vertices: FloatArray | None
+    starts: IntArray | None
+    n_counted: int
+    directions: FloatArray | None = None
+    walls: IntArray | None = None
+    cuts: IntArray | None = None

@@ -1,0 +1,139 @@
+r"""A domain as the exact engines read it: a chart and integer inequalities on its coordinates."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import ArgumentError, DtypeError
+from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.domains import Segment
+from hardmax.geometry.integer_vectors import Vector, primitive, wide_rows
+from hardmax.geometry.polytopes import Polytope
+from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.recomposition import RationalForms, chart_forms
+from hardmax.typing import WideArray
+
+
+@dataclass(frozen=True, eq=False)
+class ChartedDomain:
+    r"""The set $\{x(t) : \langle a, t\rangle \le b\}$ with interior in its coordinates $t$.
+
+    Attributes:
+        dim: The dimension $k$ of the coordinates.
+        ambient_dim: The dimension of the points.
+        coordinates: The coordinates of $x(t)$ as exact forms in $t$.
+        exact_rows: Primitive integers $(a, b)$, shape `(n_rows, dim + 1)`, without trivial rows.
+        chart: The chart $x = t W + b$ in floats; exact but for a segment.
+        stages: Exact affine maps, one after the other, that make up the chart; none if $x = t$.
+    """
+
+    dim: int
+    ambient_dim: int
+    coordinates: RationalForms
+    exact_rows: WideArray
+    chart: AffineMap
+    stages: tuple[AffineMap, ...]
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether $x = t$."""
+        return not self.stages
+
+    @property
+    def cone_rows(self) -> list[Vector]:
+        r"""The rows $(-a, b)$ and last $(0, 1)$: positive at $(t, 1)$ inside the domain."""
+        rows = [(*(-x for x in row[:-1]), row[-1]) for row in self.exact_rows.tolist()]
+        return [*rows, (*(0,) * self.dim, 1)]
+
+
+def charted(domain: Any, dim_in: int) -> ChartedDomain:
+    """Read any domain in the input space of a model.
+
+    Raises:
+        ArgumentError: If the domain lies in another space, or has no interior.
+        DtypeError: If it is not a domain.
+    """
+    if isinstance(domain, ChartedDomain):
+        return domain
+    if isinstance(domain, Polytope):
+        dim = domain.ambient_dim
+        weight, bias = np.eye(dim), np.zeros(dim)
+        given = domain.rows
+    elif hasattr(domain, "chart") and hasattr(domain, "exact_rows"):
+        weight, bias = domain.chart
+        given = domain.exact_rows
+    else:
+        raise DtypeError(
+            "`domain` must be a Box, Polytope, WholeSpace, Slice, Segment, Ray or Line; got "
+            f"{type(domain).__name__}."
+        )
+    if weight.shape[1] != dim_in:
+        raise ArgumentError(
+            f"`domain` must lie in R^{dim_in}, the input space of the model; got one in "
+            f"R^{weight.shape[1]}."
+        )
+    # Rounding a segment's direction may overflow; its stages are exact.
+    chart = AffineMap(np.nan_to_num(weight), bias)
+    stages: tuple[AffineMap, ...] = () if chart.is_identity else (chart,)
+    if isinstance(domain, Segment):
+        between = AffineMap(np.array([[-1.0, 1.0]]), np.array([1.0, 0.0]))
+        ends = AffineMap(np.stack([domain.start, domain.end]), np.zeros(dim_in))
+        stages = (between, ends)
+    coordinates = chart_forms(AffineMap.identity(weight.shape[0]))
+    for stage in stages:
+        coordinates = coordinates.compose(stage)
+    charted_domain = ChartedDomain(
+        weight.shape[0], dim_in, coordinates, _nontrivial(given), chart, stages
+    )
+    if not decide_open_cone(wide_rows(charted_domain.cone_rows, weight.shape[0] + 1)).is_open:
+        raise ArgumentError("`domain` must have an interior; its inequalities leave none.")
+    return charted_domain
+
+
+def embedded(network: ArgmaxNetwork, domain: ChartedDomain) -> RationalForms:
+    """Return the stream before the first layer as forms on the domain."""
+    return domain.coordinates.compose(network.embedding)
+
+
+def charted_network(network: ArgmaxNetwork, domain: ChartedDomain) -> tuple[ArgmaxNetwork, int]:
+    """Return a network of the coordinates that equals the given one on the domain, exactly.
+
+    Composed weights would round, so all maps before the first layer but the first become layers
+    whose groups have one form each.
+
+    Returns:
+        The network, and how many entries of its signatures come before those of the given one.
+    """
+    maps = [m for m in (*domain.stages, network.embedding) if not m.is_identity]
+    if not maps:
+        return network, 0
+    layers = tuple(affine_layer(affine) for affine in maps[1:])
+    embedded_network = ArgmaxNetwork(layers + network.layers, maps[0], network.readout)
+    return embedded_network, sum(layer.n_groups for layer in layers)
+
+
+def affine_layer(affine: AffineMap) -> ArgmaxLayer:
+    """Return an affine map as a layer without decisions: one form in each group."""
+    n = affine.dim_out
+    identity = AffineMap.identity(n)
+    return ArgmaxLayer(
+        query=affine,
+        slopes=np.eye(n),
+        offsets=np.zeros(n),
+        starts=np.arange(n + 1),
+        slots=np.arange(n),
+        gains=np.ones(n),
+        values=np.zeros((n, 1)),
+        output=identity,
+        residual=False,
+    )
+
+
+def _nontrivial(rows: WideArray) -> WideArray:
+    """Reduce rows, without those that say 0 <= b for some b >= 0, and without repeats."""
+    kept: dict[Vector, None] = {}
+    for row in rows.tolist():
+        if any(row[:-1]) or row[-1] < 0:
+            kept.setdefault(primitive(int(x) for x in row))
+    return wide_rows(list(kept), rows.shape[1])

@@ -1,0 +1,89 @@
+r"""Which engine finds the cells: the choice, and its evidence.
+
+* Dimension 1, `lines`: an interval has two ends, so array operations split many intervals by a
+  layer at once, and breakpoints come sorted.
+* Dimension 2, `planar`: a polygon is a cyclic list of edges, and clipping it is compiled.
+* Dimension 3 and more, `split_tree`: vertices multiply with the dimension, while one linear
+  decision for each form in doubt does not; every answer carries an integer proof.
+
+The all-exact mode is the split tree in every dimension: it decides in integers alone and shares
+nothing with the filters of the other two. All engines return the same cells.
+"""
+
+from typing import Any
+
+from hardmax.arguments import integer, number
+from hardmax.errors import DtypeError
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.regions import lines, planar, split_tree
+from hardmax.regions.charted_domains import charted
+from hardmax.regions.partition import Partition
+
+
+def enumerate_regions(
+    model: Any,
+    domain: Any,
+    *,
+    count_only: bool = False,
+    exact: bool = False,
+    max_cells: int | None = None,
+    max_seconds: float | None = None,
+) -> Partition:
+    r"""Find every cell of a model on a domain, exactly.
+
+    A cell is a signature (the winner in each group of each layer) whose set has an interior in the
+    domain. Forms that coincide there make no wall; the first of them names the cell.
+
+    Args:
+        model: A model with a `network`, or an `ArgmaxNetwork`.
+        domain: A `Box`, `Polytope`, `WholeSpace`, `Slice`, `Segment`, `Ray` or `Line` in the input
+            space.
+        count_only: Whether to count without storing anything.
+        exact: Whether to decide in integers alone, without floats first. The result is the same.
+        max_cells: Stop after this many cells.
+        max_seconds: Stop after this time.
+
+    Returns:
+        The partition. If a limit or Ctrl-C stopped the search, its `is_complete` is False and its
+        cells are some of those there are.
+
+    Raises:
+        DtypeError: If `model` or `domain` is none.
+        ArgumentError: If the domain lies in another space or has no interior, or a limit is
+            negative.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box, WholeSpace
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, WholeSpace(2))
+        >>> part.n_cells, part.n_regions, part.n_affine_maps
+        (4, 4, 4)
+        >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True)
+        Partition(at least 3 cells, search stopped early, in 2 dimensions, engine split_tree)
+    """
+    network = read_network(model)
+    where = charted(domain, network.dim_in)
+    limits: dict[str, Any] = {"count_only": bool(count_only)}
+    if max_cells is not None:
+        limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
+    if max_seconds is not None:
+        limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
+    if not exact and where.dim == 1:
+        line = lines.explore(network, where, **limits)
+        return Partition(network, where, line.cells, "lines", line=line)
+    if not exact and where.dim == 2:
+        return Partition(network, where, planar.explore(network, where, **limits), "planar")
+    tree = split_tree.explore(network, where, **limits)
+    return Partition(network, where, tree.cells, "split_tree", tree.witnesses)
+
+
+def read_network(model: Any) -> ArgmaxNetwork:
+    """Return the network of a model."""
+    network = getattr(model, "network", model)
+    if not isinstance(network, ArgmaxNetwork):
+        raise DtypeError(
+            "`model` must be a model with a `network` or an ArgmaxNetwork; got "
+            f"{type(model).__name__}."
+        )
+    return network

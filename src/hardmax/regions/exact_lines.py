@@ -1,0 +1,91 @@
+r"""Upper envelopes on an interval, in integers: the exact half of the engine for lines.
+
+On a line every form is $m t + c$. A group of forms is decided by its upper envelope: the winner
+just right of the interval's left end, then at each breakpoint the steepest of the forms that meet
+there. Merging the breakpoints of all groups gives the intervals on which the layer is affine.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from hardmax.models.argmax_layers import ArgmaxLayer
+from hardmax.models.recomposition import RationalForms
+
+Form = tuple[int, int]
+"""The integers $(m, c)$ of $m t + c$, all forms of a layer on one scale."""
+
+
+class Interval(NamedTuple):
+    """The open interval between two points; None stands for infinity."""
+
+    low: Fraction | None
+    high: Fraction | None
+
+    def midpoint(self) -> Fraction:
+        """Return a point inside."""
+        if self.low is None:
+            return Fraction(0) if self.high is None else self.high - 1
+        return self.low + 1 if self.high is None else (self.low + self.high) / 2
+
+
+def envelope(forms: Sequence[Form], interval: Interval) -> list[tuple[Fraction | None, int]]:
+    """Find who wins where on an interval.
+
+    Returns:
+        Pairs of where a form begins to win, first the interval's left end, and its first index
+        among forms that coincide.
+
+    Examples:
+        >>> envelope([(0, 0), (1, 0), (1, 0)], Interval(None, None))
+        [(None, 0), (Fraction(0, 1), 1)]
+        >>> envelope([(0, 0), (1, -1), (-1, -1)], Interval(Fraction(-1), Fraction(1)))
+        [(Fraction(-1, 1), 0)]
+    """
+    first: dict[Form, int] = {}
+    for j, form in enumerate(forms):
+        first.setdefault(form, j)
+    low, high = interval
+    if low is None:
+        current = max(first, key=lambda form: (-form[0], form[1]))
+    else:
+        p, q = low.numerator, low.denominator
+        current = max(first, key=lambda form: (form[0] * p + form[1] * q, form[0]))
+    found = [(low, first[current])]
+    rising = [form for form in first if form[0] > current[0]]
+    while rising:
+        m, c = current
+        # The steepest of the forms that overtake first.
+        where, _, current = min(
+            (Fraction(c - form[1], form[0] - m), -form[0], form) for form in rising
+        )
+        if high is not None and where >= high:
+            break
+        found.append((where, first[current]))
+        rising = [form for form in rising if form[0] > current[0]]
+    return found
+
+
+def split_interval(
+    layer: ArgmaxLayer, scores: RationalForms, interval: Interval
+) -> list[tuple[Interval, tuple[int, ...]]]:
+    """Cut an interval where the winner of some group of a layer changes, from left to right."""
+    rows = [(int(m), int(c)) for m, c in scores.rows]
+    starts = layer.starts.tolist()
+    winners = [0] * layer.n_groups
+    changes: dict[Fraction, list[tuple[int, int]]] = {}
+    for g in range(layer.n_groups):
+        pieces = envelope(rows[starts[g] : starts[g + 1]], interval)
+        winners[g] = pieces[0][1]
+        for where, form in pieces[1:]:
+            assert where is not None
+            changes.setdefault(where, []).append((g, form))
+    parts = []
+    low = interval.low
+    for where in sorted(changes):
+        parts.append((Interval(low, where), tuple(winners)))
+        for g, form in changes[where]:
+            winners[g] = form
+        low = where
+    parts.append((Interval(low, interval.high), tuple(winners)))
+    return parts

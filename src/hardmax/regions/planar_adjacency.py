@@ -1,0 +1,210 @@
+r"""Which cells touch along a wall in the plane, exactly and quickly.
+
+The planar engine names every edge of a cell by the two forms that tie on it. Their line, and so
+the corners, can be recomposed from the winners of the layers before; cells of one region share
+these, so a layer is composed once for each region and not once for each cell. Edges are gathered
+by their line, those of each side sorted along it, and the two lists of intervals merged: no two
+edges need be equal for cells to be neighbours.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+
+from hardmax.geometry.integer_vectors import Vector, primitive
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.regions.adjacency import Neighbours
+from hardmax.regions.cell_rows import Wall
+from hardmax.regions.cells import CellArrays
+from hardmax.regions.charted_domains import ChartedDomain, embedded
+
+Position = Fraction | float
+"""A place on a line; floats are infinities only."""
+
+Edge = tuple[Position, Position, int, tuple[Wall, ...]]
+"""Where an edge begins and ends along its line, its cell, and the walls on it."""
+
+
+class RegionForms:
+    """The scores of a layer on a region where the layers before it are affine, and their walls."""
+
+    def __init__(self, network: ArgmaxNetwork, index: int, stream: RationalForms) -> None:
+        self.layer = network.layers[index]
+        self.stream = stream
+        self.scores = layer_scores(self.layer, stream)
+        self._rows = [tuple(int(x) for x in row) for row in self.scores.rows]
+        self._entered: set[tuple[int, int]] = set()
+        self._walls: dict[Vector, list[tuple[int, int]]] = defaultdict(list)
+
+    def row(self, group: int, winner: int, rival: int) -> Vector:
+        """Return winner minus rival as coprime integers."""
+        start = int(self.layer.starts[group])
+        best, other = self._rows[start + winner], self._rows[start + rival]
+        return primitive(b - o for b, o in zip(best, other, strict=True))
+
+    def enter_walls(self, winners: tuple[int, ...]) -> None:
+        """Note the lines on which the winners tie with others of their groups."""
+        for key in enumerate(winners):
+            if key in self._entered:
+                continue
+            self._entered.add(key)
+            group, winner = key
+            size = int(self.layer.starts[group + 1] - self.layer.starts[group])
+            rows = (self.row(group, winner, rival) for rival in range(size) if rival != winner)
+            for line in {normalised(row) for row in rows if any(row[:-1])}:
+                self._walls[line].append(key)
+
+    def groups_on(self, line: Vector, winners: tuple[int, ...]) -> list[int]:
+        """List the groups whose winner ties with another form on a line, after `enter_walls`."""
+        return [g for g, winner in self._walls.get(line, ()) if winners[g] == winner]
+
+
+class Regions:
+    """All regions that have been looked at, by layer and winners before it."""
+
+    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain) -> None:
+        self.network, self.domain = network, domain
+        self._known: dict[tuple[int, ...], RegionForms] = {}
+        self._ends = [0]
+        for layer in network.layers:
+            self._ends.append(self._ends[-1] + layer.n_groups)
+
+    def forms(self, index: int, signature: tuple[int, ...]) -> RegionForms:
+        """Return the forms of a layer on the region of a cell."""
+        # No two layers have prefixes of one length, as every layer has groups.
+        prefix = signature[: self._ends[index]]
+        known = self._known.get(prefix)
+        if known is None:
+            stream = embedded(self.network, self.domain)
+            if index:
+                before = self.forms(index - 1, signature)
+                won = prefix[self._ends[index - 1] :]
+                stream = layer_output(before.layer, before.stream, before.scores, won)
+            known = RegionForms(self.network, index, stream)
+            self._known[prefix] = known
+        return known
+
+    def layers(self, signature: tuple[int, ...]) -> list[tuple[RegionForms, tuple[int, ...]]]:
+        """Return for each layer its forms on a cell, walls entered, and the winners."""
+        result = []
+        for index in range(len(self.network.layers)):
+            forms = self.forms(index, signature)
+            winners = signature[self._ends[index] : self._ends[index + 1]]
+            forms.enter_walls(winners)
+            result.append((forms, winners))
+        return result
+
+
+def planar_neighbours(
+    network: ArgmaxNetwork,
+    domain: ChartedDomain,
+    cells: CellArrays,
+    chosen: Iterable[int] | None = None,
+) -> Neighbours:
+    """Find all neighbours among cells that the planar engine found.
+
+    Args:
+        network: The network.
+        domain: The domain.
+        cells: The cells, with the walls of their edges.
+        chosen: The cells to look at; all if None.
+    """
+    regions = Regions(network, domain)
+    sides: dict[Vector, tuple[list[Edge], list[Edge]]] = defaultdict(lambda: ([], []))
+    for cell in range(cells.n_counted) if chosen is None else chosen:
+        for row, begin, end, walls in _cell_edges(regions, cells, cell):
+            line = normalised(row)
+            if row == line:
+                sides[line][0].append((begin, end, cell, walls))
+            else:
+                # Seen along the line's own direction, the edge runs backwards.
+                sides[line][1].append((-end, -begin, cell, walls))
+    found: dict[tuple[int, int], tuple[Wall, ...]] = {}
+    for left, right in sides.values():
+        left.sort(key=_beginning)
+        right.sort(key=_beginning)
+        for one, other in _overlaps(left, right):
+            pair = min(one[2], other[2]), max(one[2], other[2])
+            found[pair] = tuple(sorted({*one[3], *other[3]}))
+    pairs = sorted(found)
+    return Neighbours(
+        np.array(pairs, dtype=np.int64).reshape(len(pairs), 2),
+        tuple(found[pair] for pair in pairs),
+    )
+
+
+def normalised(row: Vector) -> Vector:
+    """Return a row or its opposite, the same for both."""
+    return max(row, tuple(-x for x in row))
+
+
+def _cell_edges(
+    regions: Regions, cells: CellArrays, cell: int
+) -> list[tuple[Vector, Position, Position, tuple[Wall, ...]]]:
+    """List the edges of a cell that are walls: row, beginning, end, and walls.
+
+    The row is positive in the cell; positions rise with the edge, which has the cell on its left.
+    """
+    assert cells.starts is not None
+    assert cells.walls is not None
+    first, last = int(cells.starts[cell]), int(cells.starts[cell + 1])
+    names = cells.walls[first:last].tolist()
+    signature = tuple(cells.signatures[cell].tolist())
+    at_infinity = [False] * len(names)
+    if cells.directions is not None:
+        at_infinity = (cells.directions[first:last] != 0.0).any(axis=1).tolist()
+    layers, boundary = regions.layers(signature), regions.domain.cone_rows
+    rows = [
+        layers[layer][0].row(group, winner, rival)
+        if layer >= 0
+        # A side at infinity has no row, and no corner on it is asked for.
+        else (boundary[group] if group >= 0 else (0, 0, 0))
+        for layer, group, winner, rival in names
+    ]
+    found = []
+    for i, row in enumerate(rows):
+        if names[i][0] < 0:
+            continue
+        after = (i + 1) % len(rows)
+        begin = -inf if at_infinity[i] else _position(row, rows[i - 1])
+        end = inf if at_infinity[after] else _position(row, rows[after])
+        line = normalised(row)
+        walls = tuple(
+            (index, group)
+            for index, (forms, winners) in enumerate(layers)
+            for group in forms.groups_on(line, winners)
+        )
+        found.append((row, begin, end, walls))
+    return found
+
+
+def _position(row: Vector, other: Vector) -> Fraction:
+    """Return where two lines meet, along the direction that has the positive side on its left."""
+    a, b, c = row
+    p, q, r = other
+    weight = a * q - b * p
+    # The corner is (x, y) / weight with x = b r - c q, y = c p - a r; the direction is (b, -a).
+    return Fraction(b * (b * r - c * q) - a * (c * p - a * r), weight)
+
+
+def _beginning(edge: Edge) -> Position:
+    return edge[0]
+
+
+def _overlaps(left: list[Edge], right: list[Edge]) -> list[tuple[Edge, Edge]]:
+    """Return the pairs of two sorted lists of disjoint intervals that share more than a point."""
+    found = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        one, other = left[i], right[j]
+        if max(one[0], other[0]) < min(one[1], other[1]):
+            found.append((one, other))
+        if one[1] <= other[1]:
+            i += 1
+        else:
+            j += 1
+    return found

@@ -1,0 +1,110 @@
+"""The first polygon of a planar search: a box, a convex polygon, or the plane, with its chart."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax._kernels.planar_buffers import N_COLUMNS, N_LABELS, SHIFT
+from hardmax.algebra.exact.dyadic import scaled_rows
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.models.argmax_layers import AffineMap
+from hardmax.regions.charted_domains import charted
+from hardmax.regions.planar_polygons import Line, Vertex, clipped, packed_label, plane
+from hardmax.typing import AnyArray, FloatArray, IntArray
+
+
+class PlanarDomain(NamedTuple):
+    """A domain as the search starts with it.
+
+    Attributes:
+        chart: The map from plane coordinates to inputs; None for the identity.
+        rows: The inequalities `(a, b)` of the domain, as floats of a box or exact integers.
+        edges: The rows of the first polygon.
+        labels: Their labels.
+        is_bounded: Whether no vertex is at infinity.
+    """
+
+    chart: AffineMap | None
+    rows: AnyArray
+    edges: FloatArray
+    labels: IntArray
+    is_bounded: bool
+
+    @property
+    def lines(self) -> list[Line]:
+        """The exact line of each row, and at -1 to -4 the sides of the plane."""
+        exact = self.rows if self.rows.dtype == object else scaled_rows(self.rows)[0]
+        lines = [(-row[0], -row[1], row[2], 0) for row in exact.tolist()]
+        return lines + [edge.line for edge in reversed(plane())]
+
+
+def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
+    """Read a domain of dimension 2.
+
+    Args:
+        domain: A domain with two coordinates, in the input space of the model.
+        dim_in: The dimension of the model's input.
+
+    Raises:
+        ArgumentError: If the domain is not planar, lies in another space, or has no interior.
+    """
+    if isinstance(domain, Box) and domain.dim == dim_in == 2:
+        return _box(domain)
+    read = charted(domain, dim_in)
+    if read.dim != 2:
+        raise ArgumentError(f"`domain` must have dimension 2; got {read.dim}.")
+    polygon = plane()
+    for i, row in enumerate(read.exact_rows.tolist()):
+        line = -row[0], -row[1], row[2], 0
+        polygon = clipped(polygon, line, packed_label(-1, i, 0, 0, 0), i)
+    edges = np.zeros((len(polygon), N_COLUMNS))
+    for columns, edge in zip(edges, polygon, strict=True):
+        columns[:6] = rounded_line(edge.line)
+        columns[6:] = rounded_vertex(edge.start)
+    labels = np.array([edge.label for edge in polygon], dtype=np.int64)
+    chart = None if read.is_identity else read.chart
+    return PlanarDomain(chart, read.exact_rows, edges, labels, not edges[:, 9:11].any())
+
+
+def _box(box: Box) -> PlanarDomain:
+    """Write a box down: everything about it is exact."""
+    (x0, y0), (x1, y1) = box.low.tolist(), box.high.tolist()
+    edges = np.zeros((4, N_COLUMNS))
+    edges[:, :3] = [(0, 1, -y0), (-1, 0, x1), (0, -1, y1), (1, 0, -x0)]
+    edges[:, 6:8] = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
+    labels = np.zeros((4, N_LABELS), dtype=np.int64)
+    # The order of the rows of `Box.inequalities`.
+    labels[:, 0] = np.array([3, 0, 1, 2]) - SHIFT
+    rows = np.array([(1, 0, x1), (0, 1, y1), (-1, 0, -x0), (0, -1, -y0)], dtype=np.float64)
+    return PlanarDomain(None, rows, edges, labels, True)
+
+
+def rounded_line(line: Line) -> list[float]:
+    """Return the columns of a line: four coefficients near 1 or less, and two radii."""
+    if line[3] != 0:
+        return [float(line[0]), float(line[1]), 0.0, 1.0, 0.0, 0.0]
+    # A power of two divides exactly, and keeps large integers within range.
+    shift = max(abs(int(x)).bit_length() for x in line[:3])
+    a1, a2, c = (divided(x, 1 << shift) for x in line[:3])
+    return [a1[0], a2[0], c[0], 0.0, max(a1[1], a2[1]), c[1]]
+
+
+def rounded_vertex(vertex: Vertex) -> list[float]:
+    """Return the columns of a vertex: point, radius, direction, radius."""
+    x0, x1, y0, y1, w = vertex
+    x, y, dx, dy = (divided(number, w) for number in (x0, y0, x1, y1))
+    return [x[0], y[0], max(x[1], y[1]), dx[0], dy[0], max(dx[1], dy[1])]
+
+
+def divided(numerator: Any, denominator: Any) -> tuple[float, float]:
+    """Return a quotient of integers, rounded, and a bound on the error."""
+    p, q = int(numerator), int(denominator)
+    try:
+        nearest = p / q
+    except OverflowError:
+        return 0.0, float("inf")
+    n, d = nearest.as_integer_ratio()
+    if n * q == p * d:
+        return nearest, 0.0
+    return nearest, abs(nearest) * 2.0**-52 + 2.0**-1070

@@ -1,0 +1,203 @@
+"""A network flattened for the planar kernels, once for each network."""
+
+from fractions import Fraction
+from itertools import pairwise
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hardmax._kernels.planar_buffers import (
+    AT_QUERY,
+    AT_QUERY_BIAS,
+    IS_HOMOGENEOUS,
+    IS_TAME,
+    N_FORMS,
+    N_IN,
+    N_LAYOUT,
+    N_QUERY,
+    OUTPUT_GRID,
+    QUERY_BIAS_GRID,
+    QUERY_GRID,
+    QUERY_IS_IDENTITY,
+    VALUES_GRID,
+    WIDTH,
+    Tables,
+)
+from hardmax.algebra.exact.dyadic import lowest_bits, nearest_floats
+from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.typing import AnyArray, FloatArray, IntArray
+
+_COARSEST_GRID = 2000
+_SMALLEST_TAME = 2.0**-100
+
+_known: WeakKeyDictionary[ArgmaxNetwork, Tables] = WeakKeyDictionary()
+
+
+def network_tables(network: ArgmaxNetwork) -> Tables:
+    """Flatten a network; the answer is kept as long as the network is."""
+    tables = _known.get(network)
+    if tables is None:
+        tables = _known[network] = _flattened(network)
+    return tables
+
+
+def adapted(tables: Tables, scale: float, starts_homogeneous: bool) -> Tables:
+    """Set the scale of a domain, and which layers see forms without offsets there.
+
+    Args:
+        tables: The network.
+        scale: A bound on the coordinates, a power of two, at least 1.
+        starts_homogeneous: Whether the first stream has no offsets.
+    """
+    layout = tables.layout.copy()
+    flags = layout[:, IS_HOMOGENEOUS]
+    # A layer's scores have no offsets if its own are zero and all layers before kept zero at zero.
+    so_far = starts_homogeneous
+    for layer in range(len(layout)):
+        keeps, has = flags[layer] >= 2, flags[layer] % 2 == 1
+        flags[layer] = int(so_far and has)
+        so_far = so_far and has and keeps
+    return tables._replace(layout=layout, scale=np.array([scale]))
+
+
+def coinciding_means(layer: ArgmaxLayer, classes: list[list[int]]) -> tuple[FloatArray, FloatArray]:
+    """Return gains `(2, n_forms)` and values `(2, n_forms, width)`, averaged, with radii.
+
+    Args:
+        layer: The layer.
+        classes: Lists of two or more coinciding forms; the mean goes to the first of each.
+    """
+    gains = np.stack([layer.gains, np.zeros_like(layer.gains)])
+    values = np.stack([layer.values, np.zeros_like(layer.values)])
+    for members in classes:
+        gains[:, members[0]] = _mean(layer.gains[members])
+        for k in range(layer.values.shape[1]):
+            values[:, members[0], k] = _mean(layer.values[members, k])
+    return gains, values
+
+
+def _mean(numbers: FloatArray) -> tuple[float, float]:
+    """Return the mean, rounded, and a bound on its error."""
+    exact = sum((Fraction(float(x)) for x in numbers), Fraction(0)) / len(numbers)
+    nearest = float(nearest_floats(np.array([exact], dtype=object))[0])
+    if exact == Fraction(nearest):
+        return nearest, 0.0
+    return nearest, abs(nearest) * 2.0**-52 + 2.0**-1070
+
+
+def coincidence_classes(rows: list[list[object]], starts: list[int]) -> list[list[int]]:
+    """List the sets of two or more forms of one group whose rows are equal."""
+    classes = []
+    for start, end in pairwise(starts):
+        seen: dict[tuple[int, ...], list[int]] = {}
+        for j in range(start, end):
+            seen.setdefault(tuple(int(x) for x in rows[j]), []).append(j)  # type: ignore[call-overload]
+        classes += [members for members in seen.values() if len(members) > 1]
+    return classes
+
+
+def is_relu_layer(layer: ArgmaxLayer) -> bool:
+    """Say whether every group is a ReLU of one coordinate of the query, in order."""
+    p = layer.query.dim_out
+    if layer.slopes.shape[0] != 2 * p or layer.values.shape[1] != 1 or layer.output.dim_in != p:
+        return False
+    if layer.offsets.any() or layer.values.any() or layer.slopes[::2].any():
+        return False
+    return (
+        np.array_equal(layer.starts, np.arange(0, 2 * p + 1, 2))
+        and np.array_equal(layer.slots, np.arange(p))
+        and not layer.gains[::2].any()
+        and bool((layer.gains[1::2] == 1.0).all())
+        and np.array_equal(layer.slopes[1::2], np.eye(p))
+    )
+
+
+class _Shelf:
+    """Numbers put one after the other, with the place of each array."""
+
+    def __init__(self) -> None:
+        self.arrays: list[AnyArray] = []
+        self.length = 0
+
+    def put(self, array: AnyArray) -> int:
+        place = self.length
+        self.arrays.append(np.ravel(array))
+        self.length += array.size
+        return place
+
+
+def _flattened(network: ArgmaxNetwork) -> Tables:
+    n_layers = len(network.layers)
+    layout = np.zeros((n_layers + 1, N_LAYOUT), dtype=np.int64)
+    numbers, indices = _Shelf(), _Shelf()
+    first_group = 0
+    for row, layer in zip(layout, network.layers, strict=False):
+        row[:] = _layer_layout(layer, numbers, indices, first_group)
+        first_group += layer.n_groups
+    readout = network.readout
+    # The read-out has the place of a query; the grid of an output is that of the embedding.
+    row = layout[n_layers]
+    row[N_IN], row[N_QUERY], row[QUERY_IS_IDENTITY] = (
+        readout.dim_in,
+        readout.dim_out,
+        readout.is_identity,
+    )
+    row[AT_QUERY], row[AT_QUERY_BIAS] = numbers.put(readout.weight), numbers.put(readout.bias)
+    row[QUERY_GRID], row[QUERY_BIAS_GRID] = _grid(readout.weight), _grid(readout.bias)
+    row[OUTPUT_GRID] = min(_grid(network.embedding.weight), _grid(network.embedding.bias))
+    row[IS_TAME] = _is_tame(readout)
+    most_forms = int(layout[:, N_FORMS].max(initial=1))
+    most_width = int(layout[:, WIDTH].max(initial=1))
+    first = np.tile(np.arange(most_forms), (n_layers + 1, 1))
+    gains = np.zeros((n_layers + 1, 2, most_forms))
+    values = np.zeros((n_layers + 1, 2, most_forms, most_width))
+    for i, layer in enumerate(network.layers):
+        n_forms, width = layer.values.shape
+        classes: list[list[int]] = []
+        if not is_relu_layer(layer):
+            classes = coincidence_classes(layer.exact_scores[0].tolist(), layer.starts.tolist())
+        for members in classes:
+            first[i, members] = members[0]
+        gains[i, :, :n_forms], values[i, :, :n_forms, :width] = coinciding_means(layer, classes)
+        # Means may lie on a finer grid than the values.
+        layout[i, VALUES_GRID] = _grid(values[i, 0])
+    flat = np.concatenate([*numbers.arrays, np.zeros(1)])
+    places = np.concatenate([*indices.arrays, np.zeros(1, dtype=np.int64)]).astype(np.int64)
+    return Tables(layout, flat, np.abs(flat), places, first, gains, values, np.ones(1))
+
+
+def _layer_layout(
+    layer: ArgmaxLayer, numbers: _Shelf, indices: _Shelf, first_group: int
+) -> IntArray:
+    n_forms, width = layer.values.shape
+    is_relu = is_relu_layer(layer)
+    query, output = layer.query, layer.output
+    competing = AffineMap(layer.slopes.T, layer.offsets)
+    has_no_offsets = not (query.bias.any() or layer.offsets.any())
+    keeps_zero = not (layer.values.any() or output.bias.any())
+    return np.array(
+        [
+            layer.dim_in, query.dim_out, n_forms, layer.n_groups, output.dim_in, layer.dim_out,
+            width, is_relu, layer.residual, query.is_identity, output.is_identity,
+            numbers.put(query.weight), numbers.put(query.bias),
+            0 if is_relu else numbers.put(competing.weight),
+            0 if is_relu else numbers.put(competing.bias),
+            indices.put(layer.starts), indices.put(layer.slots), 0, 0,
+            numbers.put(output.weight), numbers.put(output.bias), first_group,
+            _grid(query.weight), _grid(query.bias), _grid(layer.slopes), _grid(layer.offsets),
+            _grid(layer.gains), _grid(layer.values), _grid(output.weight), _grid(output.bias),
+            int(has_no_offsets) + 2 * int(keeps_zero),
+            _is_tame(query) and _is_tame(output) and (is_relu or _is_tame(competing)),
+            layer.dim_in == 2 and has_no_offsets,
+        ],
+        dtype=np.int64,
+    )  # fmt: skip
+
+
+def _grid(array: FloatArray) -> int:
+    return min(int(lowest_bits(array).min(initial=_COARSEST_GRID)), _COARSEST_GRID)
+
+
+def _is_tame(affine: AffineMap) -> bool:
+    sizes = np.abs(affine.weight)
+    return bool((sizes[sizes != 0.0] >= _SMALLEST_TAME).all())

@@ -1,0 +1,288 @@
+r"""How many cells random points meet: a lower bound with an honest estimate of what it misses.
+
+Points are drawn in blocks, each from its own counter of one counter-based generator, so a result
+depends on the seed alone, not on how many points are processed at once. A point counts for the
+signature it has in exact arithmetic; a point on a wall, or on the boundary of the domain, counts
+for nothing. Every signature counted therefore names a cell, and `distinct` never exceeds `n_cells`.
+
+There is no distribution-free upper limit on the number of cells: a million cells can hide in a
+set of any small measure. What samples do bound is the measure of the cells they have not met.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import ceil, log, sqrt
+from typing import Any
+
+import numpy as np
+
+from hardmax.algebra.exact.dyadic import homogeneous_points
+from hardmax.arguments import Sizes, integer, number
+from hardmax.errors import ArgumentError, DtypeError
+from hardmax.geometry.integer_vectors import rounded_directions
+from hardmax.geometry.polytopes import Polytope
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.exact_pass import exact_pass
+from hardmax.models.float_pass import float_pass
+from hardmax.models.recomposition import coinciding, exact_layers
+from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network
+from hardmax.regions.engines import read_network
+from hardmax.typing import BoolArray, FloatArray, IntArray
+
+Law = Callable[[np.random.Generator, int], FloatArray]
+"""Draws so many points of the domain's coordinates, shape `(n, dim)`."""
+
+_BLOCK = 4096
+_PATIENCE = 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledCount:
+    r"""What $n$ independent points say about the cells.
+
+    Attributes:
+        distinct: How many cells they met; at most the number of cells.
+        n_samples: The $n$: points inside cells.
+        n_dropped: Points on a wall, on the boundary or outside the domain.
+        n_once: How many cells exactly one point met, $f_1$.
+        n_twice: How many cells exactly two met, $f_2$.
+        confidence: The probability with which `interval` covers.
+    """
+
+    distinct: int
+    n_samples: int
+    n_dropped: int
+    n_once: int
+    n_twice: int
+    confidence: float
+
+    def __repr__(self) -> str:
+        return f"SampledCount(at least {self.distinct} cells, from {self.n_samples} points)"
+
+    @property
+    def lower_estimate(self) -> float:
+        r"""Chao's estimate $D + \frac{n-1}{n} \frac{f_1 (f_1 - 1)}{2 (f_2 + 1)}$ of a lower bound.
+
+        Its expectation is at most about the number of cells; it is no upper bound, and the
+        customary intervals around it say nothing about cells of small measure [Cha84].
+        """
+        if not self.n_samples:
+            return 0.0
+        hidden = self.n_once * (self.n_once - 1) / (2 * (self.n_twice + 1))
+        return self.distinct + (self.n_samples - 1) / self.n_samples * hidden
+
+    @property
+    def unseen_mass(self) -> float:
+        r"""The estimate $f_1 / n$ of Good and Turing for the measure of the cells not met."""
+        return self.n_once / self.n_samples if self.n_samples else 1.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        r"""An interval that covers the true unseen measure $M$ with at least `confidence`.
+
+        With $G = f_1 / n$ and $\delta = 1 -$ `confidence` it is
+        $[G - 1/n - a - b,\; G + a + b]$, $a = \sqrt{2 \ln(4/\delta) / n}$,
+        $b = \sqrt{\ln(4/\delta) / n}$, cut to $[0, 1]$.
+
+        *Proof.* Moving one point changes $f_1$ by at most 2, so by McDiarmid's inequality
+        $|G - \mathbb{E} G| < a$ but for probability $2 e^{-n a^2 / 2} = \delta/2$. Let $p_i$ be the
+        measures of the cells and $q_i = (1 - p_i)^n$. The indicators of the cells not met are
+        negatively associated, so $\mathbb{E} e^{\lambda (M - \mathbb{E} M)}$ is at most the
+        product for independent ones, by Kearns and Saul at most
+        $\exp(\lambda^2 \sum p_i^2 \phi(q_i) / 4)$ with $\phi(q) = (1 - 2q) / \ln((1-q)/q)
+        \le 1 / \ln(1/q)$, hence at most $e^{\lambda^2 / (4n)}$, as $\ln(1/q_i) \ge n p_i$. So
+        $|M - \mathbb{E} M| < b$ but for probability $2 e^{-n b^2} = \delta/2$. Last,
+        $0 \le \mathbb{E} G - \mathbb{E} M = \sum p_i^2 (1 - p_i)^{n-1} \le 1/n$. $\square$
+
+        References:
+            [Goo53], [MS00], [MO03], [KS98].
+        """
+        if not self.n_samples:
+            return 0.0, 1.0
+        term = log(4.0 / (1.0 - self.confidence)) / self.n_samples
+        spread = sqrt(2.0 * term) + sqrt(term)
+        low = self.unseen_mass - 1.0 / self.n_samples - spread
+        return max(low, 0.0), min(self.unseen_mass + spread, 1.0)
+
+
+def sample_regions(
+    model: Any,
+    domain: Any,
+    n_samples: int,
+    seed: int,
+    *,
+    law: Law | None = None,
+    confidence: float = 0.95,
+    n_at_once: int = 1 << 16,
+) -> SampledCount:
+    """Count the cells that random points of a domain meet.
+
+    Memory holds a hash and a count for each cell met, and the points of one chunk.
+
+    Args:
+        model: A model with a `network`, or an `ArgmaxNetwork`.
+        domain: Any domain in its input space.
+        n_samples: How many points to draw.
+        seed: A whole number; the result depends on it and on the arguments before it alone.
+        law: Draws points: `law(generator, n)` returns coordinates in the domain, shape `(n, dim)`.
+            Points outside are dropped. Uniform in the domain if None, which must be bounded then.
+        confidence: The probability with which `interval` covers, below 1.
+        n_at_once: How many points to process at a time; changes memory and speed, not the result.
+
+    Raises:
+        ArgumentError: If the domain is unbounded and no law is given, or a number is out of range.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 1.0]], [[1.0], [1.0]]])
+        >>> sample_regions(net, Box([-1, -1], [1, 1]), 1000, seed=0)
+        SampledCount(at least 4 cells, from 1000 points)
+    """
+    network = read_network(model)
+    where = charted(domain, network.dim_in)
+    total = integer("n_samples", n_samples, at_least=0)
+    key = integer("seed", seed, at_least=0)
+    level = number("confidence", confidence, above=0.0)
+    if level >= 1.0:
+        raise ArgumentError(f"`confidence` must be below 1; got {level}.")
+    step = max(1, integer("n_at_once", n_at_once, at_least=1) // _BLOCK) * _BLOCK
+    if law is not None and not callable(law):
+        raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
+    draw = _uniform(where) if law is None else law
+    evaluate = _Namer(network, where)
+    counts: dict[bytes, int] = {}
+    n_inside = 0
+    for points in _chunks(draw, where.dim, total, key, step):
+        names = evaluate(points[_strictly_inside(where, points)])
+        n_inside += len(names)
+        for name, count in _counted(names):
+            # Two cells with one hash would only lower the count.
+            digest = blake2b(name.tobytes(), digest_size=16).digest()
+            counts[digest] = counts.get(digest, 0) + count
+    how_often = list(counts.values())
+    once, twice = how_often.count(1), how_often.count(2)
+    return SampledCount(len(counts), n_inside, total - n_inside, once, twice, level)
+
+
+def _counted(names: IntArray) -> Iterator[tuple[IntArray, int]]:
+    if names.size == 0:
+        # Without groups all points lie in one cell.
+        return iter([(names[0], len(names))] if len(names) else [])
+    distinct, times = np.unique(names, axis=0, return_counts=True)
+    return zip(distinct, times.tolist(), strict=True)
+
+
+class _Namer:
+    """Finds the cells of points, without those on walls."""
+
+    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain) -> None:
+        self.network, self.n_before = charted_network(network, domain)
+        self._copies: dict[bytes, IntArray] = {}
+
+    def __call__(self, points: FloatArray) -> IntArray:
+        """Return the signatures of the points that lie inside a cell."""
+        result = float_pass(self.network, points, None, named=True)
+        names = result.winners
+        # Floats call equal only what they computed from zeros alone. Where no coordinate is zero,
+        # such forms are zero on the whole cell, so the point is not on a wall.
+        open_ = np.flatnonzero(result.is_open | (points == 0.0).any(axis=1))
+        inside = np.ones(len(points), dtype=np.bool_)
+        if len(open_):
+            exact = exact_pass(self.network, points[open_])
+            names[open_] = exact.winners
+            inside[open_] = [
+                (tied == 1).all() or np.array_equal(tied, self._coinciding(name))
+                for name, tied in zip(exact.winners, exact.n_tied, strict=True)
+            ]
+        return names[inside, self.n_before :]
+
+    def _coinciding(self, name: IntArray) -> IntArray:
+        """Count in each group the forms that equal the winner on the whole cell of a signature."""
+        key = name.tobytes()
+        if key not in self._copies:
+            chart = AffineMap.identity(self.network.dim_in)
+            counts: list[int] = []
+            for layer, scores in exact_layers(self.network, chart, name):
+                won = name[len(counts) : len(counts) + layer.n_groups].tolist()
+                counts += [len(coinciding(layer, scores, g, w)) for g, w in enumerate(won)]
+            self._copies[key] = np.array(counts, dtype=np.int64)
+        return self._copies[key]
+
+
+def _chunks(draw: Law, dim: int, total: int, seed: int, step: int) -> Iterator[FloatArray]:
+    """Draw all points in chunks of whole blocks; block `b` depends on the seed and `b` alone."""
+    key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    for start in range(0, total, step):
+        end = min(start + step, total)
+        blocks = []
+        for b in range(start // _BLOCK, ceil(end / _BLOCK)):
+            generator = np.random.Generator(np.random.Philox(key=key, counter=b << 64))
+            drawn = np.asarray(draw(generator, _BLOCK))
+            points = Sizes(dim=dim, n=_BLOCK).floats("law", drawn, ("n", "dim"))
+            blocks.append(points[: end - b * _BLOCK])
+        yield np.concatenate(blocks)
+
+
+def _uniform(domain: ChartedDomain) -> Law:
+    """Return the uniform law on a bounded domain, by rejection from the box around it."""
+    dim = domain.dim
+    polytope = Polytope.from_rows([tuple(row) for row in domain.exact_rows.tolist()], dim)
+    if not polytope.is_bounded:
+        raise ArgumentError(
+            "`law` must be given on an unbounded domain, where no law is uniform; got None."
+        )
+    low, high = polytope.vertices.min(axis=0), polytope.vertices.max(axis=0)
+    fills = all(np.count_nonzero(row[:-1]) == 1 for row in domain.exact_rows.tolist())
+
+    def draw(generator: np.random.Generator, n: int) -> FloatArray:
+        if fills:
+            return _between(generator, low, high, n)
+        found: list[FloatArray] = []
+        n_found = 0
+        for _ in range(_PATIENCE):
+            if n_found >= n:
+                return np.concatenate(found)[:n]
+            points = _between(generator, low, high, n)
+            kept = points[_strictly_inside(domain, points)]
+            found.append(kept)
+            n_found += len(kept)
+        raise ArgumentError(
+            f"`law` must be given where the domain fills too little of the box around it: "
+            f"{n_found} of {_PATIENCE * n} points fell inside."
+        )
+
+    return draw
+
+
+def _between(
+    generator: np.random.Generator, low: FloatArray, high: FloatArray, n: int
+) -> FloatArray:
+    u = generator.random((n, len(low)))
+    # The mean of the ends never overflows, their difference can.
+    return np.asarray((1.0 - u) * low + u * high)
+
+
+def _strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
+    """Say which points satisfy every inequality strictly, exactly."""
+    rows = domain.exact_rows
+    if not len(rows) or not len(points):
+        return np.ones(len(points), dtype=np.bool_)
+    floats = rounded_directions([tuple(row) for row in rows.tolist()], rows.shape[1])
+    with np.errstate(all="ignore"):
+        slack = floats[:, -1] - points @ floats[:, :-1].T
+        size = np.abs(points) @ np.abs(floats[:, :-1]).T + np.abs(floats[:, -1])
+        # Rounded coefficients, a dot product, and coefficients below the normal range.
+        bound = (domain.dim + 8) * 2.0**-53 * size
+        bound += 2.0**-1070 * (np.abs(points).sum(axis=1, keepdims=True) + domain.dim + 1)
+        sure = np.isfinite(bound)
+        inside = np.asarray((sure & (slack > bound)).all(axis=1))
+        outside = np.asarray((sure & (slack < -bound)).any(axis=1))
+    for k in np.flatnonzero(~inside & ~outside).tolist():
+        *x, scale = homogeneous_points(points[k : k + 1])[0].tolist()
+        inside[k] = all(
+            sum(a * v for a, v in zip(row, x, strict=False)) < row[-1] * scale
+            for row in rows.tolist()
+        )
+    return inside

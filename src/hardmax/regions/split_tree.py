@@ -1,0 +1,360 @@
+r"""The exact engine for any dimension: a tree of splits, every answer with an integer proof.
+
+A node is an open polyhedron, the domain cut by "this form won" for the groups decided so far. A
+group splits it into one child for each form that wins on an open part. Whether a form does is the
+question of Gordan's theorem about the homogenised rows: either an integer point inside, or a
+positive combination of rows that vanishes (a Farkas proof that the child is empty). An open node
+always has a leaf below it, so the work is polynomial in the size of the answer, and nothing is
+assumed about how cells meet.
+
+Only rows that can matter are kept: of a group, the rows against forms that win somewhere in the
+node. If $j$ beats all of these on an open set, it beats the others there as well, as one of them
+would otherwise win on an open part of it.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.algebra.exact.decisions import Decisions
+from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.integer_vectors import Vector, dot, primitive, wide_rows
+from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.progress import Progress, track
+from hardmax.regions.cells import CellArrays
+from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
+from hardmax.typing import IntArray, WideArray
+
+RowName = tuple[int, int, int, int]
+"""`(layer, group, winner, rival)` of a row winner minus rival; `(-1, i, 0, 0)` for row `i` of the
+domain; `(-2, 0, 0, 0)` for the row that keeps the homogenising coordinate positive."""
+
+_HEIGHT: RowName = (-2, 0, 0, 0)
+_ROWS_WORTH_PRUNING = 3
+
+
+class Refusal(NamedTuple):
+    r"""A proof that a form wins nowhere in a node.
+
+    With the rows $r_i$ that the names stand for on the prefix, each reduced to coprime integers,
+    $\sum_i \lambda_i r_i = 0$.
+
+    Attributes:
+        prefix: The winners of the groups decided before, -1 for a group of the layer that is still
+            pending.
+        layer: The layer of the refused form.
+        group: Its group within the layer.
+        form: Its index within the group.
+        rows: The names of the rows.
+        multipliers: The positive integers $\lambda_i$.
+    """
+
+    prefix: tuple[int, ...]
+    layer: int
+    group: int
+    form: int
+    rows: tuple[RowName, ...]
+    multipliers: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A cell of the tree.
+
+    Attributes:
+        signature: The winners of all groups.
+        witness: Integers `(p, q)` with `p / q` inside the cell, `q > 0`.
+        rows: Integer rows, positive at `(t, 1)` exactly in the cell; some may be redundant.
+        stream: The stream after the last layer, as forms on the domain.
+    """
+
+    signature: tuple[int, ...]
+    witness: Vector
+    rows: tuple[Vector, ...]
+    stream: RationalForms
+
+
+@dataclass(frozen=True, eq=False)
+class SplitCells:
+    """What the split tree found.
+
+    Attributes:
+        cells: The cells as arrays.
+        witnesses: Integers `(p, q)`, a point `p / q` inside each cell, `q > 0`; shape
+            `(n_cells, dim + 1)`.
+        refusals: The proofs, if they were asked for.
+    """
+
+    cells: CellArrays
+    witnesses: WideArray
+    refusals: tuple[Refusal, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Region:
+    """A layer on the region where the layers before it are affine."""
+
+    index: int
+    layer: ArgmaxLayer
+    stream: RationalForms
+    scores: RationalForms
+    groups: list[dict[Vector, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """An open polyhedron on which some groups of a layer are decided."""
+
+    region: _Region | None
+    stream: RationalForms
+    prefix: tuple[int, ...]
+    winners: tuple[int, ...]
+    pending: tuple[int, ...]
+    rows: tuple[tuple[Vector, RowName], ...]
+    witness: Vector
+
+
+@dataclass
+class SplitTree:
+    """The search: iterate over `leaves`.
+
+    Attributes:
+        network: The network.
+        domain: The domain.
+        keep_refusals: Whether proofs are kept in `refusals`.
+        decisions: Counts the decisions; all are made in integers.
+        refusals: The proofs.
+    """
+
+    network: ArgmaxNetwork
+    domain: ChartedDomain
+    keep_refusals: bool = False
+    decisions: Decisions = field(default_factory=Decisions)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield every cell once, depth first."""
+        stack = [self._root()]
+        while stack:
+            node = stack.pop()
+            if node.region is None:
+                yield Leaf(
+                    node.prefix, node.witness, tuple(row for row, _ in node.rows), node.stream
+                )
+            elif node.pending:
+                stack += reversed(self._children(node, node.pending[0]))
+            else:
+                stack.append(self._next_layer(node))
+
+    def _root(self) -> _Node:
+        vectors = self.domain.cone_rows
+        names: list[RowName] = [(-1, i, 0, 0) for i in range(len(vectors) - 1)]
+        decision = decide_open_cone(wide_rows(vectors, self.domain.dim + 1))
+        assert decision.direction is not None
+        rows = tuple(zip(vectors, [*names, _HEIGHT], strict=True))
+        stream = embedded(self.network, self.domain)
+        return self._enter(0, stream, (), rows, tuple(decision.direction.tolist()))
+
+    def _enter(
+        self,
+        index: int,
+        stream: RationalForms,
+        prefix: tuple[int, ...],
+        rows: tuple[tuple[Vector, RowName], ...],
+        witness: Vector,
+    ) -> _Node:
+        """Start a layer: decide the groups that have one winner on the whole region."""
+        if index == len(self.network.layers):
+            return _Node(None, stream, prefix, (), (), rows, witness)
+        layer = self.network.layers[index]
+        scores = layer_scores(layer, stream)
+        region = _Region(index, layer, stream, scores, _distinct_forms(layer, scores))
+        node = _Node(region, stream, prefix, (-1,) * layer.n_groups, (), rows, witness)
+        winners, pending = list(node.winners), []
+        for group in range(layer.n_groups):
+            children = self._children(node, group)
+            if len(children) == 1:
+                winners[group] = children[0].winners[group]
+            else:
+                pending.append(group)
+        return _Node(region, stream, prefix, tuple(winners), tuple(pending), rows, witness)
+
+    def _next_layer(self, node: _Node) -> _Node:
+        region = node.region
+        assert region is not None
+        stream = layer_output(region.layer, region.stream, region.scores, node.winners)
+        rows = node.rows
+        if len(rows) > _ROWS_WORTH_PRUNING * (self.domain.dim + 1):
+            rows = self._irredundant(rows)
+        return self._enter(region.index + 1, stream, node.prefix + node.winners, rows, node.witness)
+
+    def _children(self, node: _Node, group: int) -> list[_Node]:
+        """Split a node by a group, in the order of the forms."""
+        region = node.region
+        assert region is not None
+        forms = region.groups[group]
+        found: list[tuple[int, Vector, Vector]] = []
+        if len(forms) == 1:
+            found = [(form, vector, node.witness) for vector, form in forms.items()]
+        else:
+            values = {form: dot(vector, node.witness) for vector, form in forms.items()}
+            best = max(values.values())
+            at_witness = [form for form, value in values.items() if value == best]
+            for vector, form in forms.items():
+                if at_witness == [form]:
+                    found.append((form, vector, node.witness))
+                    continue
+                witness = self._witness(node, group, form, vector)
+                if witness is not None:
+                    found.append((form, vector, witness))
+        children = []
+        for form, vector, witness in found:
+            rows = tuple(
+                (_difference(vector, other), (region.index, group, form, rival))
+                for rival, other, _ in found
+                if rival != form
+            )
+            winners = (*node.winners[:group], form, *node.winners[group + 1 :])
+            pending = tuple(g for g in node.pending if g != group)
+            kept = tuple(row for row in rows if any(row[0][:-1]))
+            children.append(
+                _Node(region, node.stream, node.prefix, winners, pending, node.rows + kept, witness)
+            )
+        return children
+
+    def _witness(self, node: _Node, group: int, form: int, vector: Vector) -> Vector | None:
+        """Find a point of a node where a form wins strictly, or keep the proof of the contrary."""
+        region = node.region
+        assert region is not None
+        rivals = [(v, rival) for v, rival in region.groups[group].items() if rival != form]
+        vectors = [row for row, _ in node.rows]
+        vectors += [_difference(vector, other) for other, _ in rivals]
+        decision = decide_open_cone(wide_rows(vectors, len(vector)))
+        self.decisions.record(rational=1)
+        if decision.direction is not None:
+            return tuple(decision.direction.tolist())
+        if self.keep_refusals:
+            assert decision.support is not None
+            assert decision.multipliers is not None
+            names = [name for _, name in node.rows]
+            names += [(region.index, group, form, rival) for _, rival in rivals]
+            self.refusals.append(
+                Refusal(
+                    node.prefix + node.winners,
+                    region.index,
+                    group,
+                    form,
+                    tuple(names[i] for i in decision.support.tolist()),
+                    decision.multipliers,
+                )
+            )
+        return None
+
+    def _irredundant(
+        self, rows: tuple[tuple[Vector, RowName], ...]
+    ) -> tuple[tuple[Vector, RowName], ...]:
+        kept = list(dict(reversed(rows)).items())[::-1]
+        i = 0
+        while i < len(kept):
+            vector, _ = kept[i]
+            others = [other for k, (other, _) in enumerate(kept) if k != i]
+            test = wide_rows([*others, tuple(-x for x in vector)], len(vector))
+            self.decisions.record(rational=1)
+            if decide_open_cone(test).is_open:
+                i += 1
+            else:
+                del kept[i]
+        return tuple(kept)
+
+
+def explore(
+    network: ArgmaxNetwork,
+    domain: object,
+    *,
+    count_only: bool = False,
+    max_cells: int | None = None,
+    max_seconds: float | None = None,
+    keep_refusals: bool = False,
+) -> SplitCells:
+    """Find all cells of a network on a domain of any dimension, exactly.
+
+    Args:
+        network: The network.
+        domain: Any domain in its input space.
+        count_only: Whether to count without storing.
+        max_cells: Stop after this many cells.
+        max_seconds: Stop after this time.
+        keep_refusals: Whether to keep the proof of every refusal.
+
+    Returns:
+        The cells; not all, and marked as such, if a limit or Ctrl-C stopped the search.
+
+    Examples:
+        >>> from hardmax.geometry.domains import WholeSpace
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 1.0]], [[1.0], [1.0]]])
+        >>> explore(net.network, WholeSpace(2)).cells.signatures.tolist()
+        [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    tree = SplitTree(network, charted(domain, network.dim_in), keep_refusals)
+    start = time.monotonic()
+    signatures: list[tuple[int, ...]] = []
+    witnesses: list[Vector] = []
+    n_cells, is_complete = 0, True
+    try:
+        bar: Progress[int] = track(0, "cells")
+        with bar as progress:
+            for leaf in tree.leaves():
+                if n_cells == max_cells:
+                    is_complete = False
+                    break
+                n_cells += 1
+                progress.advance()
+                if not count_only:
+                    signatures.append(leaf.signature)
+                    witnesses.append(leaf.witness)
+                if max_seconds is not None and time.monotonic() - start > max_seconds:
+                    is_complete = False
+                    break
+    except KeyboardInterrupt:
+        is_complete = False
+    cells = CellArrays(
+        signatures=signature_table(signatures, network.n_groups),
+        is_complete=is_complete,
+        decisions=tree.decisions,
+        maps=None,
+        map_radii=None,
+        vertices=None,
+        starts=None,
+        n_counted=n_cells,
+    )
+    refusals = tuple(tree.refusals) if keep_refusals else None
+    return SplitCells(cells, wide_rows(witnesses, tree.domain.dim + 1), refusals)
+
+
+def signature_table(signatures: Sequence[Sequence[int]], n_groups: int) -> IntArray:
+    """Pack signatures, also when there are none or they have no entries."""
+    table = np.empty((len(signatures), n_groups), dtype=np.int64)
+    for i, signature in enumerate(signatures):
+        table[i] = signature
+    return table
+
+
+def _distinct_forms(layer: ArgmaxLayer, scores: RationalForms) -> list[dict[Vector, int]]:
+    """Map the distinct forms of each group to the first index that has them."""
+    rows = [tuple(int(x) for x in row) for row in scores.rows]
+    groups = []
+    for start, end in zip(layer.starts[:-1].tolist(), layer.starts[1:].tolist(), strict=True):
+        forms: dict[Vector, int] = {}
+        for j in range(start, end):
+            forms.setdefault(rows[j], j - start)
+        groups.append(forms)
+    return groups
+
+
+def _difference(a: Vector, b: Vector) -> Vector:
+    return primitive([x - y for x, y in zip(a, b, strict=True)])
