@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    available = sorted(path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py"))
+    available = sorted(
+        path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")
+    )
     wanted = [word for word in sys.argv[1:] if not word.startswith("-")] or available
     unknown = sorted(set(wanted) - set(available))
     if unknown:

@@ -57,10 +57,16 @@ from .models.transformers import FeedForward as FeedForward
 from .models.transformers import HardTransformer as HardTransformer
 from .plotting import plot as plot
 from .records import Record as Record
+from .regions.arrow_tables import load_partition as load_partition
+from .regions.arrow_tables import save_partition as save_partition
+from .regions.certificate_format import Certificate as Certificate
+from .regions.certificates import make_certificate as make_certificate
 from .regions.engines import enumerate_regions as enumerate_regions
 from .regions.level_sets import level_set as level_set
 from .regions.partition import Partition as Partition
 from .regions.sampling import sample_regions as sample_regions
+from .regions.verification import Verdict as Verdict
+from .regions.verification import verify_certificate as verify_certificate
 from .tropical.order_k import OrderKDiagram as OrderKDiagram
 from .tropical.order_k import order_k_diagram as order_k_diagram
 from .tropical.order_k import top_k as top_k

@@ -1,0 +1,271 @@
+r"""Certificates of a partition as records and as files.
+
+A certificate claims: these are all the cells of this model on this domain. It holds what a program
+needs to check the claim from the stored weights alone, and nothing a checker has to believe. The
+file is plain JSON, described in `docs/certificates.md`; reading it executes nothing.
+"""
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import RecordFormatError
+from hardmax.records import fingerprint
+from hardmax.typing import IntArray, WideArray
+
+FORMAT = "hardmax.certificate/1"
+TILING, REFUSALS = "tiling", "refusals"
+_FIELDS = {
+    "format",
+    "model",
+    "domain",
+    "domain_fingerprint",
+    "signatures",
+    "witnesses",
+    "completeness",
+}
+_JSON_SAFE = 1 << 53
+_SIGNATURE_MAX = np.iinfo(np.int64).max
+
+Proof = tuple[tuple[int, int], ...]
+"""Pairs (row, multiplier): a positive combination of inequalities that vanishes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    r"""The claim that a list of signatures is the list of cells of a model on a domain.
+
+    The domain is $\{x = (W^\top t + b) / q : \langle a_i, t\rangle \le b_i\}$ with integers.
+
+    Attributes:
+        model: `records.fingerprint` of the argmax network.
+        chart: The rows $(W^\top, b)$, shape `(dim_in, dim + 1)`, integers.
+        chart_denominator: The $q \ge 1$.
+        rows: The $(a_i, b_i)$, shape `(n_rows, dim + 1)`, integers.
+        domain_fingerprint: `fingerprint` of these three.
+        signatures: The cells, shape `(n_cells, n_groups)`.
+        witnesses: Integers $(p, q)$ with $q > 0$: the point $t = p / q$ lies inside the cell. Shape
+            `(n_cells, dim + 1)`.
+        kind: How completeness is shown: `"tiling"` (the cells' polygons fit together, one and two
+            dimensions) or `"refusals"` (a proof for every absent branch, any dimension).
+        proofs: The refusal proofs in the order of the walk; none for a tiling.
+    """
+
+    model: str
+    chart: WideArray
+    chart_denominator: int
+    rows: WideArray
+    domain_fingerprint: str
+    signatures: IntArray
+    witnesses: WideArray
+    kind: str
+    proofs: tuple[Proof, ...] = ()
+
+    def __repr__(self) -> str:
+        dim = self.chart.shape[1] - 1
+        return f"Certificate({len(self.signatures)} cells, dimension {dim}, by {self.kind})"
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells the certificate lists."""
+        return len(self.signatures)
+
+    def to_json(self) -> str:
+        """Write the certificate as JSON text; integers beyond 53 bits become hexadecimal text."""
+        completeness: dict[str, Any] = {"kind": self.kind}
+        if self.kind == REFUSALS:
+            completeness["proofs"] = [
+                [[row, _written(multiplier)] for row, multiplier in proof] for proof in self.proofs
+            ]
+        content = {
+            "format": FORMAT,
+            "model": self.model,
+            "domain": {
+                "chart": _written_rows(self.chart),
+                "chart_denominator": _written(self.chart_denominator),
+                "dim": self.chart.shape[1] - 1,
+                "rows": _written_rows(self.rows),
+            },
+            "domain_fingerprint": self.domain_fingerprint,
+            "signatures": self.signatures.tolist(),
+            "witnesses": _written_rows(self.witnesses),
+            "completeness": completeness,
+        }
+        return json.dumps(content, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Certificate":
+        """Read a certificate written by `to_json`, or by another program in the same format.
+
+        Raises:
+            RecordFormatError: If the text is not such a certificate. Whether the certificate is
+                right is another question: see `verify_certificate`.
+        """
+        try:
+            content = json.loads(text, parse_constant=_refuse, parse_float=_refuse)
+        except (ValueError, RecursionError, TypeError) as error:
+            raise RecordFormatError(f"`text` must be JSON with integers; {error}.") from None
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        if found != FORMAT:
+            raise RecordFormatError(
+                f"`text` must be a certificate of format {FORMAT!r}; got {found!r}."
+            )
+        _fields("certificate", content, _FIELDS)
+        return _certificate(cls, content)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file; a crash or a full disk leaves the old file as it was."""
+        target = Path(path)
+        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(self.to_json())
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(scratch, target)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Certificate":
+        """Read from a file written by `save`."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise RecordFormatError(f"`path` must name a text file; {path}: {error}.") from None
+        return cls.from_json(text)
+
+
+def domain_fingerprint(chart: WideArray, chart_denominator: int, rows: WideArray) -> str:
+    """Hash a domain: its chart and its inequalities."""
+    return fingerprint([chart, chart_denominator, rows])
+
+
+def integer_table(rows: list[list[int]], n_columns: int) -> WideArray:
+    """Return rows of Python integers as an object array of shape `(n_rows, n_columns)`."""
+    table = np.empty((len(rows), n_columns), dtype=object)
+    for target, row in zip(table, rows, strict=True):
+        target[:] = row
+    table.setflags(write=False)
+    return table
+
+
+def _certificate(cls: type[Certificate], content: dict[str, Any]) -> Certificate:
+    domain, completeness = content["domain"], content["completeness"]
+    _fields("domain", domain, {"chart", "chart_denominator", "dim", "rows"})
+    dim = domain["dim"]
+    if type(dim) is not int or not 1 <= dim <= 1 << 20:
+        raise RecordFormatError(f"`dim` must be a positive integer; got {dim!r}.")
+    kind = completeness.get("kind") if isinstance(completeness, dict) else None
+    if kind not in (TILING, REFUSALS):
+        raise RecordFormatError(f"`kind` must be {TILING!r} or {REFUSALS!r}; got {kind!r}.")
+    _fields("completeness", completeness, {"kind"} | ({"proofs"} if kind == REFUSALS else set()))
+    for name in ("model", "domain_fingerprint"):
+        if not isinstance(content[name], str):
+            raise RecordFormatError(f"`{name}` must be text; got {content[name]!r}.")
+    denominator = _read("chart_denominator", domain["chart_denominator"])
+    if denominator < 1:
+        raise RecordFormatError(f"`chart_denominator` must be positive; got {denominator}.")
+    return cls(
+        model=content["model"],
+        chart=_table("chart", domain["chart"], dim + 1),
+        chart_denominator=denominator,
+        rows=_table("rows", domain["rows"], dim + 1),
+        domain_fingerprint=content["domain_fingerprint"],
+        signatures=_signatures(content["signatures"]),
+        witnesses=_table("witnesses", content["witnesses"], dim + 1),
+        kind=kind,
+        proofs=tuple(_proof(proof) for proof in _list("proofs", completeness.get("proofs", []))),
+    )
+
+
+def _signatures(given: Any) -> IntArray:
+    rows = _list("signatures", given)
+    width = len(_list("signatures[0]", rows[0])) if rows else 0
+    for i, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != width:
+            raise RecordFormatError(
+                f"`signatures[{i}]` must list {width} winners, as `signatures[0]` does; "
+                f"got {_shown(row)}."
+            )
+        for entry in row:
+            if type(entry) is not int or not 0 <= entry <= _SIGNATURE_MAX:
+                raise RecordFormatError(
+                    f"`signatures[{i}]` must list indices; got {_shown(entry)}."
+                )
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), width)
+    table.setflags(write=False)
+    return table
+
+
+def _proof(given: Any) -> Proof:
+    pairs = []
+    for pair in _list("proof", given):
+        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) is not int:
+            raise RecordFormatError(
+                f"`proofs` must hold pairs of a row and a multiplier; got {_shown(pair)}."
+            )
+        pairs.append((pair[0], _read("multiplier", pair[1])))
+    return tuple(pairs)
+
+
+def _table(name: str, given: Any, n_columns: int) -> WideArray:
+    rows = _list(name, given)
+    for i, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != n_columns:
+            raise RecordFormatError(
+                f"`{name}[{i}]` must list {n_columns} integers; got {_shown(row)}."
+            )
+    return integer_table([[_read(name, entry) for entry in row] for row in rows], n_columns)
+
+
+def _read(name: str, entry: Any) -> int:
+    if type(entry) is int:
+        return entry
+    if isinstance(entry, str):
+        digits = entry.removeprefix("-")
+        # `int` alone would also take blanks, underscores and other alphabets.
+        if digits.startswith("0x") and digits.isascii() and digits[2:].isalnum():
+            try:
+                return int(entry, 16)
+            except ValueError:
+                pass
+    raise RecordFormatError(
+        f"`{name}` must hold integers, or hexadecimal text as '-0x1f'; got {_shown(entry)}."
+    )
+
+
+def _list(name: str, given: Any) -> list[Any]:
+    if not isinstance(given, list):
+        raise RecordFormatError(f"`{name}` must be a list; got {_shown(given)}.")
+    return given
+
+
+def _fields(name: str, content: Any, wanted: set[str]) -> None:
+    found = set(content) if isinstance(content, dict) else None
+    if found != wanted:
+        shown = type(content).__name__ if found is None else sorted(found)
+        raise RecordFormatError(f"`{name}` must have the fields {sorted(wanted)}; got {shown}.")
+
+
+def _written_rows(table: WideArray) -> list[list[int | str]]:
+    return [[_written(entry) for entry in row] for row in table.tolist()]
+
+
+def _written(integer: int) -> int | str:
+    return integer if -_JSON_SAFE < integer < _JSON_SAFE else hex(integer)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is not an integer")

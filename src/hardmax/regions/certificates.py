@@ -1,0 +1,385 @@
+r"""Making a certificate for a list of cells, whichever engine found it.
+
+The maker walks the tree of signatures as the verifier will. It needs a rational point inside every
+cell, and, above two dimensions, a proof for every branch the list does not take. In the plane the
+polygons give the points (`tiling_witnesses`). In general both come from Gordan's alternative
+(`geometry.cones`): the inequalities of a set either have a common point or a positive combination
+that vanishes. A list with an empty cell or without one that exists cannot be
+certified, and the walk says which.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hardmax.arguments import Sizes
+from hardmax.errors import ArgumentError, DtypeError
+from hardmax.geometry.cones import ConeDecision, decide_open_cone
+from hardmax.geometry.integer_vectors import Vector, dot, primitive, wide_rows
+from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.records import fingerprint
+from hardmax.regions.certificate_format import (
+    REFUSALS,
+    TILING,
+    Certificate,
+    Proof,
+    domain_fingerprint,
+    integer_table,
+)
+from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
+from hardmax.regions.tiling_witnesses import interior_points
+from hardmax.regions.verification import as_strip
+from hardmax.regions.verification_composition import exact_network
+from hardmax.regions.verification_tiling import RefusedError
+from hardmax.typing import ArrayLike, IntArray, WideArray
+
+
+def make_certificate(
+    model: Any,
+    domain: Any,
+    signatures: ArrayLike,
+    witnesses: Any = None,
+    *,
+    kind: str | None = None,
+) -> Certificate:
+    """Make a certificate that the given signatures are all cells of a model on a domain.
+
+    A tiling is cheap to make and says nothing yet: whether cells are missing shows when it is
+    verified. Refusal proofs are found here, so an incomplete list is noticed here.
+
+    Args:
+        model: The model, or its `ArgmaxNetwork`.
+        domain: Any domain in its input space.
+        signatures: The cells, integers of shape `(n_cells, n_groups)`.
+        witnesses: A point of the domain's coordinates for each cell: floats, shape
+            `(n_cells, dim)`, or integers `(p, q)` for the point `p / q`, shape
+            `(n_cells, dim + 1)`, dtype object. Those that do not lie inside their cells are
+            replaced. None to find them all.
+        kind: `"tiling"` (one and two dimensions) or `"refusals"`; by default a tiling where there
+            is one.
+
+    Raises:
+        ArgumentError: If a listed cell is empty or listed twice, or a cell is found missing.
+        ShapeMismatchError: If an array has the wrong shape.
+
+    Examples:
+        >>> from hardmax.geometry.domains import WholeSpace
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> net = ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]]], [[0.0, -1.0], None])
+        >>> make_certificate(net, WholeSpace(1), [[0, 0], [1, 0], [1, 1]])
+        Certificate(3 cells, dimension 1, by tiling)
+        >>> make_certificate(net, WholeSpace(1), [[0, 0], [1, 1]], kind="refusals")
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ArgumentError: `signatures` must list every cell; one with form 0 of
+        group 1 is missing that otherwise begins like [1, 1].
+    """
+    network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
+    if not isinstance(network, ArgmaxNetwork):
+        raise DtypeError(
+            f"`model` must be a model or an ArgmaxNetwork; got {type(model).__name__}."
+        )
+    place = charted(domain, network.dim_in)
+    if kind is None:
+        kind = TILING if place.dim <= 2 else REFUSALS
+    if kind not in (TILING, REFUSALS) or (kind == TILING and place.dim > 2):
+        raise ArgumentError(
+            f"`kind` must be 'refusals', or 'tiling' up to dimension 2; got {kind!r} in dimension "
+            f"{place.dim}."
+        )
+    table = _signatures(network, signatures)
+    order = _order(table)
+    chart, denominator = _chart(place)
+    chart_table = integer_table(chart, place.dim + 1)
+    rows = integer_table([list(row) for row in place.exact_rows.tolist()], place.dim + 1)
+    given = _candidates(witnesses, len(table), place.dim)
+    given = [given[i] for i in order.tolist()]
+    proofs: list[Proof] = []
+    if kind == REFUSALS:
+        walk = _Walk(network, place, table[order])
+        walk.run(given)
+        points, proofs = walk.witnesses, walk.proofs
+    else:
+        points = _tiling_points(network, (chart_table, denominator, rows), table[order], given)
+    found: list[Vector] = [()] * len(table)
+    for i, point in zip(order.tolist(), points, strict=True):
+        found[i] = point
+    return Certificate(
+        model=fingerprint(network),
+        chart=chart_table,
+        chart_denominator=denominator,
+        rows=rows,
+        domain_fingerprint=domain_fingerprint(chart_table, denominator, rows),
+        signatures=table,
+        witnesses=integer_table([list(point) for point in found], place.dim + 1),
+        kind=kind,
+        proofs=tuple(proofs),
+    )
+
+
+def _signatures(network: ArgmaxNetwork, signatures: ArrayLike) -> IntArray:
+    sizes = Sizes(n_groups=network.n_groups)
+    table = sizes.ints("signatures", signatures, ("n_cells", "n_groups"), nonempty=("n_cells",))
+    n_forms = [n for layer in network.layers for n in np.diff(layer.starts).tolist()]
+    outside = (table < 0) | (table >= np.array(n_forms, dtype=np.int64))
+    if outside.any():
+        cell, group = (int(i) for i in np.argwhere(outside)[0])
+        raise ArgumentError(
+            f"`signatures` must hold indices below {n_forms[group]} in column {group}; got "
+            f"{table[cell, group]} in row {cell}."
+        )
+    table = table.copy()
+    table.setflags(write=False)
+    return table
+
+
+def _order(table: IntArray) -> IntArray:
+    order = np.lexsort(table.T[::-1]) if table.shape[1] else np.arange(len(table))
+    ordered = table[order]
+    twice = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
+    if twice.size:
+        raise ArgumentError(
+            f"`signatures` must list a cell once; got {ordered[twice[0]].tolist()} twice."
+        )
+    return np.asarray(order)
+
+
+def _candidates(witnesses: Any, n_cells: int, dim: int) -> list[Vector | None]:
+    """Read the points a caller proposes as integers (p, q)."""
+    if witnesses is None:
+        return [None] * n_cells
+    if isinstance(witnesses, np.ndarray) and witnesses.dtype == object:
+        if witnesses.shape != (n_cells, dim + 1) or not all(
+            type(x) is int for x in witnesses.ravel().tolist()
+        ):
+            raise ArgumentError(
+                f"`witnesses` must hold integers, shape ({n_cells}, {dim + 1}); got shape "
+                f"{witnesses.shape}."
+            )
+        return [tuple(row) if row[-1] > 0 else None for row in witnesses.tolist()]
+    points = Sizes(n_cells=n_cells, dim=dim).floats("witnesses", witnesses, ("n_cells", "dim"))
+    candidates: list[Vector | None] = []
+    for point in points.tolist():
+        ratios = [x.as_integer_ratio() for x in point]
+        scale = max(q for _, q in ratios)
+        candidates.append((*(p * (scale // q) for p, q in ratios), scale))
+    return candidates
+
+
+def _chart(place: ChartedDomain) -> tuple[list[list[int]], int]:
+    forms = place.coordinates
+    up, down = max(forms.exponent, 0), max(-forms.exponent, 0)
+    rows = [[int(x) << up for x in row] for row in forms.rows]
+    return rows, forms.denominator << down
+
+
+def _tiling_points(
+    network: ArgmaxNetwork,
+    domain: tuple[WideArray, int, WideArray],
+    signatures: IntArray,
+    given: list[Vector | None],
+) -> list[Vector]:
+    """Find a point inside every cell of a domain of dimension 1 or 2."""
+    chart, denominator, rows = domain
+    is_interval = chart.shape[1] == 2
+    if is_interval:
+        points = [(0, 1) if point is None else point for point in given]
+        chart, rows, wide = as_strip(chart, rows, [list(point) for point in points])
+        given = [None if point is None else tuple(w) for point, w in zip(given, wide, strict=True)]
+    try:
+        found = interior_points(exact_network(network, chart, denominator), rows, signatures, given)
+    except RefusedError as refusal:
+        raise ArgumentError(
+            f"`signatures` must name a cell by the first of coinciding forms; {refusal}."
+        ) from None
+    inside: list[Vector] = []
+    for signature, point in zip(signatures.tolist(), found, strict=True):
+        if point is None:
+            raise ArgumentError(
+                f"`signatures` must list cells with interior; {signature} has none."
+            )
+        inside.append(primitive((point[0], point[-1]) if is_interval else point))
+    return inside
+
+
+@dataclass(frozen=True, eq=False)
+class _Floor:
+    """A layer on the open set where the layers before it are affine."""
+
+    index: int
+    layer: ArgmaxLayer
+    column: int
+    first_form: int
+    stream: RationalForms
+    scores: RationalForms
+    vectors: list[Vector]
+    names: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """A range of cells, the forms that win in them, and what is to be refused."""
+
+    floor: _Floor | None
+    cells: tuple[int, int]
+    present: list[list[int]]
+    refused: list[tuple[int, int]]
+    rows: tuple[tuple[int, Vector], ...]
+
+
+@dataclass(eq=False)
+class _Walk:
+    """The tree of signatures, walked in the order in which proofs are written."""
+
+    network: ArgmaxNetwork
+    place: ChartedDomain
+    signatures: IntArray
+    witnesses: list[Vector] = field(default_factory=list)
+    proofs: list[Proof] = field(default_factory=list)
+
+    def run(self, candidates: list[Vector | None]) -> None:
+        """Find a witness for every cell, in order, and all proofs."""
+        *domain, height = self.place.cone_rows
+        self.n_domain_rows = len(domain)
+        rows = tuple(enumerate([height, *domain]))
+        n_cells = len(self.signatures)
+        stream = embedded(self.network, self.place)
+        stack = [self._enter(0, 0, 0, stream, (0, n_cells), rows)]
+        while stack:
+            node = stack.pop()
+            if node.floor is None:
+                self.witnesses.append(self._witness(node, candidates[node.cells[0]]))
+                continue
+            for group, form in node.refused:
+                self.proofs.append(self._proof(node.floor, node, group, form))
+            split = next((g for g, forms in enumerate(node.present) if len(forms) > 1), None)
+            if split is None:
+                stack.append(self._next_layer(node.floor, node))
+            else:
+                stack += reversed(self._children(node.floor, node, split))
+
+    def _enter(
+        self,
+        index: int,
+        column: int,
+        first_form: int,
+        stream: RationalForms,
+        cells: tuple[int, int],
+        rows: tuple[tuple[int, Vector], ...],
+    ) -> _Node:
+        if index == len(self.network.layers):
+            return _Node(None, cells, [], [], rows)
+        layer = self.network.layers[index]
+        scores = layer_scores(layer, stream)
+        vectors = [tuple(int(x) for x in row) for row in scores.rows]
+        starts = layer.starts.tolist()
+        names: list[int] = []
+        for start, end in pairwise(starts):
+            first: dict[Vector, int] = {}
+            names += [first.setdefault(vectors[form], form) for form in range(start, end)]
+        floor = _Floor(index, layer, column, first_form, stream, scores, vectors, names)
+        present = [self._present(floor, group, cells) for group in range(layer.n_groups)]
+        for group, forms in enumerate(present):
+            for form in forms:
+                if names[form] != form:
+                    raise ArgumentError(
+                        f"`signatures` must name a cell by the first of coinciding forms; got "
+                        f"{form - starts[group]} for {names[form] - starts[group]} in column "
+                        f"{column + group}."
+                    )
+        refused = [
+            (group, form)
+            for group in range(layer.n_groups)
+            for form in range(starts[group], starts[group + 1])
+            if names[form] == form and form not in present[group]
+        ]
+        return _Node(floor, cells, present, refused, rows)
+
+    def _present(self, floor: _Floor, group: int, cells: tuple[int, int]) -> list[int]:
+        column = self.signatures[cells[0] : cells[1], floor.column + group].tolist()
+        start = int(floor.layer.starts[group])
+        return [start + winner for winner in sorted(set(column))]
+
+    def _rows(self, floor: _Floor, group: int, winner: int) -> tuple[tuple[int, Vector], ...]:
+        """Return the rows winner minus rival with their names, primitive."""
+        starts = floor.layer.starts
+        best = floor.vectors[winner]
+        offset = 1 + self.n_domain_rows + floor.first_form
+        return tuple(
+            (
+                offset + rival,
+                primitive(x - y for x, y in zip(best, floor.vectors[rival], strict=True)),
+            )
+            for rival in range(int(starts[group]), int(starts[group + 1]))
+            if floor.names[rival] == rival != winner
+        )
+
+    def _children(self, floor: _Floor, node: _Node, split: int) -> list[_Node]:
+        begin, end = node.cells
+        column = self.signatures[begin:end, floor.column + split]
+        children = []
+        for form in node.present[split]:
+            inside = np.flatnonzero(column == form - int(floor.layer.starts[split]))
+            cells = (begin + int(inside[0]), begin + int(inside[-1]) + 1)
+            present = [
+                self._present(floor, group, cells) if len(forms) > 1 else forms
+                for group, forms in enumerate(node.present)
+            ]
+            lost = [
+                (group, gone)
+                for group, forms in enumerate(node.present)
+                if group != split
+                for gone in forms
+                if gone not in present[group]
+            ]
+            # Forms refused above cannot win here, so only those present bound the child.
+            offset = 1 + self.n_domain_rows + floor.first_form
+            rows = tuple(
+                row
+                for row in self._rows(floor, split, form)
+                if row[0] - offset in node.present[split]
+            )
+            children.append(_Node(floor, cells, present, lost, node.rows + rows))
+        return children
+
+    def _next_layer(self, floor: _Floor, node: _Node) -> _Node:
+        layer = floor.layer
+        if floor.index + 1 == len(self.network.layers):
+            return _Node(None, node.cells, [], [], node.rows)
+        winners = [
+            forms[0] - int(start)
+            for forms, start in zip(node.present, layer.starts[:-1], strict=True)
+        ]
+        stream = layer_output(layer, floor.stream, floor.scores, winners)
+        column, form = floor.column + layer.n_groups, floor.first_form + len(layer.offsets)
+        return self._enter(floor.index + 1, column, form, stream, node.cells, node.rows)
+
+    def _decide(self, rows: tuple[tuple[int, Vector], ...]) -> ConeDecision:
+        return decide_open_cone(wide_rows([row for _, row in rows], self.place.dim + 1))
+
+    def _proof(self, floor: _Floor, node: _Node, group: int, form: int) -> Proof:
+        rows = node.rows + self._rows(floor, group, form)
+        decision = self._decide(rows)
+        if decision.support is None or decision.multipliers is None:
+            begins = self.signatures[node.cells[0], : floor.column + group + 1].tolist()
+            raise ArgumentError(
+                f"`signatures` must list every cell; one with form "
+                f"{form - int(floor.layer.starts[group])} of group {floor.column + group} is "
+                f"missing that otherwise begins like {begins}."
+            )
+        names = [rows[i][0] for i in decision.support.tolist()]
+        return tuple(zip(names, decision.multipliers, strict=True))
+
+    def _witness(self, node: _Node, candidate: Vector | None) -> Vector:
+        if candidate is not None and all(dot(row, candidate) > 0 for _, row in node.rows):
+            return primitive(candidate)
+        decision = self._decide(node.rows)
+        if decision.direction is None:
+            raise ArgumentError(
+                "`signatures` must list cells with interior; "
+                f"{self.signatures[node.cells[0]].tolist()} has none."
+            )
+        return primitive(decision.direction.tolist())

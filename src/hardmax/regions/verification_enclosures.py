@@ -1,0 +1,165 @@
+r"""Rounded composition for the verifier, with bounds: what needs no exact look.
+
+A table of forms is enclosed entry by entry, $|\text{true} - \text{centre}| \le \text{radius}$. Let
+$u = 2^{-53}$. For a product $T Z$ of $n$ terms, with $T$ rounded to a relative $2u$ or an absolute
+$2^{-1074}$ and $Z$ enclosed with radius $R$, the rounded product is wrong by at most
+$(1 + 2u)|T| R + ((n + 1) u + 2u + O(u^2)) |T||Z|$ and terms below the normal range
+[Hig02, section 3.5]. The code computes $A (R + g |Z|) + 2^{-1000}$ with $g = 2(n + 16) u$ and
+$A = (1 + g)|T| + 2^{-1000}$: more than twice what is needed, which also covers the rounding of the
+bound itself. Overflow gives infinities and NaN, and neither is ever less than anything.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import fmpz_mat
+
+from hardmax.regions.verification_composition import ExactLayer, Forms
+from hardmax.typing import FloatArray, IntArray
+
+TINY = 2.0**-1000
+
+
+class Enclosure(NamedTuple):
+    """Forms between bounds; the constant form 1 in the last row.
+
+    Attributes:
+        centre: Shape `(n_forms + 1, n_columns)`.
+        radius: The same shape.
+    """
+
+    centre: FloatArray
+    radius: FloatArray
+
+
+class Product(NamedTuple):
+    """A matrix to multiply enclosures with.
+
+    Attributes:
+        matrix: The rounded matrix.
+        bound: The $A$ of the module's bound.
+        slack: The $g$.
+    """
+
+    matrix: FloatArray
+    bound: FloatArray
+    slack: float
+
+    def times(self, forms: Enclosure) -> Enclosure:
+        """Enclose the product."""
+        weighted = forms.radius + self.slack * np.abs(forms.centre)
+        return Enclosure(self.matrix @ forms.centre, self.bound @ weighted + TINY)
+
+
+class RoundedLayer(NamedTuple):
+    """A layer in floating point.
+
+    Attributes:
+        scores: The scores of all forms on the layer's input.
+        gains: The gain of each form, shape `(n_forms, 1)`; None if all are 0.
+        place: Which column each group's gain goes to, shape `(width, n_groups)`; None for its own.
+        values: The value of each form, shape `(n_forms, n_values)`; None if all are 0.
+        value_place: Which column each value goes to, shape `(width, n_groups * n_values)`.
+        width: How many columns the blocks fill.
+        output: The map after the blocks; None for the identity.
+        residual: Whether the input is added.
+    """
+
+    scores: Product
+    gains: FloatArray | None
+    place: FloatArray | None
+    values: FloatArray | None
+    value_place: FloatArray
+    width: int
+    output: Product | None
+    residual: bool
+
+    def after(self, stream: Enclosure, scores: Enclosure, winners: IntArray) -> Enclosure:
+        """Enclose the forms after the layer, where no winner coincides with another form."""
+        n_columns = stream.centre.shape[1]
+        blocks = np.zeros((self.width + 1, n_columns))
+        spread = np.zeros((self.width + 1, n_columns))
+        slack = (len(winners) + 16) * 2.0**-52
+        if self.gains is not None:
+            gains = self.gains[winners]
+            rows = gains * scores.centre[winners]
+            # A product and a sum of at most `len(winners)` such terms.
+            error = (1.0 + 2.0 * slack) * np.abs(gains) * scores.radius[winners]
+            error += 2.0 * slack * np.abs(rows) + TINY
+            blocks[:-1] = rows if self.place is None else self.place @ rows
+            spread[:-1] = error if self.place is None else self.place @ error
+        if self.values is not None:
+            values = self.values[winners].ravel()
+            blocks[:-1, -1] += self.value_place @ values
+            spread[:-1, -1] += slack * (self.value_place @ np.abs(values))
+            spread[:-1, -1] += 2.0**-51 * np.abs(blocks[:-1, -1]) + TINY
+        blocks[-1, -1] = 1.0
+        return self._finished(stream, Enclosure(blocks, spread))
+
+    def _finished(self, stream: Enclosure, blocks: Enclosure) -> Enclosure:
+        centre, radius = blocks if self.output is None else self.output.times(blocks)
+        if self.residual:
+            centre = centre + stream.centre
+            radius = (radius + stream.radius) * (1.0 + 2.0**-50) + 2.0**-51 * np.abs(centre) + TINY
+        # The constant form is known.
+        centre[-1], radius[-1] = 0.0, 0.0
+        centre[-1, -1] = 1.0
+        return Enclosure(centre, radius)
+
+
+def rounded_layer(exact: ExactLayer) -> RoundedLayer:
+    """Round the weights of a layer."""
+    scores = np.zeros((exact.n_forms, exact.scores.ncols()))
+    if exact.live:
+        scores[exact.live] = rounded_quotients(exact.scores, exact.scores_scale)
+    output = None
+    if exact.output is not None:
+        output = product(rounded_quotients(exact.output, exact.output_scale))
+    n_values = 1 + max((column for pairs in exact.values for column, _ in pairs), default=0)
+    values = np.zeros((exact.n_forms, n_values))
+    for form, pairs in enumerate(exact.values):
+        for column, value in pairs:
+            values[form, column] = value / exact.values_scale
+    columns = np.array(exact.slots)[:, np.newaxis] + np.arange(n_values)
+    all_columns = np.arange(exact.width)[:, np.newaxis]
+    in_place = exact.slots == list(range(exact.width))
+    gains = np.array([[gain / exact.gains_scale] for gain in exact.gains])
+    return RoundedLayer(
+        scores=product(scores),
+        gains=gains if gains.any() else None,
+        place=None if in_place else (all_columns == columns[:, 0]).astype(np.float64),
+        values=values if values.any() else None,
+        value_place=(all_columns == columns.ravel()).astype(np.float64),
+        width=exact.width,
+        output=output,
+        residual=exact.residual,
+    )
+
+
+def product(matrix: FloatArray) -> Product:
+    """Prepare a rounded matrix for enclosed products."""
+    slack = (matrix.shape[1] + 16) * 2.0**-52
+    return Product(matrix, (1.0 + slack) * np.abs(matrix) + TINY, slack)
+
+
+def enclosed(forms: Forms) -> Enclosure:
+    """Round exact forms."""
+    centre = rounded_quotients(forms.matrix, forms.scale)
+    return Enclosure(centre, 2.0**-52 * np.abs(centre) + TINY)
+
+
+def rounded_quotients(matrix: fmpz_mat, scale: int) -> FloatArray:
+    """Divide integers by a positive integer, each quotient rounded once, infinite if too large.
+
+    Examples:
+        >>> rounded_quotients(fmpz_mat([[1, -(10**400)]]), 4).tolist()
+        [[0.25, -inf]]
+    """
+    return np.array([[_quotient(int(x), scale) for x in row] for row in matrix.tolist()])
+
+
+def _quotient(x: Any, scale: int) -> float:
+    try:
+        return float(x / scale)
+    except OverflowError:
+        return float("inf") if x > 0 else float("-inf")

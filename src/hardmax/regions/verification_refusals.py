@@ -1,0 +1,265 @@
+r"""Completeness in any dimension: a proof for every branch that the list of cells does not take.
+
+The signatures form a tree, split group by group. A node stands for the open set of the domain where
+the groups decided on the way to it have the winners named there. If at every node every form of the
+next group either leads to a listed cell or is refused by a proof that it wins on no open part of
+the node, then no open cell is missing: its points would leave the tree somewhere. A proof is
+Farkas's: positive integers $\lambda_i$ and rows $r_i$, each positive at $(t, 1)$ for all $t$ in the
+open set in question, with $\sum_i \lambda_i r_i = 0$.
+
+A form absent below a node is absent below its descendants, so it is refused once, as high up as
+possible. The order of the proofs is that of this walk, written down in `docs/certificates.md`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+from flint import fmpz, fmpz_mat
+
+from hardmax.regions.certificate_format import Proof
+from hardmax.regions.verification_composition import ExactLayer, ExactNetwork, Forms
+from hardmax.regions.verification_tiling import RefusedError
+from hardmax.typing import IntArray, WideArray
+
+
+def check_refusals(
+    network: ExactNetwork,
+    rows: WideArray,
+    signatures: IntArray,
+    witnesses: list[list[int]],
+    proofs: tuple[Proof, ...],
+) -> None:
+    """Check that each cell contains its witness and that every absent branch is refused.
+
+    Args:
+        network: The network on the domain's chart.
+        rows: The inequalities of the domain, integers `(a, b)`, shape `(n_rows, dim + 1)`.
+        signatures: In lexicographic order, none twice, every entry in range.
+        witnesses: For each signature integers `(p, q)` with `q > 0`.
+        proofs: The proofs in the order of the walk.
+
+    Raises:
+        RefusedError: If something is wrong.
+    """
+    domain = [[-x for x in row[:-1]] + [row[-1]] for row in rows.tolist()]
+    for cell, point in enumerate(witnesses):
+        for row in domain:
+            if any(row) and sum(x * y for x, y in zip(row, point, strict=True)) <= 0:
+                raise RefusedError("the witness is not inside the domain", cell)
+    height = [0] * (rows.shape[1] - 1) + [1]
+    supply = iter(proofs)
+    _Walk(network, [height, *domain], signatures, witnesses, supply).run()
+    if next(supply, None) is not None:
+        raise RefusedError("there are more proofs than branches to refuse")
+
+
+@dataclass(frozen=True, eq=False)
+class _Floor:
+    """A layer on the open set where the layers before it are affine.
+
+    Attributes:
+        index: Which layer.
+        layer: The layer.
+        column: Its first column in a signature.
+        first_form: Its first form, counted through all layers.
+        stream: The forms before it.
+        scores: Its scores.
+    """
+
+    index: int
+    layer: ExactLayer
+    column: int
+    first_form: int
+    stream: Forms
+    scores: list[list[fmpz]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """A range of cells.
+
+    Attributes:
+        floor: The layer being decided.
+        cells: The range.
+        present: For each group of the layer the forms that win in a cell of the range.
+        refused: The pairs (group, form) to refuse here.
+        decided: For each column split on the way, and for all of earlier layers, its floor and the
+            winning form.
+    """
+
+    floor: _Floor
+    cells: tuple[int, int]
+    present: list[list[int]]
+    refused: list[tuple[int, int]]
+    decided: dict[int, tuple[_Floor, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """The tree of signatures, walked depth first.
+
+    Attributes:
+        network: The network.
+        rows: The row of the homogenising coordinate, then those of the domain; positive inside.
+        signatures: The cells.
+        witnesses: Their witnesses.
+        supply: The proofs not yet used.
+    """
+
+    network: ExactNetwork
+    rows: list[list[int]]
+    signatures: IntArray
+    witnesses: list[list[int]]
+    supply: Iterator[Proof]
+
+    def run(self) -> None:
+        """Walk the tree, using up the proofs."""
+        stack = self._enter(0, 0, 0, self.network.stream, (0, len(self.signatures)), {})
+        while stack:
+            node = stack.pop()
+            for group, form in node.refused:
+                self._check_proof(node, group, form)
+            split = next((g for g, forms in enumerate(node.present) if len(forms) > 1), None)
+            if split is None:
+                stack += self._next_layer(node)
+            else:
+                stack += reversed(self._children(node, split))
+
+    def _enter(
+        self,
+        index: int,
+        column: int,
+        first_form: int,
+        stream: Forms,
+        cells: tuple[int, int],
+        decided: dict[int, tuple[_Floor, int]],
+    ) -> list[_Node]:
+        """Start a layer; after the last there is nothing to do."""
+        if index == len(self.network.layers):
+            return []
+        layer = self.network.layers[index]
+        floor = _Floor(index, layer, column, first_form, stream, layer.score_rows(stream))
+        names = [
+            next(i for i in range(start, end) if floor.scores[i] == floor.scores[form])
+            for start, end in zip(layer.starts, layer.starts[1:], strict=False)
+            for form in range(start, end)
+        ]
+        self._check_cells(floor, names, cells)
+        present = [self._present(floor, group, cells) for group in range(layer.n_groups)]
+        refused = [
+            (group, form)
+            for group in range(layer.n_groups)
+            for form in range(layer.starts[group], layer.starts[group + 1])
+            if names[form] == form and form not in present[group]
+        ]
+        return [_Node(floor, cells, present, refused, decided)]
+
+    def _check_cells(self, floor: _Floor, names: list[int], cells: tuple[int, int]) -> None:
+        """Check at every witness of a range that the listed forms of a layer win."""
+        layer = floor.layer
+        points = fmpz_mat(self.witnesses[cells[0] : cells[1]]).transpose()
+        values = (fmpz_mat(floor.scores) * points).transpose().tolist()
+        for cell, at_witness in enumerate(values, cells[0]):
+            for group, winner in enumerate(self._winners(floor, cell)):
+                best = at_witness[winner]
+                if names[winner] != winner:
+                    raise RefusedError(
+                        f"form {winner - layer.starts[group]} of group {floor.column + group} "
+                        f"coincides there with form {names[winner] - layer.starts[group]}, which "
+                        "names the cell",
+                        cell,
+                    )
+                for form in range(layer.starts[group], layer.starts[group + 1]):
+                    if at_witness[form] >= best and names[form] != winner:
+                        raise RefusedError("the witness is not inside its cell", cell)
+
+    def _winners(self, floor: _Floor, cell: int) -> list[int]:
+        row = self.signatures[cell, floor.column : floor.column + floor.layer.n_groups].tolist()
+        return [start + w for start, w in zip(floor.layer.starts, row, strict=False)]
+
+    def _present(self, floor: _Floor, group: int, cells: tuple[int, int]) -> list[int]:
+        column = self.signatures[cells[0] : cells[1], floor.column + group].tolist()
+        return [floor.layer.starts[group] + w for w in sorted(set(column))]
+
+    def _children(self, node: _Node, split: int) -> list[_Node]:
+        """Split a range by the winner of a group."""
+        floor, (begin, end) = node.floor, node.cells
+        column = self.signatures[begin:end, floor.column + split]
+        children = []
+        for form in node.present[split]:
+            inside = np.flatnonzero(column == form - floor.layer.starts[split])
+            # The cells are in order and agree before this column: equal entries are neighbours.
+            cells = (begin + int(inside[0]), begin + int(inside[-1]) + 1)
+            present = [
+                self._present(floor, group, cells) if len(forms) > 1 else forms
+                for group, forms in enumerate(node.present)
+            ]
+            refused = [
+                (group, lost)
+                for group, forms in enumerate(node.present)
+                if group != split
+                for lost in forms
+                if lost not in present[group]
+            ]
+            decided = {**node.decided, floor.column + split: (floor, form)}
+            children.append(_Node(floor, cells, present, refused, decided))
+        return children
+
+    def _next_layer(self, node: _Node) -> list[_Node]:
+        floor, layer = node.floor, node.floor.layer
+        winners = [forms[0] for forms in node.present]
+        ties = {}
+        for group, winner in enumerate(winners):
+            group_forms = range(layer.starts[group], layer.starts[group + 1])
+            ties[group] = [f for f in group_forms if floor.scores[f] == floor.scores[winner]]
+        stream = layer.after(floor.stream, floor.scores, winners, ties)
+        decided = dict(node.decided)
+        decided.update({floor.column + g: (floor, w) for g, w in enumerate(winners)})
+        column, form = floor.column + layer.n_groups, floor.first_form + layer.n_forms
+        return self._enter(floor.index + 1, column, form, stream, node.cells, decided)
+
+    def _check_proof(self, node: _Node, group: int, form: int) -> None:
+        """Check the next proof: that a form wins nowhere in a node."""
+        layer, column = node.floor.layer, node.floor.column + group
+        what = (
+            f"form {form - layer.starts[group]} of group {column} has no listed cell next to "
+            f"that of {self.signatures[node.cells[0]].tolist()}"
+        )
+        proof = next(self.supply, None)
+        if proof is None:
+            raise RefusedError(f"{what}, and no proof says why: a cell may be missing")
+        decided = {**node.decided, column: (node.floor, form)}
+        total = [0] * len(self.rows[0])
+        for name, multiplier in proof:
+            row = self._row(name, decided)
+            if multiplier <= 0 or row is None:
+                raise RefusedError(f"{what}, and the proof uses an inequality that is not there")
+            total = [x + multiplier * y for x, y in zip(total, row, strict=True)]
+        if not proof or any(total):
+            raise RefusedError(f"{what}, and the proof does not add up to zero")
+
+    def _row(self, name: int, decided: dict[int, tuple[_Floor, int]]) -> list[int] | None:
+        """Return a row by its name, primitive; None if it does not hold strictly in the node."""
+        if name < 0:
+            return None
+        if name < len(self.rows):
+            return _primitive(self.rows[name])
+        form, column = name - len(self.rows), 0
+        for layer in self.network.layers:
+            if form < layer.n_forms:
+                place = decided.get(column + int(layer.group_of[form]))
+                if place is None:
+                    return None
+                floor, winner = place
+                pairs = zip(floor.scores[winner], floor.scores[form], strict=True)
+                return _primitive([int(x - y) for x, y in pairs])
+            form -= layer.n_forms
+            column += layer.n_groups
+        return None
+
+
+def _primitive(row: list[int]) -> list[int] | None:
+    divisor = gcd(*row)
+    return [x // divisor for x in row] if divisor else None
