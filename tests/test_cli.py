@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hardmax import __version__
@@ -84,3 +85,13 @@ def test_temperature_moves_no_wall():
     assert all(results["argmax_is_the_exact_winner"])
     shares = results["share_of_queries_with_weight_above_0.9"]
     assert shares == sorted(shares)
+
+
+def test_every_cell_of_the_transformers_is_certified():
+    experiment = load_experiment("fig1")
+    results = experiment.run(experiment.parameters).results
+    assert all(results["certificates_verified"])
+    counts = np.array(results["cells_regions_maps"])
+    assert (np.diff(counts, axis=0) > 0).all()
+    assert (np.diff(counts, axis=1) <= 0).all()
+    assert (np.array(results["sampled"]) <= counts[:, 0]).all()

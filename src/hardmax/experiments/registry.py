@@ -9,6 +9,7 @@ from hardmax.errors import ArgumentError
 
 # name: (module in this package, title)
 _EXPERIMENTS = {
+    "fig1": ("depth", "Every cell of a hard transformer as blocks are added, with certificates"),
     "fig3": ("diagrams", "Voronoi against power diagram: which keys can ever win"),
     "fig4": ("minkowski_sums", "Minkowski sums of three heads in 3-D: 92 vertices, not 216"),
     "fig5": ("annealing", "One head at falling temperatures, and the walls that never move"),
