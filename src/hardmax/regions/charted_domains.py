@@ -7,7 +7,7 @@ import numpy as np
 
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.domains import Segment
+from hardmax.geometry.domains import Box, Segment, WholeSpace
 from hardmax.geometry.integer_vectors import Vector, primitive, wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -86,7 +86,8 @@ def charted(domain: Any, dim_in: int) -> ChartedDomain:
     charted_domain = ChartedDomain(
         weight.shape[0], dim_in, coordinates, _nontrivial(given), chart, stages
     )
-    if not decide_open_cone(wide_rows(charted_domain.cone_rows, weight.shape[0] + 1)).is_open:
+    # A box and all of space have an interior by construction.
+    if not isinstance(domain, Box | WholeSpace) and not _has_interior(charted_domain):
         raise ArgumentError("`domain` must have an interior; its inequalities leave none.")
     return charted_domain
 
@@ -128,6 +129,10 @@ def affine_layer(affine: AffineMap) -> ArgmaxLayer:
         output=identity,
         residual=False,
     )
+
+
+def _has_interior(domain: ChartedDomain) -> bool:
+    return decide_open_cone(wide_rows(domain.cone_rows, domain.dim + 1)).is_open
 
 
 def _nontrivial(rows: WideArray) -> WideArray:
