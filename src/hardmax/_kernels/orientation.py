@@ -5,9 +5,9 @@ entry by entry, with a positive scale per row and `|delta| <= 3 eps`, `eps = 2**
 here answer questions about the exact rows: True is a proof, False means "not decided here".
 Every bound is written so that NaN and infinity end up as "not decided".
 
-The bounds come from two facts [Higham02, chapter 3], [Rump10]. A sum of `n` products, in any order, is
-off by at most `gamma_n` times the sum of the absolute products. And if `B` is any matrix with
-`||I - B A|| <= eta < 1` then `A` is invertible, and `A x = g` implies
+The bounds come from two facts [Higham02, chapter 3], [Rump10]. A sum of `n` products, in any
+order, is off by at most `gamma_n` times the sum of the absolute products. And if `B` is any matrix
+with `||I - B A|| <= eta < 1` then `A` is invertible, and `A x = g` implies
 `||x - y|| <= (||B g - y|| + eta ||y||) / (1 - eta)` in the maximum norm, for every `y`.
 """
 

@@ -284,7 +284,8 @@ def difference(
     d1, lost1 = two_sum(blocks[b, 0, plus], -blocks[b, 0, minus])
     d2, lost2 = two_sum(blocks[b, 1, plus], -blocks[b, 1, minus])
     d3, lost3 = two_sum(blocks[b, 2, plus], -blocks[b, 2, minus])
-    # Sums, not maxima: NaN stays NaN.
+    # Sums, not maxima: NaN stays NaN. The quotient may underflow, and 0 would say "exact".
     slope_radius = (radius / scale + (abs(lost1) + abs(lost2))) * UP
+    slope_radius += TINY if radius > 0.0 else 0.0
     offset_radius = 0.0 if is_homogeneous else (radius + abs(lost3)) * UP
     return d1, d2, d3, slope_radius, offset_radius

@@ -50,6 +50,7 @@ from hardmax._kernels.planar_composition import (
 )
 from hardmax._kernels.planar_groups import analyse, cull, difference
 from hardmax._kernels.planar_leaves import adds_units, is_blurred, store
+from hardmax._kernels.planar_signs import TINY
 from hardmax.typing import FloatArray, IntArray
 
 _ONGOING = -1
@@ -172,7 +173,8 @@ def _split_by_unit(
         unit = pending[layer, position]
         radius = blocks[b, 3, unit]
         offset_radius = 0.0 if is_homogeneous else radius
-        slope_radius = radius / scale
+        # The quotient may underflow, and a radius of 0 would say that the form is exact.
+        slope_radius = radius / scale + (TINY if radius > 0.0 else 0.0)
         g = (
             blocks[b, 0, unit],
             blocks[b, 1, unit],

@@ -51,7 +51,7 @@ class Partition:
         network: The model as argmax layers.
         domain: The domain with its chart.
         cells: What the engine found.
-        engine: Which engine it was: `"lines"`, `"planar"` or `"split_tree"`.
+        engine: Which engine it was: `"lines"`, `"planar"`, `"spatial"` or `"split_tree"`.
         stored_witnesses: Integers `(p, q)`, a point `p / q` inside each cell, if the engine keeps
             them; shape `(n_cells, dim + 1)`.
         line: What the engine for lines found, if it was that one.

@@ -4,7 +4,7 @@ A table of forms is enclosed entry by entry, $|\text{true} - \text{centre}| \le 
 $u = 2^{-53}$. For a product $T Z$ of $n$ terms, with $T$ rounded to a relative $2u$ or an absolute
 $2^{-1074}$ and $Z$ enclosed with radius $R$, the rounded product is wrong by at most
 $(1 + 2u)|T| R + ((n + 1) u + 2u + O(u^2)) |T||Z|$ and terms below the normal range
-[Hig02, section 3.5]. The code computes $A (R + g |Z|) + 2^{-1000}$ with $g = 2(n + 16) u$ and
+[Higham02, section 3.5]. The code computes $A (R + g |Z|) + 2^{-1000}$ with $g = 2(n + 16) u$ and
 $A = (1 + g)|T| + 2^{-1000}$: more than twice what is needed, which also covers the rounding of the
 bound itself. Overflow gives infinities and NaN, and neither is ever less than anything.
 """

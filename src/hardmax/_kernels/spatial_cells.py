@@ -1,0 +1,315 @@
+r"""Polytopes cut by a form whose signs at the vertices are known. No checks: see callers.
+
+One step of the double description method. A new vertex appears on every edge between a positive
+and a negative vertex, and two vertices span an edge if no third vertex lies on all facets they
+share. That needs complete masks, and nothing else; in particular a vertex may lie on more than $d$
+facets. Where one of two vertices lies on exactly $d$ facets, sharing $d - 1$ of them is enough.
+
+References:
+    [FP96], proposition 7.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from hardmax._kernels.spatial_buffers import (
+    FAR,
+    NORM,
+    OFFSET,
+    OFFSET_RADIUS,
+    RADIUS,
+    Scratch,
+    Stack,
+)
+from hardmax._kernels.spatial_vertices import (
+    UP,
+    bit_count,
+    collect,
+    independent_rows,
+    is_far,
+    lowest_bit,
+    radii_into,
+)
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_NO_ROOM = -1
+
+
+@numba.njit(cache=True, _nrt=False)
+def normalise(stack: Stack, row: int) -> None:
+    """Scale a form of the pool by a power of two, so that no product of its slopes gets far."""
+    pool = stack.pool
+    dim = pool.shape[1] - 5
+    top = 0.0
+    for k in range(dim):
+        top = max(top, abs(pool[row, k]))
+    if not 2.0**-1000 < top < 2.0**1000:
+        pool[row, dim + NORM] = math.inf
+        return
+    factor = math.ldexp(1.0, -math.frexp(top)[1])
+    norm = 0.0
+    lost_slope = 0.0
+    for k in range(dim):
+        a = pool[row, k] * factor
+        if a != 0.0 and abs(a) < 2.0**-900:
+            lost_slope = 2.0**-900
+        pool[row, k] = a
+        norm += abs(a)
+    c = pool[row, dim + OFFSET] * factor
+    lost = 2.0**-900 if c != 0.0 and abs(c) < 2.0**-900 else 0.0
+    pool[row, dim + OFFSET] = c
+    if pool[row, dim + RADIUS] != 0.0 or lost_slope != 0.0:
+        pool[row, dim + RADIUS] = pool[row, dim + RADIUS] * factor * UP + 2.0**-900
+    if pool[row, dim + OFFSET_RADIUS] != 0.0 or lost != 0.0:
+        pool[row, dim + OFFSET_RADIUS] = pool[row, dim + OFFSET_RADIUS] * factor * UP + 2.0**-900
+    pool[row, dim + NORM] = (norm + dim * pool[row, dim + RADIUS]) * UP
+    pool[row, dim + FAR] = 0.0
+
+
+@numba.njit(cache=True, _nrt=False)
+def new_vertices(
+    stack: Stack, scratch: Scratch, start: int, n: int, f_start: int, row: int, bit: int
+) -> int:
+    """Write the vertices where a form cuts the edges of a cell; return how many, or -1: no room.
+
+    Args:
+        stack: Holds the cell.
+        scratch: Holds the signs and rounded values of the form; `fresh` is overwritten.
+        start: The first vertex.
+        n: How many vertices.
+        f_start: The first facet.
+        row: The form, a row of the pool.
+        bit: Its place in the list of facets.
+    """
+    masks, points, common = stack.masks, stack.points, scratch.common
+    dim = stack.pool.shape[1] - 5
+    n_words = masks.shape[1]
+    has_far = points.shape[1] > dim + 1
+    n_above = 0
+    n_below = 0
+    for i in range(n):
+        if scratch.signs[i] > 0:
+            scratch.above[n_above] = i
+            n_above += 1
+        elif scratch.signs[i] < 0:
+            scratch.below[n_below] = i
+            n_below += 1
+    n_fresh = 0
+    for p in range(n_above):
+        u = scratch.above[p]
+        first_word = masks[start + u, 0]
+        for q in range(n_below):
+            w = scratch.below[q]
+            n_common = bit_count(first_word & masks[start + w, 0])
+            for word in range(1, n_words):
+                n_common += bit_count(masks[start + u, word] & masks[start + w, word])
+            if n_common < dim - 1:
+                continue
+            for word in range(n_words):
+                common[word] = masks[start + u, word] & masks[start + w, word]
+            if not _is_edge(stack, scratch, start, n, u, w, dim):
+                continue
+            if n_fresh >= scratch.fresh.shape[0]:
+                return _NO_ROOM
+            count = collect(common, stack.facets, f_start, scratch.tight)
+            is_defined = True
+            if count == dim - 1:
+                for t in range(count):
+                    scratch.rows[t] = scratch.tight[t]
+            else:
+                is_defined = independent_rows(stack.pool, scratch, count, dim - 1)
+            scratch.rows[dim - 1] = row
+            if has_far and (is_far(points, start + u, dim) or is_far(points, start + w, dim)):
+                if is_defined:
+                    _solve(stack, scratch, n_fresh, dim)
+                    radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
+                else:
+                    # Where it lies is open; the sign of no form will be accepted there.
+                    for k in range(2 * dim + 2):
+                        scratch.fresh[n_fresh, k] = math.inf if k % (dim + 1) == dim else 0.0
+            else:
+                high, low = scratch.heights[u], scratch.heights[w]
+                # A sign decided exactly may go with a height that rounded across zero.
+                if not high - low > 0.0:
+                    high, low = 1.0, -1.0
+                for k in range(points.shape[1]):
+                    scratch.fresh[n_fresh, k] = 0.0
+                for k in range(dim):
+                    x = high * points[start + w, k] - low * points[start + u, k]
+                    scratch.fresh[n_fresh, k] = x / (high - low)
+                scratch.fresh[n_fresh, dim] = math.inf
+                if is_defined:
+                    radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
+            for word in range(n_words):
+                scratch.fresh_masks[n_fresh, word] = common[word]
+            scratch.fresh_masks[n_fresh, bit // 64] |= _ONE << np.uint64(bit % 64)
+            n_fresh += 1
+    return n_fresh
+
+
+@numba.njit(cache=True, _nrt=False)
+def _solve(stack: Stack, scratch: Scratch, i: int, dim: int) -> None:
+    """Write where the rows `scratch.rows` meet, with its direction, into a new vertex.
+
+    Gauss-Jordan elimination with column pivots; nothing is assumed about its accuracy.
+    """
+    system, pool, fresh = scratch.system, stack.pool, scratch.fresh
+    for j in range(dim):
+        row = scratch.rows[j]
+        for k in range(dim):
+            system[j, k] = pool[row, k]
+        system[j, dim] = -pool[row, dim + OFFSET]
+        system[j, dim + 1] = -pool[row, dim + FAR]
+    for j in range(dim):
+        pivot = j
+        for r in range(j + 1, dim):
+            if abs(system[r, j]) > abs(system[pivot, j]):
+                pivot = r
+        for k in range(dim + 2):
+            entry = system[j, k]
+            system[j, k] = system[pivot, k]
+            system[pivot, k] = entry
+        lead = system[j, j]
+        if lead == 0.0:
+            lead = 1.0
+        for k in range(j, dim + 2):
+            system[j, k] /= lead
+        for r in range(dim):
+            if r != j:
+                factor = system[r, j]
+                for k in range(j, dim + 2):
+                    system[r, k] -= factor * system[j, k]
+    # Which facets meet says whether the vertex is at infinity, not the rounded direction.
+    has_direction = False
+    for j in range(dim):
+        has_direction = has_direction or pool[scratch.rows[j], dim + FAR] != 0.0
+    for k in range(dim):
+        fresh[i, k] = system[k, dim]
+        fresh[i, dim + 1 + k] = system[k, dim + 1] if has_direction else 0.0
+    fresh[i, dim] = 0.0
+    fresh[i, 2 * dim + 1] = math.inf if has_direction else 0.0
+
+
+@numba.njit(cache=True, _nrt=False)
+def _is_edge(stack: Stack, scratch: Scratch, start: int, n: int, u: int, w: int, dim: int) -> bool:
+    """Say whether two vertices that share the facets `scratch.common` span an edge."""
+    masks, common = stack.masks, scratch.common
+    n_words = masks.shape[1]
+    n_u = 0
+    n_w = 0
+    for word in range(n_words):
+        n_u += bit_count(masks[start + u, word])
+        n_w += bit_count(masks[start + w, word])
+    if n_u == dim or n_w == dim:
+        return True
+    for i in range(n):
+        if i in (u, w):
+            continue
+        contains = True
+        for word in range(n_words):
+            contains = contains and masks[start + i, word] & common[word] == common[word]
+        if contains:
+            return False
+    return True
+
+
+@numba.njit(cache=True, _nrt=False)
+def write_side(
+    stack: Stack, scratch: Scratch, start: int, n: int, side: int, n_fresh: int, bit: int, to: int
+) -> int:
+    """Write the vertices of the part where a form has the sign `side`; return how many.
+
+    Args:
+        stack: Holds the cell and has room from row `to` on, above the cell.
+        scratch: Holds the signs and the new vertices.
+        start: The first vertex.
+        n: How many vertices.
+        side: 1 or -1.
+        n_fresh: How many new vertices.
+        bit: The place of the form in the list of facets.
+        to: The first row to write.
+    """
+    points, masks = stack.points, stack.masks
+    word, flag = np.uint64(bit // 64), _ONE << np.uint64(bit % 64)
+    n_columns, n_words = np.uint64(points.shape[1]), np.uint64(masks.shape[1])
+    # Unsigned indices cannot mean "from the end", which spares a test for each of them.
+    out, source = np.uint64(to), np.uint64(start)
+    n_kept = 0
+    for i in range(n):
+        if scratch.signs[i] * side >= 0:
+            for k in range(n_columns):
+                points[out, k] = points[source, k]
+            for k in range(n_words):
+                masks[out, k] = masks[source, k]
+            if scratch.signs[i] == 0:
+                masks[out, word] |= flag
+            out += _ONE
+            n_kept += 1
+        source += _ONE
+    for i in range(np.uint64(n_fresh)):
+        for k in range(n_columns):
+            points[out, k] = scratch.fresh[i, k]
+        for k in range(n_words):
+            masks[out, k] = scratch.fresh_masks[i, k]
+        out += _ONE
+    return n_kept + n_fresh
+
+
+@numba.njit(cache=True, _nrt=False)
+def move_vertices(stack: Stack, start: int, n: int, to: int) -> None:
+    """Copy vertices with their masks; where the places overlap, only downwards."""
+    points, masks = stack.points, stack.masks
+    # Unsigned indices cannot mean "from the end", which spares a test for each of them.
+    row, source = np.uint64(to), np.uint64(start)
+    for _ in range(n):
+        for k in range(np.uint64(points.shape[1])):
+            points[row, k] = points[source, k]
+        for k in range(np.uint64(masks.shape[1])):
+            masks[row, k] = masks[source, k]
+        row += _ONE
+        source += _ONE
+
+
+@numba.njit(cache=True, _nrt=False)
+def drop_facets(
+    stack: Stack, scratch: Scratch, start: int, n: int, f_start: int, n_facets: int
+) -> int:
+    """Take forms that are no facets any more off the list of a cell; return how many stay.
+
+    A facet has at least $d$ vertices.
+    """
+    masks, facets, counts = stack.masks, stack.facets, scratch.counts
+    dim = stack.pool.shape[1] - 5
+    n_words = masks.shape[1]
+    for f in range(n_facets):
+        counts[f] = 0
+    for i in range(start, start + n):
+        for w in range(n_words):
+            word = masks[i, w]
+            while word != _ZERO:
+                counts[64 * w + lowest_bit(word)] += 1
+                word &= word - _ONE
+    kept = 0
+    for f in range(n_facets):
+        if counts[f] >= dim:
+            counts[f] = kept
+            facets[f_start + kept] = facets[f_start + f]
+            kept += 1
+        else:
+            counts[f] = -1
+    for i in range(start, start + n):
+        for w in range(n_words):
+            scratch.common[w] = _ZERO
+        for w in range(n_words):
+            word = masks[i, w]
+            while word != _ZERO:
+                place = counts[64 * w + lowest_bit(word)]
+                if place >= 0:
+                    scratch.common[place // 64] |= _ONE << np.uint64(place % 64)
+                word &= word - _ONE
+        for w in range(n_words):
+            masks[i, w] = scratch.common[w]
+    return kept

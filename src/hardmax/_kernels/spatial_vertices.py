@@ -1,0 +1,242 @@
+r"""Vertices of a cell from the facets that meet there, with proven radii. No checks: see callers.
+
+A vertex is where the facets in its mask meet; $d$ independent ones, rows $(m_j, c_j)$ of the pool
+with matrix $M$, define it. Its radius is found afresh from them: with the true rows and a computed
+point $v$, the true vertex $v^*$ has $M^* (v - v^*) = r$ with the values $r_j$ of the true rows at
+$v$. By Cramer's rule and Hadamard's inequality, with $n_j \ge |m_j^*|_1$,
+
+$$|v - v^*|_\infty \le \rho = \frac{\prod_k n_k}{|\det M^*|} \sum_j \frac{R_j}{n_j}, \qquad
+  |\det M^*| \ge |\det M| - \prod_k n_k \Bigl(2^{-47} + \sum_k \frac{d\, r_k}{n_k}\Bigr),$$
+
+where $R_j \ge |r_j|$ is the computed residual, its rounding and the radius $r_j$ of the row. The
+first term in the bracket is the rounding of a Laplace expansion: every product of entries passes
+at most $d + d (d + 1) / 2 \le 44$ roundings for $d \le 8$, and the sum of their absolute values is
+at most $\prod_k n_k$. The pool's rows are scaled to slopes of at most 1, so nothing overflows.
+
+A vertex at infinity is $p + M v$ with a formal $M \to \infty$; both parts solve such a system.
+"""
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+
+from hardmax._kernels.expansions import difference_sign
+from hardmax._kernels.spatial_buffers import (
+    FAR,
+    NORM,
+    OFFSET,
+    OFFSET_RADIUS,
+    RADIUS,
+    Scratch,
+)
+from hardmax.typing import AnyArray, FloatArray, IntArray
+
+KAPPA = 2.0**-48
+"""More than all relative rounding errors of one evaluation."""
+UP = 1.0 + 2.0**-40
+"""More than what rounding takes away from a bound."""
+TINY = 2.0**-1000
+_DETERMINANT_KAPPA = 2.0**-47
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_FIVES, _THREES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_FIFTEENS, _ONES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+_TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
+
+
+@numba.njit(cache=True, _nrt=False)
+def bit_count(word: Any) -> Any:
+    """Count the bits of a 64-bit word."""
+    word = word - ((word >> _ONE) & _FIVES)
+    word = (word & _THREES) + ((word >> _TWO) & _THREES)
+    word = (word + (word >> _FOUR)) & _FIFTEENS
+    return np.int64((word * _ONES) >> _TOP_BYTE)
+
+
+@numba.njit(cache=True, _nrt=False)
+def lowest_bit(word: Any) -> Any:
+    """Return the place of the lowest bit of a word that is not zero."""
+    return bit_count((word & (~word + _ONE)) - _ONE)
+
+
+@numba.njit(cache=True, _nrt=False)
+def collect(word_row: AnyArray, facets: IntArray, f_start: int, out: IntArray) -> int:
+    """List the pool rows of the bits of a mask; return how many."""
+    n = 0
+    for w in range(word_row.shape[0]):
+        word = word_row[w]
+        while word != _ZERO:
+            out[n] = facets[f_start + 64 * w + lowest_bit(word)]
+            n += 1
+            word &= word - _ONE
+    return n
+
+
+@numba.njit(cache=True, _nrt=False)
+def is_far(points: FloatArray, i: int, dim: int) -> bool:
+    """Say whether a vertex is at infinity, on a domain that has such vertices."""
+    for k in range(dim + 1, 2 * dim + 1):
+        if points[i, k] != 0.0:
+            return True
+    # A direction that could not be computed is zero with an infinite radius.
+    return bool(points[i, 2 * dim + 1] != 0.0)
+
+
+@numba.njit(cache=True, _nrt=False)
+def independent_rows(pool: FloatArray, scratch: Scratch, n: int, wanted: int) -> bool:
+    """Choose rows of `scratch.tight` far from dependent into `scratch.rows`; say if there are.
+
+    Elimination with the largest entry as pivot. The choice needs no proof: what is computed from
+    the rows is checked.
+    """
+    dim = pool.shape[1] - 5
+    rest = scratch.elimination
+    for t in range(n):
+        row = scratch.tight[t]
+        norm = pool[row, dim + NORM]
+        for k in range(dim):
+            rest[t, k] = pool[row, k] / norm
+    for step in range(wanted):
+        best = 0.0
+        pivot = -1
+        column = 0
+        for t in range(step, n):
+            for k in range(dim):
+                if abs(rest[t, k]) > best:
+                    best = abs(rest[t, k])
+                    pivot = t
+                    column = k
+        if pivot < 0 or best < 2.0**-40:
+            return False
+        row = scratch.tight[pivot]
+        scratch.tight[pivot] = scratch.tight[step]
+        scratch.tight[step] = row
+        scratch.rows[step] = row
+        for k in range(dim):
+            entry = rest[pivot, k]
+            rest[pivot, k] = rest[step, k]
+            rest[step, k] = entry
+        for t in range(step + 1, n):
+            factor = rest[t, column] / rest[step, column]
+            for k in range(dim):
+                rest[t, k] -= factor * rest[step, k]
+            rest[t, column] = 0.0
+    return True
+
+
+@numba.njit(cache=True, _nrt=False)
+def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -> None:
+    """Bound the distance of a computed point from where the rows `scratch.rows` meet.
+
+    Rows without offsets meet in the origin; the point is then moved there.
+    """
+    dim = pool.shape[1] - 5
+    rows, point = scratch.rows, np.uint64(i)
+    has_far = points.shape[1] > dim + 1
+    product = 1.0
+    blur = _DETERMINANT_KAPPA
+    total = 0.0
+    far_total = 0.0
+    is_exact = True
+    is_homogeneous = True
+    for j in range(dim):
+        row = np.uint64(rows[j])
+        norm, ra = pool[row, dim + NORM], pool[row, dim + RADIUS]
+        c, rc = pool[row, dim + OFFSET], pool[row, dim + OFFSET_RADIUS]
+        product *= norm
+        blur += dim * ra / norm
+        is_homogeneous = is_homogeneous and c == 0.0 and rc == 0.0
+        value = c
+        size = abs(c)
+        reach = 0.0
+        for k in range(np.uint64(dim)):
+            term = pool[row, k] * points[point, k]
+            value += term
+            size += abs(term)
+            reach += abs(points[point, k])
+        is_exact = is_exact and value == 0.0 and rc == 0.0 and (ra == 0.0 or reach == 0.0)
+        total += ((abs(value) + KAPPA * size + ra * reach + rc) * UP + TINY) / norm
+        if has_far:
+            value = pool[row, dim + FAR]
+            size = abs(value)
+            reach = 0.0
+            for k in range(dim):
+                term = pool[row, k] * points[i, dim + 1 + k]
+                value += term
+                size += abs(term)
+                reach += abs(points[i, dim + 1 + k])
+            far_total += ((abs(value) + KAPPA * size + ra * reach) * UP + TINY) / norm
+    least = abs(_determinant(pool, scratch, dim)) - product * blur * UP - TINY
+    if not least > 0.0:
+        points[i, dim] = math.inf
+        if has_far:
+            points[i, 2 * dim + 1] = math.inf if is_far(points, i, dim) else 0.0
+        return
+    factor = product / least * UP
+    if has_far:
+        points[i, 2 * dim + 1] = factor * far_total if is_far(points, i, dim) else 0.0
+    if is_homogeneous:
+        for k in range(dim):
+            points[i, k] = 0.0
+        points[i, dim] = 0.0
+    elif is_exact and _lies_on_all(pool, scratch, points, i):
+        points[i, dim] = 0.0
+    else:
+        points[i, dim] = factor * total
+
+
+@numba.njit(cache=True, _nrt=False)
+def _determinant(pool: FloatArray, scratch: Scratch, dim: int) -> float:
+    """Return the determinant of the slopes of the rows `scratch.rows`, rounded."""
+    rows = scratch.rows
+    if dim == 3:
+        p, q, r = np.uint64(rows[0]), np.uint64(rows[1]), np.uint64(rows[2])
+        value = pool[p, 0] * (pool[q, 1] * pool[r, 2] - pool[q, 2] * pool[r, 1])
+        value -= pool[p, 1] * (pool[q, 0] * pool[r, 2] - pool[q, 2] * pool[r, 0])
+        return float(value + pool[p, 2] * (pool[q, 0] * pool[r, 1] - pool[q, 1] * pool[r, 0]))
+    if dim == 4:
+        p, q = np.uint64(rows[0]), np.uint64(rows[1])
+        r, s = np.uint64(rows[2]), np.uint64(rows[3])
+        a01 = pool[p, 0] * pool[q, 1] - pool[p, 1] * pool[q, 0]
+        a02 = pool[p, 0] * pool[q, 2] - pool[p, 2] * pool[q, 0]
+        a03 = pool[p, 0] * pool[q, 3] - pool[p, 3] * pool[q, 0]
+        a12 = pool[p, 1] * pool[q, 2] - pool[p, 2] * pool[q, 1]
+        a13 = pool[p, 1] * pool[q, 3] - pool[p, 3] * pool[q, 1]
+        a23 = pool[p, 2] * pool[q, 3] - pool[p, 3] * pool[q, 2]
+        value = a01 * (pool[r, 2] * pool[s, 3] - pool[r, 3] * pool[s, 2])
+        value -= a02 * (pool[r, 1] * pool[s, 3] - pool[r, 3] * pool[s, 1])
+        value += a03 * (pool[r, 1] * pool[s, 2] - pool[r, 2] * pool[s, 1])
+        value += a12 * (pool[r, 0] * pool[s, 3] - pool[r, 3] * pool[s, 0])
+        value -= a13 * (pool[r, 0] * pool[s, 2] - pool[r, 2] * pool[s, 0])
+        return float(value + a23 * (pool[r, 0] * pool[s, 1] - pool[r, 1] * pool[s, 0]))
+    minors, steps = scratch.minors, scratch.steps
+    for i in range(minors.shape[0]):
+        minors[i] = 0.0
+    minors[0] = 1.0
+    for i in range(steps.shape[0]):
+        factor = scratch.step_signs[i] * pool[rows[steps[i, 2]], steps[i, 3]]
+        minors[steps[i, 0]] += factor * minors[steps[i, 1]]
+    return float(minors[minors.shape[0] - 1])
+
+
+@numba.njit(cache=True, _nrt=False)
+def _lies_on_all(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -> bool:
+    """Say whether a point lies on all rows `scratch.rows`, whose values there round to zero."""
+    dim = pool.shape[1] - 5
+    reach = 0.0
+    for k in range(dim):
+        reach += abs(points[i, k])
+    for j in range(dim):
+        row = scratch.rows[j]
+        if reach == 0.0:
+            if pool[row, dim] != 0.0:
+                return False
+            continue
+        sign = difference_sign(
+            pool[:, :dim], pool[:, dim], row, -1, points[:, :dim], i, scratch.expansion
+        )
+        if sign != 0:
+            return False
+    return True

@@ -1,0 +1,305 @@
+"""The engine for three to seven dimensions: polytopes split depth first, every sign proven."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax._kernels.planar_buffers import N_FORMS, N_GROUPS, Tables
+from hardmax._kernels.spatial_buffers import (
+    BUDGET,
+    CELL_LIMIT,
+    DONE,
+    F_COUNT,
+    LEAVES_FULL,
+    MASKS_FULL,
+    N_CELLS,
+    N_EXPANDED,
+    N_FILTERED,
+    N_ITEMS,
+    N_LEAVES,
+    N_POOL,
+    N_VERTICES,
+    PARKED,
+    POOL_END,
+    SCRATCH_FULL,
+    STACK_FULL,
+    V_COUNT,
+    Frames,
+    Leaves,
+    Scratch,
+    Stack,
+    grown_stack,
+    new_frames,
+    new_leaves,
+    new_scratch,
+    new_stack,
+)
+from hardmax._kernels.spatial_search import enter, search
+from hardmax.algebra.exact.decisions import Decisions
+from hardmax.arguments import integer, number
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.recomposition import exact_affine_map
+from hardmax.progress import track
+from hardmax.regions.cells import CellArrays
+from hardmax.regions.charted_domains import embedded
+from hardmax.regions.planar_tables import adapted, network_tables
+from hardmax.regions.spatial_domains import (
+    SpatialDomain,
+    mask_words,
+    rounded_form,
+    rounded_vertex,
+    spatial_domain,
+)
+from hardmax.regions.spatial_parking import ExactPath, finest_grid, rounded_forms
+
+_SLICE_S = 0.05
+"""How long the compiled search runs before it looks up: interrupts and limits act then."""
+_FIRST_BUDGET = 2_000
+_FIRST_CELLS = 1024
+_MOST_CELLS = 32_768
+_POINTS, _ITEMS, _SCRATCH = 1024, 128, 256
+
+
+def explore(
+    network: ArgmaxNetwork,
+    domain: Any,
+    *,
+    count_only: bool = False,
+    max_cells: int | None = None,
+    max_seconds: float | None = None,
+    progress: bool = True,
+) -> CellArrays:
+    r"""Find every cell of a network on a domain of dimension 1 to 8.
+
+    The search splits polytopes, given by their vertices and by the facets each vertex lies on, one
+    group of forms after the other, layer by layer and depth first. A layer is composed once for
+    each region of the layers before it; groups with one winner on the whole region are settled
+    there. A sign that floats cannot prove is decided in exact arithmetic, and zeros are recorded as
+    incidences, so degenerate cells (more than $d$ facets through a vertex, coinciding walls) are
+    cells like any other.
+
+    Args:
+        network: The network.
+        domain: A box, a polytope, all of space, or a slice of a larger space.
+        count_only: Store nothing; memory then does not grow with the number of cells.
+        max_cells: Stop after so many cells.
+        max_seconds: Stop after about so many seconds.
+        progress: Show a bar where the search takes longer than a second.
+
+    Returns:
+        The cells, with vertices in no particular order and output maps. On an unbounded domain a
+        vertex at infinity has a direction: see `CellArrays`. `is_complete` is False if
+        the search was stopped, by a limit or by an interrupt.
+
+    Raises:
+        ArgumentError: If the domain has no interior, or too many dimensions.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> octants = ReluNetwork([np.eye(3), np.ones((3, 1))]).network
+        >>> cells = explore(octants, Box([-1, -1, -1], [1, 1, 1]))
+        >>> cells.n_counted, cells.starts.tolist()
+        (8, [0, 8, 16, 24, 32, 40, 48, 56, 64])
+        >>> three_times_the_same = ReluNetwork([np.ones((3, 3)), np.ones((3, 1))]).network
+        >>> explore(three_times_the_same, Box([-1, -1, -1], [1, 1, 1]), count_only=True).n_counted
+        2
+    """
+    limit = -1 if max_cells is None else integer("max_cells", max_cells, at_least=0)
+    if max_seconds is not None:
+        max_seconds = number("max_seconds", max_seconds, at_least=0.0)
+    start = spatial_domain(domain, network.dim_in)
+    run = _Run(network, start, stores=not count_only)
+    deadline = None if max_seconds is None else time.monotonic() + max_seconds
+    with track(iter(()), "cells") as bar:
+        is_complete = run.work(limit, deadline, bar.advance if progress else _ignored)
+    return run.result(is_complete)
+
+
+def _ignored(n_steps: int) -> None:
+    """Do nothing."""
+
+
+class _Run:
+    """One search: its buffers, and what has been found."""
+
+    def __init__(self, network: ArgmaxNetwork, start: SpatialDomain, stores: bool) -> None:
+        self.network = network
+        self.start = start
+        self.stores = stores
+        self.dim = start.charted.dim
+        points = np.array(
+            [rounded_vertex(vertex, start.is_bounded) for vertex in start.cell.vertices]
+        )
+        size = np.abs(points).max(initial=1.0)
+        # A power of two, so that dividing by it is exact.
+        scale = float(2.0 ** min(np.frexp(size)[1], 1000))
+        stream = embedded(network, start.charted)
+        block = rounded_forms(stream, stream.rows, scale)
+        self.tables: Tables = adapted(network_tables(network), scale, not block[-2:].any())
+        self.frames: Frames = new_frames(self.tables, network.n_groups, self.dim)
+        self.frames.blocks[0, :, : block.shape[1]] = block
+        self.frames.flags[0, :2] = int(not block[-1].any()), finest_grid(block)
+        self.stack = self._first_stack(points)
+        self.scratch = self._new_scratch(_SCRATCH, _SCRATCH)
+        self.path = ExactPath(network, start, self.tables, self.frames)
+        self.most_forms = int(self.tables.layout[:, N_FORMS].max(initial=1))
+        self.leaves = self._new_leaves(_FIRST_CELLS if stores else 1)
+        self.found: list[Leaves] = []
+        if network.layers:
+            enter(self.tables, self.frames, self.stack)
+
+    def _first_stack(self, points: Any) -> Stack:
+        cell = self.start.cell
+        n, n_facets = len(points), len(cell.forms)
+        n_words = 1
+        while 64 * n_words < n_facets:
+            n_words *= 2
+        most_groups = int(self.tables.layout[:, N_GROUPS].max(initial=1))
+        room = max(_POINTS, 8 * n, 8 * n_facets)
+        stack = new_stack(room, _ITEMS, most_groups, self.dim, points.shape[1], n_words)
+        stack.points[:n] = points
+        stack.masks[:n] = mask_words(cell.masks, n_words)
+        stack.facets[:n_facets] = np.arange(n_facets)
+        for i, form in enumerate(cell.forms):
+            stack.pool[i] = rounded_form(form)
+            stack.names[i] = -1, i, 0, 0
+        stack.items[0, [V_COUNT, F_COUNT, POOL_END]] = n, n_facets, n_facets
+        stack.state[[N_ITEMS, N_POOL]] = 1, n_facets
+        return stack
+
+    def _new_scratch(self, n_points: int, n_fresh: int) -> Scratch:
+        n_columns, n_words = self.stack.points.shape[1], self.stack.masks.shape[1]
+        return new_scratch(self.frames, n_points, n_fresh, n_columns, n_words)
+
+    def _new_leaves(self, n_cells: int, n_points: int = 0) -> Leaves:
+        return new_leaves(
+            n_cells,
+            max(n_points, 2 ** (self.dim + 1) * n_cells),
+            self.dim if self.start.is_bounded else 2 * self.dim,
+            self.network.n_groups,
+            self.dim,
+            self.network.dim_out,
+            self.most_forms,
+        )
+
+    def work(self, limit: int, deadline: float | None, advance: Any) -> bool:
+        """Search until done or stopped; say whether everything was searched."""
+        budget = _FIRST_BUDGET
+        shown = 0
+        try:
+            while True:
+                began = time.perf_counter()
+                status = search(
+                    self.tables,
+                    self.frames,
+                    self.stack,
+                    self.scratch,
+                    self.leaves,
+                    self.stores,
+                    limit,
+                    budget,
+                )
+                if status == DONE:
+                    return True
+                if status == CELL_LIMIT:
+                    return False
+                if status == BUDGET:
+                    spent = max(time.perf_counter() - began, 1e-6)
+                    budget = int(min(max(budget * _SLICE_S / spent, 100), 1e9))
+                else:
+                    self._make_room_or_split(status)
+                advance(int(self.stack.state[N_CELLS]) - shown)
+                shown = int(self.stack.state[N_CELLS])
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+        except KeyboardInterrupt:
+            return False
+
+    def _make_room_or_split(self, status: int) -> None:
+        n_points, n_fresh = len(self.scratch.signs), len(self.scratch.fresh)
+        n_words = self.stack.masks.shape[1]
+        if status == PARKED:
+            self.stack = self.path.split_top(self.stack)
+        elif status == LEAVES_FULL:
+            self._harvest()
+        elif status == STACK_FULL:
+            self.stack = grown_stack(self.stack)
+        elif status == MASKS_FULL:
+            self.stack = grown_stack(self.stack, 1, 2 * n_words)
+        elif status == SCRATCH_FULL:
+            n_points, n_fresh = 2 * n_points, 2 * n_fresh
+        if status == SCRATCH_FULL or self.stack.masks.shape[1] != n_words:
+            self.scratch = self._new_scratch(n_points, n_fresh)
+
+    def _harvest(self) -> None:
+        """Set the cells found aside, and make room for more."""
+        state = self.stack.state
+        cells, points = int(state[N_LEAVES]), int(state[N_VERTICES])
+        leaves = self.leaves
+        self.found.append(
+            Leaves(
+                leaves.signatures[:cells],
+                leaves.maps[:cells],
+                leaves.radii[:cells],
+                leaves.ends[:cells],
+                leaves.points[:points],
+            )
+        )
+        # One cell may have more vertices than a whole block has room for.
+        widest = int(self.stack.items[max(int(state[N_ITEMS]) - 1, 0), V_COUNT])
+        self.leaves = self._new_leaves(min(2 * len(leaves.radii), _MOST_CELLS), widest)
+        state[N_LEAVES] = state[N_VERTICES] = 0
+
+    def result(self, is_complete: bool) -> CellArrays:
+        """Pack what was found."""
+        state = self.stack.state
+        decisions = Decisions(int(state[N_FILTERED]), int(state[N_EXPANDED]), 0)
+        decisions = decisions + self.path.decisions
+        count = int(state[N_CELLS])
+        if not self.stores:
+            none = np.zeros((0, self.network.n_groups), dtype=np.int64)
+            return CellArrays(none, is_complete, decisions, None, None, None, None, count)
+        self._harvest()
+        parts = Leaves(*(_joined(columns) for columns in zip(*self.found, strict=True)))
+        self._repair(parts)
+        points, directions = parts.points, None
+        if not self.start.is_bounded:
+            points, directions = points[:, : self.dim].copy(), points[:, self.dim :].copy()
+        return CellArrays(
+            parts.signatures,
+            is_complete,
+            decisions,
+            parts.maps,
+            parts.radii,
+            points,
+            _starts(self.found),
+            count,
+            directions,
+        )
+
+    def _repair(self, parts: Leaves) -> None:
+        """Compose maps that overflowed on the way in exact arithmetic."""
+        sizes = np.abs(parts.maps).max(axis=(1, 2), initial=0.0) + parts.radii
+        for cell in np.flatnonzero(~np.isfinite(sizes)).tolist():
+            forms = exact_affine_map(self.network, self.start.charted.chart, parts.signatures[cell])
+            block = rounded_forms(forms, forms.rows, float(self.tables.scale[0]))
+            parts.maps[cell] = block[:-1]
+            parts.radii[cell] = block[-1].max(initial=0.0)
+
+
+def _joined(blocks: Sequence[Any]) -> Any:
+    """Join arrays; one alone is not copied."""
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _starts(found: list[Leaves]) -> Any:
+    """Join the ends of the vertices of blocks of cells to starts."""
+    ends = [np.zeros(1, dtype=np.int64)]
+    total = 0
+    for block in found:
+        ends.append(block.ends + total)
+        total += len(block.points)
+    return np.concatenate(ends)

@@ -1,0 +1,253 @@
+"""Cells that floats could not split, split in exact arithmetic.
+
+Everything is read from stored weights, the domain, the winners on the path, and which facets each
+vertex lies on; no float of the engine is.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from hardmax._kernels.planar_buffers import (
+    IS_MERGED,
+    IS_RELU,
+    SCORES_ARE_EXACT,
+    STREAM_IS_EXACT,
+    VERSION,
+    Tables,
+)
+from hardmax._kernels.spatial_buffers import (
+    F_COUNT,
+    F_START,
+    LAYER,
+    N_ITEMS,
+    N_POOL,
+    POOL_END,
+    POSITION,
+    V_COUNT,
+    V_START,
+    Frames,
+    Stack,
+    grown_stack,
+)
+from hardmax.algebra.exact.decisions import Decisions
+from hardmax.algebra.exact.dyadic import lowest_bits
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.regions.charted_domains import embedded
+from hardmax.regions.planar_domains import divided
+from hardmax.regions.planar_tables import coincidence_classes, coinciding_means
+from hardmax.regions.spatial_domains import (
+    SpatialDomain,
+    mask_words,
+    rounded_form,
+    rounded_vertex,
+)
+from hardmax.regions.spatial_polytopes import (
+    ExactCell,
+    Form,
+    clipped,
+    from_masks,
+    with_facets_only,
+)
+from hardmax.typing import FloatArray
+
+_Part = tuple[int, ExactCell, list[tuple[int, int, int, int]]]
+
+
+class ExactPath:
+    """The exact forms of the layers on the path to the cell on top, kept while they hold."""
+
+    def __init__(
+        self, network: ArgmaxNetwork, domain: SpatialDomain, tables: Tables, frames: Frames
+    ) -> None:
+        self.network = network
+        self.domain = domain
+        self.tables = tables
+        self.frames = frames
+        self.decisions = Decisions()
+        self._streams: list[RationalForms] = []
+        self._scores: list[RationalForms] = []
+        self._versions: list[int] = []
+
+    def scores(self, layer: int) -> RationalForms:
+        """Return the exact scores of a layer on the path."""
+        known = 0
+        while known < len(self._versions) and known <= layer:
+            if self._versions[known] != self.frames.flags[known, VERSION]:
+                break
+            known += 1
+        if known <= layer:
+            del self._versions[known:], self._scores[known:], self._streams[known:]
+        for i in range(known, layer + 1):
+            self._streams.append(self._stream(i))
+            self._scores.append(layer_scores(self.network.layers[i], self._streams[i]))
+            self._versions.append(int(self.frames.flags[i, VERSION]))
+            self._refresh(i)
+        return self._scores[layer]
+
+    def _stream(self, layer: int) -> RationalForms:
+        if layer == 0:
+            return embedded(self.network, self.domain.charted)
+        before = self.network.layers[layer - 1]
+        first = sum(earlier.n_groups for earlier in self.network.layers[: layer - 1])
+        winners = self.frames.signature[first : first + before.n_groups]
+        return layer_output(before, self._streams[layer - 1], self._scores[layer - 1], winners)
+
+    def _refresh(self, layer: int) -> None:
+        """Replace the floats of a frame by the nearest ones, and merge what coincides."""
+        frames, scale = self.frames, float(self.tables.scale[0])
+        scores, stream = self._scores[layer], self._streams[layer]
+        is_relu = self.tables.layout[layer, IS_RELU] == 1
+        picked = scores.rows[1::2] if is_relu else scores.rows
+        place = len(self.tables.layout) + layer
+        for forms, rows, block, flag in (
+            (stream, stream.rows, frames.blocks[layer], STREAM_IS_EXACT),
+            (scores, picked, frames.blocks[place], SCORES_ARE_EXACT),
+        ):
+            floats = rounded_forms(forms, rows, scale)
+            block[:, : len(rows)] = floats
+            frames.flags[layer, flag] = int(not floats[-1].any())
+            frames.flags[layer, flag + 1] = finest_grid(floats)
+        if is_relu:
+            return
+        model = self.network.layers[layer]
+        classes = coincidence_classes(scores.rows, model.starts.tolist())
+        n_forms, width = model.values.shape
+        first = frames.first[layer]
+        first[:] = np.arange(len(first))
+        for members in classes:
+            first[members] = members[0]
+        gains, values = coinciding_means(model, classes)
+        frames.gains[layer, :, :n_forms] = gains
+        frames.values[layer, :, :n_forms, :width] = values
+        frames.flags[layer, IS_MERGED] = 1
+        for g, start in enumerate(model.starts[:-1].tolist()):
+            count = int(frames.n_candidates[layer, g])
+            listed = frames.candidates[layer, start : start + count].tolist()
+            firsts = [j for j in listed if first[j] == j]
+            frames.candidates[layer, start : start + len(firsts)] = firsts
+            frames.n_candidates[layer, g] = len(firsts)
+
+    def form(self, name: list[int]) -> Form:
+        """Return the exact form of a facet from its name."""
+        layer, group, winner, rival = name
+        if layer < 0:
+            return self.domain.cell.forms[group]
+        rows, start = self.scores(layer).rows, int(self.network.layers[layer].starts[group])
+        return _less(rows[start + winner], rows[start + rival])
+
+    def cell(self, stack: Stack, item: int) -> ExactCell:
+        """Read the cell of an item, exactly."""
+        entry = stack.items[item].tolist()
+        ids = stack.facets[entry[F_START] : entry[F_START] + entry[F_COUNT]]
+        words = stack.masks[entry[V_START] : entry[V_START] + entry[V_COUNT]].tolist()
+        masks = [sum(word << 64 * w for w, word in enumerate(row)) for row in words]
+        return from_masks([self.form(name) for name in stack.names[ids].tolist()], masks)
+
+    def split_top(self, stack: Stack) -> Stack:
+        """Split the cell on top of the stack by its next group; return the stack."""
+        top = int(stack.state[N_ITEMS]) - 1
+        entry = stack.items[top].tolist()
+        layer, position = entry[LAYER], entry[POSITION]
+        self.scores(layer)
+        ids = stack.facets[entry[F_START] : entry[F_START] + entry[F_COUNT]].tolist()
+        parts = self._parts(layer, position, self.cell(stack, top))
+        winners = stack.winners[top].copy()
+        row = entry[POOL_END]
+        v_end, f_end = entry[V_START], entry[F_START]
+        for item, (winner, whole, names) in enumerate(parts, start=top):
+            known = [*ids, *range(row, row + len(names))]
+            cell, stay = with_facets_only(whole)
+            stack = _with_room(stack, item, row + len(names), v_end, f_end, cell)
+            n_words = stack.masks.shape[1]
+            for place, name in enumerate(names):
+                stack.names[row + place] = name
+                stack.pool[row + place] = rounded_form(whole.forms[len(ids) + place])
+            n, n_facets = len(cell.vertices), len(stay)
+            stack.items[item] = entry
+            stack.items[item, V_START], stack.items[item, V_COUNT] = v_end, n
+            stack.items[item, F_START], stack.items[item, F_COUNT] = f_end, n_facets
+            stack.items[item, POSITION] = position + 1
+            stack.winners[item] = winners
+            stack.winners[item, position] = winner
+            stack.points[v_end : v_end + n] = [
+                rounded_vertex(v, self.domain.is_bounded) for v in cell.vertices
+            ]
+            stack.masks[v_end : v_end + n] = mask_words(cell.masks, n_words)
+            stack.facets[f_end : f_end + n_facets] = [known[i] for i in stay]
+            row += len(names)
+            v_end, f_end = v_end + n, f_end + n_facets
+        stack.items[top : top + len(parts), POOL_END] = row
+        stack.state[N_ITEMS] = top + len(parts)
+        stack.state[N_POOL] = row
+        return stack
+
+    def _parts(self, layer: int, position: int, whole: ExactCell) -> list[_Part]:
+        """Return each winner, within its group, with the cell where it wins and the new facets."""
+        group = int(self.frames.pending[layer, position])
+        start = int(self.network.layers[layer].starts[group])
+        rows = self.scores(layer).rows
+        if self.tables.layout[layer, IS_RELU] == 1:
+            members = [start, start + 1]
+            if rows[start] == rows[start + 1]:
+                members = [start]
+        else:
+            count = int(self.frames.n_candidates[layer, group])
+            members = self.frames.candidates[layer, start : start + count].tolist()
+        parts: list[_Part] = []
+        for winner in members:
+            part: ExactCell | None = whole
+            names = []
+            for rival in members:
+                if rival == winner:
+                    continue
+                assert part is not None
+                self.decisions.record(rational=len(part.vertices))
+                smaller = clipped(part, _less(rows[winner], rows[rival]))
+                if smaller is not None and smaller is not part:
+                    names.append((layer, group, winner - start, rival - start))
+                part = smaller
+                if part is None:
+                    break
+            if part is not None:
+                parts.append((winner - start, part, names))
+        return parts
+
+
+def _with_room(
+    stack: Stack, item: int, pool_end: int, v_end: int, f_end: int, cell: ExactCell
+) -> Stack:
+    """Return the stack, enlarged until a cell fits on it."""
+    n_words = stack.masks.shape[1]
+    while 64 * n_words < len(cell.forms):
+        n_words *= 2
+    if n_words != stack.masks.shape[1]:
+        stack = grown_stack(stack, 1, n_words)
+    n_points = max(pool_end, v_end + len(cell.vertices), f_end + len(cell.forms))
+    while item + 1 > len(stack.items) or n_points > len(stack.points):
+        stack = grown_stack(stack)
+    return stack
+
+
+def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:
+    """Return the block `(dim + 2, n)` of rows of exact forms, rounded, with radii."""
+    up = 1 << max(forms.exponent, 0)
+    down = forms.denominator << max(-forms.exponent, 0)
+    block = np.zeros((forms.matrix.ncols() + 1, len(rows)))
+    for i, row in enumerate(rows):
+        quotients = [divided(x * up, down) for x in row]
+        block[:-1, i] = [value for value, _ in quotients]
+        slopes = max(error for _, error in quotients[:-1])
+        block[-1, i] = max(scale * slopes, quotients[-1][1])
+    return block
+
+
+def finest_grid(floats: FloatArray) -> int:
+    """Return the exponent of a grid that holds all coefficients of a block."""
+    finite = np.where(np.isfinite(floats[:-1]), floats[:-1], 0.0)
+    return min(int(lowest_bits(finite).min(initial=2000)), 2000)
+
+
+def _less(one: list[Any], other: list[Any]) -> Form:
+    return (*(int(x - y) for x, y in zip(one, other, strict=True)), 0)

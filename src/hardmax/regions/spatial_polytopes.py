@@ -1,0 +1,124 @@
+r"""Convex polytopes in exact arithmetic, with a formal infinity.
+
+A form is a row of integers $(a, c_0, c_1)$, the function $\langle a, t\rangle + c_0 + c_1 M$ with
+$M$ larger than every number; all of space is the cube $[-M, M]^d$. A vertex is a row of integers
+$(p, v, w)$, the point $(p + M v) / w$ with $w > 0$.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+from typing import NamedTuple
+
+from flint import fmpz_mat
+
+Form = tuple[int, ...]
+
+
+class ExactCell(NamedTuple):
+    """A polytope with interior.
+
+    Attributes:
+        forms: Constraints, among them all facets; which sign holds inside does not matter.
+        vertices: The vertices, each once.
+        masks: For each vertex the forms that vanish there: bit `i` stands for `forms[i]`.
+    """
+
+    forms: tuple[Form, ...]
+    vertices: tuple[Form, ...]
+    masks: tuple[int, ...]
+
+
+def space(dim: int) -> ExactCell:
+    r"""Return the cube $[-M, M]^d$.
+
+    Examples:
+        >>> space(1)
+        ExactCell(forms=((-1, 0, 1), (1, 0, 1)), vertices=((0, -1, 1), (0, 1, 1)), masks=(2, 1))
+    """
+    forms = []
+    for k in range(dim):
+        axis = [int(i == k) for i in range(dim)]
+        forms += [(*(-x for x in axis), 0, 1), (*axis, 0, 1)]
+    vertices, masks = [], []
+    for corner in range(1 << dim):
+        is_upper = [corner >> k & 1 for k in range(dim)]
+        vertices.append((*[0] * dim, *(1 if up else -1 for up in is_upper), 1))
+        masks.append(sum(1 << (2 * k + 1 - up) for k, up in enumerate(is_upper)))
+    return ExactCell(tuple(forms), tuple(vertices), tuple(masks))
+
+
+def from_masks(forms: Sequence[Form], masks: Iterable[int]) -> ExactCell:
+    """Put a polytope together from its constraints and what its vertices lie on."""
+    masks = tuple(masks)
+    return ExactCell(tuple(forms), tuple(_meet(forms, mask) for mask in masks), masks)
+
+
+def clipped(cell: ExactCell, form: Form) -> ExactCell | None:
+    """Return the part where a form is positive: the cell itself, a smaller one, or None.
+
+    A form that vanishes on the whole cell leaves nothing.
+
+    Examples:
+        >>> half = clipped(space(1), (2, -1, 0))
+        >>> half.vertices
+        ((0, 1, 1), (1, 0, 2))
+        >>> clipped(half, (-2, 1, 0)) is None
+        True
+    """
+    signs = [_sign(form, vertex) for vertex in cell.vertices]
+    if max(signs) <= 0:
+        return None
+    if min(signs) >= 0:
+        return cell
+    forms = (*cell.forms, form)
+    new_bit = 1 << len(cell.forms)
+    vertices, masks = [], []
+    for vertex, mask, sign in zip(cell.vertices, cell.masks, signs, strict=True):
+        if sign >= 0:
+            vertices.append(vertex)
+            masks.append(mask | new_bit if sign == 0 else mask)
+    dim = len(form) - 2
+    above = [i for i, sign in enumerate(signs) if sign > 0]
+    below = [i for i, sign in enumerate(signs) if sign < 0]
+    for i in above:
+        for k in below:
+            common = cell.masks[i] & cell.masks[k]
+            if common.bit_count() < dim - 1:
+                continue
+            if any(m & common == common for n, m in enumerate(cell.masks) if n not in (i, k)):
+                continue
+            vertices.append(_meet(forms, common | new_bit))
+            masks.append(common | new_bit)
+    return ExactCell(forms, tuple(vertices), tuple(masks))
+
+
+def with_facets_only(cell: ExactCell) -> tuple[ExactCell, list[int]]:
+    """Take constraints with too few vertices to be facets away; return which stay as well."""
+    dim = len(cell.forms[0]) - 2
+    stay = [i for i in range(len(cell.forms)) if sum(mask >> i & 1 for mask in cell.masks) >= dim]
+    masks = [sum((mask >> old & 1) << new for new, old in enumerate(stay)) for mask in cell.masks]
+    forms = tuple(cell.forms[i] for i in stay)
+    return ExactCell(forms, cell.vertices, tuple(masks)), stay
+
+
+def _sign(form: Form, vertex: Form) -> int:
+    """Return the sign of a form at a vertex: the part at infinity first."""
+    dim = len(form) - 2
+    w = vertex[-1]
+    far = sum(a * v for a, v in zip(form, vertex[dim:-1], strict=False)) + form[-1] * w
+    if far != 0:
+        return 1 if far > 0 else -1
+    near = sum(a * p for a, p in zip(form, vertex[:dim], strict=False)) + form[dim] * w
+    return int(near > 0) - int(near < 0)
+
+
+def _meet(forms: Sequence[Form], mask: int) -> Form:
+    """Return the one point where the forms of a mask vanish."""
+    dim = len(forms[0]) - 2
+    tight = [list(form) for i, form in enumerate(forms) if mask >> i & 1]
+    reduced, scale, _ = fmpz_mat(tight).rref()
+    near = [-int(reduced[k, dim]) for k in range(dim)]
+    far = [-int(reduced[k, dim + 1]) for k in range(dim)]
+    row = [*near, *far, int(scale)]
+    divisor = gcd(*row) if row[-1] > 0 else -gcd(*row)
+    return tuple(x // divisor for x in row)
