@@ -54,7 +54,7 @@ def plot_power_diagram(
     if labels:
         for index, site in enumerate(diagram.sites):
             if box.contains(site[None])[0]:
-                ax.text(*site, f" {index}", fontsize=7, va="bottom", clip_on=True)
+                _label(ax, site, str(index))
     return ax
 
 
@@ -170,6 +170,13 @@ def mark_keys(ax: Any, sites: FloatArray, active: BoolArray, box: Box) -> None:
             label="key that never wins",
             zorder=5,
         )
+
+
+def _label(ax: Any, site: FloatArray, text: str) -> None:
+    if len(site) == 2:
+        ax.annotate(text, site, xytext=(6, 4), textcoords="offset points", fontsize=8, zorder=6)
+    else:
+        ax.text(*site, f"  {text}", fontsize=8)
 
 
 def _require_drawable(diagram: PowerDiagram) -> None:

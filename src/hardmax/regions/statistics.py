@@ -9,6 +9,7 @@ import numpy as np
 
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import Vector, rounded_directions, wide_rows
+from hardmax.geometry.linear_programs import maximise
 from hardmax.regions.cell_rows import Wall
 from hardmax.typing import FloatArray, IntArray, WideArray
 
@@ -68,8 +69,6 @@ def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]
         >>> inscribed_ball([(1, 0, 0)], 2) is None
         True
     """
-    from scipy.optimize import linprog
-
     slopes_only = wide_rows([row[:-1] for row in rows if any(row[:-1])], dim)
     if decide_open_cone(slopes_only).is_open:
         return None
@@ -79,10 +78,10 @@ def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]
     slopes = floats[steep, :-1] / norms[steep, np.newaxis]
     bounds = floats[steep, -1] / norms[steep]
     matrix = np.column_stack([-slopes, np.ones(len(slopes))])
-    cost = np.zeros(dim + 1)
-    cost[-1] = -1.0
-    result = linprog(cost, A_ub=matrix, b_ub=bounds, bounds=(None, None), method="highs")
-    if not result.success:
+    radius_only = np.zeros(dim + 1)
+    radius_only[-1] = 1.0
+    best = maximise(radius_only, matrix, bounds)
+    if best is None:
         # Coefficients too wild for a float solver: there is a ball, but it cannot be told.
         return np.full(dim, np.nan), float("nan")
-    return np.asarray(result.x[:-1]), float(result.x[-1])
+    return best[:-1], float(best[-1])

@@ -1,0 +1,25 @@
+"""Linear programs: against scipy, and what has no optimum has none."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from hardmax.geometry.linear_programs import maximise
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_optimum_is_scipys(seed):
+    rng = np.random.default_rng(seed)
+    A, b, c = rng.normal(size=(20, 3)), rng.uniform(0.5, 2, size=20), rng.normal(size=3)
+    expected = linprog(-c, A_ub=A, b_ub=b, bounds=(None, None))
+    found = maximise(c, A, b)
+    if not expected.success:
+        assert found is None
+    else:
+        assert (A @ found <= b + 1e-7).all()
+        assert c @ found == pytest.approx(-expected.fun)
+
+
+def test_an_empty_or_unbounded_program_has_no_optimum():
+    assert maximise(np.ones(1), np.array([[1.0], [-1.0]]), np.array([0.0, -1.0])) is None
+    assert maximise(np.ones(2), np.array([[1.0, -1.0]]), np.array([1.0])) is None
