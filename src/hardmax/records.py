@@ -9,19 +9,18 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from importlib import metadata
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
+from hardmax.files import read_text, write_text
 
 FORMAT = "hardmax.record/1"
 _LIBRARIES = ("hardmax", "numpy", "scipy", "numba", "python-flint", "highspy")
@@ -97,26 +96,12 @@ class Record:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; a crash or a full disk leaves the old file as it was."""
-        target = Path(path)
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(self.to_json())
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(scratch, target)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
+        write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Record":
         """Read from a file written by `save`."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise RecordFormatError(f"`path` must name a text file; {path}: {error}.") from None
-        return cls.from_json(text)
+        return cls.from_json(read_text(path))
 
 
 def record(

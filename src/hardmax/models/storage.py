@@ -7,7 +7,6 @@ go through the same checks as those a caller passes. The format is described in 
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
+from hardmax.files import replacing
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
@@ -57,8 +57,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
         DtypeError: If `model` is something else.
 
     Examples:
-        >>> import tempfile
-        >>> net = ReluNetwork([[[0.1, -0.0]], [[1.0], [1 / 3]]])
+        >>>         >>> net = ReluNetwork([[[0.1, -0.0]], [[1.0], [1 / 3]]])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_model(net, f"{folder}/net.safetensors")
         ...     again = load_model(f"{folder}/net.safetensors")
@@ -74,7 +73,9 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     structure = _WRITERS[kind](model, tensors)
     header = json.dumps({"format": MODEL_FORMAT, "kind": kind, **structure}, sort_keys=True)
     dense = {name: np.array(array, order="C") for name, array in tensors.items()}
-    _write_bytes(Path(path), save(dense, {_METADATA_KEY: header}))
+    content = save(dense, {_METADATA_KEY: header})
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -324,16 +325,3 @@ def _read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             f"`path` must hold a model; the metadata of {path} are not a JSON object."
         )
     return structure, tensors
-
-
-def _write_bytes(target: Path, content: bytes) -> None:
-    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(scratch, target)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise

@@ -7,13 +7,13 @@ Nothing in it is trusted beyond that: it carries no certificate, which is what `
 import json
 import os
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.errors import ArgumentError, MissingExtraError, RecordFormatError
+from hardmax.files import replacing
 from hardmax.records import fingerprint
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain, charted
@@ -104,13 +104,8 @@ def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
     table = to_arrow(partition)
     import pyarrow.parquet as pq
 
-    target = Path(path)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        pq.write_table(table, scratch)
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with replacing(path) as stream:
+        pq.write_table(table, stream)
 
 
 def load_partition(path: str | os.PathLike[str], model: Any, domain: Any) -> Partition:

@@ -7,14 +7,13 @@ file is plain JSON, described in `docs/certificates.md`; reading it executes not
 
 import json
 import os
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hardmax.errors import RecordFormatError
+from hardmax.files import read_text, write_text
 from hardmax.records import fingerprint
 from hardmax.typing import IntArray, WideArray
 
@@ -120,26 +119,12 @@ class Certificate:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; a crash or a full disk leaves the old file as it was."""
-        target = Path(path)
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(self.to_json())
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(scratch, target)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
+        write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Certificate":
         """Read from a file written by `save`."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise RecordFormatError(f"`path` must name a text file; {path}: {error}.") from None
-        return cls.from_json(text)
+        return cls.from_json(read_text(path))
 
 
 def domain_fingerprint(chart: WideArray, chart_denominator: int, rows: WideArray) -> str:

@@ -1,0 +1,54 @@
+"""Files that are either whole or untouched: writing in one step, reading text with clear errors."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from hardmax.errors import RecordFormatError
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file for writing that takes the place of `path` when the block ends well.
+
+    An exception, a crash or a full disk leaves an older file as it was, and no scratch file.
+
+    Examples:
+        >>> folder = tempfile.mkdtemp()
+        >>> with replacing(Path(folder) / "x") as stream:
+        ...     _ = stream.write(b"whole")
+        >>> (Path(folder) / "x").read_bytes(), len(os.listdir(folder))
+        (b'whole', 1)
+    """
+    target = Path(path)
+    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(scratch, target)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text in one step (see `replacing`)."""
+    with replacing(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Read UTF-8 text.
+
+    Raises:
+        RecordFormatError: If the file is not text.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordFormatError(f"`path` must name a text file; {path}: {error}.") from None

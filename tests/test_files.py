@@ -1,0 +1,32 @@
+"""Files: whole or untouched."""
+
+import pytest
+
+from hardmax.errors import RecordFormatError
+from hardmax.files import read_text, replacing, write_text
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_scratch(tmp_path):
+    write_text(tmp_path / "f", "old")
+
+    def fail_half_way():
+        with replacing(tmp_path / "f") as stream:
+            stream.write(b"half of the n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail_half_way()
+    assert read_text(tmp_path / "f") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_finished_write_replaces_the_file(tmp_path):
+    write_text(tmp_path / "f", "old")
+    write_text(tmp_path / "f", "new: Größe")
+    assert read_text(tmp_path / "f") == "new: Größe"
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    (tmp_path / "f").write_bytes(b"\xff\xfe")
+    with pytest.raises(RecordFormatError, match="`path` must name a text file"):
+        read_text(tmp_path / "f")
