@@ -57,7 +57,8 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
         DtypeError: If `model` is something else.
 
     Examples:
-        >>>         >>> net = ReluNetwork([[[0.1, -0.0]], [[1.0], [1 / 3]]])
+        >>> import tempfile
+        >>> net = ReluNetwork([[[0.1, -0.0]], [[1.0], [1 / 3]]])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_model(net, f"{folder}/net.safetensors")
         ...     again = load_model(f"{folder}/net.safetensors")
