@@ -4,7 +4,7 @@ r"""Which engine finds the cells: the choice, and its evidence.
   layer at once, and breakpoints come sorted.
 * Dimension 2, `planar`: a polygon is a cyclic list of edges, and clipping it is compiled.
 * Dimension 3 to 7, `spatial`: a polytope is its vertices with the facets through each, and a cut
-  is one compiled double-description step. Measured 130 to 330 times the rate of the split tree
+  is one compiled double-description step. Measured 128 to 351 times the rate of the split tree
   (`benchmarks/bench_spatial.py`: 3->[12, 12], 4->[10, 10], 5->[8, 8]), less as vertices multiply
   with the dimension.
 * Beyond, `split_tree`: one linear decision for each form in doubt, whatever the number of
