@@ -1,0 +1,5 @@
+"""How far the soft model is from its skeleton: bounds at finite temperature, margins, persistence."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
