@@ -11,7 +11,6 @@ set of any small measure. What samples do bound is the measure of the cells they
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from math import ceil, log, sqrt
 from typing import Any
 
@@ -28,7 +27,7 @@ from hardmax.models.float_pass import float_pass
 from hardmax.models.recomposition import coinciding, exact_layers
 from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network
 from hardmax.regions.engines import read_network
-from hardmax.typing import BoolArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 Law = Callable[[np.random.Generator, int], FloatArray]
 """Draws so many points of the domain's coordinates, shape `(n, dim)`."""
@@ -152,26 +151,29 @@ def sample_regions(
         raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
     draw = _uniform(where) if law is None else law
     evaluate = _Namer(network, where)
-    counts: dict[bytes, int] = {}
+    counts: dict[int, int] = {}
     n_inside = 0
     for points in _chunks(draw, where.dim, total, key, step):
         names = evaluate(points[_strictly_inside(where, points)])
         n_inside += len(names)
-        for name, count in _counted(names):
-            # Two cells with one hash would only lower the count.
-            digest = blake2b(name.tobytes(), digest_size=16).digest()
-            counts[digest] = counts.get(digest, 0) + count
+        distinct, times = np.unique(_hashed(names), return_counts=True)
+        for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
+            counts[name] = counts.get(name, 0) + count
     how_often = list(counts.values())
     once, twice = how_often.count(1), how_often.count(2)
     return SampledCount(len(counts), n_inside, total - n_inside, once, twice, level)
 
 
-def _counted(names: IntArray) -> Iterator[tuple[IntArray, int]]:
-    if names.size == 0:
-        # Without groups all points lie in one cell.
-        return iter([(names[0], len(names))] if len(names) else [])
-    distinct, times = np.unique(names, axis=0, return_counts=True)
-    return zip(distinct, times.tolist(), strict=True)
+def _hashed(names: IntArray) -> AnyArray:
+    """Hash signatures to 64 bits: random weights, the same for every call and every chunk.
+
+    Two cells share a hash with probability about $2^{-64}$, which would only lower the count.
+    """
+    weights = np.random.Generator(np.random.Philox(key=0)).integers(
+        0, 1 << 64, size=names.shape[1], dtype=np.uint64
+    )
+    # Odd, so that signatures that differ in one entry never share a hash.
+    return np.asarray(names.astype(np.uint64) @ (weights | np.uint64(1)))
 
 
 class _Namer:
