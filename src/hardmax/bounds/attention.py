@@ -58,7 +58,8 @@ def cells_bias_free(n_keys: HeadSizes, n_heads: int | None, dim: int) -> int:
     is the largest possible number of vertices. It is what Weibel's alternating sum becomes when
     every partial sum of up to $d - 1$ polytopes has the product of their vertex numbers, and it
     is attained by planar polygons, $P_h = \operatorname{conv}\{(t_i u_h, -t_i^2 +
-    \epsilon_h t_i)\}_i$ with generic $u_h \in \mathbb R^{d-1}$ and distinct $\epsilon_h$.
+    \epsilon_h t_i)\}_i$ with jointly generic $(u_h, \epsilon_h) \in \mathbb R^d$
+    (`constructions.extremal_points`); distinct $\epsilon_h$ alone are not enough.
 
     Special cases: $\prod_h n_h$ for $H \le d - 1$; $N^d - (N-1)^d + 1$ for $H = d$ equal heads;
     $HN$ in the plane; $2\sum_{j<d}\binom{H-1}{j}$ (`central_arrangement`) for two keys per head.

@@ -125,9 +125,10 @@ def top_k_cells(
 
     *Proof.* On the moment curve, $a_j = (t_j, \dots, t_j^{2\kappa})$, the polynomial
     $-\prod_{j \in S}(t - t_j)^2$ is, up to its constant term, one of the linear scores, and it is
-    largest exactly on $S$. Its leading coefficient is always $-1$, so a bias
-    $c_j = -t_j^{2\kappa}$ saves one dimension. In $N - 1$ dimensions affinely independent points
-    separate all sets. $\square$
+    largest exactly on $S$, for $|S| = \kappa$; with the opposite sign it is smallest there, which
+    serves $k > N - k$ with the set of the losers. Its leading coefficient is always $-1$ (or always
+    $+1$), so a bias $c_j = \mp t_j^{2\kappa}$ saves one dimension (`constructions.moment_curve`).
+    In $N - 1$ dimensions affinely independent points separate all sets. $\square$
 
     Below these dimensions the value is the smallest of three upper bounds: $\binom Nk$; the
     number of rankings (`rankings_with_bias`, `rankings_bias_free`); and, for linear scores in one
