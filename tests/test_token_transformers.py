@@ -7,7 +7,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, HardmaxError, NonFiniteError
+from hardmax.errors import (
+    ArgumentError,
+    DtypeError,
+    EmptyInputError,
+    HardmaxError,
+    NonFiniteError,
+    SizeLimitError,
+)
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.evaluation import forward
@@ -53,7 +60,7 @@ def random_transformer(seed, *, dim_in=2, n_tokens=3, width=3, n_blocks=2):
 
 
 def reducible_transformer(seed, *, dim_in=2, n_tokens=3, n_blocks=2):
-    """Two coordinates that move and two that nothing writes to; three kinds of heads."""
+    """Two coordinates that move and two that nothing writes to; four kinds of heads."""
     rng = np.random.default_rng(seed)
     moving, fixed = np.array([True, True, False, False]), np.array([False, False, True, True])
     weight = np.where(moving, integers(rng, dim_in, n_tokens, 4), 0.0)
@@ -69,12 +76,14 @@ def reducible_transformer(seed, *, dim_in=2, n_tokens=3, n_blocks=2):
     blocks = []
     for _ in range(n_blocks):
         heads = []
-        for kind in rng.integers(0, 3, rng.integers(1, 3)):
+        for kind in rng.integers(0, 4, rng.integers(1, 3)):
             if kind == 0:  # A moving query on fixed keys: the value is a constant.
                 head = TokenHead(read(moving, 2), read(fixed, 2), read(fixed, 2), write(2))
             elif kind == 1:  # A fixed query on moving keys: the value is a multiple of the score.
                 key = read(moving, 1)
                 head = TokenHead(read(fixed, 1), key, -3.0 * key, write(1))
+            elif kind == 2:  # The same, but the winner contributes a constant.
+                head = TokenHead(read(fixed, 1), read(moving, 1), read(fixed, 2), write(2))
             else:  # The winner never changes; its value moves.
                 head = TokenHead(read(fixed, 2), read(fixed, 2), read(moving, 2), write(2))
             heads.append(head)
@@ -198,6 +207,31 @@ def test_products_of_two_moving_numbers_are_refused_by_name():
     )
     assert model([2.0]).tolist() == [7.0]  # Scores 4 and 10.
     with pytest.raises(ArgumentError, match=r"block 0, head 0.*depend on the input"):
+        _ = model.network
+
+
+def test_a_number_that_depends_on_who_won_is_no_constant():
+    # The first head writes the sign of x to a coordinate that was 0; the second multiplies by it.
+    sign = TokenHead([[1.0], [0], [0]], [[0.0], [1], [0]], [[0.0], [1], [0]], [[0.0, 0, 1]])
+    product = TokenHead([[0.0], [0], [1]], [[1.0], [0], [0]], [[1.0], [0], [0]], [[0.0, 0, 1]])
+    model = TokenTransformer(
+        [[[1.0, 0, 0], [2.0, 0, 0]]],
+        [[0.0, -1, 0], [0.0, 1, 0]],
+        [TokenBlock([sign]), TokenBlock([product])],
+        ([[0.0], [0], [1]], [0.0]),
+    )
+    assert model([[3.0], [-3.0]]).ravel().tolist() == [7.0, -7.0]
+    with pytest.raises(ArgumentError, match="block 1, head 0"):
+        _ = model.network
+
+
+def test_networks_too_large_for_memory_are_refused_before_they_are_built():
+    ffn = FeedForward(np.ones((1, 3000)), None, np.ones((3000, 1)), None)
+    average = TokenHead([[0.0]], [[1.0]], [[1.0]], [[1.0]])
+    blocks = [TokenBlock([], ffn), TokenBlock([average])]
+    model = TokenTransformer(np.ones((1, 4, 1)), np.zeros((4, 1)), blocks, ([[1.0]], [0.0]))
+    assert model([1.0]).tolist() == [6002.0]
+    with pytest.raises(SizeLimitError, match="12000 units on 4 tokens"):
         _ = model.network
 
 

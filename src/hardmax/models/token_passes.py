@@ -3,10 +3,12 @@ r"""A batch through a transformer on tokens: hard with proven radii, exact, and 
 The hard pass carries a radius with every float. Where several keys might win, the true output of
 the head is a mean of values of some of them, so it lies within the spread of all of them: if that
 spread is rounding only (a head that passes its best score on), nothing needs deciding; otherwise
-the point is settled in rational arithmetic.
+the point is settled in rational arithmetic. In the last block only the token that is read out asks
+for anything.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -50,9 +52,9 @@ def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> F
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         for chunk in _chunks(model, len(batch.rows)):
             state = _embedded(model, batch.rows[chunk])
-            for block, tau in zip(model.blocks, taus, strict=True):
-                state = _soft_block(block, model.allowed, state, tau)
-            output[chunk] = state[:, model.readout_token] @ model.readout.weight
+            for (block, asking), tau in zip(_asking(model), taus, strict=True):
+                state = _soft_block(block, model.allowed[asking], state, asking, tau)
+            output[chunk] = state[:, _read_index(model)] @ model.readout.weight
             output[chunk] += model.readout.bias
     if not np.isfinite(output).all():
         row = int(np.flatnonzero(~np.isfinite(output).all(axis=1))[0])
@@ -78,41 +80,48 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
     embedded = EnclosedMap.of(weight, model.embedding_bias.ravel())(Enclosed.exactly(points))
     state = Enclosed(*(part.reshape(n * n_tokens, width) for part in embedded))
     is_open = np.zeros(n, dtype=bool)
-    for block in model.blocks:
+    for block, asking in _asking(model):
+        own = state if asking == slice(None) else _only(state, n_tokens, asking)
         if block.heads:
-            parts = [_hard_heads(s, model.allowed, state, is_open) for s in head_stacks(block)]
+            parts = [
+                _hard_heads(stack, model.allowed[asking], state, own, is_open)
+                for stack in head_stacks(block)
+            ]
             total = parts[0]
             for part in parts[1:]:
                 total = enclosed_sum(total, part)
-            state = enclosed_sum(state, total) if block.attention_residual else total
+            state = enclosed_sum(own, total) if block.attention_residual else total
+        else:
+            state = own
         if block.ffn is not None:
             q = EnclosedMap.of(block.ffn.w_in, np.asarray(block.ffn.b_in))(state)
             off = q.values < -q.radii
             units = Enclosed(np.maximum(q.values, 0.0), np.where(off, 0.0, q.radii))
             result = EnclosedMap.of(block.ffn.w_out, np.asarray(block.ffn.b_out))(units)
             state = enclosed_sum(state, result) if block.ffn_residual else result
-    rows = np.arange(n) * n_tokens + model.readout_token
-    read = EnclosedMap.of(model.readout.weight, model.readout.bias)
-    output = read(Enclosed(state.values[rows], state.radii[rows]))
+    last = _read_index(model)
+    row = _only(state, len(state.values) // max(n, 1), slice(last, last + 1))
+    output = EnclosedMap.of(model.readout.weight, model.readout.bias)(row)
     is_open |= ~np.isfinite(output.radii).all(axis=1)
     return output, is_open
 
 
 def _hard_heads(
-    stack: "HeadStack", allowed: BoolArray, state: Enclosed, is_open: BoolArray
+    stack: "HeadStack", allowed: BoolArray, state: Enclosed, own: Enclosed, is_open: BoolArray
 ) -> Enclosed:
-    """What hard heads add to each token, `(n * n_tokens, width)`; open points are marked."""
-    n_tokens = len(allowed)
+    """What hard heads add to each token of `own` from those of `state`; open points are marked."""
+    n_asking, n_tokens = allowed.shape
 
-    def mapped(weight: FloatArray, bias: FloatArray | None, size: int) -> Enclosed:
-        offsets = np.zeros(weight.shape[1]) if bias is None else bias
-        rows = EnclosedMap.of(weight, offsets)(state)
-        shape = -1, n_tokens, weight.shape[1]
+    def mapped(source: Enclosed, n: int, weight: FloatArray, bias: FloatArray) -> Enclosed:
+        rows = EnclosedMap.of(weight, bias)(source)
+        size = weight.shape[1] // stack.n_heads
+        shape = -1, n, weight.shape[1]
         return Enclosed(*(_split(part.reshape(shape), stack.n_heads, size) for part in rows))
 
-    query = mapped(stack.query_weight, stack.query_bias, stack.d_k)
-    scores = _products(query, mapped(stack.key_weight, None, stack.d_k))
-    value = mapped(stack.value_weight, None, stack.d_v)
+    no_key_bias, no_value_bias = (np.zeros(stack.n_heads * n) for n in (stack.d_k, stack.d_v))
+    query = mapped(own, n_asking, stack.query_weight, stack.query_bias)
+    scores = _products(query, mapped(state, n_tokens, stack.key_weight, no_key_bias))
+    value = mapped(state, n_tokens, stack.value_weight, no_value_bias)
     low = np.where(allowed, scores.values - scores.radii, -np.inf)
     high = np.where(allowed, scores.values + scores.radii, -np.inf)
     # An unknown score has an infinite radius: it may win, and bounds nothing from below.
@@ -135,6 +144,16 @@ def _hard_heads(
     radii = np.where(decided[..., None], radius, spread) * _GROWTH + roundings
     flat = known(*(_joined(part) for part in (mean, radii)))
     return EnclosedMap.of(stack.output_weight, np.zeros(stack.output_weight.shape[1]))(flat)
+
+
+def _only(state: Enclosed, n_tokens: int, asking: slice) -> Enclosed:
+    """The rows of some tokens of each point."""
+
+    def rows(part: FloatArray) -> FloatArray:
+        width = part.shape[1]
+        return part.reshape(-1, n_tokens, width)[:, asking].reshape(-1, width)
+
+    return Enclosed(rows(state.values), rows(state.radii))
 
 
 def _products(query: Enclosed, key: Enclosed) -> Enclosed:
@@ -249,21 +268,23 @@ def head_stacks(block: "TokenBlock") -> list[HeadStack]:
 
 
 def _soft_block(
-    block: "TokenBlock", allowed: BoolArray, state: FloatArray, tau: float
+    block: "TokenBlock", allowed: BoolArray, state: FloatArray, asking: slice, tau: float
 ) -> FloatArray:
+    own = state[:, asking]
     if block.heads:
-        total = sum(_soft_heads(stack, allowed, state, tau) for stack in head_stacks(block))
-        state = state + total if block.attention_residual else np.asarray(total)
+        total = sum(_soft_heads(stack, allowed, state, own, tau) for stack in head_stacks(block))
+        own = own + total if block.attention_residual else np.asarray(total)
     if block.ffn is not None:
-        units = np.maximum(state @ block.ffn.w_in + np.asarray(block.ffn.b_in), 0.0)
+        units = np.maximum(own @ block.ffn.w_in + np.asarray(block.ffn.b_in), 0.0)
         result = units @ block.ffn.w_out + np.asarray(block.ffn.b_out)
-        state = state + result if block.ffn_residual else result
-    return state
+        own = own + result if block.ffn_residual else result
+    return own
 
 
-def _soft_heads(stack: HeadStack, allowed: BoolArray, state: FloatArray, tau: float) -> FloatArray:
-    n, n_tokens, _ = state.shape
-    query = _split(state @ stack.query_weight + stack.query_bias, stack.n_heads, stack.d_k)
+def _soft_heads(
+    stack: HeadStack, allowed: BoolArray, state: FloatArray, own: FloatArray, tau: float
+) -> FloatArray:
+    query = _split(own @ stack.query_weight + stack.query_bias, stack.n_heads, stack.d_k)
     key = _split(state @ stack.key_weight, stack.n_heads, stack.d_k)
     value = _split(state @ stack.value_weight, stack.n_heads, stack.d_v)
     logits = query @ key.transpose(0, 1, 3, 2) / (tau * np.sqrt(stack.d_k))
@@ -271,7 +292,19 @@ def _soft_heads(stack: HeadStack, allowed: BoolArray, state: FloatArray, tau: fl
     weights = np.exp(logits - logits.max(axis=3, keepdims=True))
     weights /= weights.sum(axis=3, keepdims=True)
     mixed = _joined(weights @ value) @ stack.output_weight
-    return np.asarray(mixed.reshape(n, n_tokens, -1))
+    return np.asarray(mixed.reshape(own.shape))
+
+
+def _asking(model: "TokenTransformer") -> Iterator[tuple["TokenBlock", slice]]:
+    """The blocks, each with the tokens whose new states are needed."""
+    last = slice(model.readout_token, model.readout_token + 1)
+    for index, block in enumerate(model.blocks, 1):
+        yield block, last if index == len(model.blocks) else slice(None)
+
+
+def _read_index(model: "TokenTransformer") -> int:
+    """Where the token that is read out stands in the last state."""
+    return 0 if model.blocks else model.readout_token
 
 
 def _split(rows: FloatArray, n_heads: int, size: int) -> FloatArray:

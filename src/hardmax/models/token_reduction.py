@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, SizeLimitError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.networks import relu_layer
 from hardmax.models.token_constants import (
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
     from hardmax.models.transformers import FeedForward
 
+_MOST_ENTRIES = 1 << 27
+"""A GiB of floats in one matrix; layers are dense."""
+
 Column = tuple[str, int, int, int, int]
 """A number a layer reads: which weight, head, token, component, and which copy of it."""
 
@@ -45,6 +48,7 @@ def reduce_tokens(model: "TokenTransformer") -> ArgmaxNetwork:
         ArgumentError: If a score is not affine in the input, or a winner contributes something
             else than a constant or a multiple of its score; the message says in which block and
             head.
+        SizeLimitError: If a layer would need more memory than an engine could use.
     """
     states = _known_states(model)
     live = np.zeros((model.n_tokens, model.width), dtype=bool)
@@ -98,6 +102,7 @@ def _ffn_layer(
         # The bias remains, and a layer needs a unit.
         needed[0, 0] = True
     units = np.argwhere(needed)
+    _refuse_size(2 * len(units) ** 2, f"{len(units)} units on {n_tokens} tokens")
     before = np.zeros((n_tokens * width, len(units)))
     after = np.zeros((len(units), n_tokens * width))
     for column, (t, u) in enumerate(units.tolist()):
@@ -296,6 +301,14 @@ class _HeadReader:
         )
 
 
+def _refuse_size(n_entries: int, what: str) -> None:
+    if n_entries > _MOST_ENTRIES:
+        raise SizeLimitError(
+            f"`network` must fit into memory; {what} in one layer need {n_entries} numbers, and "
+            f"{_MOST_ENTRIES} are the most. Count regions with fewer tokens or units."
+        )
+
+
 def _padded(form: _Form) -> _Form:
     """Leave the first entry of the block to the score the form passes on."""
     return _Form(form.slopes, form.gain, [0.0, *form.values])
@@ -342,6 +355,7 @@ def _attention_layer(
         query[token * width : (token + 1) * width, k] = weight[:, i]
         bias[k] = head.bias[i] if kind == "q" else 0.0
     forms = [form for group in groups for form in group.forms]
+    _refuse_size(len(forms) * len(names), f"{len(forms)} scores of {model.n_tokens} tokens")
     block_width = max(1, *(len(group.rows) for group in groups))
     slopes, values = np.zeros((len(forms), len(bias))), np.zeros((len(forms), block_width))
     for j, form in enumerate(forms):

@@ -1,0 +1,111 @@
+"""Networks compiled to transformers: how large, how exact, how close to the certificate.
+
+For each network: nonzero weights of the transformer for each parameter of the network, beside those
+of the plain construction (one-hot positions, every unit padded to $k$ pieces, a last feed-forward
+part for the output); the error of the hard transformer; the largest error of the soft one that a
+search finds, over its certified error; and CPU seconds to compile it. Random weights, seeds fixed,
+box $[-1, 1]^d$.
+"""
+
+import time
+from itertools import pairwise
+
+import numpy as np
+
+from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
+from hardmax.geometry.domains import Box
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+
+SHAPES = {
+    "maxout 2-[4]-1, k 3": ([2, 4, 1], (3, 3)),
+    "maxout 3-[4,3]-2, k 2..4": ([3, 4, 3, 2], (2, 4)),
+    "maxout 2-[5,5,3]-1, k 1..8": ([2, 5, 5, 3, 1], (1, 8)),
+    "maxout 5-[16,8]-3, k 3": ([5, 16, 8, 3], (3, 3)),
+    "maxout 16-[32,32]-4, k 4": ([16, 32, 32, 4], (4, 4)),
+    "relu 2-[8,8]-1": ([2, 8, 8, 1], None),
+    "relu 64-[96,64]-10": ([64, 96, 64, 10], None),
+}
+EPSILONS = (1e-1, 1e-2, 1e-4)
+
+
+def network(
+    widths: list[int], ranks: tuple[int, int] | None, seed: int
+) -> MaxoutNetwork | ReluNetwork:
+    """A random network whose layers keep the size of their inputs."""
+    rng = np.random.default_rng(seed)
+
+    def numbers(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape)
+
+    pairs = list(pairwise(widths))
+    if ranks is None:
+        return ReluNetwork(
+            [numbers(*p) * (2.0 / p[0]) ** 0.5 for p in pairs], [0.3 * numbers(p[1]) for p in pairs]
+        )
+    weights, biases = [], []
+    for n_in, n_out in pairs[:-1]:
+        sizes = rng.integers(ranks[0], ranks[1] + 1, n_out)
+        weights.append([numbers(k, n_in) / n_in**0.5 for k in sizes])
+        biases.append([0.3 * numbers(k) for k in sizes])
+    n_in, n_out = pairs[-1]
+    return MaxoutNetwork([*weights, numbers(n_in, n_out) / n_in**0.5], [*biases, numbers(n_out)])
+
+
+def plain_nonzeros(widths: list[int], k: int) -> int:
+    """The nonzero weights of the plain construction, counted from its description."""
+    *hidden, n_out = widths
+    total = k * (hidden[0] + 1) + n_out + 2 * hidden[-1] * (1 + n_out)
+    for index, (before, after) in enumerate(pairwise(hidden)):
+        total += (k + 3) * after + 2 * k * after * (before + k + 1)
+        total += 4 * before * (1 if index == 0 else 2)
+    return total
+
+
+def worst(compiled, net, rng) -> float:  # type: ignore[no-untyped-def]
+    """The largest error that random points and a shrinking search find."""
+    dim = net.dim_in
+
+    def errors(x: np.ndarray) -> np.ndarray:
+        return np.abs(compiled.transformer(x) - net(x)).max(axis=1)
+
+    points = rng.uniform(-1, 1, (3000, dim))
+    found = errors(points)
+    centres = points[np.argsort(-found)[:20]]
+    found = np.sort(found)[::-1][:20].copy()
+    reach = 0.3
+    for _ in range(30):
+        tries = np.clip(centres[:, None] + reach * rng.normal(size=(20, 20, dim)), -1, 1)
+        values = errors(tries.reshape(-1, dim)).reshape(20, 20)
+        better = values.max(axis=1) > found
+        centres[better] = tries[np.arange(20), values.argmax(axis=1)][better]
+        found = np.maximum(found, values.max(axis=1))
+        reach *= 0.75
+    return float(found.max())
+
+
+def main() -> None:
+    """Print the table."""
+    ratios = "  ".join(f"{e:g}".rjust(6) for e in EPSILONS)
+    print(f"{'network':<28}{'params':>7}{'nonzero':>8}{'ratio':>7}{'plain':>7}"
+          f"{'hard':>9}   found/certified at {ratios}   cpu s")  # fmt: skip
+    for name, (widths, ranks) in SHAPES.items():
+        net = network(widths, ranks, 0)
+        box = Box(np.full(widths[0], -1.0), np.full(widths[0], 1.0))
+        compile_ = compile_relu if ranks is None else compile_maxout
+        rng = np.random.default_rng(1)
+        hard = compile_(net, box)
+        x = rng.uniform(-1, 1, (3000, widths[0]))
+        error = np.abs(hard.transformer(x) - net(x)).max()
+        start = time.process_time()
+        softs = [compile_(net, box, epsilon) for epsilon in EPSILONS]
+        cpu = (time.process_time() - start) / len(EPSILONS)
+        shares = "  ".join(f"{worst(c, net, rng) / c.certified_error:6.3f}" for c in softs)
+        k = 2 if ranks is None else ranks[1]
+        plain = plain_nonzeros(widths, k) / hard.size.source_parameters
+        print(f"{name:<28}{hard.size.source_parameters:>7}{hard.size.nonzeros:>8}"
+              f"{hard.size.overhead:>7.2f}{plain:>7.2f}{error:>9.1e}"
+              f"{'':>22}{shares}{cpu:>8.3f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""`hardmax compile`: a ReLU or maxout network in a file to a transformer in a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compile_file(
+    network: Annotated[
+        Path,
+        typer.Argument(
+            help="A safetensors file: a network saved by hardmax, or the state dict of a "
+            "torch.nn.Sequential of Linear and ReLU (0.weight, 0.bias, 2.weight, ...)."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The safetensors file to write.")],
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Largest error on the box; the hard transformer if not given."),
+    ] = None,
+    box: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="LOW HIGH", help="The interval of every input; -1 1 if not given."),
+    ] = None,
+    onnx: Annotated[Path | None, typer.Option(help="Also write an ONNX graph (float64).")] = None,
+) -> None:
+    """Compile a network to a standard transformer, exactly or within a certified error."""
+    import numpy as np
+
+    from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
+    from hardmax.constructions.state_dicts import load_network
+    from hardmax.geometry.domains import Box
+    from hardmax.models.networks import MaxoutNetwork
+
+    net = load_network(network)
+    low, high = (-1.0, 1.0) if box is None else box
+    where = Box(np.full(net.dim_in, low), np.full(net.dim_in, high))
+    if isinstance(net, MaxoutNetwork):
+        compiled = compile_maxout(net, where, epsilon)
+    else:
+        compiled = compile_relu(net, where, epsilon)
+    compiled.save(output)
+    default = "" if box is not None else "  (the default; change it with --box)"
+    print(f"{'network':<20}{net!r}")
+    print(f"{'box':<20}[{low:g}, {high:g}]^{net.dim_in}{default}")
+    print(compiled.size)
+    if epsilon is not None:
+        taus = ", ".join(f"{tau:.3g}" for tau in compiled.temperatures)
+        print(f"{'temperatures':<20}{taus or 'none'}")
+    kind = "rounding only" if epsilon is None else f"epsilon = {epsilon:g}"
+    print(f"{'certified error':<20}{compiled.certified_error:.4g}  ({kind})")
+    print(f"{'written':<20}{output}")
+    if onnx is not None:
+        compiled.to_onnx(onnx)
+        print(f"{'':<20}{onnx}")

@@ -1,0 +1,232 @@
+"""A transformer compiled from a network: what it is, how large, and how far it can be off."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.arguments import Sizes, owned
+from hardmax.constructions.certified_errors import LayerPlan, propagate
+from hardmax.constructions.piece_layers import SourceNetwork, piece_layers
+from hardmax.constructions.temperatures import choose_rates
+from hardmax.constructions.token_layout import token_transformer
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.models.points import PointBatch
+from hardmax.models.token_transformers import TokenTransformer
+from hardmax.typing import ArrayLike, FloatArray
+
+_EXPORT_ROUNDINGS = 64.0
+"""How many times the rounding bound of a hard transformer its soft stand-in may be off."""
+
+
+@dataclass(frozen=True)
+class TransformerSize:
+    """How large a compiled transformer is, beside the network it computes.
+
+    Attributes:
+        tokens: How many tokens there are.
+        width: The width of a token.
+        blocks: How many blocks there are.
+        heads: How many heads there are in all.
+        d_ff: The feed-forward width of each block, 0 where there is none.
+        parameters: How many numbers are stored.
+        nonzeros: How many of them are not zero.
+        source_parameters: How many numbers the network stores.
+    """
+
+    tokens: int
+    width: int
+    blocks: int
+    heads: int
+    d_ff: tuple[int, ...]
+    parameters: int
+    nonzeros: int
+    source_parameters: int
+
+    @property
+    def overhead(self) -> float:
+        """How many nonzero weights there are for each parameter of the network."""
+        return self.nonzeros / self.source_parameters
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<20}{value}" for name, value in self.rows())
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the figures as words and numbers, for a table."""
+        return [
+            ("tokens", f"{self.tokens}"),
+            ("width", f"{self.width}"),
+            ("blocks", f"{self.blocks}"),
+            ("heads", f"{self.heads}"),
+            ("d_ff", ", ".join(map(str, self.d_ff)) or "none"),
+            ("parameters", f"{self.parameters}"),
+            ("nonzeros", f"{self.nonzeros}"),
+            ("source parameters", f"{self.source_parameters}"),
+            ("overhead", f"{self.overhead:.2f}"),
+        ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompiledTransformer:
+    r"""A standard transformer that computes a given network on a box.
+
+    Made by `compile_maxout` and `compile_relu`. The hard one (`epsilon` None) equals the network;
+    the soft one, with the usual softmax heads, is within `certified_error` of it at every point of
+    the box.
+
+    Attributes:
+        source: The network.
+        box: Where the transformer computes it.
+        epsilon: The error that was asked for, or None for the hard transformer.
+        plans: Rate, gate and floors of each hidden layer (`LayerPlan`).
+        token_transformer: The transformer itself. It does not check that its input is in the box;
+            outside gates may open and the result means nothing.
+        output_errors: For each output the bound on transformer minus network over the box, both
+            as float64 evaluates them, shape `(dim_out,)`.
+    """
+
+    source: SourceNetwork
+    box: Box
+    epsilon: float | None
+    plans: tuple[LayerPlan, ...]
+    token_transformer: TokenTransformer
+    output_errors: FloatArray
+
+    def __repr__(self) -> str:
+        mode = "hard" if self.epsilon is None else f"epsilon = {self.epsilon:g}"
+        size = self.size
+        tokens, blocks, heads = (
+            f"{n} {word}{'s' * (n != 1)}"
+            for n, word in ((size.tokens, "token"), (size.blocks, "block"), (size.heads, "head"))
+        )
+        return (
+            f"CompiledTransformer({self.source!r}, {mode}, certified error "
+            f"{self.certified_error:.3g}, {tokens} of width {size.width}, {blocks}, {heads})"
+        )
+
+    @property
+    def certified_error(self) -> float:
+        """The bound for the worst output; for a hard transformer, rounding only."""
+        return float(self.output_errors.max())
+
+    @property
+    def temperatures(self) -> FloatArray:
+        """The temperature of the heads of each hidden layer, 0 in the hard transformer."""
+        if self.epsilon is None:
+            return np.zeros(len(self.plans))
+        return np.array([1.0 / plan.rate for plan in self.plans])
+
+    @property
+    def size(self) -> TransformerSize:
+        """How large the transformer is."""
+        model = self.token_transformer
+        return TransformerSize(
+            tokens=model.n_tokens,
+            width=model.width,
+            blocks=len(model.blocks),
+            heads=sum(len(block.heads) for block in model.blocks),
+            d_ff=tuple(0 if b.ffn is None else b.ffn.d_ff for b in model.blocks),
+            parameters=model.n_parameters,
+            nonzeros=model.n_nonzero,
+            source_parameters=self.source.n_parameters,
+        )
+
+    def transformer(self, x: ArrayLike) -> FloatArray:
+        """Evaluate the transformer: hard if `epsilon` is None, soft otherwise.
+
+        Args:
+            x: A point `(dim_in,)` or a batch `(n_points, dim_in)` of the box.
+
+        Raises:
+            ArgumentError: If a point lies outside the box.
+        """
+        batch = PointBatch.read("x", x, self.box.dim)
+        outside = np.flatnonzero(~self.box.contains(batch.rows))
+        if outside.size:
+            raise ArgumentError(
+                f"`x` must lie in the box the transformer was compiled for; row {outside[0]}, "
+                f"{batch.rows[outside[0]].tolist()}, does not. Compile for a larger box."
+            )
+        if self.epsilon is None:
+            return self.token_transformer(x)
+        return self.token_transformer.soft(x)
+
+    @property
+    def softened(self) -> "CompiledTransformer":
+        """Itself if soft; if hard, the soft one that is closest for practical purposes.
+
+        Frameworks have no hard heads. But a soft mean is below the maximum by at most a constant
+        times the temperature, ties included, so a temperature exists at which the two cannot be
+        told apart: the certified error of the stand-in is 64 times that of the hard transformer,
+        which is rounding only.
+        """
+        if self.epsilon is not None:
+            return self
+        return compile_network(self.source, self.box, _EXPORT_ROUNDINGS * self.certified_error)
+
+    def to_torch(self) -> Any:
+        r"""Return the transformer as a plain `torch.nn` module in float64 (`.float()` narrows it).
+
+        Attention is `torch.nn.MultiheadAttention` with the usual scaling $1/\sqrt{d_k}$ (the
+        temperature stands in $W_Q$), feed-forward parts are `Linear`, `ReLU`, `Linear`. A hard
+        transformer is exported as `softened`.
+
+        Raises:
+            MissingExtraError: If torch is not installed.
+        """
+        from hardmax.constructions.torch_export import token_module
+
+        return token_module(self.softened.token_transformer)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
+        """Write the transformer as an ONNX graph with input `x` and output `y`.
+
+        Both are batches, `(n, dim_in)` and `(n, dim_out)`. A hard transformer is exported as
+        `softened`.
+
+        Args:
+            path: The file to write.
+            dtype: The type of all numbers, `float64` or `float32`.
+
+        Raises:
+            MissingExtraError: If onnx is not installed.
+        """
+        from hardmax.constructions.onnx_export import write_onnx
+
+        write_onnx(self.softened.token_transformer, path, dtype)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the transformer, the network and the box to a file; see `load_compiled`."""
+        from hardmax.constructions.compiled_files import save_compiled
+
+        save_compiled(self, path)
+
+
+def compile_network(source: SourceNetwork, box: Box, epsilon: float | None) -> CompiledTransformer:
+    """Compile a network that was read and checked already."""
+    layers, last = piece_layers(source)
+    rates = None if epsilon is None else choose_rates(layers, last, box, epsilon)
+    plans = propagate(layers, last, box, rates).plans
+    return assembled(source, box, epsilon, plans)
+
+
+def assembled(
+    source: SourceNetwork, box: Box, epsilon: float | None, plans: tuple[LayerPlan, ...]
+) -> CompiledTransformer:
+    """Build the transformer from plans, and certify it.
+
+    Raises:
+        ArgumentError: If the plans do not hold on the box.
+    """
+    layers, last = piece_layers(source)
+    rates = None if epsilon is None else [plan.rate for plan in plans]
+    bounds = propagate(layers, last, box, rates, plans)
+    model = token_transformer(layers, last, plans)
+    if epsilon is not None and not bounds.worst <= epsilon:
+        raise ArgumentError(
+            f"`plans` must keep the error below {epsilon}; they allow {bounds.worst}."
+        )
+    errors = Sizes().floats("errors", bounds.errors, ("dim_out",))
+    return CompiledTransformer(source, box, epsilon, bounds.plans, model, owned(errors))

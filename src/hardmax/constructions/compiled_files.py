@@ -1,0 +1,187 @@
+"""Compiled transformers in files: one safetensors file with everything a reader could want.
+
+It holds the weights of the transformer (for other programs), and the network, the box and the plan
+it was made from. Reading makes the transformer anew from these and certifies it anew; weights in
+the file that are not the ones it gets are refused. So a certified error is never taken on trust.
+"""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from hardmax.arguments import Sizes
+from hardmax.constructions.certified_errors import LayerPlan
+from hardmax.constructions.compiled import CompiledTransformer, assembled
+from hardmax.constructions.piece_layers import PieceLayer, piece_layers
+from hardmax.constructions.token_layout import Slots
+from hardmax.errors import HardmaxError, RecordFormatError
+from hardmax.files import replacing
+from hardmax.geometry.domains import Box
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.storage import _READERS, _WRITERS, _read_file, _Source
+from hardmax.models.token_transformers import TokenTransformer
+from hardmax.typing import AnyArray
+
+COMPILED_FORMAT = "hardmax.compiled/1"
+r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
+
+- `kind`: `ReluNetwork` or `MaxoutNetwork`, with the fields and tensors of `MODEL_FORMAT`.
+- `epsilon`: the error that was asked for, or null for a hard transformer.
+- `transformer`: `n_tokens`, `width`, `n_heads` and `d_ff` for each block, `readout_token`; for
+  readers of the weights only.
+
+Tensors, all F64, beside those of the network: `box.low`, `box.high`; `plan.rates`, `plan.gates`
+and `plan.i.floors` for hidden layer `i`; `transformer.embedding_weight` `(dim_in, n_tokens,
+width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`, `.readout.bias`, and for block
+`b` `transformer.blocks.b.query_weight`, `.key_weight`, `.value_weight` `(width, n_heads)`,
+`.output_weight` `(n_heads, width)` (heads have size 1), `.w_in`, `.b_in`, `.w_out`, `.b_out`.
+"""
+
+_METADATA_KEY = "hardmax"
+
+
+def save_compiled(compiled: CompiledTransformer, path: str | os.PathLike[str]) -> None:
+    """Write a compiled transformer (see `CompiledTransformer.save`)."""
+    from safetensors.numpy import save
+
+    kind = type(compiled.source).__name__
+    tensors: dict[str, AnyArray] = {}
+    structure = _WRITERS[kind](compiled.source, tensors)
+    tensors |= {"box.low": compiled.box.low, "box.high": compiled.box.high}
+    tensors["plan.rates"] = np.array([plan.rate for plan in compiled.plans])
+    tensors["plan.gates"] = np.array([plan.gate for plan in compiled.plans])
+    for i, plan in enumerate(compiled.plans):
+        tensors[f"plan.{i}.floors"] = plan.floors
+    tensors |= _weights(compiled.token_transformer)
+    header = {
+        "format": COMPILED_FORMAT,
+        "kind": kind,
+        "epsilon": compiled.epsilon,
+        "transformer": _description(compiled.token_transformer),
+        **structure,
+    }
+    dense = {name: np.array(array, order="C") for name, array in tensors.items()}
+    content = save(dense, {_METADATA_KEY: json.dumps(header, sort_keys=True)})
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
+    """Read a compiled transformer written by `CompiledTransformer.save`.
+
+    The transformer and its certified error are made anew from the network, the box and the plan in
+    the file.
+
+    Raises:
+        RecordFormatError: If the file is damaged, does not hold a compiled transformer, or holds
+            weights or a plan that do not belong to its network and box.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax.constructions.maxout_compiler import compile_relu
+        >>> compiled = compile_relu([[[1.0]], [[1.0]]], Box([-1.0], [1.0]), epsilon=0.01)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     compiled.save(f"{folder}/c.safetensors")
+        ...     again = load_compiled(f"{folder}/c.safetensors")
+        >>> again.certified_error == compiled.certified_error
+        True
+    """
+    fields, tensors = _read_file(path)
+    try:
+        return _read(fields, tensors)
+    except HardmaxError as error:
+        raise RecordFormatError(
+            f"`path` must hold a compiled transformer; in {path}: {error}"
+        ) from None
+
+
+def _read(fields: dict[str, Any], tensors: dict[str, AnyArray]) -> CompiledTransformer:
+    if fields.pop("format", None) != COMPILED_FORMAT:
+        raise RecordFormatError(f"its metadata must have the format {COMPILED_FORMAT!r}.")
+    kind = fields.pop("kind", None)
+    if kind not in ("ReluNetwork", "MaxoutNetwork"):
+        raise RecordFormatError("`kind` must be ReluNetwork or MaxoutNetwork.")
+    epsilon = fields.pop("epsilon", None)
+    if epsilon is not None and not (type(epsilon) is float and 0.0 < epsilon < np.inf):
+        raise RecordFormatError(f"`epsilon` must be null or above 0; got {epsilon!r:.60}.")
+    description = fields.pop("transformer", None)
+    weights = {name: tensors.pop(name) for name in list(tensors) if name.startswith("transformer.")}
+    source = _Source(fields, tensors)
+    network = _READERS[kind](source)
+    assert isinstance(network, ReluNetwork | MaxoutNetwork)
+    layers, last = piece_layers(network)
+    box = Box(source.tensor("box.low"), source.tensor("box.high"))
+    if box.dim != network.dim_in:
+        raise RecordFormatError(f"`box.low` must have {network.dim_in} entries; got {box.dim}.")
+    plans = _plans(source, layers)
+    source.finish()
+    _refuse_sizes(weights, layers, Slots.of(layers, last))
+    compiled = assembled(network, box, epsilon, plans)
+    expected = _weights(compiled.token_transformer)
+    for name in sorted(set(weights) | set(expected)):
+        mine, other = expected.get(name), weights.get(name)
+        if mine is None or other is None or not _same(mine, other):
+            raise RecordFormatError(f"the tensor `{name}` does not belong to the network.")
+    if description != _description(compiled.token_transformer):
+        raise RecordFormatError("`transformer` does not describe the network's transformer.")
+    return compiled
+
+
+def _plans(source: _Source, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:
+    sizes = Sizes(n_layers=len(layers))
+    shape = ("n_layers",)
+    rates = sizes.floats("plan.rates", source.tensor("plan.rates"), shape, nonempty=())
+    gates = sizes.floats("plan.gates", source.tensor("plan.gates"), shape, nonempty=())
+    if not (rates > 0.0).all():
+        raise RecordFormatError("`plan.rates` must be above 0.")
+    plans = []
+    for i, (layer, rate, gate) in enumerate(zip(layers, rates, gates, strict=True)):
+        name = f"plan.{i}.floors"
+        floors = Sizes(n_units=layer.n_units).floats(name, source.tensor(name), ("n_units",))
+        plans.append(LayerPlan(float(rate), float(gate), floors))
+    return tuple(plans)
+
+
+def _refuse_sizes(weights: dict[str, AnyArray], layers: list[PieceLayer], slots: Slots) -> None:
+    """Before anything large is built, check that the file has as much of it."""
+    for i, layer in enumerate(layers):
+        name = f"transformer.blocks.{i + 1}.query_weight"
+        if name not in weights or weights[name].shape != (slots.width, layer.n_units):
+            raise RecordFormatError(f"the tensor `{name}` does not belong to the network.")
+
+
+def _same(left: AnyArray, right: AnyArray) -> bool:
+    return left.shape == right.shape and left.tobytes() == right.tobytes()
+
+
+def _weights(model: TokenTransformer) -> dict[str, AnyArray]:
+    """The tensors of the transformer, heads of a block side by side."""
+    tensors: dict[str, AnyArray] = {
+        "embedding_weight": model.embedding_weight,
+        "embedding_bias": model.embedding_bias,
+        "readout.weight": model.readout.weight,
+        "readout.bias": model.readout.bias,
+    }
+    for b, block in enumerate(model.blocks):
+        if block.heads:
+            for name in ("query_weight", "key_weight", "value_weight"):
+                columns = [getattr(head, name) for head in block.heads]
+                tensors[f"blocks.{b}.{name}"] = np.hstack(columns)
+            rows = np.vstack([head.output_weight for head in block.heads])
+            tensors[f"blocks.{b}.output_weight"] = rows
+        if block.ffn is not None:
+            for name in ("w_in", "b_in", "w_out", "b_out"):
+                tensors[f"blocks.{b}.{name}"] = np.array(getattr(block.ffn, name), order="C")
+    return {f"transformer.{name}": np.array(array, order="C") for name, array in tensors.items()}
+
+
+def _description(model: TokenTransformer) -> dict[str, Any]:
+    return {
+        "n_tokens": model.n_tokens,
+        "width": model.width,
+        "n_heads": [len(block.heads) for block in model.blocks],
+        "d_ff": [0 if block.ffn is None else block.ffn.d_ff for block in model.blocks],
+        "readout_token": model.readout_token,
+    }

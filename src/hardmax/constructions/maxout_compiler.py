@@ -1,0 +1,159 @@
+r"""Networks of maxima to transformers: maxout and ReLU networks, exactly or within a given error.
+
+Attention is a maximum and feed-forward parts are affine maps, so a transformer can compute any
+network of maxima of affine functions, with as many tokens as the largest unit has pieces and about
+twice its numbers (`token_layout` says how). This is the theme of [GYZ26]; the construction and its
+error bound are this library's own.
+
+Nonzero weights for each parameter of the network, beside those of the plain construction (one-hot
+positions, every unit padded to the largest rank $k$, a feed-forward part for the output); the
+largest error of the hard transformer at 3000 points; and the largest error of the soft one that a
+search finds over its certified error, for $\varepsilon = 10^{-1}, 10^{-2}, 10^{-4}$
+(`benchmarks/bench_compilers.py`, random weights):
+
+| network                    | parameters | nonzeros | ratio | plain | hard    | found/certified  |
+|----------------------------|-----------:|---------:|------:|------:|--------:|------------------|
+| maxout 2-[4]-1, k 3        |         41 |      164 |  4.00 |  4.93 | 0       | 0.83, 0.97, 0.39 |
+| maxout 3-[4,3]-2, k 2..4   |        101 |      393 |  3.89 |  5.95 | 4.4e-16 | 0.32, 0.26, 0.17 |
+| maxout 2-[5,5,3]-1, k 1..8 |        328 |     1445 |  4.41 |  8.96 | 6.7e-16 | 0.28, 0.22, 0.13 |
+| maxout 5-[16,8]-3, k 3     |        723 |     1975 |  2.73 |  3.04 | 8.9e-16 | 0.44, 0.34, 0.15 |
+| maxout 16-[32,32]-4, k 4   |       6532 |    14612 |  2.24 |  2.45 | 8.9e-16 | 0.17, 0.11, 0.05 |
+| relu 2-[8,8]-1             |        105 |      409 |  3.90 |  6.70 | 2.8e-16 | 0.45, 0.32, 0.21 |
+| relu 64-[96,64]-10         |      13098 |    27982 |  2.14 |  4.16 | 1.3e-15 | 0.21, 0.10, 0.06 |
+
+At small $\varepsilon$ the points where several layers err at once are too rare for the search.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hardmax.arguments import number
+from hardmax.constructions.compiled import CompiledTransformer, compile_network
+from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
+from hardmax.geometry.domains import Box
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.typing import ArrayLike
+
+
+def compile_maxout(
+    net: MaxoutNetwork, box: Box, epsilon: float | None = None
+) -> CompiledTransformer:
+    r"""Compile a maxout network to a standard transformer that computes it on a box.
+
+    Args:
+        net: The network: any widths, any ranks, also mixed within a layer.
+        box: Where it is to be computed.
+        epsilon: None for the hard transformer, which equals the network up to rounding. A number
+            above 0 for the soft one, which is within `epsilon` of it on the whole box: temperatures
+            are chosen for it, and `certified_error` is proved.
+
+    Raises:
+        ArgumentError: If `epsilon` is not above what rounding adds, or needs temperatures beyond
+            float32, or the box does not fit the network.
+
+    Examples:
+        >>> net = MaxoutNetwork([[[[1.0], [-1.0], [0.0]]], [[2.0]]], [[[0.0, 0.0, 0.5]], [1.0]])
+        >>> hard = compile_maxout(net, Box([-1.0], [1.0]))
+        >>> hard.transformer([[-1.0], [0.25]]).ravel().tolist()
+        [3.0, 2.0]
+        >>> soft = compile_maxout(net, Box([-1.0], [1.0]), epsilon=1e-3)
+        >>> soft
+        CompiledTransformer(MaxoutNetwork(1 -> [1] -> 1, ranks 3 to 3), epsilon = 0.001, certified
+        error 0.001, 3 tokens of width 6, 2 blocks, 1 head)
+        >>> abs(soft.transformer([[0.5]]) - net([[0.5]])).item() <= soft.certified_error
+        True
+    """
+    if not isinstance(net, MaxoutNetwork):
+        raise DtypeError(
+            f"`net` must be a MaxoutNetwork; got {type(net).__name__}. Use `compile_relu` for ReLU "
+            "networks."
+        )
+    return compile_network(net, _read_box(box, net.dim_in), _read_epsilon(epsilon))
+
+
+def compile_relu(
+    net: ReluNetwork | Sequence[Any] | Any, box: Box, epsilon: float | None = None
+) -> CompiledTransformer:
+    r"""Compile a ReLU network to a standard transformer of two tokens that computes it on a box.
+
+    A ReLU is the maximum of two pieces, one of which is 0.
+
+    Args:
+        net: A `ReluNetwork`; a `torch.nn.Sequential` of `Linear` and `ReLU`; or a list with one
+            entry for each layer, a matrix `(n_in, n_out)` or a tuple of a matrix and a bias.
+        box: Where it is to be computed.
+        epsilon: As for `compile_maxout`.
+
+    Examples:
+        >>> compiled = compile_relu([[[1.0, -1.0]], ([[1.0], [1.0]], [-1.0])], Box([-2.0], [2.0]))
+        >>> compiled.transformer([[-2.0], [0.0], [1.0]]).ravel().tolist()
+        [1.0, -1.0, 0.0]
+        >>> print(compiled.size)
+        tokens              2
+        width               7
+        blocks              2
+        heads               2
+        d_ff                6, 0
+        parameters          189
+        nonzeros            33
+        source parameters   7
+        overhead            4.71
+    """
+    read = read_relu(net)
+    return compile_network(read, _read_box(box, read.dim_in), _read_epsilon(epsilon))
+
+
+def read_relu(net: Any) -> ReluNetwork:
+    """Read a ReLU network from a `ReluNetwork`, a torch module, or arrays."""
+    if isinstance(net, ReluNetwork):
+        return net
+    if isinstance(net, MaxoutNetwork):
+        raise DtypeError("`net` must be a ReLU network; use `compile_maxout` for a MaxoutNetwork.")
+    if hasattr(net, "state_dict"):
+        from hardmax.models.torch_modules import from_torch
+
+        model = from_torch(net)
+        if not isinstance(model, ReluNetwork):
+            raise DtypeError("`net` must be a module of Linear and ReLU layers; it has attention.")
+        return model
+    if isinstance(net, str | bytes | dict) or not isinstance(net, Sequence):
+        raise DtypeError(
+            "`net` must be a ReluNetwork, a torch.nn.Sequential, or a list of matrices or tuples "
+            f"(matrix, bias); got {type(net).__name__}."
+        )
+    weights: list[ArrayLike] = []
+    biases: list[ArrayLike | None] = []
+    for i, layer in enumerate(net):
+        pair = layer if isinstance(layer, tuple) else (layer, None)
+        if len(pair) != 2:
+            raise ShapeMismatchError(
+                f"`net[{i}]` must be a matrix or a tuple of a matrix and a bias; got {len(pair)} "
+                "entries."
+            )
+        weights.append(pair[0])
+        biases.append(pair[1])
+    return ReluNetwork(weights, biases)  # type: ignore[arg-type]
+
+
+def _read_box(box: Any, dim: int) -> Box:
+    if not isinstance(box, Box):
+        raise DtypeError(
+            f"`box` must be a Box, bounded in every direction; got {type(box).__name__}. A "
+            "transformer computes a network on a bounded set only."
+        )
+    if box.dim != dim:
+        raise ShapeMismatchError(
+            f"`box` must have the network's {dim} input dimensions; got {box.dim}."
+        )
+    return box
+
+
+def _read_epsilon(epsilon: Any) -> float | None:
+    if epsilon is None:
+        return None
+    value = number("epsilon", epsilon)
+    if not value > 0.0:
+        raise ArgumentError(
+            f"`epsilon` must be above 0, or None for the hard transformer; got {value}."
+        )
+    return value

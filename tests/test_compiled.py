@@ -1,0 +1,344 @@
+"""Compiled transformers leave the library: torch, ONNX, files, the command line."""
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+from typer.testing import CliRunner
+
+from hardmax.cli.compile import compile_file
+from hardmax.constructions.compiled_files import COMPILED_FORMAT, load_compiled
+from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
+from hardmax.constructions.onnx_export import write_onnx
+from hardmax.constructions.state_dicts import load_network
+from hardmax.constructions.torch_export import token_module
+from hardmax.errors import ArgumentError, HardmaxError, MissingExtraError, RecordFormatError
+from hardmax.geometry.domains import Box
+from hardmax.models.networks import MaxoutNetwork
+from hardmax.models.storage import save_model
+from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
+from hardmax.models.transformers import FeedForward
+from tests.compiled_models import random_maxout, random_relu
+
+EPSILONS = [None, 1e-1, 1e-3, 1e-7]
+
+
+def compiled_pair(seed, epsilon):
+    net = random_maxout(seed, scale=0.7)
+    box = Box(np.full(net.dim_in, -2.0), np.full(net.dim_in, 1.0))
+    x = np.random.default_rng(seed).uniform(-2, 1, (60, net.dim_in))
+    return compile_maxout(net, box, epsilon), x
+
+
+def masked_transformer():
+    """Several heads of two sizes, a mask, biases and a block without residual connections."""
+    rng = np.random.default_rng(0)
+    heads = [
+        TokenHead(rng.normal(size=(4, k)), rng.normal(size=(4, k)), rng.normal(size=(4, v)),
+                  rng.normal(size=(v, 4)), rng.normal(size=k))
+        for k, v in ((1, 2), (3, 1), (3, 1))
+    ]  # fmt: skip
+    ffn = FeedForward(*(rng.normal(size=s) for s in ((4, 6), (6,), (6, 4), (4,))))
+    weight = np.repeat(rng.normal(size=(2, 1, 4)), 3, axis=1)
+    return TokenTransformer(
+        weight,
+        rng.normal(size=(3, 4)),
+        [TokenBlock(heads, ffn), TokenBlock(heads[:1], ffn, False, False)],
+        (rng.normal(size=(4, 2)), rng.normal(size=2)),
+        readout_token=2,
+        mask=np.tril(np.ones((3, 3), dtype=bool)),
+    )
+
+
+def run_onnx(path, x):
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})[0]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("seed", range(5))
+def test_onnx_graphs_agree_in_both_precisions(tmp_path, seed, epsilon):
+    pytest.importorskip("onnx")
+    compiled, x = compiled_pair(seed, epsilon)
+    wanted = compiled.transformer(x)
+    for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-4)):
+        compiled.to_onnx(tmp_path / "model.onnx", dtype=dtype)
+        got = run_onnx(tmp_path / "model.onnx", x.astype(dtype))
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, wanted, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("seed", range(5))
+def test_torch_modules_agree_in_both_precisions(seed, epsilon):
+    torch = pytest.importorskip("torch")
+    compiled, x = compiled_pair(seed, epsilon)
+    wanted = compiled.transformer(x)
+    module = compiled.to_torch()
+    with torch.no_grad():
+        np.testing.assert_allclose(module(torch.from_numpy(x)), wanted, atol=1e-9)
+        assert module(torch.from_numpy(x[0])).shape == wanted[0].shape
+        narrow = module.float()(torch.from_numpy(x.astype(np.float32)))
+    assert narrow.dtype == torch.float32
+    np.testing.assert_allclose(narrow, wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_torch_attention_is_the_usual_one():
+    torch = pytest.importorskip("torch")
+    module = compile_relu(random_relu(0, [2, 3, 1]), Box([-1, -1], [1, 1]), 1e-2).to_torch()
+    kinds = {type(part).__name__ for part in module.modules()}
+    assert {"MultiheadAttention", "Linear", "ReLU"} <= kinds
+    assert all(p.requires_grad for p in module.parameters())
+    again = compile_relu(random_relu(1, [2, 3, 1]), Box([-1, -1], [1, 1]), 1e-2).to_torch()
+    again.load_state_dict(module.state_dict())
+    x = torch.zeros(1, 2, dtype=torch.float64)
+    assert torch.equal(again(x), module(x))
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e3])
+def test_hard_exports_are_exact_on_every_scale(tmp_path, scale):
+    pytest.importorskip("onnx")
+    net = random_maxout(9, 2, [3, 3], (2, 3), scale=scale)
+    compiled = compile_maxout(net, Box([-1, -1], [1, 1]))
+    compiled.to_onnx(tmp_path / "m.onnx")
+    x = np.random.default_rng(0).uniform(-1, 1, (50, 2))
+    wanted = net(x)
+    assert np.abs(run_onnx(tmp_path / "m.onnx", x) - wanted).max() <= 1e-9 * np.abs(wanted).max()
+    assert compiled.softened.certified_error <= 64 * compiled.certified_error
+
+
+def test_exports_follow_any_transformer_on_tokens(tmp_path):
+    model = masked_transformer()
+    x = np.random.default_rng(1).normal(size=(20, 2))
+    pytest.importorskip("onnx")
+    write_onnx(model, tmp_path / "m.onnx", "float64")
+    np.testing.assert_allclose(run_onnx(tmp_path / "m.onnx", x), model.soft(x), atol=1e-10)
+    torch = pytest.importorskip("torch")
+    with torch.no_grad():
+        np.testing.assert_allclose(
+            token_module(model)(torch.from_numpy(x)), model.soft(x), atol=1e-10
+        )
+
+
+def test_a_transformer_with_an_embedding_for_each_token_has_no_torch_form():
+    model = TokenTransformer([[[1.0], [2.0]]], [[0.0], [0.0]], [], ([[1.0]], [0.0]))
+    with pytest.raises(ArgumentError, match="same matrix"):
+        token_module(model)
+
+
+def test_missing_frameworks_are_named(monkeypatch, tmp_path):
+    compiled, _ = compiled_pair(0, 1e-2)
+    for name in ("torch", "onnx"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
+    with pytest.raises(MissingExtraError, match="torch"):
+        compiled.to_torch()
+    with pytest.raises(MissingExtraError, match="onnx"):
+        compiled.to_onnx(tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_weights_beyond_float32_are_refused_by_a_float32_graph(tmp_path):
+    pytest.importorskip("onnx")
+    net = MaxoutNetwork([[[[1e60], [-1e60]]], [[1e-60]]])
+    compiled = compile_maxout(net, Box([-1.0], [1.0]))
+    with pytest.raises(ArgumentError, match="float32"):
+        compiled.to_onnx(tmp_path / "m.onnx", dtype="float32")
+    with pytest.raises(HardmaxError, match="`dtype`"):
+        compiled.to_onnx(tmp_path / "m.onnx", dtype="float16")
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("make", [lambda: random_maxout(3), lambda: random_relu(1, [3, 4, 2])])
+def test_files_give_back_the_same_transformer(tmp_path, make, epsilon):
+    net = make()
+    box = Box(np.full(net.dim_in, -1.0), np.full(net.dim_in, 1.0))
+    compile_ = compile_maxout if isinstance(net, MaxoutNetwork) else compile_relu
+    compiled = compile_(net, box, epsilon)
+    compiled.save(tmp_path / "c.safetensors")
+    again = load_compiled(tmp_path / "c.safetensors")
+    x = np.random.default_rng(0).uniform(-1, 1, (20, net.dim_in))
+    np.testing.assert_array_equal(again.transformer(x), compiled.transformer(x))
+    np.testing.assert_array_equal(again.source(x), net(x))
+    assert again.certified_error == compiled.certified_error
+    assert again.epsilon == epsilon
+    assert repr(again) == repr(compiled)
+
+
+def test_the_file_holds_the_weights_of_the_transformer(tmp_path):
+    compiled, _ = compiled_pair(4, 1e-2)
+    compiled.save(tmp_path / "c.safetensors")
+    with safe_open(tmp_path / "c.safetensors", framework="np") as file:
+        header = json.loads(file.metadata()["hardmax"])
+    tensors = load_file(tmp_path / "c.safetensors")
+    model = compiled.token_transformer
+    assert header["format"] == COMPILED_FORMAT
+    assert header["transformer"]["n_tokens"] == model.n_tokens
+    np.testing.assert_array_equal(tensors["transformer.readout.weight"], model.readout.weight)
+    np.testing.assert_array_equal(
+        tensors["transformer.blocks.1.query_weight"][:, [0]], model.blocks[1].heads[0].query_weight
+    )
+
+
+def spoil(path, **changes):
+    """Change tensors (by a function) or fields (by a value, None to drop) of a saved file."""
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["hardmax"])
+    tensors = load_file(path)
+    for name, change in changes.items():
+        key = name.replace("__", ".")
+        if key in tensors:
+            changed = change(tensors.pop(key))
+            tensors |= {} if changed is None else {key: changed}
+        else:
+            header[key] = change
+    save_file(tensors, path, {"hardmax": json.dumps(header)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"transformer__readout__weight": lambda a: 2 * a}, "readout.weight"),
+        ({"transformer__blocks__1__query_weight": lambda a: a[:, :0]}, "query_weight"),
+        ({"transformer__blocks__0__w_in": lambda a: None}, "w_in"),
+        ({"plan__gates": lambda a: a / 64}, "gate"),
+        ({"plan__rates": lambda a: 0.9 * a}, "plans"),
+        ({"plan__rates": lambda a: -a}, "rates"),
+        ({"plan__rates": lambda a: a * np.nan}, "rates"),
+        ({"plan__0__floors": lambda a: a[:-1]}, "floors"),
+        ({"box__high": lambda a: 1e3 * a}, "gate"),
+        (
+            {"box__low": lambda a: np.append(a, -9.0), "box__high": lambda a: np.append(a, 9.0)},
+            "box",
+        ),
+        ({"weights__last": lambda a: 2 * a}, "readout.weight|plans"),
+        ({"epsilon": "tiny"}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"kind": "HardTransformer"}, "kind"),
+        ({"format": "hardmax.compiled/9"}, "format"),
+        ({"widths": [10**9]}, "missing"),
+        ({"transformer": {}}, "describe"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_files_that_lie_are_refused(tmp_path, changes, match):
+    net = random_maxout(11, 2, [3, 2], (2, 4))
+    path = tmp_path / "c.safetensors"
+    compile_maxout(net, Box([-1, -1], [1, 1]), 1e-2).save(path)
+    load_compiled(path)
+    spoil(path, **changes)
+    with pytest.raises(RecordFormatError, match=match):
+        load_compiled(path)
+
+
+def test_files_of_something_else_are_refused(tmp_path):
+    path = tmp_path / "c.safetensors"
+    with pytest.raises(FileNotFoundError):
+        load_compiled(path)
+    path.write_bytes(b"not safetensors")
+    with pytest.raises(RecordFormatError, match="safetensors"):
+        load_compiled(path)
+    save_model(random_relu(0, [1, 2, 1]), path)
+    with pytest.raises(RecordFormatError, match="format"):
+        load_compiled(path)
+
+
+def state_dict(net, names):
+    tensors = {}
+    for name, weight, bias in zip(names, net.weights, net.biases, strict=True):
+        tensors[f"{name}.weight"] = np.ascontiguousarray(weight.T)
+        tensors[f"{name}.bias"] = bias
+    return tensors
+
+
+def test_state_dicts_are_read_in_the_order_of_their_numbers(tmp_path):
+    net = random_relu(0, [2, 3, 3, 3, 3, 3, 1])
+    save_file(state_dict(net, [f"net.{2 * i}" for i in range(6)]), tmp_path / "s.safetensors")
+    again = load_network(tmp_path / "s.safetensors")
+    x = np.random.default_rng(0).normal(size=(10, 2))
+    np.testing.assert_array_equal(again(x), net(x))
+
+
+def test_state_dicts_of_torch_are_read(tmp_path):
+    torch = pytest.importorskip("torch")
+    safetensors_torch = pytest.importorskip("safetensors.torch")
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(
+        torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1, bias=False)
+    )
+    safetensors_torch.save_file(module.state_dict(), tmp_path / "s.safetensors")
+    x = np.random.default_rng(0).normal(size=(10, 2))
+    wanted = module.double()(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(load_network(tmp_path / "s.safetensors")(x), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "match"),
+    [
+        ({}, "no tensors"),
+        ({"0.weight": np.zeros((2, 3)), "0.scale": np.zeros(2)}, "0.scale"),
+        ({"0.bias": np.zeros(2)}, "0.weight"),
+        ({"0.weight": np.zeros((2, 3, 3))}, "0.weight"),
+        ({"0.weight": np.zeros((2, 3)), "2.weight": np.zeros((1, 4))}, "2.weight"),
+        ({"0.weight": np.full((2, 3), np.nan)}, "NaN"),
+        ({"0.weight": np.zeros((2, 3)), "0.bias": np.zeros(3)}, "bias"),
+    ],
+)
+def test_state_dicts_that_are_no_network_are_refused(tmp_path, tensors, match):
+    save_file(tensors, tmp_path / "s.safetensors")
+    with pytest.raises(RecordFormatError, match=match):
+        load_network(tmp_path / "s.safetensors")
+
+
+app = typer.Typer()
+app.command()(compile_file)
+
+
+def test_the_command_compiles_a_state_dict(tmp_path):
+    net = random_relu(2, [2, 4, 1])
+    source, target = tmp_path / "relu.safetensors", tmp_path / "transformer.safetensors"
+    save_file(state_dict(net, ["0", "2"]), source)
+    result = CliRunner().invoke(app, [str(source), "--epsilon", "1e-3", "-o", str(target)])
+    assert result.exit_code == 0, result.output
+    compiled = load_compiled(target)
+    assert compiled.epsilon == 1e-3
+    for words in ("[-1, 1]^2", "the default", "certified error", "overhead", "temperatures"):
+        assert words in result.output
+    assert f"{compiled.certified_error:.4g}" in result.output
+
+
+def test_the_command_compiles_a_saved_maxout_network_and_writes_onnx(tmp_path):
+    pytest.importorskip("onnx")
+    net = random_maxout(5, 2, [3], (2, 3))
+    source, target = tmp_path / "net.safetensors", tmp_path / "t.safetensors"
+    save_model(net, source)
+    graph = tmp_path / "t.onnx"
+    options = ["-o", str(target), "--box", "-2", "3", "--onnx", str(graph)]
+    result = CliRunner().invoke(app, [str(source), *options])
+    assert result.exit_code == 0, result.output
+    assert "[-2, 3]^2" in result.output
+    assert "rounding only" in result.output
+    assert load_compiled(target).epsilon is None
+    x = np.random.default_rng(0).uniform(-2, 3, (20, 2))
+    np.testing.assert_allclose(run_onnx(graph, x), net(x), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--epsilon", "0"], "epsilon"),
+        (["--epsilon", "-1"], "epsilon"),
+        (["--box", "1", "-1"], "low"),
+        (["--box", "0", "inf"], "high"),
+    ],
+)
+def test_the_command_refuses_what_the_library_refuses(tmp_path, options, match):
+    save_model(random_relu(0, [1, 2, 1]), tmp_path / "n.safetensors")
+    arguments = [str(tmp_path / "n.safetensors"), "-o", str(tmp_path / "t.safetensors"), *options]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, HardmaxError)
+    assert match in str(result.exception)
+    assert not (tmp_path / "t.safetensors").exists()
