@@ -1,0 +1,14 @@
+from .claims import Claim as Claim
+from .claims import Finding as Finding
+from .claims import Trial as Trial
+from .claims import Verdict as Verdict
+from .claims import judge as judge
+from .ledger import all_claims as all_claims
+from .ledger import find_claims as find_claims
+from .runner import Result as Result
+from .runner import audit_record as audit_record
+from .runner import count_verdicts as count_verdicts
+from .runner import read_audit as read_audit
+from .runner import run_audit as run_audit
+from .runner import summary as summary
+from .runner import write_audit as write_audit

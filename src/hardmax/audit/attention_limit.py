@@ -1,0 +1,350 @@
+"""Section III-D of [SL26]: temperature, log-lifting and the limit of attention."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax.audit.claims import Claim, Finding, Trial
+from hardmax.audit.enclosures import ball, log_sum_exp, precisely, softmax
+from hardmax.audit.instances import integer_keys
+from hardmax.models.log_lifted import LogLiftedHead
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TAUS = (Fraction(1), Fraction(1, 10), Fraction(1, 100))
+
+
+def _inverse_root(d_k: int) -> Fraction:
+    return Fraction(1, isqrt(d_k))
+
+
+def _root(d_k: int) -> Fraction:
+    return Fraction(isqrt(d_k))
+
+
+def _check_temperature(claimed: Callable[[int], Fraction]) -> Finding:
+    trials = []
+    with precisely():
+        for d_k in (4, 16, 64):
+            q = integer_keys(d_k, 1, d_k, 3)[0]
+            keys = integer_keys(d_k + 1, 5, d_k, 3)
+            scores = [Fraction(int(s)) for s in keys @ q]
+            standard = softmax([s / isqrt(d_k) for s in scores], 1)
+            stated = softmax(scores, claimed(d_k))
+            gap = max(abs(float((a - b).mid())) for a, b in zip(standard, stated, strict=True))
+            numbers = {"largest_difference": gap, "tau": claimed(d_k)}
+            trials.append(Trial(f"d_k = {d_k}", gap < 1e-60, numbers=numbers))
+    gaps = ", ".join(f"{t.numbers['largest_difference']:.3g}" for t in trials)
+    return Finding(
+        tuple(trials),
+        "Weights of softmax(q k / sqrt(d_k)) against exp(q k / tau) with the stated tau, d_k = 4, "
+        f"16, 64: they differ by up to {gaps}. The two temperatures are a factor d_k apart.",
+        "tau = sqrt(d_k) on raw dot products, or tau = 1 on scaled logits.",
+    )
+
+
+Limit = Callable[[list[Fraction], list[Fraction]], Fraction]
+
+
+def _lifted_limit(scores: list[Fraction], lifted: list[Fraction]) -> Fraction:
+    return max(s + v for s, v in zip(scores, lifted, strict=True)) - max(scores)
+
+
+def _lifted_limit_without_denominator(scores: list[Fraction], lifted: list[Fraction]) -> Fraction:
+    return max(s + v for s, v in zip(scores, lifted, strict=True))
+
+
+def _check_lifted_limit(claimed: Limit) -> Finding:
+    keys, values = integer_keys(1, 6, 3, 5), integer_keys(2, 6, 2, 9)
+    queries = integer_keys(3, 12, 3, 4)
+    trials, worst = [], []
+    with precisely():
+        for tau in _TAUS:
+            largest = ball(0)
+            for q in queries:
+                scores = [Fraction(int(s)) for s in keys @ q]
+                for channel in values.T:
+                    lifted = [Fraction(int(v)) for v in channel]
+                    sums = [s + v for s, v in zip(scores, lifted, strict=True)]
+                    soft = log_sum_exp(sums, tau) - log_sum_exp(scores, tau)
+                    largest = largest.max(abs(soft - ball(claimed(scores, lifted))))
+            bound = ball(tau) * ball(len(keys)).log()
+            worst.append(float(largest.mid()))
+            trials.append(
+                Trial(
+                    f"tau = {tau}, 12 queries, 2 channels",
+                    bool(largest <= bound),
+                    numbers={"largest_error": worst[-1], "tau_log_N": float(bound.mid())},
+                )
+            )
+    return Finding(
+        tuple(trials),
+        f"Largest error {worst[0]:.3g}, {worst[1]:.3g}, {worst[2]:.3g} at tau = 1, 0.1, 0.01; "
+        f"tau log N = {trials[0].numbers['tau_log_N']:.3g} tau.",
+        "Holds everywhere, also on walls, with error at most tau log N.",
+    )
+
+
+def _check_degenerate(claimed_limit: Callable[[list[int]], Fraction]) -> Finding:
+    """Values that do not depend on tau: tau log z tends to 0 whatever the values are."""
+    scores, trials = [3, 1, 1, -2], []
+    with precisely():
+        for values in ([1, 1, 1, 1], [5, 2, 7, 1], [1, 10**6, 1, 1]):
+            errors = []
+            for tau in (Fraction(1, 100), Fraction(1, 1000)):
+                weights = softmax(scores, tau)
+                z = sum((w * v for w, v in zip(weights, values, strict=True)), ball(0))
+                errors.append(abs(float((ball(tau) * z.log() - ball(claimed_limit(values))).mid())))
+            goes = errors[1] < errors[0] / 9 or errors[1] == 0.0
+            trials.append(Trial(f"values {values}", goes, numbers={"errors": errors}))
+    return Finding(
+        tuple(trials),
+        "For fixed positive values tau log z falls in proportion to tau: "
+        f"{trials[1].numbers['errors'][0]:.3g} and {trials[1].numbers['errors'][1]:.3g} at "
+        "tau = 0.01 and 0.001.",
+    )
+
+
+@dataclass(frozen=True)
+class HardLimit:
+    """What attention with fixed values tends to where the largest score is unique, and on ties."""
+
+    unique: Callable[[list[int], list[int]], Fraction]
+    tied: Callable[[list[int], list[int]], Fraction]
+
+
+def _first_winner(scores: list[int], values: list[int]) -> Fraction:
+    return Fraction(values[scores.index(max(scores))])
+
+
+def _mean_of_winners(scores: list[int], values: list[int]) -> Fraction:
+    winners = [v for s, v in zip(scores, values, strict=True) if s == max(scores)]
+    return Fraction(sum(winners), len(winners))
+
+
+def _mean_of_all(scores: list[int], values: list[int]) -> Fraction:
+    return Fraction(sum(values), len(values))
+
+
+def _check_hard_limit(content: HardLimit) -> Finding:
+    trials = []
+    for scores, values in (
+        ([3, 1, 0], [7, -2, 5]),
+        ([-1, 4, 3], [7, 2, 5]),
+        ([2, 2, 0], [7, 1, 5]),
+    ):
+        unique = scores.count(max(scores)) == 1
+        claimed = (content.unique if unique else content.tied)(scores, values)
+        with precisely():
+            weights = softmax(scores, Fraction(1, 100))
+            z = sum((w * v for w, v in zip(weights, values, strict=True)), ball(0))
+            error = float(abs(z - ball(claimed)).mid())
+        trials.append(
+            Trial(f"scores {scores}", error < 1e-30, unique, numbers={"error_at_0.01": error})
+        )
+    return Finding(
+        tuple(trials),
+        f"Error at tau = 0.01: {trials[0].numbers['error_at_0.01']:.2g} where the largest score is "
+        f"unique, {trials[2].numbers['error_at_0.01']:.2g} on a tie of keys with values 7 and 1, "
+        "where the output is 4.",
+        "The value of the winner where it is unique; on a wall the mean over the winners.",
+    )
+
+
+@dataclass(frozen=True)
+class RegionCount:
+    """A number that is said to equal, or to bound, the linear regions of the lifted map."""
+
+    count: Callable[[LogLiftedHead], int]
+    is_equality: bool = True
+
+
+def _lifted_examples() -> list[tuple[str, LogLiftedHead]]:
+    ends = np.array([[-1.0], [1.0]])
+    plane = integer_keys(4, 4, 2, 5)
+    return [
+        ("2 keys, 3 channels", LogLiftedHead(ends, np.array([[0.0, 0, 0], [2, 4, -2]]))),
+        ("2 keys, equal values", LogLiftedHead(ends, np.full((2, 1), 3.0))),
+        ("4 keys in the plane, 2 channels", LogLiftedHead(plane, integer_keys(5, 4, 2, 9))),
+    ]
+
+
+def _check_region_count(content: RegionCount) -> Finding:
+    trials = []
+    for name, head in _lifted_examples():
+        true, claimed = head.lifted_linear_regions, content.count(head)
+        holds = true == claimed if content.is_equality else true <= claimed
+        numbers = {
+            "routing_cells": head.routing_cells,
+            "lifted_cells": head.lifted_cells,
+            "linear_regions": true,
+            "claimed": claimed,
+        }
+        trials.append(Trial(name, holds, numbers=numbers))
+    first, second = trials[0].numbers, trials[1].numbers
+    return Finding(
+        tuple(trials),
+        f"Keys -1, 1 and three channels: {first['routing_cells']} routing cells, "
+        f"{first['lifted_cells']} lifted cells, {first['linear_regions']} linear regions. Equal "
+        f"values: {second['lifted_cells']} cells but {second['linear_regions']} region, because "
+        "the kinks of numerator and denominator cancel.",
+        "The walls of the lifted map depend on V: they lie in the common refinement of the d_v "
+        "numerators and the denominator, whose cells bound the linear regions from above.",
+        figure=_draw_lifted,
+    )
+
+
+def _draw_lifted() -> "Figure":
+    from hardmax.plotting.style import WALL, side_by_side
+
+    head = _lifted_examples()[0][1]
+    q = np.linspace(-4.0, 4.0, 401)[:, None]
+    figure: Figure
+    figure, axes = side_by_side(1)
+    for c, column in enumerate(head(q).T):
+        axes[0].plot(q[:, 0], column, label=f"channel {c + 1}")
+    axes[0].axvline(0.0, color=WALL, linestyle="--", label="the only routing wall")
+    axes[0].legend()
+    return figure
+
+
+def _check_routing_of_cells(claimed: Callable[[list[int]], int]) -> Finding:
+    """Compare the route a cell is said to have with the winner at a point inside it."""
+    trials = []
+    for name, head in _lifted_examples():
+        pieces, keys = head.pieces, [[Fraction(float(x)) for x in key] for key in head.keys]
+        right = []
+        for choice, q in zip(pieces.choices.tolist(), pieces.exact_witnesses, strict=True):
+            scores = [sum(a * b for a, b in zip(key, q, strict=True)) for key in keys]
+            right.append(scores.index(max(scores)) == claimed(choice))
+        numbers = {"cells": len(right), "routed_as_claimed": sum(right)}
+        trials.append(Trial(name, all(right), numbers=numbers))
+    return Finding(
+        tuple(trials),
+        "A rational point in every cell of the refinement: the key that wins there is the one "
+        "the cell names in "
+        + ", ".join(f"{t.numbers['routed_as_claimed']} of {t.numbers['cells']}" for t in trials)
+        + " cells.",
+    )
+
+
+def _hard_output(q: Fraction) -> Fraction:
+    """Return the limit of the head with keys and values -1, 1; values averaged on the wall."""
+    return Fraction((q > 0) - (q < 0))
+
+
+def _lifted_output(q: Fraction) -> Fraction:
+    """Return a channel of the log-lifted head with the same keys and lifted values 0, 2."""
+    return max(-q, q + 2) - max(-q, q)
+
+
+def _check_continuous(output: Callable[[Fraction], Fraction]) -> Finding:
+    """A difference of two maxima of forms with slopes -1, 1 changes by at most twice the step."""
+    step = Fraction(1, 2**40)
+    changes = [
+        abs(output(x + step) - output(x - step)) for x in (Fraction(k, 4) for k in range(-12, 13))
+    ]
+    worst = max(changes)
+    numbers = {"largest_change": worst, "step": 2 * step}
+    return Finding(
+        (Trial("25 points, steps of 2^-39, in fractions", worst <= 4 * step, numbers=numbers),),
+        f"Over steps of 2^-39 the output changes by up to {float(worst):.3g}. Tropical rational "
+        "maps are continuous; none agrees almost everywhere with a map that jumps.",
+        "The logarithm of attention with log-lifted values tends to a tropical rational map; "
+        "attention itself, with fixed values, tends to a piecewise constant map that is none.",
+    )
+
+
+CLAIMS: tuple[Claim[Any], ...] = (
+    Claim(
+        id="III-D",
+        source="SL26",
+        where="Section III-D, before Definition III.10",
+        kind="text",
+        statement="Standard attention has the temperature tau = 1/sqrt(d_k) in e^(<q,k>/tau).",
+        content=_inverse_root,
+        check=_check_temperature,
+        repaired=_root,
+    ),
+    Claim(
+        id="III.10",
+        source="SL26",
+        where="Definition III.10, section III-D",
+        kind="definition",
+        statement="With values e^(v/tau), tau log of a channel of the attention output tends to "
+        "max_j(s_j + v_j) - max_j s_j.",
+        content=_lifted_limit,
+        check=_check_lifted_limit,
+        corrupted=_lifted_limit_without_denominator,
+    ),
+    Claim(
+        id="III.11a",
+        source="SL26",
+        where="Remark III.11, first half, section III-D",
+        kind="remark",
+        statement="With positive values that do not depend on tau the tropical quotient is 0.",
+        content=lambda values: Fraction(0),
+        check=_check_degenerate,
+        corrupted=lambda values: Fraction(max(values)),
+    ),
+    Claim(
+        id="III.11b",
+        source="SL26",
+        where="Remark III.11, section III-D",
+        kind="remark",
+        statement="With fixed values the output tends to the value of the key with the largest "
+        "score.",
+        content=HardLimit(_first_winner, _first_winner),
+        check=_check_hard_limit,
+        corrupted=HardLimit(_mean_of_all, _mean_of_all),
+        repaired=HardLimit(_first_winner, _mean_of_winners),
+    ),
+    Claim(
+        id="III.11c",
+        source="SL26",
+        where="Remark III.11, section III-D",
+        kind="remark",
+        statement="Log-lifting keeps the routing hypersurfaces; the partition is independent of V; "
+        "the difference is only a scaling factor.",
+        content=RegionCount(lambda head: head.routing_cells),
+        check=_check_region_count,
+        repaired=RegionCount(lambda head: head.lifted_cells, is_equality=False),
+    ),
+    Claim(
+        id="III.12a",
+        source="SL26",
+        where="Remark III.12, section III-D",
+        kind="remark",
+        statement="The cells of the common refinement of all numerators and the denominator are "
+        "the maximal linear regions.",
+        content=RegionCount(lambda head: head.lifted_cells),
+        check=_check_region_count,
+        repaired=RegionCount(lambda head: head.lifted_cells, is_equality=False),
+    ),
+    Claim(
+        id="III.12b",
+        source="SL26",
+        where="Remark III.12, section III-D",
+        kind="remark",
+        statement="On a cell of the common refinement the routing does not change.",
+        content=lambda choice: choice[-1],
+        check=_check_routing_of_cells,
+        corrupted=lambda choice: choice[0],
+    ),
+    Claim(
+        id="III.12c",
+        source="SL26",
+        where="Text after Remark III.12, section III-D",
+        kind="text",
+        statement="In the zero-temperature limit self-attention is, almost everywhere, exactly a "
+        "tropical rational map.",
+        content=_hard_output,
+        check=_check_continuous,
+        repaired=_lifted_output,
+    ),
+)

@@ -1,0 +1,79 @@
+"""All claims, in the order of the papers. One module per subject; each has a tuple `CLAIMS`."""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from hardmax.audit.claims import Claim
+from hardmax.errors import ArgumentError
+
+# In the order of [SL26], then [GYZ26].
+SUBJECTS = (
+    "overview",
+    "linear_regions",
+    "tropical_functions",
+    "fans",
+    "dequantisation",
+    "attention_limit",
+    "block_closure",
+    "voronoi_routing",
+    "cell_values",
+    "multi_head",
+    "region_bounds",
+    "lower_bound",
+    "finite_temperature",
+    "temperature_regime",
+    "persistence",
+    "finite_experiments",
+    "conclusion",
+    "notation",
+    "minkowski_proof",
+    "block_composition",
+    "lower_bound_proof",
+    "curvature_proof",
+    "maxout_emulation",
+)
+
+
+@cache
+def all_claims() -> tuple[Claim[Any], ...]:
+    """Return every claim of the ledger.
+
+    Examples:
+        >>> [claim.id for claim in all_claims()][:2]
+        ['Fig1', 'I.1']
+    """
+    modules = [import_module(f"hardmax.audit.{subject}") for subject in SUBJECTS]
+    return tuple(claim for module in modules for claim in module.CLAIMS)
+
+
+def find_claims(claim_id: str) -> tuple[Claim[Any], ...]:
+    """Return the claim with this id, or all parts of it: "V.2" names V.2a and V.2b too.
+
+    Upper and lower case are the same.
+
+    Raises:
+        ArgumentError: If there is none.
+
+    Examples:
+        >>> [claim.id for claim in find_claims("iv.3")]
+        ['IV.3a', 'IV.3b', 'IV.3c']
+    """
+    wanted = claim_id.lower()
+    found = tuple(claim for claim in all_claims() if is_part_of(claim.id.lower(), wanted))
+    if not found:
+        raise ArgumentError(
+            f"`claim` must be one of the ids `hardmax audit --list` prints; got {claim_id!r}."
+        )
+    return found
+
+
+def is_part_of(claim_id: str, whole: str) -> bool:
+    """Tell whether an id is `whole` or one of its parts: a letter or a number after it.
+
+    Examples:
+        >>> is_part_of("V.2a", "V.2"), is_part_of("Fig6a.1", "Fig6"), is_part_of("III.10", "III.1")
+        (True, True, False)
+    """
+    rest = claim_id.removeprefix(whole)
+    return claim_id.startswith(whole) and (not rest or rest[0] in ".-" or rest[0].isalpha())

@@ -1,0 +1,292 @@
+"""Section III-A of [SL26]: what a linear region is, and how many a ReLU network has."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import comb, factorial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax.algebra.forms import AffineForms
+from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
+from hardmax.audit.instances import (
+    absolute_value,
+    largest_jump,
+    only_attention,
+    positive_minimum,
+    sign_head,
+)
+from hardmax.bounds.relu import montufar_2017, serra
+from hardmax.geometry.domains import WholeSpace
+from hardmax.geometry.refinement import common_refinement
+from hardmax.models.networks import ReluNetwork
+from hardmax.regions.engines import enumerate_regions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class RegionDefinition:
+    """What a definition of "maximal linear region" asks of the map and of the region."""
+
+    map_is_continuous: bool
+    region_is_convex: bool = False
+
+
+def _check_definition(content: RegionDefinition) -> Finding:
+    trials = []
+    for name, model in (
+        ("a ReLU network on a line", absolute_value()),
+        ("a hard attention head with keys and values -1, 1", only_attention([sign_head()])),
+    ):
+        jump = largest_jump(model)
+        covered = jump == 0 or not content.map_is_continuous
+        trials.append(Trial(name, covered, condition=jump == 0, numbers={"largest_jump": jump}))
+    part = enumerate_regions(positive_minimum(), WholeSpace(2))
+    ends_and_middle = part.region_labels[part.locate([[-1.0, 3.0], [3.0, -1.0], [1.0, 1.0]])]
+    convex = not (ends_and_middle[0] == ends_and_middle[1] != ends_and_middle[2])
+    trials.append(
+        Trial(
+            "max(0, min(x, y)), whose zero region contains (-1, 3) and (3, -1) but not (1, 1)",
+            convex or not content.region_is_convex,
+            numbers={"labels": ends_and_middle, "n_regions": part.n_regions},
+        )
+    )
+    return Finding(
+        tuple(trials),
+        "The definition is stated for continuous maps; the zero-temperature head it is used on "
+        f"jumps by {trials[1].numbers['largest_jump']} at its wall. Regions need not be convex: "
+        f"max(0, min(x, y)) has {part.n_regions} regions, one of them not convex.",
+        "Maximal connected open set on which the map is affine. Two such sets that meet are "
+        "equal, also when the map is not continuous, so no continuity is needed.",
+    )
+
+
+def _zaslavsky(n: int, d: int) -> int:
+    return sum(comb(n, j) for j in range(d + 1))
+
+
+def _check_zaslavsky(claimed: Callable[[int, int], int]) -> Finding:
+    trials = []
+    for n, d in ((1, 3), (2, 2), (4, 1), (5, 2), (6, 3), (5, 4), (3, 5)):
+        rng = np.random.default_rng(n + 10 * d)
+        planes = [
+            AffineForms(np.stack([row[:d], np.zeros(d)]), np.array([row[d], 0.0]))
+            for row in rng.normal(size=(n, d + 1))
+        ]
+        trials.append(
+            equal_trial(f"n = {n}, d = {d}", common_refinement(planes).count, claimed(n, d))
+        )
+    listed = ", ".join(f"{t.numbers['true']} ({t.instance})" for t in trials[3:6])
+    return Finding(
+        tuple(trials),
+        f"Random hyperplanes, cells counted exactly: {listed}; the formula agrees in all "
+        f"{len(trials)} settings. It is the maximum; hyperplanes in special position have fewer.",
+    )
+
+
+def _leading_term(n: int, d: int) -> Fraction:
+    return Fraction(n**d, factorial(d))
+
+
+def _check_leading_term(claimed: Callable[[int, int], Fraction]) -> Finding:
+    trials = []
+    for d in (1, 2, 3, 8):
+        errors = [
+            abs(Fraction(_zaslavsky(n, d)) / Fraction(claimed(n, d)) - 1) for n in (10**4, 10**8)
+        ]
+        # n_d/d! + O(n^(d-1)): with 10^4 times as many planes the error shrinks 10^4-fold.
+        shrinks = errors[1] * 10**3 < errors[0]
+        numbers = {"errors": [float(e) for e in errors]}
+        trials.append(Trial(f"d = {d}, n = 10^4 and 10^8", shrinks, numbers=numbers))
+    return Finding(
+        tuple(trials),
+        f"Relative error {trials[-1].numbers['errors'][0]:.2g} at n = 10^4 and "
+        f"{trials[-1].numbers['errors'][1]:.2g} at n = 10^8 for d = 8; it falls like 1/n.",
+    )
+
+
+@dataclass(frozen=True)
+class MostRegions:
+    """A number said to be the largest number of regions, or only said to bound it."""
+
+    value: int
+    is_attained: bool = True
+
+
+BEST_NETWORK = (
+    ((-9, 0, 6), (-2, -2, 3), (1, 2, 9)),
+    ((7, -3, -1, 9), (-9, 2, 1, -7), (2, -1, -6, 9)),
+)
+"""Rows (weights of a unit, bias) of the two layers of the best network a search found."""
+
+
+def best_network() -> ReluNetwork:
+    """Return the network with two inputs and two layers of three units that has most regions."""
+    first, second = (np.array(layer, dtype=np.float64) for layer in BEST_NETWORK)
+    return ReluNetwork(
+        [first[:, :-1].T, second[:, :-1].T, np.eye(3)], [first[:, -1], second[:, -1], np.zeros(3)]
+    )
+
+
+def most_regions_by_rank() -> int:
+    r"""Bound the regions of shape (2; 3, 3) by the ranks on the cells of the first layer.
+
+    Where r units of the first layer are active the second layer sees an image of dimension
+    min(r, 2), so it cuts the cell into at most R(3, min(r, 2)) pieces. Three lines leave out at
+    least one of the eight patterns of active units. If it is one with an active unit, or if two
+    are left out (lines that are parallel or meet in a point), the sum is the bound.
+
+    If only the pattern "none" is left out, all units are active on the triangle T of the lines.
+    Scale them so that the forms add up to 1. A unit of the second layer has values $f_i$ at the
+    corners of T and $b$ at 0. Behind corner i only form i is active, and runs from 1 to infinity:
+    the unit is $b + (f_i - b) t$, $t > 1$, and cuts this cell only if $f_i$ lies strictly between 0
+    and b. If it cuts all three such cells the $f_i$ have one sign, and it does not cut T. So with c
+    units that cut T there are at most R(c, 2) pieces of T, 3 R(3, 2) of the cells beside its edges,
+    and 3 + 2 c + 3 (3 - c) behind its corners.
+
+    Examples:
+        >>> most_regions_by_rank()
+        37
+    """
+    pieces = [_zaslavsky(3, min(bin(pattern).count("1"), 2)) for pattern in range(8)]
+    without_none = max(
+        _zaslavsky(c, 2) + 3 * _zaslavsky(3, 2) + 3 + 2 * c + 3 * (3 - c) for c in range(4)
+    )
+    one_left_out = [sum(pieces) - missing for missing in pieces[1:]]
+    two_left_out = [sum(pieces) - a - b for a, b in combinations(pieces, 2)]
+    return max(without_none, *one_left_out, *two_left_out)
+
+
+def _check_most_regions(content: MostRegions) -> Finding:
+    found = enumerate_regions(best_network(), WholeSpace(2)).n_regions
+    bound = most_regions_by_rank()
+    at_most = content.value <= bound if content.is_attained else content.value >= bound
+    known = {"bound": bound, "serra": serra(2, [3, 3]), "product": montufar_2017(2, [3, 3])}
+    trials = (
+        Trial(
+            f"against the bound by ranks, {bound}",
+            at_most,
+            numbers={**known, "claimed": content.value},
+        ),
+        Trial(
+            f"against a network with {found} regions",
+            content.value >= found,
+            numbers={"found": found, "claimed": content.value, "network": list(BEST_NETWORK)},
+        ),
+    )
+    return Finding(
+        trials,
+        "Where one unit of the first layer is active the second layer sees a line and cuts it into "
+        f"at most 4 pieces, not 7. {known['product']} is the product bound of [Mon17]; that of "
+        f"[STR18] is {known['serra']}, and no network of this shape has more than {bound} regions. "
+        f"The best one found by search has {found}.",
+        f"The maximum lies between {found} and {bound}.",
+        figure=_draw_best_network,
+    )
+
+
+def _draw_best_network() -> "Figure":
+    from hardmax.plotting import plot
+    from hardmax.plotting.style import side_by_side
+
+    figure: Figure
+    figure, axes = side_by_side(1)
+    part = enumerate_regions(best_network(), WholeSpace(2))
+    plot(part, axes[0])
+    axes[0].set_title(f"shape (2; 3, 3): {part.n_regions} regions")
+    return figure
+
+
+def _check_first_layer(claimed: int) -> Finding:
+    def lines(rows: list[list[float]]) -> int:
+        table = np.array(rows)
+        return enumerate_regions(
+            ReluNetwork([table[:, :2].T, np.eye(3)], [table[:, 2], np.zeros(3)]), WholeSpace(2)
+        ).n_regions
+
+    general = lines([[1, 0, 0], [0, 1, 0], [1, 1, -1]])
+    parallel = lines([[1, 0, 0], [1, 0, 1], [1, 1, -1]])
+    concurrent = lines([[1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    trials = (
+        equal_trial("three lines in general position", general, claimed),
+        equal_trial("two of them parallel", parallel, claimed, condition=False),
+        equal_trial("all through one point", concurrent, claimed, condition=False),
+    )
+    return Finding(
+        trials,
+        f"{general} regions in general position; {parallel} with two lines parallel and "
+        f"{concurrent} with all through one point, so `exactly` needs general position.",
+        "Exactly 7 in general position, at most 7 always.",
+    )
+
+
+CLAIMS: tuple[Claim[Any], ...] = (
+    Claim(
+        id="III.1",
+        source="SL26",
+        where="Definition III.1, section III-A",
+        kind="definition",
+        statement="A maximal linear region of a CPWL map is a connected open set on which the map "
+        "is affine and which is in no larger such set; the count measures the expressivity of "
+        "the networks of the paper.",
+        content=RegionDefinition(map_is_continuous=True),
+        check=_check_definition,
+        corrupted=RegionDefinition(map_is_continuous=False, region_is_convex=True),
+        repaired=RegionDefinition(map_is_continuous=False),
+    ),
+    Claim(
+        id="III.2a",
+        source="SL26",
+        where="Definition III.2, section III-A",
+        kind="theorem",
+        statement="n hyperplanes in general position in dimension d make R(n, d) = sum of "
+        "binomials C(n, j), j <= d, regions.",
+        content=_zaslavsky,
+        check=_check_zaslavsky,
+        corrupted=lambda n, d: _zaslavsky(n, d - 1),
+    ),
+    Claim(
+        id="III.2b",
+        source="SL26",
+        where="Definition III.2, last sentence, section III-A",
+        kind="asymptotics",
+        statement="For n much larger than d, R(n, d) is about n^d / d!.",
+        content=_leading_term,
+        check=_check_leading_term,
+        corrupted=lambda n, d: Fraction(n**d),
+    ),
+    Claim(
+        id="III.3a",
+        source="SL26",
+        where="Example III.3, section III-A",
+        kind="example",
+        statement="With d = 2 and three units the first hidden layer makes exactly 7 regions.",
+        content=7,
+        check=_check_first_layer,
+        corrupted=8,
+    ),
+    Claim(
+        id="III.3b",
+        source="SL26",
+        where="Example III.3, section III-A",
+        kind="example",
+        statement="Two layers of three units on the plane have a maximum of 7 * 7 = 49 regions.",
+        content=MostRegions(49),
+        check=_check_most_regions,
+        repaired=MostRegions(37, is_attained=False),
+    ),
+    Claim(
+        id="Fig2",
+        source="SL26",
+        where="Caption of Figure 2, section III-A",
+        kind="figure",
+        statement="The second layer multiplies the 7 regions of the first to a maximum of 49.",
+        content=MostRegions(49),
+        check=_check_most_regions,
+        repaired=MostRegions(37, is_attained=False),
+    ),
+)

@@ -1,0 +1,158 @@
+"""Running the ledger: every check once, the results as a record, a page and pictures."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hardmax.audit.claims import Claim, Finding, Trial, Verdict
+from hardmax.audit.ledger import all_claims
+from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.files import replacing, write_text
+from hardmax.pages import Ruling, ledger, page
+from hardmax.progress import track
+from hardmax.records import Record
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One claim with what its check found just now.
+
+    Attributes:
+        claim: The claim.
+        finding: The finding, whose verdict comes from its trials.
+        seconds: How long the check took.
+    """
+
+    claim: Claim[Any]
+    finding: Finding
+    seconds: float
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The claim and the finding as plain values, in the order of a table."""
+        return {
+            "id": self.claim.id,
+            "source": self.claim.source,
+            "where": self.claim.where,
+            "kind": self.claim.kind,
+            "statement": self.claim.statement,
+            "verdict": str(self.finding.verdict),
+            "explanation": self.finding.explanation,
+            "corrected": self.finding.corrected,
+            "trials": [_trial_row(trial) for trial in self.finding.trials],
+            "seconds": self.seconds,
+        }
+
+
+def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
+    """Check claims, with a progress bar on a terminal.
+
+    Args:
+        claims: Which; the whole ledger if None.
+
+    Returns:
+        One result per claim, in order.
+
+    Examples:
+        >>> from hardmax.audit.ledger import find_claims
+        >>> [result.finding.verdict.value for result in run_audit(find_claims("III-E.1"))]
+        ['false']
+    """
+    results = []
+    for claim in track(all_claims() if claims is None else claims, "checking claims"):
+        start = time.perf_counter()
+        finding = claim.run()
+        results.append(Result(claim, finding, time.perf_counter() - start))
+    return results
+
+
+def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
+    """Count the results by verdict, in the order of `Verdict`, zeros included."""
+    counts = Counter(result.finding.verdict for result in results)
+    return {verdict.value: counts[verdict] for verdict in Verdict}
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return how many claims got which verdict, in words."""
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in count_verdicts(results).items())
+    return f"{len(results)} claims: {counts}."
+
+
+def audit_record(results: Sequence[Result]) -> Record:
+    """Pack results as one record, which reads back bit for bit."""
+    return Record(
+        "audit",
+        {"claims": [result.claim.id for result in results]},
+        {"verdicts": count_verdicts(results), "claims": [result.row for result in results]},
+        seconds=sum(result.seconds for result in results),
+    )
+
+
+def write_audit(results: Sequence[Result], out: Path) -> list[Path]:
+    """Write `audit.json`, `audit.html` and one `ID.svg` for each picture to a folder.
+
+    Args:
+        results: What `run_audit` returned.
+        out: The folder; made if it is not there.
+
+    Returns:
+        The files written, the record first.
+
+    Raises:
+        ArgumentError: If the folder cannot be written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+    pictures = {result.claim.id: path for result in results if (path := _draw(result, out))}
+    drawn = {name: path.read_bytes() for name, path in pictures.items()}
+    record = audit_record(results)
+    record.save(out / "audit.json")
+    body = "<h1>Every claim, checked by running it</h1>\n" + ledger(rulings(record), drawn)
+    write_text(out / "audit.html", page("Every claim, checked by running it", body))
+    return [out / "audit.json", out / "audit.html", *pictures.values()]
+
+
+def rulings(record: Record) -> list[Ruling]:
+    """Return the claims of an audit's record as a page shows them."""
+    fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
+    return [Ruling(*(row[field] for field in fields)) for row in record.results["claims"]]
+
+
+def read_audit(out: Path) -> list[Ruling]:
+    """Return the ledger that `write_audit` left in a folder; empty if there is none."""
+    try:
+        return rulings(Record.load(out / "audit.json"))
+    except (FileNotFoundError, RecordFormatError, KeyError, TypeError):
+        return []
+
+
+def _draw(result: Result, out: Path) -> Path | None:
+    if result.finding.figure is None:
+        return None
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    from hardmax.plotting.style import STYLE
+
+    path = out / f"{result.claim.id}.svg"
+    with mpl.rc_context({**STYLE, "backend": "Agg"}):
+        figure = result.finding.figure()
+        with replacing(path) as stream:
+            figure.savefig(stream, format="svg", metadata={"Date": None})
+        plt.close(figure)
+    return path
+
+
+def _trial_row(trial: Trial) -> dict[str, Any]:
+    return {
+        "instance": trial.instance,
+        "holds": trial.holds,
+        "condition": trial.condition,
+        "tight": trial.tight,
+        "numbers": dict(trial.numbers),
+    }

@@ -1,0 +1,200 @@
+r"""Example VI.2 of [SL26]: what the bounds say at the temperatures in use.
+
+Numbers are enclosed in ball arithmetic, so a comparison that comes out is a proof. $N = 512$ keys,
+$d_k = 64$ and the margin 2 are those of the example.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+from hardmax.audit.claims import Claim, Finding, Trial
+from hardmax.audit.enclosures import ball, precisely, softmax
+from hardmax.stability.temperatures import margin_for_accuracy
+
+_KEYS, _MARGIN = 512, 2
+_THEIRS = Fraction(1, 8)
+"""The temperature of the example, $1/\\sqrt{d_k}$."""
+
+
+def weight_ratio(margin: Fraction | int, tau: Fraction | int) -> Any:
+    r"""Enclose $e^{-\delta/\tau}$, the weight of a rival on the margin relative to the winner."""
+    return (-ball(Fraction(margin) / Fraction(tau))).exp()
+
+
+def _root(head_dim: int) -> Fraction:
+    """Return the square root of a square number."""
+    return Fraction(isqrt(head_dim))
+
+
+def shown(number: Any, digits: int = 3) -> str:
+    """Write a ball with this many digits, without its radius."""
+    return str(number.str(digits, radius=False))
+
+
+def _check_temperature(tau: Callable[[int], Fraction]) -> Finding:
+    trials = []
+    with precisely():
+        for root in (1, 4, 8):
+            scores = [5, 3, -2, 0]
+            standard = softmax([Fraction(s, root) for s in scores], 1)
+            claimed = softmax(scores, tau(root**2))
+            holds = all(a.overlaps(b) for a, b in zip(standard, claimed, strict=True))
+            numbers = {"standard": shown(standard[0], 5), "claimed": shown(claimed[0], 5)}
+            where = f"d_k = {root**2}: weight of the winner, scores {scores}"
+            trials.append(Trial(where, holds, numbers=numbers))
+    last = trials[-1].numbers
+    return Finding(
+        tuple(trials),
+        f"softmax(<q,k>/sqrt(d_k)) at d_k = 64 gives the winner {last['standard']}; the stated "
+        f"temperature gives {last['claimed']}. The two agree only for d_k = 1.",
+        "tau = sqrt(d_k) on raw scores, which is tau = 1 on scaled ones.",
+    )
+
+
+def _check_printed(printed: Sequence[str]) -> Finding:
+    trials = []
+    with precisely():
+        r = weight_ratio(_MARGIN, _THEIRS)
+        mass = (_KEYS - 1) * r
+        formulas = {
+            "tau log(1 + (N-1)r)": ball(_THEIRS) * (1 + mass).log(),
+            "2 (N-1) r": 2 * mass,
+            "(N-1) r / tau": mass / ball(_THEIRS),
+        }
+        for (name, value), text in zip(formulas.items(), printed, strict=True):
+            digits, exponent = text.split("e")
+            last = Fraction(10) ** (int(exponent) - len(digits.partition(".")[2]))
+            exact = Fraction(digits) * Fraction(10) ** int(exponent)
+            # Rounded or cut off: within one unit of the last digit.
+            holds = bool(abs(value - ball(exact)) < ball(last))
+            numbers = {"value": shown(value, 6), "printed": text}
+            trials.append(Trial(f"{name} at N = 512, tau = 1/8, margin 2", holds, numbers=numbers))
+    pairs = ", ".join(f"{t.numbers['value']} for {t.numbers['printed']}" for t in trials)
+    return Finding(
+        tuple(trials),
+        f"Evaluated at its own temperature: {pairs} (the first is cut off, not rounded, so it is "
+        "below the bound it stands for).",
+    )
+
+
+def _check_concentration(share: Fraction) -> Finding:
+    with precisely():
+        least = 1 / (1 + (_KEYS - 1) * weight_ratio(_MARGIN, _THEIRS))
+        step = Fraction(1, 10**5)
+        trials = [
+            Trial(
+                "least weight of the winner at N = 512, tau = 1/8, margin 2",
+                bool(least >= ball(share)),
+                tight=not bool(least > ball(share + step)),
+                numbers={"least": shown(least, 7), "claimed": float(share)},
+            )
+        ]
+        text = shown(100 * least, 7)
+    return Finding(
+        tuple(trials),
+        f"The winner's weight is at least {text} percent in the example's own regime.",
+        "At least 99.994 percent.",
+    )
+
+
+def _check_example_hessian(bound: Callable[[int, Any], Any]) -> Finding:
+    with precisely():
+        r = weight_ratio(_MARGIN, _THEIRS)
+        # With all rivals on the margin the norm is N r / (1 + (N-1) r)^2 / tau.
+        true = _KEYS * r / (1 + (_KEYS - 1) * r) ** 2 / ball(_THEIRS)
+        claimed = bound(_KEYS, r) / ball(_THEIRS)
+        # A bound that is attained cannot be told from the norm by balls: not exceeded, then.
+        trial = Trial(
+            "all 511 rivals on the margin 2, tau = 1/8",
+            not bool(true > claimed),
+            numbers={"norm": shown(true, 6), "claimed": shown(claimed, 6)},
+        )
+    return Finding(
+        (trial,),
+        f"The Hessian's norm reaches {trial.numbers['norm']}, above the stated "
+        f"{trial.numbers['claimed']}.",
+        "N r/(1 + (N-1)r)^2 / tau at this margin.",
+    )
+
+
+def _check_standard_regime(share: Callable[[int, Fraction, int], Any]) -> Finding:
+    trials = []
+    with precisely():
+        for name, tau in (("raw scores, tau = sqrt(d_k) = 8", 8), ("scaled scores, tau = 1", 1)):
+            mass = (_KEYS - 1) * weight_ratio(_MARGIN, tau)
+            least = 1 / (1 + mass)
+            claimed = share(_KEYS, Fraction(_MARGIN), tau)
+            where = f"margin 2 on {name}: least weight of the winner"
+            numbers: dict[str, Any] = {"mass": shown(mass), "least": shown(least)}
+            for rivals in (0.5, 0.1, 0.01):
+                needed = float(margin_for_accuracy(_KEYS, float(tau), rivals))
+                numbers[f"margin for rivals below {rivals}"] = needed
+            trials.append(Trial(where, not bool(least < claimed), numbers=numbers))
+    raw, scaled = (t.numbers for t in trials)
+    needed = float(margin_for_accuracy(_KEYS, 8.0, 2e-4))
+    return Finding(
+        tuple(trials),
+        f"At the standard scaling (N-1)r is {raw['mass']} and the winner may get {raw['least']} "
+        f"of the weight; with margin 2 on scaled scores, {scaled['least']}. Rivals stay below 1 "
+        f"percent from a raw margin of {raw['margin for rivals below 0.01']:.1f} on; the example's "
+        f"own numbers need a raw margin of {_MARGIN / _THEIRS * 8}.",
+        "At least 1/(1 + (N-1) e^(-delta/tau)), with tau = sqrt(d_k).",
+    )
+
+
+CLAIMS: tuple[Claim[Any], ...] = (
+    Claim(
+        "VI.2a",
+        "SL26",
+        "Example VI.2 and section VI",
+        "example",
+        "The standard scaling of attention is the temperature 1/sqrt(d_k).",
+        content=lambda head_dim: 1 / _root(head_dim),
+        check=_check_temperature,
+        repaired=lambda head_dim: _root(head_dim),
+    ),
+    Claim(
+        "VI.2b",
+        "SL26",
+        "Example VI.2",
+        "example",
+        "For N = 512, tau = 1/8 and margin 2 the three bounds are 7.18e-6, 1.15e-4 and 4.6e-4.",
+        content=("7.18e-6", "1.15e-4", "4.6e-4"),
+        check=_check_printed,
+        corrupted=("7.18e-6", "1.15e-4", "4.5e-4"),
+    ),
+    Claim(
+        "VI.2c",
+        "SL26",
+        "Example VI.2, gradient concentration",
+        "example",
+        "The winner then has at least 99.98 percent of the weight.",
+        content=Fraction(9998, 10000),
+        check=_check_concentration,
+        corrupted=Fraction(99998, 100000),
+        repaired=Fraction(99994, 100000),
+    ),
+    Claim(
+        "VI.2d",
+        "SL26",
+        "Example VI.2, Hessian",
+        "example",
+        "The curvature is then at most (N-1) r / tau, about 4.6e-4.",
+        content=lambda n, r: (n - 1) * r,
+        check=_check_example_hessian,
+        repaired=lambda n, r: n * r / (1 + r) ** 2,
+    ),
+    Claim(
+        "VI.2e",
+        "SL26",
+        "Example VI.2, conclusion",
+        "example",
+        "With standard parameters and a margin of 2, attention is close to its hard limit: the "
+        "winner has 99.98 percent.",
+        content=lambda n, margin, tau: ball(Fraction(9998, 10000)),
+        check=_check_standard_regime,
+        repaired=lambda n, margin, tau: 1 / (1 + (n - 1) * weight_ratio(margin, tau)),
+    ),
+)

@@ -1,0 +1,137 @@
+"""HTML pages that need no other file: they run no scripts, load nothing, and escape every text."""
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+_LARGEST_SVG = 400_000
+"""Above this many bytes a figure goes in as PNG, so that the page stays light."""
+_MOST_ROWS = 40
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """One line of the ledger, as a page shows it.
+
+    Attributes:
+        id: The claim, for example `"V.2"`.
+        where: Where it stands.
+        statement: The claim in our own words.
+        verdict: What the check found, for example `"false"`.
+        explanation: Why, with the numbers just computed.
+        corrected: The corrected or sharp statement; may be empty.
+    """
+
+    id: str
+    where: str
+    statement: str
+    verdict: str
+    explanation: str
+    corrected: str = ""
+
+
+def page(title: str, body: str) -> str:
+    """Put a body of HTML into a page with the one style sheet."""
+    style = files("hardmax").joinpath("page.css").read_text(encoding="utf-8")
+    return _PAGE.format(title=escape(title), style=style, body=body)
+
+
+def figure_image(stem: Path, alternative: str) -> str:
+    """Embed `STEM.svg`, or where that is heavy `STEM.png`; nothing if there is neither."""
+    svg, png = stem.with_name(stem.name + ".svg"), stem.with_name(stem.name + ".png")
+    if svg.is_file() and svg.stat().st_size <= _LARGEST_SVG:
+        return image(svg.read_bytes(), "svg+xml", alternative)
+    return image(png.read_bytes(), "png", alternative) if png.is_file() else ""
+
+
+def image(data: bytes, kind: str, alternative: str) -> str:
+    """Embed a picture of a kind, `"png"` or `"svg+xml"`."""
+    source = f"data:image/{kind};base64,{b64encode(data).decode('ascii')}"
+    return f'<img alt="{escape(alternative)}" src="{source}">'
+
+
+def data_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Write the first rows of a table; numbers stand to the right.
+
+    Examples:
+        >>> data_table(["n_cells"], [(92,)]).count("<td")
+        1
+    """
+    head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(_entry(value) for value in row) + "</tr>" for row in rows[:_MOST_ROWS]
+    )
+    more = (
+        f'<p class="small">the first {_MOST_ROWS} of {len(rows)} rows; all of them are in the '
+        "folder <code>tables</code></p>"
+        if len(rows) > _MOST_ROWS
+        else ""
+    )
+    return (
+        f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f"</div>{more}"
+    )
+
+
+def badge(verdict: str) -> str:
+    """Write a verdict in its colour."""
+    return f'<span class="verdict {escape(verdict.replace(" ", "-"))}">{escape(verdict)}</span>'
+
+
+def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = None) -> str:
+    """Write the claims with their verdicts, counted, and SVG pictures by claim where there are."""
+    drawn = pictures or {}
+    tally = Counter(ruling.verdict for ruling in rulings)
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in tally.items())
+    rows = "".join(_ruling(ruling, drawn.get(ruling.id)) for ruling in rulings)
+    return (
+        f"<p>{len(rulings)} claims, each with a check that recomputes its verdict: "
+        f'{escape(counts)}.</p>\n<div class="table"><table class="ledger"><thead><tr>'
+        "<th>claim</th><th>in our words</th><th>verdict</th><th>why</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _ruling(ruling: Ruling, picture: bytes | None) -> str:
+    found = escape(ruling.explanation)
+    if ruling.corrected:
+        found += f'<div class="corrected">{escape(ruling.corrected)}</div>'
+    if picture is not None:
+        drawn = image(picture, "svg+xml", f"the picture of {ruling.id}")
+        found += f"<details><summary>picture</summary>{drawn}</details>"
+    return (
+        f'<tr id="claim-{escape(ruling.id)}"><td><strong>{escape(ruling.id)}</strong>'
+        f'<div class="small">{escape(ruling.where)}</div></td><td>{escape(ruling.statement)}</td>'
+        f"<td>{badge(ruling.verdict)}</td><td>{found}</td></tr>\n"
+    )
+
+
+def _entry(value: Any) -> str:
+    if value is None:
+        return "<td></td>"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"<td>{escape(str(value))}</td>"
+    text = str(value) if isinstance(value, int) else f"{value:.4g}"
+    return f'<td class="number">{text}</td>'
