@@ -30,3 +30,12 @@ def test_what_is_no_text_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(b"\xff\xfe")
     with pytest.raises(RecordFormatError, match="`path` must name a text file"):
         read_text(tmp_path / "f")
+
+
+def test_a_new_file_has_the_permissions_any_new_file_gets(tmp_path):
+    (tmp_path / "plain").touch()
+    write_text(tmp_path / "written", "text")
+    assert (tmp_path / "written").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    (tmp_path / "written").chmod(0o640)
+    write_text(tmp_path / "written", "again")
+    assert (tmp_path / "written").stat().st_mode & 0o777 == 0o640

@@ -30,10 +30,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
+        os.chmod(scratch, _mode(target))
         os.replace(scratch, target)
     except BaseException:
         Path(scratch).unlink(missing_ok=True)
         raise
+
+
+def _mode(target: Path) -> int:
+    """Return the permissions of the file that is replaced, or those any new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

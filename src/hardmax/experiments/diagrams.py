@@ -51,4 +51,14 @@ def run(parameters: Parameters) -> Outcome:
         f"{voronoi.n_cells} keys own a Voronoi cell, {routing.n_cells} can win the dot product; "
         "a key dies inside the hull of the others, not because its norm is small.",
         figure,
+        claimed="cells of the power diagram disappear because the weights of their keys are small.",
+        claims=("Fig3",),
+        tables={
+            "keys": [
+                {"key": j, "norm": norm, "voronoi_cell": near, "can_win": wins}
+                for j, (norm, near, wins) in enumerate(
+                    zip(np.linalg.norm(keys, axis=1), voronoi.active, routing.active, strict=True)
+                )
+            ]
+        },
     )

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardmax.bounds import cells_bias_free
+from hardmax.constructions.extremal_points import extremal_points
 from hardmax.experiments.registry import Outcome
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.plotting import plot
@@ -20,6 +22,10 @@ class Parameters:
     seed: int = 4
 
 
+QUICK = Parameters(n_trials=40)
+FULL = Parameters(n_trials=2000)
+
+
 def run(parameters: Parameters) -> Outcome:
     """Draw sums of one, two and three heads, up to the family with the most vertices possible.
 
@@ -32,38 +38,41 @@ def run(parameters: Parameters) -> Outcome:
         minkowski_vertices([_integers(rng, parameters.n_keys) for _ in range(3)]).count
         for _ in range(parameters.n_trials)
     ]
-    heads = parabola_heads(parameters.n_keys, 3)
+    # A linear map changes no count, and this one makes the picture less slender.
+    heads = [points * [1.0, 1.0, 0.25] for points in extremal_points(parameters.n_keys, 3, 3)]
     sums = [minkowski_vertices(heads[:n]) for n in (1, 2, 3)]
     figure, axes = side_by_side(3, spatial=True)
     for ax, total, colour in zip(axes, sums, cell_colours(range(3)), strict=True):
         plot(total, ax, colour=colour[:3])
         ax.set_title(f"H = {total.choices.shape[1]}: {total.count} vertices")
     counts = [total.count for total in sums]
+    sharp = cells_bias_free(parameters.n_keys, 3, 3)
     return Outcome(
         {
             "extremal_counts": counts,
-            "claimed": parameters.n_keys**3,
+            "all_sums": parameters.n_keys**3,
             "gaussian_mean": float(np.mean(gaussian)),
             "gaussian_largest": max(gaussian),
         },
-        f"at most {counts[-1]} vertices, attained; {parameters.n_keys**3} were claimed. Gaussian "
-        f"keys: {np.mean(gaussian):.1f} on average, {max(gaussian)} at most in "
-        f"{parameters.n_trials} trials.",
+        f"no sum of three polytopes with {parameters.n_keys} vertices in space has more than "
+        f"{sharp} vertices; the family drawn has {counts[-1]}. Gaussian keys: "
+        f"{np.mean(gaussian):.1f} on average, {max(gaussian)} at most in {parameters.n_trials} "
+        "trials.",
         figure,
+        claimed=f"three heads raise the vertices from {parameters.n_keys} to "
+        f"{parameters.n_keys**3}.",
+        claims=("Fig4",),
+        tables={
+            "vertices": [
+                {
+                    "heads": h + 1,
+                    "extremal": n,
+                    "sharp": cells_bias_free(parameters.n_keys, h + 1, 3),
+                }
+                for h, n in enumerate(counts)
+            ]
+        },
     )
-
-
-def parabola_heads(n_keys: int, n_heads: int) -> list[FloatArray]:
-    r"""Return point sets in $\mathbb{R}^3$ whose Minkowski sum has the most vertices possible.
-
-    The points $(t_i u_m,\ \epsilon_m t_i - t_i^2)$ lie on parabolas in vertical planes with
-    different directions $u_m$; all coordinates are small dyadic numbers.
-    """
-    t = 2.0 * np.arange(n_keys) - (n_keys - 1)
-    turns = np.array([[8, 1], [-3, 7], [-5, -6], [6, -7], [1, 8], [-8, 3]], dtype=np.float64)
-    return [
-        np.column_stack([np.outer(t, turns[m]), 0.125 * (m - 1) * t - t**2]) for m in range(n_heads)
-    ]
 
 
 def _integers(rng: np.random.Generator, n_keys: int) -> FloatArray:

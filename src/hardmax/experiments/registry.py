@@ -13,16 +13,37 @@ from typing import Any, Literal
 from hardmax.errors import ArgumentError
 
 Level = Literal["quick", "default", "full"]
+Row = dict[str, Any]
+"""A row of a tidy table: column to number or text."""
 
-# name: (module in this package, title)
-_EXPERIMENTS = {
-    "fig1": ("depth", "Every cell of a hard transformer as blocks are added, with certificates"),
-    "fig3": ("diagrams", "Voronoi against power diagram: which keys can ever win"),
-    "fig4": ("minkowski_sums", "Minkowski sums of three heads in 3-D: 92 vertices, not 216"),
-    "fig5": ("annealing", "One head at falling temperatures, and the walls that never move"),
-    "fig6b": ("vertex_counts", "Exact vertex counts of Minkowski sums against N and H"),
-    "log-lift": ("lifting", "Log-lifted attention has more regions than its routing has cells"),
+# chapter: {name: (module in this package, title)}
+_CHAPTERS = {
+    "Figures": {
+        "fig1": ("depth", "Figure 1: every cell of a transformer as blocks are added"),
+        "fig2": ("relu_search", "Figure 2: two layers of three ReLU units, 49, 40 or less"),
+        "fig3": ("diagrams", "Figure 3: Voronoi against power diagram, which keys can ever win"),
+        "fig4": ("minkowski_sums", "Figure 4: sums of three heads in 3-D, 92 vertices, not 216"),
+        "fig5": ("annealing", "Figure 5: one head at falling temperatures, walls that never move"),
+        "fig6a": ("sampled_counts", "Figure 6(a): exact counts where sampling was used"),
+        "fig6b": ("vertex_counts", "Figure 6(b): exact vertex counts of Minkowski sums"),
+        "fig7": ("block_refinement", "Figure 7: a block is not the refinement of its halves"),
+    },
+    "Tables and examples": {
+        "tables": ("dictionary", "Tables I and II: symbols and dictionary, each entry tried"),
+        "ex-V3": ("head_budget", "Example V.3: what the same parameters buy with more heads"),
+        "ex-VI2": ("regime", "Example VI.2: the margins softmax needs at the standard scaling"),
+        "emulation": ("emulation", "Maxout networks as transformers, with a certified error"),
+        "deep": ("compiled_depth", "Regions exponential in depth, and universal approximation"),
+    },
+    "Beyond the papers": {
+        "growth": ("growth", "Growth with keys, heads, dimension and depth, fitted exactly"),
+        "persistence": ("persisting_cells", "How many cells survive at a temperature, proved"),
+        "log-lift": ("lifting", "Log-lifted attention has more regions than routing has cells"),
+        "top-k": ("top_k_cells", "Top-k attention: which sets of keys win together"),
+        "sparsemax": ("sparse_attention", "Sparsemax attention: exact pieces at every temperature"),
+    },
 }
+_EXPERIMENTS = {name: entry for chapter in _CHAPTERS.values() for name, entry in chapter.items()}
 
 
 @dataclass(frozen=True)
@@ -43,7 +64,7 @@ class Outcome:
     figure: Any = None
     claimed: str = ""
     claims: tuple[str, ...] = ()
-    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +89,11 @@ class Experiment:
 def experiment_titles() -> dict[str, str]:
     """Return name and title of every experiment, in the order they run."""
     return {name: title for name, (_, title) in _EXPERIMENTS.items()}
+
+
+def experiment_chapters() -> dict[str, tuple[str, ...]]:
+    """Return the names of the experiments under the headings they stand under in a report."""
+    return {chapter: tuple(entries) for chapter, entries in _CHAPTERS.items()}
 
 
 def load_experiment(name: str, level: Level = "default") -> Experiment:

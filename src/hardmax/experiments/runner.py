@@ -64,7 +64,7 @@ def load_records(out: Path) -> list[Record]:
             record = Record.load(path)
         except RecordFormatError:
             continue
-        if "summary" in record.results:
+        if record.results.keys() >= {"title", "summary", "claimed", "claims"}:
             records.append(record)
     return records
 
@@ -83,11 +83,11 @@ def _run(experiment: Experiment, out: Path) -> Record:
     for table, rows in outcome.tables.items():
         write_table(out, f"{experiment.name}_{table}".replace("-", "_"), rows)
     results = {
+        **outcome.results,
         "title": experiment.title,
         "summary": outcome.summary,
         "claimed": outcome.claimed,
         "claims": list(outcome.claims),
-        **outcome.results,
     }
     parameters = asdict(experiment.parameters)
     inputs = _source_hash(experiment)

@@ -70,19 +70,27 @@ def new_axes(dim: int) -> Any:
 
 def side_by_side(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any]]:
     """Make a figure with panels in a row, 3-D ones if asked; returns the figure and its axes."""
+    figure, (row,) = grid_of_panels(1, n_panels, spatial=spatial)
+    return figure, row
+
+
+def grid_of_panels(
+    n_rows: int, n_columns: int, *, spatial: bool = False
+) -> tuple[Any, list[list[Any]]]:
+    """Make a figure with rows of panels, 3-D ones if asked; returns the figure and its axes."""
     from matplotlib import pyplot as plt
 
     with mpl.rc_context(STYLE):
-        width = 4.6 if n_panels == 1 else 3.3 * n_panels
+        width = 4.6 if n_columns == 1 else 3.3 * n_columns
         figure, axes = plt.subplots(
-            1,
-            n_panels,
-            figsize=(width, 3.6),
+            n_rows,
+            n_columns,
+            figsize=(width, 3.6 * n_rows),
             layout="constrained",
             squeeze=False,
             subplot_kw={"projection": "3d"} if spatial else {},
         )
-    return figure, list(axes[0])
+    return figure, [list(row) for row in axes]
 
 
 @cache

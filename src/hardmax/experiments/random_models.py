@@ -1,0 +1,40 @@
+"""The random models of the experiments, with Gaussian weights."""
+
+import numpy as np
+
+from hardmax.models.heads import AttentionHead
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+
+
+def random_transformer(
+    rng: np.random.Generator, n_keys: int, n_heads: int, d_ff: int, depth: int, dim: int = 2
+) -> HardTransformer:
+    """Draw a hard transformer whose heads have a query bias; blocks come one after the other.
+
+    A deeper model from the same generator state begins with the same blocks.
+
+    Examples:
+        >>> random_transformer(np.random.default_rng(0), 4, 2, 8, depth=3)
+        HardTransformer(R^2 -> R^2, 3 blocks)
+    """
+    return HardTransformer([_block(rng, n_keys, n_heads, d_ff, dim) for _ in range(depth)])
+
+
+def _block(rng: np.random.Generator, n_keys: int, n_heads: int, d_ff: int, dim: int) -> Block:
+    heads = [
+        AttentionHead(
+            rng.normal(size=(dim, dim)),
+            rng.normal(size=(n_keys, dim)),
+            rng.normal(size=(n_keys, dim)),
+            0.5 * rng.normal(size=(dim, dim)),
+            query_bias=0.5 * rng.normal(size=dim),
+        )
+        for _ in range(n_heads)
+    ]
+    ffn = FeedForward(
+        rng.normal(size=(dim, d_ff)),
+        rng.normal(size=d_ff),
+        0.5 * rng.normal(size=(d_ff, dim)),
+        rng.normal(size=dim),
+    )
+    return Block(heads, ffn)

@@ -1,0 +1,177 @@
+"""Every experiment, at its quick sizes: files that are complete, numbers that are known."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from hardmax.audit.ledger import find_claims
+from hardmax.experiments.registry import experiment_titles, load_experiment
+from hardmax.experiments.runner import load_records, run_experiments
+from hardmax.experiments.store import query
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("results")
+    run_experiments(list(experiment_titles()), out, level="quick")
+    return out
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    return {record.name: record.results for record in load_records(folder)}
+
+
+def test_every_experiment_leaves_a_record(results):
+    assert set(results) == set(experiment_titles())
+
+
+@pytest.mark.parametrize("name", experiment_titles())
+def test_a_summary_is_a_sentence_and_its_claims_are_in_the_ledger(results, name):
+    assert results[name]["summary"].endswith(".")
+    assert all(find_claims(claim) for claim in results[name]["claims"])
+    assert bool(results[name]["claims"]) <= bool(results[name]["claimed"])
+
+
+@pytest.mark.parametrize("name", sorted(set(experiment_titles()) - {"tables"}))
+def test_a_figure_is_saved_both_ways(folder, name):
+    assert (folder / f"{name}.svg").read_bytes().startswith(b"<?xml")
+    assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_table_can_be_queried(folder):
+    _, tables = query(folder, "SHOW TABLES")
+    for (table,) in tables:
+        assert query(folder, f'SELECT count(*) FROM "{table}"')[1][0][0] > 0
+
+
+def test_constructed_transformers_attain_their_formulas(folder, results):
+    assert results["fig1"]["formula_attained"]
+    assert results["fig1"]["certificates_accepted"]
+    _, rows = query(folder, "SELECT cells, regions, affine_maps FROM fig1_counts WHERE formula > 0")
+    assert {row[0] for row in rows} >= {16, 256, 4096, 64, 262144}
+    assert all(len(set(row)) == 1 for row in rows)
+
+
+def test_two_layers_of_three_units_stay_below_the_sharper_bound(results):
+    found = results["fig2"]
+    assert found["one_layer"] == 7
+    assert found["certified"]
+    assert 34 <= found["cells_regions_maps"][0] <= found["sharper_bound"] == 40
+    assert found["product_bound"] == 49
+
+
+def test_the_smallest_key_can_win(results):
+    assert results["fig3"]["smallest_norm_key_wins_at_minus_e1"]
+    assert results["fig3"]["active_voronoi"].all()
+    assert not results["fig3"]["active_dot_product"].all()
+
+
+def test_temperature_moves_no_wall(results):
+    assert all(results["fig5"]["argmax_is_the_exact_winner"])
+    for least, seen, most in results["fig5"]["hard_share"]:
+        assert least <= seen + 0.01 <= most + 0.02
+
+
+def test_log_lifting_counts_are_the_known_ones(results):
+    assert results["log-lift"]["example"] == [2, 5, 5]
+    assert results["log-lift"]["constant_values"] == [2, 2, 1]
+
+
+def test_three_heads_have_92_vertices(results):
+    assert results["fig4"]["extremal_counts"] == [6, 36, 92]
+    assert results["fig4"]["gaussian_largest"] < 92
+
+
+def test_samples_never_find_more_than_there_is(folder):
+    _, rows = query(folder, "SELECT sampled, cells FROM fig6a_counts WHERE sampled IS NOT NULL")
+    assert rows
+    assert all(sampled <= cells for sampled, cells in rows)
+    _, (largest,) = query(folder, "SELECT max(vertices - sharp_maximum) FROM fig6b_counts")
+    assert largest[0] <= 0
+
+
+def test_a_block_is_not_the_refinement_of_its_halves(results):
+    assert results["fig7"]["on_a_line"] == {"fewer": [2, 3], "more": [4, 2]}
+    routing, units, refined, block = results["fig7"]["cells"]
+    assert refined != block <= routing * units
+
+
+def test_sparsemax_pieces_cover_the_square_once(results):
+    assert np.allclose(results["sparsemax"]["covered"], 1.0)
+    assert results["sparsemax"]["one_hot"] == sorted(results["sparsemax"]["one_hot"], reverse=True)
+
+
+def test_the_moment_curve_lets_every_pair_win(folder):
+    _, rows = query(
+        folder, "SELECT cells, sets FROM top_k_counts WHERE family = 'moment curve' AND dim >= 2*k"
+    )
+    assert rows
+    assert all(cells == sets for cells, sets in rows)
+
+
+def test_independent_heads_multiply(results):
+    assert results["ex-V3"]["small_counts"] == [5, 25, 125]
+    assert results["ex-V3"]["cells"] == 2**72
+
+
+def test_the_exponents_are_those_of_the_theory(results):
+    assert results["growth"]["largest_distance_from_theory"] < 0.1
+    assert results["growth"]["factor_per_block"]["constructed"] == pytest.approx(6.0)
+
+
+def test_compiled_families_have_the_regions_of_their_formulas(results):
+    assert results["deep"]["formula_attained"]
+    assert results["deep"]["approximation_slope"] < -0.5
+
+
+def test_soft_transformers_stay_below_their_certificates(results):
+    assert 0 < results["emulation"]["largest_ratio"] < 1
+    assert max(results["emulation"]["hard_errors"]) < 1e-12
+
+
+def test_the_example_needs_other_margins(results):
+    found = results["ex-VI2"]
+    assert (found["tau_claimed"], found["tau_of_raw_scores"]) == (0.125, 8.0)
+    assert found["rival_mass_raw"] == pytest.approx(1 - 0.0025, abs=1e-4)
+    assert found["rival_mass_scaled"] == pytest.approx(1 - 0.0143, abs=1e-4)
+
+
+def test_certain_cells_are_possible_cells(folder):
+    _, rows = query(folder, "SELECT certain, possible FROM persistence_counts")
+    assert all(certain <= possible for certain, possible in rows)
+
+
+def test_levels_have_parameters_of_one_kind():
+    for name in experiment_titles():
+        kinds = {type(load_experiment(name, level).parameters) for level in LEVELS}
+        assert len(kinds) == 1
+
+
+LEVELS = ("quick", "default", "full")
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
+    names = ["log-lift", "fig7", "top-k"]
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from hardmax.experiments.runner import run_experiments\n"
+        f"run_experiments({names!r}, Path(sys.argv[1]), level='quick')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "log-lift.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = (tmp_path / "log-lift.json").stat().st_mtime_ns
+    records = run_experiments(names, tmp_path, level="quick")
+    assert [record.name for record in records] == names
+    assert (tmp_path / "log-lift.json").stat().st_mtime_ns == kept

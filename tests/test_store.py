@@ -1,0 +1,58 @@
+"""The store: tidy tables written in one step, queried with SQL, nothing outside touched."""
+
+import numpy as np
+import pytest
+
+from hardmax.errors import ArgumentError
+from hardmax.experiments.store import query, write_table
+
+ROWS = [
+    {"keys": 2, "cells": np.int64(4), "share": 0.25, "name": "a"},
+    {"keys": 3, "cells": 9, "share": np.float64(0.5), "name": None},
+]
+
+
+def test_a_table_reads_back_as_it_was_written(tmp_path):
+    write_table(tmp_path, "counts", ROWS)
+    columns, rows = query(tmp_path, "SELECT * FROM counts ORDER BY keys")
+    assert columns == ["keys", "cells", "share", "name"]
+    assert rows == [(2, 4, 0.25, "a"), (3, 9, 0.5, None)]
+
+
+def test_tables_are_joined_by_their_names(tmp_path):
+    write_table(tmp_path, "counts", ROWS)
+    write_table(tmp_path, "bounds", [{"keys": 2, "most": 5}])
+    _, rows = query(tmp_path, "SELECT cells, most FROM counts JOIN bounds USING (keys)")
+    assert rows == [(4, 5)]
+
+
+def test_counts_beyond_64_bits_are_kept_in_full(tmp_path):
+    write_table(tmp_path, "big", [{"n": 512**8}, {"n": 1}])
+    assert query(tmp_path, "SELECT n FROM big")[1] == [(str(512**8),), ("1",)]
+
+
+def test_a_second_writing_replaces_the_first(tmp_path):
+    write_table(tmp_path, "counts", ROWS)
+    write_table(tmp_path, "counts", ROWS[:1])
+    assert query(tmp_path, "SELECT count(*) FROM counts")[1] == [(1,)]
+    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["counts.parquet"]
+
+
+@pytest.mark.parametrize("rows", [[], [{"a": 1}, {"b": 2}]])
+def test_rows_without_common_columns_are_refused(tmp_path, rows):
+    with pytest.raises(ArgumentError, match="`rows` of table 'x'"):
+        write_table(tmp_path, "x", rows)
+
+
+def test_a_folder_without_tables_is_refused(tmp_path):
+    with pytest.raises(ArgumentError, match="`out` must be a folder of results"):
+        query(tmp_path, "SELECT 1")
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELEC", "SELECT * FROM nothing", "SELECT * FROM read_text('/etc/passwd')"]
+)
+def test_a_query_that_is_wrong_or_reaches_outside_is_refused(tmp_path, sql):
+    write_table(tmp_path, "counts", ROWS)
+    with pytest.raises(ArgumentError, match="`sql` must be a valid query"):
+        query(tmp_path, sql)
