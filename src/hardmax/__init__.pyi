@@ -1,4 +1,7 @@
+from . import audit as audit
 from . import bounds as bounds
+from . import constructions as constructions
+from . import stability as stability
 from .algebra.cycle_means import maximum_cycle_mean as maximum_cycle_mean
 from .algebra.deformed import deformed_add as deformed_add
 from .algebra.deformed import deformed_sum as deformed_sum
@@ -50,6 +53,9 @@ from .models.soft_cap import SoftCappedHead as SoftCappedHead
 from .models.sparsemax import SparsemaxHead as SparsemaxHead
 from .models.storage import load_model as load_model
 from .models.storage import save_model as save_model
+from .models.token_transformers import TokenBlock as TokenBlock
+from .models.token_transformers import TokenHead as TokenHead
+from .models.token_transformers import TokenTransformer as TokenTransformer
 from .models.torch_modules import from_torch as from_torch
 from .models.torch_modules import to_torch as to_torch
 from .models.transformers import Block as Block

@@ -30,6 +30,7 @@ from .shattering import attention_grid_transformer as attention_grid_transformer
 from .shattering import bias_free_shattering_transformer as bias_free_shattering_transformer
 from .shattering import shattering_count as shattering_count
 from .shattering import shattering_transformer as shattering_transformer
+from .small_arity import reduce_arity as reduce_arity
 from .soft_mean import soft_mean_gap as soft_mean_gap
 from .soft_mean import worst_soft_mean as worst_soft_mean
 from .tropical_forms import DifferenceOfMaxima as DifferenceOfMaxima

@@ -1,0 +1,131 @@
+r"""Universal approximation made runnable: a continuous function as a transformer.
+
+Continuous functions on a box are limits of continuous piecewise linear ones, and these are
+transformers. Here the piecewise linear function interpolates on an adaptive mesh; for a smooth
+function the error falls like $n^{-2/d}$ with the number $n$ of pieces.
+"""
+
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+from hardmax.arguments import integer, number
+from hardmax.constructions.box_bisection import adaptive_mesh
+from hardmax.constructions.cpwl_compiler import CompiledFunction, compile_cpwl
+from hardmax.constructions.interpolation import (
+    checked_function,
+    enclosing_radius,
+    indicated_errors,
+    measured_error,
+)
+from hardmax.constructions.knots import Knots
+from hardmax.constructions.maxout_assembly import read_box
+from hardmax.constructions.meshes import Mesh
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.typing import ArrayLike, FloatArray
+
+MOST_PIECES = 2_000
+"""The transformer has a token for each piece, and its size grows with their square."""
+
+_MOST_DIM = 3
+_UP = 1.0 + 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    r"""A continuous function, its interpolant, and the transformer that computes the interpolant.
+
+    Attributes:
+        interpolant: The piecewise linear function between them.
+        compiled: The transformer, within `compiled.certified_error` of the interpolant.
+        n_pieces: How many simplices the mesh has.
+        measured_error: The largest difference of function and interpolant that was *found*, on a
+            dense lattice and by local search: a lower bound on the supremum, not a proof.
+        worst_point: Where it was found, shape `(dim,)`.
+        certified_error: A bound on $|T(x) - f(x)|$ on the whole box, transformer included, proved
+            from the Lipschitz constant or the second derivatives the caller vouches for; None if
+            neither was given.
+    """
+
+    interpolant: Knots | Mesh
+    compiled: CompiledFunction
+    n_pieces: int
+    measured_error: float
+    worst_point: FloatArray
+    certified_error: float | None
+
+    def __call__(self, x: ArrayLike) -> FloatArray:
+        """Evaluate the transformer at a point `(dim,)` or a batch `(n_points, dim)`."""
+        return self.compiled.transformer(x)
+
+
+def approximate(
+    f: Any,
+    box: Box,
+    n_pieces: int,
+    *,
+    epsilon: float | None = None,
+    lipschitz: float | None = None,
+    second_derivative: float | None = None,
+) -> Approximation:
+    r"""Approximate a continuous function by a transformer.
+
+    The mesh starts with the $d!$ simplices of a cube and halves longest edges where the sampled
+    error of interpolation is largest.
+
+    Args:
+        f: A function of arrays: points of shape `(n_points, dim)` to values of shape `(n_points,)`
+            or `(n_points, dim_out)`. Its values are taken as they come.
+        box: The box, in 1, 2 or 3 dimensions.
+        n_pieces: How many simplices the mesh may have, from $d!$ to 2000.
+        epsilon: None for a hard transformer; otherwise the soft one stays within `epsilon` of the
+            interpolant.
+        lipschitz: A Lipschitz constant $L$ of every output in the Euclidean norm, if known.
+        second_derivative: A bound $M$ on the norm of the Hessian of every output, if known.
+
+    Returns:
+        The transformer with what is known about its error: with the radius $r$ of the largest
+        simplex, the interpolant is within $L r$ and within $\tfrac12 M r^2$.
+
+    Raises:
+        ArgumentError: If the dimension or the number of pieces is out of range, or `f` returns
+            something else than finite values, one row for each point.
+
+    Examples:
+        >>> import numpy as np
+        >>> bump = approximate(lambda x: np.exp(-x[:, 0] ** 2), Box([-2], [2]), 32,
+        ...                    second_derivative=2.0)
+        >>> bump.n_pieces
+        32
+        >>> bump.measured_error < bump.certified_error < 0.02
+        True
+        >>> bool(abs(bump([0.3]) - np.exp(-0.09)) < 0.01)
+        True
+    """
+    dim = box.dim if isinstance(box, Box) else 0
+    read_box(box, dim)
+    if dim > _MOST_DIM:
+        raise ArgumentError(f"`box` must have at most {_MOST_DIM} dimensions; got {dim}.")
+    limit = integer("n_pieces", n_pieces, at_least=factorial(dim), at_most=MOST_PIECES)
+    constants = [
+        None if given is None else number(name, given, at_least=0.0)
+        for name, given in (("lipschitz", lipschitz), ("second_derivative", second_derivative))
+    ]
+    sampled = checked_function(f, dim)
+    vertices, simplices = adaptive_mesh(box, limit, lambda c: indicated_errors(sampled, c))
+    values = sampled(vertices)
+    interpolant = Knots(vertices[:, 0], values) if dim == 1 else Mesh(vertices, simplices, values)
+    compiled = compile_cpwl(interpolant, box, epsilon)
+    found, where = measured_error(sampled, vertices[simplices])
+    radius = enclosing_radius(vertices[simplices])
+    bounds = [
+        bound * _UP
+        for bound in (
+            None if constants[0] is None else constants[0] * radius,
+            None if constants[1] is None else constants[1] * radius * radius / 2.0,
+        )
+        if bound is not None
+    ]
+    certified = (min(bounds) + compiled.certified_error) * _UP if bounds else None
+    return Approximation(interpolant, compiled, len(simplices), found, where, certified)

@@ -1,0 +1,159 @@
+"""Continuous piecewise linear functions, in any form they come in, as transformers."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hardmax.algebra.exact.dyadic import rationals
+from hardmax.arguments import number, owned
+from hardmax.constructions.compiled import CompiledTransformer
+from hardmax.constructions.convex_differences import MAX_PIECES
+from hardmax.constructions.knots import Knots, maxout_from_knots
+from hardmax.constructions.maxout_assembly import MaxoutForm, as_flint, round_up
+from hardmax.constructions.maxout_compiler import compile_maxout
+from hardmax.constructions.meshes import Mesh, maxout_from_mesh
+from hardmax.constructions.partition_pieces import maxout_from_partition
+from hardmax.constructions.small_arity import reduce_arity
+from hardmax.constructions.tropical_forms import (
+    DifferenceOfMaxima,
+    LatticeForm,
+    maxout_from_difference,
+    maxout_from_lattice,
+    maxout_from_rational_map,
+)
+from hardmax.errors import ArgumentError, DtypeError
+from hardmax.geometry.domains import Box
+from hardmax.regions.partition import Partition
+from hardmax.tropical.polynomials import TropicalPolynomial
+from hardmax.tropical.rational_maps import TropicalRationalMap
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompiledFunction(CompiledTransformer):
+    r"""A transformer that computes a continuous piecewise linear function on a box.
+
+    Everything a `CompiledTransformer` is, but its errors are about the function: `output_errors`
+    and `certified_error` bound $|T(x) - f(x)|$, with $T$ as float64 evaluates it and $f$ exact, so
+    they include what storing the pieces of $f$ in float64 has changed. (A saved file holds the
+    network and the transformer; read back, its errors are about the network.)
+
+    Attributes:
+        form: The network between the function and the transformer, with its rounding.
+    """
+
+    form: MaxoutForm
+
+    def __repr__(self) -> str:
+        return "CompiledFunction" + super().__repr__().removeprefix("CompiledTransformer")
+
+    @property
+    def softened(self) -> "CompiledFunction":
+        """Itself if soft, otherwise the soft one that is closest (see `CompiledTransformer`)."""
+        return (
+            self if self.epsilon is not None else _about_the_function(super().softened, self.form)
+        )
+
+
+def compile_cpwl(
+    f: Any,
+    box: Box,
+    epsilon: float | None = None,
+    *,
+    max_pieces: int = MAX_PIECES,
+    small_arity: bool = False,
+) -> CompiledFunction:
+    r"""Compile a continuous piecewise linear function to a transformer that computes it on a box.
+
+    The function is first written as a maxout network, in most cases of one hidden layer (see
+    `maxout_form`), hence the transformer has one attention block: a head for each maximum, a token
+    for each piece.
+
+    Args:
+        f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
+            `TropicalRationalMap` or a `TropicalPolynomial`.
+        box: Where it is to be computed.
+        epsilon: None for the hard transformer, which equals the function up to rounding. A number
+            above 0 for the soft one, which is within `epsilon` of it on the whole box (where the
+            function is defined).
+        max_pieces: How many pieces filling concave kinks may make (meshes that are not regular,
+            partitions of models that are not made of units).
+        small_arity: Whether to use a few tokens and many heads in place of the reverse: in $d = 1$
+            or 2 variables $d + 1$ tokens, whatever the number of pieces (see `reduce_arity`).
+
+    Returns:
+        The transformer. Its `certified_error` includes the rounding of the pieces.
+
+    Raises:
+        ArgumentError: If the function jumps (the message names the place and both values), or
+            `epsilon` is not above what rounding adds.
+        SizeLimitError: If filling concave kinks could exceed `max_pieces`.
+
+    Examples:
+        >>> hat = Knots([-1.0, 0.0, 1.0], [0.0, 1.0, 0.0], left_slope=0.0, right_slope=0.0)
+        >>> compiled = compile_cpwl(hat, Box([-2], [2]))
+        >>> compiled.transformer([[-1.5], [-0.25], [0.5]]).ravel().tolist()
+        [0.0, 0.75, 0.5]
+        >>> soft = compile_cpwl(hat, Box([-2], [2]), epsilon=1e-3)
+        >>> soft.certified_error <= 1e-3
+        True
+    """
+    form = maxout_form(f, box, max_pieces=max_pieces)
+    if small_arity:
+        form = reduce_arity(form)
+    target = None
+    if epsilon is not None:
+        target = number("epsilon", epsilon, above=0.0)
+        rounding = float(form.rounding.max())
+        if not target > 2.0 * rounding:
+            raise ArgumentError(
+                f"`epsilon` must be above twice the rounding of the pieces, {rounding}; got "
+                f"{target}. Give a larger one, or rescale the function."
+            )
+        target -= rounding * (1.0 + 2.0**-50)
+    return _about_the_function(compile_maxout(form.network, box, target), form, epsilon)
+
+
+def _about_the_function(
+    compiled: CompiledTransformer, form: MaxoutForm, epsilon: float | None = None
+) -> CompiledFunction:
+    """Add the rounding of the pieces to the errors of a compiled network."""
+    values = {field.name: getattr(compiled, field.name) for field in fields(CompiledTransformer)}
+    exact = as_flint(rationals(compiled.output_errors)) + as_flint(rationals(form.rounding))
+    values["output_errors"] = owned(round_up(exact.tolist()))
+    if epsilon is not None:
+        values["epsilon"] = float(epsilon)
+    return CompiledFunction(**values, form=form)
+
+
+def maxout_form(f: Any, box: Box, *, max_pieces: int = MAX_PIECES) -> MaxoutForm:
+    """Write a continuous piecewise linear function as a maxout network, whatever it is given as.
+
+    Args:
+        f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
+            `TropicalRationalMap` or a `TropicalPolynomial`.
+        box: Where the network stands for the function.
+        max_pieces: How many pieces filling concave kinks may make (meshes that are not regular,
+            partitions of models that are not made of units).
+
+    Examples:
+        >>> maxout_form(TropicalPolynomial([[1.0], [-1.0]], [0.0, 0.0]), Box([-1], [1])).network
+        MaxoutNetwork(1 -> [1] -> 1, ranks 2 to 2)
+    """
+    if isinstance(f, Knots):
+        return maxout_from_knots(f, box)
+    if isinstance(f, Mesh):
+        return maxout_from_mesh(f, box, max_pieces=max_pieces)
+    if isinstance(f, DifferenceOfMaxima):
+        return maxout_from_difference(f, box)
+    if isinstance(f, LatticeForm):
+        return maxout_from_lattice(f, box)
+    if isinstance(f, Partition):
+        return maxout_from_partition(f, box, max_pieces=max_pieces)
+    if isinstance(f, TropicalRationalMap):
+        return maxout_from_rational_map(f, box)
+    if isinstance(f, TropicalPolynomial):
+        return maxout_from_difference(DifferenceOfMaxima(f), box)
+    raise DtypeError(
+        "`f` must be Knots, a Mesh, a DifferenceOfMaxima, a LatticeForm, a Partition, a "
+        f"TropicalRationalMap or a TropicalPolynomial; got {type(f).__name__}. For a Python "
+        "function use `approximate`."
+    )

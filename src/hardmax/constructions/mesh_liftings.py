@@ -1,0 +1,106 @@
+r"""Convex functions that are affine on the simplices of a mesh, with kinks where they are needed.
+
+A mesh is *regular* if some heights at its vertices make a strictly convex interpolant. The heights
+$|x|^2$ do so for a Delaunay mesh without cospherical neighbours; otherwise a linear program finds
+heights if there are any. Both are proposals in floats or rationals that the caller checks exactly.
+"""
+
+import numpy as np
+from flint import fmpq
+
+from hardmax.algebra.exact.dyadic import nearest_floats
+from hardmax.constructions.exact_pieces import interpolating_forms
+from hardmax.constructions.maxout_assembly import exact_numbers
+from hardmax.constructions.mesh_checks import MeshComplex
+from hardmax.geometry.linear_programs import maximise
+from hardmax.typing import WideArray
+
+_MOST_ENTRIES = 20_000_000
+_LEAST_NEED = 2.0**-10
+
+
+def lifted_by_squared_norm(mesh: MeshComplex) -> WideArray:
+    r"""Return a multiple of the interpolant of $|x - m|^2$, $m$ the middle of the mesh.
+
+    The multiple makes the largest height about 1.
+
+    Returns:
+        Shape `(n_simplices, 1, dim + 1)`, flint rationals.
+    """
+    places = _places(mesh)
+    used = nearest_floats(places[np.unique(mesh.simplices)])
+    middle = exact_numbers(used.min(axis=0) / 2 + used.max(axis=0) / 2)
+    heights = ((places - middle) ** 2).sum(axis=1)
+    largest = max(heights[np.unique(mesh.simplices)].tolist())
+    return _interpolant(mesh, heights / (fmpq(2) ** _logarithm(largest)))
+
+
+def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray | None:
+    r"""Look for the flattest heights whose interpolant is as convex as the function is concave.
+
+    With $n_F$ the depth of the concave kink at a facet $F$, seen at the apex beyond it, the program
+    minimises $\max_v |h_v|$ subject to a kink of $h$ of at least $n_F$ there (and of a thousandth
+    of the largest everywhere).
+
+    Args:
+        mesh: The mesh.
+        kinks: Of the outputs to be lifted, shape `(n_facets, n_outputs)`.
+
+    Returns:
+        Shape `(n_simplices, 1, dim + 1)`, flint rationals; None if the program is too large or has
+        no solution.
+    """
+    used = np.unique(mesh.simplices)
+    n, n_facets = len(used), len(mesh.facets)
+    if (n_facets + 2 * n) * (n + 1) > _MOST_ENTRIES:
+        return None
+    columns = {v: k for k, v in enumerate(used.tolist())}
+    places = _places(mesh)
+    A, need = np.zeros((n_facets, n + 1)), np.empty(n_facets, dtype=object)
+    for k, facet in enumerate(mesh.facets):
+        simplex, place = mesh.simplices[facet.one].tolist(), places[facet.apex]
+        A[k, columns[facet.apex]] -= 1.0
+        for v, row in zip(simplex, mesh.rows[facet.one], strict=True):
+            weight = _height(row, place) / _height(row, places[v])
+            A[k, columns[v]] += nearest_floats(np.array([weight], dtype=object))[0]
+        deepest = max(fmpq(0), *(-kink for kink in kinks[k].tolist()))
+        need[k] = deepest * abs(_height(facet.row, place))
+    largest = max(need.tolist())
+    relative = np.maximum(nearest_floats(need / largest), _LEAST_NEED)
+    A /= relative[:, None]
+    bounds = np.eye(n)
+    caps = np.concatenate([np.column_stack([sign * bounds, -np.ones(n)]) for sign in (1.0, -1.0)])
+    solution = maximise(
+        np.r_[np.zeros(n), -1.0],
+        np.concatenate([A, caps]),
+        np.r_[-np.ones(n_facets), np.zeros(2 * n)],
+    )
+    if solution is None or not np.isfinite(solution).all():
+        return None
+    heights = np.array([fmpq(0)] * len(mesh.points), dtype=object)
+    heights[used] = exact_numbers(solution[:n]) * largest
+    return _interpolant(mesh, heights)
+
+
+def _places(mesh: MeshComplex) -> WideArray:
+    return np.array(
+        [[fmpq(x, point[-1]) for x in point[:-1]] for point in mesh.points.tolist()], dtype=object
+    )
+
+
+def _height(row: tuple[int, ...], place: WideArray) -> fmpq:
+    return sum((a * b for a, b in zip(row, place.tolist(), strict=False)), fmpq(row[-1]))
+
+
+def _logarithm(number: fmpq) -> int:
+    """Return the logarithm of a positive rational to base 2, to within 1."""
+    return int(number.p).bit_length() - int(number.q).bit_length()
+
+
+def _interpolant(mesh: MeshComplex, heights: WideArray) -> WideArray:
+    return np.stack(
+        [
+            interpolating_forms(corners, heights[simplex][:, None])
+            for corners, simplex in zip(mesh.corners, mesh.simplices, strict=True)
+        ]
+    )
