@@ -26,6 +26,6 @@ def test_a_notebook_runs_as_it_is_shown(path):
 
 def texts(cell):
     """Return what a cell printed and returned, without pictures."""
-    printed = [out.text for out in cell.outputs if out.output_type == "stream"]
+    printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
     values = [out.data["text/plain"] for out in cell.outputs if out.output_type == "execute_result"]
-    return printed + values
+    return [printed, *values]
