@@ -1,13 +1,16 @@
 """The `hardmax` command. Each command imports what it needs when it runs, so `--help` is quick."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import hardmax
+from hardmax.cli.audit import audit
 from hardmax.cli.bounds import bounds
+from hardmax.cli.compile import compile_file
+from hardmax.cli.reproduce import query, reproduce
+from hardmax.cli.stability import stability
 from hardmax.errors import HardmaxError
 
 app = typer.Typer(
@@ -47,7 +50,12 @@ def main(
     """The exact geometry of transformers at zero temperature."""
 
 
+app.command()(audit)
 app.command()(bounds)
+app.command("compile")(compile_file)
+app.command()(reproduce)
+app.command()(query)
+app.command()(stability)
 
 
 @app.command()
@@ -57,29 +65,3 @@ def info() -> None:
 
     for library, version in library_versions().items():
         print(f"{library:<14}{version}")
-
-
-@app.command()
-def reproduce(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Which experiments; all of them if none is named.")
-    ] = None,
-    list_only: Annotated[
-        bool, typer.Option("--list", help="List the experiments and stop.")
-    ] = False,
-    out: Annotated[
-        Path, typer.Option(help="Folder for records (JSON) and figures (SVG, PNG).")
-    ] = Path("results"),
-    again: Annotated[
-        bool, typer.Option("--again", help="Run also what is already done and unchanged.")
-    ] = False,
-) -> None:
-    """Regenerate the papers' figures and examples, with exact numbers beside the claimed ones."""
-    from hardmax.experiments.registry import experiment_titles
-    from hardmax.experiments.runner import run_experiments
-
-    if list_only:
-        for name, title in experiment_titles().items():
-            print(f"{name:<16}{title}")
-    else:
-        run_experiments(names or list(experiment_titles()), out, again=again)

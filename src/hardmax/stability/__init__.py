@@ -1,4 +1,4 @@
-"""How far the soft model is from its skeleton: bounds at finite temperature, margins, persistence."""
+"""How far the soft model is from its skeleton: finite-temperature bounds, margins, persistence."""
 
 import lazy_loader
 

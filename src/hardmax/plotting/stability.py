@@ -1,0 +1,178 @@
+"""Pictures of finite temperature: annealed heads, errors, and the cells that survive."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+from hardmax.arguments import integer
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.models.heads import AttentionHead
+from hardmax.plotting.dispatch import plot
+from hardmax.plotting.style import PALETTE, STYLE, WALL, cell_colours, new_axes, side_by_side
+from hardmax.stability.annealed_errors import ErrorCurves
+from hardmax.stability.cell_persistence import Persistence
+from hardmax.stability.persistent_counts import PersistentCells
+from hardmax.stability.temperatures import read_epsilon
+from hardmax.typing import FloatArray
+
+_CERTAIN, _POSSIBLE, _MEASURED, _LOOSE = PALETTE[4], PALETTE[5], WALL, PALETTE[2]
+_SMALLEST = 1e-16
+"""Errors below this are not drawn: float64 cannot measure them."""
+
+
+def plot_annealing(
+    head: AttentionHead,
+    temperatures: Sequence[float],
+    box: Box,
+    *,
+    resolution: int = 240,
+    epsilon: float | None = None,
+) -> tuple[Any, list[Any]]:
+    r"""Draw the same head at a list of temperatures, the exact walls over it.
+
+    Every key has a colour; a point shows the mixture by its attention weights. The walls do not
+    depend on the temperature, only the width of the transition across them does.
+
+    Args:
+        head: A head on the plane.
+        temperatures: At least 0 each, one panel for each.
+        box: What to show.
+        resolution: How many points along each side are evaluated.
+        epsilon: If given, a dashed line bounds where the winner has at least $1 - \varepsilon$.
+
+    Returns:
+        The figure and its axes.
+
+    Raises:
+        ArgumentError: If the head is not on the plane, or there is no temperature.
+    """
+    if head.dim != 2 or box.dim != 2:
+        raise ArgumentError(
+            f"`head` must be a head on the plane, like `box`; got dimensions {head.dim} and "
+            f"{box.dim}. Take a `Slice`."
+        )
+    if not len(temperatures):
+        raise ArgumentError("`temperatures` must hold at least one; got none.")
+    n = integer("resolution", resolution, at_least=2)
+    limit = None if epsilon is None else 1.0 - float(read_epsilon(epsilon))
+    ticks = [np.linspace(a, b, n) for a, b in zip(box.low, box.high, strict=True)]
+    points = np.stack(np.meshgrid(*ticks), axis=-1).reshape(-1, 2)
+    extent = (box.low[0], box.high[0], box.low[1], box.high[1])
+    colours = cell_colours(range(head.n_keys))
+    cells = head.pulled_back_diagram.cells(box)
+    figure, axes = side_by_side(len(temperatures))
+    for ax, tau in zip(axes, temperatures, strict=True):
+        weights = head.attention_weights(points, tau)
+        image = np.clip((weights @ colours).reshape(n, n, 4), 0.0, 1.0)
+        ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", aspect="auto")
+        for cell in cells:
+            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=WALL, linewidth=0.8)
+        largest = weights.max(axis=1).reshape(n, n)
+        if limit is not None and largest.min() < limit < largest.max():
+            style = {"colors": WALL, "linewidths": 0.7, "linestyles": "dashed"}
+            ax.contour(*ticks, largest, levels=[limit], **style)
+        ax.set_title(rf"$\tau = {tau:g}$")
+        ax.set_xlim(extent[:2])
+        ax.set_ylim(extent[2:])
+        ax.set_aspect("equal")
+    return figure, axes
+
+
+@plot.register
+def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
+    """Draw measured and certified errors against the temperature, both on logarithmic scales."""
+    ax = new_axes(2) if ax is None else ax
+    with mpl.rc_context(STYLE):
+        _line(ax, curves.taus, curves.from_margin, _LOOSE, "certified from the margin alone", "-.")
+        cubes = f"certified on cubes of radius {curves.radius:g}"
+        _line(ax, curves.taus, curves.on_cubes, _POSSIBLE, cubes, "--")
+        _line(ax, curves.taus, curves.certified, _CERTAIN, "certified at the points", "-")
+        shown = np.where(curves.measured > _SMALLEST, curves.measured, np.nan)
+        ax.plot(
+            curves.taus, shown, "o", color=_MEASURED, markersize=3.2, mfc="white", label="measured"
+        )
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=_SMALLEST)
+        ax.set_xlabel(r"temperature $\tau$")
+        ax.set_ylabel(r"largest $\|\mathrm{soft} - \mathrm{hard}\|_2$")
+        ax.legend(loc="lower right")
+    return ax
+
+
+@plot.register
+def plot_persistence(
+    found: Persistence, ax: Any = None, *, at: Sequence[PersistentCells] = ()
+) -> Any:
+    r"""Draw how many cells are $\varepsilon$-hard against the temperature, from both sides.
+
+    Args:
+        found: The temperatures of all cells.
+        ax: Axes.
+        at: Searches at single temperatures, drawn as points.
+    """
+    ax = new_axes(2) if ax is None else ax
+    n = len(found.temperatures)
+    finite = np.concatenate([found.temperatures, found.limits])
+    finite = finite[np.isfinite(finite) & (finite > 0.0)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.5, 2.0)
+    taus = np.geomspace(low / 2.0, 2.0 * high, 400)
+    with mpl.rc_context(STYLE):
+        certain, possible = found.count(taus), found.count_possible(taus)
+        ax.fill_between(taus, certain, possible, step="mid", color=PALETTE[0], alpha=0.35, lw=0)
+        wide = {"drawstyle": "steps-mid", "linewidth": 3.6, "alpha": 0.45}
+        _line(ax, taus, possible, _POSSIBLE, "possible", "-", **wide)
+        _line(ax, taus, certain, _CERTAIN, "certain", "-", drawstyle="steps-mid")
+        margins = found.count_by_margins(taus)
+        _line(ax, taus, margins, _LOOSE, "certain by margins alone", "-.", drawstyle="steps-mid")
+        ax.axhline(n, color=WALL, linewidth=0.7, linestyle=":", label="hard model")
+        for k, search in enumerate(at):
+            label = "certain, with a point" if k == 0 else None
+            tau = max(search.taus)
+            ax.plot(tau, search.by_point.sum(), "o", color=WALL, mfc="white", ms=4, label=label)
+        ax.set_xscale("log")
+        ax.set_ylim(0, 1.08 * n)
+        ax.set_xlabel(r"temperature $\tau$")
+        ax.set_ylabel(rf"cells with $\varepsilon = {found.epsilon:g}$")
+        ax.legend(loc="lower left")
+    return ax
+
+
+def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) -> Any:
+    r"""Draw certified counts of $\varepsilon$-hard cells at several temperatures, for any model.
+
+    Args:
+        searches: What `persistent_cells` found at each temperature, at least one.
+        ax: Axes.
+    """
+    if not len(searches):
+        raise ArgumentError("`searches` must hold at least one; got none.")
+    ax = new_axes(2) if ax is None else ax
+    found = sorted(searches, key=lambda search: max(search.taus))
+    taus = np.array([max(search.taus) for search in found])
+    n = max(len(search.by_margin) for search in found)
+    with mpl.rc_context(STYLE):
+        ax.axhline(n, color=WALL, linewidth=0.7, linestyle=":", label="hard model")
+        counts = [
+            ("possible", _POSSIBLE, "^:", [search.n_possible for search in found]),
+            ("certain", _CERTAIN, "o-", [search.n_certified for search in found]),
+            ("certain, same units", _LOOSE, "s--", [int(s.units_agree.sum()) for s in found]),
+        ]
+        for label, colour, style, numbers in counts:
+            ax.plot(taus, numbers, style, color=colour, mfc="white", ms=4, label=label)
+        ax.set_xscale("log")
+        ax.set_ylim(0, 1.08 * n)
+        ax.set_xlabel(r"temperature $\tau$")
+        ax.set_ylabel(rf"cells with $\varepsilon = {found[0].epsilon:g}$")
+        ax.legend(loc="lower left")
+    return ax
+
+
+def _line(
+    ax: Any, x: FloatArray, y: Any, colour: str, label: str, style: str, **options: Any
+) -> None:
+    if np.isfinite(y).any():
+        ax.plot(x, y, color=colour, label=label, linestyle=style, **options)

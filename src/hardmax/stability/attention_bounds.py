@@ -1,0 +1,134 @@
+r"""How far soft attention is from the winning value, and its Jacobian from 0, given a margin.
+
+The output is $Z_\tau = \sum_j p_j v_j$ with $p = \mathrm{softmax}(s/\tau)$, its derivative by the
+query $J = \frac1\tau \mathrm{Cov}_p(v, k)$. Let the winner $i$ lead by $\delta$ and $m =
+\frac{(N-1)r}{1+(N-1)r}$ be the most its rivals can get. Put
+
+$$D_v = \max_j \|v_j - v_i\|, \quad \Delta_v = \max_{j,l}\|v_j - v_l\|, \quad
+  \text{and } D_k, \Delta_k \text{ for the keys (or for } a_j = W_Q k_j).$$
+
+**Proposition.**
+$\|Z_\tau - v_i\| \le m D_v$ and $\|J\|_2 \le \frac1\tau\min\bigl(m D_v D_k,\; h(m)\Delta_v\Delta_k
+\bigr)$ with $h(m) = m(1-m)$ for $m \le \frac12$, else $\frac14$.
+
+*Proof.* $Z_\tau - v_i = \sum_{j\ne i} p_j(v_j - v_i)$. For unit vectors $u, w$ let $X_j = \langle
+u, v_j\rangle$, $Y_j = \langle w, k_j\rangle$; then $u^\top\mathrm{Cov}_p(v,k)w =
+\mathrm{Cov}_p(X, Y) \le (\mathrm{Var}_p X\,\mathrm{Var}_p Y)^{1/2}$. First, $\mathrm{Var}_pX \le
+\sum_j p_j (X_j-X_i)^2 \le (1-p_i)D_v^2$. Second, $\mathrm{Var}_pX$ is convex in each $X_j$, so over
+$X \in [\alpha, \beta]^N$ with $\beta - \alpha \le \Delta_v$ it is largest where every $X_j$ is
+$\alpha$ or $\beta$, where it is $P(1-P)(\beta-\alpha)^2$ with $P \ge p_i \ge 1-m$ the mass on the
+winner's side; and $P(1-P) \le h(m)$. $\square$
+
+*Sharpness.* The first two are equalities when all rivals sit at margin $\delta$ and have one value
+at distance $D_v$; for the Jacobian's first term take $N$ odd and half of the rivals at $v_i + D_v
+u$, $k_i + D_k w$, half at the opposite points; for the second, two points, or all rivals at one
+point and $m \le \frac12$.
+
+The results are rounded up.
+"""
+
+from flint import arb
+
+from hardmax.stability.directed_rounding import (
+    evaluated,
+    read_broadcast,
+    read_counts,
+    rounded_up,
+)
+from hardmax.stability.score_bounds import rival_mass_factor
+from hardmax.typing import ArrayLike, FloatArray
+
+
+def output_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, distance: ArrayLike
+) -> FloatArray:
+    r"""Return $m D_v$, a bound on $\|Z_\tau - v_i\|$.
+
+    Args:
+        n_keys: The $N$, at least 1.
+        margin: The lead $\delta \ge 0$ of the winner.
+        tau: The temperature $\tau > 0$.
+        distance: The $D_v \ge 0$, in any norm.
+
+    Examples:
+        >>> float(output_bound(2, 0.0, 1.0, 3.0))
+        1.5
+    """
+    arrays = read_broadcast(
+        {
+            "n_keys": (read_counts("n_keys", n_keys), 1, True),
+            "margin": (margin, 0, True),
+            "tau": (tau, 0, False),
+            "distance": (distance, 0, True),
+        }
+    )
+    return evaluated(lambda n, delta, tau, d: rival_mass(n, delta, tau) * d, rounded_up, *arrays)
+
+
+def jacobian_bound(
+    n_keys: ArrayLike,
+    margin: ArrayLike,
+    tau: ArrayLike,
+    value_distance: ArrayLike,
+    key_distance: ArrayLike,
+    value_diameter: ArrayLike | None = None,
+    key_diameter: ArrayLike | None = None,
+) -> FloatArray:
+    r"""Return $\frac1\tau\min(m D_v D_k, h(m)\Delta_v\Delta_k)$, which bounds $\|J\|_2$.
+
+    Args:
+        n_keys: The $N$, at least 1.
+        margin: The lead $\delta \ge 0$ of the winner.
+        tau: The temperature $\tau > 0$.
+        value_distance: The $D_v$, Euclidean.
+        key_distance: The $D_k$: of the keys for the derivative by the query, of the $W_Q k_j$ for
+            the derivative by the input.
+        value_diameter: The $\Delta_v$; $2D_v$ if None.
+        key_diameter: The $\Delta_k$; $2D_k$ if None.
+
+    Examples:
+        The derivative of $\tanh$ at 0: two keys and values at -1 and 1.
+
+        >>> float(jacobian_bound(2, 0.0, 1.0, 2.0, 2.0, 2.0, 2.0))
+        1.0
+    """
+    arrays = read_broadcast(
+        {
+            "n_keys": (read_counts("n_keys", n_keys), 1, True),
+            "margin": (margin, 0, True),
+            "tau": (tau, 0, False),
+            "value_distance": (value_distance, 0, True),
+            "key_distance": (key_distance, 0, True),
+        }
+    )
+    # Twice a float64 is one; an overflow only makes the second term useless.
+    wide = read_broadcast(
+        {
+            "value_diameter": (
+                2.0 * arrays[3] if value_diameter is None else value_diameter,
+                0,
+                True,
+            ),
+            "key_diameter": (2.0 * arrays[4] if key_diameter is None else key_diameter, 0, True),
+        }
+    )
+
+    def formula(n: arb, delta: arb, tau: arb, d_v: arb, d_k: arb, wide_v: arb, wide_k: arb) -> arb:
+        m = rival_mass(n, delta, tau)
+        return moment_bound(m, d_v * d_k, wide_v * wide_k) / tau
+
+    return evaluated(formula, rounded_up, *arrays, *wide)
+
+
+def rival_mass(n_keys: arb, margin: arb, tau: arb) -> arb:
+    r"""Return $m = \frac{(N-1)r}{1+(N-1)r}$ as a ball."""
+    if n_keys == 1:
+        return arb(0)
+    r = (-margin / tau).exp()
+    return r * rival_mass_factor(n_keys, r, tau)
+
+
+def moment_bound(m: arb, near: arb, far: arb) -> arb:
+    r"""Return $\min(m\,D_vD_k, h(m)\,\Delta_v\Delta_k)$ for $D_vD_k$ and $\Delta_v\Delta_k$."""
+    spread = m * (1 - m) if m <= 0.5 else arb(1) / 4
+    return (m * near).min(spread * far)

@@ -1,0 +1,150 @@
+r"""How far a point is from the walls of the hard partition: in scores, and in the input space."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax.algebra.exact.dyadic import homogeneous_points
+from hardmax.arguments import owned
+from hardmax.geometry.domains import WholeSpace
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.evaluation import cell_signature
+from hardmax.models.points import PointBatch
+from hardmax.regions.cell_rows import Wall, cell_rows
+from hardmax.regions.charted_domains import ChartedDomain, charted
+from hardmax.stability.cell_leads import cell_leads
+from hardmax.stability.models import head_names, read_model
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Margins:
+    """Distances of points from the walls of a hard model.
+
+    Attributes:
+        signatures: The cell of each point; shape `(n_points, n_groups)`.
+        is_inside: Whether the point lies inside its cell, not on a wall; shape `(n_points,)`.
+        heads: The `(layer, group)` of every head.
+        scores: How far the winner of each head leads, rounded down, 0 on a wall of any group; `inf`
+            where no key can take over. Shape `(n_points, n_heads)`.
+        distances: The Euclidean distance to the nearest wall of any head or unit, rounded down; 0
+            on a wall, `inf` in a cell that is all of space. Shape `(n_points,)`.
+        walls: For each point the walls nearest to it as `(layer, group)`; none on a wall.
+    """
+
+    signatures: IntArray
+    is_inside: BoolArray
+    heads: tuple[Wall, ...]
+    scores: FloatArray
+    distances: FloatArray
+    walls: tuple[tuple[Wall, ...], ...]
+
+    def __repr__(self) -> str:
+        n = len(self.distances)
+        least = float(self.distances.min(initial=np.inf))
+        return f"Margins({n} point{'s' * (n != 1)}, nearest wall at {least:.3g})"
+
+
+def measure_margins(model: Any, x: ArrayLike) -> Margins:
+    r"""Measure how far points are from the walls of the hard partition.
+
+    A cell is $\{y : \langle a_i, y\rangle + c_i > 0\}$, and the distance of $x$ in it from its
+    boundary is $\min_i (\langle a_i, x\rangle + c_i)/\|a_i\|$, also if some rows are redundant. The
+    rows are composed from the stored weights without rounding.
+
+    Args:
+        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+
+    Returns:
+        The margins; arrays have one row for each point.
+
+    Examples:
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> absolute = ReluNetwork([[[3.0, -3.0], [4.0, -4.0]], [[1.0], [1.0]]])
+        >>> margins = measure_margins(absolute, [[1.0, 0.5], [0.0, 0.0]])
+        >>> margins.distances.tolist(), margins.walls
+        ([1.0, 0.0], (((0, 0), (0, 1)), ()))
+    """
+    network = read_model(model)
+    points = PointBatch.read("x", x, network.dim_in).rows
+    space = charted(WholeSpace(network.dim_in), network.dim_in)
+    signatures, inside = cell_signature(network, points)
+    heads = head_names(network)
+    scores = np.zeros((len(points), len(heads)))
+    distances = np.zeros(len(points))
+    walls: list[tuple[Wall, ...]] = [()] * len(points)
+    cells: dict[tuple[int, ...], list[int]] = {}
+    for i, name in enumerate(signatures.tolist()):
+        cells.setdefault(tuple(name), []).append(i)
+    for name, members in cells.items():
+        _measure_cell(network, space, name, points, members, scores, distances, walls)
+    outside = np.flatnonzero(~inside)
+    scores[outside], distances[outside] = 0.0, 0.0
+    for i in outside.tolist():
+        walls[i] = ()
+    return Margins(signatures, inside, heads, owned(scores), owned(distances), tuple(walls))
+
+
+def _measure_cell(
+    network: ArgmaxNetwork,
+    space: ChartedDomain,
+    name: tuple[int, ...],
+    points: FloatArray,
+    members: list[int],
+    scores: FloatArray,
+    distances: FloatArray,
+    walls: list[tuple[Wall, ...]],
+) -> None:
+    """Fill in what concerns the points of one cell."""
+    leads = cell_leads(network, space, name)
+    rows = [(row, named) for row, named in cell_rows(network, space, name).walls.items()]
+    lengths = [sum(x * x for x in row[:-1]) for row, _ in rows]
+    for i, point in zip(members, homogeneous_points(points[members]).tolist(), strict=True):
+        least: list[Fraction | None] = [None] * scores.shape[1]
+        for lead in leads.leads:
+            height = sum(a * b for a, b in zip(lead.row, point, strict=True))
+            value = lead.unit * Fraction(height, point[-1])
+            known = least[lead.head]
+            least[lead.head] = value if known is None else min(known, value)
+        scores[i] = [np.inf if value is None else max(rounded_below(value), 0.0) for value in least]
+        squares = [
+            Fraction(
+                sum(a * b for a, b in zip(row, point, strict=True)) ** 2, length * point[-1] ** 2
+            )
+            for (row, _), length in zip(rows, lengths, strict=True)
+            if length
+        ]
+        if not squares:
+            distances[i] = np.inf
+            continue
+        nearest = min(squares)
+        distances[i] = _root_below(nearest)
+        steep = [named for (_, named), length in zip(rows, lengths, strict=True) if length]
+        walls[i] = tuple(
+            sorted(
+                {w for named, s in zip(steep, squares, strict=True) if s == nearest for w in named}
+            )
+        )
+
+
+def rounded_below(value: Fraction) -> float:
+    """Round a fraction down to a float64."""
+    try:
+        nearest = value.numerator / value.denominator
+    except OverflowError:
+        return -math.inf if value < 0 else math.nextafter(math.inf, 0.0)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+
+
+def _root_below(square: Fraction) -> float:
+    """Round a square root down."""
+    if not square:
+        return 0.0
+    # Enough bits that the integer root is right to more digits than a float64 has.
+    shift = 2 * max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
+    root = math.isqrt((square.numerator << shift) // square.denominator)
+    return rounded_below(Fraction(root, 1 << shift // 2))

@@ -1,0 +1,46 @@
+"""What the functions of this package accept as a model, and where its heads are."""
+
+from typing import Any
+
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.heads import AttentionHead
+from hardmax.models.transformers import Block, attention_layer
+from hardmax.regions.engines import read_network
+
+
+def read_model(model: Any) -> ArgmaxNetwork:
+    """Return the network of a head, a block, or anything `enumerate_regions` takes.
+
+    A head alone has no residual connection; a block has its own.
+
+    Examples:
+        >>> head = AttentionHead([[1.0]], [[1.0], [2.0]], [[0.0, 0.0], [1.0, 1.0]], [[1.0], [1.0]])
+        >>> network = read_model(head)
+        >>> network.dim_in, network.dim_out, head_names(network)
+        (1, 1, ((0, 0),))
+    """
+    if isinstance(model, AttentionHead):
+        layers = [attention_layer([model], residual=False)]
+        return _alone(layers, model.dim, model.out_dim)
+    if isinstance(model, Block):
+        return _alone(model.layers(), model.dim, model.out_dim)
+    return read_network(model)
+
+
+def head_names(network: ArgmaxNetwork) -> tuple[tuple[int, int], ...]:
+    """List the `(layer, group)` of every group that contributes constants, as heads do."""
+    return tuple(
+        (index, group)
+        for index, layer in enumerate(network.layers)
+        for group in range(layer.n_groups)
+        if layer.is_table[group]
+    )
+
+
+def has_one_attention_layer(network: ArgmaxNetwork) -> bool:
+    """Say whether no head sees the output of another, so that all see what they see when hard."""
+    return len({index for index, _ in head_names(network)}) <= 1
+
+
+def _alone(layers: list[Any], dim: int, out_dim: int) -> ArgmaxNetwork:
+    return ArgmaxNetwork(tuple(layers), AffineMap.identity(dim), AffineMap.identity(out_dim))

@@ -1,0 +1,234 @@
+r"""How far log-sum-exp is from the maximum where the winner leads by a margin: sharp bounds.
+
+For scores $s \in \mathbb{R}^N$ let $P_\tau(s) = \tau\log\sum_j e^{s_j/\tau}$, so that $\nabla
+P_\tau = p = \mathrm{softmax}(s/\tau)$ and $\nabla^2 P_\tau = (\mathrm{diag}\,p - pp^\top)/\tau$. On
+$\mathcal{R}_i^\delta = \{s : s_i \ge s_j + \delta \text{ for } j \ne i\}$, with $r = e^{-\delta/
+\tau}$, the suprema are
+
+$$P_\tau - \max s \le \tau\log(1 + (N-1) r), \qquad
+  1 - p_i \le \frac{(N-1)r}{1+(N-1)r}, \qquad
+  \|\nabla P_\tau - e_i\|_1 = 2(1-p_i),$$
+$$\|\nabla^2 P_\tau\|_2 \le \frac1\tau \max_{1\le m\le N-1} \frac{(m+1)r}{(1+mr)^2}
+  \le \frac1\tau \min\Bigl(\frac12, \frac{Nr}{(1+r)^2}\Bigr).$$
+
+The first three are attained when all rivals sit at margin $\delta$. The last is attained with $m$
+rivals at margin $\delta$ and the others at $-\infty$, hence approached; for $N = 2$ attained.
+
+*Proof of the Hessian bound.* Write $p = (1, x_2, \dots, x_N)/S$ with $0 \le x_j \le \rho \le r$,
+$\rho = \max_j x_j < 1$ ($\rho = 1$ by continuity). The largest eigenvalue $\lambda$ of
+$\mathrm{diag}\,p - pp^\top$ is the simple root in $(\max_{j>1} p_j, p_1)$ of
+$\sum_k p_k/(p_k-\lambda) = 0$; with $\mu = \lambda S$ this reads $\frac{1}{1-\mu} = \sum_j
+\varphi(x_j)$, $\varphi(x) = x/(\mu-x)$.
+
+*Step 1.* Fix $\mu$. Then $\lambda = \mu/S$ is largest where $\sum x_j = \sum \varphi^{-1}(u_j)$ is
+smallest subject to $\sum u_j$ fixed and $0 \le u_j \le \varphi(\rho)$. As $\varphi^{-1}(u) =
+\mu u/(1+u)$ is concave, a vertex of that polytope is best: $m$ coordinates $x_j = \rho$, at most
+one $y \in (0, \rho)$, the others 0.
+
+*Step 2: $y$ is 0 or $\rho$.* For $m = 0$, $\lambda = 2y/(1+y)^2$ increases in $y$. Let $m \ge 1$
+and $v$ be a unit eigenvector, $\bar v = \sum p_k v_k$. Then $\lambda'(y) = \frac1S[(v_y-\bar v)^2 -
+\lambda]$. Put $b_k = p_k/(\lambda - p_k) > 0$ for the rivals, $B = \sum b_k$ (so $p_1/(p_1-\lambda)
+= B > 1$), $Q = \sum b_k^2$, $G = B^2 + Q$, $c = b_y$, $b \ge c$ the value at $\rho$, $M = mb$, so
+$B = M + c$. Where $\lambda' = 0$, that is $(1+c)^2 = \lambda G$, differentiating once more gives
+
+$$\tfrac{S^2}{2\lambda}\lambda'' = \frac{G}{1+c} - 2c + 1 - \frac{B^3 - \sum b_k^3}{G}
+  \ge \frac{G}{1+c} - 2c + 1 - B + \frac{Q}{B},$$
+
+because $\sum b_k^3 \ge Q^2/B$. With $Q = Mb + c^2$ and $Q/B \ge c$ the right side times $1 + c$ is
+at least $1 - c + M^2 + M(b + c) - M \ge (M - \frac12)^2 + \frac34 + c(2M - 1)$. As $M \ge b \ge c$
+and $M + c > 1$, $M > \frac12$ and this is positive. So every critical point inside is a strict
+minimum, and the maximum over $[0, \rho]$ is at an end.
+
+*Step 3.* With $m$ coordinates $\rho$ the eigenvalue is $f_m(\rho) = (m+1)\rho/(1+m\rho)^2$. In $m$
+it rises up to $1/\rho - 2$ and falls after, so the best integer is at most $\max(1, 1/\rho - 1)$,
+where $f_m$ does not decrease in $\rho$: the maximum over $m$ is largest at $\rho = r$. $\square$
+
+The gradient is therefore Lipschitz on the convex set $\mathcal{R}_i^\delta$ with the Hessian's
+constant, and $|P_\tau(s') - P_\tau(s) - \langle\nabla P_\tau(s), s'-s\rangle|$ is at most half of
+it times $\|s'-s\|^2$; both are sharp as suprema. [SL26] states $(N-1)r/\tau$ for the Hessian, which
+is too small (`claimed_bounds`).
+
+All functions broadcast, are computed in interval arithmetic and rounded up, so each result is a
+bound and at most one unit in the last place above the formula. With `log=True` the logarithm of the
+bound is returned (also rounded up), which underflows nowhere.
+
+References:
+    [SL26], Theorem VI.1.
+"""
+
+from collections.abc import Callable
+
+from flint import arb
+
+from hardmax.stability.directed_rounding import (
+    evaluated,
+    read_broadcast,
+    read_counts,
+    rounded_up,
+)
+from hardmax.typing import ArrayLike, FloatArray
+
+Formula = Callable[[arb, arb, arb], arb]
+r"""From $N$, $r$ and $\tau$ to a bound divided by $r$, which does not underflow with $r$."""
+
+
+def value_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
+) -> FloatArray:
+    r"""Return $\sup P_\tau - \max s = \tau\log(1 + (N-1)e^{-\delta/\tau})$, rounded up.
+
+    Args:
+        n_keys: The $N$, at least 1.
+        margin: The $\delta \ge 0$ by which the winner leads every rival.
+        tau: The temperature $\tau > 0$, in the units of the scores.
+        log: Whether to return the logarithm of the bound, -inf for the bound 0.
+
+    Examples:
+        >>> float(value_bound(512, 2.0, 0.125))
+        7.187977613142549e-06
+        >>> value_bound(3, [0.0, 1e4], 1.0, log=True).round(6).tolist()
+        [0.094048, -9999.306853]
+        >>> float(value_bound(1, 0.0, 1.0))
+        0.0
+    """
+    return bound_from(value_factor, n_keys, margin, tau, log)
+
+
+def rival_mass_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
+) -> FloatArray:
+    r"""Return $\sup (1 - p_i) = \frac{(N-1)r}{1+(N-1)r}$, the most that rivals can get.
+
+    Arguments as for `value_bound`.
+
+    Examples:
+        >>> float(rival_mass_bound(512, 2.0, 1.0))
+        0.9857461186496953
+    """
+    return bound_from(rival_mass_factor, n_keys, margin, tau, log)
+
+
+def gradient_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
+) -> FloatArray:
+    r"""Return $\sup \|\nabla P_\tau - e_i\|_1 = \frac{2(N-1)r}{1+(N-1)r}$.
+
+    Arguments as for `value_bound`.
+
+    Examples:
+        >>> float(gradient_bound(2, 0.0, 1.0))
+        1.0
+    """
+    return bound_from(_gradient_factor, n_keys, margin, tau, log)
+
+
+def hessian_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
+) -> FloatArray:
+    r"""Return $\sup\|\nabla^2 P_\tau\|_2 = \frac1\tau\max_{m<N}\frac{(m+1)r}{(1+mr)^2}$, exact.
+
+    Arguments as for `value_bound`.
+
+    Examples:
+        >>> float(hessian_bound(2, 0.0, 1.0)), float(hessian_bound(1000, 0.0, 1.0))
+        (0.5, 0.5)
+
+        The constant of [SL26] is too small by almost 2 here:
+
+        >>> from hardmax.stability.claimed_bounds import claimed_hessian_bound
+        >>> float(hessian_bound(2, 4.0, 1.0) / claimed_hessian_bound(2, 4.0, 1.0)).__round__(6)
+        1.928702
+    """
+    return bound_from(_hessian_factor, n_keys, margin, tau, log)
+
+
+def hessian_closed_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
+) -> FloatArray:
+    r"""Return $\frac1\tau\min(\frac12, \frac{Nr}{(1+r)^2})$, a bound in closed form.
+
+    It is the exact supremum for $N = 2$, and within a factor $\frac{(1+(N-1)r)^2}{(1+r)^2}$ of it
+    otherwise. Arguments as for `value_bound`.
+
+    Examples:
+        >>> float(hessian_closed_bound(2, 4.0, 1.0) - hessian_bound(2, 4.0, 1.0))
+        0.0
+    """
+    return bound_from(_hessian_closed_factor, n_keys, margin, tau, log)
+
+
+def lipschitz_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
+) -> FloatArray:
+    r"""Return the best $L$ with $\|\nabla P(s) - \nabla P(s')\|_2 \le L\|s-s'\|_2$ on the region.
+
+    It is the Hessian's supremum: the region is convex. Arguments as for `value_bound`.
+    """
+    return bound_from(_hessian_factor, n_keys, margin, tau, log)
+
+
+def taylor_bound(
+    n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
+) -> FloatArray:
+    r"""Return the best $T$ with $|P(s') - P(s) - \langle\nabla P(s), s'-s\rangle| \le T\|s'-s\|^2$.
+
+    It is half the Hessian's supremum. Arguments as for `value_bound`.
+    """
+    return bound_from(_taylor_factor, n_keys, margin, tau, log)
+
+
+def bound_from(
+    formula: Formula, n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, log: bool
+) -> FloatArray:
+    """Evaluate a bound on broadcast arguments, or its logarithm."""
+    counts = read_counts("n_keys", n_keys)
+    rest = read_broadcast(
+        {"n_keys": (counts, 1, True), "margin": (margin, 0, True), "tau": (tau, 0, False)}
+    )
+
+    def number(n: arb, delta: arb, tau: arb) -> arb:
+        if n == 1:
+            return arb.neg_inf() if log else arb(0)
+        exponent = -delta / tau
+        factor = formula(n, exponent.exp(), tau)
+        return factor.log() + exponent if log else factor * exponent.exp()
+
+    return evaluated(number, rounded_up, *rest)
+
+
+def value_factor(n: arb, r: arb, tau: arb) -> arb:
+    r"""Return $\frac{\tau}{r}\log(1+(N-1)r)$."""
+    growth = ((n - 1) * r).log1p()
+    # Beyond the range of balls log(1 + x) <= x serves.
+    return tau * (growth / r if r > 0 else n - 1)
+
+
+def rival_mass_factor(n: arb, r: arb, tau: arb) -> arb:
+    r"""Return $\frac{N-1}{1+(N-1)r}$."""
+    return (n - 1) / (1 + (n - 1) * r)
+
+
+def _gradient_factor(n: arb, r: arb, tau: arb) -> arb:
+    return 2 * rival_mass_factor(n, r, tau)
+
+
+def _hessian_factor(n: arb, r: arb, tau: arb) -> arb:
+    # The best m is next to 1/r - 2, or at the end if that is not among 1, ..., N - 1.
+    candidates = [n - 1]
+    if r * (n + 8) > 1:
+        near = int(float((1 / r).mid())) - 2
+        inside = (m for m in range(near - 2, near + 3) if m >= 1 and arb(m) <= n - 1)
+        candidates = [n - 1, arb(1), *map(arb, inside)]
+    best = arb(0)
+    for m in candidates:
+        best = best.max((m + 1) / (1 + m * r) ** 2)
+    return best / tau
+
+
+def _hessian_closed_factor(n: arb, r: arb, tau: arb) -> arb:
+    closed = n / (1 + r) ** 2
+    return (closed.min(1 / (2 * r)) if r > 0 else closed) / tau
+
+
+def _taylor_factor(n: arb, r: arb, tau: arb) -> arb:
+    return _hessian_factor(n, r, tau) / 2

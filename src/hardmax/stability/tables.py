@@ -1,0 +1,164 @@
+r"""The bounds of Theorem VI.1 side by side: as claimed, and as they are, at several temperatures.
+
+Example VI.2 of [SL26] takes $N = 512$, $d_k = 64$ and a margin of 2 at $\tau = 1/\sqrt{d_k} =
+0.125$. The scaling of a transformer, $\langle q,k\rangle/\sqrt{d_k}$, is $\tau = \sqrt{d_k} = 8$ if
+the margin is one of raw scores, and $\tau = 1$ if it is one of scaled logits. At neither is the
+winner dominant.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hardmax.arguments import integer, number
+from hardmax.stability.claimed_bounds import (
+    claimed_gradient_bound,
+    claimed_hessian_bound,
+    claimed_lipschitz_bound,
+    claimed_taylor_bound,
+    claimed_temperature,
+    claimed_value_bound,
+)
+from hardmax.stability.score_bounds import (
+    gradient_bound,
+    hessian_bound,
+    lipschitz_bound,
+    rival_mass_bound,
+    taylor_bound,
+    value_bound,
+)
+from hardmax.stability.temperatures import (
+    margin_for_accuracy,
+    read_epsilon,
+    standard_temperature,
+    temperature_for_accuracy,
+)
+
+
+@dataclass(frozen=True)
+class StabilityColumn:
+    r"""All bounds at one temperature.
+
+    Attributes:
+        name: What the temperature is.
+        tau: The temperature.
+        is_claim: Whether the constants are those of [SL26].
+        value: The bound on $P_\tau - \max s$.
+        rival_mass: The bound on $1 - p_i$; half of the claimed gradient bound for a claim.
+        gradient: The bound on $\|\nabla P_\tau - e_i\|_1$.
+        hessian: The bound on $\|\nabla^2 P_\tau\|_2$.
+        lipschitz: The Lipschitz constant of the gradient.
+        taylor: The constant of the Taylor remainder.
+        margin_needed: The margin for which rivals get at most $\varepsilon$ at this temperature.
+    """
+
+    name: str
+    tau: float
+    is_claim: bool
+    value: float
+    rival_mass: float
+    gradient: float
+    hessian: float
+    lipschitz: float
+    taylor: float
+    margin_needed: float
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the fields by name, for JSON."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class StabilityTable:
+    r"""The bounds for one shape at several temperatures.
+
+    Attributes:
+        n_keys: The $N$.
+        margin: The $\delta$.
+        d_k: The head size.
+        epsilon: The share of the mass that rivals may have.
+        temperature_needed: The temperature up to which the margin gives them at most $\varepsilon$.
+        columns: The claims of [SL26] first, then the right bounds.
+    """
+
+    n_keys: int
+    margin: float
+    d_k: int
+    epsilon: float
+    temperature_needed: float
+    columns: tuple[StabilityColumn, ...]
+
+    def __repr__(self) -> str:
+        taus = ", ".join(f"{column.tau:g}" for column in self.columns)
+        return (
+            f"StabilityTable(N={self.n_keys}, margin={self.margin:g}, d_k={self.d_k}, "
+            f"temperatures {taus})"
+        )
+
+
+def stability_table(
+    n_keys: int, margin: float, d_k: int, *, tau: float | None = None, epsilon: float = 0.01
+) -> StabilityTable:
+    r"""Evaluate every bound as [SL26] does and as it should be.
+
+    Args:
+        n_keys: The number of keys, at least 1.
+        margin: The lead of the winner, at least 0.
+        d_k: The head size, at least 1.
+        tau: One temperature more, above 0.
+        epsilon: The share of the mass that rivals may have, between 0 and 1.
+
+    Examples:
+        Example VI.2: what is claimed, and what holds at the scaling transformers use.
+
+        >>> table = stability_table(512, 2.0, 64)
+        >>> [(c.tau, round(c.rival_mass, 6)) for c in table.columns]
+        [(0.125, 5.8e-05), (0.125, 5.8e-05), (8.0, 0.997494), (1.0, 0.985746)]
+        >>> round(table.columns[3].margin_needed, 3), round(table.columns[2].margin_needed, 2)
+        (10.831, 86.65)
+    """
+    n = integer("n_keys", n_keys, at_least=1)
+    delta = number("margin", margin, at_least=0.0)
+    size = integer("d_k", d_k, at_least=1)
+    eps = number("epsilon", read_epsilon(epsilon))
+    wrong, right = float(claimed_temperature(size)), float(standard_temperature(size))
+    columns = [
+        _claimed("[SL26]: constants and 1/sqrt(d_k)", n, delta, wrong, eps),
+        _sharp("right constants at 1/sqrt(d_k)", n, delta, wrong, eps),
+        _sharp("sqrt(d_k), margin of raw scores", n, delta, right, eps),
+        _sharp("1, margin of scaled logits", n, delta, 1.0, eps),
+    ]
+    if tau is not None:
+        columns.append(_sharp("as given", n, delta, number("tau", tau, above=0.0), eps))
+    reached = float(temperature_for_accuracy(n, delta, eps))
+    return StabilityTable(n, delta, size, eps, reached, tuple(columns))
+
+
+def _sharp(name: str, n: int, delta: float, tau: float, eps: float) -> StabilityColumn:
+    return StabilityColumn(
+        name,
+        tau,
+        False,
+        float(value_bound(n, delta, tau)),
+        float(rival_mass_bound(n, delta, tau)),
+        float(gradient_bound(n, delta, tau)),
+        float(hessian_bound(n, delta, tau)),
+        float(lipschitz_bound(n, delta, tau)),
+        float(taylor_bound(n, delta, tau)),
+        float(margin_for_accuracy(n, tau, eps)),
+    )
+
+
+def _claimed(name: str, n: int, delta: float, tau: float, eps: float) -> StabilityColumn:
+    gradient = float(claimed_gradient_bound(n, delta, tau))
+    return StabilityColumn(
+        name,
+        tau,
+        True,
+        float(claimed_value_bound(n, delta, tau)),
+        gradient / 2.0,
+        gradient,
+        float(claimed_hessian_bound(n, delta, tau)),
+        float(claimed_lipschitz_bound(n, delta, tau)),
+        float(claimed_taylor_bound(n, delta, tau)),
+        float(margin_for_accuracy(n, tau, eps)),
+    )
