@@ -1,6 +1,8 @@
-"""Cells per CPU second in three to five dimensions, stored and counted, and on degenerate models.
+"""Cells per CPU second in three to five dimensions, on degenerate models as well.
 
-The peer in the same run is the split tree, which decides everything in integers.
+Counted, stored (winners, maps, vertices, facets), and stored with all neighbours and the walls
+between them. The best of several runs over all seeds, warm. The peer in the same run is the split
+tree, which decides everything in integers.
 """
 
 import time
@@ -8,10 +10,14 @@ import time
 import numpy as np
 
 from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import spatial, split_tree
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions import split_tree
+from hardmax.regions.engines import enumerate_regions
 
 N_SEEDS = 10
+N_RUNS = 3
 
 
 def gaussian(seed, widths):
@@ -42,15 +48,38 @@ def integer(seed, widths):
     return ReluNetwork(weights, biases).network
 
 
-def rate(networks, domain, **options):
-    """Return cells per CPU second and how many cells, warm."""
-    spatial.explore(networks[0], domain, **options)
-    start = time.process_time()
-    found = [spatial.explore(network, domain, **options) for network in networks]
-    seconds = time.process_time() - start
-    parked = sum(cells.decisions.rational for cells in found)
-    count = sum(cells.n_counted for cells in found)
-    return count / seconds, count, parked / max(1, sum(c.decisions.total for c in found))
+def transformer(seed, widths):
+    """Draw a block of one head with Gaussian keys and a feed-forward layer: walls with jumps."""
+    rng = np.random.default_rng(seed)
+    dim, n_keys, d_ff = widths
+
+    def draw(*shape):
+        return rng.normal(size=shape)
+
+    head = AttentionHead(draw(dim, dim), draw(n_keys, dim), draw(n_keys, dim), draw(dim, dim))
+    ffn = FeedForward(draw(dim, d_ff), draw(d_ff), draw(d_ff, dim), None)
+    return HardTransformer([Block([head], ffn)]).network
+
+
+def rate(networks, domain, with_neighbours=False, **options):
+    """Return cells per CPU second, how many cells, and the share of exact decisions, warm."""
+
+    def run():
+        found = [enumerate_regions(network, domain, **options) for network in networks]
+        if with_neighbours:
+            for part in found:
+                _ = part.neighbours.walls
+        return found
+
+    found = run()
+    seconds = []
+    for _ in range(N_RUNS):
+        start = time.process_time()
+        run()
+        seconds.append(time.process_time() - start)
+    parked = sum(part.decisions.rational for part in found)
+    count = sum(part.n_cells for part in found)
+    return count / min(seconds), count, parked / max(1, sum(p.decisions.total for p in found))
 
 
 def tree_rate(network, domain):
@@ -62,7 +91,7 @@ def tree_rate(network, domain):
 
 def main():
     """Print the table."""
-    titles = "cells", "stored/s", "counted/s", "parked", "tree"
+    titles = "cells", "counted/s", "stored/s", "with adj.", "parked", "tree"
     print(f"{'model':27s} " + " ".join(f"{title:>9s}" for title in titles))
     for name, make, widths, box in (
         ("gaussian 3->[12,12]", gaussian, [3, 12, 12], Box([-5] * 3, [5] * 3)),
@@ -73,12 +102,15 @@ def main():
         ("no biases 4->[10,10]", without_biases, [4, 10, 10], Box([-5] * 4, [5] * 4)),
         ("integer 3->[12,12]", integer, [3, 12, 12], Box([-5] * 3, [5] * 3)),
         ("integer 4->[10,10]", integer, [4, 10, 10], Box([-5] * 4, [5] * 4)),
+        ("head + feed-forward in 3-D", transformer, [3, 4, 4], Box([-2] * 3, [2] * 3)),
     ):
         networks = [make(seed, widths) for seed in range(N_SEEDS)]
-        stored, count, parked = rate(networks, box)
-        counted, _, _ = rate(networks, box, count_only=True)
+        counted, count, parked = rate(networks, box, count_only=True)
+        stored, _, _ = rate(networks, box)
+        adjacent, _, _ = rate(networks, box, with_neighbours=True)
         ratio = stored / tree_rate(networks[0], box)
-        print(f"{name:27s} {count:9d} {stored:9.0f} {counted:9.0f} {parked:9.2%} {ratio:8.0f}x")
+        rates = f"{counted:9.0f} {stored:9.0f} {adjacent:9.0f}"
+        print(f"{name:27s} {count:9d} {rates} {parked:9.2%} {ratio:8.0f}x")
 
 
 if __name__ == "__main__":

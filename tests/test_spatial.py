@@ -375,6 +375,22 @@ def test_a_form_that_hardly_grows_is_not_taken_for_bounded(bias):
         check(ReluNetwork(weights, [None, [bias], None]), WholeSpace(3))
 
 
+def test_walls_through_all_slopes_of_a_layer_need_no_exact_arithmetic():
+    # Towards infinity along walls that span what a layer sees, its units stay bounded.
+    for seed in range(4):
+        found = check_by_tree(gaussian_relu(seed, [3, 3, 3]), WholeSpace(3))
+        assert found.decisions.rational == 0
+
+
+def test_one_wall_does_not_span_two_units_that_are_on():
+    # The units are parallel, and the second layer cancels them up to rounding: at infinity, and on
+    # the wall of one, its sign hangs on the other.
+    first = np.array([[-2.0, -6.0], [-2.0, -6.0], [2.0, 6.0]])
+    second = np.array([[-3.0, -2.0], [1.0, 1.0]]) / 3.0
+    model = ReluNetwork([first, second, np.ones((2, 1))], [[-1.0, -1.0], [0.0, -1.0], None])
+    assert check(model, WholeSpace(3)).n_counted == 5
+
+
 def test_limits_leave_a_lower_bound():
     network = gaussian_relu(67, [3, 12, 12]).network
     box = cube(3, -5.0, 5.0)
@@ -393,7 +409,7 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
         return compiled(*arguments)
 
     monkeypatch.setattr(spatial, "search", interrupted)
-    monkeypatch.setattr(spatial, "_FIRST_CELLS", 16)
+    monkeypatch.setattr(spatial, "_BLOCK_POINTS", 256)
     found = explore(gaussian_relu(67, [3, 12, 12]).network, cube(3, -5.0, 5.0))
     assert not found.is_complete
     assert 0 < len(found.signatures) < 1990
@@ -402,8 +418,7 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
 def test_many_blocks_of_cells_join(monkeypatch):
     network = gaussian_relu(67, [3, 12, 12]).network
     whole = explore(network, cube(3, -5.0, 5.0))
-    monkeypatch.setattr(spatial, "_FIRST_CELLS", 1)
-    monkeypatch.setattr(spatial, "_MOST_CELLS", 7)
+    monkeypatch.setattr(spatial, "_BLOCK_POINTS", 16 * 7)
     parts = explore(network, cube(3, -5.0, 5.0))
     assert np.array_equal(whole.signatures, parts.signatures)
     assert np.array_equal(whole.vertices, parts.vertices)

@@ -7,6 +7,12 @@ $|a_k^* - a_k| \le e / X$ and $|c^* - c| \le e$, where the star is the form comp
 A cell is a list of vertices and a list of facets. A facet is a row of the pool, the form of a cut;
 bit $i$ of a vertex's mask says that the vertex lies, exactly, on the $i$-th facet of the list. The
 list holds every facet of the cell; it may also hold forms that once bounded a larger cell.
+
+Functions of the search that take these tuples are inlined where they are called often: passed to a
+compiled call, a tuple is several hundred numbers, which costs more than most of what is called.
+
+A tie is a group, away from the cut that made a facet, whose winner equals a rival on the facet's
+whole hyperplane. A group whose winner equals a rival on the whole cell ties on every facet.
 """
 
 from typing import NamedTuple
@@ -21,14 +27,19 @@ MOST_DIMENSIONS = 8
 
 # Entries of `Stack.state`.
 (
-    N_ITEMS, N_POOL, N_CELLS, N_LEAVES, N_VERTICES, N_FILTERED, N_EXPANDED, STEPS,
-) = range(8)  # fmt: skip
-N_STATE = 8
+    N_ITEMS, N_POOL, N_CELLS, N_LEAVES, N_VERTICES, N_FILTERED, N_EXPANDED, N_CUTS, N_TIES,
+    N_FACETS, N_LEAF_TIES,
+) = range(11)  # fmt: skip
+N_STATE = 11
 
 # Entries of a row of `Stack.items`: the vertices, the facets, the layer, how many pending groups
-# are done, and the end of the pool when the cell was made.
-V_START, V_COUNT, F_START, F_COUNT, LAYER, POSITION, POOL_END = range(7)
-N_ITEM = 7
+# are done, the end of the pool when the cell was made, and the end of its ties.
+V_START, V_COUNT, F_START, F_COUNT, LAYER, POSITION, POOL_END, TIES_END = range(8)
+N_ITEM = 8
+
+# Columns of a name: layer, group, winner and rival (within the group), and the split that cut.
+CUT = 4
+N_NAME = 5
 
 # Columns of a row of the pool after the slopes: the offset, the radius of a slope and of the
 # offset, a bound on the sum of the absolute slopes, and the offset at infinity.
@@ -86,8 +97,10 @@ class Stack(NamedTuple):
         masks: `(n_points, n_words)`: which facets of its cell a vertex lies on.
         facets: `(n_points,)`: for each cell the rows of the pool.
         pool: `(n_pool, d + N_EXTRA)`: forms, in the order they were cut with.
-        names: `(n_pool, 4)`: layer, group, winner and rival (within the group) of each form, or
-            `(-1, row, 0, 0)` for a row of the domain.
+        names: `(n_pool, N_NAME)`: layer, group, winner and rival (within the group) of each form,
+            or `(-1, row, 0, 0)` for a row of the domain; then the number of the split.
+        ties: `(n_points, 3)`: ties found on the path: a row of the pool, or -1 for all facets; the
+            group, counted over all layers; and its winner.
     """
 
     state: IntArray
@@ -98,6 +111,7 @@ class Stack(NamedTuple):
     facets: IntArray
     pool: FloatArray
     names: IntArray
+    ties: IntArray
 
 
 class Scratch(NamedTuple):
@@ -159,6 +173,12 @@ class Leaves(NamedTuple):
         radii: `(capacity,)`.
         ends: `(capacity,)`: where the vertices of each cell end.
         points: `(n_points, d)` or `(n_points, 2 d)`: vertices, and directions.
+        facet_ends: `(capacity,)`: where the facets of each cell end.
+        facets: `(n_facets, 3)`: the split that made each facet inside the domain, its group,
+            counted over all layers, and the rival.
+        tie_ends: `(capacity,)`: where the ties of each cell end.
+        ties: `(n_ties, 2)`: the place of a facet among those of its cell, or -1 for all; the group.
+        blurs: `(capacity,)`: a bound on the radii of the vertices of each cell.
     """
 
     signatures: AnyArray
@@ -166,6 +186,11 @@ class Leaves(NamedTuple):
     radii: FloatArray
     ends: IntArray
     points: FloatArray
+    facet_ends: IntArray
+    facets: IntArray
+    tie_ends: IntArray
+    ties: IntArray
+    blurs: FloatArray
 
 
 def new_frames(tables: Tables, n_groups: int, dim: int) -> Frames:
@@ -202,7 +227,8 @@ def new_stack(
         np.zeros((n_points, n_words), dtype=np.uint64),
         np.zeros(n_points, dtype=np.int64),
         np.zeros((n_points, dim + N_EXTRA)),
-        np.zeros((n_points, 4), dtype=np.int64),
+        np.zeros((n_points, N_NAME), dtype=np.int64),
+        np.zeros((n_points, 3), dtype=np.int64),
     )
 
 
@@ -278,6 +304,8 @@ def determinant_steps(dim: int) -> tuple[IntArray, FloatArray]:
 def new_leaves(
     n_cells: int,
     n_points: int,
+    n_facets: int,
+    n_ties: int,
     n_columns: int,
     n_groups: int,
     dim: int,
@@ -291,4 +319,9 @@ def new_leaves(
         np.empty(n_cells),
         np.empty(n_cells, dtype=np.int64),
         np.empty((n_points, n_columns)),
+        np.empty(n_cells, dtype=np.int64),
+        np.empty((n_facets, 3), dtype=np.int32),
+        np.empty(n_cells, dtype=np.int64),
+        np.empty((n_ties, 2), dtype=np.int64),
+        np.empty(n_cells),
     )

@@ -10,6 +10,7 @@ References:
 """
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
@@ -32,13 +33,14 @@ from hardmax._kernels.spatial_vertices import (
     lowest_bit,
     radii_into,
 )
+from hardmax.typing import FloatArray
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _NO_ROOM = -1
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def normalise(stack: Stack, row: int) -> None:
     """Scale a form of the pool by a power of two, so that no product of its slopes gets far."""
     pool = stack.pool
@@ -69,7 +71,7 @@ def normalise(stack: Stack, row: int) -> None:
     pool[row, dim + FAR] = 0.0
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def new_vertices(
     stack: Stack, scratch: Scratch, start: int, n: int, f_start: int, row: int, bit: int
 ) -> int:
@@ -88,41 +90,41 @@ def new_vertices(
     dim = stack.pool.shape[1] - 5
     n_words = masks.shape[1]
     has_far = points.shape[1] > dim + 1
-    n_above = 0
-    n_below = 0
-    for i in range(n):
+    # Unsigned indices cannot mean "from the end", which spares a test for each of them.
+    n_above, n_below, base = _ZERO, _ZERO, np.uint64(start)
+    for i in range(np.uint64(n)):
         if scratch.signs[i] > 0:
             scratch.above[n_above] = i
-            n_above += 1
+            n_above += _ONE
         elif scratch.signs[i] < 0:
             scratch.below[n_below] = i
-            n_below += 1
+            n_below += _ONE
     n_fresh = 0
+    flag_word, flag = np.uint64(bit // 64), _ONE << np.uint64(bit % 64)
     for p in range(n_above):
-        u = scratch.above[p]
-        first_word = masks[start + u, 0]
+        u = np.uint64(scratch.above[p])
+        first_word = masks[base + u, 0]
         for q in range(n_below):
-            w = scratch.below[q]
-            n_common = bit_count(first_word & masks[start + w, 0])
+            w = np.uint64(scratch.below[q])
+            n_common = bit_count(first_word & masks[base + w, 0])
             for word in range(1, n_words):
-                n_common += bit_count(masks[start + u, word] & masks[start + w, word])
+                n_common += bit_count(masks[base + u, word] & masks[base + w, word])
             if n_common < dim - 1:
                 continue
             for word in range(n_words):
-                common[word] = masks[start + u, word] & masks[start + w, word]
+                common[word] = masks[base + u, word] & masks[base + w, word]
             if not _is_edge(stack, scratch, start, n, u, w, dim):
                 continue
             if n_fresh >= scratch.fresh.shape[0]:
                 return _NO_ROOM
-            count = collect(common, stack.facets, f_start, scratch.tight)
             is_defined = True
-            if count == dim - 1:
-                for t in range(count):
-                    scratch.rows[t] = scratch.tight[t]
+            if n_common == dim - 1:
+                collect(common, stack.facets, f_start, scratch.rows)
             else:
-                is_defined = independent_rows(stack.pool, scratch, count, dim - 1)
+                collect(common, stack.facets, f_start, scratch.tight)
+                is_defined = independent_rows(stack.pool, scratch, n_common, dim - 1)
             scratch.rows[dim - 1] = row
-            if has_far and (is_far(points, start + u, dim) or is_far(points, start + w, dim)):
+            if has_far and (is_far(points, base + u, dim) or is_far(points, base + w, dim)):
                 if is_defined:
                     _solve(stack, scratch, n_fresh, dim)
                     radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
@@ -131,23 +133,35 @@ def new_vertices(
                     for k in range(2 * dim + 2):
                         scratch.fresh[n_fresh, k] = math.inf if k % (dim + 1) == dim else 0.0
             else:
-                high, low = scratch.heights[u], scratch.heights[w]
-                # A sign decided exactly may go with a height that rounded across zero.
-                if not high - low > 0.0:
-                    high, low = 1.0, -1.0
-                for k in range(points.shape[1]):
-                    scratch.fresh[n_fresh, k] = 0.0
-                for k in range(dim):
-                    x = high * points[start + w, k] - low * points[start + u, k]
-                    scratch.fresh[n_fresh, k] = x / (high - low)
-                scratch.fresh[n_fresh, dim] = math.inf
+                _interpolate(points, scratch, base, u, w, np.uint64(n_fresh), np.uint64(dim))
                 if is_defined:
                     radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
             for word in range(n_words):
                 scratch.fresh_masks[n_fresh, word] = common[word]
-            scratch.fresh_masks[n_fresh, bit // 64] |= _ONE << np.uint64(bit % 64)
+            scratch.fresh_masks[n_fresh, flag_word] |= flag
             n_fresh += 1
     return n_fresh
+
+
+@numba.njit(cache=True, _nrt=False, forceinline=True)
+def _interpolate(
+    points: FloatArray, scratch: Scratch, base: Any, u: Any, w: Any, i: Any, dim: Any
+) -> None:
+    """Write where a form changes its sign between two vertices, about, with an open radius."""
+    fresh = scratch.fresh
+    high, low = scratch.heights[u], scratch.heights[w]
+    # A sign decided exactly may go with a height that rounded across zero.
+    if not high - low > 0.0:
+        high, low = 1.0, -1.0
+    share = high / (high - low)
+    rest = 1.0 - share
+    one, other = base + u, base + w
+    fresh[i, 0] = share * points[other, 0] + rest * points[one, 0]
+    for k in range(_ONE, dim):
+        fresh[i, k] = share * points[other, k] + rest * points[one, k]
+    fresh[i, dim] = math.inf
+    for k in range(dim + _ONE, np.uint64(points.shape[1])):
+        fresh[i, k] = 0.0
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -193,69 +207,82 @@ def _solve(stack: Stack, scratch: Scratch, i: int, dim: int) -> None:
     fresh[i, 2 * dim + 1] = math.inf if has_direction else 0.0
 
 
-@numba.njit(cache=True, _nrt=False)
-def _is_edge(stack: Stack, scratch: Scratch, start: int, n: int, u: int, w: int, dim: int) -> bool:
+@numba.njit(cache=True, _nrt=False, forceinline=True)
+def _is_edge(stack: Stack, scratch: Scratch, start: int, n: int, u: Any, w: Any, dim: int) -> bool:
     """Say whether two vertices that share the facets `scratch.common` span an edge."""
     masks, common = stack.masks, scratch.common
     n_words = masks.shape[1]
+    base = np.uint64(start)
     n_u = 0
     n_w = 0
     for word in range(n_words):
-        n_u += bit_count(masks[start + u, word])
-        n_w += bit_count(masks[start + w, word])
+        n_u += bit_count(masks[base + u, word])
+        n_w += bit_count(masks[base + w, word])
     if n_u == dim or n_w == dim:
         return True
-    for i in range(n):
+    for i in range(np.uint64(n)):
         if i in (u, w):
             continue
         contains = True
         for word in range(n_words):
-            contains = contains and masks[start + i, word] & common[word] == common[word]
+            contains = contains and masks[base + i, word] & common[word] == common[word]
         if contains:
             return False
     return True
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
+def copy_row(rows: FloatArray, source: Any, out: FloatArray, to: Any) -> None:
+    """Copy a row of four numbers or more; short ones without a loop."""
+    n = rows.shape[1]
+    out[to, 0], out[to, 1] = rows[source, 0], rows[source, 1]
+    if n > 3:
+        out[to, 2], out[to, 3] = rows[source, 2], rows[source, 3]
+    if n == 5:
+        out[to, 4] = rows[source, 4]
+    elif n != 4:
+        for k in range(np.uint64(2), np.uint64(n)):
+            out[to, k] = rows[source, k]
+
+
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def write_side(
     stack: Stack, scratch: Scratch, start: int, n: int, side: int, n_fresh: int, bit: int, to: int
 ) -> int:
     """Write the vertices of the part where a form has the sign `side`; return how many.
 
     Args:
-        stack: Holds the cell and has room from row `to` on, above the cell.
+        stack: Holds the cell and has room from row `to` on.
         scratch: Holds the signs and the new vertices.
         start: The first vertex.
         n: How many vertices.
         side: 1 or -1.
         n_fresh: How many new vertices.
         bit: The place of the form in the list of facets.
-        to: The first row to write.
+        to: The first row to write: above the cell, or its own first vertex.
     """
     points, masks = stack.points, stack.masks
     word, flag = np.uint64(bit // 64), _ONE << np.uint64(bit % 64)
-    n_columns, n_words = np.uint64(points.shape[1]), np.uint64(masks.shape[1])
+    n_words = np.uint64(masks.shape[1])
     # Unsigned indices cannot mean "from the end", which spares a test for each of them.
     out, source = np.uint64(to), np.uint64(start)
-    n_kept = 0
-    for i in range(n):
+    for i in range(np.uint64(n)):
         if scratch.signs[i] * side >= 0:
-            for k in range(n_columns):
-                points[out, k] = points[source, k]
-            for k in range(n_words):
+            copy_row(points, source, points, out)
+            masks[out, 0] = masks[source, 0]
+            for k in range(_ONE, n_words):
                 masks[out, k] = masks[source, k]
             if scratch.signs[i] == 0:
                 masks[out, word] |= flag
             out += _ONE
-            n_kept += 1
         source += _ONE
     for i in range(np.uint64(n_fresh)):
-        for k in range(n_columns):
-            points[out, k] = scratch.fresh[i, k]
-        for k in range(n_words):
+        copy_row(scratch.fresh, i, points, out)
+        masks[out, 0] = scratch.fresh_masks[i, 0]
+        for k in range(_ONE, n_words):
             masks[out, k] = scratch.fresh_masks[i, k]
         out += _ONE
-    return n_kept + n_fresh
+    return int(np.int64(out) - to)
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -265,8 +292,7 @@ def move_vertices(stack: Stack, start: int, n: int, to: int) -> None:
     # Unsigned indices cannot mean "from the end", which spares a test for each of them.
     row, source = np.uint64(to), np.uint64(start)
     for _ in range(n):
-        for k in range(np.uint64(points.shape[1])):
-            points[row, k] = points[source, k]
+        copy_row(points, source, points, row)
         for k in range(np.uint64(masks.shape[1])):
             masks[row, k] = masks[source, k]
         row += _ONE

@@ -252,7 +252,7 @@ def compose_scores(tables: Tables, frames: Frames, layer: int) -> None:
     flags[layer, IS_MERGED] = 0
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def compose_output(tables: Tables, frames: Frames, layer: int) -> None:
     """Write the stream after a layer, given the winner of each of its groups in the signature."""
     layout, blocks, flags = tables.layout, frames.blocks, frames.flags
@@ -345,7 +345,7 @@ def _gather(tables: Tables, frames: Frames, layer: int, y: int) -> tuple[bool, i
     return is_exact, min(layout[layer, VALUES_GRID], frames.flags[layer, SCORES_GRID])
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def compose_readout(tables: Tables, frames: Frames) -> int:
     """Write the output forms; return their block."""
     layout, blocks = tables.layout, frames.blocks

@@ -261,7 +261,7 @@ def _exceeds(
     return True
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def put_unit(tables: Tables, frames: Frames, stack: Stack, layer: int, unit: int, row: int) -> None:
     """Write the form of a ReLU unit into the pool."""
     forms, pool = frames.blocks, stack.pool
@@ -276,7 +276,7 @@ def put_unit(tables: Tables, frames: Frames, stack: Stack, layer: int, unit: int
     pool[row, dim + OFFSET_RADIUS] = 0.0 if is_homogeneous else radius
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def put_difference(
     tables: Tables, frames: Frames, stack: Stack, layer: int, plus: int, minus: int, row: int
 ) -> None:

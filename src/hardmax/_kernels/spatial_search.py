@@ -24,6 +24,7 @@ from hardmax._kernels.planar_buffers import (
 from hardmax._kernels.spatial_buffers import (
     BUDGET,
     CELL_LIMIT,
+    CUT,
     DONE,
     F_COUNT,
     F_START,
@@ -31,16 +32,17 @@ from hardmax._kernels.spatial_buffers import (
     LEAVES_FULL,
     MASKS_FULL,
     N_CELLS,
+    N_CUTS,
     N_FILTERED,
     N_ITEMS,
-    N_LEAVES,
     N_POOL,
-    N_VERTICES,
+    N_TIES,
     PARKED,
     POOL_END,
     POSITION,
     SCRATCH_FULL,
     STACK_FULL,
+    TIES_END,
     V_COUNT,
     V_START,
     Frames,
@@ -55,7 +57,7 @@ from hardmax._kernels.spatial_cells import (
     normalise,
     write_side,
 )
-from hardmax._kernels.spatial_composition import compose_output, compose_readout, compose_scores
+from hardmax._kernels.spatial_composition import compose_output, compose_scores
 from hardmax._kernels.spatial_groups import (
     analyse,
     contribute_alike,
@@ -63,6 +65,7 @@ from hardmax._kernels.spatial_groups import (
     put_difference,
     put_unit,
 )
+from hardmax._kernels.spatial_leaves import has_room, note_ties, store
 from hardmax._kernels.spatial_signs import bounds, signs_into
 
 _ONGOING = -1
@@ -102,8 +105,9 @@ def search(
         top = state[N_ITEMS] - 1
         layer = items[top, LAYER]
         state[N_POOL] = items[top, POOL_END]
+        state[N_TIES] = items[top, TIES_END]
         if layer == n_layers or items[top, POSITION] == frames.flags[layer, N_PENDING]:
-            status = _pass_on(tables, frames, stack, leaves, stores)
+            status = _pass_on(tables, frames, stack, scratch, leaves, stores)
         elif tables.layout[layer, IS_RELU] == 1:
             status = _split_by_units(tables, frames, stack, scratch)
         else:
@@ -122,18 +126,18 @@ def enter(tables: Tables, frames: Frames, stack: Stack) -> None:
     analyse(tables, frames, stack, layer, top)
 
 
-@numba.njit(cache=True, _nrt=False)
-def _pass_on(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, stores: bool) -> int:
+@numba.njit(cache=True, _nrt=False, forceinline=True)
+def _pass_on(
+    tables: Tables, frames: Frames, stack: Stack, scratch: Scratch, leaves: Leaves, stores: bool
+) -> int:
     """Send the cell on top to the next layer, or store it."""
     state, items, signature = stack.state, stack.items, frames.signature
     n_layers = tables.layout.shape[0] - 1
     top = state[N_ITEMS] - 1
-    layer, n = items[top, LAYER], items[top, V_COUNT]
+    layer = items[top, LAYER]
     is_last = layer >= n_layers - 1
-    if is_last and stores:
-        room = state[N_VERTICES] + n <= leaves.points.shape[0]
-        if state[N_LEAVES] >= leaves.radii.shape[0] or not room:
-            return LEAVES_FULL
+    if is_last and stores and not has_room(frames, stack, leaves, top):
+        return LEAVES_FULL
     if layer < n_layers:
         offset = tables.layout[layer, FIRST_GROUP]
         for g in range(tables.layout[layer, N_GROUPS]):
@@ -148,39 +152,13 @@ def _pass_on(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, store
         enter(tables, frames, stack)
         return _ONGOING
     if stores:
-        _store(tables, frames, stack, leaves, top)
+        store(tables, frames, stack, scratch, leaves, top)
     state[N_CELLS] += 1
     state[N_ITEMS] -= 1
     return _ONGOING
 
 
-@numba.njit(cache=True, _nrt=False)
-def _store(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, top: int) -> None:
-    state, forms = stack.state, frames.blocks
-    start, n = stack.items[top, V_START], stack.items[top, V_COUNT]
-    dim = forms.shape[1] - 2
-    cell, first = state[N_LEAVES], state[N_VERTICES]
-    for g in range(leaves.signatures.shape[1]):
-        leaves.signatures[cell, g] = frames.signature[g]
-    block = compose_readout(tables, frames)
-    radius = 0.0
-    for i in range(leaves.maps.shape[2]):
-        for k in range(dim + 1):
-            leaves.maps[cell, k, i] = forms[block, k, i]
-        if not forms[block, dim + 1, i] <= radius:
-            radius = forms[block, dim + 1, i]
-    leaves.radii[cell] = radius
-    for i in range(n):
-        for k in range(leaves.points.shape[1]):
-            # Radii, after each of the two parts, are not kept.
-            column = k if k < dim else k + 1
-            leaves.points[first + i, k] = stack.points[start + i, column]
-    state[N_LEAVES] += 1
-    state[N_VERTICES] += n
-    leaves.ends[cell] = state[N_VERTICES]
-
-
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def _split_by_units(tables: Tables, frames: Frames, stack: Stack, scratch: Scratch) -> int:
     """Split the cell on top by the sign of its next ReLU unit that has two."""
     state, items, points = stack.state, stack.items, stack.points
@@ -192,6 +170,7 @@ def _split_by_units(tables: Tables, frames: Frames, stack: Stack, scratch: Scrat
         return STACK_FULL
     if n > scratch.signs.shape[0]:
         return SCRATCH_FULL
+    offset = tables.layout[layer, FIRST_GROUP]
     size, rho = bounds(points, start, n, frames.blocks.shape[1] - 2)
     n_pending = frames.flags[layer, N_PENDING]
     n_positive = 0
@@ -203,6 +182,7 @@ def _split_by_units(tables: Tables, frames: Frames, stack: Stack, scratch: Scrat
         unit = frames.pending[layer, position]
         put_unit(tables, frames, stack, layer, unit, row)
         names[row, 0], names[row, 1], names[row, 2], names[row, 3] = layer, unit, 1, 0
+        names[row, CUT] = state[N_CUTS]
         n_positive, n_negative = signs_into(
             tables, frames, stack, scratch, start, n, f_start, row, size, rho
         )
@@ -212,7 +192,14 @@ def _split_by_units(tables: Tables, frames: Frames, stack: Stack, scratch: Scrat
         if n_positive > 0 and n_negative > 0:
             break
         # A form that is zero everywhere coincides with the first form, zero.
-        stack.winners[top, position] = 1 if n_positive > 0 else 0
+        winner = 1 if n_positive > 0 else 0
+        n_zero = n - n_positive - n_negative
+        if n_zero > 0 and not note_ties(
+            stack, scratch, start, n, n_zero, f_start, items[top, F_COUNT], offset + unit, winner
+        ):
+            return STACK_FULL
+        items[top, TIES_END] = state[N_TIES]
+        stack.winners[top, position] = winner
         items[top, POSITION] = position + 1
     n_facets = items[top, F_COUNT]
     if n_facets == 64 * stack.masks.shape[1]:
@@ -226,20 +213,21 @@ def _split_by_units(tables: Tables, frames: Frames, stack: Stack, scratch: Scrat
         return SCRATCH_FULL
     n_kept = n - n_negative + n_fresh
     n_lower = n - n_positive + n_fresh
-    if start + n + n_kept + n_lower > points.shape[0]:
+    # The lower part stays where it is; a gap above it is cheaper than moving the upper one twice.
+    upper = start + max(n, n_lower)
+    if upper + n_kept > points.shape[0]:
         return STACK_FULL
     if f_start + 2 * (n_facets + 1) > stack.facets.shape[0]:
         return STACK_FULL
-    write_side(stack, scratch, start, n, -1, n_fresh, n_facets, start + n)
-    write_side(stack, scratch, start, n, 1, n_fresh, n_facets, start + n + n_lower)
-    move_vertices(stack, start + n, n_lower + n_kept, start)
+    write_side(stack, scratch, start, n, 1, n_fresh, n_facets, upper)
+    write_side(stack, scratch, start, n, -1, n_fresh, n_facets, start)
     facets = stack.facets
     facets[f_start + n_facets] = row
     for f in range(n_facets + 1):
         facets[f_start + n_facets + 1 + f] = facets[f_start + f]
     position = items[top, POSITION]
     _add_item(stack, top, position, 1)
-    items[top + 1, V_START], items[top + 1, V_COUNT] = start + n_lower, n_kept
+    items[top + 1, V_START], items[top + 1, V_COUNT] = upper, n_kept
     items[top + 1, F_START] = f_start + n_facets + 1
     items[top, V_COUNT] = n_lower
     stack.winners[top, position] = 0
@@ -247,11 +235,12 @@ def _split_by_units(tables: Tables, frames: Frames, stack: Stack, scratch: Scrat
         items[item, POSITION] = position + 1
         items[item, F_COUNT] = n_facets + 1
         items[item, POOL_END] = row + 1
+    state[N_CUTS] += 1
     state[N_ITEMS] += 1
     return _ONGOING
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def _add_item(stack: Stack, parent: int, position: int, winner: int) -> None:
     """Write an item above its parent, which it copies up to the place of a new winner."""
     items, winners = stack.items, stack.winners
@@ -262,7 +251,7 @@ def _add_item(stack: Stack, parent: int, position: int, winner: int) -> None:
     winners[parent + 1, position] = winner
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def _split_by_group(tables: Tables, frames: Frames, stack: Stack, scratch: Scratch) -> int:
     """Split the cell on top by the winner of its next group."""
     state, items, winners = stack.state, stack.items, stack.winners
@@ -309,13 +298,16 @@ def _split_by_group(tables: Tables, frames: Frames, stack: Stack, scratch: Scrat
         items[i, V_START] -= n
         items[i, F_START] -= n_facets
         items[i, POOL_END] = state[N_POOL]
+        # A tie names the winner it was found with, and so the part it holds for.
+        items[i, TIES_END] = state[N_TIES]
         for p in range(position + 1):
             winners[i, p] = winners[i + 1, p]
+    state[N_CUTS] += 1
     state[N_ITEMS] = item
     return _ONGOING
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def _winning_part(
     tables: Tables,
     frames: Frames,
@@ -354,7 +346,7 @@ def _winning_part(
             return SCRATCH_FULL, 0, 0
         put_difference(tables, frames, stack, layer, winner, rival, row)
         names[row, 0], names[row, 1] = layer, group
-        names[row, 2], names[row, 3] = winner - first, rival - first
+        names[row, 2], names[row, 3], names[row, CUT] = winner - first, rival - first, state[N_CUTS]
         size, rho = bounds(points, to, n, dim)
         n_positive, n_negative = signs_into(
             tables, frames, stack, scratch, to, n, f_to, row, size, rho
@@ -362,6 +354,11 @@ def _winning_part(
         if n_positive < 0:
             return PARKED, 0, 0
         state[N_FILTERED] += n
+        n_zero = n - n_positive - n_negative
+        if n_negative == 0 and n_zero > 0:
+            number = tables.layout[layer, FIRST_GROUP] + group
+            if not note_ties(stack, scratch, to, n, n_zero, f_to, n_facets, number, winner - first):
+                return STACK_FULL, 0, 0
         if n_positive == 0 and n_negative == 0:
             # Both forms are the same function: the first names the cell, the mean is passed on.
             if not contribute_alike(tables, frames, layer, winner, rival):
@@ -382,10 +379,9 @@ def _winning_part(
         if n_fresh < 0:
             return SCRATCH_FULL, 0, 0
         n_kept = n - n_negative + n_fresh
-        if to + n + n_kept > points.shape[0] or f_to + n_facets + 1 > facets.shape[0]:
+        if to + n_kept > points.shape[0] or f_to + n_facets + 1 > facets.shape[0]:
             return STACK_FULL, 0, 0
-        write_side(stack, scratch, to, n, 1, n_fresh, n_facets, to + n)
-        move_vertices(stack, to + n, n_kept, to)
+        write_side(stack, scratch, to, n, 1, n_fresh, n_facets, to)
         n = n_kept
         facets[f_to + n_facets] = row
         n_facets += 1

@@ -51,22 +51,26 @@ _LARGEST_DEPTH = 1000
 _ONE = np.uint64(1)
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def bounds(points: FloatArray, start: int, n: int, dim: int) -> tuple[float, float]:
     """Return bounds on the coordinates and on the radii of some vertices."""
     size = 0.0
     rho = 0.0
-    for i in range(start, start + n):
-        for k in range(dim):
-            # Written so that NaN ends up in the bound.
-            if not abs(points[i, k]) <= size:
-                size = abs(points[i, k])
-        if not points[i, dim] <= rho:
-            rho = points[i, dim]
-    return size, rho
+    last = np.uint64(dim)
+    for i in range(np.uint64(start), np.uint64(start + n)):
+        # One comparison for all coordinates: their sum is not much larger.
+        reach = abs(points[i, 0])
+        for k in range(_ONE, last):
+            reach += abs(points[i, k])
+        # Written so that NaN ends up in the bound.
+        if not reach <= size:
+            size = reach
+        if not points[i, last] <= rho:
+            rho = points[i, last]
+    return size * UP, rho
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def signs_into(
     tables: Tables,
     frames: Frames,
@@ -109,9 +113,19 @@ def signs_into(
     form, vertex, n_slopes = np.uint64(row), np.uint64(start), np.uint64(dim)
     has_far = points.shape[1] > dim + 1
     for i in range(n):
-        height = c
-        for k in range(n_slopes):
-            height += pool[form, k] * points[vertex, k]
+        if dim == 3:
+            height = (c + pool[form, 0] * points[vertex, 0]) + (
+                pool[form, 1] * points[vertex, 1] + pool[form, 2] * points[vertex, 2]
+            )
+        elif dim == 4:
+            height = (c + pool[form, 0] * points[vertex, 0]) + (
+                (pool[form, 1] * points[vertex, 1] + pool[form, 2] * points[vertex, 2])
+                + pool[form, 3] * points[vertex, 3]
+            )
+        else:
+            height = c
+            for k in range(n_slopes):
+                height += pool[form, k] * points[vertex, k]
         vertex += _ONE
         scratch.heights[i] = height
         if has_far and is_far(points, start + i, dim):

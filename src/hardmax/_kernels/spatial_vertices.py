@@ -5,13 +5,14 @@ with matrix $M$, define it. Its radius is found afresh from them: with the true 
 point $v$, the true vertex $v^*$ has $M^* (v - v^*) = r$ with the values $r_j$ of the true rows at
 $v$. By Cramer's rule and Hadamard's inequality, with $n_j \ge |m_j^*|_1$,
 
-$$|v - v^*|_\infty \le \rho = \frac{\prod_k n_k}{|\det M^*|} \sum_j \frac{R_j}{n_j}, \qquad
+$$|v - v^*|_\infty \le \frac{\prod_k n_k}{|\det M^*|} \sum_j \frac{R_j}{n_j}, \qquad
   |\det M^*| \ge |\det M| - \prod_k n_k \Bigl(2^{-47} + \sum_k \frac{d\, r_k}{n_k}\Bigr),$$
 
-where $R_j \ge |r_j|$ is the computed residual, its rounding and the radius $r_j$ of the row. The
-first term in the bracket is the rounding of a Laplace expansion: every product of entries passes
+and the pool's rows are scaled to a largest slope between 1/2 and 1, so that $1 / n_j \le 2$. Here
+$R_j \ge |r_j|$ is the computed residual, its rounding and the radius $r_j$ of the row. The first
+term in the bracket is the rounding of a Laplace expansion: every product of entries passes
 at most $d + d (d + 1) / 2 \le 44$ roundings for $d \le 8$, and the sum of their absolute values is
-at most $\prod_k n_k$. The pool's rows are scaled to slopes of at most 1, so nothing overflows.
+at most $\prod_k n_k$. Slopes of at most 1 never overflow.
 
 A vertex at infinity is $p + M v$ with a formal $M \to \infty$; both parts solve such a system.
 """
@@ -46,7 +47,7 @@ _FIFTEENS, _ONES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 _TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def bit_count(word: Any) -> Any:
     """Count the bits of a 64-bit word."""
     word = word - ((word >> _ONE) & _FIVES)
@@ -55,13 +56,13 @@ def bit_count(word: Any) -> Any:
     return np.int64((word * _ONES) >> _TOP_BYTE)
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def lowest_bit(word: Any) -> Any:
     """Return the place of the lowest bit of a word that is not zero."""
     return bit_count((word & (~word + _ONE)) - _ONE)
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def collect(word_row: AnyArray, facets: IntArray, f_start: int, out: IntArray) -> int:
     """List the pool rows of the bits of a mask; return how many."""
     n = 0
@@ -74,7 +75,7 @@ def collect(word_row: AnyArray, facets: IntArray, f_start: int, out: IntArray) -
     return n
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def is_far(points: FloatArray, i: int, dim: int) -> bool:
     """Say whether a vertex is at infinity, on a domain that has such vertices."""
     for k in range(dim + 1, 2 * dim + 1):
@@ -126,7 +127,7 @@ def independent_rows(pool: FloatArray, scratch: Scratch, n: int, wanted: int) ->
     return True
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -> None:
     """Bound the distance of a computed point from where the rows `scratch.rows` meet.
 
@@ -146,7 +147,7 @@ def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -
         norm, ra = pool[row, dim + NORM], pool[row, dim + RADIUS]
         c, rc = pool[row, dim + OFFSET], pool[row, dim + OFFSET_RADIUS]
         product *= norm
-        blur += dim * ra / norm
+        blur += 2.0 * dim * ra
         is_homogeneous = is_homogeneous and c == 0.0 and rc == 0.0
         value = c
         size = abs(c)
@@ -157,7 +158,7 @@ def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -
             size += abs(term)
             reach += abs(points[point, k])
         is_exact = is_exact and value == 0.0 and rc == 0.0 and (ra == 0.0 or reach == 0.0)
-        total += ((abs(value) + KAPPA * size + ra * reach + rc) * UP + TINY) / norm
+        total += (abs(value) + KAPPA * size + ra * reach + rc) * (2.0 * UP) + TINY
         if has_far:
             value = pool[row, dim + FAR]
             size = abs(value)
@@ -167,7 +168,7 @@ def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -
                 value += term
                 size += abs(term)
                 reach += abs(points[i, dim + 1 + k])
-            far_total += ((abs(value) + KAPPA * size + ra * reach) * UP + TINY) / norm
+            far_total += (abs(value) + KAPPA * size + ra * reach) * (2.0 * UP) + TINY
     least = abs(_determinant(pool, scratch, dim)) - product * blur * UP - TINY
     if not least > 0.0:
         points[i, dim] = math.inf
@@ -187,7 +188,7 @@ def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -
         points[i, dim] = factor * total
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def _determinant(pool: FloatArray, scratch: Scratch, dim: int) -> float:
     """Return the determinant of the slopes of the rows `scratch.rows`, rounded."""
     rows = scratch.rows

@@ -135,11 +135,16 @@ def cell_polytope(rows: CellRows, dim: int) -> Polytope:
     return Polytope.from_rows([(*(-x for x in row[:-1]), row[-1]) for row in rows.walls], dim)
 
 
-def facets_overlap(row: Vector, one: Facet, other: Facet) -> bool:
-    """Decide whether two open facets in the hyperplane of `row` have a point in common."""
+def facets_overlap(row: Vector, others: Sequence[Vector]) -> bool:
+    """Decide whether open facets in the hyperplane of `row` have a point in common.
+
+    Args:
+        row: The row of the facets, whatever its sign.
+        others: The rows that are positive on one of them, together.
+    """
     height = (*(0,) * (len(row) - 1), 1)
     basis = null_space([row], len(row))
-    vectors = [*one.others, *other.others, height]
+    vectors = [*others, height]
     inside = [tuple(dot(vector, b) for b in basis) for vector in vectors]
     return decide_open_cone(wide_rows(inside, len(basis))).is_open
 
@@ -167,7 +172,7 @@ def _touching(
         found += [
             (facet, left[k])
             for k in np.flatnonzero(close).tolist()
-            if facets_overlap(row, facet, left[k])
+            if facets_overlap(row, facet.others + left[k].others)
         ]
     return found
 

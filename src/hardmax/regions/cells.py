@@ -1,9 +1,31 @@
 """What an engine hands over: the cells it found, as arrays."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.typing import FloatArray, IntArray
+
+
+class CellFacets(NamedTuple):
+    """The facets of cells inside the domain, in compressed rows.
+
+    Attributes:
+        starts: Where the facets of each cell begin, and the end; shape `(n_cells + 1,)`.
+        facets: Which split of the search made a facet (facets on both sides carry its number), the
+            group whose forms meet there, counted over all layers, and the form, within the group,
+            that equals the winner; shape `(n_facets, 3)`.
+        tie_starts: Where the ties of each cell begin, and the end; shape `(n_cells + 1,)`.
+        ties: Other groups with two best forms on a facet: the place of the facet among those of its
+            cell, or -1 where they coincide on the whole cell; and the group; shape `(n_ties, 2)`.
+        blurs: How far the rounded vertices of each cell are off at most; shape `(n_cells,)`.
+    """
+
+    starts: IntArray
+    facets: IntArray
+    tie_starts: IntArray
+    ties: IntArray
+    blurs: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +53,7 @@ class CellArrays:
             `(-1, row, 0, 0)` for an edge of the domain; shape `(n_vertices, 4)`.
         cuts: Two dimensions only: which cut of the search made the edge, 0 for the domain's. Both
             sides of a cut carry its number; shape `(n_vertices,)`.
+        facets: Three to seven dimensions only: the facets.
     """
 
     signatures: IntArray
@@ -44,3 +67,4 @@ class CellArrays:
     directions: FloatArray | None = None
     walls: IntArray | None = None
     cuts: IntArray | None = None
+    facets: CellFacets | None = None

@@ -34,6 +34,7 @@ from hardmax.regions.merging import (
     same_map_classes,
 )
 from hardmax.regions.planar_adjacency import planar_neighbours
+from hardmax.regions.spatial_adjacency import spatial_neighbours
 from hardmax.regions.statistics import Statistics, inscribed_ball, partition_statistics
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
@@ -131,9 +132,9 @@ class Partition:
         """For each cell the number of its region: shape `(n_cells,)`."""
         if "neighbours" in self.__dict__:
             return connected_classes(self.map_classes, self.neighbours.pairs)
-        # Only cells with a partner can merge. In the plane one call composes every region once.
+        # Only cells with a partner can merge. One call is quicker where an engine left its facets.
         groups = [group for group in members(self.map_classes) if len(group) > 1]
-        if self.cells.walls is not None:
+        if self.cells.walls is not None or self.cells.facets is not None:
             groups = [sorted(i for group in groups for i in group)]
         pairs = [self._neighbours_among(group).pairs for group in groups]
         none = np.empty((0, 2), dtype=np.int64)
@@ -304,6 +305,8 @@ class Partition:
     def _neighbours_among(self, chosen: Iterable[int]) -> Neighbours:
         if self.cells.walls is not None:
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
+        if self.cells.facets is not None:
+            return spatial_neighbours(self.network, self.domain, self.cells, chosen)
         return neighbouring_cells(((i, self.rows(i)) for i in chosen), self.domain.dim)
 
     def _interior_point(self, cell: int) -> list[int]:

@@ -16,8 +16,10 @@ from hardmax._kernels.spatial_buffers import (
     MASKS_FULL,
     N_CELLS,
     N_EXPANDED,
+    N_FACETS,
     N_FILTERED,
     N_ITEMS,
+    N_LEAF_TIES,
     N_LEAVES,
     N_POOL,
     N_VERTICES,
@@ -25,6 +27,7 @@ from hardmax._kernels.spatial_buffers import (
     POOL_END,
     SCRATCH_FULL,
     STACK_FULL,
+    TIES_END,
     V_COUNT,
     Frames,
     Leaves,
@@ -42,7 +45,7 @@ from hardmax.arguments import integer, number
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.progress import track
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import embedded
 from hardmax.regions.planar_tables import adapted, network_tables
 from hardmax.regions.spatial_domains import (
@@ -57,8 +60,11 @@ from hardmax.regions.spatial_parking import ExactPath, finest_grid, rounded_form
 _SLICE_S = 0.05
 """How long the compiled search runs before it looks up: interrupts and limits act then."""
 _FIRST_BUDGET = 2_000
-_FIRST_CELLS = 1024
-_MOST_CELLS = 32_768
+_BLOCK_POINTS = 2**17
+"""Room for vertices in a block of cells."""
+_MOST_BLOCKS = 8
+_blocks: dict[tuple[int, ...], Leaves] = {}
+"""Blocks not in use: memory that has been written to before is much quicker to write to."""
 _POINTS, _ITEMS, _SCRATCH = 1024, 128, 256
 
 
@@ -146,7 +152,10 @@ class _Run:
         self.scratch = self._new_scratch(_SCRATCH, _SCRATCH)
         self.path = ExactPath(network, start, self.tables, self.frames)
         self.most_forms = int(self.tables.layout[:, N_FORMS].max(initial=1))
-        self.leaves = self._new_leaves(_FIRST_CELLS if stores else 1)
+        sizes = network.n_groups, self.dim, network.dim_out, self.most_forms
+        self.shape = _BLOCK_POINTS, int(start.is_bounded), *sizes
+        spare = _blocks.pop(self.shape, None) if stores else None
+        self.leaves: Leaves = spare or self._new_leaves(0, 0, 0)
         self.found: list[Leaves] = []
         if network.layers:
             enter(self.tables, self.frames, self.stack)
@@ -165,7 +174,7 @@ class _Run:
         stack.facets[:n_facets] = np.arange(n_facets)
         for i, form in enumerate(cell.forms):
             stack.pool[i] = rounded_form(form)
-            stack.names[i] = -1, i, 0, 0
+            stack.names[i, :2] = -1, i
         stack.items[0, [V_COUNT, F_COUNT, POOL_END]] = n, n_facets, n_facets
         stack.state[[N_ITEMS, N_POOL]] = 1, n_facets
         return stack
@@ -174,10 +183,14 @@ class _Run:
         n_columns, n_words = self.stack.points.shape[1], self.stack.masks.shape[1]
         return new_scratch(self.frames, n_points, n_fresh, n_columns, n_words)
 
-    def _new_leaves(self, n_cells: int, n_points: int = 0) -> Leaves:
+    def _new_leaves(self, n_points: int, n_facets: int, n_ties: int) -> Leaves:
+        """Make room for a block of cells, one of the given size among them."""
+        n_cells = max(_BLOCK_POINTS >> (self.dim + 1), 1) if self.stores else 1
         return new_leaves(
             n_cells,
             max(n_points, 2 ** (self.dim + 1) * n_cells),
+            max(n_facets, 4 * self.dim * n_cells),
+            n_ties + n_cells + self.network.n_groups,
             self.dim if self.start.is_bounded else 2 * self.dim,
             self.network.n_groups,
             self.dim,
@@ -224,7 +237,7 @@ class _Run:
         if status == PARKED:
             self.stack = self.path.split_top(self.stack)
         elif status == LEAVES_FULL:
-            self._harvest()
+            self._make_room_for_leaves()
         elif status == STACK_FULL:
             self.stack = grown_stack(self.stack)
         elif status == MASKS_FULL:
@@ -235,23 +248,21 @@ class _Run:
             self.scratch = self._new_scratch(n_points, n_fresh)
 
     def _harvest(self) -> None:
-        """Set the cells found aside, and make room for more."""
+        """Set the cells found aside."""
         state = self.stack.state
-        cells, points = int(state[N_LEAVES]), int(state[N_VERTICES])
-        leaves = self.leaves
-        self.found.append(
-            Leaves(
-                leaves.signatures[:cells],
-                leaves.maps[:cells],
-                leaves.radii[:cells],
-                leaves.ends[:cells],
-                leaves.points[:points],
-            )
-        )
-        # One cell may have more vertices than a whole block has room for.
-        widest = int(self.stack.items[max(int(state[N_ITEMS]) - 1, 0), V_COUNT])
-        self.leaves = self._new_leaves(min(2 * len(leaves.radii), _MOST_CELLS), widest)
-        state[N_LEAVES] = state[N_VERTICES] = 0
+        cells, points, facets, ties = state[[N_LEAVES, N_VERTICES, N_FACETS, N_LEAF_TIES]].tolist()
+        lengths = cells, cells, cells, cells, points, cells, facets, cells, ties, cells
+        parts = zip(self.leaves, lengths, strict=True)
+        self.found.append(Leaves(*(array[:length].copy() for array, length in parts)))
+        state[[N_LEAVES, N_VERTICES, N_FACETS, N_LEAF_TIES]] = 0
+
+    def _make_room_for_leaves(self) -> None:
+        is_empty = self.stack.state[N_LEAVES] == 0
+        self._harvest()
+        if is_empty:
+            # One cell has more vertices than a whole block has room for.
+            entry = self.stack.items[int(self.stack.state[N_ITEMS]) - 1]
+            self.leaves = self._new_leaves(*entry[[V_COUNT, F_COUNT, TIES_END]].tolist())
 
     def result(self, is_complete: bool) -> CellArrays:
         """Pack what was found."""
@@ -263,6 +274,9 @@ class _Run:
             none = np.zeros((0, self.network.n_groups), dtype=np.int64)
             return CellArrays(none, is_complete, decisions, None, None, None, None, count)
         self._harvest()
+        if len(_blocks) >= _MOST_BLOCKS:
+            _blocks.clear()
+        _blocks[self.shape] = self.leaves
         parts = Leaves(*(_joined(columns) for columns in zip(*self.found, strict=True)))
         self._repair(parts)
         points, directions = parts.points, None
@@ -275,13 +289,23 @@ class _Run:
             parts.maps,
             parts.radii,
             points,
-            _starts(self.found),
+            _starts(self.found, 3),
             count,
             directions,
+            facets=CellFacets(
+                _starts(self.found, 5),
+                parts.facets,
+                _starts(self.found, 7),
+                parts.ties,
+                parts.blurs,
+            ),
         )
 
     def _repair(self, parts: Leaves) -> None:
         """Compose maps that overflowed on the way in exact arithmetic."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(parts.maps.sum() + parts.radii.sum()):
+                return
         sizes = np.abs(parts.maps).max(axis=(1, 2), initial=0.0) + parts.radii
         for cell in np.flatnonzero(~np.isfinite(sizes)).tolist():
             forms = exact_affine_map(self.network, self.start.charted.chart, parts.signatures[cell])
@@ -295,11 +319,11 @@ def _joined(blocks: Sequence[Any]) -> Any:
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
-def _starts(found: list[Leaves]) -> Any:
-    """Join the ends of the vertices of blocks of cells to starts."""
-    ends = [np.zeros(1, dtype=np.int64)]
+def _starts(found: list[Leaves], column: int) -> Any:
+    """Join the ends of the rows of blocks of cells, in some column of them, to starts."""
+    starts: list[Any] = [np.zeros(1, dtype=np.int64)]
     total = 0
     for block in found:
-        ends.append(block.ends + total)
-        total += len(block.points)
-    return np.concatenate(ends)
+        starts.append(block[column] + total)
+        total += len(block[column + 1])
+    return np.concatenate(starts)

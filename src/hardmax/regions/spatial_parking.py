@@ -4,11 +4,12 @@ Everything is read from stored weights, the domain, the winners on the path, and
 vertex lies on; no float of the engine is.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._kernels.planar_buffers import (
+    FIRST_GROUP,
     IS_MERGED,
     IS_RELU,
     SCORES_ARE_EXACT,
@@ -20,10 +21,13 @@ from hardmax._kernels.spatial_buffers import (
     F_COUNT,
     F_START,
     LAYER,
+    N_CUTS,
     N_ITEMS,
     N_POOL,
+    N_TIES,
     POOL_END,
     POSITION,
+    TIES_END,
     V_COUNT,
     V_START,
     Frames,
@@ -48,11 +52,28 @@ from hardmax.regions.spatial_polytopes import (
     Form,
     clipped,
     from_masks,
+    vanishing,
     with_facets_only,
 )
 from hardmax.typing import FloatArray
 
-_Part = tuple[int, ExactCell, list[tuple[int, int, int, int]]]
+_Name = tuple[int, int, int, int]
+
+
+class _Part(NamedTuple):
+    """Where one form of a group wins.
+
+    Attributes:
+        winner: The form, within its group.
+        cell: The cell; the forms that cut it come last.
+        names: The names of the forms that cut it.
+        ties: The places of forms of the cell where the winner equals a rival, or -1 for all.
+    """
+
+    winner: int
+    cell: ExactCell
+    names: list[_Name]
+    ties: list[int]
 
 
 class ExactPath:
@@ -131,7 +152,7 @@ class ExactPath:
 
     def form(self, name: list[int]) -> Form:
         """Return the exact form of a facet from its name."""
-        layer, group, winner, rival = name
+        layer, group, winner, rival, _ = name
         if layer < 0:
             return self.domain.cell.forms[group]
         rows, start = self.scores(layer).rows, int(self.network.layers[layer].starts[group])
@@ -154,15 +175,21 @@ class ExactPath:
         ids = stack.facets[entry[F_START] : entry[F_START] + entry[F_COUNT]].tolist()
         parts = self._parts(layer, position, self.cell(stack, top))
         winners = stack.winners[top].copy()
-        row = entry[POOL_END]
+        row, n_ties = entry[POOL_END], entry[TIES_END]
+        cut = int(stack.state[N_CUTS])
+        number = int(self.tables.layout[layer, FIRST_GROUP]) + self._group(layer, position)
         v_end, f_end = entry[V_START], entry[F_START]
-        for item, (winner, whole, names) in enumerate(parts, start=top):
+        for item, (winner, whole, names, ties) in enumerate(parts, start=top):
             known = [*ids, *range(row, row + len(names))]
             cell, stay = with_facets_only(whole)
-            stack = _with_room(stack, item, row + len(names), v_end, f_end, cell)
+            ends = row + len(names), n_ties + len(ties)
+            stack = _with_room(stack, item, max(ends), v_end, f_end, cell)
             n_words = stack.masks.shape[1]
+            for place in ties:
+                stack.ties[n_ties] = known[place] if place >= 0 else -1, number, winner
+                n_ties += 1
             for place, name in enumerate(names):
-                stack.names[row + place] = name
+                stack.names[row + place] = *name, cut
                 stack.pool[row + place] = rounded_form(whole.forms[len(ids) + place])
             n, n_facets = len(cell.vertices), len(stay)
             stack.items[item] = entry
@@ -178,40 +205,48 @@ class ExactPath:
             stack.facets[f_end : f_end + n_facets] = [known[i] for i in stay]
             row += len(names)
             v_end, f_end = v_end + n, f_end + n_facets
-        stack.items[top : top + len(parts), POOL_END] = row
+        stack.items[top : top + len(parts), [POOL_END, TIES_END]] = row, n_ties
         stack.state[N_ITEMS] = top + len(parts)
-        stack.state[N_POOL] = row
+        stack.state[[N_POOL, N_TIES]] = row, n_ties
+        stack.state[N_CUTS] += 1
         return stack
 
+    def _group(self, layer: int, position: int) -> int:
+        return int(self.frames.pending[layer, position])
+
     def _parts(self, layer: int, position: int, whole: ExactCell) -> list[_Part]:
-        """Return each winner, within its group, with the cell where it wins and the new facets."""
-        group = int(self.frames.pending[layer, position])
+        """Return the part of a cell that each form of a group wins."""
+        group = self._group(layer, position)
         start = int(self.network.layers[layer].starts[group])
         rows = self.scores(layer).rows
         if self.tables.layout[layer, IS_RELU] == 1:
             members = [start, start + 1]
             if rows[start] == rows[start + 1]:
-                members = [start]
+                return [_Part(0, whole, [], [-1])]
         else:
             count = int(self.frames.n_candidates[layer, group])
             members = self.frames.candidates[layer, start : start + count].tolist()
         parts: list[_Part] = []
         for winner in members:
             part: ExactCell | None = whole
-            names = []
+            names: list[_Name] = []
+            ties: list[int] = []
             for rival in members:
                 if rival == winner:
                     continue
                 assert part is not None
                 self.decisions.record(rational=len(part.vertices))
-                smaller = clipped(part, _less(rows[winner], rows[rival]))
-                if smaller is not None and smaller is not part:
+                form = _less(rows[winner], rows[rival])
+                smaller = clipped(part, form)
+                if smaller is part:
+                    ties += vanishing(part, form) or []
+                elif smaller is not None:
                     names.append((layer, group, winner - start, rival - start))
                 part = smaller
                 if part is None:
                     break
             if part is not None:
-                parts.append((winner - start, part, names))
+                parts.append(_Part(winner - start, part, names, ties))
         return parts
 
 

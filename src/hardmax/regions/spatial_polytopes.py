@@ -6,7 +6,9 @@ $(p, v, w)$, the point $(p + M v) / w$ with $w > 0$.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from math import gcd
+from operator import or_
 from typing import NamedTuple
 
 from flint import fmpz_mat
@@ -90,6 +92,23 @@ def clipped(cell: ExactCell, form: Form) -> ExactCell | None:
             vertices.append(_meet(forms, common | new_bit))
             masks.append(common | new_bit)
     return ExactCell(forms, tuple(vertices), tuple(masks))
+
+
+def vanishing(cell: ExactCell, form: Form) -> list[int] | None:
+    """List the forms of a cell on whose vertices another form vanishes; None: on all vertices.
+
+    Examples:
+        >>> vanishing(space(2), (1, 0, 0, 1)), vanishing(space(2), (1, 0, 0, 2))
+        ([1], [])
+    """
+    others = 0
+    for vertex, mask in zip(cell.vertices, cell.masks, strict=True):
+        if _sign(form, vertex) != 0:
+            others |= mask
+    if others == 0:
+        return None
+    touched = reduce(or_, cell.masks)
+    return [i for i in range(len(cell.forms)) if (touched & ~others) >> i & 1]
 
 
 def with_facets_only(cell: ExactCell) -> tuple[ExactCell, list[int]]:
