@@ -73,6 +73,34 @@ def binary_transformer(seed: int) -> ArgmaxNetwork:
     )
 
 
+def one_head(seed: int, n_keys: int, kind: str) -> ArgmaxNetwork:
+    """Draw one head: Voronoi cells of its keys, Gaussian offsets, or none."""
+    rng = np.random.default_rng(seed)
+    keys = 2.0 * rng.normal(size=(n_keys, 2))
+    offsets = {
+        "Voronoi": -0.5 * (keys**2).sum(axis=1),
+        "Gaussian offsets": rng.normal(size=n_keys),
+        "no offsets": None,
+    }[kind]
+    head = AttentionHead(np.eye(2), keys, keys, np.eye(2), logit_bias=offsets)
+    return HardTransformer([Block([head], None)]).network
+
+
+def walk_costs() -> None:
+    """Print what a cell of one head costs, by the number of keys."""
+    print(f"\n{'one head':24}{'keys':>8}{'cells':>8}{'us / cell':>12}{'ns / (key + cell)':>20}")
+    for kind in ("Voronoi", "Gaussian offsets", "no offsets"):
+        for n_keys in (64, 512, 1024, 2048, 4096):
+            network = one_head(0, n_keys, kind)
+            explore(network, SQUARE)
+            start = time.process_time()
+            found = [explore(network, SQUARE).n_counted for _ in range(5)]
+            spent = (time.process_time() - start) / 5
+            each = spent / found[0] * 1e6
+            shared = spent / (found[0] + n_keys) * 1e9
+            print(f"{kind:24}{n_keys:8d}{found[0]:8d}{each:12.2f}{shared:20.0f}")
+
+
 def rate(networks: Iterable[ArgmaxNetwork], count_only: bool) -> tuple[int, float, float, int]:
     """Return the cells, cells per second, the share of exact signs, and the rational signs."""
     networks = list(networks)
@@ -108,6 +136,7 @@ def main() -> None:
         _, counted, _, _ = rate(networks, count_only=True)
         rates = f"{stored / 1e6:14.3f}{counted / 1e6:14.3f}{later:14.2%}"
         print(f"{name:24}{n_cells:14d}{rates}{rational:14d}")
+    walk_costs()
 
 
 if __name__ == "__main__":

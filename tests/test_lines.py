@@ -157,3 +157,27 @@ def test_breakpoints_of_the_exact_mode_are_the_same():
     for domain in (WholeSpace(1), Box([-1], [2])):
         exact = enumerate_regions(model, domain, exact=True)
         assert exact.breakpoints.tolist() == enumerate_regions(model, domain).breakpoints.tolist()
+
+
+def test_an_interrupt_leaves_what_was_found(monkeypatch):
+    batches = lines.LineSearch.batches
+
+    def interrupted(self):
+        for batch in batches(self):
+            yield batch
+            if len(batch):
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(lines, "_ENTRIES_AT_ONCE", 64)
+    monkeypatch.setattr(lines.LineSearch, "batches", interrupted)
+    part = enumerate_regions(sawtooth(6), Segment([0.0], [1.0]))
+    assert not part.is_complete
+    assert 0 < part.n_cells == len(part.signatures) < 64
+    assert "at least" in repr(part)
+
+
+def test_a_time_limit_is_looked_at_before_the_first_cell_is_ready():
+    part = enumerate_regions(sawtooth(6), Segment([0.0], [1.0]), max_seconds=0.0)
+    assert (part.n_cells, part.is_complete) == (0, False)
+    counted = enumerate_regions(sawtooth(6), Segment([0.0], [1.0]), count_only=True)
+    assert (counted.n_cells, counted.is_complete) == (64, True)

@@ -1,6 +1,8 @@
 """The planar engine against a slow rational splitter, on generic and on degenerate models."""
 
+import gc
 import itertools
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -513,3 +515,46 @@ def test_bad_domains_and_limits_are_refused():
         explore(network, SQUARE, max_cells=-1)
     with pytest.raises(HardmaxError, match="`max_seconds`"):
         explore(network, SQUARE, max_seconds=float("nan"))
+
+
+def test_buffers_used_again_leave_earlier_results_alone():
+    one, other = gaussian_relu(65, [16, 16]), gaussian_relu(70, [16, 16])
+    first = explore(one, SQUARE)
+    kept = [getattr(first, name).copy() for name in ("signatures", "maps", "vertices", "walls")]
+    explore(other, SQUARE)
+    explore(gaussian_relu(71, [3, 40]), WholeSpace(2))
+    explore(one, SQUARE, count_only=True)
+    again = explore(one, SQUARE)
+    for name, old in zip(("signatures", "maps", "vertices", "walls"), kept, strict=True):
+        assert np.array_equal(getattr(first, name), old)
+        assert np.array_equal(getattr(again, name), old)
+
+
+def test_a_stopped_search_leaves_nothing_behind_for_the_next():
+    network = gaussian_relu(66, [32, 32, 32])
+    assert explore(network, SQUARE, max_cells=7).n_counted == 7
+    assert explore(network, SQUARE).n_counted == 3949
+    assert explore(network, WholeSpace(2)).n_counted == 4729
+    assert explore(network, SQUARE, count_only=True).n_counted == 3949
+
+
+def test_domains_that_are_gone_are_forgotten():
+    square = Box([-1.0, -1.0], [1.0, 1.0])
+    explore(gaussian_relu(65, [4]), square)
+    gone = weakref.ref(square)
+    del square
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_first_slice_of_a_wide_network_is_short(monkeypatch):
+    budgets = []
+
+    def watched(*arguments):
+        budgets.append(arguments[-1])
+        return search(*arguments)
+
+    monkeypatch.setattr(planar, "search", watched)
+    monkeypatch.setattr(planar, "_FIRST_PRODUCTS", 10_000)
+    explore(gaussian_relu(1, [30, 30]), SQUARE, max_cells=20)
+    assert 1 <= budgets[0] <= 10_000 // 900

@@ -78,3 +78,15 @@ def test_rich_is_not_imported_before_it_is_needed():
         "sys.exit('rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("work", [0, iter(())], ids=["no total", "an iterator"])
+def test_work_of_unknown_length_shows_how_fast_it_goes(monkeypatch, clock, work):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with track(work, "cells") as bar:
+        clock[0] += 2.0
+        bar.advance(5000)
+        clock[0] += 2.0
+        bar.advance(7000)
+    assert "12,000 cells, 3,000 cells/s" in stream.getvalue()

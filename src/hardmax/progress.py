@@ -32,7 +32,7 @@ class Progress(Generic[Item]):
         if self._bar is None and time.monotonic() - self._start >= _PATIENCE_S:
             self._open()
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done)
+            self._bar.update(self._task, completed=self._done, note=self._note())
 
     def close(self) -> None:
         """Take the bar away, if there is one."""
@@ -64,10 +64,20 @@ class Progress(Generic[Item]):
         # rich takes longer to import than most computations take.
         from rich.console import Console
         from rich.progress import Progress as Bar
+        from rich.progress import TextColumn
 
-        self._bar = Bar(console=Console(file=sys.stderr), transient=True)
-        self._task = self._bar.add_task(self._description, total=self._total)
+        columns = [*Bar.get_default_columns()] if self._total else []
+        note = TextColumn("{task.fields[note]}")
+        self._bar = Bar(*columns, note, console=Console(file=sys.stderr), transient=True)
+        self._task = self._bar.add_task(self._description, total=self._total, note=self._note())
         self._bar.start()
+
+    def _note(self) -> str:
+        """Say how much is done and how fast, where nobody knows how much there is."""
+        if self._total:
+            return ""
+        rate = self._done / max(time.monotonic() - self._start, 1e-9)
+        return f"{self._done:,} {self._description}, {rate:,.0f} {self._description}/s"
 
 
 def track(work: Iterable[Item] | int, description: str, total: int | None = None) -> Progress[Item]:
@@ -75,8 +85,9 @@ def track(work: Iterable[Item] | int, description: str, total: int | None = None
 
     Args:
         work: What to iterate over, or how many steps there are, to be advanced by hand.
-        description: The words before the bar.
-        total: How many steps, if `work` is an iterable without a length.
+        description: The words before the bar. Where the number of steps is not known they are what
+            is counted: the bar then says how many there are, and how many come in a second.
+        total: How many steps, if `work` is an iterable without a length; 0 if nobody knows.
 
     Examples:
         >>> sum(track([1, 2, 3], "adding"))

@@ -16,8 +16,9 @@ from hardmax.typing import AnyArray, FloatArray, IntArray
 A1, A2, C0, C1, RA, RC, X, Y, RHO, DX, DY, DRHO = range(12)
 N_COLUMNS = 12
 # The label of an edge: layer and group, winner and rival (within the group), and the cut that made
-# it. Two numbers share one: the first times `SHIFT`, plus the second.
-N_LABELS = 3
+# it. Two numbers share one: the first times `SHIFT`, plus the second. The last entry is scratch.
+N_LABELS = 4
+MARK = 3
 SHIFT = 2**32
 
 # Entries of a row of `Tables.layout`.
@@ -31,8 +32,10 @@ SHIFT = 2**32
 N_LAYOUT = 33
 
 # Entries of `Stack.state`.
-N_ITEMS, N_CELLS, N_LEAVES, N_VERTICES, N_CUTS, N_FILTERED, N_EXPANDED, IS_SHARP = range(8)
-N_STATE = 8
+(
+    N_ITEMS, N_CELLS, N_LEAVES, N_VERTICES, N_CUTS, N_FILTERED, N_EXPANDED, IS_SHARP, N_BROKEN,
+) = range(9)  # fmt: skip
+N_STATE = 9
 
 # Entries of a row of `Frames.flags`: whether the stream is exact, the exponent of a grid on which
 # its forms of radius 0 lie, the same for the scores, a count of the regions, whether coinciding
@@ -44,7 +47,8 @@ N_STATE = 8
 ) = range(8)  # fmt: skip
 N_FLAGS = 8
 
-# What the search returns.
+# What the search returns; `ONGOING` is for its parts.
+ONGOING = -1
 DONE, BUDGET, STACK_FULL, LEAVES_FULL, CELL_LIMIT, PARKED, BLURRED = range(7)
 
 
@@ -90,8 +94,12 @@ class Frames(NamedTuple):
         n_candidates: `(n_layers, most_groups)`.
         signature: `(n_groups,)`: the winners of the layers passed.
         work: `(2, most_rows)`: scratch.
-        order: `(2, most_rows)`: scratch indices.
+        order: `(4, most_rows)`: scratch indices.
         expansion: `(64,)`: scratch.
+        nodes: `(n_nodes, 3)`: a tree of boxes (see `planar_walks`); no room if groups are small.
+        boxes: `(n_nodes, 4)`: its boxes.
+        listed: `(n_listed,)`: its lists.
+        sizes: `(4,)`: bounds on the forms of a group.
     """
 
     blocks: FloatArray
@@ -107,6 +115,10 @@ class Frames(NamedTuple):
     work: FloatArray
     order: IntArray
     expansion: FloatArray
+    nodes: IntArray
+    boxes: FloatArray
+    listed: IntArray
+    sizes: FloatArray
 
 
 class Stack(NamedTuple):
@@ -118,7 +130,8 @@ class Stack(NamedTuple):
             above them are scratch.
         labels: `(capacity, N_LABELS)`.
         signs: `(capacity,)`: scratch.
-        items: `(n_capacity, 4)`: first row, number of rows, layer, number of pending groups done.
+        items: `(n_capacity, 4)`: first row, number of rows, layer, number of pending groups done
+            or -1 where the layer has not been looked at.
         winners: `(n_capacity, most_groups)`: the winners of the pending groups done.
     """
 
@@ -137,21 +150,25 @@ class Leaves(NamedTuple):
         signatures: `(capacity, n_groups)`.
         maps: `(capacity, 3, dim_out)`.
         radii: `(capacity,)`.
-        ends: `(capacity,)`: where the vertices of each cell end.
-        points: `(n_capacity, 4)`: vertices and directions.
-        labels: `(n_capacity, N_LABELS)`.
+        starts: `(capacity + 1,)`: where the vertices of each cell start and end.
+        points: `(n_capacity, 2)`: vertices.
+        directions: `(n_capacity, 2)`: their directions; no rows if the domain is bounded.
+        walls: `(n_capacity, 4)`: the layer, group, winner and rival of each edge.
+        cuts: `(n_capacity,)`: the cut that made it.
     """
 
     signatures: AnyArray
     maps: FloatArray
     radii: FloatArray
-    ends: IntArray
+    starts: IntArray
     points: FloatArray
-    labels: IntArray
+    directions: FloatArray
+    walls: AnyArray
+    cuts: IntArray
 
 
-def new_frames(tables: Tables, n_groups: int) -> Frames:
-    """Allocate the frames for a network."""
+def new_frames(tables: Tables, n_groups: int, n_nodes: int, n_listed: int) -> Frames:
+    """Allocate the frames for a network, with room for a tree of boxes."""
     layout = tables.layout
     n = len(layout)
     most_rows = int(layout[:, : N_OUT + 1].max()) + 1
@@ -168,8 +185,12 @@ def new_frames(tables: Tables, n_groups: int) -> Frames:
         np.zeros((n, most_groups), dtype=np.int64),
         np.zeros(max(n_groups, 1), dtype=np.int64),
         np.zeros((2, most_rows)),
-        np.zeros((2, most_rows), dtype=np.int64),
+        np.zeros((4, most_rows), dtype=np.int64),
         np.zeros(64),
+        np.zeros((n_nodes, 3), dtype=np.int64),
+        np.zeros((n_nodes, 4)),
+        np.zeros(n_listed, dtype=np.int64),
+        np.zeros(4),
     )
 
 
@@ -193,13 +214,18 @@ def grown_stack(stack: Stack) -> Stack:
     return larger
 
 
-def new_leaves(n_cells: int, n_points: int, n_groups: int, dim_out: int, most_forms: int) -> Leaves:
-    """Allocate room for cells; winners are stored in one byte where that is enough."""
+def new_leaves(n_cells: int, n_groups: int, dim_out: int, is_bounded: bool) -> Leaves:
+    """Allocate room for cells."""
+    n_points = 5 * n_cells
+    starts = np.empty(n_cells + 1, dtype=np.int64)
+    starts[0] = 0
     return Leaves(
-        np.empty((n_cells, n_groups), dtype=np.uint8 if most_forms <= 256 else np.int64),
+        np.empty((n_cells, n_groups), dtype=np.int32),
         np.empty((n_cells, 3, dim_out)),
         np.empty(n_cells),
-        np.empty(n_cells, dtype=np.int64),
-        np.empty((n_points, 4)),
-        np.empty((n_points, N_LABELS), dtype=np.int64),
+        starts,
+        np.empty((n_points, 2)),
+        np.empty((0 if is_bounded else n_points, 2)),
+        np.empty((n_points, 4), dtype=np.int32),
+        np.empty(n_points, dtype=np.int64),
     )

@@ -12,17 +12,23 @@ from hardmax._kernels.planar_buffers import (
     A2,
     C0,
     C1,
+    DX,
+    DY,
+    MARK,
     N_COLUMNS,
+    N_FILTERED,
     N_LABELS,
     RA,
     RC,
+    RHO,
     X,
+    Y,
 )
-from hardmax._kernels.planar_signs import UNDECIDED, intersect, sign_at
+from hardmax._kernels.planar_signs import UNDECIDED, filtered_sign, intersect, sign_at
 from hardmax.typing import FloatArray, IntArray
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, inline="always")
 def signs_into(
     edges: FloatArray,
     labels: IntArray,
@@ -40,15 +46,22 @@ def signs_into(
     """
     n_positive = 0
     n_negative = 0
-    before = start + n - 1
+    n_filtered = 0
     for i in range(start, start + n):
-        sign = sign_at(edges, labels, before, i, g, pencil, expansion, state)
-        if sign == UNDECIDED:
-            return -1, i
+        sign = 0
+        if edges[i, DX] == 0.0 and edges[i, DY] == 0.0:
+            sign = filtered_sign(g, edges[i, X], edges[i, Y], edges[i, RHO])
+        if sign != 0:
+            n_filtered += 1
+        else:
+            before = i - 1 if i > start else start + n - 1
+            sign = sign_at(edges, labels, before, i, g, pencil, expansion, state)
+            if sign == UNDECIDED:
+                return -1, i
         signs[i - start] = sign
         n_positive += sign > 0
         n_negative += sign < 0
-        before = i
+    state[N_FILTERED] += n_filtered
     return n_positive, n_negative
 
 
@@ -117,6 +130,8 @@ def cut(
     labels[out, 0] = label[0]
     labels[out, 1] = label[1]
     labels[out, 2] = label[2]
+    labels[out, MARK] = 0
+    labels[to, MARK] = 0
     if n_twin > 0:
         _copy_vertex(edges, twin, out)
         _copy_vertex(edges, twin + n_twin - 1, to)

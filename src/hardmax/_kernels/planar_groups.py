@@ -30,19 +30,27 @@ from hardmax.typing import FloatArray, IntArray
 _BEYOND = 1e308
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, inline="always")
 def analyse(tables: Tables, frames: Frames, stack: Stack, layer: int, start: int, n: int) -> None:
     """Find the groups of a layer that have one winner on a whole polygon; list the others."""
+    layout = tables.layout
+    if layout[layer, IS_RELU] == 1:
+        frames.flags[layer, N_PENDING] = _analyse_units(
+            frames.blocks, layout.shape[0] + layer, frames.work, frames.fixed, frames.pending,
+            stack.state, stack.edges, layer, layout[layer, N_GROUPS],
+            layout[layer, IS_HOMOGENEOUS] == 1, tables.scale[0], start, n,
+        )  # fmt: skip
+    else:
+        frames.flags[layer, N_PENDING] = _analyse_groups(tables, frames, stack, layer, start, n)
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def _analyse_groups(
+    tables: Tables, frames: Frames, stack: Stack, layer: int, start: int, n: int
+) -> int:
+    """Do so for groups of any size; return how many are pending."""
     layout, candidates = tables.layout, frames.candidates
     scores = layout.shape[0] + layer
-    if layout[layer, IS_RELU] == 1:
-        n_pending = _analyse_units(
-            frames.blocks, scores, frames.work, frames.fixed, frames.pending, stack.state,
-            stack.edges, layer, layout[layer, N_GROUPS], layout[layer, IS_HOMOGENEOUS] == 1,
-            tables.scale[0], start, n,
-        )  # fmt: skip
-        frames.flags[layer, N_PENDING] = n_pending
-        return
     n_pending = 0
     for g in range(layout[layer, N_GROUPS]):
         first = tables.indices[layout[layer, AT_STARTS] + g]
@@ -66,7 +74,7 @@ def analyse(tables: Tables, frames: Frames, stack: Stack, layer: int, start: int
         if count > 1:
             frames.pending[layer, n_pending] = g
             n_pending += 1
-    frames.flags[layer, N_PENDING] = n_pending
+    return n_pending
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -113,7 +121,7 @@ def _analyse_units(
     start: int,
     n: int,
 ) -> int:
-    """Do the same for a layer of ReLU units, all of them at once; return how many are pending."""
+    """Do so for a layer of ReLU units, all of them at once; return how many are pending."""
     size, rho, far_rho = _bounds(edges, start, n)
     for i in range(n_units):
         work[0, i] = _BEYOND

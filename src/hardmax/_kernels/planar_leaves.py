@@ -4,6 +4,8 @@ On a region of the last layer the output is composed once with all pending ReLU 
 then adds the few that are on.
 """
 
+import math
+
 import numba
 import numpy as np
 
@@ -15,8 +17,8 @@ from hardmax._kernels.planar_buffers import (
     FIRST_GROUP,
     HAS_OUTPUT,
     IS_RELU,
+    N_BROKEN,
     N_ITEMS,
-    N_LABELS,
     N_LEAVES,
     N_PENDING,
     N_QUERY,
@@ -26,6 +28,7 @@ from hardmax._kernels.planar_buffers import (
     RESIDUAL,
     RHO,
     SCORES_ARE_EXACT,
+    SHIFT,
     Frames,
     Leaves,
     Stack,
@@ -64,62 +67,75 @@ def adds_units(tables: Tables, frames: Frames, layer: int) -> bool:
 
 @numba.njit(cache=True, _nrt=False, inline="always")
 def store(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, start: int, n: int) -> None:
-    state, edges, blocks = stack.state, stack.edges, frames.blocks
+    """Write the polygon on top down as a cell."""
+    state, edges, labels, blocks = stack.state, stack.edges, stack.labels, frames.blocks
     cell, first = state[N_LEAVES], state[N_VERTICES]
+    # Unsigned indices let the loop be vectorised.
     for g in range(np.uint64(leaves.signatures.shape[1])):
         leaves.signatures[cell, g] = frames.signature[g]
     n_layers = tables.layout.shape[0] - 1
     if n_layers > 0 and adds_units(tables, frames, n_layers - 1):
-        b = _output_of_units(tables, frames, stack, n_layers - 1)
+        b = blocks.shape[0] - 2
+        if frames.flags[n_layers - 1, HAS_OUTPUT] == 0:
+            _share_output(tables, frames, stack, n_layers - 1)
+        _add_pending_units(
+            blocks, tables.layout.shape[0] + n_layers - 1, b - 1, b, n_layers - 1, frames.pending,
+            frames.flags[n_layers - 1, N_PENDING], stack.winners, state[N_ITEMS] - 1,
+            tables.numbers, tables.layout[n_layers, AT_QUERY], tables.layout[n_layers, N_QUERY],
+            tables.scale[0],
+        )  # fmt: skip
     else:
         b = compose_readout(tables, frames)
     radius = 0.0
     for i in range(leaves.maps.shape[2]):
         for k in range(3):
             leaves.maps[cell, k, i] = blocks[b, k, i]
-        # Written so that NaN ends up in the bound.
+            # Written so that an infinite or undefined number ends up in the bound.
+            radius = radius if abs(blocks[b, k, i]) < math.inf else math.inf
         if not blocks[b, 3, i] <= radius:
             radius = blocks[b, 3, i]
     leaves.radii[cell] = radius
+    if not radius < math.inf:
+        state[N_BROKEN] += 1
     for i in range(n):
-        leaves.points[first + i, 0] = edges[start + i, X]
-        leaves.points[first + i, 1] = edges[start + i, Y]
-        leaves.points[first + i, 2] = edges[start + i, DX]
-        leaves.points[first + i, 3] = edges[start + i, DY]
-        for k in range(N_LABELS):
-            leaves.labels[first + i, k] = stack.labels[start + i, k]
+        row, to = start + i, first + i
+        leaves.points[to, 0] = edges[row, X]
+        leaves.points[to, 1] = edges[row, Y]
+        # The layer of the domain is -1.
+        layer = (labels[row, 0] + SHIFT // 2) >> 32
+        leaves.walls[to, 0] = layer
+        leaves.walls[to, 1] = labels[row, 0] - layer * SHIFT
+        leaves.walls[to, 2] = labels[row, 1] >> 32
+        leaves.walls[to, 3] = labels[row, 1] & (SHIFT - 1)
+        leaves.cuts[to] = labels[row, 2]
+    # A bounded domain has no room for directions.
+    for i in range(n if leaves.directions.shape[0] > 0 else 0):
+        leaves.directions[first + i, 0] = edges[start + i, DX]
+        leaves.directions[first + i, 1] = edges[start + i, DY]
     state[N_LEAVES] += 1
     state[N_VERTICES] += n
-    leaves.ends[cell] = state[N_VERTICES]
+    leaves.starts[cell + 1] = state[N_VERTICES]
 
 
 @numba.njit(cache=True, _nrt=False)
-def _output_of_units(tables: Tables, frames: Frames, stack: Stack, layer: int) -> int:
-    """Write the output on the polygon on top; return its block."""
+def _share_output(tables: Tables, frames: Frames, stack: Stack, layer: int) -> None:
+    """Write the output with all pending units off."""
     layout, blocks, flags, signature = tables.layout, frames.blocks, frames.flags, frames.signature
     top, n_pending = stack.state[N_ITEMS] - 1, flags[layer, N_PENDING]
-    base, out = blocks.shape[0] - 3, blocks.shape[0] - 2
-    n_out = layout[layer + 1, N_QUERY]
-    if flags[layer, HAS_OUTPUT] == 0:
-        first = layout[layer, FIRST_GROUP]
-        for p in range(n_pending):
-            signature[first + frames.pending[layer, p]] = 0
-        compose_output(tables, frames, layer)
-        b = compose_readout(tables, frames)
-        for k in range(4):
-            for i in range(n_out):
-                blocks[base, k, i] = blocks[b, k, i]
-        for p in range(n_pending):
-            signature[first + frames.pending[layer, p]] = stack.winners[top, p]
-        flags[layer, HAS_OUTPUT] = 1
-    _add_pending_units(
-        blocks, layout.shape[0] + layer, base, out, layer, frames.pending, n_pending,
-        stack.winners, top, tables.numbers, layout[layer + 1, AT_QUERY], n_out, tables.scale[0],
-    )  # fmt: skip
-    return int(out)
+    base, first = blocks.shape[0] - 3, layout[layer, FIRST_GROUP]
+    for p in range(n_pending):
+        signature[first + frames.pending[layer, p]] = 0
+    compose_output(tables, frames, layer)
+    b = compose_readout(tables, frames)
+    for k in range(4):
+        for i in range(layout[layer + 1, N_QUERY]):
+            blocks[base, k, i] = blocks[b, k, i]
+    for p in range(n_pending):
+        signature[first + frames.pending[layer, p]] = stack.winners[top, p]
+    flags[layer, HAS_OUTPUT] = 1
 
 
-@numba.njit(cache=True, _nrt=False)
+@numba.njit(cache=True, _nrt=False, inline="always")
 def _add_pending_units(
     blocks: FloatArray,
     scores: int,

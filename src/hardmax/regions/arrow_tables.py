@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.errors import ArgumentError, MissingExtraError, RecordFormatError
+from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.extras import load_extra
 from hardmax.files import replacing
 from hardmax.records import fingerprint
 from hardmax.regions.cells import CellArrays
@@ -102,19 +103,15 @@ def from_arrow(table: Any, model: Any, domain: Any) -> Partition:
 def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
     """Write a partition to a Parquet file; a crash leaves an older file as it was."""
     table = to_arrow(partition)
-    import pyarrow.parquet as pq
-
     with replacing(path) as stream:
-        pq.write_table(table, stream)
+        _pyarrow("pyarrow.parquet").write_table(table, stream)
 
 
 def load_partition(path: str | os.PathLike[str], model: Any, domain: Any) -> Partition:
     """Read a partition from a Parquet file (see `from_arrow`)."""
     pa = _pyarrow()
-    import pyarrow.parquet as pq
-
     try:
-        table = pq.read_table(path)
+        table = _pyarrow("pyarrow.parquet").read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -161,11 +158,5 @@ def _domain_fingerprint(domain: ChartedDomain) -> str:
     )
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError(
-            "Arrow tables need pyarrow, which is not installed; install hardmax[arrow]."
-        ) from None
-    return pyarrow
+def _pyarrow(module: str = "pyarrow") -> Any:
+    return load_extra(module, extra="arrow", purpose="Arrow tables")

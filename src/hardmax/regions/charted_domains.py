@@ -1,18 +1,20 @@
 r"""A domain as the exact engines read it: a chart and integer inequalities on its coordinates."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.domains import Box, Segment, WholeSpace
+from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.geometry.integer_vectors import Vector, primitive, wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, chart_forms
-from hardmax.typing import WideArray
+from hardmax.typing import FloatArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,7 @@ class ChartedDomain:
         exact_rows: Primitive integers $(a, b)$, shape `(n_rows, dim + 1)`, without trivial rows.
         chart: The chart $x = t W + b$ in floats; exact but for a segment.
         stages: Exact affine maps, one after the other, that make up the chart; none if $x = t$.
+        corners: The lowest and the highest corner, if the domain is a box.
     """
 
     dim: int
@@ -34,6 +37,7 @@ class ChartedDomain:
     exact_rows: WideArray
     chart: AffineMap
     stages: tuple[AffineMap, ...]
+    corners: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def is_identity(self) -> bool:
@@ -47,6 +51,11 @@ class ChartedDomain:
         return [*rows, (*(0,) * self.dim, 1)]
 
 
+_LASTING = Box, WholeSpace, Polytope, Slice
+_known: WeakKeyDictionary[Any, ChartedDomain] = WeakKeyDictionary()
+"""Domains read before: reading one takes as long as finding a few hundred cells."""
+
+
 def charted(domain: Any, dim_in: int) -> ChartedDomain:
     """Read any domain in the input space of a model.
 
@@ -56,6 +65,37 @@ def charted(domain: Any, dim_in: int) -> ChartedDomain:
     """
     if isinstance(domain, ChartedDomain):
         return domain
+    if not isinstance(domain, _LASTING):
+        return _read(domain, dim_in)
+    known = _known.get(domain)
+    if known is None or known.ambient_dim != dim_in:
+        known = _known[domain] = _read(domain, dim_in)
+    return known
+
+
+@cache
+def _identity(dim: int) -> tuple[AffineMap, RationalForms]:
+    identity = AffineMap.identity(dim)
+    return identity, chart_forms(identity)
+
+
+def _read_box(box: Box) -> ChartedDomain:
+    """Read a box; most domains are boxes, and nothing about them needs to be computed."""
+    rows = []
+    for bounds, sign in ((box.high, 1), (box.low, -1)):
+        for k, bound in enumerate(bounds.tolist()):
+            numerator, denominator = bound.as_integer_ratio()
+            row = [0] * (box.dim + 1)
+            row[k], row[-1] = sign * denominator, sign * numerator
+            rows.append(row)
+    chart, coordinates = _identity(box.dim)
+    exact_rows = wide_rows(rows, box.dim + 1)
+    return ChartedDomain(box.dim, box.dim, coordinates, exact_rows, chart, (), (box.low, box.high))
+
+
+def _read(domain: Any, dim_in: int) -> ChartedDomain:
+    if isinstance(domain, Box) and domain.dim == dim_in:
+        return _read_box(domain)
     if isinstance(domain, Polytope):
         dim = domain.ambient_dim
         weight, bias = np.eye(dim), np.zeros(dim)
@@ -80,14 +120,14 @@ def charted(domain: Any, dim_in: int) -> ChartedDomain:
         between = AffineMap(np.array([[-1.0, 1.0]]), np.array([1.0, 0.0]))
         ends = AffineMap(np.stack([domain.start, domain.end]), np.zeros(dim_in))
         stages = (between, ends)
-    coordinates = chart_forms(AffineMap.identity(weight.shape[0]))
+    coordinates = _identity(weight.shape[0])[1]
     for stage in stages:
         coordinates = coordinates.compose(stage)
     charted_domain = ChartedDomain(
         weight.shape[0], dim_in, coordinates, _nontrivial(given), chart, stages
     )
-    # A box and all of space have an interior by construction.
-    if not isinstance(domain, Box | WholeSpace) and not _has_interior(charted_domain):
+    # All of space has an interior.
+    if not isinstance(domain, WholeSpace) and not _has_interior(charted_domain):
         raise ArgumentError("`domain` must have an interior; its inequalities leave none.")
     return charted_domain
 

@@ -41,7 +41,7 @@ from hardmax.regions.line_intervals import (
 )
 from hardmax.typing import AnyArray, IntArray, WideArray
 
-_ENTRIES_AT_ONCE = 1 << 18
+_ENTRIES_AT_ONCE, _PRODUCTS_AT_ONCE = 1 << 18, 20_000_000
 
 
 @dataclass
@@ -64,7 +64,7 @@ class LineSearch:
     )
 
     def batches(self) -> Iterator[Intervals]:
-        """Yield the cells, in batches, from left to right."""
+        """Yield the cells, in batches, from left to right; empty batches while none is ready."""
         forms = embedded(self.network, self.domain)
         low, high = _ends(self.domain)
         start = Intervals(
@@ -81,12 +81,16 @@ class LineSearch:
             if index == len(self.network.layers):
                 yield batch
                 continue
-            width = len(self.network.layers[index].offsets)
-            step = max(1, _ENTRIES_AT_ONCE // (width * 4))
+            layer = self.network.layers[index]
+            width = len(layer.offsets)
+            products = layer.query.weight.size + layer.output.weight.size
+            step = max(1, min(_ENTRIES_AT_ONCE // (width * 4), _PRODUCTS_AT_ONCE // products))
             if len(batch) > step:
                 stack.append((index, batch[step:]))
                 batch = batch[:step]
             stack.append((index + 1, self._split(index, batch)))
+            # The caller looks at the clock.
+            yield batch[:0]
 
     def exact_value(self, point: Breakpoint) -> Fraction | None:
         """Return where a breakpoint is, from its name; None at infinity."""
@@ -273,7 +277,7 @@ def explore(
                 room = len(batch) if max_cells is None else min(len(batch), max_cells - n_cells)
                 n_cells += room
                 progress.advance(room)
-                if not count_only:
+                if not count_only and len(batch):
                     found.append(batch[:room])
                 late = max_seconds is not None and time.monotonic() - start > max_seconds
                 if room < len(batch) or late:

@@ -1,7 +1,8 @@
 """The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from hardmax._kernels.planar_buffers import (
     CELL_LIMIT,
     DONE,
     LEAVES_FULL,
+    N_BROKEN,
     N_CELLS,
     N_EXPANDED,
     N_FILTERED,
@@ -18,10 +20,10 @@ from hardmax._kernels.planar_buffers import (
     N_GROUPS,
     N_ITEMS,
     N_LEAVES,
+    N_OUT,
     N_VERTICES,
     OUTPUT_GRID,
     PARKED,
-    SHIFT,
     STACK_FULL,
     Frames,
     Leaves,
@@ -32,7 +34,9 @@ from hardmax._kernels.planar_buffers import (
     new_leaves,
     new_stack,
 )
-from hardmax._kernels.planar_search import enter, search
+from hardmax._kernels.planar_search import search
+from hardmax._kernels.planar_trees import LISTED_PER_FORM, NODES_PER_FORM
+from hardmax._kernels.planar_walks import WALK_FROM
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.algebra.exact.dyadic import lowest_bits
 from hardmax.arguments import integer, number
@@ -43,13 +47,14 @@ from hardmax.regions.cells import CellArrays
 from hardmax.regions.planar_domains import PlanarDomain, planar_domain
 from hardmax.regions.planar_parking import ExactPath, rounded_forms
 from hardmax.regions.planar_tables import adapted, network_tables
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import FloatArray
 
 _SLICE_S = 0.05
 """How long the compiled search runs before it looks up: interrupts and limits act then."""
-_FIRST_BUDGET = 20_000
+_FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _FIRST_CELLS = 1024
-_MOST_CELLS = 65_536
+_BLOCK_BYTES = 1 << 23
+"""Cells are set aside in blocks of about this size, which stays in the caches."""
 _EDGES, _ITEMS = 1024, 128
 
 
@@ -109,6 +114,114 @@ def _ignored(n_steps: int) -> None:
     """Do nothing."""
 
 
+class _Buffers(NamedTuple):
+    """Scratch of a search that the next one of the same shape may use again.
+
+    Attributes:
+        shape: The sizes of a network and a domain that the buffers were made for.
+        frames: The forms on the path.
+        stack: The polygons.
+        leaves: The cells of one harvest.
+    """
+
+    shape: tuple[Any, ...]
+    frames: Frames
+    stack: Stack
+    leaves: Leaves
+
+
+class _Setting(NamedTuple):
+    """A network on a domain, as the kernels read both.
+
+    Attributes:
+        start: The domain.
+        tables: The network, adapted to it.
+        block: The first stream.
+        grid: A grid for it, if it is exact.
+        winner_type: What winners are stored in: one byte where that is enough.
+        cell_bytes: About how much room a cell takes.
+        shape: The sizes that buffers depend on.
+    """
+
+    start: PlanarDomain
+    tables: Tables
+    block: FloatArray
+    grid: int
+    winner_type: type[np.generic]
+    cell_bytes: int
+    shape: tuple[Any, ...]
+
+
+_settings: WeakKeyDictionary[ArgmaxNetwork, _Setting] = WeakKeyDictionary()
+_spare: list[_Buffers] = []
+"""At most one: allocating afresh takes as long as finding a hundred cells."""
+
+
+def _setting(network: ArgmaxNetwork, start: PlanarDomain) -> _Setting:
+    """Prepare a network for a domain; the answer is kept until another domain is asked for."""
+    known = _settings.get(network)
+    if known is not None and known.start is start:
+        return known
+    corners = np.abs(start.edges[:, 6:8]).max(initial=1.0)
+    # A power of two, so that dividing by it is exact.
+    scale = float(2.0 ** min(np.frexp(corners)[1], 1000))
+    tables = network_tables(network)
+    block, grid = _first_stream(network, start, tables, scale)
+    tables = adapted(tables, scale, not block[2:].any())
+    sizes = tables.layout[:, : N_OUT + 1].tobytes(), tables.values.shape
+    # Groups of other sizes need other scratch.
+    starts = tuple(layer.starts.tobytes() for layer in network.layers)
+    shape = sizes, starts, network.n_groups, network.dim_out, start.is_bounded
+    winner_type = np.uint8 if tables.layout[:, N_FORMS].max() <= 256 else np.int64
+    cell_bytes = 4 * network.n_groups + 24 * network.dim_out + 256
+    _settings[network] = setting = _Setting(
+        start, tables, block, grid, winner_type, cell_bytes, shape
+    )
+    return setting
+
+
+def _first_stream(
+    network: ArgmaxNetwork, start: PlanarDomain, tables: Tables, scale: float
+) -> tuple[FloatArray, int]:
+    """Return the block of the embedding on the domain, and a grid for it if it is exact."""
+    embedding, chart = network.embedding, start.chart
+    if chart is None:
+        block = np.zeros((4, embedding.dim_out))
+        block[:2], block[2] = embedding.weight, embedding.bias
+        return block, int(tables.layout[-1, OUTPUT_GRID])
+    forms = chart_forms(chart).compose(embedding)
+    block = rounded_forms(forms, forms.rows, scale)
+    return block, min(int(lowest_bits(np.where(np.isfinite(block[:3]), block[:3], 0)).min()), 2000)
+
+
+def _take_buffers(network: ArgmaxNetwork, setting: _Setting) -> _Buffers:
+    """Take the spare buffers if they fit, else allocate."""
+    try:
+        spare = _spare.pop()
+    except IndexError:
+        spare = None
+    if spare is not None and spare.shape == setting.shape:
+        spare.stack.state[:] = 0
+        spare.frames.flags[:] = 0
+        return spare
+    most_groups = int(setting.tables.layout[:, N_GROUPS].max(initial=1))
+    # A tree of boxes, and room for all parts at once, where large groups are walked.
+    most = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=0)
+    most = most if most >= WALK_FROM else 0
+    return _Buffers(
+        setting.shape,
+        new_frames(
+            setting.tables, network.n_groups, 1 + NODES_PER_FORM * most, LISTED_PER_FORM * most
+        ),
+        new_stack(_EDGES + 10 * most, _ITEMS + most, most_groups),
+        _room_for_cells(network, setting, _FIRST_CELLS),
+    )
+
+
+def _room_for_cells(network: ArgmaxNetwork, setting: _Setting, n_cells: int) -> Leaves:
+    return new_leaves(n_cells, network.n_groups, network.dim_out, setting.start.is_bounded)
+
+
 class _Run:
     """One search: its buffers, and what has been found."""
 
@@ -116,50 +229,27 @@ class _Run:
         self.network = network
         self.start = start
         self.stores = stores
-        corners = np.abs(start.edges[:, 6:8]).max(initial=1.0)
-        # A power of two, so that dividing by it is exact.
-        scale = float(2.0 ** min(np.frexp(corners)[1], 1000))
-        tables = network_tables(network)
-        block, grid = self._first_stream(tables, scale)
-        self.tables: Tables = adapted(tables, scale, not block[2:].any())
-        self.frames: Frames = new_frames(self.tables, network.n_groups)
+        self.setting = _setting(network, start)
+        self.tables = self.setting.tables
+        self.buffers = _take_buffers(network, self.setting)
+        self.frames, self.stack, self.leaves = self.buffers[1:]
+        block = self.setting.block
         self.frames.blocks[0, :, : block.shape[1]] = block
-        self.frames.flags[0, :2] = int(not block[3].any()), grid
-        most_groups = int(self.tables.layout[:, N_GROUPS].max(initial=1))
+        self.frames.flags[0, :2] = int(not block[3].any()), self.setting.grid
         n_edges = len(start.edges)
-        self.stack: Stack = new_stack(max(_EDGES, 4 * n_edges), _ITEMS, most_groups)
+        while len(self.stack.edges) < 4 * n_edges:
+            self.stack = grown_stack(self.stack)
         self.stack.edges[:n_edges] = start.edges
         self.stack.labels[:n_edges] = start.labels
-        self.stack.items[0, 1] = n_edges
+        self.stack.items[0] = 0, n_edges, 0, -1
         self.stack.state[N_ITEMS] = 1
         self.path = ExactPath(network, start, self.tables, self.frames)
-        self.leaves = self._new_leaves(_FIRST_CELLS if stores else 1)
         self.found: list[Leaves] = []
-        if network.layers:
-            enter(self.tables, self.frames, self.stack)
-
-    def _first_stream(self, tables: Tables, scale: float) -> tuple[FloatArray, int]:
-        """Return the block of the embedding on the domain, and a grid for it if it is exact."""
-        embedding, chart = self.network.embedding, self.start.chart
-        if chart is None:
-            block = np.zeros((4, embedding.dim_out))
-            block[:2], block[2] = embedding.weight, embedding.bias
-            return block, int(tables.layout[-1, OUTPUT_GRID])
-        forms = chart_forms(chart).compose(embedding)
-        block = rounded_forms(forms, forms.rows, scale)
-        return block, min(
-            int(lowest_bits(np.where(np.isfinite(block[:3]), block[:3], 0)).min()), 2000
-        )
-
-    def _new_leaves(self, n_cells: int) -> Leaves:
-        most_forms = int(self.tables.layout[:, N_FORMS].max())
-        return new_leaves(
-            n_cells, 5 * n_cells, self.network.n_groups, self.network.dim_out, most_forms
-        )
 
     def work(self, limit: int, deadline: float | None, advance: Any) -> bool:
         """Search until done or stopped; say whether everything was searched."""
-        budget = _FIRST_BUDGET
+        # A step may compose all weights once: the first slice must not be long either.
+        budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.tables.numbers.size))
         shown = 0
         try:
             while True:
@@ -173,7 +263,7 @@ class _Run:
                     return False
                 if status == BUDGET:
                     spent = max(time.perf_counter() - began, 1e-6)
-                    budget = int(min(max(budget * _SLICE_S / spent, 100), 1e9))
+                    budget = max(1, int(budget * min(_SLICE_S / spent, 8.0)))
                 elif status == PARKED:
                     self.stack = self.path.split_top(self.stack)
                 elif status == BLURRED:
@@ -191,18 +281,20 @@ class _Run:
             return False
 
     def _harvest(self) -> None:
-        """Set the cells found aside."""
+        """Set the cells found aside; arrays of the right size, so that buffers are free again."""
         state = self.stack.state
         cells, points = int(state[N_LEAVES]), int(state[N_VERTICES])
         leaves = self.leaves
         self.found.append(
             Leaves(
-                leaves.signatures[:cells],
-                leaves.maps[:cells],
-                leaves.radii[:cells],
-                leaves.ends[:cells],
-                leaves.points[:points],
-                leaves.labels[:points],
+                leaves.signatures[:cells].astype(self.setting.winner_type),
+                leaves.maps[:cells].copy(),
+                leaves.radii[:cells].copy(),
+                leaves.starts[: cells + 1].copy(),
+                leaves.points[:points].copy(),
+                leaves.directions[:points].copy(),
+                leaves.walls[:points].copy(),
+                leaves.cuts[:points].copy(),
             )
         )
         state[N_LEAVES] = state[N_VERTICES] = 0
@@ -210,8 +302,9 @@ class _Run:
     def _make_room(self) -> None:
         # One polygon may have more vertices than a whole block has room for.
         widest = int(self.stack.items[int(self.stack.state[N_ITEMS]) - 1, 1])
-        size = min(2 * len(self.leaves.radii), _MOST_CELLS)
-        self.leaves = self._new_leaves(max(size, widest))
+        size = min(2 * len(self.leaves.radii), _BLOCK_BYTES // self.setting.cell_bytes)
+        if max(size, widest) > len(self.leaves.radii):
+            self.leaves = _room_for_cells(self.network, self.setting, max(size, widest))
 
     def result(self, is_complete: bool) -> CellArrays:
         """Pack what was found."""
@@ -221,58 +314,46 @@ class _Run:
         count = int(state[N_CELLS])
         if not self.stores:
             none = np.zeros((0, self.network.n_groups), dtype=np.int64)
+            self._give_back()
             return CellArrays(none, is_complete, decisions, None, None, None, None, count)
         self._harvest()
-        parts = self.found[0]
-        if len(self.found) > 1:
-            parts = Leaves(*(np.concatenate(columns) for columns in zip(*self.found, strict=True)))
-        starts = _starts(self.found)
-        self._repair(parts)
-        points = parts.points[:, :2].copy()
-        directions = None
-        if not self.start.is_bounded:
-            directions = parts.points[:, 2:].copy()
+        cells = self.found[0] if len(self.found) == 1 else _joined(self.found)
+        if state[N_BROKEN]:
+            self._repair(cells)
+        self._give_back()
         return CellArrays(
-            parts.signatures,
+            cells.signatures,
             is_complete,
             decisions,
-            parts.maps,
-            parts.radii,
-            points,
-            starts,
+            cells.maps,
+            cells.radii,
+            cells.points,
+            cells.starts,
             count,
-            directions,
-            _walls(parts.labels),
-            parts.labels[:, 2],
+            None if self.start.is_bounded else cells.directions,
+            cells.walls,
+            cells.cuts,
         )
 
-    def _repair(self, parts: Leaves) -> None:
+    def _give_back(self) -> None:
+        """Keep the first buffers, which are small, for the next search."""
+        _spare[:] = [self.buffers]
+
+    def _repair(self, cells: Leaves) -> None:
         """Compose maps that overflowed on the way in exact arithmetic."""
-        if np.isfinite(parts.radii.sum() + np.abs(parts.maps).sum()):
-            return
-        sizes = np.abs(parts.maps).max(axis=(1, 2), initial=0.0) + parts.radii
-        for cell in np.flatnonzero(~np.isfinite(sizes)).tolist():
-            forms = exact_affine_map(self.network, self.path.chart, parts.signatures[cell])
+        for cell in np.flatnonzero(~np.isfinite(cells.radii)).tolist():
+            forms = exact_affine_map(self.network, self.path.chart, cells.signatures[cell])
             block = rounded_forms(forms, forms.rows, float(self.tables.scale[0]))
-            parts.maps[cell] = block[:3]
-            parts.radii[cell] = block[3].max()
+            cells.maps[cell] = block[:3]
+            cells.radii[cell] = block[3].max()
 
 
-def _starts(found: list[Leaves]) -> IntArray:
-    """Join the ends of the vertices of blocks of cells to starts."""
-    ends = [np.zeros(1, dtype=np.int64)]
+def _joined(found: list[Leaves]) -> Leaves:
+    """Join blocks of cells."""
+    joined = Leaves(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+    starts = [np.zeros(1, dtype=np.int64)]
     total = 0
     for block in found:
-        ends.append(block.ends + total)
+        starts.append(block.starts[1:] + total)
         total += len(block.points)
-    return np.concatenate(ends)
-
-
-def _walls(labels: IntArray) -> IntArray:
-    """Unpack labels into layer, group, winner and rival."""
-    walls = np.empty((len(labels), 4), dtype=np.int64)
-    walls[:, 0] = (labels[:, 0] + SHIFT // 2) >> 32
-    walls[:, 1] = labels[:, 0] - walls[:, 0] * SHIFT
-    walls[:, 2] = labels[:, 1] >> 32
-    walls[:, 3] = labels[:, 1] & (SHIFT - 1)
-    return walls
+    return joined._replace(starts=np.concatenate(starts))

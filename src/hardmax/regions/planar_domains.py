@@ -1,15 +1,15 @@
 """The first polygon of a planar search: a box, a convex polygon, or the plane, with its chart."""
 
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax._kernels.planar_buffers import N_COLUMNS, N_LABELS, SHIFT
 from hardmax.algebra.exact.dyadic import scaled_rows
 from hardmax.errors import ArgumentError
-from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import AffineMap
-from hardmax.regions.charted_domains import charted
+from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.planar_polygons import Line, Vertex, clipped, packed_label, plane
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -39,6 +39,9 @@ class PlanarDomain(NamedTuple):
         return lines + [edge.line for edge in reversed(plane())]
 
 
+_known: WeakKeyDictionary[ChartedDomain, PlanarDomain] = WeakKeyDictionary()
+
+
 def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
     """Read a domain of dimension 2.
 
@@ -49,11 +52,17 @@ def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
     Raises:
         ArgumentError: If the domain is not planar, lies in another space, or has no interior.
     """
-    if isinstance(domain, Box) and domain.dim == dim_in == 2:
-        return _box(domain)
     read = charted(domain, dim_in)
     if read.dim != 2:
         raise ArgumentError(f"`domain` must have dimension 2; got {read.dim}.")
+    known = _known.get(read)
+    if known is None:
+        known = _known[read] = _box(*read.corners) if read.corners else _polygon(read)
+    return known
+
+
+def _polygon(read: ChartedDomain) -> PlanarDomain:
+    """Write down where all inequalities hold, from their exact rows."""
     polygon = plane()
     for i, row in enumerate(read.exact_rows.tolist()):
         line = -row[0], -row[1], row[2], 0
@@ -67,9 +76,9 @@ def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
     return PlanarDomain(chart, read.exact_rows, edges, labels, not edges[:, 9:11].any())
 
 
-def _box(box: Box) -> PlanarDomain:
+def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
     """Write a box down: everything about it is exact."""
-    (x0, y0), (x1, y1) = box.low.tolist(), box.high.tolist()
+    (x0, y0), (x1, y1) = low.tolist(), high.tolist()
     edges = np.zeros((4, N_COLUMNS))
     edges[:, :3] = [(0, 1, -y0), (-1, 0, x1), (0, -1, y1), (1, 0, -x0)]
     edges[:, 6:8] = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]

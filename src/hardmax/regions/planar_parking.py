@@ -24,6 +24,7 @@ from hardmax._kernels.planar_buffers import (
     Tables,
     grown_stack,
 )
+from hardmax._kernels.planar_walks import WALK_FROM
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.algebra.exact.dyadic import lowest_bits
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
@@ -34,8 +35,10 @@ from hardmax.models.recomposition import (
     layer_scores,
 )
 from hardmax.regions.planar_domains import PlanarDomain, divided, rounded_vertex
+from hardmax.regions.planar_exact_walks import Contest
 from hardmax.regions.planar_polygons import (
     Edge,
+    Label,
     Line,
     clipped,
     packed_label,
@@ -200,6 +203,17 @@ class ExactPath:
             count = int(self.frames.n_candidates[layer, group])
             members = self.frames.candidates[layer, start : start + count].tolist()
         rows = scores.rows
+        if len(members) >= WALK_FROM:
+            block = self.frames.blocks[len(self.tables.layout) + layer][:, members]
+            contest = Contest([rows[m] for m in members], block, float(self.tables.scale[0]))
+
+            def name(winner: int, rival: int) -> Label:
+                one, other = members[winner] - start, members[rival] - start
+                return packed_label(layer, group, one, other, cut)
+
+            walked = contest.parts(whole, name)
+            self.decisions.record(rational=contest.n_signs)
+            return [(members[winner] - start, part) for winner, part in walked]
         parts = []
         for winner in members:
             part = whole

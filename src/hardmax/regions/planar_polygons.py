@@ -63,7 +63,7 @@ def polygon(lines: Sequence[tuple[Line, Label, int]]) -> list[Edge]:
 
 def packed_label(layer: int, group: int, winner: int, rival: int, cut: int) -> Label:
     """Return the label of an edge as the kernels hold it."""
-    return layer * SHIFT + group, winner * SHIFT + rival, cut
+    return layer * SHIFT + group, winner * SHIFT + rival, cut, 0
 
 
 def unpacked_label(label: Sequence[int]) -> tuple[int, int, int, int]:

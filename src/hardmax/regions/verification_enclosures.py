@@ -15,6 +15,7 @@ import numpy as np
 from flint import fmpz_mat
 
 from hardmax.regions.verification_composition import ExactLayer, Forms
+from hardmax.regions.verification_polygons import RELATIVE
 from hardmax.typing import FloatArray, IntArray
 
 TINY = 2.0**-1000
@@ -47,45 +48,67 @@ class Product(NamedTuple):
 
     def times(self, forms: Enclosure) -> Enclosure:
         """Enclose the product."""
-        weighted = forms.radius + self.slack * np.abs(forms.centre)
-        return Enclosure(self.matrix @ forms.centre, self.bound @ weighted + TINY)
+        weighted = np.abs(forms.centre)
+        weighted *= self.slack
+        weighted += forms.radius
+        radius = self.bound @ weighted
+        radius += TINY
+        return Enclosure(self.matrix @ forms.centre, radius)
 
 
 class RoundedLayer(NamedTuple):
     """A layer in floating point.
 
     Attributes:
-        scores: The scores of all forms on the layer's input.
+        scores: The scores of all forms on the layer's input; their radii leave room for the
+            rounding of a value at a vertex.
         gains: The gain of each form, shape `(n_forms, 1)`; None if all are 0.
+        gain_bounds: The sizes of the gains, with room for the rounding of a product and a sum.
         place: Which column each group's gain goes to, shape `(width, n_groups)`; None for its own.
         values: The value of each form, shape `(n_forms, n_values)`; None if all are 0.
         value_place: Which column each value goes to, shape `(width, n_groups * n_values)`.
         width: How many columns the blocks fill.
         output: The map after the blocks; None for the identity.
         residual: Whether the input is added.
+        constants: What layers without gains add, for the winners met so far.
     """
 
     scores: Product
     gains: FloatArray | None
+    gain_bounds: FloatArray
     place: FloatArray | None
     values: FloatArray | None
     value_place: FloatArray
     width: int
     output: Product | None
     residual: bool
+    constants: dict[bytes, Enclosure]
 
     def after(self, stream: Enclosure, scores: Enclosure, winners: IntArray) -> Enclosure:
         """Enclose the forms after the layer, where no winner coincides with another form."""
-        n_columns = stream.centre.shape[1]
+        if self.gains is not None:
+            return self._finished(stream, self._written(self._blocks(scores, winners)))
+        # Without gains the layer adds constants, which winners alone decide.
+        key = winners.tobytes()
+        written = self.constants.get(key)
+        if written is None:
+            written = self.constants[key] = self._written(self._blocks(scores, winners))
+        return self._finished(stream, written)
+
+    def _blocks(self, scores: Enclosure, winners: IntArray) -> Enclosure:
+        """Enclose what the winners contribute, block by block."""
+        n_columns = scores.centre.shape[1]
         blocks = np.zeros((self.width + 1, n_columns))
         spread = np.zeros((self.width + 1, n_columns))
         slack = (len(winners) + 16) * 2.0**-52
         if self.gains is not None:
-            gains = self.gains[winners]
-            rows = gains * scores.centre[winners]
+            rows = self.gains.take(winners, axis=0) * scores.centre.take(winners, axis=0)
             # A product and a sum of at most `len(winners)` such terms.
-            error = (1.0 + 2.0 * slack) * np.abs(gains) * scores.radius[winners]
-            error += 2.0 * slack * np.abs(rows) + TINY
+            error = np.abs(rows)
+            error *= 2.0 * slack
+            room = self.gain_bounds.take(winners, axis=0)
+            error += room * scores.radius.take(winners, axis=0)
+            error += TINY
             blocks[:-1] = rows if self.place is None else self.place @ rows
             spread[:-1] = error if self.place is None else self.place @ error
         if self.values is not None:
@@ -94,13 +117,18 @@ class RoundedLayer(NamedTuple):
             spread[:-1, -1] += slack * (self.value_place @ np.abs(values))
             spread[:-1, -1] += 2.0**-51 * np.abs(blocks[:-1, -1]) + TINY
         blocks[-1, -1] = 1.0
-        return self._finished(stream, Enclosure(blocks, spread))
+        return Enclosure(blocks, spread)
 
-    def _finished(self, stream: Enclosure, blocks: Enclosure) -> Enclosure:
-        centre, radius = blocks if self.output is None else self.output.times(blocks)
+    def _written(self, blocks: Enclosure) -> Enclosure:
+        return blocks if self.output is None else self.output.times(blocks)
+
+    def _finished(self, stream: Enclosure, written: Enclosure) -> Enclosure:
         if self.residual:
-            centre = centre + stream.centre
-            radius = (radius + stream.radius) * (1.0 + 2.0**-50) + 2.0**-51 * np.abs(centre) + TINY
+            centre = written.centre + stream.centre
+            radius = (written.radius + stream.radius) * (1.0 + 2.0**-50)
+            radius += 2.0**-51 * np.abs(centre) + TINY
+        else:
+            centre, radius = written.centre.copy(), written.radius.copy()
         # The constant form is known.
         centre[-1], radius[-1] = 0.0, 0.0
         centre[-1, -1] = 1.0
@@ -125,20 +153,27 @@ def rounded_layer(exact: ExactLayer) -> RoundedLayer:
     in_place = exact.slots == list(range(exact.width))
     gains = np.array([[gain / exact.gains_scale] for gain in exact.gains])
     return RoundedLayer(
-        scores=product(scores),
+        scores=product(scores, more=RELATIVE),
         gains=gains if gains.any() else None,
+        gain_bounds=(1.0 + (exact.n_groups + 16) * 2.0**-51) * np.abs(gains),
         place=None if in_place else (all_columns == columns[:, 0]).astype(np.float64),
         values=values if values.any() else None,
         value_place=(all_columns == columns.ravel()).astype(np.float64),
         width=exact.width,
         output=output,
         residual=exact.residual,
+        constants={},
     )
 
 
-def product(matrix: FloatArray) -> Product:
-    """Prepare a rounded matrix for enclosed products."""
-    slack = (matrix.shape[1] + 16) * 2.0**-52
+def product(matrix: FloatArray, more: float = 0.0) -> Product:
+    """Prepare a rounded matrix for enclosed products.
+
+    Args:
+        matrix: The matrix.
+        more: A relative error of the result to leave room for in its radius.
+    """
+    slack = (matrix.shape[1] + 16) * 2.0**-52 + more
     return Product(matrix, (1.0 + slack) * np.abs(matrix) + TINY, slack)
 
 

@@ -238,9 +238,11 @@ def _clipped(plane: Plane, polygon: Polygon, forms: list[tuple[int, int, int]]) 
     return part
 
 
-def rounded_vertices(plane: Plane, polygon: Polygon) -> FloatArray:
-    """Return the scaled and rounded vertices of a polygon, shape `(n_vertices, 3)`."""
-    return np.array([plane.rounded_vertices[v] for v in polygon.vertices])
+def corners(plane: Plane, polygon: Polygon) -> tuple[FloatArray, FloatArray]:
+    """Return the scaled and rounded vertices of a polygon, shape `(3, n_vertices)`, and sizes."""
+    points = np.array([plane.rounded_vertices[v] for v in polygon.vertices]).T
+    # Entries of a vertex below the normal range have an absolute error.
+    return points, np.abs(points) + ABSOLUTE
 
 
 def _rounded(a: int, b: int, c: int) -> tuple[float, float, float]:
