@@ -11,9 +11,10 @@ from hardmax.audit.growth import leading_coefficient, polynomial_degree
 from hardmax.audit.instances import integer_keys
 from hardmax.audit.lower_bound_proof import parabola_keys, sawtooth_formula
 from hardmax.audit.polytope_sums import (
-    affine_dimension,
+    cayley_polytope,
     in_general_position,
     independent_heads,
+    is_simplicial,
     n_vertices,
     overlay_identity,
     tilted_parabolas,
@@ -74,10 +75,14 @@ def test_special_positions_are_noticed():
     assert not in_general_position([first, second, dependent])  # three edges in a plane
 
 
-def test_dimensions_of_point_sets():
-    assert affine_dimension(np.array([[1.0, 2, 3]])) == 0
-    assert affine_dimension(np.array([[0.0, 0, 0], [1, 1, 1], [2, 2, 2]])) == 1
-    assert affine_dimension(integer_keys(0, 6, 3)) == 3
+def test_the_cayley_polytope_of_two_triangles():
+    triangle = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    prism = cayley_polytope([triangle, triangle])  # parallel edges: squares join the two
+    assert (prism.dim, len(prism.vertices), is_simplicial(prism)) == (3, 6, False)
+    octahedron = cayley_polytope([triangle, -triangle])
+    assert octahedron.f_vector == (6, 12, 8)
+    assert is_simplicial(octahedron)
+    assert cayley_polytope([triangle] * 3).dim == 4
 
 
 def test_families_of_heads():

@@ -15,13 +15,13 @@ from hardmax.models.networks import MaxoutNetwork
 CLAIMS = {claim.id: claim for claim in all_claims()}
 
 BY_HAND = {
-    "holds": "V.1 V.3a V.6b F.2 AppD.1 AppE.1 AppE.5 AppF.2 AppF.3 VI.1a VI.2b VI.3a AppG.1 B.2 "
-    "B.3 B.4 B.5",
+    "holds": "V.1 V.3a V.6b E.1 F.2 AppD.1 AppE.1 AppE.5 AppF.2 AppF.3 VI.1a VI.2b VI.3a AppG.1 "
+    "B.2 B.3 B.4 B.5",
     "holds with conditions": "V-A V.2d V.4 V.5a V.7a V.8b V.9a V.9b F.1 AppE.2 AppE.3 AppE.4 VI.3c "
     "VI.3e B.1 B.6 B.7",
     "loose": "V.2a V.5b V.6a V.7b AppD.2 AppD.4 AppD.5 VI.1b VI.2c VI.3b",
     "false": "Fig4 V.2b V.2c V.3b V.5c V.7c V.8a V.8c Fig7a Fig7b AppD.6 AppE.6 AppE.7 AppF.1 "
-    "AppF.4 VI-A VI.1c VI.1d VI.1e VI.2a VI.2d VI.2e VI.3d AppG.2 AppG.3",
+    "AppF.4 VI.0 VI.1c VI.1d VI.1e VI.2a VI.2d VI.2e VI.3d AppG.2 AppG.3",
     "not checkable": "AppD.3",
 }
 """Verdicts read off by hand."""
@@ -42,7 +42,7 @@ def test_verdicts_are_those_found_by_hand(verdict, findings):
 
 
 def test_the_hand_list_covers_its_sections(findings):
-    here = re.compile(r"(V|VI|F|B)[.-]|App[DEFG]|Fig[47]")
+    here = re.compile(r"(V|VI|E|F|B)[.-]|App[DEFG]|Fig[47]")
     assert set(findings) == {claim_id for claim_id in CLAIMS if here.match(claim_id)}
 
 
@@ -86,6 +86,13 @@ OTHER_CONTENTS = [
     ("VI.2c", Fraction(9999, 10000), "loose"),
     ("VI.3e", lambda hard: hard - 1, "false"),
     ("B.5", lambda depth: 2**depth + 1, "false"),
+    ("E.1", lambda fixed: False, "false"),
+    ("III.6", lambda channels: len(channels) > 1, "holds"),
+    ("III.6", lambda channels: channels[0][1].n_terms == 4, "false"),
+    ("III.12c", frozenset(), "false"),
+    ("IV.6b", frozenset({"l2 norm of the keys"}), "false"),
+    ("B.2", lambda parameters, rank: 6 * parameters, "false"),
+    ("AppG.3", lambda p: p[0] * (1 - p[0]), "false"),
 ]
 
 
@@ -137,7 +144,12 @@ def test_the_example_in_the_standard_regime(findings):
     numbers = [trial.numbers for trial in findings["VI.2e"].trials]
     assert numbers[0]["mass"] == "3.98e+2"
     assert (numbers[0]["least"], numbers[1]["least"]) == ("0.00251", "0.0143")
-    assert numbers[0]["margin for rivals below 0.01"] == pytest.approx(8 * np.log(511 * 99))
+    for share in (0.5, 0.1, 0.01):
+        needed = np.log(511 * (1 - share) / share)
+        for tau, column in zip((8, 1), numbers, strict=True):
+            assert column[f"margin for rivals below {share}"] == pytest.approx(tau * needed)
+    # The margin of the example divided by its temperature, times the right one.
+    assert findings["VI.2e"].explanation.endswith(f"need a raw margin of {2 * 8 * 8}.")
 
 
 def test_a_wrong_emulation_is_noticed_at_one_point():

@@ -1,5 +1,6 @@
 """HTML pages that need no other file: they run no scripts, load nothing, and escape every text."""
 
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,10 @@ from typing import Any
 _LARGEST_SVG = 400_000
 """Above this many bytes a figure goes in as PNG, so that the page stays light."""
 _MOST_ROWS = 40
+_ORDER = ("holds", "holds with conditions", "loose", "false", "not checkable")
+"""How verdicts are counted off; others come after."""
+_WIDE = 1.6
+_VERDICTS = ("holds", "holds with conditions", "loose", "false", "not checkable")
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -67,9 +72,22 @@ def figure_image(stem: Path, alternative: str) -> str:
 
 
 def image(data: bytes, kind: str, alternative: str) -> str:
-    """Embed a picture of a kind, `"png"` or `"svg+xml"`."""
+    """Embed a picture of a kind, `"png"` or `"svg+xml"`.
+
+    One much wider than high has the class `wide`: on a narrow screen it scrolls, the others shrink.
+    """
     source = f"data:image/{kind};base64,{b64encode(data).decode('ascii')}"
-    return f'<img alt="{escape(alternative)}" src="{source}">'
+    wide = ' class="wide"' if _aspect(data, kind) > _WIDE else ""
+    return f'<img{wide} alt="{escape(alternative)}" src="{source}">'
+
+
+def _aspect(data: bytes, kind: str) -> float:
+    """Read width over height off the start of a picture; 1 where it does not say."""
+    if kind == "png":
+        width, height = (int.from_bytes(data[k : k + 4]) for k in (16, 20))
+        return width / height if height else 1.0
+    found = re.search(rb'viewBox="0 0 ([0-9]+)[0-9.]* ([1-9][0-9]*)', data[:2000])
+    return int(found[1]) / int(found[2]) if found else 1.0
 
 
 def data_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -104,7 +122,9 @@ def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = Non
     """Write the claims with their verdicts, counted, and SVG pictures by claim where there are."""
     drawn = pictures or {}
     tally = Counter(ruling.verdict for ruling in rulings)
-    counts = ", ".join(f"{n} {verdict}" for verdict, n in tally.items())
+    order = {verdict: k for k, verdict in enumerate(_VERDICTS)}
+    ranked = sorted(tally, key=lambda verdict: order.get(verdict, len(order)))
+    counts = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ranked)
     rows = "".join(_ruling(ruling, drawn.get(ruling.id)) for ruling in rulings)
     return (
         f"<p>{len(rulings)} claims, each with a check that recomputes its verdict: "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.audit.claims import Claim, Finding, Trial
+from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
 from hardmax.audit.enclosures import ball, log_sum_exp, precisely, softmax
 from hardmax.audit.instances import integer_keys
 from hardmax.models.log_lifted import LogLiftedHead
@@ -144,14 +144,13 @@ def _check_hard_limit(content: HardLimit) -> Finding:
             weights = softmax(scores, Fraction(1, 100))
             z = sum((w * v for w, v in zip(weights, values, strict=True)), ball(0))
             error = float(abs(z - ball(claimed)).mid())
-        trials.append(
-            Trial(f"scores {scores}", error < 1e-30, unique, numbers={"error_at_0.01": error})
-        )
+            numbers = {"output_at_0.01": float(z.mid()), "error_at_0.01": error}
+        trials.append(Trial(f"scores {scores}", error < 1e-30, unique, numbers=numbers))
     return Finding(
         tuple(trials),
         f"Error at tau = 0.01: {trials[0].numbers['error_at_0.01']:.2g} where the largest score is "
         f"unique, {trials[2].numbers['error_at_0.01']:.2g} on a tie of keys with values 7 and 1, "
-        "where the output is 4.",
+        f"where the output is {trials[2].numbers['output_at_0.01']:.12g}.",
         "The value of the winner where it is unique; on a wall the mean over the winners.",
     )
 
@@ -243,20 +242,35 @@ def _lifted_output(q: Fraction) -> Fraction:
     return max(-q, q + 2) - max(-q, q)
 
 
-def _check_continuous(output: Callable[[Fraction], Fraction]) -> Finding:
+def _largest_change(output: Callable[[Fraction], Fraction]) -> Fraction:
+    """Return the largest change over steps of 2^-39 around 25 points, in fractions."""
+    step, centres = Fraction(1, 2**40), [Fraction(k, 4) for k in range(-12, 13)]
+    return max(abs(output(x + step) - output(x - step)) for x in centres)
+
+
+def _check_rational(are_rational: frozenset[str]) -> Finding:
     """A difference of two maxima of forms with slopes -1, 1 changes by at most twice the step."""
-    step = Fraction(1, 2**40)
-    changes = [
-        abs(output(x + step) - output(x - step)) for x in (Fraction(k, 4) for k in range(-12, 13))
-    ]
-    worst = max(changes)
-    numbers = {"largest_change": worst, "step": 2 * step}
+    trials = []
+    for name, output in (("log-lifted values", _lifted_output), ("fixed values", _hard_output)):
+        change = _largest_change(output)
+        trials.append(
+            equal_trial(
+                f"keys -1, 1 and {name}: steps of 2^-39 at 25 points change the limit by no more",
+                change <= Fraction(1, 2**38),
+                name in are_rational,
+                condition=name == "log-lifted values",
+                largest_change=change,
+            )
+        )
+    changes = [f"{float(t.numbers['largest_change']):.2g}" for t in trials]
     return Finding(
-        (Trial("25 points, steps of 2^-39, in fractions", worst <= 4 * step, numbers=numbers),),
-        f"Over steps of 2^-39 the output changes by up to {float(worst):.3g}. Tropical rational "
-        "maps are continuous; none agrees almost everywhere with a map that jumps.",
-        "The logarithm of attention with log-lifted values tends to a tropical rational map; "
-        "attention itself, with fixed values, tends to a piecewise constant map that is none.",
+        tuple(trials),
+        "With log-lifted values the limit is the difference of two maxima by its formula (largest "
+        f"change over a step of 2^-39: {changes[0]}). With fixed values it is the sign of q and "
+        f"jumps by {changes[1]}; tropical rational maps are continuous, and none agrees almost "
+        "everywhere with a map that jumps.",
+        "For the logarithm of attention with log-lifted values, and then everywhere. Attention "
+        "itself, with fixed values, tends to a piecewise constant map, which is none.",
     )
 
 
@@ -341,10 +355,11 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Text after Remark III.12, section III-D",
         kind="text",
-        statement="In the zero-temperature limit self-attention is, almost everywhere, exactly a "
-        "tropical rational map.",
-        content=_hard_output,
-        check=_check_continuous,
-        repaired=_lifted_output,
+        statement="In the zero-temperature limit single-head self-attention is, almost "
+        "everywhere, exactly a tropical rational map.",
+        content=frozenset({"log-lifted values", "fixed values"}),
+        check=_check_rational,
+        corrupted=frozenset({"fixed values"}),
+        repaired=frozenset({"log-lifted values"}),
     ),
 )

@@ -8,11 +8,8 @@ import numpy as np
 from hardmax.algebra.forms import AffineForms
 from hardmax.audit.claims import Claim, Finding, Trial, equal_trial, lower_trial, upper_trial
 from hardmax.audit.enclosures import ball, precisely
-from hardmax.audit.growth import polynomial_degree
 from hardmax.audit.instances import forms_of_keys, integer_keys, largest_jump, sign_head
-from hardmax.audit.polytope_sums import independent_heads, n_vertices
 from hardmax.bounds import zaslavsky
-from hardmax.constructions.extremal_points import extremal_points
 from hardmax.constructions.literal_shattering import literal_shattering_transformer
 from hardmax.geometry.domains import WholeSpace
 from hardmax.geometry.refinement import common_refinement
@@ -153,59 +150,6 @@ def _check_refinement_product(bound: Callable[[int, int], int]) -> Finding:
     return Finding(tuple(trials), f"Cells of refinements against products: {pairs}.")
 
 
-def _check_fan_of_sum(count: Callable[[Sequence[FloatArray]], int]) -> Finding:
-    trials = []
-    for n, h, d in ((5, 1, 2), (5, 2, 2), (4, 3, 3), (4, 2, 4)):
-        heads = [integer_keys(50 + 10 * d + i, n, d, 60) for i in range(h)]
-        true = common_refinement([forms_of_keys(head) for head in heads]).count
-        where = f"N = {n}, H = {h}, d = {d}: cells of the refined normal fans"
-        trials.append(equal_trial(where, true, count(heads)))
-    counts = ", ".join(str(t.numbers["true"]) for t in trials)
-    return Finding(
-        tuple(trials),
-        f"Full-dimensional cones of the refinement and vertices of the sum: {counts} both ways.",
-    )
-
-
-def _check_constant(degrees: Callable[[int, int], tuple[int, int]]) -> Finding:
-    trials = []
-    for d in (2, 3):
-        counts = [n_vertices(extremal_points(n, d, d)) for n in range(3, 9)]
-        where = f"growth in N for H = d = {d}"
-        in_keys, in_heads = degrees(d, d)
-        trials.append(upper_trial(where, polynomial_degree(counts), in_keys, counts=counts))
-        counts = [n_vertices(extremal_points(4, h, d)) for h in range(d, d + 6)]
-        where = f"growth in H for N = 4, d = {d}"
-        true = polynomial_degree(counts)
-        trials.append(upper_trial(where, true, in_heads, condition=False, counts=counts))
-    heads = trials[3].numbers
-    return Finding(
-        tuple(trials),
-        "For fixed H the bound holds. But with N = 4, d = 3 and H = 3 to 8 the count is "
-        f"{', '.join(map(str, heads['counts']))}, of degree {heads['true']} in H: no constant "
-        "that depends on d alone will do.",
-        "The constant must grow with H like H^(d-1) (H^d with bias).",
-    )
-
-
-def _check_low_rank(bound: Callable[[int, int, int], int]) -> Finding:
-    trials, n = [], 5
-    for n_heads in (2, 3, 4):
-        embedded = [np.pad(head, ((0, 0), (0, 2))) for head in extremal_points(n, n_heads, 2)]
-        where = f"keys of all {n_heads} heads in one plane of R^4, N = {n}"
-        trials.append(upper_trial(where, n_vertices(embedded), bound(n, n_heads, 2)))
-    apart = independent_heads(n, 3, 2)
-    where = f"keys of each of 3 heads in a plane of its own in R^6, N = {n}"
-    trials.append(upper_trial(where, n_vertices(apart), bound(n, 3, 2), condition=False))
-    counts = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials[:-1])
-    return Finding(
-        tuple(trials),
-        f"One plane for all heads: {counts}. A plane for each head: {trials[-1].numbers['true']} "
-        f"vertices, more than {trials[-1].numbers['claimed']}.",
-        "The dimension is that of the sum: of the span of the keys of all heads together.",
-    )
-
-
 def _check_hyperplane_estimate(estimate: Callable[[int, int, Any], Any]) -> Finding:
     trials = []
     with precisely():
@@ -273,38 +217,6 @@ def _check_recurrence(count: Callable[[Any], int]) -> Finding:
 
 
 CLAIMS: tuple[Claim[Any], ...] = (
-    Claim(
-        "AppE.1",
-        "SL26",
-        "Appendix E, the MHSA partition",
-        "proof step",
-        "The routing partition of a layer is the common refinement of the heads' normal fans, and "
-        "its full cells are as many as the vertices of the Minkowski sum.",
-        content=n_vertices,
-        check=_check_fan_of_sum,
-        corrupted=lambda heads: sum(n_vertices([head]) for head in heads),
-    ),
-    Claim(
-        "AppE.2",
-        "SL26",
-        "Appendix E, the MHSA partition",
-        "proof step",
-        "A layer has at most C_d N^min(H,d) cells, with a constant C_d of the dimension.",
-        content=lambda n_heads, dim: (min(n_heads, dim), 0),
-        check=_check_constant,
-        corrupted=lambda n_heads, dim: (min(n_heads, dim) - 2, 0),
-    ),
-    Claim(
-        "AppE.3",
-        "SL26",
-        "Appendix E, remark on low-dimensional keys",
-        "remark",
-        "If the keys span d' < d dimensions, d' takes the place of d: at most of the order of "
-        "N^min(H,d') cells.",
-        content=lambda n, h, d: n ** min(h, d),
-        check=_check_low_rank,
-        corrupted=lambda n, h, d: n ** (min(h, d) - 1),
-    ),
     Claim(
         "AppE.4",
         "SL26",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.audit.claims import Claim, Finding, Trial
+from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
 from hardmax.audit.enclosures import ball, precisely
 from hardmax.audit.instances import integer_keys
 from hardmax.models.heads import AttentionHead
@@ -175,33 +175,50 @@ def _check_equal_norms(
     trials.append(Trial("all weights are equal", diagram.is_voronoi))
     return Finding(
         tuple(trials),
-        f"Six keys of norm 5: nearest key and largest cosine agree with the largest dot product at "
-        f"all 50 queries, and all {diagram.n_cells} keys own a cell. The diagram is still a fan "
+        "Six keys of norm 5: nearest key and largest cosine agree with the largest dot product at "
+        f"{', '.join(str(t.numbers['agree']) for t in trials[:-1])} of 50 queries, and "
+        f"{diagram.n_cells} keys own a cell. The diagram is still a fan "
         f"({diagram.is_fan}).",
         "Every one of N distinct keys of equal norm is a vertex of the hull, so none is lost.",
     )
 
 
-def _layer_norm_then_project(tokens: FloatArray, weight: FloatArray) -> FloatArray:
-    centred = tokens - tokens.mean(axis=1, keepdims=True)
-    return np.asarray(centred / centred.std(axis=1, keepdims=True) @ weight)
+def _layer_norm(rows: FloatArray, gain: FloatArray | float = 1.0) -> FloatArray:
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    return np.asarray(gain * centred / centred.std(axis=1, keepdims=True))
 
 
-def _project_then_normalise(tokens: FloatArray, weight: FloatArray) -> FloatArray:
-    keys = tokens @ weight
-    return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True))
+ON_KEYS = frozenset({"l2 norm of the keys", "LayerNorm of the keys"})
+ELSEWHERE = frozenset({"LayerNorm of the keys, with gain", "LayerNorm of the tokens, then W_K"})
 
 
-def _check_normalised_keys(keys_of: Callable[[FloatArray, FloatArray], FloatArray]) -> Finding:
+def _check_normalised_keys(give_equal_norms: frozenset[str]) -> Finding:
     tokens = np.array([[1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, 1.0, -1.0]])
-    weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
-    norms = np.linalg.norm(keys_of(tokens, weight), axis=1)
-    equal = bool(np.ptp(norms) <= 1e-12)
+    weight = np.array([[1.0, 0.0, 2.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 3.0, 1.0]])
+    keys = tokens @ weight
+    ways = {
+        "l2 norm of the keys": keys / np.linalg.norm(keys, axis=1, keepdims=True),
+        "LayerNorm of the keys": _layer_norm(keys),
+        "LayerNorm of the keys, with gain": _layer_norm(keys, np.array([1.0, 2.0, 3.0])),
+        "LayerNorm of the tokens, then W_K": _layer_norm(tokens) @ weight,
+    }
+    trials = []
+    for name, made in ways.items():
+        norms = np.linalg.norm(made, axis=1)
+        equal = bool(np.ptp(norms) <= 1e-12)
+        trials.append(
+            equal_trial(
+                name, equal, name in give_equal_norms, condition=name in ON_KEYS, norms=norms
+            )
+        )
+    listed = "; ".join(
+        f"{', '.join(f'{n:.3g}' for n in t.numbers['norms'])} ({t.instance})" for t in trials
+    )
     return Finding(
-        (Trial("three tokens of mean 0 and variance 1", equal, numbers={"norms": norms}),),
-        f"Norms of the three keys: {', '.join(f'{n:.3g}' for n in norms)}. LayerNorm acts on the "
-        "tokens (here it changes nothing); W_K comes after it.",
-        "Equal norms need a normalisation of the keys themselves, without gain (QK-norm).",
+        tuple(trials),
+        f"Norms of three keys: {listed}. The LayerNorm of a transformer block acts on tokens, and "
+        "W_K comes after it.",
+        "If the keys themselves are normalised, without gain (QK-norm).",
     )
 
 
@@ -254,10 +271,12 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Remark IV.6, section IV",
         kind="remark",
-        statement="Standard implementations give the keys equal norms, for example by LayerNorm.",
-        content=_layer_norm_then_project,
+        statement="Standard implementations often normalise keys, by LayerNorm or the l2 norm, "
+        "and this gives all keys the same norm.",
+        content=ON_KEYS | ELSEWHERE,
         check=_check_normalised_keys,
-        repaired=_project_then_normalise,
+        corrupted=ELSEWHERE,
+        repaired=ON_KEYS,
     ),
     Claim(
         id="AppC",

@@ -38,7 +38,8 @@ class Trial:
         holds: Whether the claim is true there; None if as stated it has no truth value there.
         condition: Whether the instance meets the extra condition under which the claim is right.
             True everywhere if no condition is known that saves the claim.
-        tight: For a bound, whether the instance attains it; None if the instance is not meant to.
+        tight: For a bound, whether the instance attains it; for a property, whether it decides the
+            instance, however that is written. None if the instance is not meant to tell.
         numbers: The numbers, arrays and strings behind the answer (whatever a `Record` can hold).
     """
 
@@ -54,7 +55,8 @@ def judge(trials: Iterable[Trial]) -> Verdict:
 
     A failure where the extra condition is met (or where none is offered) makes the claim false. If
     it fails only where the condition is not met, and holds somewhere where it is, it holds with
-    conditions. If it never fails but misses its own extremal instances, it is loose.
+    conditions. If it never fails but misses its own extremal instances, or says nothing about
+    them, it is loose.
 
     Examples:
         >>> judge([Trial("a", True), Trial("b", False)])

@@ -92,8 +92,9 @@ def _check_refinement(claimed: Callable[[FloatArray, FloatArray], Pairs]) -> Fin
         )
     return Finding(
         tuple(trials),
-        "The pairs of cones that meet in an open set are exactly the cells a search of the "
-        f"superimposed partition finds: {', '.join(f'{m} of {n}' for n, m in counts)} pairs.",
+        "A search of the superimposed partition finds cells in "
+        f"{', '.join(f'{m} of {n}' for n, m in counts)} pairs of cones; they are those that meet "
+        f"in an open set in {sum(bool(t.holds) for t in trials)} of {len(trials)} cases.",
     )
 
 

@@ -181,7 +181,7 @@ def _check_curvature_inside(bound: Constant) -> Finding:
 
 CLAIMS: tuple[Claim[Any], ...] = (
     Claim(
-        "VI-A",
+        "VI.0",
         "SL26",
         "Section VI, before Theorem VI.1",
         "remark",

@@ -28,6 +28,7 @@ SUBJECTS = (
     "conclusion",
     "notation",
     "minkowski_proof",
+    "layer_cells",
     "block_composition",
     "lower_bound_proof",
     "curvature_proof",
@@ -59,8 +60,7 @@ def find_claims(claim_id: str) -> tuple[Claim[Any], ...]:
         >>> [claim.id for claim in find_claims("iv.3")]
         ['IV.3a', 'IV.3b', 'IV.3c']
     """
-    wanted = claim_id.lower()
-    found = tuple(claim for claim in all_claims() if is_part_of(claim.id.lower(), wanted))
+    found = tuple(claim for claim in all_claims() if is_part_of(claim.id, claim_id))
     if not found:
         raise ArgumentError(
             f"`claim` must be one of the ids `hardmax audit --list` prints; got {claim_id!r}."
@@ -69,11 +69,15 @@ def find_claims(claim_id: str) -> tuple[Claim[Any], ...]:
 
 
 def is_part_of(claim_id: str, whole: str) -> bool:
-    """Tell whether an id is `whole` or one of its parts: a letter or a number after it.
+    """Tell whether an id is `whole` or part of it: what follows a dot, or a letter after a number.
 
     Examples:
-        >>> is_part_of("V.2a", "V.2"), is_part_of("Fig6a.1", "Fig6"), is_part_of("III.10", "III.1")
+        >>> is_part_of("V.2a", "v.2"), is_part_of("Fig6a.1", "Fig6"), is_part_of("III.10", "III.1")
         (True, True, False)
+        >>> is_part_of("V.2a", "V"), is_part_of("VI.2a", "V"), is_part_of("V.2a", "")
+        (True, False, False)
     """
-    rest = claim_id.removeprefix(whole)
-    return claim_id.startswith(whole) and (not rest or rest[0] in ".-" or rest[0].isalpha())
+    if not whole or not claim_id.lower().startswith(whole.lower()):
+        return False
+    rest = claim_id[len(whole) :]
+    return not rest or rest[0] in ".-" or (rest[0].isalpha() and whole[-1].isdigit())

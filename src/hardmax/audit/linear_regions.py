@@ -83,8 +83,9 @@ def _check_zaslavsky(claimed: Callable[[int, int], int]) -> Finding:
     listed = ", ".join(f"{t.numbers['true']} ({t.instance})" for t in trials[3:6])
     return Finding(
         tuple(trials),
-        f"Random hyperplanes, cells counted exactly: {listed}; the formula agrees in all "
-        f"{len(trials)} settings. It is the maximum; hyperplanes in special position have fewer.",
+        f"Random hyperplanes, cells counted exactly: {listed}; the formula agrees in "
+        f"{sum(bool(t.holds) for t in trials)} of {len(trials)} settings. It is the maximum; "
+        "hyperplanes in special position have fewer.",
     )
 
 
@@ -231,8 +232,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Definition III.1, section III-A",
         kind="definition",
         statement="A maximal linear region of a CPWL map is a connected open set on which the map "
-        "is affine and which is in no larger such set; the count measures the expressivity of "
-        "the networks of the paper.",
+        "is affine and which is in no larger such set; the regions counted later, of "
+        "zero-temperature transformers, are of this kind.",
         content=RegionDefinition(map_is_continuous=True),
         check=_check_definition,
         corrupted=RegionDefinition(map_is_continuous=False, region_is_convex=True),

@@ -91,8 +91,9 @@ def _check_self_attention(build: Callable[[int, int, int, int], Any]) -> Finding
     return Finding(
         tuple(trials),
         f"Regions against the bound: {counts}. If the context tokens pass through the same block, "
-        "every one becomes s(1/2) after the first layer, all keys agree, and nothing is routed "
-        "any more.",
+        "every one becomes s(1/2) after the first layer, all keys agree in what the query "
+        "multiplies, and nothing is routed any more (built with 1 and p_j^2 stored and the first "
+        "unit of the fold bending outside the cell).",
         "True for self-attention if tokens store their keys in coordinates no block writes.",
     )
 
@@ -309,8 +310,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.7, section V-B, and Appendix F",
         "theorem",
-        "The construction is one of a transformer: keys and values come from tokens that pass "
-        "through the same blocks.",
+        "The theorem speaks of transformers with sequence length N: its weights give that many "
+        "regions also if keys and values come from tokens that pass through the same blocks.",
         content=collapsing_self_attention,
         check=_check_self_attention,
         repaired=shattering_self_attention,

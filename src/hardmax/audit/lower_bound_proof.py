@@ -194,8 +194,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Lemma F.1, Appendix F",
         "lemma",
-        "A head of size 2 on a linear projection of x partitions [0, 1] into exactly N intervals "
-        "of equal length.",
+        "A single head of size 2, its query made from x by a projection W_Q, partitions [0, 1] "
+        "into exactly N intervals of equal length.",
         content=equal_widths,
         check=_check_parabolic_lifting,
         corrupted=lambda n_keys: [Fraction(1, n_keys + 1)] * (n_keys + 1),

@@ -30,7 +30,7 @@ def _check_composite_key(claimed: Callable[[FloatArray, FloatArray], FloatArray]
     return Finding(
         tuple(trials),
         f"W_Q has d rows and d_k columns. For d = 4, d_k = 2: {trials[1].numbers['result']}; for "
-        f"d = d_k = 3 the scores agree: {trials[0].holds}.",
+        f"d = d_k = 3 they fit, and the scores {'agree' if trials[0].holds else 'are others'}.",
         "a_j = W_Q k_j, a vector of d entries.",
     )
 
@@ -87,7 +87,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Table II, Appendix A",
         kind="table",
         statement="Tropical addition is the convex hull and tropical multiplication the Minkowski "
-        "sum of Newton polytopes.",
+        "sum of Newton polytopes (the rows on division, residual, denominator and heads are II.1, "
+        "III-E.2, III.5c and III.13).",
         content=Dictionary(_hull_of_union, _minkowski_sum),
         check=_check_dictionary,
         corrupted=Dictionary(_minkowski_sum, _hull_of_union),

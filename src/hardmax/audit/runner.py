@@ -1,5 +1,6 @@
 """Running the ledger: every check once, the results as a record, a page and pictures."""
 
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -91,12 +92,28 @@ def audit_record(results: Sequence[Result]) -> Record:
     )
 
 
-def write_audit(results: Sequence[Result], out: Path) -> list[Path]:
-    """Write `audit.json`, `audit.html` and one `ID.svg` for each picture to a folder.
+def make_folder(out: Path) -> None:
+    """Make a folder if it is not there, and see that a file can be written to it.
+
+    Raises:
+        ArgumentError: If it cannot.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+
+
+def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> list[Path]:
+    """Write a record (JSON), a page (HTML) and one `ID.svg` for each picture to a folder.
 
     Args:
         results: What `run_audit` returned.
         out: The folder; made if it is not there.
+        name: What record and page are called. Only a whole ledger should be called `audit`: that is
+            what `read_audit` reads.
 
     Returns:
         The files written, the record first.
@@ -104,17 +121,16 @@ def write_audit(results: Sequence[Result], out: Path) -> list[Path]:
     Raises:
         ArgumentError: If the folder cannot be written.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+    make_folder(out)
     pictures = {result.claim.id: path for result in results if (path := _draw(result, out))}
     drawn = {name: path.read_bytes() for name, path in pictures.items()}
     record = audit_record(results)
-    record.save(out / "audit.json")
-    body = "<h1>Every claim, checked by running it</h1>\n" + ledger(rulings(record), drawn)
-    write_text(out / "audit.html", page("Every claim, checked by running it", body))
-    return [out / "audit.json", out / "audit.html", *pictures.values()]
+    files = [out / f"{name}.json", out / f"{name}.html"]
+    record.save(files[0])
+    title = f"{'Every claim' if name == 'audit' else name}, checked by running it"
+    body = f"<h1>{title}</h1>\n" + ledger(rulings(record), drawn)
+    write_text(files[1], page(title, body))
+    return [*files, *pictures.values()]
 
 
 def rulings(record: Record) -> list[Ruling]:

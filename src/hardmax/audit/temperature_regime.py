@@ -6,14 +6,21 @@ $d_k = 64$ and the margin 2 are those of the example.
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import isqrt
-from typing import Any
+from math import floor, isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hardmax.audit.claims import Claim, Finding, Trial
 from hardmax.audit.enclosures import ball, precisely, softmax
 from hardmax.stability.temperatures import margin_for_accuracy
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _KEYS, _MARGIN = 512, 2
+_SHARES = (0.5, 0.1, 0.01)
+"""What the rivals may get at most, for the margins needed."""
 _THEIRS = Fraction(1, 8)
 """The temperature of the example, $1/\\sqrt{d_k}$."""
 
@@ -91,11 +98,12 @@ def _check_concentration(share: Fraction) -> Finding:
                 numbers={"least": shown(least, 7), "claimed": float(share)},
             )
         ]
-        text = shown(100 * least, 7)
+        percent = 100 * least
+        cut = floor(1000 * float(percent.mid())) / 1000
     return Finding(
         tuple(trials),
-        f"The winner's weight is at least {text} percent in the example's own regime.",
-        "At least 99.994 percent.",
+        f"The winner's weight is at least {shown(percent, 7)} percent in the example's own regime.",
+        f"At least {cut} percent.",
     )
 
 
@@ -128,20 +136,45 @@ def _check_standard_regime(share: Callable[[int, Fraction, int], Any]) -> Findin
             claimed = share(_KEYS, Fraction(_MARGIN), tau)
             where = f"margin 2 on {name}: least weight of the winner"
             numbers: dict[str, Any] = {"mass": shown(mass), "least": shown(least)}
-            for rivals in (0.5, 0.1, 0.01):
+            for rivals in _SHARES:
                 needed = float(margin_for_accuracy(_KEYS, float(tau), rivals))
                 numbers[f"margin for rivals below {rivals}"] = needed
             trials.append(Trial(where, not bool(least < claimed), numbers=numbers))
     raw, scaled = (t.numbers for t in trials)
-    needed = float(margin_for_accuracy(_KEYS, 8.0, 2e-4))
+    margins = [
+        ", ".join(f"{column[f'margin for rivals below {share}']:.3g}" for share in _SHARES)
+        for column in (raw, scaled)
+    ]
     return Finding(
         tuple(trials),
-        f"At the standard scaling (N-1)r is {raw['mass']} and the winner may get {raw['least']} "
-        f"of the weight; with margin 2 on scaled scores, {scaled['least']}. Rivals stay below 1 "
-        f"percent from a raw margin of {raw['margin for rivals below 0.01']:.1f} on; the example's "
-        f"own numbers need a raw margin of {_MARGIN / _THEIRS * 8}.",
-        "At least 1/(1 + (N-1) e^(-delta/tau)), with tau = sqrt(d_k).",
+        f"N = {_KEYS}, d_k = 64. At the standard scaling a margin of {_MARGIN} on raw scores gives "
+        f"(N-1)r = {float(raw['mass']):g}, and the winner may get {raw['least']} of the weight; on "
+        f"scaled scores, {scaled['least']}. To keep the rivals below "
+        f"{', '.join(map(str, _SHARES))} of the weight takes a margin of {margins[0]} on raw "
+        f"scores ({margins[1]} on scaled ones); the example's own numbers need a raw margin of "
+        f"{_MARGIN / _THEIRS * _root(64)}.",
+        "At least 1/(1 + (N-1) e^(-delta/tau)), with tau = sqrt(d_k) on raw scores; rivals get at "
+        "most eps from the margin tau log((N-1)(1-eps)/eps) on.",
+        _regime_figure,
     )
+
+
+def _regime_figure() -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+    axes = figure.subplots()
+    margins = np.linspace(0.0, 130.0, 521)
+    for tau, label in (
+        (0.125, "1/8 (the example)"),
+        (1.0, "1 (scaled scores)"),
+        (8.0, "8 (raw scores)"),
+    ):
+        axes.plot(margins, 1 / (1 + (_KEYS - 1) * np.exp(-margins / tau)), label=f"tau = {label}")
+    axes.axvline(_MARGIN, color="0.5", linewidth=0.8, linestyle="--")
+    axes.set(xlabel="margin", ylabel="least weight of the winner", title=f"{_KEYS} keys, d_k = 64")
+    axes.legend()
+    return figure
 
 
 CLAIMS: tuple[Claim[Any], ...] = (

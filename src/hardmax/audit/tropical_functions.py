@@ -10,6 +10,7 @@ import numpy as np
 from hardmax.algebra.semiring import maxplus
 from hardmax.audit.claims import Claim, Finding, Trial
 from hardmax.audit.instances import integer_keys
+from hardmax.models.log_lifted import LogLiftedHead
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.rational_maps import TropicalRationalMap
 
@@ -53,8 +54,8 @@ def _check_semiring(claimed: SemiringLaws) -> Finding:
     trials.append(Trial("the matrix product is the (max, +) product", same))
     return Finding(
         tuple(trials),
-        f"All laws of a semiring hold on {len(triples)} triples, -infinity included; "
-        "tropical addition has no inverse.",
+        f"{sum(bool(t.holds) for t in trials)} of {len(trials)} laws hold on {len(triples)} "
+        "triples, -infinity included.",
     )
 
 
@@ -76,13 +77,25 @@ def _check_exponents(allowed: Callable[[Fraction], bool]) -> Finding:
         ("keys (0.5, 0), (0, 0.1), (-1, -1)", [[0.5, 0.0], [0.0, 0.1], [-1.0, -1.0]]),
     ):
         slopes = TropicalPolynomial(np.array(keys), np.zeros(3)).slopes
-        fits = all(allowed(Fraction(float(s))) for s in slopes.flat)
-        trials.append(Trial(f"the denominator of a head with {name}", fits))
+        exponents = [Fraction(float(s)) for s in slopes.flat]
+        refused = [str(e) for e in map(float, exponents) if not allowed(Fraction(e))]
+        integral = all(map(_is_integral, exponents))
+        trials.append(
+            Trial(
+                f"the denominator of a head with {name}",
+                not refused,
+                integral,
+                numbers={"exponents_not_allowed": refused},
+            )
+        )
     return Finding(
         tuple(trials),
-        "Keys are real vectors, so the polynomials of Definition III.10 have real exponents: with "
-        "a key (0.5, 0) the denominator is not a tropical polynomial in this sense.",
-        "Tropical signomials: real exponents. Newton polytopes and the counting stay the same.",
+        "Keys are real vectors, so the polynomials of Definition III.10 have real exponents: those "
+        "of the second head are not all allowed "
+        f"({', '.join(trials[1].numbers['exponents_not_allowed']) or 'none'} refused), and its "
+        "denominator is then no tropical polynomial.",
+        "With integer keys, or with real exponents allowed (tropical signomials): Newton polytopes "
+        "and the counting stay the same.",
     )
 
 
@@ -175,8 +188,19 @@ def _small_polynomial(seed: int) -> TropicalPolynomial:
     return TropicalPolynomial(integer_keys(seed, 3, 2, 4), integer_keys(seed, 3, 1, 4)[:, 0])
 
 
-def _check_structured(restricts: bool) -> Finding:
-    trials = []
+Channels = list[tuple[TropicalPolynomial, TropicalPolynomial]]
+"""Numerator and denominator of each coordinate, as they are written down."""
+
+
+def _shares_denominator(channels: Channels) -> bool:
+    return all(q.equals(channels[0][1]) for _, q in channels)
+
+
+def _check_structured(belongs: Callable[[Channels], bool]) -> Finding:
+    """Ask the same of one map written in two ways: a property of maps has one answer."""
+    head = LogLiftedHead(integer_keys(6, 4, 2, 5), integer_keys(7, 4, 3, 5)).rational_map
+    attention = [(numerator, head.denominator) for numerator in head.numerators]
+    trials = [Trial("the log-lifted head, 4 keys and 3 channels", belongs(attention))]
     for n_channels in (2, 3):
         parts = [
             TropicalRationalMap((_small_polynomial(c),), _small_polynomial(c + 10))
@@ -185,23 +209,28 @@ def _check_structured(restricts: bool) -> Finding:
         product = parts[0].denominator
         for part in parts[1:]:
             product = product * part.denominator
-        equal = True
+        rewritten, same_map = [], True
         for c, part in enumerate(parts):
             numerator = part.numerators[0]
             for other in parts[:c] + parts[c + 1 :]:
                 numerator = numerator * other.denominator
-            equal &= TropicalRationalMap((numerator,), product).equals(part)
+            rewritten.append((numerator, product))
+            same_map &= TropicalRationalMap((numerator,), product).equals(part)
+        written = [(part.numerators[0], part.denominator) for part in parts]
+        answers = [belongs(written), belongs(rewritten)]
         trials.append(
             Trial(
-                f"{n_channels} channels with {n_channels} unrelated denominators",
-                equal != restricts,
-                numbers={"has_common_denominator": equal},
+                f"{n_channels} channels with unrelated denominators, and the same map rewritten",
+                same_map and answers[1],
+                tight=answers[0] == answers[1],
+                numbers={"same_map": same_map, "belongs_before_and_after": answers},
             )
         )
     return Finding(
         tuple(trials),
-        "Multiplying through by the other denominators gives every map a common denominator; "
-        "verified as an identity of exact tropical polynomials. The word excludes nothing.",
+        "Attention is structured, and so is every tropical rational map once it is multiplied "
+        "through by the other denominators (the same map, verified as an identity of exact "
+        f"polynomials in {len(trials) - 1} cases). True, but vacuous: the word excludes nothing.",
         "Every tropical rational map is structured: "
         "P_c - Q_c = (P_c + sum of the other Q) - (sum of all Q).",
     )
@@ -224,10 +253,11 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.5, section III-B",
         kind="definition",
-        statement="Tropical polynomials have integer exponent vectors (and attention is made of "
-        "tropical polynomials).",
+        statement="Tropical polynomials have integer exponent vectors; numerator and denominator "
+        "of attention are tropical polynomials (Definition III.10).",
         content=_is_integral,
         check=_check_exponents,
+        corrupted=lambda exponent: _is_integral(exponent) and exponent >= 0,
         repaired=lambda exponent: True,
     ),
     Claim(
@@ -266,10 +296,11 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.6, section III-B",
         kind="definition",
-        statement="Tropical rational maps whose coordinates share a denominator form the special "
-        "class of structured maps.",
-        content=True,
+        statement="A tropical rational map is called structured if its coordinates share one "
+        "denominator; attention is such a map (after Remark III.12).",
+        content=_shares_denominator,
         check=_check_structured,
-        repaired=False,
+        corrupted=lambda channels: all(p.equals(channels[0][0]) for p, _ in channels),
+        repaired=lambda channels: True,
     ),
 )

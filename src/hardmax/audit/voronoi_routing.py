@@ -54,7 +54,7 @@ def _check_walls(content: Walls) -> Finding:
     sites = integer_keys(11, 6, 2, 20)
     weights = integer_keys(12, 6, 1, 60)[:, 0] if content.weighted else np.zeros(6)
     diagram = PowerDiagram(sites, weights)
-    trials = []
+    trials, tied = [], []
     for j, k in diagram.neighbours.tolist():
         c_j, c_k = ([Fraction(float(x)) for x in sites[i]] for i in (j, k))
         w_j, w_k = (Fraction(float(weights[i])) for i in (j, k))
@@ -64,13 +64,15 @@ def _check_walls(content: Walls) -> Finding:
             _power(x, c_j, w_j) == _power(x, c_k, w_k)
             for x in (point, [p + 3 * a for p, a in zip(point, across, strict=True)])
         ]
+        tied.append(ties)
         trials.append(Trial(f"sites {j} and {k}", all(ties)))
     if not content.weighted:
         trials.append(equal_trial("every site owns a cell", diagram.n_cells, 6))
     return Finding(
         tuple(trials),
-        f"{diagram.n_cells} cells and {len(diagram.neighbours)} walls of random sites: each wall "
-        "is orthogonal to the line of its sites and crosses it at the stated point, exactly.",
+        f"{diagram.n_cells} cells and {len(diagram.neighbours)} walls of random sites: "
+        f"{sum(map(all, tied))} walls are orthogonal to the line of their sites and cross it at "
+        "the stated point, exactly.",
     )
 
 

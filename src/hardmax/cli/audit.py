@@ -31,20 +31,25 @@ def audit(
     from rich.console import Console
 
     from hardmax.audit.ledger import all_claims, find_claims
-    from hardmax.audit.runner import run_audit, write_audit
+    from hardmax.audit.runner import make_folder, run_audit, write_audit
 
     console = Console(highlight=False)
     if list_only:
         for entry in all_claims():
             print(f"{entry.id:<10}{entry.where}")
         return
-    results = run_audit(find_claims(claim) if claim is not None else None)
+    claims = all_claims() if claim is None else find_claims(claim)
+    make_folder(out)
+    results = run_audit(claims)
+    name = "audit"
     if claim is not None:
+        # The record of the whole ledger stays: one claim has files of its own.
+        name = claims[0].id[: len(claim)]
         for result in results:
             _explain(console, result)
     else:
         _print_table(console, results)
-    written = write_audit(results, out)
+    written = write_audit(results, out, name)
     console.print(f"written: {', '.join(str(path) for path in written[:2])}", soft_wrap=True)
     for path in written[2:] if claim is not None else []:
         console.print(f"picture: {path}", soft_wrap=True)
@@ -57,9 +62,9 @@ def _print_table(console: Any, results: "Sequence[Result]") -> None:
 
     table = Table(title="The claims, checked by running them", show_lines=True)
     table.add_column("claim", no_wrap=True)
-    table.add_column("what it says", ratio=3)
+    table.add_column("what it says", ratio=3, overflow="fold")
     table.add_column("verdict", ratio=1)
-    table.add_column("what was found", ratio=4)
+    table.add_column("what was found", ratio=4, overflow="fold")
     for result in results:
         row = result.row
         style = _COLOURS[row["verdict"]]
@@ -88,7 +93,10 @@ def _explain(console: Any, result: "Result") -> None:
             word += ", attained" if trial.tight else ", not attained"
         if not trial.condition:
             word += " (outside the condition)"
-        numbers = "; ".join(f"{key} = {_short(value)}" for key, value in trial.numbers.items())
+        numbers = "; ".join(
+            f"{'true value' if key == 'true' else key.replace('_', ' ')} = {_short(value)}"
+            for key, value in trial.numbers.items()
+        )
         line = f"  {trial.instance}: {word}" + (f"; {numbers}" if numbers else "")
         console.print(_plain(line))
     console.print()
@@ -100,5 +108,12 @@ def _plain(text: str) -> str:
 
 
 def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
+    text = " ".join(_written(value).split())
     return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _written(value: Any) -> str:
+    """Write lists entry by entry, so that fractions in them read as fractions do."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_written, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

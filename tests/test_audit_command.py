@@ -1,0 +1,124 @@
+"""The ledger on disk and on the command line."""
+
+import json
+from fractions import Fraction
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from hardmax.audit.ledger import all_claims, find_claims
+from hardmax.audit.runner import audit_record, make_folder, read_audit, run_audit, write_audit
+from hardmax.cli.audit import _short, audit
+from hardmax.errors import ArgumentError
+from hardmax.records import Record
+
+CLAIMS = {claim.id: claim for claim in all_claims()}
+
+
+def test_files_are_written(tmp_path):
+    some = run_audit(find_claims("Fig3") + find_claims("III-E.1"))
+    written = write_audit(some, tmp_path / "new" / "folder")
+    assert [path.name for path in written] == ["audit.json", "audit.html", "Fig3.svg"]
+    assert Record.load(written[0]) == audit_record(some)
+    page = written[1].read_text()
+    assert "data:image/svg+xml;base64," in page
+    assert "<script" not in page
+    assert json.loads(written[0].read_text())["name"] == "audit"
+
+
+def test_a_file_in_the_way_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ArgumentError, match="`out` must be a folder"):
+        write_audit([], tmp_path / "file")
+
+
+def test_a_written_ledger_is_read_back(tmp_path):
+    some = run_audit(find_claims("Fig3"))
+    write_audit(some, tmp_path)
+    (ruling,) = read_audit(tmp_path)
+    assert (ruling.id, ruling.verdict) == ("Fig3", some[0].finding.verdict.value)
+    assert read_audit(tmp_path / "nothing") == []
+    (tmp_path / "audit.json").write_text("{}")
+    assert read_audit(tmp_path) == []
+
+
+def run(*arguments):
+    app = typer.Typer()
+    app.command()(audit)
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def test_the_command_explains_one_claim(tmp_path):
+    done = run("--claim", "fig3", "--out", str(tmp_path))
+    assert done.exit_code == 0
+    assert "false" in done.output
+    assert "convex hull" in done.output
+    assert (tmp_path / "Fig3.svg").stat().st_size > 1000
+    assert "picture:" in done.output
+
+
+def test_the_command_lists_all_claims():
+    done = run("--list")
+    assert [line.split()[0] for line in done.output.splitlines()] == list(CLAIMS)
+
+
+def test_the_command_prints_a_table(tmp_path, monkeypatch):
+    few = [CLAIMS["III.4"], CLAIMS["III-E.1"], CLAIMS["Fig6a.2"]]
+    monkeypatch.setattr("hardmax.audit.ledger.all_claims", lambda: few)
+    done = run("--out", str(tmp_path))
+    assert "3 claims: 1 holds, 0 holds with conditions, 0 loose, 1 false, 1 not checkable." in (
+        " ".join(done.output.split())
+    )
+    assert (tmp_path / "audit.json").exists()
+
+
+def test_a_narrow_table_cuts_no_word_off(tmp_path, monkeypatch):
+    monkeypatch.setattr("hardmax.audit.ledger.all_claims", lambda: [CLAIMS["I.3"]])
+    monkeypatch.setenv("COLUMNS", "60")
+    done = run("--out", str(tmp_path))
+    assert "I.3" in done.output
+    assert "…" not in done.output
+
+
+def test_explaining_one_claim_leaves_the_whole_ledger_alone(tmp_path, monkeypatch):
+    few = [CLAIMS["III.4"], CLAIMS["III-E.1"]]
+    monkeypatch.setattr("hardmax.audit.ledger.all_claims", lambda: few)
+    run("--out", str(tmp_path))
+    before = (tmp_path / "audit.json").read_bytes()
+    done = run("--claim", "iii.4", "--out", str(tmp_path))
+    assert "III.4.json" in " ".join(done.output.split())
+    assert "<h1>III.4, checked by running it</h1>" in (tmp_path / "III.4.html").read_text()
+    assert "<h1>Every claim, checked" in (tmp_path / "audit.html").read_text()
+    assert (tmp_path / "audit.json").read_bytes() == before
+    assert [ruling.id for ruling in read_audit(tmp_path)] == ["III.4", "III-E.1"]
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_anything_is_checked(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr("hardmax.audit.runner.run_audit", lambda claims: pytest.fail("was run"))
+    with pytest.raises(ArgumentError, match="`out` must be a folder that can be written"):
+        run("--claim", "III.4", "--out", str(tmp_path / "file" / "folder"))
+
+
+def test_a_folder_without_permission_is_an_error(tmp_path, monkeypatch):
+    def refuse(dir):
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(ArgumentError, match=r"`out` must be a folder .* Permission denied"):
+        make_folder(tmp_path)
+
+
+def test_numbers_are_printed_as_they_read():
+    assert _short([Fraction(1, 2), (Fraction(3), 0.125)]) == "[1/2, [3, 0.125]]"
+    assert _short(1.9204917439698532) == "1.92049"
+    assert len(_short(list(range(99)))) == 120
+
+
+def test_a_narrow_terminal_shows_every_word(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    done = run("--claim", "VI.2e", "--out", str(tmp_path))
+    assert max(map(len, done.output.splitlines()[:-3])) <= 60
+    words = " ".join(done.output.split())
+    assert find_claims("VI.2e")[0].statement in words
