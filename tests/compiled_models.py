@@ -37,6 +37,15 @@ def random_relu(seed, widths, *, scale=1.0):
     )
 
 
+def state_dict(net, names):
+    """The tensors torch would store for a ReLU network whose layers have these names."""
+    tensors = {}
+    for name, weight, bias in zip(names, net.weights, net.biases, strict=True):
+        tensors[f"{name}.weight"] = np.ascontiguousarray(weight.T)
+        tensors[f"{name}.bias"] = bias
+    return tensors
+
+
 def exact_value(net, x):
     """The network at a point, in rationals, from its definition."""
     h = [Fraction(float(c)) for c in x]

@@ -1,6 +1,7 @@
 """Compiled transformers leave the library: torch, ONNX, files, the command line."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,15 +14,14 @@ from hardmax.cli.compile import compile_file
 from hardmax.constructions.compiled_files import COMPILED_FORMAT, load_compiled
 from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
 from hardmax.constructions.onnx_export import write_onnx
-from hardmax.constructions.state_dicts import load_network
 from hardmax.constructions.torch_export import token_module
 from hardmax.errors import ArgumentError, HardmaxError, MissingExtraError, RecordFormatError
 from hardmax.geometry.domains import Box
-from hardmax.models.networks import MaxoutNetwork
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import save_model
 from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
 from hardmax.models.transformers import FeedForward
-from tests.compiled_models import random_maxout, random_relu
+from tests.compiled_models import random_maxout, random_relu, state_dict
 
 EPSILONS = [None, 1e-1, 1e-3, 1e-7]
 
@@ -99,7 +99,36 @@ def test_torch_attention_is_the_usual_one():
     assert torch.equal(again(x), module(x))
 
 
-@pytest.mark.parametrize("scale", [1e-5, 1e3])
+def test_hard_exports_of_deep_networks_are_exact_at_their_kinks():
+    # The certified error of twelve layers is far above what happens: it must not set the precision.
+    net = random_relu(11, [2, *[10] * 12, 1], scale=0.45)
+    compiled = compile_relu(net, Box([-1, -1], [1, 1]))
+    low, high = np.array([-1.0, -0.9]), np.array([1.0, 0.7])
+    for _ in range(40):  # Towards the place of the strongest bend on a segment.
+        points = low + np.linspace(0, 1, 17)[:, None] * (high - low)
+        bends = np.abs(np.diff(net(points), 2, axis=0)).max(axis=1)
+        if not bends.max() > 0:
+            break
+        k = int(bends.argmax())
+        low, high = points[k], points[k + 2]
+        exported = compiled.softened.transformer(points)
+        assert np.abs(exported - net(points)).max() <= 1e-12
+    assert compiled.softened.certified_error <= 64 * compiled.certified_error
+
+
+@pytest.mark.parametrize(("first", "last"), [(1e-60, 1e60), (1e60, 1e-60), (1e-30, 1e-3)])
+def test_hard_exports_survive_layers_of_very_different_scales(first, last):
+    rng = np.random.default_rng(4)
+    weights = [first * rng.normal(size=(2, 5)), last * rng.normal(size=(5, 1))]
+    net = ReluNetwork(weights, [first * rng.normal(size=5), None])
+    compiled = compile_relu(net, Box([-1, -1], [1, 1]))
+    x = rng.uniform(-1, 1, (200, 2))
+    wanted = net(x)
+    exported = compiled.softened.transformer(x)
+    assert np.abs(exported - wanted).max() <= 1e-9 * np.abs(wanted).max() + 1e-12 * (last < 1)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-5, 1e3, 1e30])
 def test_hard_exports_are_exact_on_every_scale(tmp_path, scale):
     pytest.importorskip("onnx")
     net = random_maxout(9, 2, [3, 3], (2, 3), scale=scale)
@@ -107,7 +136,8 @@ def test_hard_exports_are_exact_on_every_scale(tmp_path, scale):
     compiled.to_onnx(tmp_path / "m.onnx")
     x = np.random.default_rng(0).uniform(-1, 1, (50, 2))
     wanted = net(x)
-    assert np.abs(run_onnx(tmp_path / "m.onnx", x) - wanted).max() <= 1e-9 * np.abs(wanted).max()
+    error = np.abs(run_onnx(tmp_path / "m.onnx", x) - wanted).max()
+    assert error <= 1e-9 * np.abs(wanted).max()
     assert compiled.softened.certified_error <= 64 * compiled.certified_error
 
 
@@ -246,53 +276,6 @@ def test_files_of_something_else_are_refused(tmp_path):
         load_compiled(path)
 
 
-def state_dict(net, names):
-    tensors = {}
-    for name, weight, bias in zip(names, net.weights, net.biases, strict=True):
-        tensors[f"{name}.weight"] = np.ascontiguousarray(weight.T)
-        tensors[f"{name}.bias"] = bias
-    return tensors
-
-
-def test_state_dicts_are_read_in_the_order_of_their_numbers(tmp_path):
-    net = random_relu(0, [2, 3, 3, 3, 3, 3, 1])
-    save_file(state_dict(net, [f"net.{2 * i}" for i in range(6)]), tmp_path / "s.safetensors")
-    again = load_network(tmp_path / "s.safetensors")
-    x = np.random.default_rng(0).normal(size=(10, 2))
-    np.testing.assert_array_equal(again(x), net(x))
-
-
-def test_state_dicts_of_torch_are_read(tmp_path):
-    torch = pytest.importorskip("torch")
-    safetensors_torch = pytest.importorskip("safetensors.torch")
-    torch.manual_seed(1)
-    module = torch.nn.Sequential(
-        torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1, bias=False)
-    )
-    safetensors_torch.save_file(module.state_dict(), tmp_path / "s.safetensors")
-    x = np.random.default_rng(0).normal(size=(10, 2))
-    wanted = module.double()(torch.from_numpy(x)).detach().numpy()
-    np.testing.assert_allclose(load_network(tmp_path / "s.safetensors")(x), wanted, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("tensors", "match"),
-    [
-        ({}, "no tensors"),
-        ({"0.weight": np.zeros((2, 3)), "0.scale": np.zeros(2)}, "0.scale"),
-        ({"0.bias": np.zeros(2)}, "0.weight"),
-        ({"0.weight": np.zeros((2, 3, 3))}, "0.weight"),
-        ({"0.weight": np.zeros((2, 3)), "2.weight": np.zeros((1, 4))}, "2.weight"),
-        ({"0.weight": np.full((2, 3), np.nan)}, "NaN"),
-        ({"0.weight": np.zeros((2, 3)), "0.bias": np.zeros(3)}, "bias"),
-    ],
-)
-def test_state_dicts_that_are_no_network_are_refused(tmp_path, tensors, match):
-    save_file(tensors, tmp_path / "s.safetensors")
-    with pytest.raises(RecordFormatError, match=match):
-        load_network(tmp_path / "s.safetensors")
-
-
 app = typer.Typer()
 app.command()(compile_file)
 
@@ -342,3 +325,20 @@ def test_the_command_refuses_what_the_library_refuses(tmp_path, options, match):
     assert isinstance(result.exception, HardmaxError)
     assert match in str(result.exception)
     assert not (tmp_path / "t.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["{}/missing.safetensors", "-o", "{}/t"], "`network`.*missing.safetensors: No such file"),
+        (["{}", "-o", "{}/t"], "`network`.*Is a directory"),
+        (["{}/n", "-o", "{}/no/t.safetensors"], "`--output`.*no/t.safetensors: No such file"),
+        (["{}/n", "-o", "{}/t", "--onnx", "{}/no/t.onnx"], "`--onnx`.*no/t.onnx: No such file"),
+    ],
+)
+def test_the_command_names_files_it_cannot_open(tmp_path, arguments, match):
+    pytest.importorskip("onnx")
+    save_model(random_relu(0, [1, 2, 1]), tmp_path / "n")
+    result = CliRunner().invoke(app, [word.format(tmp_path) for word in arguments])
+    assert isinstance(result.exception, HardmaxError)
+    assert re.search(match, str(result.exception))

@@ -8,14 +8,22 @@ from scipy.spatial import Delaunay
 
 from hardmax.algebra.forms import AffineForms
 from hardmax.constructions.compiled import CompiledTransformer
-from hardmax.constructions.cpwl_compiler import compile_cpwl, maxout_form
+from hardmax.constructions.compiled_function_files import load_function
+from hardmax.constructions.cpwl_compiler import CompiledFunction, compile_cpwl, maxout_form
 from hardmax.constructions.knots import Knots
 from hardmax.constructions.maxout_compiler import compile_maxout
 from hardmax.constructions.meshes import Mesh
 from hardmax.constructions.tropical_forms import DifferenceOfMaxima, LatticeForm
-from hardmax.errors import ArgumentError, DtypeError, SizeLimitError
+from hardmax.errors import (
+    ArgumentError,
+    DiscontinuityError,
+    DtypeError,
+    RecordFormatError,
+    SizeLimitError,
+)
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import ReluNetwork
+from hardmax.models.tensor_files import read_tensor_file, write_tensor_file
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.relu_maps import relu_network_map
@@ -191,6 +199,62 @@ def test_a_hard_function_is_softened_with_its_rounding():
     assert soft.softened is soft
 
 
+@pytest.mark.parametrize("epsilon", [None, 1e-3])
+def test_a_saved_function_keeps_the_rounding_of_its_pieces(tmp_path, epsilon):
+    compiled = compile_cpwl(random_mesh(), SQUARE, epsilon)
+    compiled.save(tmp_path / "f.safetensors")
+    again = load_function(tmp_path / "f.safetensors")
+    assert isinstance(again, CompiledFunction)
+    assert (compiled.form.rounding > 0).all()
+    assert np.array_equal(again.form.rounding, compiled.form.rounding)
+    assert np.array_equal(again.output_errors, compiled.output_errors)
+    assert (again.epsilon, again.form.method) == (epsilon, compiled.form.method)
+    x = np.random.default_rng(1).random((20, 2))
+    assert np.array_equal(again.transformer(x), compiled.transformer(x))
+
+
+def _saved_parts(tmp_path):
+    path = tmp_path / "f.safetensors"
+    compile_cpwl(random_mesh(), SQUARE, 1e-3).save(path)
+    return path, *read_tensor_file(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda fields, tensors: fields.update(method="magic"), "`method` must be among"),
+        (lambda fields, tensors: fields.pop("method"), "`method` must be a str"),
+        (lambda fields, tensors: tensors.pop("rounding"), "`rounding` is missing"),
+        (
+            lambda fields, tensors: tensors.update(rounding=-tensors["rounding"]),
+            "must not be negative",
+        ),
+        (
+            lambda fields, tensors: tensors.update(rounding=np.full(2, np.nan)),
+            "`rounding` must not hold NaN",
+        ),
+        (lambda fields, tensors: tensors.update(rounding=np.ones(2)), "leave the error below"),
+        (lambda fields, tensors: tensors.update(rounding=np.zeros(3)), "`rounding` must have"),
+        (
+            lambda fields, tensors: tensors.update(
+                {"transformer.readout.bias": tensors["transformer.readout.bias"] + 1}
+            ),
+            "does not belong to the network",
+        ),
+        (
+            lambda fields, tensors: fields.update(format="hardmax.compiled/1"),
+            "must have the format",
+        ),
+    ],
+)
+def test_a_changed_file_is_refused(tmp_path, change, message):
+    path, fields, tensors = _saved_parts(tmp_path)
+    change(fields, tensors)
+    write_tensor_file(path, fields, tensors)
+    with pytest.raises(RecordFormatError, match=message):
+        load_function(path)
+
+
 def test_what_cannot_be_compiled_is_refused_by_name():
     hat = Knots([0.0, 1.0 / 3.0, 1.0], [0.0, 1.0, 0.1])
     with pytest.raises(DtypeError, match="For a Python function use `approximate`"):
@@ -202,7 +266,7 @@ def test_what_cannot_be_compiled_is_refused_by_name():
             compile_cpwl(hat, Box([0], [1]), bad)
     with pytest.raises(ArgumentError, match="`epsilon` must be above twice the rounding"):
         compile_cpwl(hat, Box([0], [1]), 1e-18)
-    with pytest.raises(ArgumentError, match=r"jumps between 0.0 .* and 1.0"):
+    with pytest.raises(DiscontinuityError, match=r"jumps between 0.0 .* and 1.0"):
         compile_cpwl(
             Mesh([[0.0], [1.0], [1.0], [2.0]], [[0, 1], [2, 3]], [0, 0, 1, 1]), Box([0], [1])
         )

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from hardmax.constructions.knots import Knots, maxout_from_knots
-from hardmax.errors import ArgumentError, HardmaxError, ShapeMismatchError
+from hardmax.errors import DiscontinuityError, HardmaxError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from tests.reference.piecewise_linear import knots_value, within
 from tests.strategies import SMALL
@@ -93,9 +93,9 @@ def test_end_segments_go_on_unless_slopes_are_given():
 
 
 def test_a_jump_is_refused_with_its_place_and_both_values():
-    with pytest.raises(ArgumentError, match=r"at position 0.5 it jumps between 1.0 and 1.25"):
+    with pytest.raises(DiscontinuityError, match=r"at position 0.5 it jumps between 1.0 and 1.25"):
         Knots([0.0, 0.5, 0.5, 1.0], [0.0, 1.0, 1.25, 2.0])
-    with pytest.raises(ArgumentError, match=r"jumps between \[1.0, 2.0\] and \[1.0, 3.0\]"):
+    with pytest.raises(DiscontinuityError, match=r"jumps between \[1.0, 2.0\] and \[1.0, 3.0\]"):
         Knots([0.5, 0.5], [[1.0, 2.0], [1.0, 3.0]])
 
 

@@ -13,7 +13,7 @@ from hardmax.constructions.convex_differences import maxout_from_pieces
 from hardmax.constructions.exact_pieces import ExactPieces
 from hardmax.constructions.facet_kinks import filled_units, fills, most_pieces
 from hardmax.constructions.meshes import Mesh, maxout_from_mesh
-from hardmax.errors import ArgumentError, HardmaxError, SizeLimitError
+from hardmax.errors import ArgumentError, DiscontinuityError, HardmaxError, SizeLimitError
 from hardmax.geometry.domains import Box
 from tests.reference.piecewise_linear import barycentric, mesh_value, within
 
@@ -301,8 +301,9 @@ def test_meshes_of_no_continuous_function_are_refused_with_the_place(
     vertices, simplices, values, message
 ):
     mesh = Mesh(vertices, simplices, values)
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(ArgumentError, match=message) as caught:
         maxout_from_mesh(mesh, Box([0, 0], [1, 1]))
+    assert isinstance(caught.value, DiscontinuityError) == ("jumps" in str(caught.value))
 
 
 def test_a_hole_is_refused_with_its_place():
@@ -315,7 +316,7 @@ def test_a_hole_is_refused_with_its_place():
 
 def test_a_jump_of_one_unit_in_the_last_place_is_seen():
     above = np.nextafter(1.0, 2.0)
-    with pytest.raises(ArgumentError, match=r"jumps between 1.0 .* and 1.0000000000000002"):
+    with pytest.raises(DiscontinuityError, match=r"jumps between 1.0 .* and 1.0000000000000002"):
         maxout_from_mesh(
             Mesh([[0.0], [1.0], [1.0], [2.0]], [[0, 1], [2, 3]], [0.0, 1.0, above, 2.0]),
             Box([0], [2]),

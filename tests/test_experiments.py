@@ -5,14 +5,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from hardmax.audit.ledger import find_claims
-from hardmax.experiments.registry import experiment_titles, load_experiment
+from hardmax.cli.reproduce import query as ask
+from hardmax.cli.reproduce import reproduce
+from hardmax.errors import ArgumentError
+from hardmax.experiments.registry import experiment_titles, level_of, load_experiment
 from hardmax.experiments.runner import load_records, run_experiments
 from hardmax.experiments.store import query
+from hardmax.records import Record
+from hardmax.report.assembly import build_report
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +183,69 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     records = run_experiments(names, tmp_path, level="quick")
     assert [record.name for record in records] == names
     assert (tmp_path / "log-lift.json").stat().st_mtime_ns == kept
+
+
+@pytest.mark.parametrize("damage", ["missing figure", "changed table", "no hashes"])
+def test_what_is_damaged_is_made_again(tmp_path, damage):
+    run_experiments(["fig7"], tmp_path, level="quick")
+    table = tmp_path / "tables" / "fig7_cells.parquet"
+    whole = table.read_bytes()
+    if damage == "missing figure":
+        (tmp_path / "fig7.svg").unlink()
+    elif damage == "changed table":
+        table.write_bytes(whole[:-1])
+    else:
+        record = Record.load(tmp_path / "fig7.json")
+        results = {key: value for key, value in record.results.items() if key != "files"}
+        replace(record, results=results).save(tmp_path / "fig7.json")
+    run_experiments(["fig7"], tmp_path, level="quick")
+    assert (tmp_path / "fig7.svg").is_file()
+    assert table.read_bytes() == whole
+    kept = (tmp_path / "fig7.json").stat().st_mtime_ns
+    run_experiments(["fig7"], tmp_path, level="quick")
+    assert (tmp_path / "fig7.json").stat().st_mtime_ns == kept
+
+
+def test_other_files_in_the_folder_are_passed_over(tmp_path):
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    (tmp_path / "fig7.json").write_text('{"broken')
+    run_experiments(["fig7"], tmp_path, level="quick")
+    assert [record.name for record in load_records(tmp_path)] == ["fig7"]
+
+
+def test_the_level_of_a_record_is_found_from_its_parameters(tmp_path):
+    (quick,) = run_experiments(["top-k"], tmp_path, level="quick")
+    assert level_of(quick) == "quick"
+    assert level_of(replace(quick, parameters={"n_keys": 3})) is None
+    assert level_of(replace(quick, name="other")) is None
+    build_report(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "<code>hardmax reproduce top-k --quick</code>" in page
+    assert "1 of them at the small sizes" in page
+
+
+def _command(*arguments):
+    app = typer.Typer()
+    app.command()(reproduce)
+    app.command("query")(ask)
+    return CliRunner().invoke(app, arguments)
+
+
+@pytest.mark.parametrize("taken", ["fig7.svg", "fig7.json", "report.html"])
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, taken):
+    (tmp_path / taken).mkdir()
+    result = _command("reproduce", "fig7", "--quick", "--out", str(tmp_path))
+    assert isinstance(result.exception, ArgumentError)
+    assert "`out` must be a folder that can be written" in str(result.exception)
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hardmax.experiments.runner.run_experiments", interrupted)
+    result = _command("reproduce", "fig7", "--out", str(tmp_path))
+    assert result.exit_code == 130
+    assert "the same command goes on from there" in result.output

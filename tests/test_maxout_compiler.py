@@ -12,13 +12,13 @@ from hardmax.constructions.certified_errors import LayerPlan, propagate
 from hardmax.constructions.compiled import assembled
 from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
 from hardmax.constructions.piece_layers import piece_layers
-from hardmax.constructions.soft_mean import soft_mean_gap
 from hardmax.constructions.token_layout import token_codes
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.token_passes import exact_tokens
 from hardmax.regions.engines import enumerate_regions
+from hardmax.stability.soft_means import soft_mean_gap
 from tests.compiled_models import exact_value, random_maxout, random_relu, worst_error
 
 SEEDS = st.integers(0, 10**6)
@@ -87,7 +87,7 @@ def test_one_unit_attains_its_certificate():
     x = 0.5 * (tau + soft_mean_gap(2, tau))
     error = float(np.abs(compiled.transformer([x]) - abs(x))[0])
     assert math.isclose(error, compiled.certified_error, rel_tol=1e-6)
-    assert math.isclose(error, tau * soft_mean_gap(2), rel_tol=1e-6)
+    assert math.isclose(error, soft_mean_gap(2, tau), rel_tol=1e-6)
 
 
 def test_errors_of_opposite_signs_are_not_added():
@@ -153,6 +153,17 @@ def test_the_compiled_transformer_has_the_regions_of_the_network(seed, epsilon):
     assert mine.n_cells >= theirs.n_cells
 
 
+@pytest.mark.parametrize("seed", [3, 20])
+def test_regions_in_space_are_those_of_the_network_where_tokens_are_idle(seed):
+    # Two idle tokens hold one form, so heads tie where nothing else happens.
+    net = random_maxout(seed, 3, [2], (2, 5))
+    assert len({len(unit) for unit in net.weights[0]}) == 2
+    box = cube(3, -1.0, 2.0)
+    mine = enumerate_regions(compile_maxout(net, box).token_transformer, box)
+    theirs = enumerate_regions(net, box)
+    assert (mine.n_regions, mine.n_affine_maps) == (theirs.n_regions, theirs.n_affine_maps)
+
+
 def test_tents_fold_the_interval_once_in_each_layer():
     depth = 5
     layers = [[[[2.0], [-2.0]]]] + [[[[-2.0], [2.0]]]] * (depth - 1)
@@ -197,6 +208,8 @@ def test_arrays_and_networks_are_the_same_to_compile_relu():
     x = np.random.default_rng(0).uniform(-1, 1, (20, 2))
     wanted = compile_relu(net, cube(2)).transformer(x)
     np.testing.assert_array_equal(compile_relu(pairs, cube(2)).transformer(x), wanted)
+    for lists in ([list(pair) for pair in pairs], [[w.tolist(), b.tolist()] for w, b in pairs]):
+        np.testing.assert_array_equal(compile_relu(lists, cube(2)).transformer(x), wanted)
     plain = compile_relu([net.weights[0], (net.weights[1], None)], cube(2))
     assert plain.source.biases[0].tolist() == [0.0] * 3
 
@@ -293,8 +306,11 @@ def test_a_plan_that_does_not_hold_is_refused():
         assembled(net, cube(2), None, (LayerPlan(1.0, plan.gate, plan.floors + 1e3),))
     with pytest.raises(ArgumentError, match="plans"):
         assembled(net, cube(2), 1e-3, (LayerPlan(1.0, plan.gate, plan.floors - 1e3),))
+    with pytest.raises(ArgumentError, match="overflow"):
+        assembled(net, cube(2), 1e-3, (LayerPlan(1.7e308, plan.gate, plan.floors),))
 
 
+ABSOLUTE = MaxoutNetwork([[[[1.0], [-1.0]]], [[1.0]]])
 NET = random_maxout(0, 2, [3], (2, 2))
 
 
@@ -311,6 +327,8 @@ NET = random_maxout(0, 2, [3], (2, 2))
         (lambda: compile_maxout(NET, cube(2), "small"), DtypeError, "`epsilon`"),
         (lambda: compile_maxout(NET, cube(2), 1e-18), ArgumentError, "rounding.*epsilon=None"),
         (lambda: compile_maxout(NET, cube(2, -1.7e308, 1.7e308)), ArgumentError, "Shrink the box"),
+        # Values up to 1e308 fit, but not the power of two that closes the gates.
+        (lambda: compile_maxout(ABSOLUTE, cube(1, -1e308, 1e308)), ArgumentError, "Shrink the box"),
         (lambda: compile_maxout(3, cube(2)), DtypeError, "`net`"),
         (lambda: compile_maxout(random_relu(0, [2, 1]), cube(2)), DtypeError, "compile_relu"),
         (lambda: compile_relu(NET, cube(2)), DtypeError, "compile_maxout"),

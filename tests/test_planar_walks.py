@@ -157,3 +157,20 @@ def test_several_heads_and_layers_are_certified():
     verdict = verify_certificate(network, part.certificate())
     assert verdict.ok, verdict.reason
     assert part.n_cells == enumerate_regions(network, SQUARE, count_only=True).n_cells
+
+
+@pytest.mark.parametrize("seed", [0, 129, 132])
+def test_rounded_ties_on_the_way_to_a_vertex_end_the_walk(seed):
+    rng = np.random.default_rng(seed)
+    n_keys = int(rng.integers(24, 50))
+    head = AttentionHead(
+        rng.integers(-2, 3, size=(2, 2)).astype(float),
+        rng.integers(-2, 3, size=(n_keys, 2)).astype(float),
+        np.zeros((n_keys, 1)),
+        np.zeros((1, 2)),
+        logit_bias=rng.integers(-2, 3, size=n_keys).astype(float),
+    )
+    model, box = HardTransformer([Block([head])]), Box(np.full(2, -1e3), np.full(2, 1e3))
+    walked = enumerate_regions(model, box)
+    exact = enumerate_regions(model, box, exact=True)
+    assert sorted(walked.signatures.tolist()) == sorted(exact.signatures.tolist())

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from hardmax.errors import ArgumentError
-from hardmax.pages import Ruling
+from hardmax.pages import Ruling, image, ledger
 from hardmax.records import Record
 from hardmax.report.page import Chapter, write_report
 
@@ -85,3 +85,17 @@ def test_the_caption_has_parameters_time_and_verdict(page):
 def test_a_report_of_nothing_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match="`records` must hold at least one"):
         write_report(tmp_path, [], [])
+
+
+@pytest.mark.parametrize(("width", "wide"), [(900, True), (400, False)])
+def test_only_wide_figures_scroll_on_a_phone(width, wide):
+    svg = f'<svg width="{width}pt" viewBox="0 0 {width}.5 300.25"/>'.encode()
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4) + (300).to_bytes(4)
+    assert ('class="wide"' in image(svg, "svg+xml", "")) == wide
+    assert ('class="wide"' in image(png, "png", "")) == wide
+    assert "wide" not in image(b"", "png", "") + image(b"<svg/>", "svg+xml", "")
+
+
+def test_verdicts_are_counted_in_one_order():
+    rulings = [Ruling("a", "", "", word, "") for word in ("false", "holds", "odd", "false")]
+    assert "1 holds, 2 false, 1 odd." in ledger(rulings)

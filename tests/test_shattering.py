@@ -322,8 +322,7 @@ def test_a_folding_layer_folds_odd_numbers_of_pieces_too():
         ((2, "1", 1, 2), "dim"),
         ((2, 1, True, 2), "depth"),
         ((3, 1, 22, 2), "depth"),
-        ((3, 1, 10**9, 2), "depth"),
-        ((2**30, 1, 1, 2), "n_keys"),
+        ((3, 1, 10**5, 2), "depth"),
     ],
 )
 def test_bad_sizes_are_refused_by_name(sizes, name):

@@ -11,7 +11,9 @@ from tests.stability_models import SIGN, random_head, random_transformer
 
 pytest.importorskip("matplotlib")
 from matplotlib import pyplot as plt
+from matplotlib.collections import PolyCollection
 
+from hardmax.plotting.dispatch import plot
 from hardmax.plotting.stability import (
     plot_annealing,
     plot_error_curves,
@@ -85,3 +87,24 @@ def test_counts_of_deep_models_are_drawn_in_order_of_temperature():
 def test_what_cannot_be_drawn_is_refused(call):
     with pytest.raises(ArgumentError, match=r"`\w+` must"):
         call()
+
+
+def test_persistent_cells_are_coloured_by_what_is_known():
+    model = random_transformer(3, n_heads=1, n_keys=3, d_ff=2)
+    found = sb.persistent_cells(model, SQUARE, 0.3, 0.1)
+    ax = plot(found)
+    (polygons,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    kinds = np.where(found.is_certified, 0, np.where(found.is_possible, 1, 2))
+    colours = polygons.get_facecolor()
+    assert len(np.unique(colours, axis=0)) == len(np.unique(kinds))
+    for kind in np.unique(kinds):
+        assert len(np.unique(colours[kinds == kind], axis=0)) == 1
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert f"certainly hard: {found.n_certified}" in labels
+
+
+def test_error_curves_show_the_errors_that_can_be_seen():
+    curves = sb.error_curves(SIGN, [[0.5]], np.geomspace(1e-3, 2, 15))
+    low, high = plot_error_curves(curves).get_ylim()
+    assert low == pytest.approx(1e-16)
+    assert curves.certified.max() < high < 100 * curves.from_margin.max()

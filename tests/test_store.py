@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardmax.errors import ArgumentError
-from hardmax.experiments.store import query, write_table
+from hardmax.experiments.store import query, read_tables, write_table
 
 ROWS = [
     {"keys": 2, "cells": np.int64(4), "share": 0.25, "name": "a"},
@@ -53,6 +53,21 @@ def test_a_folder_without_tables_is_refused(tmp_path):
     "sql", ["SELEC", "SELECT * FROM nothing", "SELECT * FROM read_text('/etc/passwd')"]
 )
 def test_a_query_that_is_wrong_or_reaches_outside_is_refused(tmp_path, sql):
+    write_table(tmp_path, "counts", ROWS)
+    with pytest.raises(ArgumentError, match="`sql` must be a valid query"):
+        query(tmp_path, sql)
+
+
+@pytest.mark.parametrize("read", [lambda out: query(out, "SHOW TABLES"), read_tables])
+def test_a_damaged_table_is_named(tmp_path, read):
+    path = write_table(tmp_path, "counts", ROWS)
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ArgumentError, match=r"counts\.parquet cannot\. Remove it"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("sql", ["", "  ", "-- nothing"])
+def test_an_empty_query_is_refused(tmp_path, sql):
     write_table(tmp_path, "counts", ROWS)
     with pytest.raises(ArgumentError, match="`sql` must be a valid query"):
         query(tmp_path, sql)

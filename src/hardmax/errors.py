@@ -26,6 +26,10 @@ class NonFiniteError(ArgumentError):
     """An array holds NaN, or an infinity where none is allowed."""
 
 
+class DiscontinuityError(ArgumentError):
+    """A function that must be continuous jumps; the message names the place and both values."""
+
+
 class DtypeError(HardmaxError, TypeError):
     """A value cannot be read as float64 (or int64) without losing something."""
 

@@ -13,8 +13,6 @@ from typing import Any
 _LARGEST_SVG = 400_000
 """Above this many bytes a figure goes in as PNG, so that the page stays light."""
 _MOST_ROWS = 40
-_ORDER = ("holds", "holds with conditions", "loose", "false", "not checkable")
-"""How verdicts are counted off; others come after."""
 _WIDE = 1.6
 _VERDICTS = ("holds", "holds with conditions", "loose", "false", "not checkable")
 

@@ -110,6 +110,7 @@ def largest_rival(
     a1, a2, a3 = blocks[f, 0, w], blocks[f, 1, w], blocks[f, 2, w]
     px, py = points[0, w], points[1, w]
     rival = -1
+    share = 1.0
     while True:
         best = blur
         found = -1
@@ -124,13 +125,17 @@ def largest_rival(
                 found = m
         if found < 0 or (rival >= 0 and not lead_at(blocks, found, w, edges, row) > blur):
             return int(rival)
-        rival = found
-        at_point = (blocks[f, 0, rival] - a1) * px + (blocks[f, 1, rival] - a2) * py
-        at_point += blocks[f, 2, rival] - a3
+        at_point = (blocks[f, 0, found] - a1) * px + (blocks[f, 1, found] - a2) * py
+        at_point += blocks[f, 2, found] - a3
         if is_far or not at_point < 0.0:
-            return int(rival)
-        # Where this form ties: another one that exceeds `w` even there ties earlier.
-        share = at_point / (at_point - lead_at(blocks, rival, w, edges, row))
+            return int(found)
+        # Where this form ties: another one that exceeds `w` even there ties earlier. Rounding can
+        # say so of forms that do not, so the way is only ever shortened, which ends.
+        tie = at_point / (at_point - lead_at(blocks, found, w, edges, row))
+        if not tie < share:
+            return int(rival if rival >= 0 else found)
+        rival = found
+        share = tie
         x = px + share * (edges[row, X] - px)
         y = py + share * (edges[row, Y] - py)
         node = box_of(x, y, nodes, boxes, sizes)

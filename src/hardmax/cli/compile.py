@@ -1,9 +1,13 @@
 """`hardmax compile`: a ReLU or maxout network in a file to a transformer in a file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from hardmax.errors import ArgumentError
 
 
 def compile_file(
@@ -33,14 +37,16 @@ def compile_file(
     from hardmax.geometry.domains import Box
     from hardmax.models.networks import MaxoutNetwork
 
-    net = load_network(network)
+    with _naming("network", network):
+        net = load_network(network)
     low, high = (-1.0, 1.0) if box is None else box
     where = Box(np.full(net.dim_in, low), np.full(net.dim_in, high))
     if isinstance(net, MaxoutNetwork):
         compiled = compile_maxout(net, where, epsilon)
     else:
         compiled = compile_relu(net, where, epsilon)
-    compiled.save(output)
+    with _naming("--output", output):
+        compiled.save(output)
     default = "" if box is not None else "  (the default; change it with --box)"
     print(f"{'network':<20}{net!r}")
     print(f"{'box':<20}[{low:g}, {high:g}]^{net.dim_in}{default}")
@@ -52,5 +58,17 @@ def compile_file(
     print(f"{'certified error':<20}{compiled.certified_error:.4g}  ({kind})")
     print(f"{'written':<20}{output}")
     if onnx is not None:
-        compiled.to_onnx(onnx)
+        with _naming("--onnx", onnx):
+            compiled.to_onnx(onnx)
         print(f"{'':<20}{onnx}")
+
+
+@contextmanager
+def _naming(argument: str, path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into one line that names the argument."""
+    try:
+        yield
+    except OSError as error:
+        raise ArgumentError(
+            f"`{argument}` must be a file that can be opened; {path}: {error.strerror}."
+        ) from None

@@ -1,5 +1,6 @@
 """`hardmax reproduce` and `hardmax query`: every result again, and questions about them."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -38,13 +39,23 @@ def reproduce(
             print(f"{name:<16}{title}")
         return
     level: Level = "quick" if quick else "full" if full else "default"
-    run_experiments(names or list(experiment_titles()), out, level=level, again=again)
-    if not names:
-        # Verdicts are recomputed every time; it takes seconds.
-        results = run_audit()
-        write_audit(results, out / "audit")
-        print(f"audit: {summary(results)}")
-    print(f"report: {build_report(out)}")
+    try:
+        run_experiments(names or list(experiment_titles()), out, level=level, again=again)
+        if not names:
+            # Verdicts are recomputed every time; it takes seconds.
+            results = run_audit()
+            write_audit(results, out / "audit")
+            print(f"audit: {summary(results)}")
+        print(f"report: {build_report(out)}")
+    except OSError as error:
+        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+    except KeyboardInterrupt:
+        print(
+            f"hardmax: interrupted; what is finished is in {out}, and the same command goes on "
+            "from there",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130) from None
 
 
 def query(

@@ -5,16 +5,6 @@ from typing import Annotated
 
 import typer
 
-_ROWS = (
-    ("value", "log-sum-exp minus maximum"),
-    ("rival_mass", "share of all rivals"),
-    ("gradient", "1-norm, gradient to one-hot"),
-    ("hessian", "2-norm of the Hessian"),
-    ("lipschitz", "Lipschitz, gradient"),
-    ("taylor", "Taylor remainder"),
-    ("margin_needed", "margin for epsilon"),
-)
-
 
 def stability(
     keys: Annotated[int, typer.Option(help="Number of keys N of the head.")],
@@ -27,12 +17,11 @@ def stability(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Print the bounds at finite temperature: as claimed, and as they are."""
-    from hardmax.stability.tables import stability_table
+    from hardmax.stability.tables import QUANTITIES, stability_table
 
     table = stability_table(keys, margin, d_k, tau=tau, epsilon=epsilon)
     if as_json:
-        fields = {**vars(table), "columns": [column.as_mapping() for column in table.columns]}
-        print(json.dumps(fields, indent=1))
+        print(json.dumps(table.as_mapping(), indent=1, allow_nan=False))
         return
     from rich.console import Console
     from rich.table import Table
@@ -45,19 +34,9 @@ def stability(
         name = column.name.replace("[", r"\[")
         style = "yellow" if column.is_claim else None
         shown.add_column(f"{name}\ntau = {column.tau:g}", justify="right", style=style)
-    for field, title in _ROWS:
+    for field, title in QUANTITIES:
         shown.add_row(title, *(f"{getattr(column, field):.5g}" for column in table.columns))
     console = Console()
     console.print(shown)
-    claim, sharp = table.columns[:2]
-    if sharp.hessian > claim.hessian:
-        console.print(
-            f"The Hessian reaches {sharp.hessian:.5g}, more than the {claim.hessian:.5g} that "
-            r"\[SL26] allows.",
-            soft_wrap=True,
-        )
-    console.print(
-        f"A margin of {margin:g} leaves rivals at most {epsilon:g} up to "
-        f"tau = {table.temperature_needed:.5g}.",
-        soft_wrap=True,
-    )
+    for remark in table.remarks:
+        console.print(remark, soft_wrap=True, markup=False, highlight=False)

@@ -3,6 +3,7 @@ from .approximation import approximate as approximate
 from .compiled import CompiledTransformer as CompiledTransformer
 from .compiled import TransformerSize as TransformerSize
 from .compiled_files import load_compiled as load_compiled
+from .compiled_function_files import load_function as load_function
 from .cpwl_compiler import CompiledFunction as CompiledFunction
 from .cpwl_compiler import compile_cpwl as compile_cpwl
 from .cpwl_compiler import maxout_form as maxout_form
@@ -31,8 +32,6 @@ from .shattering import bias_free_shattering_transformer as bias_free_shattering
 from .shattering import shattering_count as shattering_count
 from .shattering import shattering_transformer as shattering_transformer
 from .small_arity import reduce_arity as reduce_arity
-from .soft_mean import soft_mean_gap as soft_mean_gap
-from .soft_mean import worst_soft_mean as worst_soft_mean
 from .tropical_forms import DifferenceOfMaxima as DifferenceOfMaxima
 from .tropical_forms import LatticeForm as LatticeForm
 from .tropical_forms import maxout_from_difference as maxout_from_difference

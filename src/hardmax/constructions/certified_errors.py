@@ -7,7 +7,7 @@ Three things are carried from layer to layer, each for every unit, and each roun
 - an interval $[d^-, d^+]$ that contains the difference of the two. A piece
   $\langle a, h\rangle + b$ turns it into $[\langle a^+, d^-\rangle - \langle a^-, d^+\rangle,
   \langle a^+, d^+\rangle - \langle a^-, d^-\rangle]$; a maximum into the hull over the pieces that
-  can win; a soft mean lowers the lower end by at most $\tau\lambda$ (`soft_mean.gap_bounds`).
+  can win; a soft mean lowers the lower end by at most $\tau\lambda$ (`grouped_gaps.gap_bounds`).
   Keeping the signs matters: soft means err to one side only;
 - a bound on what float64 rounding adds, to the transformer and to the evaluation of the network
   it is compared with.
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.algebra.exact.rounding import UNDERFLOW_ALLOWANCE, rounding_factor
+from hardmax.constructions.grouped_gaps import gap_bounds
 from hardmax.constructions.piece_layers import PieceLayer
-from hardmax.constructions.soft_mean import gap_bounds
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import AffineMap
@@ -136,7 +136,8 @@ def propagate(
         roundings = 2.0 * rounding_factor(len(last.weight) + 8) * output.scale
         errors = np.maximum(-output.below, output.above) + output.rounding + roundings
         errors = errors * _UP + UNDERFLOW_ALLOWANCE
-    if not np.isfinite([*errors, *sizes, *(plan.gate for plan in made)]).all():
+    logits = [size * plan.rate for size, plan in zip(sizes, made, strict=True)]
+    if not np.isfinite([*errors, *sizes, *logits, *(plan.gate for plan in made)]).all():
         raise ArgumentError(
             "`box` must be small enough for the network's values to be bounded in float64; the "
             "bounds overflow. Shrink the box or scale the weights down."
@@ -216,7 +217,7 @@ def _gate(layer: PieceLayer, size: FloatArray, scale: FloatArray, given: LayerPl
         return 1.0 if given is None else given.gate
     needed = float((size * (1.0 + 2.0**-6) + 2.0**-10 * scale)[moving].max())
     if given is None:
-        return 2.0 ** float(np.ceil(np.log2(needed))) if np.isfinite(needed) else np.inf
+        return float(np.exp2(np.ceil(np.log2(needed))))
     enough = float((size * (1.0 + 2.0**-7) + 2.0**-11 * scale)[moving].max())
     if not given.gate >= enough:
         raise ArgumentError(

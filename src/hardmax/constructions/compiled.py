@@ -9,16 +9,13 @@ import numpy as np
 from hardmax.arguments import Sizes, owned
 from hardmax.constructions.certified_errors import LayerPlan, propagate
 from hardmax.constructions.piece_layers import SourceNetwork, piece_layers
-from hardmax.constructions.temperatures import choose_rates
+from hardmax.constructions.temperatures import choose_rates, sharpest_rates
 from hardmax.constructions.token_layout import token_transformer
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.points import PointBatch
 from hardmax.models.token_transformers import TokenTransformer
 from hardmax.typing import ArrayLike, FloatArray
-
-_EXPORT_ROUNDINGS = 64.0
-"""How many times the rounding bound of a hard transformer its soft stand-in may be off."""
 
 
 @dataclass(frozen=True)
@@ -155,16 +152,18 @@ class CompiledTransformer:
 
     @property
     def softened(self) -> "CompiledTransformer":
-        """Itself if soft; if hard, the soft one that is closest for practical purposes.
+        """Itself if soft; if hard, a soft one that cannot be told from it.
 
         Frameworks have no hard heads. But a soft mean is below the maximum by at most a constant
-        times the temperature, ties included, so a temperature exists at which the two cannot be
-        told apart: the certified error of the stand-in is 64 times that of the hard transformer,
-        which is rounding only.
+        times the temperature, ties included, so at a temperature low enough it is the maximum up
+        to rounding, in float32 as well.
         """
         if self.epsilon is not None:
             return self
-        return compile_network(self.source, self.box, _EXPORT_ROUNDINGS * self.certified_error)
+        layers, last = piece_layers(self.source)
+        rates = sharpest_rates(layers, last, self.box)
+        bounds = propagate(layers, last, self.box, rates)
+        return assembled(self.source, self.box, bounds.worst, bounds.plans)
 
     def to_torch(self) -> Any:
         r"""Return the transformer as a plain `torch.nn` module in float64 (`.float()` narrows it).

@@ -5,7 +5,6 @@ it was made from. Reading makes the transformer anew from these and certifies it
 the file that are not the ones it gets are refused. So a certified error is never taken on trust.
 """
 
-import json
 import os
 from typing import Any
 
@@ -14,13 +13,12 @@ import numpy as np
 from hardmax.arguments import Sizes
 from hardmax.constructions.certified_errors import LayerPlan
 from hardmax.constructions.compiled import CompiledTransformer, assembled
-from hardmax.constructions.piece_layers import PieceLayer, piece_layers
+from hardmax.constructions.piece_layers import PieceLayer, SourceNetwork, piece_layers
 from hardmax.constructions.token_layout import Slots
 from hardmax.errors import HardmaxError, RecordFormatError
-from hardmax.files import replacing
 from hardmax.geometry.domains import Box
-from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.models.storage import _READERS, _WRITERS, _read_file, _Source
+from hardmax.models.storage import read_parts, write_parts
+from hardmax.models.tensor_files import TensorSource, read_tensor_file, write_tensor_file
 from hardmax.models.token_transformers import TokenTransformer
 from hardmax.typing import AnyArray
 
@@ -39,16 +37,11 @@ width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`, `.readout.bia
 `.output_weight` `(n_heads, width)` (heads have size 1), `.w_in`, `.b_in`, `.w_out`, `.b_out`.
 """
 
-_METADATA_KEY = "hardmax"
-
 
 def save_compiled(compiled: CompiledTransformer, path: str | os.PathLike[str]) -> None:
     """Write a compiled transformer (see `CompiledTransformer.save`)."""
-    from safetensors.numpy import save
-
-    kind = type(compiled.source).__name__
     tensors: dict[str, AnyArray] = {}
-    structure = _WRITERS[kind](compiled.source, tensors)
+    fields = write_parts(compiled.source, tensors)
     tensors |= {"box.low": compiled.box.low, "box.high": compiled.box.high}
     tensors["plan.rates"] = np.array([plan.rate for plan in compiled.plans])
     tensors["plan.gates"] = np.array([plan.gate for plan in compiled.plans])
@@ -57,15 +50,11 @@ def save_compiled(compiled: CompiledTransformer, path: str | os.PathLike[str]) -
     tensors |= _weights(compiled.token_transformer)
     header = {
         "format": COMPILED_FORMAT,
-        "kind": kind,
         "epsilon": compiled.epsilon,
         "transformer": _description(compiled.token_transformer),
-        **structure,
+        **fields,
     }
-    dense = {name: np.array(array, order="C") for name, array in tensors.items()}
-    content = save(dense, {_METADATA_KEY: json.dumps(header, sort_keys=True)})
-    with replacing(path) as stream:
-        stream.write(content)
+    write_tensor_file(path, header, tensors)
 
 
 def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
@@ -88,7 +77,7 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
         >>> again.certified_error == compiled.certified_error
         True
     """
-    fields, tensors = _read_file(path)
+    fields, tensors = read_tensor_file(path)
     try:
         return _read(fields, tensors)
     except HardmaxError as error:
@@ -98,19 +87,18 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
 
 
 def _read(fields: dict[str, Any], tensors: dict[str, AnyArray]) -> CompiledTransformer:
-    if fields.pop("format", None) != COMPILED_FORMAT:
-        raise RecordFormatError(f"its metadata must have the format {COMPILED_FORMAT!r}.")
-    kind = fields.pop("kind", None)
-    if kind not in ("ReluNetwork", "MaxoutNetwork"):
-        raise RecordFormatError("`kind` must be ReluNetwork or MaxoutNetwork.")
+    found = fields.pop("format", None)
+    if found != COMPILED_FORMAT:
+        raise RecordFormatError(
+            f"its metadata must have the format {COMPILED_FORMAT!r}; got {found!r:.60}."
+        )
     epsilon = fields.pop("epsilon", None)
     if epsilon is not None and not (type(epsilon) is float and 0.0 < epsilon < np.inf):
         raise RecordFormatError(f"`epsilon` must be null or above 0; got {epsilon!r:.60}.")
     description = fields.pop("transformer", None)
     weights = {name: tensors.pop(name) for name in list(tensors) if name.startswith("transformer.")}
-    source = _Source(fields, tensors)
-    network = _READERS[kind](source)
-    assert isinstance(network, ReluNetwork | MaxoutNetwork)
+    source = TensorSource(fields, tensors)
+    network: SourceNetwork = read_parts(source, ("ReluNetwork", "MaxoutNetwork"))
     layers, last = piece_layers(network)
     box = Box(source.tensor("box.low"), source.tensor("box.high"))
     if box.dim != network.dim_in:
@@ -129,7 +117,7 @@ def _read(fields: dict[str, Any], tensors: dict[str, AnyArray]) -> CompiledTrans
     return compiled
 
 
-def _plans(source: _Source, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:
+def _plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:
     sizes = Sizes(n_layers=len(layers))
     shape = ("n_layers",)
     rates = sizes.floats("plan.rates", source.tensor("plan.rates"), shape, nonempty=())

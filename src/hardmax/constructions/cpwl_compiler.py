@@ -1,5 +1,6 @@
 """Continuous piecewise linear functions, in any form they come in, as transformers."""
 
+import os
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -33,8 +34,8 @@ class CompiledFunction(CompiledTransformer):
 
     Everything a `CompiledTransformer` is, but its errors are about the function: `output_errors`
     and `certified_error` bound $|T(x) - f(x)|$, with $T$ as float64 evaluates it and $f$ exact, so
-    they include what storing the pieces of $f$ in float64 has changed. (A saved file holds the
-    network and the transformer; read back, its errors are about the network.)
+    they include what storing the pieces of $f$ in float64 has changed. A file that `save` wrote is
+    read by `load_function`, with the same errors.
 
     Attributes:
         form: The network between the function and the transformer, with its rounding.
@@ -48,9 +49,13 @@ class CompiledFunction(CompiledTransformer):
     @property
     def softened(self) -> "CompiledFunction":
         """Itself if soft, otherwise the soft one that is closest (see `CompiledTransformer`)."""
-        return (
-            self if self.epsilon is not None else _about_the_function(super().softened, self.form)
-        )
+        return self if self.epsilon is not None else about_the_function(super().softened, self.form)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the transformer, the network, the box and the rounding; see `load_function`."""
+        from hardmax.constructions.compiled_function_files import save_function
+
+        save_function(self, path)
 
 
 def compile_cpwl(
@@ -83,8 +88,8 @@ def compile_cpwl(
         The transformer. Its `certified_error` includes the rounding of the pieces.
 
     Raises:
-        ArgumentError: If the function jumps (the message names the place and both values), or
-            `epsilon` is not above what rounding adds.
+        DiscontinuityError: If the function jumps; the message names the place and both values.
+        ArgumentError: If `epsilon` is not above what rounding adds.
         SizeLimitError: If filling concave kinks could exceed `max_pieces`.
 
     Examples:
@@ -109,10 +114,10 @@ def compile_cpwl(
                 f"{target}. Give a larger one, or rescale the function."
             )
         target -= rounding * (1.0 + 2.0**-50)
-    return _about_the_function(compile_maxout(form.network, box, target), form, epsilon)
+    return about_the_function(compile_maxout(form.network, box, target), form, epsilon)
 
 
-def _about_the_function(
+def about_the_function(
     compiled: CompiledTransformer, form: MaxoutForm, epsilon: float | None = None
 ) -> CompiledFunction:
     """Add the rounding of the pieces to the errors of a compiled network."""

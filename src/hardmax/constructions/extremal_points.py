@@ -45,6 +45,7 @@ import numpy as np
 
 from hardmax.arguments import integer
 from hardmax.bounds.sizes import Bias, HeadSizes, read_bias, read_integers
+from hardmax.constructions.model_sizes import OBJECT_NUMBERS, refuse_size
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.heads import AttentionHead
 from hardmax.typing import FloatArray
@@ -72,6 +73,7 @@ def extremal_points(n_points: HeadSizes, n_polytopes: int | None, dim: int) -> l
     Raises:
         DtypeError: If a size is not an integer.
         ArgumentError: If a size is below 1, or so large that float64 would round a coordinate.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [Wei12] for the bound; [MRZ22] for parallel classes of hyperplanes.
@@ -93,6 +95,12 @@ def extremal_points(n_points: HeadSizes, n_polytopes: int | None, dim: int) -> l
     """
     sizes = _read_sizes("n_points", n_points, "n_polytopes", n_polytopes)
     dim = integer("dim", dim, at_least=1)
+    refuse_size(
+        (sum(sizes) + len(sizes)) * dim,
+        n_points=max(sizes),
+        n_polytopes=len(sizes),
+        dim=dim,
+    )
     prime = _prime_from(len(sizes))
     return [
         np.column_stack([np.outer(i, direction[:-1]), _offsets(i, direction[-1], prime)])
@@ -123,6 +131,7 @@ def extremal_heads(
         DtypeError: If a size is not an integer.
         ArgumentError: If a size is below 1, or so large that float64 would round a weight, or
             `bias` is unknown.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [MRZ22]; [Wei12].
@@ -139,6 +148,8 @@ def extremal_heads(
     """
     sizes = _read_sizes("n_keys", n_keys, "n_heads", n_heads)
     dim = integer("dim", dim, at_least=1)
+    outputs = (3 * dim + 2 * len(sizes)) * len(sizes)
+    refuse_size(3 * sum(sizes) + outputs, n_keys=max(sizes), n_heads=len(sizes), dim=dim)
     bias = read_bias(bias)
     prime = _prime_from(len(sizes))
     heads = []
@@ -187,6 +198,7 @@ def _read_sizes(
             raise ArgumentError(
                 f"`{sets_name}` must be given if `{points_name}` is one number; got None."
             )
+        refuse_size((size + OBJECT_NUMBERS) * n_sets, **{points_name: size, sets_name: n_sets})
         sizes: tuple[int, ...] = (size,) * n_sets
     else:
         sizes = read_integers(points_name, n_points, at_least=1)

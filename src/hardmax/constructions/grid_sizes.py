@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.arguments import integer
+from hardmax.constructions.model_sizes import OBJECT_NUMBERS, refuse_size
 from hardmax.errors import ArgumentError, DtypeError
 
 EXACT = 2**53
@@ -70,6 +71,15 @@ def read_grid(
         n_heads = n_coordinates
     n_heads = integer("n_heads", n_heads, at_least=n_coordinates)
     return GridSizes(n_keys, n_heads, n_coordinates, has_bias), depth
+
+
+def refuse_grid(sizes: GridSizes, depth: int, d_ff: int = 0) -> None:
+    """Refuse a transformer over a fixed memory that is too large to build."""
+    head = 3 * (sizes.dim + sizes.n_keys) + OBJECT_NUMBERS
+    units = 2 * (sizes.dim + 1) * d_ff + OBJECT_NUMBERS
+    given = {"n_keys": sizes.n_keys, "dim": sizes.dim, "depth": depth}
+    given |= {"d_ff": d_ff} if d_ff else {}
+    refuse_size(depth * (sizes.n_heads * head + units), **given, n_heads=sizes.n_heads)
 
 
 def read_flag(name: str, value: bool) -> bool:

@@ -18,7 +18,7 @@ from flint import fmpq
 from hardmax.arguments import Sizes, floats_any_shape, owned
 from hardmax.constructions.exact_pieces import describe_values
 from hardmax.constructions.maxout_assembly import MaxoutForm, assemble, exact_numbers, read_box
-from hardmax.errors import ArgumentError, ShapeMismatchError
+from hardmax.errors import DiscontinuityError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from hardmax.typing import FloatArray, WideArray
 
@@ -36,7 +36,7 @@ class Knots:
         right_slope: The slope after the last knot, likewise.
 
     Raises:
-        ArgumentError: If two knots at one position have different values.
+        DiscontinuityError: If two knots at one position have different values.
 
     Examples:
         >>> hat = Knots([-1.0, 0.0, 1.0], [0.0, 1.0, 0.0], left_slope=0.0, right_slope=0.0)
@@ -45,8 +45,8 @@ class Knots:
         >>> Knots([0.0, 1.0, 1.0], [0.0, 2.0, 3.0])
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `values` must be those of a continuous function; at position
-        1.0 it jumps between 2.0 and 3.0.
+        hardmax.errors.DiscontinuityError: `values` must be those of a continuous function; at
+        position 1.0 it jumps between 2.0 and 3.0.
     """
 
     positions: FloatArray
@@ -66,7 +66,7 @@ class Knots:
         fresh = np.r_[True, positions[1:] != positions[:-1]]
         for k in np.flatnonzero(~fresh).tolist():
             if not np.array_equal(values[k], values[k - 1]):
-                raise ArgumentError(
+                raise DiscontinuityError(
                     "`values` must be those of a continuous function; at position "
                     f"{positions[k]} it jumps between {describe_values(values[k - 1].tolist())} "
                     f"and {describe_values(values[k].tolist())}."

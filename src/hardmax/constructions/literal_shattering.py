@@ -8,7 +8,7 @@ fewer different maps than cells. `shattering_transformer` is free of this.
 
 import numpy as np
 
-from hardmax.constructions.grid_sizes import read_flag, read_shattering
+from hardmax.constructions.grid_sizes import read_flag, read_shattering, refuse_grid
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 
@@ -37,6 +37,7 @@ def literal_shattering_transformer(
     Raises:
         DtypeError: If a size is not an integer or the flag not a bool.
         ArgumentError: If a size is out of range.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [SL26] Appendix F.
@@ -55,6 +56,7 @@ def literal_shattering_transformer(
     """
     sizes, n_pieces, depth = read_shattering(n_keys, dim, depth, d_ff, None, has_bias=True)
     centred = read_flag("centred", centred)
+    refuse_grid(sizes, depth, sizes.n_coordinates * n_pieces)
     n_keys, dim = sizes.n_keys, sizes.n_coordinates
     j = np.arange(n_keys)
     if centred:

@@ -27,6 +27,8 @@ At small $\varepsilon$ the points where several layers err at once are too rare 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hardmax.arguments import number
 from hardmax.constructions.compiled import CompiledTransformer, compile_network
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
@@ -50,6 +52,7 @@ def compile_maxout(
     Raises:
         ArgumentError: If `epsilon` is not above what rounding adds, or needs temperatures beyond
             float32, or the box does not fit the network.
+        SizeLimitError: If the transformer would have more than $2^{28}$ numbers to store.
 
     Examples:
         >>> net = MaxoutNetwork([[[[1.0], [-1.0], [0.0]]], [[2.0]]], [[[0.0, 0.0, 0.5]], [1.0]])
@@ -80,7 +83,7 @@ def compile_relu(
 
     Args:
         net: A `ReluNetwork`; a `torch.nn.Sequential` of `Linear` and `ReLU`; or a list with one
-            entry for each layer, a matrix `(n_in, n_out)` or a tuple of a matrix and a bias.
+            entry for each layer, a matrix `(n_in, n_out)` or a pair of a matrix and a bias.
         box: Where it is to be computed.
         epsilon: As for `compile_maxout`.
 
@@ -124,7 +127,7 @@ def read_relu(net: Any) -> ReluNetwork:
     weights: list[ArrayLike] = []
     biases: list[ArrayLike | None] = []
     for i, layer in enumerate(net):
-        pair = layer if isinstance(layer, tuple) else (layer, None)
+        pair = layer if isinstance(layer, tuple) or _is_pair(layer) else (layer, None)
         if len(pair) != 2:
             raise ShapeMismatchError(
                 f"`net[{i}]` must be a matrix or a tuple of a matrix and a bias; got {len(pair)} "
@@ -133,6 +136,14 @@ def read_relu(net: Any) -> ReluNetwork:
         weights.append(pair[0])
         biases.append(pair[1])
     return ReluNetwork(weights, biases)  # type: ignore[arg-type]
+
+
+def _is_pair(layer: Any) -> bool:
+    """Whether a list is a matrix and a bias, and not the rows of a matrix."""
+    first = layer[0] if isinstance(layer, list) and len(layer) == 2 else None
+    if isinstance(first, np.ndarray):
+        return first.ndim == 2
+    return isinstance(first, list | tuple) and bool(first) and np.ndim(first[0]) == 1
 
 
 def _read_box(box: Any, dim: int) -> Box:

@@ -15,7 +15,7 @@ from flint import fmpq, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import homogeneous_points
 from hardmax.constructions.exact_pieces import describe, describe_values, exact_values_at
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, DiscontinuityError
 from hardmax.geometry.integer_vectors import Vector, null_space, wide_rows
 from hardmax.typing import FloatArray, IntArray, WideArray
 
@@ -62,14 +62,14 @@ def merge_vertices(vertices: FloatArray, values: FloatArray) -> IntArray:
     """Return for each vertex the first one at the same place.
 
     Raises:
-        ArgumentError: If two vertices at one place have different values.
+        DiscontinuityError: If two vertices at one place have different values.
     """
     first: dict[Vector, int] = {}
     names = np.empty(len(vertices), dtype=np.int64)
     for i, point in enumerate(map(tuple, homogeneous_points(vertices).tolist())):
         names[i] = k = first.setdefault(point, i)
         if not np.array_equal(values[i], values[k]):
-            raise ArgumentError(
+            raise DiscontinuityError(
                 "`values` must be those of a continuous function; at "
                 f"({', '.join(map(repr, vertices[i].tolist()))}) it jumps between "
                 f"{describe_values(values[k].tolist())} (vertices[{k}]) and "
@@ -82,8 +82,9 @@ def mesh_complex(points: WideArray, simplices: IntArray, forms: Forms) -> MeshCo
     """Check a mesh.
 
     Raises:
+        DiscontinuityError: If two simplices give one place two values.
         ArgumentError: If a simplex is flat, or one of the three conditions fails; the message names
-            the place, and the two values there where two simplices compete for it.
+            the place.
     """
     n = points.shape[1]
     corners = [np.asarray(points[simplex], dtype=object) for simplex in simplices]
@@ -132,7 +133,7 @@ def _refuse_overlap_at_facets(
                 while not _inside(mesh.rows[same[0]], middle + (target - middle) * step):
                     step /= 2
                 place = middle + (target - middle) * step
-                raise ArgumentError(_competition(same[0], i, place, forms, "overlap"))
+                raise _competition(same[0], i, place, forms, "overlap")
 
 
 def _refuse_inner_boundary(
@@ -151,7 +152,7 @@ def _refuse_inner_boundary(
         ]
         places = [_point(mesh.points[v]) for v in on_facet]
         middle = _mean(mesh.points[list(name)])
-        met: str | None = None
+        met: ArgumentError | None = None
         for place in [*places, middle]:
             if not _inside(mesh.rows[i], place, closed=True):
                 continue
@@ -160,13 +161,11 @@ def _refuse_inner_boundary(
                 if k == i or not _inside(rows, place, closed=True):
                     continue
                 if exact_values_at(forms(i), place) != exact_values_at(forms(k), place):
-                    raise ArgumentError(
-                        _competition(i, k, place, forms, "do not meet face to face")
-                    )
+                    raise _competition(i, k, place, forms, "do not meet face to face")
                 if place is middle:
                     met = _competition(i, k, place, forms, "do not meet face to face")
         if met is not None:
-            raise ArgumentError(met)
+            raise met
         raise ArgumentError(
             "`simplices` must fill a convex set; beyond the facet with the vertices "
             f"{list(name)} of simplices[{i}], at {describe(middle)}, there is no simplex, although "
@@ -183,17 +182,18 @@ def _refuse_many_sheets(mesh: MeshComplex, forms: Forms) -> None:
         if all(_inside(mesh.rows[k], place) for k in closed):
             break
     if len(closed) > 1:
-        raise ArgumentError(_competition(closed[0], closed[1], place, forms, "overlap"))
+        raise _competition(closed[0], closed[1], place, forms, "overlap")
 
 
-def _competition(i: int, k: int, place: WideArray, forms: Forms, how: str) -> str:
+def _competition(i: int, k: int, place: WideArray, forms: Forms, how: str) -> ArgumentError:
     one, other = exact_values_at(forms(i), place), exact_values_at(forms(k), place)
     values = (
         f"the function jumps between {describe_values(one)} and {describe_values(other)}"
         if one != other
         else f"both give {describe_values(one)}"
     )
-    return (
+    kind = ArgumentError if one == other else DiscontinuityError
+    return kind(
         "`simplices` must fill a convex set face to face; simplices"
         f"[{i}] and simplices[{k}] {how} at {describe(place)}, where {values}."
     )

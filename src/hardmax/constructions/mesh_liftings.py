@@ -7,6 +7,7 @@ heights if there are any. Both are proposals in floats or rationals that the cal
 
 import numpy as np
 from flint import fmpq
+from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.constructions.exact_pieces import interpolating_forms
@@ -15,7 +16,8 @@ from hardmax.constructions.mesh_checks import MeshComplex
 from hardmax.geometry.linear_programs import maximise
 from hardmax.typing import WideArray
 
-_MOST_ENTRIES = 20_000_000
+_MOST_FACETS = 12_000
+"""The linear program of 9000 facets takes seconds, of 20,000 minutes."""
 _LEAST_NEED = 2.0**-10
 
 
@@ -52,27 +54,32 @@ def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray |
     """
     used = np.unique(mesh.simplices)
     n, n_facets = len(used), len(mesh.facets)
-    if (n_facets + 2 * n) * (n + 1) > _MOST_ENTRIES:
+    if n_facets > _MOST_FACETS:
         return None
     columns = {v: k for k, v in enumerate(used.tolist())}
     places = _places(mesh)
-    A, need = np.zeros((n_facets, n + 1)), np.empty(n_facets, dtype=object)
+    n_corners = mesh.simplices.shape[1]
+    entries, need = np.empty((n_facets, n_corners + 1)), np.empty(n_facets, dtype=object)
+    where = np.empty((n_facets, n_corners + 1), dtype=np.int64)
     for k, facet in enumerate(mesh.facets):
         simplex, place = mesh.simplices[facet.one].tolist(), places[facet.apex]
-        A[k, columns[facet.apex]] -= 1.0
-        for v, row in zip(simplex, mesh.rows[facet.one], strict=True):
-            weight = _height(row, place) / _height(row, places[v])
-            A[k, columns[v]] += nearest_floats(np.array([weight], dtype=object))[0]
+        weights = [
+            _height(row, place) / _height(row, places[v])
+            for v, row in zip(simplex, mesh.rows[facet.one], strict=True)
+        ]
+        entries[k] = *nearest_floats(np.array(weights, dtype=object)), -1.0
+        where[k] = [columns[v] for v in (*simplex, facet.apex)]
         deepest = max(fmpq(0), *(-kink for kink in kinks[k].tolist()))
         need[k] = deepest * abs(_height(facet.row, place))
     largest = max(need.tolist())
     relative = np.maximum(nearest_floats(need / largest), _LEAST_NEED)
-    A /= relative[:, None]
-    bounds = np.eye(n)
-    caps = np.concatenate([np.column_stack([sign * bounds, -np.ones(n)]) for sign in (1.0, -1.0)])
+    starts = np.arange(n_facets + 1) * (n_corners + 1)
+    scaled = (entries / relative[:, None]).ravel()
+    convex = csr_array((scaled, where.ravel(), starts), shape=(n_facets, n + 1))
+    caps = [hstack([sign * eye_array(n), -np.ones((n, 1))]) for sign in (1.0, -1.0)]
     solution = maximise(
         np.r_[np.zeros(n), -1.0],
-        np.concatenate([A, caps]),
+        vstack([convex, *caps]),
         np.r_[-np.ones(n_facets), np.zeros(2 * n)],
     )
     if solution is None or not np.isfinite(solution).all():

@@ -39,8 +39,8 @@ class Mesh:
         >>> torn.pieces
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `values` must be those of a continuous function; at (1.0) it
-        jumps between 0.0 (vertices[1]) and 5.0 (vertices[2]).
+        hardmax.errors.DiscontinuityError: `values` must be those of a continuous function; at (1.0)
+        it jumps between 0.0 (vertices[1]) and 5.0 (vertices[2]).
     """
 
     vertices: FloatArray
@@ -101,8 +101,10 @@ class Mesh:
         """The function in rationals, simplex by simplex, checked to be continuous.
 
         Raises:
+            DiscontinuityError: If two simplices or vertices give one place two values; the message
+                names the place and the values.
             ArgumentError: If the mesh is not conforming, overlaps itself, has a hole, or does not
-                fill a convex set; the message names the place and, where it jumps, both values.
+                fill a convex set; the message names the place.
         """
         complex_ = self._complex
         forms = np.stack([self.interpolate_exactly(i) for i in range(len(self.simplices))])
@@ -128,7 +130,8 @@ def maxout_from_mesh(mesh: Mesh, box: Box, *, max_pieces: int = MAX_PIECES) -> M
         max_pieces: How many pieces filling concave kinks may make.
 
     Raises:
-        ArgumentError: If the mesh is not that of a continuous function on a convex set.
+        DiscontinuityError: If the function jumps.
+        ArgumentError: If the mesh does not fill a convex set face to face.
         SizeLimitError: If the mesh is not regular and filling could exceed `max_pieces`.
 
     Examples:

@@ -22,6 +22,7 @@ import numpy as np
 
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import integer
+from hardmax.constructions.model_sizes import refuse_size
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.typing import FloatArray
 
@@ -43,6 +44,7 @@ def moment_curve(n_points: int, dim: int) -> FloatArray:
     Raises:
         DtypeError: If a size is not an integer.
         ArgumentError: If a size is below 1, or float64 would round a power.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [Zie95].
@@ -60,7 +62,7 @@ def moment_curve(n_points: int, dim: int) -> FloatArray:
     """
     n_points = integer("n_points", n_points, at_least=1)
     dim = integer("dim", dim, at_least=1)
-    return _powers("n_points", n_points, dim)
+    return _powers("n_points", n_points, dim, dim)
 
 
 def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> AffineForms:
@@ -78,6 +80,7 @@ def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> Affine
     Raises:
         DtypeError: If a size is not an integer.
         ArgumentError: If a size is below 1, or float64 would round a power.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [Zie95].
@@ -106,11 +109,11 @@ def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> Affine
     dim = integer("dim", dim, at_least=1)
     if not isinstance(losers, bool | np.bool_):
         raise DtypeError(f"`losers` must be True or False; got {losers!r}.")
-    powers = _powers("n_keys", n_keys, dim + 1)
+    powers = _powers("n_keys", n_keys, dim, dim + 1)
     return AffineForms(powers[:, :-1], powers[:, -1] if losers else 0.0 - powers[:, -1])
 
 
-def _powers(name: str, n_points: int, highest: int) -> FloatArray:
+def _powers(name: str, n_points: int, dim: int, highest: int) -> FloatArray:
     largest = n_points // 2
     # The size first: computing a power only to refuse it could take forever.
     if (largest.bit_length() - 1) * highest > 53 or largest**highest > 2**53:
@@ -118,6 +121,6 @@ def _powers(name: str, n_points: int, highest: int) -> FloatArray:
             f"`{name}` must leave its powers below 2^53, so that float64 holds them; got "
             f"{n_points}, with {largest}^{highest}."
         )
-    t = np.arange(-((n_points - 1) // 2), largest + 1)
-    powers = np.array([[int(x) ** k for k in range(1, highest + 1)] for x in t], dtype=np.float64)
-    return powers.reshape(n_points, highest)
+    refuse_size(n_points * highest, **{name: n_points}, dim=dim)
+    t = np.arange(-((n_points - 1) // 2), largest + 1, dtype=np.int64)
+    return np.asarray(t[:, None] ** np.arange(1, highest + 1), dtype=np.float64)

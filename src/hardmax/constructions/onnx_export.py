@@ -1,13 +1,13 @@
 """A transformer on tokens as an ONNX graph of `MatMul`, `Softmax` and `Relu`; torch not needed."""
 
-import importlib
 import os
 from typing import Any
 
 import numpy as np
 
 from hardmax.arguments import choice
-from hardmax.errors import ArgumentError, MissingExtraError
+from hardmax.errors import ArgumentError
+from hardmax.extras import load_extra
 from hardmax.files import replacing
 from hardmax.models.token_passes import HeadStack, head_stacks
 from hardmax.models.token_transformers import TokenTransformer
@@ -30,19 +30,10 @@ def write_onnx(model: TokenTransformer, path: str | os.PathLike[str], dtype: str
         ArgumentError: If a weight is beyond the range of `dtype`.
     """
     choice("dtype", dtype, ("float64", "float32"))
-    content = _Graph(_onnx(), dtype).build(model).SerializeToString()
+    onnx = load_extra("onnx", extra="onnx", purpose="ONNX files")
+    content = _Graph(onnx, dtype).build(model).SerializeToString()
     with replacing(path) as stream:
         stream.write(content)
-
-
-def _onnx() -> Any:
-    try:
-        return importlib.import_module("onnx")
-    except ImportError:
-        raise MissingExtraError(
-            "onnx is not installed, and writing ONNX files needs it; "
-            "install it with `pip install hardmax[onnx]`."
-        ) from None
 
 
 class _Graph:

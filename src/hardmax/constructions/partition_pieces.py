@@ -16,7 +16,7 @@ from hardmax.constructions.exact_pieces import (
 from hardmax.constructions.knots import maxout_from_line
 from hardmax.constructions.layer_liftings import carried_liftings, carries_a_difference
 from hardmax.constructions.maxout_assembly import MaxoutForm, as_flint, read_box
-from hardmax.errors import ArgumentError, DtypeError
+from hardmax.errors import ArgumentError, DiscontinuityError, DtypeError
 from hardmax.geometry.domains import Box
 from hardmax.geometry.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
@@ -42,8 +42,9 @@ def maxout_from_partition(
         max_pieces: How many pieces filling concave kinks may make.
 
     Raises:
-        ArgumentError: If the model jumps somewhere in the domain (the message names the place and
-            the two values), the box leaves the domain, or cells are missing.
+        DiscontinuityError: If the model jumps somewhere in the domain; the message names the place
+            and the two values.
+        ArgumentError: If the box leaves the domain, or cells are missing.
         SizeLimitError: If filling kinks could exceed `max_pieces`.
 
     Examples:
@@ -83,7 +84,7 @@ def partition_pieces(partition: Partition) -> ExactPieces:
     """Return the affine maps of all cells in rationals, checked to be continuous.
 
     Raises:
-        ArgumentError: If two neighbouring cells disagree on their common facet.
+        DiscontinuityError: If two neighbouring cells disagree on their common facet.
     """
     forms = np.stack([flint_forms(partition.exact_map(i)) for i in range(partition.n_cells)])
     rows = [list(partition.rows(i).walls) for i in range(partition.n_cells)]
@@ -118,7 +119,7 @@ def _from_line(partition: Partition, box: Box) -> MaxoutForm:
     for t, before, after in zip(breakpoints, forms[:-1], forms[1:], strict=True):
         place = np.array([t], dtype=object)
         if exact_values_at(before, place) != exact_values_at(after, place):
-            raise ArgumentError(_jump(place, before, after))
+            raise DiscontinuityError(_jump(place, before, after))
     return maxout_from_line(breakpoints, forms, box)
 
 
@@ -132,7 +133,7 @@ def _refuse_jump(pieces: ExactPieces, facet: SharedFacet) -> None:
     for corner in Polytope.from_rows(rows, pieces.dim).exact_vertices:
         place = as_flint(corner)
         if exact_values_at(one, place) != exact_values_at(other, place):
-            raise ArgumentError(_jump(place, one, other))
+            raise DiscontinuityError(_jump(place, one, other))
 
 
 def _jump(place: WideArray, one: WideArray, other: WideArray) -> str:

@@ -14,6 +14,7 @@ whose kink is far away.
 import numpy as np
 
 from hardmax.arguments import integer
+from hardmax.constructions.model_sizes import refuse_size
 from hardmax.errors import ArgumentError
 from hardmax.models.transformers import FeedForward
 
@@ -40,6 +41,7 @@ def sawtooth(n_teeth: int) -> FeedForward:
         array([0., 1., 0., 1., 0.])
     """
     n_pieces = 2 * integer("n_teeth", n_teeth, at_least=1)
+    refuse_size(4 * n_pieces, n_teeth=n_teeth)
     k = np.arange(n_pieces)
     heights = np.where(k == 0, n_pieces, 2 * n_pieces * (-1.0) ** k)
     return FeedForward(np.ones((1, n_pieces)), -k / n_pieces, heights[:, None], None)
@@ -96,6 +98,7 @@ def folding_layer(
             "`height`, `n_pieces` and `n_cells` must leave the weights below 2^53, so that "
             f"float64 holds them; got {height}, {n_pieces} and {n_cells}, which need {largest:.3g}."
         )
+    refuse_size(2 * (dim + 1) * d_ff + dim, dim=dim, d_ff=d_ff)
     w_in, b_in = np.zeros((dim, d_ff)), np.full(d_ff, -1.0)
     w_out, b_out = np.zeros((d_ff, dim)), np.full(dim, 0.0 if residual else 1.0)
     slope = height * n_pieces * n_cells - bool(residual)

@@ -34,6 +34,7 @@ from hardmax.constructions.grid_sizes import (
     read_shattering,
     require_exact_keys,
 )
+from hardmax.constructions.model_sizes import OBJECT_NUMBERS, refuse_size
 from hardmax.constructions.sawtooth import folding_layer
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
@@ -75,6 +76,7 @@ def shattering_self_attention(
     Raises:
         DtypeError: If a size is not an integer or the flag not a bool.
         ArgumentError: If a size is out of range, or so large that float64 would round a weight.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [SL26] Theorem V.7, made true for self-attention.
@@ -95,6 +97,7 @@ def shattering_self_attention(
     width = dim + 3 if width is None else integer("width", width, at_least=dim + 3)
     causal = read_flag("causal", causal)
     require_exact_keys(sizes, 1, 1)
+    _refuse_tokens(sizes, width, depth, d_ff, n_tokens=n_tokens)
     heads = [_stored_head(sizes, index, width) for index in range(sizes.n_heads)]
     t = np.arange(n_tokens, dtype=np.float64)
     stored = np.zeros((n_tokens, width))
@@ -138,6 +141,7 @@ def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> T
     Raises:
         DtypeError: If a size is not an integer.
         ArgumentError: If a size is out of range, or so large that float64 would round a weight.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     Examples:
         Two blocks with one tooth and 4 keys: $(4 \cdot 2)^2 = 64$ regions are claimed.
@@ -152,6 +156,7 @@ def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> T
     require_exact_keys(sizes, 1, 4)  # positions have halves, and their squares quarters
     n_keys, dim = sizes.n_keys, sizes.n_coordinates
     width = dim + 2
+    _refuse_tokens(sizes, width, depth, d_ff, n_keys=n_keys)
     positions = np.arange(n_keys) + 0.5
     tokens = np.zeros((n_keys + 1, width))
     tokens[:-1, :dim] = positions[:, None]
@@ -175,6 +180,24 @@ def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> T
     mask[:, -1] = False
     readout = AffineMap(np.eye(width, dim), np.zeros(dim))
     return TokenTransformer(embedding, tokens, blocks, readout, n_keys, mask)
+
+
+def _refuse_tokens(sizes: GridSizes, width: int, depth: int, d_ff: int, **tokens: int) -> None:
+    """Refuse a transformer on tokens that is too large to build; `tokens` names their number."""
+    n_tokens = 1 + sizes.n_keys
+    embedding = (sizes.n_coordinates + 1) * n_tokens * width
+    heads = sizes.n_heads * (6 * width + OBJECT_NUMBERS)
+    units = 2 * (width + 1) * d_ff + OBJECT_NUMBERS
+    # A mask has a byte for each pair of tokens.
+    refuse_size(
+        embedding + n_tokens**2 // 8 + heads + depth * units,
+        **tokens,
+        dim=sizes.n_coordinates,
+        depth=depth,
+        d_ff=d_ff,
+        n_heads=sizes.n_heads,
+        width=width,
+    )
 
 
 def _stored_head(sizes: GridSizes, index: int, width: int) -> TokenHead:

@@ -41,11 +41,15 @@ from hardmax.constructions.grid_sizes import (
     read_flag,
     read_grid,
     read_shattering,
+    refuse_grid,
 )
 from hardmax.constructions.sawtooth import folding_layer
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, SizeLimitError
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.transformers import Block, HardTransformer
+
+_MOST_BITS = 2**24
+"""The longest count worth computing."""
 
 
 def shattering_count(
@@ -58,12 +62,23 @@ def shattering_count(
     Where $d$ divides $H$ and $2d$ divides $d_{ff}$ this is `bounds.transformer_lower` for heads
     with a query bias; otherwise that function spends the heads and units left over.
 
+    Raises:
+        DtypeError: If a size is not an integer.
+        ArgumentError: If a size is out of range.
+        SizeLimitError: If the count has $2^{24}$ binary digits or more.
+
     Examples:
         >>> shattering_count(4, 2, 1, 4), shattering_count(4, 2, 3, 4), shattering_count(3, 1, 2, 7)
         (64, 262144, 324)
     """
     sizes, n_pieces, depth = read_shattering(n_keys, dim, depth, d_ff, n_heads, has_bias=True)
-    return int((sizes.n_cells * n_pieces) ** (sizes.n_coordinates * depth))
+    cells, exponent = sizes.n_cells * n_pieces, sizes.n_coordinates * depth
+    if cells.bit_length() * exponent > _MOST_BITS:
+        raise SizeLimitError(
+            "`dim` and `depth` must leave a count of fewer than 2^24 binary digits; got "
+            f"{cells}^({sizes.n_coordinates} * {depth})."
+        )
+    return int(cells**exponent)
 
 
 def shattering_transformer(
@@ -102,6 +117,7 @@ def shattering_transformer(
     Raises:
         DtypeError: If a size is not an integer or a flag not a bool.
         ArgumentError: If a size is out of range, or so large that rounding could change the count.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [SL26] Theorem V.7, corrected and sharpened.
@@ -161,6 +177,7 @@ def bias_free_shattering_transformer(
     Raises:
         DtypeError: If a size is not an integer or a flag not a bool.
         ArgumentError: If a size is out of range, or so large that rounding could change the count.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         [SL26] Corollary V.9, whose exponent $dL$ needs a bias.
@@ -206,6 +223,7 @@ def attention_grid_transformer(
     Raises:
         DtypeError: If a size is not an integer or the flag not a bool.
         ArgumentError: If a size is out of range, or so large that rounding could change the count.
+        SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
         The partitions of Figure 1 of [SL26].
@@ -220,6 +238,7 @@ def attention_grid_transformer(
     """
     sizes, depth = read_grid(n_keys, dim, depth, n_heads, has_bias=True)
     integer_weights = read_flag("integer_weights", integer_weights)
+    refuse_grid(sizes, depth)
     n = sizes.n_cells
     if not (integer_weights or sizes.is_dyadic):
         _require_room(4 * sizes.heads_each, n, depth)
@@ -242,6 +261,7 @@ def _shattering(
 ) -> HardTransformer:
     ffn_residual = read_flag("ffn_residual", ffn_residual)
     integer_weights = read_flag("integer_weights", integer_weights)
+    refuse_grid(sizes, depth, d_ff)
     n = sizes.n_cells
     if not (integer_weights or sizes.is_dyadic):
         _require_room(sizes.heads_each, n_pieces * n, depth)

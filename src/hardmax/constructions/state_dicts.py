@@ -7,7 +7,8 @@ stands between the layers: a ReLU is assumed after each but the last.
 import os
 import re
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from hardmax.constructions.piece_layers import SourceNetwork
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import load_model
+from hardmax.models.tensor_files import read_tensors
 from hardmax.typing import AnyArray
 
 
@@ -24,25 +26,14 @@ def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
     Args:
         path: A file written by `save_model`, or the state dict of a `torch.nn.Sequential` of
             `Linear` and `ReLU`: matrices `NAME.weight` of shape `(n_out, n_in)` and vectors
-            `NAME.bias` (which may be missing), layers in the order of the numbers in their names.
+            `NAME.bias` (which may be missing), layers in the order of the numbers in their names
+            (a file does not keep any other order).
 
     Raises:
         RecordFormatError: If the file holds something else; the message says what.
     """
-    from safetensors import SafetensorError, safe_open
-
-    with Path(path).open("rb"):
-        pass  # A missing or unreadable file is reported as such, before its content is judged.
-    try:
-        with safe_open(path, framework="np") as file:
-            is_ours = "hardmax" in (file.metadata() or {})
-            tensors = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordFormatError(
-            f"`path` must be a safetensors file of numbers NumPy has; reading {path} failed: "
-            f"{error}."
-        ) from None
-    if is_ours:
+    header, tensors = read_tensors(path)
+    if header is not None:
         model = load_model(path)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
             raise RecordFormatError(
@@ -70,7 +61,7 @@ def _from_state_dict(tensors: dict[str, AnyArray]) -> ReluNetwork:
         raise RecordFormatError("it has no tensors.")
     weights: list[AnyArray] = []
     biases: list[AnyArray | None] = []
-    for layer in sorted(layers, key=_natural):
+    for layer in _in_order(layers):
         weight = layers[layer].get("weight")
         if weight is None or weight.ndim != 2:
             shape = "none" if weight is None else weight.shape
@@ -88,6 +79,25 @@ def _from_state_dict(tensors: dict[str, AnyArray]) -> ReluNetwork:
     return ReluNetwork(weights, biases)  # type: ignore[arg-type]
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A key that puts layer 10 after layer 2."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Put layer 10 after layer 2, and refuse names whose numbers do not say what comes first."""
+    ordered = sorted(names, key=_natural)
+    for before, after in pairwise(ordered):
+        pairs = zip(_natural(before), _natural(after), strict=False)
+        first = next((pair for pair in pairs if pair[0] != pair[1]), None)
+        if first is None or not all(is_number for is_number, _, _ in first):
+            raise RecordFormatError(
+                "layers must be numbered, as those of a torch.nn.Sequential are (0.weight, "
+                f"2.weight, ...); which of `{before}` and `{after}` comes first is unknown."
+            )
+    return ordered
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """A key that orders numbers by value, whatever their length."""
+    parts = [part for part in re.split(r"([0-9]+)", name) if part]
+    digits = [part.lstrip("0") if part[0] in "0123456789" else None for part in parts]
+    return [
+        (False, 0, part) if digit is None else (True, len(digit), digit)
+        for part, digit in zip(parts, digits, strict=True)
+    ]

@@ -23,6 +23,9 @@ _HALVINGS = 24
 _COOLEST, _HOTTEST = 2.0**-1000, 2.0**60
 _LARGEST_FLOAT32, _SMALLEST_FLOAT32 = 2.0**120, 2.0**-120
 """Well inside the range of normal float32 numbers, so that head sizes and sums fit as well."""
+_LOGITS_32, _LOGITS_64 = 120, 1000
+_CLOSE = 64.0
+"""How many times the rounding bound of a hard transformer its soft stand-in may be off."""
 
 
 def choose_rates(
@@ -37,7 +40,7 @@ def choose_rates(
     hard = propagate(layers, last, box, None).worst
     if not hard < epsilon:
         raise ArgumentError(
-            f"`epsilon` must be above {hard:.3g}, what float64 rounding can add on this box; got "
+            f"`epsilon` must be above {hard:.3g}, the bound on what float64 rounding adds; got "
             f"{epsilon}. Raise it, or compile with `epsilon=None` for the hard transformer."
         )
 
@@ -66,6 +69,21 @@ def choose_rates(
     _refuse_range(taus, bounds(taus).sizes, epsilon)
     rates = np.nextafter((1.0 / taus).astype(np.float32), np.float32(np.inf))
     return [float(rate) for rate in rates]
+
+
+def sharpest_rates(layers: list[PieceLayer], last: AffineMap, box: Box) -> list[float]:
+    r"""Return rates at which soft means and maxima cannot be told apart.
+
+    The rounding of a head does not grow as $\tau \to 0$, so a temperature cannot be too low while
+    numbers fit: logits up to $2^{120}$, which float32 holds. Where what is that small is amplified
+    later on, by weights float32 does not hold either, logits go up to $2^{1000}$. Rates are powers
+    of two.
+    """
+    hard = propagate(layers, last, box, None)
+    exponents = np.ceil(np.log2(np.maximum(hard.sizes, 1.0)))
+    narrow, wide = ((2.0 ** (limit - exponents)).tolist() for limit in (_LOGITS_32, _LOGITS_64))
+    close = propagate(layers, last, box, narrow).worst <= _CLOSE * hard.worst
+    return [float(rate) for rate in (narrow if close else wide)]
 
 
 def _largest_factor(

@@ -28,7 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.constructions.certified_errors import LayerPlan
+from hardmax.constructions.model_sizes import MOST_NUMBERS, OBJECT_NUMBERS
 from hardmax.constructions.piece_layers import PieceLayer
+from hardmax.errors import SizeLimitError
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
 from hardmax.models.transformers import FeedForward
@@ -120,6 +122,7 @@ def token_transformer(
 ) -> TokenTransformer:
     """Build the transformer of a network from the plans of its layers."""
     slots = Slots.of(layers, last)
+    _refuse_size(slots, layers)
     n_in = layers[0].slopes.shape[1] if layers else last.dim_in
     embedding = np.zeros((n_in, slots.n_tokens, slots.width))
     positions = np.zeros((slots.n_tokens, slots.width))
@@ -138,6 +141,21 @@ def token_transformer(
     weight = np.zeros((slots.width, last.dim_out))
     weight[: last.dim_in] = last.weight
     return TokenTransformer(embedding, positions, blocks, AffineMap(weight, last.bias))
+
+
+def _refuse_size(slots: Slots, layers: list[PieceLayer]) -> None:
+    """Refuse a network whose transformer is too large to build, before anything is."""
+    n_numbers = slots.n_tokens * slots.width * (slots.n_state + 1)
+    for layer in layers:
+        heads = layer.n_units * (4 * slots.width + OBJECT_NUMBERS)
+        d_ff = 2 * len(layer.offsets) + 2 * (slots.n_state + slots.n_work)
+        n_numbers += heads + 2 * (slots.width + 1) * (d_ff + slots.n_tokens)
+    if n_numbers > MOST_NUMBERS:
+        raise SizeLimitError(
+            f"`net` must be smaller: its transformer, {slots.n_tokens} tokens of width "
+            f"{slots.width}, would store about 2^{(n_numbers - 1).bit_length()} numbers, more than "
+            f"2^{MOST_NUMBERS.bit_length() - 1}."
+        )
 
 
 def _maximum(slots: Slots, unit: int, rate: float) -> TokenHead:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax.errors import ArgumentError
 from hardmax.models.token_transformers import TokenBlock, TokenTransformer
-from hardmax.models.torch_modules import _torch
+from hardmax.models.torch_modules import load_torch
 from hardmax.models.torch_transformers import linear_module
 from hardmax.typing import FloatArray
 
@@ -25,7 +25,7 @@ def token_module(model: TokenTransformer) -> Any:
     """
     if (model.embedding_weight != model.embedding_weight[:, :1]).any():
         raise ArgumentError("`model` must embed the input by the same matrix in every token.")
-    return _module(_torch(), model)
+    return _module(load_torch(), model)
 
 
 def _module(torch: Any, model: TokenTransformer) -> Any:

@@ -1,5 +1,6 @@
 """Figure 5 of [SL26]: one head at falling temperatures, with the certified transition bands."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,12 +82,17 @@ def run(parameters: Parameters) -> Outcome:
             ],
         },
         f"the {len(cells)} cells are the same at every temperature; what shrinks is the band "
-        "around the walls. Outside the white lines the winner is certain to have at least "
-        f"{1 - p.epsilon:.0%} of the weight: on at least {first['hard_share_at_least']:.0%} of the "
-        f"square at tau = {first['tau']:g}, at least {last['hard_share_at_least']:.1%} at tau = "
-        f"{last['tau']:g}, exact areas.",
+        "around the walls. Outside the white lines the margin alone gives the winner at least "
+        f"{1 - p.epsilon:.0%} of the weight. In all it has that much on at least "
+        f"{_floored(first['hard_share_at_least'])} of the square at tau = {first['tau']:g}, on at "
+        f"least {_floored(last['hard_share_at_least'])} at tau = {last['tau']:g}, by exact areas.",
         figure,
         claimed="regions that are hidden at tau = 1 emerge as the temperature falls.",
         claims=("Fig5",),
         tables={"bands": rows},
     )
+
+
+def _floored(share: float) -> str:
+    """Write a lower bound as a percentage that is one as well."""
+    return f"{math.floor(1000 * share) / 10:.1f}%"

@@ -60,9 +60,11 @@ def run(parameters: Parameters) -> Outcome:
         {"cells": list(counts.values()), "on_a_line": on_a_line},
         f"the attention step moves each routing cell before the units see it, so their walls "
         f"break at the routing wall: {counts['C: the block']} cells where the refinement has "
-        f"{counts['claimed: refinement']}. On a line y = x + {parameters.jump:g} sign(x) gives "
-        f"{few} cells instead of {few_claimed}, y = x - {parameters.jump:g} sign(x) gives {many} "
-        f"instead of {many_claimed}. The product of both counts still bounds the block.",
+        f"{counts['claimed: refinement']}. On a line the unit "
+        f"max(0, y - {parameters.kink:g}) after y = x + {parameters.jump:g} sign(x) makes {few} "
+        f"cells instead of {few_claimed}, max(0, y) after y = x - {parameters.jump:g} sign(x) "
+        f"makes {many} instead of {many_claimed}. The product of both counts still bounds the "
+        "block.",
         figure,
         claimed="a block evaluates to the common refinement of the attention partition and the "
         "feed-forward partition.",

@@ -13,6 +13,7 @@ from hardmax.constructions.shattering import (
 )
 from hardmax.experiments.random_models import random_transformer
 from hardmax.experiments.registry import Outcome, Row
+from hardmax.experiments.wording import listed
 from hardmax.geometry.domains import Box
 from hardmax.models.transformers import HardTransformer
 from hardmax.plotting import plot
@@ -62,19 +63,20 @@ def run(parameters: Parameters) -> Outcome:
         part = _add_row(rows, "random weights", random, square, depth, None, p)
         rows[-1]["sampled"] = sample_regions(random, square, p.n_samples, seed=p.seed).distinct
         if depth <= 3:
-            _draw(axes[0][depth - 1], grid_part, f"constructed, L = {depth}")
-            _draw(axes[1][depth - 1], part, f"random, L = {depth}")
+            _draw(axes[0][depth - 1], grid_part, f"attention alone, L = {depth}")
+            _draw(axes[1][depth - 1], part, f"random weights, L = {depth}")
     return Outcome(
         {
             "formula_attained": all(r["formula"] in (None, r["cells"]) for r in rows),
             "certificates_accepted": all(r["certified"] in (None, True) for r in rows),
         },
         f"N = {p.n_keys}, d = 2: attention alone reaches {_counts(rows, 'attention alone')} cells "
-        f"for L = {_listed(p.depths)}, which is N^(dL); with {p.d_ff} units per block "
+        f"for L = {listed(p.depths)}, which is N^(dL); with {p.d_ff} units per block "
         f"{_counts(rows, 'with feed-forward')}. Cells, regions and affine maps agree, counted by "
         f"the engine. Random weights give {_counts(rows, 'random weights')}, of which "
         f"{p.n_samples:,} samples find "
-        f"{_listed(r['sampled'] for r in rows if r['family'] == 'random weights')}.",
+        f"{listed(r['sampled'] for r in rows if r['family'] == 'random weights')}. Walls of heads "
+        "are coloured, those of units are black, later blocks are drawn thinner.",
         figure,
         claimed="partitions for N = 4 and L = 1, 2, 3, said to follow the bound Theta(N^(dL)); no "
         "numbers are given.",
@@ -117,8 +119,4 @@ def _draw(ax: Any, part: Partition, title: str) -> None:
 
 
 def _counts(rows: Sequence[Row], family: str) -> str:
-    return _listed(row["cells"] for row in rows if row["family"] == family)
-
-
-def _listed(numbers: Any) -> str:
-    return ", ".join(map(str, numbers))
+    return listed(row["cells"] for row in rows if row["family"] == family)

@@ -11,6 +11,7 @@ from hardmax.constructions.extremal_points import extremal_heads, extremal_point
 from hardmax.constructions.shattering import shattering_transformer
 from hardmax.experiments.random_models import random_transformer
 from hardmax.experiments.registry import Outcome, Row
+from hardmax.experiments.wording import plain_ticks
 from hardmax.geometry.domains import Box
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.geometry.refinement import common_refinement
@@ -50,12 +51,13 @@ def run(parameters: Parameters) -> Outcome:
         for family in ("constructed", "random")
     }
     worst = max(abs(e["extremal"] - e["theory"]) for e in exponents)
+    largest = max(e["gaussian"] for e in exponents if not e["bias"])
     return Outcome(
         {"largest_distance_from_theory": worst, "factor_per_block": rates},
-        f"fitted on exact counts, the exponent of N is within {worst:.2f} of min(H, d) with bias "
-        "and min(H, d - 1) without, on the families that attain the maximum; Gaussian keys "
-        f"without bias grow with exponents up to {max(e['gaussian'] for e in exponents):.2f}. A "
-        f"block multiplies the cells of the constructed family by {rates['constructed']:.1f} and "
+        f"fitted on exact counts, the exponent of N is within {max(worst, 0.01):.2f} of min(H, d) "
+        "with bias and min(H, d - 1) without, on the families that attain the maximum; Gaussian "
+        f"keys without bias grow with exponents up to {largest:.2f}. "
+        f"A block multiplies the cells of the constructed family by {rates['constructed']:.1f} and "
         f"those of random weights by {rates['random']:.1f}.",
         _draw(parameters, exponents, depth_rows),
         claimed="regions grow like N^(dL), whatever the bias and the number of heads.",
@@ -108,7 +110,7 @@ def _exponents(p: Parameters, rows: Sequence[Row]) -> list[Row]:
                     "bias": bias,
                     "theory": min(n_heads, dim if bias else dim - 1),
                     "extremal": log(many["extremal"] / few["extremal"]) / step,
-                    "gaussian": 0.0 if bias else log(many["gaussian"] / few["gaussian"]) / step,
+                    "gaussian": None if bias else log(many["gaussian"] / few["gaussian"]) / step,
                 }
             )
     return found
@@ -148,6 +150,7 @@ def _draw(p: Parameters, exponents: Sequence[Row], depth_rows: Sequence[Row]) ->
             [r["depth"] for r in rows], [r["cells"] for r in rows], "o-", color=colour, label=family
         )
     blocks.set_xticks(p.depths)
+    plain_ticks(blocks.yaxis)
     blocks.set_xlabel("blocks $L$")
     blocks.set_ylabel("cells")
     blocks.legend()

@@ -7,6 +7,7 @@ import numpy as np
 
 from hardmax.bounds import attention_cells
 from hardmax.experiments.registry import Outcome, Row
+from hardmax.experiments.wording import listed
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.plotting.style import PALETTE, side_by_side
 
@@ -48,8 +49,8 @@ def run(parameters: Parameters) -> Outcome:
         {"cells": power, "claimed_cells": parameters.claimed_power, "small_counts": small},
         f"{n}^{n_heads} is {power:.3g}, not {parameters.claimed_power:.2g}. The product is "
         f"attained where the heads read independent subspaces: {parameters.small_keys} keys and "
-        f"H = {list(parameters.small_heads)} give {small} cells. At one coordinate per head a "
-        "head has at most 2 cells, and the gain from more heads ends.",
+        f"H = {listed(parameters.small_heads)} give {listed(small)} cells. At one "
+        "coordinate per head a head has at most 2 cells, and the gain from more heads ends.",
         figure,
         claimed=f"eight heads raise 512 cells to {parameters.claimed_power:.2g} at the same "
         "number of parameters.",

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardmax.experiments.registry import Outcome
 from hardmax.models.log_lifted import LogLiftedHead
-from hardmax.plotting.style import WALL, side_by_side
+from hardmax.plotting.style import PALETTE, WALL, side_by_side
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def run(parameters: Parameters) -> Outcome:
     q = np.linspace(-4, 4, 801)[:, None]
     figure, axes = side_by_side(1)
     limit = lifted(q)
-    for channel, colour in zip(range(lifted.n_channels), ("C0", "C1", "C2"), strict=False):
+    for channel, colour in zip(range(lifted.n_channels), PALETTE[4:], strict=False):
         axes[0].plot(q[:, 0], limit[:, channel], color=colour, label=f"channel {channel + 1}")
         for tau in parameters.temperatures:
             soft = lifted.soft(q, tau)[:, channel]

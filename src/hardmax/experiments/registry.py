@@ -6,11 +6,12 @@ level, a function `run(parameters)`, and, where other sizes make sense, `QUICK` 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
 from hardmax.errors import ArgumentError
+from hardmax.records import Record
 
 Level = Literal["quick", "default", "full"]
 Row = dict[str, Any]
@@ -94,6 +95,22 @@ def experiment_titles() -> dict[str, str]:
 def experiment_chapters() -> dict[str, tuple[str, ...]]:
     """Return the names of the experiments under the headings they stand under in a report."""
     return {chapter: tuple(entries) for chapter, entries in _CHAPTERS.items()}
+
+
+def level_of(record: Record) -> Level | None:
+    """Say at which level the parameters of a record stand now; None if at none of them.
+
+    Where levels share their parameters it is the default one.
+    """
+    if record.name not in _EXPERIMENTS:
+        return None
+    levels: tuple[Level, ...] = ("default", "quick", "full")
+    stored = Record("", record.parameters, {}, versions={})
+    for level in levels:
+        parameters = asdict(load_experiment(record.name, level).parameters)
+        if Record("", parameters, {}, versions={}) == stored:
+            return level
+    return None
 
 
 def load_experiment(name: str, level: Level = "default") -> Experiment:

@@ -87,10 +87,11 @@ def run(parameters: Parameters) -> Outcome:
             "product_bound": product,
             "sharper_bound": sharp,
         },
-        f"the first layer has {one_layer.n_cells} = R(3, 2) = {zaslavsky(3, 2)} cells. For both "
-        f"layers {product} is a product bound that nothing attains: no network has more than "
-        f"{sharp} [STR18]. The best found has {part.n_cells} cells, with a certificate "
-        f"({'verified' if verdict.ok else verdict.reason}), and {part.n_regions} regions.",
+        f"the first layer has {one_layer.n_cells} cells, as many as three lines can cut, R(3, 2) = "
+        f"{zaslavsky(3, 2)}. For both layers {product} is a product bound that nothing "
+        f"attains: no network has more than {sharp} [STR18]. The best found has "
+        f"{part.n_cells} cells, with a certificate ("
+        f"{'verified' if verdict.ok else verdict.reason}), and {part.n_regions} regions.",
         figure,
         claimed=f"a theoretical maximum of {product} regions.",
         claims=("III.3", "Fig2"),

@@ -1,8 +1,9 @@
 """Running experiments: what is done and unchanged is kept, each result is saved at once."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from hardmax.experiments.store import write_table
 from hardmax.files import read_text
 from hardmax.records import Record, fingerprint, library_versions
 
+# The endings of a figure's files, with what is written into them: no date, so that equal pictures
+# are equal files.
+_FIGURES: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}}
+
 
 def run_experiments(
     names: Sequence[str], out: Path, *, level: Level = "default", again: bool = False
@@ -19,8 +24,9 @@ def run_experiments(
     """Run experiments by name; write `NAME.json`, `NAME.svg`, `NAME.png` and tables to a folder.
 
     A record whose parameters, library versions and module are the present ones is not computed
-    again, so an interrupted run goes on where it stopped. The results of a record are the
-    experiment's own numbers beside `title`, `summary`, `claimed` and `claims`.
+    again, so an interrupted run goes on where it stopped; one whose figures or tables are missing
+    or damaged is. The results of a record are the experiment's own numbers beside `title`,
+    `summary`, `claimed`, `claims` and `files`, the SHA-256 of each figure and table.
 
     Args:
         names: Names from `experiment_titles`.
@@ -62,7 +68,7 @@ def load_records(out: Path) -> list[Record]:
     for path in sorted(out.glob("*.json")):
         try:
             record = Record.load(path)
-        except RecordFormatError:
+        except (OSError, RecordFormatError):
             continue
         if record.results.keys() >= {"title", "summary", "claimed", "claims"}:
             records.append(record)
@@ -80,14 +86,17 @@ def _run(experiment: Experiment, out: Path) -> Record:
         seconds = time.perf_counter() - start
         if outcome.figure is not None:
             _save_figure(outcome.figure, out / experiment.name)
+    files = [f"{experiment.name}{end}" for end in _FIGURES if outcome.figure is not None]
     for table, rows in outcome.tables.items():
-        write_table(out, f"{experiment.name}_{table}".replace("-", "_"), rows)
+        path = write_table(out, f"{experiment.name}_{table}".replace("-", "_"), rows)
+        files.append(path.relative_to(out).as_posix())
     results = {
         **outcome.results,
         "title": experiment.title,
         "summary": outcome.summary,
         "claimed": outcome.claimed,
         "claims": list(outcome.claims),
+        "files": {name: _digest(out / name) for name in files},
     }
     parameters = asdict(experiment.parameters)
     inputs = _source_hash(experiment)
@@ -100,16 +109,21 @@ def _run(experiment: Experiment, out: Path) -> Record:
 def _save_figure(figure: Any, stem: Path) -> None:
     from matplotlib import pyplot as plt
 
-    for suffix, metadata in ((".svg", {"Date": None}), (".png", {})):
-        figure.savefig(stem.with_suffix(suffix), metadata=metadata)
+    for suffix, metadata in _FIGURES.items():
+        figure.savefig(stem.with_name(stem.name + suffix), metadata=metadata)
     plt.close(figure)
 
 
 def _finished(experiment: Experiment, out: Path) -> Record | None:
-    """Return the stored record if it answers the present question."""
+    """Return the stored record if it answers the present question and its files are whole."""
     try:
         stored = Record.load(out / f"{experiment.name}.json")
     except (FileNotFoundError, RecordFormatError):
+        return None
+    files = stored.results.get("files")
+    if not isinstance(files, Mapping):
+        return None
+    if any(_digest(out / name) != digest for name, digest in files.items()):
         return None
     wanted = Record("", asdict(experiment.parameters), {}, versions={})
     unchanged = (
@@ -118,6 +132,11 @@ def _finished(experiment: Experiment, out: Path) -> Record | None:
         and stored.inputs == _source_hash(experiment)
     )
     return stored if unchanged else None
+
+
+def _digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, None if there is none."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def _source_hash(experiment: Experiment) -> str:

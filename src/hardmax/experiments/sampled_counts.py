@@ -7,6 +7,7 @@ import numpy as np
 
 from hardmax.experiments.random_models import random_transformer
 from hardmax.experiments.registry import Outcome, Row
+from hardmax.experiments.wording import plain_ticks
 from hardmax.geometry.domains import Box
 from hardmax.plotting.style import cell_colours, side_by_side
 from hardmax.regions.engines import enumerate_regions
@@ -82,8 +83,9 @@ def run(parameters: Parameters) -> Outcome:
         },
         f"{len(rows)} models counted exactly, up to N = {longest} and L = {deepest}. "
         f"{parameters.n_samples:,} samples miss up to {max(missed):.1%} of the cells already at "
-        f"the paper's sizes. {fewer} of the models have fewer affine maps than signatures: a count "
-        "of signatures bounds cells from below, not linear regions. Fitted exponents of N: "
+        f"the paper's sizes. A count of signatures bounds cells from below, not linear regions"
+        + (f": {fewer} of these have fewer affine maps than signatures" if fewer else "")
+        + ". Fitted exponents of N: "
         + ", ".join(f"{slope:.2f} (L = {depth})" for depth, slope in slopes.items())
         + ".",
         _draw(parameters, rows),
@@ -125,6 +127,7 @@ def _draw(parameters: Parameters, rows: list[Row]) -> Any:
             )
     all_sizes.set_xticks(parameters.n_keys, [str(n) for n in parameters.n_keys])
     all_sizes.minorticks_off()
+    plain_ticks(all_sizes.yaxis)
     all_sizes.set_title(f"mean of {parameters.n_trials} models, exact")
     paper_sizes.set_xticks(parameters.sampled_keys)
     paper_sizes.set_ylim(bottom=0)

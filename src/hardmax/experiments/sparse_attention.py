@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from hardmax.experiments.registry import Outcome, Row
+from hardmax.experiments.wording import listed
 from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.style import WALL, cell_colours, side_by_side
 from hardmax.typing import FloatArray
@@ -68,8 +69,8 @@ def run(parameters: Parameters) -> Outcome:
     return Outcome(
         {"pieces": counts, "covered": covered, "one_hot": one_hot},
         f"sparsemax attention needs no limit: it is piecewise linear at every temperature, with "
-        f"{counts} pieces at tau = {list(parameters.temperatures)} (colour: how many keys share "
-        "the weight). It is one-hot on "
+        f"{listed(counts)} pieces at tau = {listed(parameters.temperatures)} (colour: how many "
+        "keys share the weight). It is one-hot on "
         + ", ".join(f"{share:.0%}" for share in one_hot)
         + " of the square.",
         figure,

@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hardmax.errors import ArgumentError, MissingExtraError
+from hardmax.errors import ArgumentError
+from hardmax.extras import load_extra
 from hardmax.files import replacing
 
 FOLDER = "tables"
 
 
-def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write one tidy table as `OUT/tables/NAME.parquet`, in one step.
+def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write one tidy table as `OUT/tables/NAME.parquet`, in one step, and return its path.
 
     Integers beyond 64 bits, as counts of regions are, become decimal text.
 
@@ -28,8 +29,10 @@ def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None
             columns[key] = [None if value is None else str(value) for value in values]
     folder = out / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / f"{name}.parquet") as stream:
+    path = folder / f"{name}.parquet"
+    with replacing(path) as stream:
         _library("pyarrow.parquet").write_table(pa.table(columns), stream)
+    return path
 
 
 def connect(out: Path) -> Any:
@@ -38,7 +41,7 @@ def connect(out: Path) -> Any:
     The connection reads the files of that folder and nothing else.
 
     Raises:
-        ArgumentError: If the folder holds no tables.
+        ArgumentError: If the folder holds no tables, or a file that is no table.
         MissingExtraError: If duckdb is not installed.
     """
     duckdb = _library("duckdb")
@@ -48,17 +51,28 @@ def connect(out: Path) -> Any:
     connection = duckdb.connect(":memory:")
     for path in files:
         view, file = path.stem.replace('"', '""'), str(path).replace("'", "''")
-        connection.execute(f"""CREATE TABLE "{view}" AS SELECT * FROM read_parquet('{file}')""")
+        try:
+            connection.execute(f"""CREATE TABLE "{view}" AS SELECT * FROM read_parquet('{file}')""")
+        except duckdb.Error:
+            connection.close()
+            raise ArgumentError(_damaged(path)) from None
     connection.execute("SET enable_external_access = false")
     return connection
 
 
 def read_tables(out: Path) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
-    """Return columns and rows of every table of a results folder, by name."""
+    """Return columns and rows of every table of a results folder, by name.
+
+    Raises:
+        ArgumentError: If one of the files is no table.
+    """
     parquet = _library("pyarrow.parquet")
     tables = {}
     for path in sorted((out / FOLDER).glob("*.parquet")):
-        table = parquet.read_table(path)
+        try:
+            table = parquet.ParquetFile(path).read()
+        except (_library("pyarrow").ArrowException, OSError):
+            raise ArgumentError(_damaged(path)) from None
         columns = [column.to_pylist() for column in table.columns]
         tables[path.stem] = (table.column_names, list(zip(*columns, strict=True)))
     return tables
@@ -73,11 +87,20 @@ def query(out: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     connection = connect(out)
     try:
         answer = connection.execute(sql)
+        if answer is None:
+            raise ArgumentError("`sql` must be a valid query; got an empty one.")
         return [column[0] for column in answer.description or []], answer.fetchall()
     except _library("duckdb").Error as error:
         raise ArgumentError(f"`sql` must be a valid query; {error}.") from None
     finally:
         connection.close()
+
+
+def _damaged(path: Path) -> str:
+    return (
+        f"`out` must hold tables that can be read; {path} cannot. Remove it and run `hardmax "
+        "reproduce` again."
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -88,12 +111,4 @@ def _plain(value: Any) -> Any:
 
 
 def _library(name: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(
-            f"Results are kept as tables, which needs {name.partition('.')[0]}: "
-            "pip install 'hardmax[store]'."
-        ) from None
+    return load_extra(name, extra="store", purpose="Tables of results")

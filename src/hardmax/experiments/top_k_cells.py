@@ -6,6 +6,7 @@ from math import comb
 import numpy as np
 
 from hardmax.experiments.registry import Outcome, Row
+from hardmax.experiments.wording import listed
 from hardmax.geometry.domains import Box
 from hardmax.plotting import plot
 from hardmax.plotting.style import side_by_side
@@ -59,9 +60,9 @@ def run(parameters: Parameters) -> Outcome:
     gaussian = [r["cells"] / r["sets"] for r in rows if r["family"] == "Gaussian"]
     return Outcome(
         {"drawn": drawn, "n_sizes": len(rows)},
-        f"top-k routing of {parameters.n_keys} keys in the plane has {drawn} cells for "
-        f"k = {list(parameters.orders)}. On the moment curve every set of k keys wins somewhere in "
-        f"{sum(r['cells'] == r['sets'] for r in wide)} of the {len(wide)} cases with d >= 2k; "
+        f"top-k routing of {parameters.n_keys} keys in the plane has {listed(drawn)} cells "
+        f"for k = {listed(parameters.orders)}. On the moment curve with d >= 2k every set of k "
+        f"keys wins somewhere ({sum(r['cells'] == r['sets'] for r in wide)} of {len(wide)} tried); "
         f"Gaussian keys reach {min(gaussian):.0%} to {max(gaussian):.0%} of the sets.",
         figure,
         tables={"counts": rows},

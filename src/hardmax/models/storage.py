@@ -5,19 +5,21 @@ executed while reading, every tensor the structure names must be there and no ot
 go through the same checks as those a caller passes. The format is described in `MODEL_FORMAT`.
 """
 
-import json
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
-from hardmax.files import replacing
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.tensor_files import (
+    TensorSource,
+    read_tensor_file,
+    refuse_rest,
+    take_field,
+    write_tensor_file,
+)
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.typing import AnyArray
 
@@ -38,7 +40,6 @@ Tensors are F64, but for `starts` and `slots`, which are I64.
 """
 
 Model = ReluNetwork | MaxoutNetwork | HardTransformer | AttentionHead | ArgmaxNetwork
-_METADATA_KEY = "hardmax"
 _HEAD_ARRAYS = ("query_weight", "keys", "values", "output_weight")
 _HEAD_OPTIONS = ("query_bias", "logit_bias")
 _LAYER_ARRAYS = ("slopes", "offsets", "starts", "slots", "gains", "values")
@@ -65,18 +66,9 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
         >>> again, again.weights[0].tolist()
         (ReluNetwork(1 -> [2] -> 1), [[0.1, -0.0]])
     """
-    from safetensors.numpy import save
-
-    kind = next((name for name, cls in _KINDS.items() if type(model) is cls), None)
-    if kind is None:
-        raise DtypeError(f"`model` must be one of {', '.join(_KINDS)}; got {type(model).__name__}.")
     tensors: dict[str, AnyArray] = {}
-    structure = _WRITERS[kind](model, tensors)
-    header = json.dumps({"format": MODEL_FORMAT, "kind": kind, **structure}, sort_keys=True)
-    dense = {name: np.array(array, order="C") for name, array in tensors.items()}
-    content = save(dense, {_METADATA_KEY: header})
-    with replacing(path) as stream:
-        stream.write(content)
+    fields = write_parts(model, tensors)
+    write_tensor_file(path, {"format": MODEL_FORMAT, **fields}, tensors)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -87,54 +79,45 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             damaged metadata, a tensor that is missing, superfluous, of a wrong type or shape, or
             not finite. The message says which.
     """
-    structure, tensors = _read_file(path)
+    fields, tensors = read_tensor_file(path)
     try:
-        if structure.pop("format", None) != MODEL_FORMAT:
-            raise RecordFormatError(f"its metadata must have the format {MODEL_FORMAT!r}.")
-        kind = structure.pop("kind", None)
-        if not isinstance(kind, str) or kind not in _READERS:
-            raise RecordFormatError(f"`kind` must be one of {', '.join(_READERS)}.")
-        source = _Source(structure, tensors)
-        model = _READERS[kind](source)
+        found = fields.pop("format", None)
+        if found != MODEL_FORMAT:
+            raise RecordFormatError(
+                f"its metadata must have the format {MODEL_FORMAT!r}; got {found!r:.60}."
+            )
+        source = TensorSource(fields, tensors)
+        model = read_parts(source)
         source.finish()
     except HardmaxError as error:
         raise RecordFormatError(f"`path` must hold a model; in {path}: {error}") from None
     return model
 
 
-class _Source:
-    """The tensors and fields of a file, each of which must be asked for exactly once."""
+def write_parts(model: Model, tensors: dict[str, AnyArray]) -> dict[str, Any]:
+    """Add the tensors of a model to `tensors`, and return the fields that say what they are.
 
-    def __init__(self, fields: dict[str, Any], tensors: Mapping[str, AnyArray]) -> None:
-        self.fields = fields
-        self._tensors = dict(tensors)
-        self.n_tensors = len(tensors)
-
-    def tensor(self, name: str) -> AnyArray:
-        if name not in self._tensors:
-            raise RecordFormatError(f"the tensor `{name}` is missing.")
-        return self._tensors.pop(name)
-
-    def arrays(self, prefix: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
-        return {name: self.tensor(prefix + name) for name in names}
-
-    def affine(self, prefix: str) -> AffineMap:
-        return AffineMap(**self.arrays(prefix, ("weight", "bias")))
-
-    def finish(self) -> None:
-        _refuse_rest({**self._tensors, **self.fields})
+    Raises:
+        DtypeError: If `model` is none of the models a file can hold.
+    """
+    kind = next((name for name, cls in _KINDS.items() if type(model) is cls), None)
+    if kind is None:
+        raise DtypeError(f"`model` must be one of {', '.join(_KINDS)}; got {type(model).__name__}.")
+    return {"kind": kind, **_WRITERS[kind](model, tensors)}
 
 
-def _refuse_rest(left: Mapping[str, object]) -> None:
-    if left:
-        raise RecordFormatError(f"`{min(left)}` does not belong to such a model.")
+def read_parts(source: TensorSource, kinds: Sequence[str] | None = None) -> Any:
+    """Take a model's fields and tensors out of a file, and build it.
 
-
-def _field(fields: dict[str, Any], name: str, kind: type) -> Any:
-    value = fields.pop(name, None)
-    if type(value) is not kind:
-        raise RecordFormatError(f"`{name}` must be a {kind.__name__}; got {value!r:.60}.")
-    return value
+    Args:
+        source: The fields and tensors of the file.
+        kinds: Which kinds of model are wanted; all if None.
+    """
+    allowed = tuple(_READERS) if kinds is None else kinds
+    kind = source.fields.pop("kind", None)
+    if not isinstance(kind, str) or kind not in allowed:
+        raise RecordFormatError(f"`kind` must be one of {', '.join(allowed)}.")
+    return _READERS[kind](source)
 
 
 def _write_relu(model: ReluNetwork, tensors: dict[str, AnyArray]) -> dict[str, Any]:
@@ -143,8 +126,8 @@ def _write_relu(model: ReluNetwork, tensors: dict[str, AnyArray]) -> dict[str, A
     return {"n_layers": len(model.weights)}
 
 
-def _read_relu(source: _Source) -> ReluNetwork:
-    n_layers = _field(source.fields, "n_layers", int)
+def _read_relu(source: TensorSource) -> ReluNetwork:
+    n_layers = take_field(source.fields, "n_layers", int)
     # A file cannot have more layers than tensors: a hostile count costs nothing.
     layers = range(min(n_layers, source.n_tensors + 1))
     return ReluNetwork(
@@ -162,8 +145,8 @@ def _write_maxout(model: MaxoutNetwork, tensors: dict[str, AnyArray]) -> dict[st
     return {"widths": [len(units) for units in model.weights[:-1]]}
 
 
-def _read_maxout(source: _Source) -> MaxoutNetwork:
-    widths = _field(source.fields, "widths", list)
+def _read_maxout(source: TensorSource) -> MaxoutNetwork:
+    widths = take_field(source.fields, "widths", list)
     weights: list[Any] = []
     biases: list[Any] = []
     for i, width in enumerate(widths):
@@ -185,14 +168,14 @@ def _write_head(
     return {name: given[name] is not None for name in _HEAD_OPTIONS}
 
 
-def _read_head(source: _Source) -> AttentionHead:
+def _read_head(source: TensorSource) -> AttentionHead:
     return _head(source, source.fields, "")
 
 
-def _head(source: _Source, fields: dict[str, Any], prefix: str) -> AttentionHead:
-    options = tuple(name for name in _HEAD_OPTIONS if _field(fields, name, bool))
+def _head(source: TensorSource, fields: dict[str, Any], prefix: str) -> AttentionHead:
+    options = tuple(name for name in _HEAD_OPTIONS if take_field(fields, name, bool))
     if fields is not source.fields:
-        _refuse_rest(fields)
+        refuse_rest(fields)
     return AttentionHead(**source.arrays(prefix, _HEAD_ARRAYS + options))
 
 
@@ -212,28 +195,28 @@ def _write_transformer(model: HardTransformer, tensors: dict[str, AnyArray]) -> 
     return {"blocks": blocks}
 
 
-def _read_transformer(source: _Source) -> HardTransformer:
+def _read_transformer(source: TensorSource) -> HardTransformer:
     blocks = [
         _block(source, fields, f"blocks.{i}.")
-        for i, fields in enumerate(_field(source.fields, "blocks", list))
+        for i, fields in enumerate(take_field(source.fields, "blocks", list))
     ]
     embedding, readout = source.affine("embedding."), source.affine("readout.")
     return HardTransformer(tuple(blocks), embedding, readout)
 
 
-def _block(source: _Source, fields: Any, prefix: str) -> Block:
+def _block(source: TensorSource, fields: Any, prefix: str) -> Block:
     if not isinstance(fields, dict):
         raise RecordFormatError(f"`blocks` must hold objects; got {fields!r:.60}.")
     heads = []
-    for j, head in enumerate(_field(fields, "heads", list)):
+    for j, head in enumerate(take_field(fields, "heads", list)):
         if not isinstance(head, dict):
             raise RecordFormatError(f"`heads` must hold objects; got {head!r:.60}.")
         heads.append(_head(source, head, f"{prefix}heads.{j}."))
     ffn = None
-    if _field(fields, "ffn", bool):
+    if take_field(fields, "ffn", bool):
         ffn = FeedForward(**source.arrays(f"{prefix}ffn.", _FFN_ARRAYS))
-    flags = [_field(fields, name, bool) for name in ("attention_residual", "ffn_residual")]
-    _refuse_rest(fields)
+    flags = [take_field(fields, name, bool) for name in ("attention_residual", "ffn_residual")]
+    refuse_rest(fields)
     return Block(tuple(heads), ffn, *flags)
 
 
@@ -247,9 +230,9 @@ def _write_network(network: ArgmaxNetwork, tensors: dict[str, AnyArray]) -> dict
     return {"residuals": [layer.residual for layer in network.layers]}
 
 
-def _read_network(source: _Source) -> ArgmaxNetwork:
+def _read_network(source: TensorSource) -> ArgmaxNetwork:
     layers = []
-    for i, residual in enumerate(_field(source.fields, "residuals", list)):
+    for i, residual in enumerate(take_field(source.fields, "residuals", list)):
         if type(residual) is not bool:
             raise RecordFormatError(f"`residuals` must hold true or false; got {residual!r:.60}.")
         arrays: dict[str, Any] = source.arrays(f"layers.{i}.", _LAYER_ARRAYS)
@@ -278,51 +261,10 @@ _WRITERS: dict[str, Callable[[Any, dict[str, AnyArray]], dict[str, Any]]] = {
     "AttentionHead": _write_head,
     "ArgmaxNetwork": _write_network,
 }
-_READERS: dict[str, Callable[[_Source], Model]] = {
+_READERS: dict[str, Callable[[TensorSource], Model]] = {
     "ReluNetwork": _read_relu,
     "MaxoutNetwork": _read_maxout,
     "HardTransformer": _read_transformer,
     "AttentionHead": _read_head,
     "ArgmaxNetwork": _read_network,
 }
-
-
-def _read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Read the structure and the tensors, refusing what is not a file of this format."""
-    from safetensors import SafetensorError, safe_open
-
-    with Path(path).open("rb"):
-        pass  # A missing or unreadable file is reported as such, before its content is judged.
-    try:
-        with safe_open(path, framework="np") as file:
-            header = (file.metadata() or {}).get(_METADATA_KEY)
-            if header is None:
-                raise RecordFormatError(
-                    f"`path` must hold a model; the metadata of {path} have no entry "
-                    f"`{_METADATA_KEY}`."
-                )
-            tensors = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, RecordFormatError):
-            raise
-        raise RecordFormatError(
-            f"`path` must be a safetensors file; reading {path} failed: {error}."
-        ) from None
-    for name, array in tensors.items():
-        expected = np.int64 if name.rpartition(".")[2] in ("starts", "slots") else np.float64
-        if array.dtype != expected:
-            raise RecordFormatError(
-                f"`path` must hold a model; in {path} the tensor `{name}` has dtype {array.dtype} "
-                f"in place of {np.dtype(expected)}."
-            )
-    try:
-        structure = json.loads(header)
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(
-            f"`path` must hold a model; the metadata of {path} are not JSON: {error}."
-        ) from None
-    if not isinstance(structure, dict):
-        raise RecordFormatError(
-            f"`path` must hold a model; the metadata of {path} are not a JSON object."
-        )
-    return structure, tensors

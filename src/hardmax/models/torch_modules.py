@@ -4,14 +4,14 @@ Weights of float32 and narrower convert to float64 exactly, so a network read fr
 torch stores; only the rounding of its arithmetic differs.
 """
 
-import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from hardmax.arguments import Sizes
-from hardmax.errors import ArgumentError, DtypeError, MissingExtraError
+from hardmax.errors import ArgumentError, DtypeError
+from hardmax.extras import load_extra
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.heads import AttentionHead
@@ -49,7 +49,7 @@ def from_torch(
         DtypeError: If a module is none of these.
         ArgumentError: If the modules come in another order, or `memory` is missing or superfluous.
     """
-    torch = _torch()
+    torch = load_torch()
     parts = list(_flat(torch, module))
     if not any(isinstance(part, torch.nn.MultiheadAttention) for part in parts):
         if memory is not None:
@@ -94,28 +94,27 @@ def to_torch(
             taus = [*read_temperatures(tau, len(model.blocks), "block")]
             if 0.0 in taus:
                 raise ArgumentError("`tau` must be above 0 for a torch module; got 0.0.")
-        return soft_transformer(_torch(), model, taus)
+        return soft_transformer(load_torch(), model, taus)
     if not isinstance(model, ReluNetwork):
         raise DtypeError(
             f"`model` must be a ReluNetwork or a HardTransformer; got {type(model).__name__}."
         )
     if tau is not None:
         raise ArgumentError(f"`tau` must be None for a ReluNetwork, which has no heads; got {tau}.")
-    torch = _torch()
+    torch = load_torch()
     layers: list[Any] = []
     for weight, bias in zip(model.weights, model.biases or (), strict=True):
         layers += [linear_module(torch, weight, bias), torch.nn.ReLU()]
     return torch.nn.Sequential(*layers[:-1])
 
 
-def _torch() -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        raise MissingExtraError(
-            "torch is not installed, and models from or to torch need it; "
-            "install it with `pip install hardmax[torch]`."
-        ) from None
+def load_torch() -> Any:
+    """Import torch.
+
+    Raises:
+        MissingExtraError: If it is not installed.
+    """
+    return load_extra("torch", extra="torch", purpose="Models from and to torch")
 
 
 def _flat(torch: Any, module: Any) -> Iterator[Any]:

@@ -5,6 +5,9 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Patch
 
 from hardmax.arguments import integer
 from hardmax.errors import ArgumentError
@@ -96,7 +99,14 @@ def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
         )
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_ylim(bottom=_SMALLEST)
+        # Limits of the data that can be seen; much smaller bounds would spoil automatic ones.
+        bounds = np.array([curves.certified, curves.on_cubes, curves.from_margin])
+        seen = np.where(bounds > _SMALLEST, bounds, np.nan)
+        visible = np.isfinite(seen).any(axis=0)
+        if visible.any():
+            taus = curves.taus[visible]
+            ax.set_xlim(taus[0] / 1.5, taus[-1] * 1.5)
+            ax.set_ylim(_SMALLEST, 10.0 * np.nanmax(seen))
         ax.set_xlabel(r"temperature $\tau$")
         ax.set_ylabel(r"largest $\|\mathrm{soft} - \mathrm{hard}\|_2$")
         ax.legend(loc="lower right")
@@ -138,6 +148,36 @@ def plot_persistence(
         ax.set_xlabel(r"temperature $\tau$")
         ax.set_ylabel(rf"cells with $\varepsilon = {found.epsilon:g}$")
         ax.legend(loc="lower left")
+    return ax
+
+
+@plot.register
+def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | None = None) -> Any:
+    r"""Draw which cells are $\varepsilon$-hard at one temperature, and the points that prove it.
+
+    Args:
+        found: The search; its domain has dimension 2.
+        ax: Axes.
+        box: What to show, in the domain's coordinates; as for a partition by default.
+    """
+    ax = plot(found.partition, ax, colour="cell", box=box)
+    polygons = next(c for c in ax.collections if isinstance(c, PolyCollection))
+    kinds = np.where(found.is_certified, 0, np.where(found.is_possible, 1, 2))
+    colours = np.array([to_rgba(c, 0.55) for c in (_CERTAIN, _POSSIBLE, "0.85")])
+    polygons.set_facecolor(colours[kinds])
+    names = ("certainly hard", "open", "certainly soft")
+    handles = [
+        Patch(facecolor=colours[k], label=f"{names[k]}: {int((kinds == k).sum())}")
+        for k in range(3)
+        if (kinds == k).any()
+    ]
+    with mpl.rc_context(STYLE):
+        points = found.points[found.by_point]
+        if len(points):
+            handles += ax.plot(*points.T, "o", color=WALL, mfc="white", ms=3, label="proved here")
+        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        tau = ", ".join(f"{t:g}" for t in dict.fromkeys(found.taus))
+        ax.set_title(rf"$\tau = {tau}$, $\varepsilon = {found.epsilon:g}$")
     return ax
 
 

@@ -39,6 +39,11 @@ def spatial_neighbours(
     facets = cells.facets
     assert facets is not None
     owners, places, is_loose = _matched(network, cells.signatures, facets)
+    # Two forms that tie on a facet may be one form on the other side of it, where no tie is seen:
+    # then only one of the two facets is left over by the matching, and the other stays alone.
+    is_alone = np.ones(len(owners), dtype=np.bool_)
+    is_alone[places] = False
+    is_loose |= is_alone
     if chosen is not None and chosen != range(len(cells.signatures)):
         is_chosen = np.zeros(len(cells.signatures), dtype=np.bool_)
         is_chosen[np.fromiter(chosen, dtype=np.int64)] = True

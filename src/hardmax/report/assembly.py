@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hardmax.audit.runner import read_audit
-from hardmax.experiments.registry import experiment_chapters
+from hardmax.experiments.registry import experiment_chapters, level_of
 from hardmax.experiments.runner import load_records
 from hardmax.experiments.store import read_tables
 from hardmax.report.page import Chapter, write_report
@@ -16,5 +16,6 @@ def build_report(out: Path) -> Path:
         ArgumentError: If the folder holds no results.
     """
     chapters = [Chapter(title, names) for title, names in experiment_chapters().items()]
-    rulings = read_audit(out / "audit")
-    return write_report(out, load_records(out), chapters, rulings, read_tables(out))
+    records = load_records(out)
+    levels = {record.name: level_of(record) for record in records}
+    return write_report(out, records, chapters, read_audit(out / "audit"), read_tables(out), levels)

@@ -35,6 +35,7 @@ def write_report(
     chapters: Sequence[Chapter],
     rulings: Sequence[Ruling] = (),
     tables: Tables | None = None,
+    levels: Mapping[str, str | None] | None = None,
 ) -> Path:
     """Write `OUT/report.html` from records, their figures and the ledger.
 
@@ -44,6 +45,8 @@ def write_report(
         chapters: Which experiments stand under which heading; what is not there is left out.
         rulings: The ledger.
         tables: Tables `NAME_TABLE`, shown with the experiment they belong to.
+        levels: The level of each record's sizes by name, `"quick"`, `"default"` or `"full"`; None
+            or absent where it is not known, which leaves the command out of the caption.
 
     Returns:
         The path of the page.
@@ -60,10 +63,14 @@ def write_report(
     ]
     shown = [chapter for chapter in present if chapter.names]
     verdicts = {ruling.id: ruling.verdict for ruling in rulings}
-    body = [_header(records), _contents(shown, by_name, bool(rulings))]
+    known = levels or {}
+    body = [_header(records, known), _contents(shown, by_name, bool(rulings))]
     for chapter in shown:
         body.append(f"<h2>{escape(chapter.title)}</h2>")
-        body += [_section(by_name[name], out, verdicts, tables or {}) for name in chapter.names]
+        body += [
+            _section(by_name[name], out, verdicts, tables or {}, known.get(name))
+            for name in chapter.names
+        ]
     if rulings:
         body.append(f'<section id="ledger"><h2>The ledger</h2>{ledger(rulings)}</section>')
     path = out / "report.html"
@@ -72,14 +79,21 @@ def write_report(
     return path
 
 
-def _header(records: Sequence[Record]) -> str:
+def _header(records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in records[0].versions.items())
     seconds = sum(record.seconds for record in records)
+    n_quick = sum(levels.get(record.name) == "quick" for record in records)
+    quick = (
+        f"{n_quick} of them at the small sizes of <code>--quick</code>: run <code>hardmax "
+        "reproduce</code> for the full picture. "
+        if n_quick
+        else ""
+    )
     return (
         "<header><h1>The exact geometry of transformers at zero temperature</h1>"
         '<p class="lead">Every figure, table and example of the papers, recomputed exactly: what '
         "they show or claim beside what is true, with the verdict of an executable check.</p>"
-        f'<p class="small">{len(records)} results, {seconds:.0f} seconds of computing. '
+        f'<p class="small">{len(records)} results, {seconds:.0f} seconds of computing. {quick}'
         f"Made with {escape(versions)}.</p></header>"
     )
 
@@ -97,12 +111,20 @@ def _contents(chapters: Sequence[Chapter], by_name: Mapping[str, Record], ledger
     return "\n".join([*lines, "</nav>"])
 
 
-def _section(record: Record, out: Path, verdicts: Mapping[str, str], tables: Tables) -> str:
+def _section(
+    record: Record,
+    out: Path,
+    verdicts: Mapping[str, str],
+    tables: Tables,
+    level: str | None,
+) -> str:
     results = record.results
     parts = [f'<section id="{escape(record.name)}"><h3>{escape(results["title"])}</h3>']
     drawn = figure_image(out / record.name, f"{results['title']}. {results['summary']}")
     framed = f'<div class="scroll">{drawn}</div>' if drawn else ""
-    parts.append(f"<figure>{framed}<figcaption>{_caption(record, verdicts)}</figcaption></figure>")
+    parts.append(
+        f"<figure>{framed}<figcaption>{_caption(record, verdicts, level)}</figcaption></figure>"
+    )
     said = [("The paper", results["claimed"]), ("What is true", results["summary"])]
     boxes = "".join(
         f"<div><h4>{heading}</h4><p>{escape(text[:1].upper() + text[1:])}</p></div>"
@@ -119,7 +141,7 @@ def _section(record: Record, out: Path, verdicts: Mapping[str, str], tables: Tab
     return "\n".join([*parts, "</section>"])
 
 
-def _caption(record: Record, verdicts: Mapping[str, str]) -> str:
+def _caption(record: Record, verdicts: Mapping[str, str], level: str | None) -> str:
     words = [f"{key} = {_short(value)}" for key, value in record.parameters.items()]
     parts = [escape("; ".join(words)), f"{record.seconds:.1f} s"]
     named = record.results["claims"]
@@ -127,7 +149,10 @@ def _caption(record: Record, verdicts: Mapping[str, str]) -> str:
         if any(is_part_of(claim, name) for name in named):
             link = f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>'
             parts.append(f"{link}: {badge(verdict)}")
-    return " · ".join([*parts, f"<code>hardmax reproduce {escape(record.name)}</code>"])
+    if level is not None:
+        option = "" if level == "default" else f" --{level}"
+        parts.append(f"<code>hardmax reproduce {escape(record.name + option)}</code>")
+    return " · ".join(parts)
 
 
 def _short(value: Any) -> str:

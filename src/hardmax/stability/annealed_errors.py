@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import number, owned
+from hardmax.errors import EmptyInputError, ShapeMismatchError
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
 from hardmax.stability.directed_rounding import read_broadcast
 from hardmax.stability.head_certificates import certify_head
-from hardmax.stability.models import read_model
+from hardmax.stability.models import read_soft_model
 from hardmax.stability.soft_certificates import certify_soft
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -39,10 +40,11 @@ class ErrorCurves:
     n_points: int
 
     def __repr__(self) -> str:
-        return (
-            f"ErrorCurves({self.n_points} point{'s' * (self.n_points != 1)}, {len(self.taus)} "
-            f"temperatures from {self.taus.min():g} to {self.taus.max():g})"
-        )
+        n, where = len(self.taus), f"{self.n_points} point{'s' * (self.n_points != 1)}"
+        if n == 1:
+            return f"ErrorCurves({where}, one temperature {self.taus[0]:g})"
+        low, high = self.taus[[0, -1]]
+        return f"ErrorCurves({where}, {n} temperatures from {low:g} to {high:g})"
 
 
 def error_curves(model: Any, x: ArrayLike, taus: ArrayLike, radius: float = 0.0) -> ErrorCurves:
@@ -62,10 +64,15 @@ def error_curves(model: Any, x: ArrayLike, taus: ArrayLike, radius: float = 0.0)
         >>> bool((curves.certified >= curves.measured * (1 - 1e-12)).all())
         True
     """
-    network = read_model(model)
+    network = read_soft_model(model)
     points = PointBatch.read("x", x, network.dim_in).rows
     reach = number("radius", radius, at_least=0.0)
     (read,) = read_broadcast({"taus": (taus, 0, False)})
+    if read.ndim > 1:
+        raise ShapeMismatchError(f"`taus` must have shape (n_taus,); got {read.shape}.")
+    for name, array in (("x", points), ("taus", read)):
+        if not array.size:
+            raise EmptyInputError(f"`{name}` must hold at least one; got none.")
     temperatures = np.sort(np.atleast_1d(read))
     measured, certified, cubes, margins = np.full((4, len(temperatures)), np.nan)
     soft = model if hasattr(model, "soft") else _Evaluated(network)

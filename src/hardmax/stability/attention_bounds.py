@@ -92,32 +92,24 @@ def jacobian_bound(
         >>> float(jacobian_bound(2, 0.0, 1.0, 2.0, 2.0, 2.0, 2.0))
         1.0
     """
-    arrays = read_broadcast(
-        {
-            "n_keys": (read_counts("n_keys", n_keys), 1, True),
-            "margin": (margin, 0, True),
-            "tau": (tau, 0, False),
-            "value_distance": (value_distance, 0, True),
-            "key_distance": (key_distance, 0, True),
-        }
-    )
-    # Twice a float64 is one; an overflow only makes the second term useless.
-    wide = read_broadcast(
-        {
-            "value_diameter": (
-                2.0 * arrays[3] if value_diameter is None else value_diameter,
-                0,
-                True,
-            ),
-            "key_diameter": (2.0 * arrays[4] if key_diameter is None else key_diameter, 0, True),
-        }
-    )
+    limits: dict[str, tuple[ArrayLike, float, bool]] = {
+        "n_keys": (read_counts("n_keys", n_keys), 1, True),
+        "margin": (margin, 0, True),
+        "tau": (tau, 0, False),
+        "value_distance": (value_distance, 0, True),
+        "key_distance": (key_distance, 0, True),
+    }
+    # Doubled as balls: float64 might overflow.
+    factors = [1 if wide is not None else 2 for wide in (value_diameter, key_diameter)]
+    wide_v = value_distance if value_diameter is None else value_diameter
+    wide_k = key_distance if key_diameter is None else key_diameter
+    limits |= {"value_diameter": (wide_v, 0, True), "key_diameter": (wide_k, 0, True)}
 
     def formula(n: arb, delta: arb, tau: arb, d_v: arb, d_k: arb, wide_v: arb, wide_k: arb) -> arb:
         m = rival_mass(n, delta, tau)
-        return moment_bound(m, d_v * d_k, wide_v * wide_k) / tau
+        return moment_bound(m, d_v * d_k, factors[0] * wide_v * (factors[1] * wide_k)) / tau
 
-    return evaluated(formula, rounded_up, *arrays, *wide)
+    return evaluated(formula, rounded_up, *read_broadcast(limits))
 
 
 def rival_mass(n_keys: arb, margin: arb, tau: arb) -> arb:

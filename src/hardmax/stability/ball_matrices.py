@@ -55,9 +55,9 @@ def largest(balls: Sequence[arb]) -> arb:
 
 
 def spectral_norm_bound(matrix: arb_mat) -> arb:
-    r"""Return the Schatten norm $\|J\|_{S_{16}}$: at least $\|J\|_2$, at most $\rho^{1/16}\|J\|_2$.
+    r"""Return the Schatten norm $\|J\|_{S_{32}}$: at least $\|J\|_2$, at most $\rho^{1/32}\|J\|_2$.
 
-    Here $\rho$ is the rank. With $A = JJ^\top$ it is $\|A^4\|_F^{1/8}$: three squarings of the
+    Here $\rho$ is the rank. With $A = JJ^\top$ it is $\|A^8\|_F^{1/16}$: three squarings of the
     smaller of the two Gram matrices, each brought to size 1 so that no ball loses its digits.
     """
     transposed = matrix.transpose()

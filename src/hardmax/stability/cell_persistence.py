@@ -33,7 +33,12 @@ from hardmax.stability.cell_leads import cell_leads
 from hardmax.stability.cutting_planes import critical_temperature
 from hardmax.stability.directed_rounding import read_broadcast
 from hardmax.stability.margins import rounded_below
-from hardmax.stability.models import has_one_attention_layer, head_names, read_model
+from hardmax.stability.models import (
+    has_one_attention_layer,
+    head_names,
+    read_model,
+    read_soft_model,
+)
 from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
@@ -64,7 +69,7 @@ class CellMargins:
 
     def __repr__(self) -> str:
         n = len(self.margins)
-        middle = float(np.median(self.margins)) if n else float("nan")
+        middle = _middle(self.margins)
         return f"CellMargins({n} cell{'s' * (n != 1)}, median margin {middle:.3g})"
 
 
@@ -104,7 +109,7 @@ class Persistence:
 
     def __repr__(self) -> str:
         n = len(self.temperatures)
-        middle = float(np.median(self.temperatures)) if n else float("nan")
+        middle = _middle(self.temperatures)
         return (
             f"Persistence({n} cell{'s' * (n != 1)}, epsilon={self.epsilon:g}, "
             f"half of them certainly hard up to tau = {middle:.3g})"
@@ -127,7 +132,7 @@ def cell_margins(model: Any, domain: Any) -> CellMargins:
         >>> cell_margins(head, Box([-2], [3])).exact.tolist()
         [Fraction(3, 2), Fraction(1, 2), Fraction(5, 2)]
     """
-    network, partition = _enumerated(model, domain)
+    network, partition = _enumerated(read_model(model), domain)
     heights = []
     for name in partition.signatures.tolist():
         cell = cell_leads(network, partition.domain, name)
@@ -167,7 +172,7 @@ def persistence(model: Any, domain: Any, epsilon: float, *, rounds: int = 10) ->
         >>> found.count_by_margins(taus).tolist()
         [3, 1, 0]
     """
-    network, partition = _enumerated(model, domain)
+    network, partition = _enumerated(read_soft_model(model), domain)
     if not has_one_attention_layer(network):
         raise ArgumentError(
             "`model` must have its heads in one layer; the heads of this one are stacked. Use "
@@ -189,11 +194,15 @@ def persistence(model: Any, domain: Any, epsilon: float, *, rounds: int = 10) ->
     )
 
 
-def _enumerated(model: Any, domain: Any) -> tuple[ArgmaxNetwork, Partition]:
-    network = read_model(model)
+def _enumerated(network: ArgmaxNetwork, domain: Any) -> tuple[ArgmaxNetwork, Partition]:
     if not head_names(network):
         raise ArgumentError("`model` must have a head; units stay hard at every temperature.")
     return network, enumerate_regions(network, domain)
+
+
+def _middle(values: FloatArray) -> float:
+    """Return the lower median, which never adds two large numbers; NaN if there is none."""
+    return float(np.sort(values)[(len(values) - 1) // 2]) if len(values) else float("nan")
 
 
 def _rounded(values: list[Fraction | None], sign: int = 1) -> FloatArray:

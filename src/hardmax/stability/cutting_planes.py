@@ -32,6 +32,7 @@ from hardmax.stability.hardness_levels import necessary_levels, sufficient_level
 from hardmax.typing import FloatArray
 
 _GRID = 1 << 40
+_FAR = 1000
 
 
 class Cut(NamedTuple):
@@ -94,17 +95,20 @@ def critical_temperature(
         is_decided = enough is not None and (lower >= enough or upper < enough)
         if done == rounds or is_decided or upper - lower <= upper / 10**6:
             break
-        cuts = [cut for cut in cuts_at(cell, height.point, float(upper), epsilon) if cut.level > 0]
+        cuts = [cut for cut in cuts_at(cell, height.point, upper, epsilon) if cut.level > 0]
         rows += [cut.lead.height_row(cut.level) for cut in cuts]
     return CriticalTemperature(first.value, lower, upper, point, None)
 
 
-def cuts_at(cell: CellLeads, point: Sequence[Fraction], tau: float, epsilon: float) -> list[Cut]:
+def cuts_at(cell: CellLeads, point: Sequence[Fraction], tau: Fraction, epsilon: float) -> list[Cut]:
     """Return for every head the cut of its softmax at a point, proved for any point."""
     cuts = []
     for head, leads in _by_head(cell).items():
-        gaps = np.array([float(lead.at(point)) for lead in leads])
-        counts = _counts(-gaps / tau if tau > 0.0 else np.zeros(len(gaps)))
+        gaps = [lead.at(point) for lead in leads]
+        least = min(gaps)
+        # In units of the temperature, cut off where the exponential underflows in any case.
+        beyond = [min((g - least) / tau, Fraction(_FAR)) if tau > 0 else Fraction(0) for g in gaps]
+        counts = _counts(-np.array([float(x) for x in beyond]))
         total = sum(counts)
         rows = zip(*(lead.row for lead in leads), strict=True)
         row = tuple(sum(n * x for n, x in zip(counts, column, strict=True)) for column in rows)
@@ -114,19 +118,19 @@ def cuts_at(cell: CellLeads, point: Sequence[Fraction], tau: float, epsilon: flo
 
 
 def hard_up_to(cell: CellLeads, point: Sequence[Fraction], epsilon: float) -> Fraction:
-    r"""Return a temperature at which a point is certainly $\varepsilon$-hard, close to the largest.
-
-    It is 0 where the point is on a wall of a head.
-    """
+    r"""Return a temperature at which a point is certainly $\varepsilon$-hard, near the largest."""
     heads = _by_head(cell)
     gaps = {head: [lead.at(point) for lead in leads] for head, leads in heads.items()}
-    if any(min(values) <= 0 for values in gaps.values()):
+    largest = max(max(values) for values in gaps.values())
+    if largest <= 0 or any(min(values) < 0 for values in gaps.values()):
         return Fraction(0)
-    floats = {head: np.array([float(g) for g in values]) for head, values in gaps.items()}
+    # Leads in units of a power of two near the largest are floats whatever their size.
+    unit = Fraction(2) ** (largest.numerator.bit_length() - largest.denominator.bit_length())
+    floats = {head: np.array([float(g / unit) for g in values]) for head, values in gaps.items()}
     limits = {h: np.log(cell.n_winners[h]) + np.log(epsilon) - np.log1p(-epsilon) for h in heads}
     tau = min(_float_limit(floats[head], float(limits[head])) for head in heads)
     for slack in (1e-12, 1e-9, 1e-6, 1e-3):
-        candidate = Fraction(tau * (1.0 - slack))
+        candidate = unit * Fraction(tau * (1.0 - slack))
         if candidate > 0 and is_hard(cell, gaps, candidate, epsilon):
             return candidate
     return Fraction(0)
@@ -172,6 +176,8 @@ def _float_limit(gaps: FloatArray, limit: float) -> float:
     r"""Find by bisection the largest $\tau$ with $\log\sum e^{-g/\tau} \le$ `limit`, in floats."""
     if np.log(len(gaps)) <= limit:
         return 1e300
+    if not gaps.any():
+        return 0.0
     low, high = 0.0, float(gaps.max()) / max(np.log(len(gaps)) - limit, 1e-12) + float(gaps.max())
     while _log_sum(gaps, high) <= limit:
         high *= 2.0

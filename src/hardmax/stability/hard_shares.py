@@ -20,11 +20,13 @@ from hardmax.stability.bands import domain_volume
 from hardmax.stability.cell_leads import CellLeads, cell_leads
 from hardmax.stability.cutting_planes import critical_temperature, cuts_at, is_hard
 from hardmax.stability.hardness_levels import necessary_levels
-from hardmax.stability.models import has_one_attention_layer, read_model
+from hardmax.stability.models import has_one_attention_layer, read_soft_model
 from hardmax.stability.temperatures import read_epsilon
 
 _ROUNDS_TO_DECIDE = 12
 _BISECTIONS = 20
+_INWARDS = Fraction(1, 1 << 30)
+"""How far points are moved inwards: a point on a wall, rounded, may lie beyond the wall."""
 
 Point = tuple[Fraction, ...]
 
@@ -74,9 +76,9 @@ def hard_share(
         >>> from hardmax.models.heads import AttentionHead
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
         >>> hard_share(sign, Box([-1], [3]), tau=0.25, epsilon=0.01)
-        HardShare(tau=0.25, epsilon=0.01, between 0.712804 and 0.712805)
+        HardShare(tau=0.25, epsilon=0.01, between 0.712805 and 0.712805)
     """
-    network = read_model(model)
+    network = read_soft_model(model)
     if not has_one_attention_layer(network):
         raise ArgumentError(
             "`model` must have its heads in one layer: the scores of later heads are affine in the "
@@ -114,8 +116,7 @@ def _outer_polytope(cell: CellLeads, tau: Fraction, epsilon: float, rounds: int)
         rows = _needed(polytope)
         for vertex in polytope.exact_vertices.tolist():
             rows += [
-                cut.lead.row_at(tau * cut.level)
-                for cut in cuts_at(cell, vertex, float(tau), epsilon)
+                cut.lead.row_at(tau * cut.level) for cut in cuts_at(cell, vertex, tau, epsilon)
             ]
     return polytope
 
@@ -130,11 +131,11 @@ def _inner_volume(cell: CellLeads, outside: Polytope, tau: Fraction, epsilon: fl
     best = critical_temperature(cell, epsilon, _ROUNDS_TO_DECIDE, enough=tau)
     if best.lower is not None and best.lower < tau:
         return Fraction(0)
-    centre = best.point
-    if best.direction is not None:
-        # Bounded domains have no such direction unless every temperature will do.
-        centre = tuple(Fraction(x) for x in outside.interior_point.tolist())
-    ends = [_last_hard(cell, centre, target, tau, epsilon) for target in _targets(outside)]
+    inside = tuple(Fraction(x) for x in outside.interior_point.tolist())
+    # Bounded domains have no such direction unless every temperature will do.
+    centre = best.point if best.direction is None else inside
+    centre, *targets = (_between(point, inside, _INWARDS) for point in (centre, *_targets(outside)))
+    ends = [_last_hard(cell, centre, target, tau, epsilon) for target in targets]
     points = [point for point in ends if point is not None]
     if len(points) <= cell.dim:
         return Fraction(0)
@@ -163,9 +164,7 @@ def _last_hard(
     low, high = Fraction(0), Fraction(1)
     step = high
     for _ in range(_BISECTIONS):
-        point = tuple(
-            Fraction(float(c + step * (v - c))) for c, v in zip(centre, target, strict=True)
-        )
+        point = tuple(Fraction(float(x)) for x in _between(centre, target, step))
         if _is_hard_point(cell, point, tau, epsilon):
             best, low = point, step
         else:
@@ -174,6 +173,10 @@ def _last_hard(
             break
         step = (low + high) / 2
     return best
+
+
+def _between(start: Point, end: Point, step: Fraction) -> Point:
+    return tuple(a + step * (b - a) for a, b in zip(start, end, strict=True))
 
 
 def _is_hard_point(cell: CellLeads, point: Point, tau: Fraction, epsilon: float) -> bool:

@@ -51,7 +51,7 @@ class HeadCertificate:
         rival_mass: A bound on the weight of all keys below the largest score; `(n_points,)`.
         distance: A bound on $\|z_\tau(x) - z_0(x)\|_2$ from the scores at hand; `(n_points,)`.
         jacobian: A bound on $\|\partial_x z_\tau\|_2$ from the scores at hand, at most
-            $\rho^{1/16}$ times the norm, $\rho$ the rank; `(n_points,)`.
+            $\rho^{1/32}$ times the norm, $\rho$ the rank; `(n_points,)`.
         distance_from_margin: The bound that the margin and the spread of the values give alone.
         jacobian_from_margin: Likewise, with the spread of keys.
     """

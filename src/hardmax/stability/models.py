@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.heads import AttentionHead
-from hardmax.models.transformers import Block, attention_layer
+from hardmax.models.transformers import Block, HardTransformer, attention_layer
 from hardmax.regions.engines import read_network
 
 
@@ -25,6 +27,24 @@ def read_model(model: Any) -> ArgmaxNetwork:
     if isinstance(model, Block):
         return _alone(model.layers(), model.dim, model.out_dim)
     return read_network(model)
+
+
+def read_soft_model(model: Any) -> ArgmaxNetwork:
+    """Return the network of a model that softens as its network does.
+
+    Raises:
+        ArgumentError: If its `soft` is something else, as that of a `TokenTransformer`, whose
+            network leaves out heads that never change their winner and takes heads that pass on
+            their score for units.
+    """
+    own = getattr(type(model), "soft", None)
+    known = isinstance(model, AttentionHead | HardTransformer) or own is ArgmaxModel.soft
+    if own is not None and not known:
+        raise ArgumentError(
+            f"`model` must soften as its network does; the `soft` of a {type(model).__name__} is "
+            "another model. Pass a head, a Block, a HardTransformer, or an ArgmaxNetwork."
+        )
+    return read_model(model)
 
 
 def head_names(network: ArgmaxNetwork) -> tuple[tuple[int, int], ...]:

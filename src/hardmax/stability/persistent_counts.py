@@ -17,7 +17,7 @@ from hardmax.regions.partition import Partition
 from hardmax.stability.cell_leads import CellLeads, cell_leads
 from hardmax.stability.cutting_planes import critical_temperature
 from hardmax.stability.hardness_levels import sufficient_levels
-from hardmax.stability.models import has_one_attention_layer, head_names, read_model
+from hardmax.stability.models import has_one_attention_layer, head_names, read_soft_model
 from hardmax.stability.soft_certificates import certify_soft, layer_temperatures
 from hardmax.stability.soft_search import float_walls, hardest_point, worst_odds
 from hardmax.stability.temperatures import read_epsilon
@@ -113,7 +113,7 @@ def persistent_cells(
         >>> [persistent_cells(model, Box([-1], [1]), tau, 0.1).n_certified for tau in (0.1, 10.0)]
         [2, 0]
     """
-    network = read_model(model)
+    network = read_soft_model(model)
     taus = layer_temperatures(model, network, tau)
     heads = head_names(network)
     if not heads:

@@ -1,6 +1,6 @@
 r"""Shares of a domain by sampling, with exact confidence intervals: for any dimension and depth.
 
-A sample is decided by floats with proven radii where these suffice and by the exact trace or the
+A sample is decided by floats with proven radii where these suffice and by the exact margins or the
 enclosed soft network where they do not, so a count is right for the points drawn; what remains is
 the statistics of drawing them, and the interval of Clopper and Pearson covers that at any sample
 size.
@@ -14,20 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flint import ctx
 
 from hardmax.arguments import integer, number
 from hardmax.errors import ArgumentError
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network
 from hardmax.stability.bands import read_levels
-from hardmax.stability.directed_rounding import PRECISION
 from hardmax.stability.float_leads import enclosed_leads
-from hardmax.stability.hard_traces import point_trace
-from hardmax.stability.models import head_names, read_model
+from hardmax.stability.margins import measure_margins
+from hardmax.stability.models import head_names, read_model, read_soft_model
 from hardmax.stability.soft_certificates import certify_soft, layer_temperatures
-from hardmax.stability.soft_errors import ErrorPass
 from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import BoolArray, FloatArray
 
@@ -107,7 +103,8 @@ def sample_margin_share(
         >>> low < 0.75 < high
         True
     """
-    network, where = _read(model, domain)
+    network = read_model(model)
+    where = charted(domain, network.dim_in)
     levels = read_levels(delta, len(head_names(network)))
     charted_one, _ = charted_network(network, where)
 
@@ -115,7 +112,9 @@ def sample_margin_share(
         leads = enclosed_leads(charted_one, points)
         hit = (leads.low >= levels).all(axis=1) & leads.is_known
         open_ = np.flatnonzero(~hit & ~((leads.high < levels).any(axis=1) & leads.is_known))
-        hit[open_] = [_exact_leads_reach(charted_one, p, levels) for p in points[open_]]
+        if len(open_):
+            # Rounded down, but a level is a float64: the comparison is the exact one.
+            hit[open_] = (measure_margins(charted_one, points[open_]).scores >= levels).all(axis=1)
         return np.asarray(hit)
 
     return _sampled(where, decide, n_samples, seed, confidence)
@@ -136,7 +135,8 @@ def sample_hard_share(
     The model may be deep: later heads see the soft stream. Arguments as for `sample_margin_share`
     and `persistent_cells`.
     """
-    network, where = _read(model, domain)
+    network = read_soft_model(model)
+    where = charted(domain, network.dim_in)
     taus = layer_temperatures(model, network, tau)
     eps = float(number("epsilon", read_epsilon(epsilon)))
     charted_one, _ = charted_network(network, where)
@@ -146,19 +146,6 @@ def sample_hard_share(
         return np.asarray((certify_soft(charted_one, points, taus).rival_masses <= eps).all(axis=1))
 
     return _sampled(where, decide, n_samples, seed, confidence)
-
-
-def _exact_leads_reach(network: ArgmaxNetwork, point: FloatArray, levels: FloatArray) -> bool:
-    with ctx.workprec(PRECISION):
-        result = ErrorPass(network, [0.0] * len(network.layers))(point_trace(network, point))
-        assert result is not None
-        pairs = zip(result.margins, levels.tolist(), strict=True)
-        return all(margin is None or bool(margin >= level) for margin, level in pairs)
-
-
-def _read(model: Any, domain: Any) -> tuple[ArgmaxNetwork, ChartedDomain]:
-    network = read_model(model)
-    return network, charted(domain, network.dim_in)
 
 
 def _sampled(

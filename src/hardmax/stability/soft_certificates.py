@@ -31,7 +31,7 @@ from hardmax.models.points import PointBatch
 from hardmax.models.transformers import HardTransformer
 from hardmax.stability.directed_rounding import PRECISION, norm_bound, rounded_down, rounded_up
 from hardmax.stability.hard_traces import HardLayer, cube_trace, point_trace
-from hardmax.stability.models import head_names, read_model
+from hardmax.stability.models import head_names, read_soft_model
 from hardmax.stability.soft_errors import ErrorPass
 from hardmax.typing import ArrayLike, BoolArray, FloatArray
 
@@ -119,7 +119,7 @@ def certify_soft(
         >>> certify_soft(model, [2.0], tau=1.0, radius=3.0).is_covered
         array([False])
     """
-    network = read_model(model)
+    network = read_soft_model(model)
     taus = layer_temperatures(model, network, tau)
     reach = number("radius", radius, at_least=0.0)
     points = PointBatch.read("x", x, network.dim_in).rows

@@ -182,8 +182,10 @@ class _Step:
         moved = self.prepared.moved(tied, start, end)
         result = [arb(0)] * len(moved[0])
         is_thin = True
+        # Copies of the winner have equal weights, and their values minus the mean add up to 0.
+        are_copies = all(self.leads(group)[j - start].is_zero() for j in tied)
         for j, row in enumerate(moved, start):
-            if j in tied and len(tied) == 1:
+            if j in tied and are_copies:
                 continue
             weight = _share(low[j - start], high[j - start], low_total, high_total)
             is_thin &= bool(weight.rad() < _THIN)

@@ -61,6 +61,7 @@ def hardest_point(
     return np.asarray(result.x)
 
 
+@np.errstate(all="ignore")  # NaN is never a proof, and nothing is proved here.
 def worst_odds(
     network: ArgmaxNetwork, point: FloatArray, winners: IntArray, taus: list[float]
 ) -> float:
@@ -80,8 +81,7 @@ def worst_odds(
                 copies = own == 0.0
                 rivals = -own[~copies]
                 if len(rivals):
-                    top = rivals.max()
-                    odds = top + np.log(np.exp(rivals - top).sum()) - np.log(copies.sum())
+                    odds = np.logaddexp.reduce(rivals) - np.log(copies.sum())
                     worst = max(worst, float(odds))
                 part = weights @ values
             else:

@@ -6,6 +6,7 @@ the margin is one of raw scores, and $\tau = 1$ if it is one of scaled logits. A
 winner dominant.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,17 @@ from hardmax.stability.temperatures import (
     standard_temperature,
     temperature_for_accuracy,
 )
+
+QUANTITIES = (
+    ("value", "log-sum-exp minus maximum"),
+    ("rival_mass", "share of all rivals"),
+    ("gradient", "1-norm, gradient to one-hot"),
+    ("hessian", "2-norm of the Hessian"),
+    ("lipschitz", "Lipschitz, gradient"),
+    ("taylor", "Taylor remainder"),
+    ("margin_needed", "margin for epsilon"),
+)
+"""The bounds of a column, and how they are called where a table is shown."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +75,8 @@ class StabilityColumn:
     margin_needed: float
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return the fields by name, for JSON."""
-        return dict(vars(self))
+        """Return the fields by name, for JSON, which has no infinity: None stands for it."""
+        return _without_infinity(vars(self))
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,46 @@ class StabilityTable:
             f"temperatures {taus})"
         )
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the numbers mean, in sentences."""
+        claim, sharp = self.columns[:2]
+        found = []
+        if sharp.hessian > claim.hessian:
+            found.append(
+                f"The Hessian reaches {sharp.hessian:.5g}, more than the {claim.hessian:.5g} that "
+                "[SL26] allows."
+            )
+        reach = f"up to tau = {self.temperature_needed:.5g}"
+        if math.isinf(self.temperature_needed):
+            reach = "at every temperature"
+        elif self.temperature_needed == 0.0:
+            reach = "at no temperature"
+        found.append(f"A margin of {self.margin:g} leaves rivals at most {self.epsilon:g} {reach}.")
+        return tuple(found)
+
+    def __str__(self) -> str:
+        names = [column.name for column in self.columns]
+        rows = [["bound on", *(f"({k})" for k in range(1, len(names) + 1))]]
+        rows.append(["tau", *(f"{column.tau:.5g}" for column in self.columns)])
+        for field, title in QUANTITIES:
+            rows.append([title, *(f"{getattr(column, field):.5g}" for column in self.columns)])
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        lines = [
+            f"N = {self.n_keys}, margin {self.margin:g}, d_k = {self.d_k}, "
+            f"epsilon = {self.epsilon:g}"
+        ]
+        for first, *cells in rows:
+            padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+            lines.append("  ".join([first.ljust(widths[0]), *padded]))
+        lines += [f"({k}) {name}" for k, name in enumerate(names, 1)]
+        return "\n".join([*lines, *self.remarks])
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the fields by name, for JSON, None for infinity."""
+        columns = [column.as_mapping() for column in self.columns]
+        return _without_infinity({**vars(self), "columns": columns})
+
 
 def stability_table(
     n_keys: int, margin: float, d_k: int, *, tau: float | None = None, epsilon: float = 0.01
@@ -115,6 +167,8 @@ def stability_table(
         [(0.125, 5.8e-05), (0.125, 5.8e-05), (8.0, 0.997494), (1.0, 0.985746)]
         >>> round(table.columns[3].margin_needed, 3), round(table.columns[2].margin_needed, 2)
         (10.831, 86.65)
+        >>> print(stability_table(1, 0.0, 1).remarks[-1])
+        A margin of 0 leaves rivals at most 0.01 at every temperature.
     """
     n = integer("n_keys", n_keys, at_least=1)
     delta = number("margin", margin, at_least=0.0)
@@ -131,6 +185,10 @@ def stability_table(
         columns.append(_sharp("as given", n, delta, number("tau", tau, above=0.0), eps))
     reached = float(temperature_for_accuracy(n, delta, eps))
     return StabilityTable(n, delta, size, eps, reached, tuple(columns))
+
+
+def _without_infinity(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value == math.inf else value for name, value in fields.items()}
 
 
 def _sharp(name: str, n: int, delta: float, tau: float, eps: float) -> StabilityColumn:
@@ -155,7 +213,8 @@ def _claimed(name: str, n: int, delta: float, tau: float, eps: float) -> Stabili
         tau,
         True,
         float(claimed_value_bound(n, delta, tau)),
-        gradient / 2.0,
+        # Halving the smallest float64 would give 0.
+        math.ldexp(gradient, -1) or gradient,
         gradient,
         float(claimed_hessian_bound(n, delta, tau)),
         float(claimed_lipschitz_bound(n, delta, tau)),

@@ -1,60 +1,28 @@
-r"""How far a softmax-weighted mean can be below the maximum.
+r"""How far soft means can be below their maxima where rivals are known to stay behind.
 
-**Lemma.** For $z \in \mathbb{R}^k$ and $\tau > 0$ let $m = \langle \mathrm{softmax}(z/\tau),
-z\rangle$. Then $0 \le \max z - m \le \tau\omega_k$ with $\omega_k = W_0\big(\frac{k-1}{e}\big)$,
-Lambert's function; equality holds at $z = (0, -\tau(1+\omega_k), \dots, -\tau(1+\omega_k))$.
+`stability.soft_means` has the lemma for $k$ numbers: the gap is at most $\tau\omega_k$,
+$\omega_k = W_0\big(\frac{k-1}{e}\big)$. Here every rival has a margin of its own.
 
-*Proof.* Put $\max z = z_1 = 0$ and $z_c = -\tau t_c$. The gap over $\tau$ is
+**Lemma.** Let $z \in \mathbb{R}^k$ with $\max z = z_1$, $\tau > 0$, and let rival $c$ stay below
+the maximum by $\tau\mu_c$ at least. Then $\max z - \langle\mathrm{softmax}(z/\tau), z\rangle \le
+\tau\lambda$ for the root $\lambda$ of $\sum_{c \ge 2} \varphi(\mu_c, \lambda) = \lambda$, where
+$\varphi(\mu, \lambda) = (\mu - \lambda) e^{-\mu}$ if $\mu > 1 + \lambda$, and $e^{-1-\lambda}$
+otherwise.
+
+*Proof.* Put $z_1 = 0$ and $z_c = -\tau t_c$. The gap over $\tau$ is
 $g = \sum_{c \ge 2} t_c e^{-t_c} / (1 + \sum_{c \ge 2} e^{-t_c})$, and $g \ge \lambda$ iff
-$\sum_{c \ge 2} (t_c - \lambda) e^{-t_c} \ge \lambda$. A term is at most $e^{-1-\lambda}$, at
-$t_c = 1 + \lambda$. So the largest $g$ is the root of $(k-1) e^{-1-\lambda} = \lambda$. $\square$
+$\sum_{c \ge 2} (t_c - \lambda) e^{-t_c} \ge \lambda$. A term rises up to $t_c = 1 + \lambda$ and
+falls after it, so with $t_c \ge \mu_c$ it is at most $\varphi(\mu_c, \lambda)$. $\square$
 
-**With margins.** If rival $c$ is known to stay below the maximum by $\tau\mu_c$, its term is at
-most $\varphi(\mu_c, \lambda) = (\mu_c - \lambda) e^{-\mu_c}$ where $\mu_c > 1 + \lambda$, and the
-gap is at most $\tau\lambda$ for the root of $\sum_{c \ge 2} \varphi(\mu_c, \lambda) = \lambda$:
-rivals far below do not count. This is how tokens that stand for nothing cost nothing.
+Rivals far below do not count. This is how tokens that stand for nothing cost nothing.
 """
 
 import numpy as np
 
-from hardmax.arguments import integer, number
 from hardmax.typing import FloatArray, IntArray
 
 _SLACK = 1.0 + 2.0**-40
 _N_HALVINGS = 40
-
-
-def soft_mean_gap(n_values: int, tau: float = 1.0) -> float:
-    r"""Return $\tau\omega_k$: the most by which a soft mean of $k$ numbers is below their maximum.
-
-    Args:
-        n_values: The $k$, at least 1.
-        tau: The temperature $\tau$, above 0.
-
-    Examples:
-        >>> [round(soft_mean_gap(k), 5) for k in (1, 2, 3, 8)]
-        [0.0, 0.27846, 0.46306, 0.97314]
-        >>> soft_mean_gap(2, tau=1e-3) == 1e-3 * soft_mean_gap(2)
-        True
-    """
-    from scipy.special import lambertw
-
-    n_values = integer("n_values", n_values, at_least=1)
-    tau = number("tau", tau, above=0.0)
-    return tau * float(lambertw((n_values - 1) / np.e).real)
-
-
-def worst_soft_mean(n_values: int, tau: float = 1.0) -> FloatArray:
-    """Return numbers at which the gap of `soft_mean_gap` is attained, shape `(n_values,)`.
-
-    Examples:
-        >>> worst_soft_mean(2).round(4).tolist()
-        [0.0, -1.2785]
-    """
-    gap = soft_mean_gap(n_values, tau)
-    worst = np.full(n_values, -(tau + gap))
-    worst[0] = 0.0
-    return worst
 
 
 def gap_bounds(margins: FloatArray, starts: IntArray) -> FloatArray:

@@ -1,0 +1,89 @@
+"""Compiled functions in files: what `save_compiled` writes, and the rounding of the pieces.
+
+The errors of a compiled function are about the function, not about the network between function and
+transformer, so the file must say how far these two are apart. The function itself is not in the
+file: unlike everything else this one bound cannot be made anew by the reader.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from hardmax.arguments import Sizes, owned
+from hardmax.constructions.compiled_files import COMPILED_FORMAT, load_compiled, save_compiled
+from hardmax.constructions.cpwl_compiler import CompiledFunction, about_the_function
+from hardmax.constructions.maxout_assembly import MaxoutForm
+from hardmax.errors import HardmaxError, RecordFormatError
+from hardmax.models.networks import MaxoutNetwork
+from hardmax.models.tensor_files import read_tensor_file, take_field, write_tensor_file
+
+FUNCTION_FORMAT = "hardmax.compiled-function/1"
+"""The value of `format` in the metadata entry `hardmax`. Beside the fields and tensors of
+`COMPILED_FORMAT` there are the field `method` and the F64 tensor `rounding` `(dim_out,)`."""
+
+METHODS = ("convex", "concave", "difference", "lattice", "lifting", "layers", "facet kinks")
+
+
+def save_function(compiled: CompiledFunction, path: str | os.PathLike[str]) -> None:
+    """Write a compiled function (see `CompiledFunction.save`)."""
+    with tempfile.TemporaryDirectory() as folder:
+        inner = Path(folder) / "network"
+        save_compiled(compiled, inner)
+        fields, tensors = read_tensor_file(inner)
+    header = {**fields, "format": FUNCTION_FORMAT, "method": compiled.form.method}
+    write_tensor_file(path, header, {**tensors, "rounding": compiled.form.rounding})
+
+
+def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
+    """Read a compiled function written by `CompiledFunction.save`.
+
+    The transformer and its error as a network are made anew (see `load_compiled`); the rounding of
+    the pieces is taken from the file.
+
+    Raises:
+        RecordFormatError: If the file is damaged, does not hold a compiled function, or holds
+            weights or a plan that do not belong to its network and box.
+
+    Examples:
+        >>> from hardmax.constructions.cpwl_compiler import compile_cpwl
+        >>> from hardmax.constructions.knots import Knots
+        >>> from hardmax.geometry.domains import Box
+        >>> compiled = compile_cpwl(Knots([0.0, 3.0, 4.0], [0.0, 1.0, 0.5]), Box([0], [4]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     compiled.save(f"{folder}/f.safetensors")
+        ...     again = load_function(f"{folder}/f.safetensors")
+        >>> again.certified_error == compiled.certified_error, again.form.method
+        (True, 'concave')
+    """
+    fields, tensors = read_tensor_file(path)
+    try:
+        if fields.get("format") != FUNCTION_FORMAT:
+            raise RecordFormatError(f"its metadata must have the format {FUNCTION_FORMAT!r}.")
+        method = take_field(fields, "method", str)
+        if method not in METHODS:
+            raise RecordFormatError(f"`method` must be among {', '.join(METHODS)}; got {method!r}.")
+        if "rounding" not in tensors:
+            raise RecordFormatError("the tensor `rounding` is missing.")
+        given = tensors.pop("rounding")
+        with tempfile.TemporaryDirectory() as folder:
+            inner = Path(folder) / "network"
+            write_tensor_file(inner, {**fields, "format": COMPILED_FORMAT}, tensors)
+            network = load_compiled(inner)
+        source = network.source
+        if not isinstance(source, MaxoutNetwork):
+            raise RecordFormatError("its network must be a MaxoutNetwork.")
+        rounding = Sizes(dim_out=source.dim_out).floats("rounding", given, ("dim_out",))
+        if (rounding < 0.0).any():
+            raise RecordFormatError("`rounding` must not be negative.")
+        form = MaxoutForm(source, owned(rounding), network.box, method)
+        compiled = about_the_function(network, form, network.epsilon)
+        if compiled.epsilon is not None and compiled.certified_error > compiled.epsilon:
+            raise RecordFormatError(
+                f"`rounding` must leave the error below {compiled.epsilon}; with it the error is "
+                f"{compiled.certified_error}."
+            )
+    except HardmaxError as error:
+        raise RecordFormatError(
+            f"`path` must hold a compiled function; in {path}: {error}"
+        ) from None
+    return compiled

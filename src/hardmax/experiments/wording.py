@@ -1,0 +1,23 @@
+"""Numbers in sentences and on axes, written out."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def listed(numbers: Iterable[Any]) -> str:
+    """Write numbers one after the other.
+
+    Examples:
+        >>> listed([1, 2.5, 4.0])
+        '1, 2.5, 4'
+    """
+    return ", ".join(f"{n:g}" if isinstance(n, float) else str(n) for n in numbers)
+
+
+def plain_ticks(axis: Any) -> None:
+    """Label 1, 2 and 5 of every decade of a logarithmic axis with plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
