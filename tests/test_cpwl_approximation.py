@@ -85,6 +85,16 @@ def test_bounds_are_attained_by_the_functions_they_are_made_for(dim):
     assert both.certified_error == min(result.certified_error, lipschitz.certified_error)
 
 
+def test_the_measured_error_is_not_below_what_dense_samples_find():
+    bump = approximate(lambda x: np.exp(-(x**2).sum(axis=1)), Box([-1] * 3, [1] * 3), 48)
+    mesh = bump.interpolant
+    weights = np.random.default_rng(0).dirichlet(np.ones(4), size=3000)
+    for simplex in mesh.simplices:
+        exact = np.exp(-((weights @ mesh.vertices[simplex]) ** 2).sum(axis=1))
+        found = np.abs(exact - weights @ mesh.values[simplex][:, 0]).max()
+        assert found <= bump.measured_error
+
+
 def test_without_constants_nothing_is_certified():
     result = approximate(waves, unit_box(1), 4)
     assert result.certified_error is None

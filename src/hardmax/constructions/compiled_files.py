@@ -40,6 +40,13 @@ width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`, `.readout.bia
 
 def save_compiled(compiled: CompiledTransformer, path: str | os.PathLike[str]) -> None:
     """Write a compiled transformer (see `CompiledTransformer.save`)."""
+    write_tensor_file(path, *compiled_parts(compiled))
+
+
+def compiled_parts(
+    compiled: CompiledTransformer,
+) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Return the fields and tensors of `COMPILED_FORMAT`."""
     tensors: dict[str, AnyArray] = {}
     fields = write_parts(compiled.source, tensors)
     tensors |= {"box.low": compiled.box.low, "box.high": compiled.box.high}
@@ -54,7 +61,7 @@ def save_compiled(compiled: CompiledTransformer, path: str | os.PathLike[str]) -
         "transformer": _description(compiled.token_transformer),
         **fields,
     }
-    write_tensor_file(path, header, tensors)
+    return header, tensors
 
 
 def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
@@ -79,14 +86,21 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
     """
     fields, tensors = read_tensor_file(path)
     try:
-        return _read(fields, tensors)
+        return compiled_from_parts(fields, tensors)
     except HardmaxError as error:
         raise RecordFormatError(
             f"`path` must hold a compiled transformer; in {path}: {error}"
         ) from None
 
 
-def _read(fields: dict[str, Any], tensors: dict[str, AnyArray]) -> CompiledTransformer:
+def compiled_from_parts(
+    fields: dict[str, Any], tensors: dict[str, AnyArray]
+) -> CompiledTransformer:
+    """Make a compiled transformer from what `compiled_parts` returned; both are used up.
+
+    Raises:
+        HardmaxError: If they are not such parts.
+    """
     found = fields.pop("format", None)
     if found != COMPILED_FORMAT:
         raise RecordFormatError(

@@ -6,11 +6,13 @@ file: unlike everything else this one bound cannot be made anew by the reader.
 """
 
 import os
-import tempfile
-from pathlib import Path
 
 from hardmax.arguments import Sizes, owned
-from hardmax.constructions.compiled_files import COMPILED_FORMAT, load_compiled, save_compiled
+from hardmax.constructions.compiled_files import (
+    COMPILED_FORMAT,
+    compiled_from_parts,
+    compiled_parts,
+)
 from hardmax.constructions.cpwl_compiler import CompiledFunction, about_the_function
 from hardmax.constructions.maxout_assembly import MaxoutForm
 from hardmax.errors import HardmaxError, RecordFormatError
@@ -26,10 +28,7 @@ METHODS = ("convex", "concave", "difference", "lattice", "lifting", "layers", "f
 
 def save_function(compiled: CompiledFunction, path: str | os.PathLike[str]) -> None:
     """Write a compiled function (see `CompiledFunction.save`)."""
-    with tempfile.TemporaryDirectory() as folder:
-        inner = Path(folder) / "network"
-        save_compiled(compiled, inner)
-        fields, tensors = read_tensor_file(inner)
+    fields, tensors = compiled_parts(compiled)
     header = {**fields, "format": FUNCTION_FORMAT, "method": compiled.form.method}
     write_tensor_file(path, header, {**tensors, "rounding": compiled.form.rounding})
 
@@ -45,6 +44,7 @@ def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
             weights or a plan that do not belong to its network and box.
 
     Examples:
+        >>> import tempfile
         >>> from hardmax.constructions.cpwl_compiler import compile_cpwl
         >>> from hardmax.constructions.knots import Knots
         >>> from hardmax.geometry.domains import Box
@@ -65,10 +65,7 @@ def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
         if "rounding" not in tensors:
             raise RecordFormatError("the tensor `rounding` is missing.")
         given = tensors.pop("rounding")
-        with tempfile.TemporaryDirectory() as folder:
-            inner = Path(folder) / "network"
-            write_tensor_file(inner, {**fields, "format": COMPILED_FORMAT}, tensors)
-            network = load_compiled(inner)
+        network = compiled_from_parts({**fields, "format": COMPILED_FORMAT}, tensors)
         source = network.source
         if not isinstance(source, MaxoutNetwork):
             raise RecordFormatError("its network must be a MaxoutNetwork.")

@@ -21,7 +21,7 @@ Sampled = Callable[[FloatArray], FloatArray]
 
 _LATTICE = {1: 32, 2: 8, 3: 6}
 _COARSE = {1: 4, 2: 4, 3: 4}
-_N_SEARCHES = 24
+_N_SEARCHES = 64
 _N_STEPS = 60
 
 
@@ -88,16 +88,20 @@ def measured_error(f: Sampled, corners: FloatArray) -> tuple[float, FloatArray]:
     dim = corners.shape[2]
     weights = lattice(dim, _LATTICE[dim])
     errors = _errors(f, corners, weights)
-    worst = np.argsort(errors, axis=None)[-_N_SEARCHES:]
-    simplex, place = np.unravel_index(worst, errors.shape)
-    own, best, values = corners[simplex], weights[place], errors.ravel()[worst]
+    # One start in each simplex: several in one would climb the same hill.
+    simplex = np.argsort(errors.max(axis=1))[-_N_SEARCHES:]
+    place = errors[simplex].argmax(axis=1)
+    own, best, values = corners[simplex], weights[place], errors[simplex, place]
     at_corners = np.stack([f(own[:, i]) for i in range(dim + 1)], axis=1)
     targets = np.eye(dim + 1)
+    edges = (targets[:, None] - targets)[~np.eye(dim + 1, dtype=bool)]
     steps = np.full(len(own), 1.0 / _LATTICE[dim])
     for _ in range(_N_STEPS):
-        # Towards each corner, and away from it as far as the simplex goes.
-        move = steps[:, None, None] * (targets - best[:, None, :])
-        trials = np.concatenate([best[:, None] + move, best[:, None] - move], axis=1)
+        # Towards each corner, away from it, and along each edge, as far as the simplex goes.
+        towards = targets - best[:, None, :]
+        along = np.broadcast_to(edges, (len(best), *edges.shape))
+        move = steps[:, None, None] * np.concatenate([towards, -towards, along], axis=1)
+        trials = best[:, None] + move
         trials = np.maximum(trials, 0.0)
         trials /= trials.sum(axis=2, keepdims=True)
         n, m, _ = trials.shape
