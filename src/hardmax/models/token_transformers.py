@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, integer, owned
-from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
+from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.networks import read_affine, sequence
-from hardmax.models.transformers import FeedForward
+from hardmax.models.transformers import FeedForward, describe_block, read_block
 from hardmax.typing import ArrayLike, BoolArray, FloatArray
 
 
@@ -113,21 +113,8 @@ class TokenBlock:
     ffn_residual: bool = True
 
     def __post_init__(self) -> None:
-        heads = sequence("heads", self.heads, nonempty=False)
-        for i, head in enumerate(heads):
-            if not isinstance(head, TokenHead):
-                raise DtypeError(f"`heads[{i}]` must be a TokenHead; got {type(head).__name__}.")
-        if self.ffn is not None and not isinstance(self.ffn, FeedForward):
-            raise DtypeError(f"`ffn` must be a FeedForward or None; got {type(self.ffn).__name__}.")
-        if not heads and self.ffn is None:
-            raise EmptyInputError("`heads` must have an entry where `ffn` is None; got none.")
-        object.__setattr__(self, "heads", tuple(heads))
-        for name in ("attention_residual", "ffn_residual"):
-            flag = getattr(self, name)
-            if not isinstance(flag, bool | np.bool_):
-                raise DtypeError(f"`{name}` must be True or False; got {flag!r}.")
-            object.__setattr__(self, name, bool(flag))
-        for i, head in enumerate(heads):
+        read_block(self, TokenHead)
+        for i, head in enumerate(self.heads):
             if head.width != self.width:
                 raise ArgumentError(
                     f"`heads[{i}]` must act on tokens of width {self.width}; got {head!r}."
@@ -138,12 +125,7 @@ class TokenBlock:
             )
 
     def __repr__(self) -> str:
-        parts = [f"{len(self.heads)} head{'s' * (len(self.heads) != 1)}"] * bool(self.heads)
-        if self.ffn is not None:
-            parts.append(repr(self.ffn))
-        parts += ["no attention residual"] * (bool(self.heads) and not self.attention_residual)
-        parts += ["no ffn residual"] * (self.ffn is not None and not self.ffn_residual)
-        return f"TokenBlock({', '.join(parts)})"
+        return describe_block(self)
 
     @property
     def width(self) -> int:

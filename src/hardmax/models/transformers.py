@@ -76,6 +76,37 @@ class FeedForward:
         return relu_layer(before, after, residual=residual)
 
 
+def read_block(block: Any, head_type: type) -> None:
+    """Check the parts of a new block of heads of a type, and store them as tuple and flags."""
+    heads = sequence("heads", block.heads, nonempty=False)
+    for i, head in enumerate(heads):
+        if not isinstance(head, head_type):
+            article = "an" if head_type.__name__[0] in "AEIOU" else "a"
+            raise DtypeError(
+                f"`heads[{i}]` must be {article} {head_type.__name__}; got {type(head).__name__}."
+            )
+    if block.ffn is not None and not isinstance(block.ffn, FeedForward):
+        raise DtypeError(f"`ffn` must be a FeedForward or None; got {type(block.ffn).__name__}.")
+    if not heads and block.ffn is None:
+        raise EmptyInputError("`heads` must have an entry where `ffn` is None; got none.")
+    object.__setattr__(block, "heads", tuple(heads))
+    for name in ("attention_residual", "ffn_residual"):
+        flag = getattr(block, name)
+        if not isinstance(flag, bool | np.bool_):
+            raise DtypeError(f"`{name}` must be True or False; got {flag!r}.")
+        object.__setattr__(block, name, bool(flag))
+
+
+def describe_block(block: Any) -> str:
+    """Write a block as its class, its heads, its feed-forward part and what is missing."""
+    parts = [f"{len(block.heads)} head{'s' * (len(block.heads) != 1)}"] * bool(block.heads)
+    if block.ffn is not None:
+        parts.append(repr(block.ffn))
+    parts += ["no attention residual"] * (bool(block.heads) and not block.attention_residual)
+    parts += ["no ffn residual"] * (block.ffn is not None and not block.ffn_residual)
+    return f"{type(block).__name__}({', '.join(parts)})"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Block:
     r"""Attention $u = [z +] \sum_h \mathrm{head}_h(z)$, then feed-forward $[u +] \mathrm{ffn}(u)$.
@@ -99,22 +130,7 @@ class Block:
     ffn_residual: bool = True
 
     def __post_init__(self) -> None:
-        heads = sequence("heads", self.heads, nonempty=False)
-        for i, head in enumerate(heads):
-            if not isinstance(head, AttentionHead):
-                raise DtypeError(
-                    f"`heads[{i}]` must be an AttentionHead; got {type(head).__name__}."
-                )
-        if self.ffn is not None and not isinstance(self.ffn, FeedForward):
-            raise DtypeError(f"`ffn` must be a FeedForward or None; got {type(self.ffn).__name__}.")
-        if not heads and self.ffn is None:
-            raise EmptyInputError("`heads` must have an entry where `ffn` is None; got none.")
-        object.__setattr__(self, "heads", tuple(heads))
-        for name in ("attention_residual", "ffn_residual"):
-            flag = getattr(self, name)
-            if not isinstance(flag, bool | np.bool_):
-                raise DtypeError(f"`{name}` must be True or False; got {flag!r}.")
-            object.__setattr__(self, name, bool(flag))
+        read_block(self, AttentionHead)
         self._check_widths()
 
     def _check_widths(self) -> None:
@@ -144,12 +160,7 @@ class Block:
             )
 
     def __repr__(self) -> str:
-        parts = [f"{len(self.heads)} head{'s' * (len(self.heads) != 1)}"] * bool(self.heads)
-        if self.ffn is not None:
-            parts.append(repr(self.ffn))
-        parts += ["no attention residual"] * (bool(self.heads) and not self.attention_residual)
-        parts += ["no ffn residual"] * (self.ffn is not None and not self.ffn_residual)
-        return f"Block({', '.join(parts)})"
+        return describe_block(self)
 
     @property
     def dim(self) -> int:
