@@ -261,13 +261,8 @@ class Segment:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    r"""The line $\{o + t v : t \in \mathbb{R}\}$.
-
-    Attributes:
-        origin: The $o$, shape `(ambient_dim,)`.
-        direction: The $v$, not zero.
-    """
+class _Directed:
+    """What a line and a ray have alike: an origin, a direction and the chart they make."""
 
     origin: FloatArray
     direction: FloatArray
@@ -277,7 +272,7 @@ class Line:
 
     @property
     def dim(self) -> int:
-        """The dimension of a line, 1."""
+        """Its dimension, 1."""
         return 1
 
     @property
@@ -289,11 +284,6 @@ class Line:
     def chart(self) -> tuple[FloatArray, FloatArray]:
         """The pair `(W, b)`: direction and origin."""
         return self.direction[np.newaxis], self.origin
-
-    @property
-    def exact_rows(self) -> WideArray:
-        """The inequalities as integers: none, shape `(0, 2)`."""
-        return np.empty((0, 2), dtype=object)
 
     def points(self, coordinates: FloatArray) -> FloatArray:
         """Return the points at the rows of `coordinates`, rounded."""
@@ -301,7 +291,22 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Ray:
+class Line(_Directed):
+    r"""The line $\{o + t v : t \in \mathbb{R}\}$.
+
+    Attributes:
+        origin: The $o$, shape `(ambient_dim,)`.
+        direction: The $v$, not zero.
+    """
+
+    @property
+    def exact_rows(self) -> WideArray:
+        """The inequalities as integers: none, shape `(0, 2)`."""
+        return np.empty((0, 2), dtype=object)
+
+
+@dataclass(frozen=True, eq=False)
+class Ray(_Directed):
     r"""The ray $\{o + t v : t \ge 0\}$.
 
     Attributes:
@@ -309,44 +314,19 @@ class Ray:
         direction: The $v$, not zero.
     """
 
-    origin: FloatArray
-    direction: FloatArray
-
-    def __post_init__(self) -> None:
-        _read_direction(self)
-
-    @property
-    def dim(self) -> int:
-        """The dimension of a ray, 1."""
-        return 1
-
-    @property
-    def ambient_dim(self) -> int:
-        """The dimension of the space it lies in."""
-        return int(self.origin.shape[0])
-
-    @property
-    def chart(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(W, b)`: direction and origin."""
-        return self.direction[np.newaxis], self.origin
-
     @property
     def exact_rows(self) -> WideArray:
         r"""The inequality $-t \le 0$ as integers, shape `(1, 2)`."""
         return np.array([[-1, 0]], dtype=object)
 
-    def points(self, coordinates: FloatArray) -> FloatArray:
-        """Return the points at the rows of `coordinates`, rounded."""
-        return _points(self, coordinates)
 
-
-def _points(domain: Slice | Line | Ray, coordinates: FloatArray) -> FloatArray:
+def _points(domain: Slice | _Directed, coordinates: FloatArray) -> FloatArray:
     t = Sizes(dim=domain.dim).floats("coordinates", coordinates, ("n_points", "dim"), nonempty=())
     weight, bias = domain.chart
     return np.asarray(t @ weight + bias)
 
 
-def _read_direction(domain: Line | Ray) -> None:
+def _read_direction(domain: _Directed) -> None:
     sizes = Sizes()
     origin = sizes.floats("origin", domain.origin, ("ambient_dim",))
     direction = sizes.floats("direction", domain.direction, ("ambient_dim",))
