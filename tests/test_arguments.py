@@ -128,3 +128,11 @@ def test_owned_arrays_cannot_change():
     assert mine[0] == 0.0
     with pytest.raises(ValueError, match="read-only"):
         mine[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [(True, "`tau` must be a number; got True"), (np.nan, "got NaN")]
+)
+def test_a_number_is_neither_a_bool_nor_nan(value, message):
+    with pytest.raises(HardmaxError, match=message):
+        number("tau", value)

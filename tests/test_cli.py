@@ -62,3 +62,18 @@ def test_a_finished_experiment_is_kept_until_its_question_changes(tmp_path):
     (tmp_path / "log-lift.json").write_text("killed while wri")
     (again,) = run_experiments(["log-lift"], tmp_path)
     assert again.results == first.results
+
+
+def test_a_failing_disk_is_one_line_and_no_traceback():
+    code = (
+        "import sys, hardmax.cli.main as cli, hardmax.records as records\n"
+        "def fail(): raise OSError(28, 'No space left on device')\n"
+        "records.library_versions = fail\n"
+        "sys.argv = ['hardmax', 'info']\n"
+        "cli.run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "hardmax: [Errno 28] No space left on device; what was finished is kept"
+    ]

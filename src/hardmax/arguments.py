@@ -161,7 +161,7 @@ def number(
     above: float | None = None,
     infinity: Infinity = "none",
 ) -> float:
-    """Read one real number within its limits.
+    """Read one real number within its limits; a bool is refused.
 
     Examples:
         >>> number("tau", -1, at_least=0)
@@ -169,6 +169,8 @@ def number(
             ...
         hardmax.errors.ArgumentError: `tau` must be at least 0; got -1.0.
     """
+    if isinstance(value, bool | np.bool_):
+        raise DtypeError(f"`{name}` must be a number; got {value!r}.")
     array = floats_any_shape(name, value, infinity=infinity)
     if array.ndim:
         raise ShapeMismatchError(f"`{name}` must be one number; got shape {_tuple(array.shape)}.")
@@ -242,6 +244,8 @@ def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None
     if np.isfinite(array).all():
         return
     if np.isnan(array).any():
+        if not array.ndim:
+            raise NonFiniteError(f"`{name}` must be a number; got NaN.")
         where = _tuple(np.argwhere(np.isnan(array))[0].tolist())
         raise NonFiniteError(f"`{name}` must not hold NaN; found one at index {where}.")
     for sign, word in ((np.inf, "positive"), (-np.inf, "negative")):

@@ -29,6 +29,9 @@ def run() -> None:
     except HardmaxError as error:
         print(f"hardmax: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        print(f"hardmax: {error}; what was finished is kept", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
         sys.exit(130)
