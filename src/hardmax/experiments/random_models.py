@@ -15,7 +15,7 @@ def random_transformer(
 
     Examples:
         >>> random_transformer(np.random.default_rng(0), 4, 2, 8, depth=3)
-        HardTransformer(R^2 -> R^2, 3 blocks)
+        HardTransformer(R^2 -> R^2, 3 blocks, 6 heads, 24 units)
     """
     return HardTransformer([_block(rng, n_keys, n_heads, d_ff, dim) for _ in range(depth)])
 
