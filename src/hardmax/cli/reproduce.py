@@ -1,6 +1,9 @@
 """`hardmax reproduce` and `hardmax query`: every result again, and questions about them."""
 
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +43,8 @@ def reproduce(
         return
     level: Level = "quick" if quick else "full" if full else "default"
     try:
-        run_experiments(names or list(experiment_titles()), out, level=level, again=again)
+        with nullcontext() if names else _compiling_ahead():
+            run_experiments(names or list(experiment_titles()), out, level=level, again=again)
         if not names:
             # Verdicts are recomputed every time; it takes seconds.
             results = run_audit()
@@ -56,6 +60,28 @@ def reproduce(
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _compiling_ahead() -> Iterator[None]:
+    """Compile in a second process what later experiments need, while the first ones run.
+
+    On a fresh machine compiling takes most of the time; what is compiled is kept on disk.
+    """
+    code = (
+        "from hardmax.constructions.extremal_points import extremal_heads, extremal_points\n"
+        "from hardmax.geometry.minkowski import minkowski_vertices\n"
+        "from hardmax.geometry.refinement import common_refinement\n"
+        "minkowski_vertices(extremal_points(3, 3, 3))\n"
+        "common_refinement([head.forms for head in extremal_heads(3, 2, 2)])"
+    )
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def query(
