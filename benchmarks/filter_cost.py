@@ -33,13 +33,16 @@ _CHANGES = {
             "    error = 0.0\n",
         ),
     ],
-    "planar_composition.py": [
-        ("    _add_rows(blocks, to, 3, sizes, at_weight, n_out, order, n_used, last, 0)\n", ""),
+    "composition.py": [
         (
-            "            share = blocks[to, 3, i]\n"
+            "    _add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_used, last, 0)\n",
+            "",
+        ),
+        (
+            "            share = blocks[to, dim + 1, i]\n"
             "            radius = (1.0 + kappa) * (share + kappa * sizes[at_bias + i]) + TINY\n"
-            "            blocks[to, 3, i] = radius if share != 0.0 or not is_tame else 0.0\n",
-            "            blocks[to, 3, i] = 0.0\n",
+            "            blocks[to, dim + 1, i] = radius if share != 0.0 or not is_tame else 0.0\n",
+            "            blocks[to, dim + 1, i] = 0.0\n",
         ),
     ],
     "planar_groups.py": [

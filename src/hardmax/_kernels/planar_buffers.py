@@ -1,14 +1,13 @@
 r"""What the planar search reads and writes: arrays grouped by role, and the names of their columns.
 
-Forms are kept by component: a block `(4, n)` holds the slopes $a_1$, $a_2$, the offsets $c$ and
-the radii $e$ of $n$ forms. With the scale $X \ge 1$ of the domain, a radius means
-$|a_k^* - a_k| \le e / X$ and $|c^* - c| \le e$, where the star is the form composed exactly.
+Blocks of forms, and the network, are those of `layouts`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._kernels.layouts import Tables, layer_arrays
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 # Columns of a row of a polygon: the line a_1 x + a_2 y + c + C M >= 0 of an edge, its radii, and
@@ -21,60 +20,18 @@ N_LABELS = 4
 MARK = 3
 SHIFT = 2**32
 
-# Entries of a row of `Tables.layout`.
-(
-    N_IN, N_QUERY, N_FORMS, N_GROUPS, N_Y, N_OUT, WIDTH, IS_RELU, RESIDUAL, QUERY_IS_IDENTITY,
-    OUTPUT_IS_IDENTITY, AT_QUERY, AT_QUERY_BIAS, AT_SLOPES, AT_OFFSETS, AT_STARTS, AT_SLOTS,
-    AT_GAINS, AT_VALUES, AT_OUTPUT, AT_OUTPUT_BIAS, FIRST_GROUP, QUERY_GRID, QUERY_BIAS_GRID,
-    SLOPES_GRID, OFFSETS_GRID, GAINS_GRID, VALUES_GRID, OUTPUT_GRID, OUTPUT_BIAS_GRID,
-    IS_HOMOGENEOUS, IS_TAME, IS_PENCIL,
-) = range(33)  # fmt: skip
-N_LAYOUT = 33
-
 # Entries of `Stack.state`.
 (
     N_ITEMS, N_CELLS, N_LEAVES, N_VERTICES, N_CUTS, N_FILTERED, N_EXPANDED, IS_SHARP, N_BROKEN,
 ) = range(9)  # fmt: skip
 N_STATE = 9
 
-# Entries of a row of `Frames.flags`: whether the stream is exact, the exponent of a grid on which
-# its forms of radius 0 lie, the same for the scores, a count of the regions, whether coinciding
-# forms have been merged, how many groups are pending, and whether the output has been composed with
-# all pending units off.
-(
-    STREAM_IS_EXACT, STREAM_GRID, SCORES_ARE_EXACT, SCORES_GRID, VERSION, IS_MERGED, N_PENDING,
-    HAS_OUTPUT,
-) = range(8)  # fmt: skip
-N_FLAGS = 8
-
-# What the search returns; `ONGOING` is for its parts.
+# What the search returns besides what `layouts` names; `ONGOING` is for its parts.
 ONGOING = -1
-DONE, BUDGET, STACK_FULL, LEAVES_FULL, CELL_LIMIT, PARKED, BLURRED = range(7)
+BLURRED = 6
 
-
-class Tables(NamedTuple):
-    """A network, flattened.
-
-    Attributes:
-        layout: `(n_layers + 1, N_LAYOUT)`: sizes, flags and offsets; the last row is the read-out.
-        numbers: All weights.
-        sizes: Their absolute values.
-        indices: The `starts` and `slots` of all layers.
-        first: `(n_layers, most_forms)`: the first form of the group that coincides with each
-            form whatever comes before, so that only firsts compete.
-        gains: `(n_layers, 2, most_forms)`: the gains and their radii, means over coinciding forms.
-        values: `(n_layers, 2, most_forms, most_width)`: values and radii likewise.
-        scale: `(1,)`: the $X$.
-    """
-
-    layout: IntArray
-    numbers: FloatArray
-    sizes: FloatArray
-    indices: IntArray
-    first: IntArray
-    gains: FloatArray
-    values: FloatArray
-    scale: FloatArray
+PLANE = 0, 1
+"""The axes."""
 
 
 class Frames(NamedTuple):
@@ -169,28 +126,17 @@ class Leaves(NamedTuple):
 
 def new_frames(tables: Tables, n_groups: int, n_nodes: int, n_listed: int) -> Frames:
     """Allocate the frames for a network, with room for a tree of boxes."""
-    layout = tables.layout
-    n = len(layout)
-    most_rows = int(layout[:, : N_OUT + 1].max()) + 1
-    most_groups = int(layout[:, N_GROUPS].max(initial=1))
+    shared = layer_arrays(tables, n_groups, len(PLANE))
+    most_rows = shared["blocks"].shape[2]
     return Frames(
-        np.zeros((2 * n + 2, 4, most_rows)),
-        np.zeros((n, N_FLAGS), dtype=np.int64),
-        tables.first.copy(),
-        tables.gains.copy(),
-        tables.values.copy(),
-        np.zeros((n, most_groups), dtype=np.int64),
-        np.zeros((n, most_groups), dtype=np.int64),
-        np.zeros((n, most_rows), dtype=np.int64),
-        np.zeros((n, most_groups), dtype=np.int64),
-        np.zeros(max(n_groups, 1), dtype=np.int64),
-        np.zeros((2, most_rows)),
-        np.zeros((4, most_rows), dtype=np.int64),
-        np.zeros(64),
-        np.zeros((n_nodes, 3), dtype=np.int64),
-        np.zeros((n_nodes, 4)),
-        np.zeros(n_listed, dtype=np.int64),
-        np.zeros(4),
+        **shared,
+        work=np.zeros((2, most_rows)),
+        order=np.zeros((4, most_rows), dtype=np.int64),
+        expansion=np.zeros(64),
+        nodes=np.zeros((n_nodes, 3), dtype=np.int64),
+        boxes=np.zeros((n_nodes, 4)),
+        listed=np.zeros(n_listed, dtype=np.int64),
+        sizes=np.zeros(4),
     )
 
 

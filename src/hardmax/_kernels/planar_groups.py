@@ -7,23 +7,8 @@ no vertex is won by a form says nothing, since it can win only inside.
 import numba
 
 from hardmax._kernels.expansions import two_sum
-from hardmax._kernels.planar_buffers import (
-    AT_STARTS,
-    DRHO,
-    DX,
-    DY,
-    IS_HOMOGENEOUS,
-    IS_RELU,
-    N_FILTERED,
-    N_GROUPS,
-    N_PENDING,
-    RHO,
-    Frames,
-    Stack,
-    Tables,
-    X,
-    Y,
-)
+from hardmax._kernels.layouts import AT_STARTS, IS_HOMOGENEOUS, IS_RELU, N_GROUPS, N_PENDING, Tables
+from hardmax._kernels.planar_buffers import DRHO, DX, DY, N_FILTERED, RHO, Frames, Stack, X, Y
 from hardmax._kernels.planar_signs import KAPPA, TINY, UP, in_pencil
 from hardmax.typing import FloatArray, IntArray
 

@@ -9,34 +9,37 @@ import math
 import numba
 import numpy as np
 
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.composition import TINY, compose_output, compose_readout
+from hardmax._kernels.layouts import (
     AT_QUERY,
-    DRHO,
-    DX,
-    DY,
     FIRST_GROUP,
     HAS_OUTPUT,
     IS_RELU,
-    N_BROKEN,
-    N_ITEMS,
-    N_LEAVES,
     N_PENDING,
     N_QUERY,
-    N_VERTICES,
     OUTPUT_IS_IDENTITY,
     QUERY_IS_IDENTITY,
     RESIDUAL,
-    RHO,
     SCORES_ARE_EXACT,
+    Tables,
+)
+from hardmax._kernels.planar_buffers import (
+    DRHO,
+    DX,
+    DY,
+    N_BROKEN,
+    N_ITEMS,
+    N_LEAVES,
+    N_VERTICES,
+    PLANE,
+    RHO,
     SHIFT,
     Frames,
     Leaves,
     Stack,
-    Tables,
     X,
     Y,
 )
-from hardmax._kernels.planar_composition import TINY, compose_output, compose_readout
 from hardmax.typing import FloatArray, IntArray
 
 _U = 2.0**-53
@@ -85,7 +88,7 @@ def store(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, start: i
             tables.scale[0],
         )  # fmt: skip
     else:
-        b = compose_readout(tables, frames)
+        b = compose_readout(tables, frames, PLANE)
     radius = 0.0
     for i in range(leaves.maps.shape[2]):
         for k in range(3):
@@ -125,8 +128,8 @@ def _share_output(tables: Tables, frames: Frames, stack: Stack, layer: int) -> N
     base, first = blocks.shape[0] - 3, layout[layer, FIRST_GROUP]
     for p in range(n_pending):
         signature[first + frames.pending[layer, p]] = 0
-    compose_output(tables, frames, layer)
-    b = compose_readout(tables, frames)
+    compose_output(tables, frames, layer, PLANE)
+    b = compose_readout(tables, frames, PLANE)
     for k in range(4):
         for i in range(layout[layer + 1, N_QUERY]):
             blocks[base, k, i] = blocks[b, k, i]

@@ -14,8 +14,8 @@ back as `BLURRED`, to have its vertices computed from its lines.
 import numba
 import numpy as np
 
-from hardmax._kernels.planar_buffers import (
-    BLURRED,
+from hardmax._kernels.composition import compose_output, compose_scores
+from hardmax._kernels.layouts import (
     BUDGET,
     CELL_LIMIT,
     DONE,
@@ -23,21 +23,24 @@ from hardmax._kernels.planar_buffers import (
     IS_HOMOGENEOUS,
     IS_PENCIL,
     IS_RELU,
-    IS_SHARP,
     LEAVES_FULL,
-    N_CELLS,
     N_GROUPS,
+    N_PENDING,
+    Tables,
+)
+from hardmax._kernels.planar_buffers import (
+    BLURRED,
+    IS_SHARP,
+    N_CELLS,
     N_ITEMS,
     N_LEAVES,
-    N_PENDING,
     N_VERTICES,
     ONGOING,
+    PLANE,
     Frames,
     Leaves,
     Stack,
-    Tables,
 )
-from hardmax._kernels.planar_composition import compose_output, compose_scores
 from hardmax._kernels.planar_groups import analyse
 from hardmax._kernels.planar_leaves import adds_units, is_blurred, store
 from hardmax._kernels.planar_splits import split_by_group, split_by_unit
@@ -96,7 +99,7 @@ def _enter(tables: Tables, frames: Frames, stack: Stack) -> int:
     """Compose the scores of the layer of the polygon on top, and see which groups are open."""
     top = stack.state[N_ITEMS] - 1
     layer = stack.items[top, 2]
-    compose_scores(tables, frames, layer)
+    compose_scores(tables, frames, layer, PLANE)
     analyse(tables, frames, stack, layer, stack.items[top, 0], stack.items[top, 1])
     stack.items[top, 3] = 0
     return ONGOING
@@ -125,7 +128,7 @@ def _pass_on(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, store
         for p in range(frames.flags[layer, N_PENDING]):
             signature[first + frames.pending[layer, p]] = stack.winners[top, p]
         if not (is_last and adds_units(tables, frames, layer)):
-            compose_output(tables, frames, layer)
+            compose_output(tables, frames, layer, PLANE)
     if not is_last:
         items[top, 2] = layer + 1
         items[top, 3] = -1

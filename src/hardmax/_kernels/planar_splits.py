@@ -2,23 +2,17 @@
 
 import numba
 
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.layouts import (
     AT_STARTS,
     IS_HOMOGENEOUS,
     IS_MERGED,
     IS_PENCIL,
-    MARK,
-    N_CUTS,
-    N_ITEMS,
-    ONGOING,
     PARKED,
-    SHIFT,
     STACK_FULL,
     WIDTH,
-    Frames,
-    Stack,
     Tables,
 )
+from hardmax._kernels.planar_buffers import MARK, N_CUTS, N_ITEMS, ONGOING, SHIFT, Frames, Stack
 from hardmax._kernels.planar_clipping import copy_rows, cut, signs_into
 from hardmax._kernels.planar_groups import cull, difference, is_origin
 from hardmax._kernels.planar_signs import TINY, UNDECIDED, in_pencil

@@ -1,8 +1,6 @@
 r"""What the spatial search reads and writes: arrays by role, and the names of their columns.
 
-Forms in $d$ variables are kept by component: a block `(d + 2, n)` holds the slopes, the offsets
-and the radii $e$ of $n$ forms. With the scale $X \ge 1$ of the domain, a radius means
-$|a_k^* - a_k| \le e / X$ and $|c^* - c| \le e$, where the star is the form composed exactly.
+Blocks of forms, and the network, are those of `layouts`.
 
 A cell is a list of vertices and a list of facets. A facet is a row of the pool, the form of a cut;
 bit $i$ of a vertex's mask says that the vertex lies, exactly, on the $i$-th facet of the list. The
@@ -19,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._kernels.planar_buffers import N_FLAGS, N_GROUPS, N_OUT, Tables
+from hardmax._kernels.layouts import Tables, layer_arrays
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 MOST_DIMENSIONS = 8
@@ -46,8 +44,8 @@ N_NAME = 5
 OFFSET, RADIUS, OFFSET_RADIUS, NORM, FAR = range(5)
 N_EXTRA = 5
 
-# What the search returns.
-DONE, BUDGET, STACK_FULL, LEAVES_FULL, CELL_LIMIT, PARKED, MASKS_FULL, SCRATCH_FULL = range(8)
+# What the search returns besides what `layouts` names.
+MASKS_FULL, SCRATCH_FULL = 6, 7
 
 
 class Frames(NamedTuple):
@@ -56,7 +54,7 @@ class Frames(NamedTuple):
     Attributes:
         blocks: `(2 * n_layers + 4, d + 2, most_rows)`: the streams before all layers and the
             read-out; then the scores of all layers; then two blocks of scratch.
-        flags: `(n_layers + 1, N_FLAGS)`, the columns of the planar search.
+        flags: `(n_layers + 1, N_FLAGS)`.
         first: The first form of the group that coincides with each form, where the flag
             `IS_MERGED` is set.
         gains: The gains averaged over coinciding forms, with radii, likewise.
@@ -69,6 +67,7 @@ class Frames(NamedTuple):
         signature: `(n_groups,)`: the winners of the layers passed.
         work: `(3, most_rows)`: scratch.
         order: `(2, most_rows)`: scratch indices.
+        axes: `(d,)`: the axes.
     """
 
     blocks: FloatArray
@@ -83,6 +82,7 @@ class Frames(NamedTuple):
     signature: IntArray
     work: FloatArray
     order: IntArray
+    axes: IntArray
 
 
 class Stack(NamedTuple):
@@ -195,23 +195,13 @@ class Leaves(NamedTuple):
 
 def new_frames(tables: Tables, n_groups: int, dim: int) -> Frames:
     """Allocate the frames for a network on a domain of some dimension."""
-    layout = tables.layout
-    n = len(layout)
-    most_rows = int(layout[:, : N_OUT + 1].max()) + 1
-    most_groups = int(layout[:, N_GROUPS].max(initial=1))
+    shared = layer_arrays(tables, n_groups, dim)
+    most_rows = shared["blocks"].shape[2]
     return Frames(
-        np.zeros((2 * n + 2, dim + 2, most_rows)),
-        np.zeros((n, N_FLAGS), dtype=np.int64),
-        tables.first.copy(),
-        tables.gains.copy(),
-        tables.values.copy(),
-        np.zeros((n, most_groups), dtype=np.int64),
-        np.zeros((n, most_groups), dtype=np.int64),
-        np.zeros((n, most_rows), dtype=np.int64),
-        np.zeros((n, most_groups), dtype=np.int64),
-        np.zeros(max(n_groups, 1), dtype=np.int64),
-        np.zeros((3, most_rows)),
-        np.zeros((2, most_rows), dtype=np.int64),
+        **shared,
+        work=np.zeros((3, most_rows)),
+        order=np.zeros((2, most_rows), dtype=np.int64),
+        axes=np.arange(dim),
     )
 
 

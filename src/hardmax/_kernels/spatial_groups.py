@@ -6,7 +6,7 @@ no vertex is won by a form says nothing, since it can win only inside.
 
 import numba
 
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.layouts import (
     AT_STARTS,
     IS_HOMOGENEOUS,
     IS_MERGED,

@@ -9,14 +9,8 @@ cuts. Through a vertex with exactly $d$ forms there is nothing to check: all of 
 import numba
 import numpy as np
 
-from hardmax._kernels.planar_buffers import (
-    AT_STARTS,
-    FIRST_GROUP,
-    IS_MERGED,
-    IS_RELU,
-    N_GROUPS,
-    Tables,
-)
+from hardmax._kernels.composition import compose_readout
+from hardmax._kernels.layouts import AT_STARTS, FIRST_GROUP, IS_MERGED, IS_RELU, N_GROUPS, Tables
 from hardmax._kernels.spatial_buffers import (
     CUT,
     F_COUNT,
@@ -34,7 +28,6 @@ from hardmax._kernels.spatial_buffers import (
     Scratch,
     Stack,
 )
-from hardmax._kernels.spatial_composition import compose_readout
 from hardmax._kernels.spatial_signs import bounds
 from hardmax._kernels.spatial_vertices import bit_count, lowest_bit
 from hardmax.typing import IntArray
@@ -122,7 +115,7 @@ def store(
     cell, first = state[N_LEAVES], state[N_VERTICES]
     for g in range(leaves.signatures.shape[1]):
         leaves.signatures[cell, g] = frames.signature[g]
-    block = compose_readout(tables, frames)
+    block = compose_readout(tables, frames, frames.axes)
     radius = 0.0
     for i in range(leaves.maps.shape[2]):
         for k in range(dim + 1):

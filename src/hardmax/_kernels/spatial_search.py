@@ -13,23 +13,26 @@ its next group in exact arithmetic.
 
 import numba
 
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.composition import compose_output, compose_scores
+from hardmax._kernels.layouts import (
     AT_STARTS,
+    BUDGET,
+    CELL_LIMIT,
+    DONE,
     FIRST_GROUP,
     IS_RELU,
+    LEAVES_FULL,
     N_GROUPS,
     N_PENDING,
+    PARKED,
+    STACK_FULL,
     Tables,
 )
 from hardmax._kernels.spatial_buffers import (
-    BUDGET,
-    CELL_LIMIT,
     CUT,
-    DONE,
     F_COUNT,
     F_START,
     LAYER,
-    LEAVES_FULL,
     MASKS_FULL,
     N_CELLS,
     N_CUTS,
@@ -37,11 +40,9 @@ from hardmax._kernels.spatial_buffers import (
     N_ITEMS,
     N_POOL,
     N_TIES,
-    PARKED,
     POOL_END,
     POSITION,
     SCRATCH_FULL,
-    STACK_FULL,
     TIES_END,
     V_COUNT,
     V_START,
@@ -57,7 +58,6 @@ from hardmax._kernels.spatial_cells import (
     normalise,
     write_side,
 )
-from hardmax._kernels.spatial_composition import compose_output, compose_scores
 from hardmax._kernels.spatial_groups import (
     analyse,
     contribute_alike,
@@ -122,7 +122,7 @@ def enter(tables: Tables, frames: Frames, stack: Stack) -> None:
     """Compose the scores of the layer of the cell on top, and see which groups are open."""
     top = stack.state[N_ITEMS] - 1
     layer = stack.items[top, LAYER]
-    compose_scores(tables, frames, layer)
+    compose_scores(tables, frames, layer, frames.axes)
     analyse(tables, frames, stack, layer, top)
 
 
@@ -145,7 +145,7 @@ def _pass_on(
         for p in range(frames.flags[layer, N_PENDING]):
             signature[offset + frames.pending[layer, p]] = stack.winners[top, p]
         if stores or not is_last:
-            compose_output(tables, frames, layer)
+            compose_output(tables, frames, layer, frames.axes)
     if not is_last:
         items[top, LAYER] = layer + 1
         items[top, POSITION] = 0

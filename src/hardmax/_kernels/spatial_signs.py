@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 from hardmax._kernels.expansions import determinant_signs_into, difference_sign
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.layouts import (
     AT_QUERY,
     AT_QUERY_BIAS,
     FIRST_GROUP,

@@ -1,34 +1,32 @@
 """The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
 
-import time
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._kernels.layouts import (
+    LEAVES_FULL,
+    N_FORMS,
+    N_GROUPS,
+    N_OUT,
+    OUTPUT_GRID,
+    PARKED,
+    STACK_FULL,
+    Tables,
+)
 from hardmax._kernels.planar_buffers import (
     BLURRED,
-    BUDGET,
-    CELL_LIMIT,
-    DONE,
-    LEAVES_FULL,
     N_BROKEN,
     N_CELLS,
     N_EXPANDED,
     N_FILTERED,
-    N_FORMS,
-    N_GROUPS,
     N_ITEMS,
     N_LEAVES,
-    N_OUT,
     N_VERTICES,
-    OUTPUT_GRID,
-    PARKED,
-    STACK_FULL,
     Frames,
     Leaves,
     Stack,
-    Tables,
     grown_stack,
     new_frames,
     new_leaves,
@@ -38,19 +36,16 @@ from hardmax._kernels.planar_search import search
 from hardmax._kernels.planar_trees import LISTED_PER_FORM, NODES_PER_FORM
 from hardmax._kernels.planar_walks import WALK_FROM
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.algebra.exact.dyadic import lowest_bits
-from hardmax.arguments import integer, number
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import chart_forms, exact_affine_map
-from hardmax.progress import track
 from hardmax.regions.cells import CellArrays
+from hardmax.regions.exact_paths import finest_grid, rounded_forms
 from hardmax.regions.planar_domains import PlanarDomain, planar_domain
-from hardmax.regions.planar_parking import ExactPath, rounded_forms
+from hardmax.regions.planar_parking import ExactPath
 from hardmax.regions.planar_tables import adapted, network_tables
+from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.typing import FloatArray
 
-_SLICE_S = 0.05
-"""How long the compiled search runs before it looks up: interrupts and limits act then."""
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _FIRST_CELLS = 1024
 _BLOCK_BYTES = 1 << 23
@@ -99,19 +94,9 @@ def explore(
         >>> explore(cross, WholeSpace(2), count_only=True).n_counted
         4
     """
-    limit = -1 if max_cells is None else integer("max_cells", max_cells, at_least=0)
-    if max_seconds is not None:
-        max_seconds = number("max_seconds", max_seconds, at_least=0.0)
-    start = planar_domain(domain, network.dim_in)
-    run = _Run(network, start, stores=not count_only)
-    deadline = None if max_seconds is None else time.monotonic() + max_seconds
-    with track(iter(()), "cells") as bar:
-        is_complete = run.work(limit, deadline, bar.advance if progress else _ignored)
-    return run.result(is_complete)
-
-
-def _ignored(n_steps: int) -> None:
-    """Do nothing."""
+    limits = read_limits(max_cells, max_seconds)
+    run = _Run(network, planar_domain(domain, network.dim_in), stores=not count_only)
+    return run.result(run.work(limits, progress))
 
 
 class _Buffers(NamedTuple):
@@ -191,7 +176,7 @@ def _first_stream(
         return block, int(tables.layout[-1, OUTPUT_GRID])
     forms = chart_forms(chart).compose(embedding)
     block = rounded_forms(forms, forms.rows, scale)
-    return block, min(int(lowest_bits(np.where(np.isfinite(block[:3]), block[:3], 0)).min()), 2000)
+    return block, finest_grid(block)
 
 
 def _take_buffers(network: ArgmaxNetwork, setting: _Setting) -> _Buffers:
@@ -222,7 +207,7 @@ def _room_for_cells(network: ArgmaxNetwork, setting: _Setting, n_cells: int) -> 
     return new_leaves(n_cells, network.n_groups, network.dim_out, setting.start.is_bounded)
 
 
-class _Run:
+class _Run(SearchRun):
     """One search: its buffers, and what has been found."""
 
     def __init__(self, network: ArgmaxNetwork, start: PlanarDomain, stores: bool) -> None:
@@ -245,40 +230,32 @@ class _Run:
         self.stack.state[N_ITEMS] = 1
         self.path = ExactPath(network, start, self.tables, self.frames)
         self.found: list[Leaves] = []
-
-    def work(self, limit: int, deadline: float | None, advance: Any) -> bool:
-        """Search until done or stopped; say whether everything was searched."""
         # A step may compose all weights once: the first slice must not be long either.
-        budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.tables.numbers.size))
-        shown = 0
-        try:
-            while True:
-                began = time.perf_counter()
-                status = search(
-                    self.tables, self.frames, self.stack, self.leaves, self.stores, limit, budget
-                )
-                if status == DONE:
-                    return True
-                if status == CELL_LIMIT:
-                    return False
-                if status == BUDGET:
-                    spent = max(time.perf_counter() - began, 1e-6)
-                    budget = max(1, int(budget * min(_SLICE_S / spent, 8.0)))
-                elif status == PARKED:
-                    self.stack = self.path.split_top(self.stack)
-                elif status == BLURRED:
-                    self.path.sharpen_top(self.stack)
-                elif status == LEAVES_FULL:
-                    self._harvest()
-                    self._make_room()
-                elif status == STACK_FULL:
-                    self.stack = grown_stack(self.stack)
-                advance(int(self.stack.state[N_CELLS]) - shown)
-                shown = int(self.stack.state[N_CELLS])
-                if deadline is not None and time.monotonic() >= deadline:
-                    return False
-        except KeyboardInterrupt:
-            return False
+        products = self.tables.numbers.size
+        self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // products))
+
+    @property
+    def n_found(self) -> int:
+        """How many cells have been found."""
+        return int(self.stack.state[N_CELLS])
+
+    def go_on(self, limit: int, budget: int) -> int:
+        """Run the compiled search."""
+        return int(
+            search(self.tables, self.frames, self.stack, self.leaves, self.stores, limit, budget)
+        )
+
+    def make_way(self, status: int) -> None:
+        """Split exactly, sharpen vertices, or make room."""
+        if status == PARKED:
+            self.stack = self.path.split_top(self.stack)
+        elif status == BLURRED:
+            self.path.sharpen_top(self.stack)
+        elif status == LEAVES_FULL:
+            self._harvest()
+            self._make_room()
+        elif status == STACK_FULL:
+            self.stack = grown_stack(self.stack)
 
     def _harvest(self) -> None:
         """Set the cells found aside; arrays of the right size, so that buffers are free again."""

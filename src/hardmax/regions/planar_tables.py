@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.layouts import (
     AT_QUERY,
     AT_QUERY_BIAS,
     IS_HOMOGENEOUS,

@@ -1,18 +1,20 @@
 """The engine for three to seven dimensions: polytopes split depth first, every sign proven."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.planar_buffers import N_FORMS, N_GROUPS, Tables
-from hardmax._kernels.spatial_buffers import (
-    BUDGET,
-    CELL_LIMIT,
-    DONE,
-    F_COUNT,
+from hardmax._kernels.layouts import (
     LEAVES_FULL,
+    N_FORMS,
+    N_GROUPS,
+    PARKED,
+    STACK_FULL,
+    Tables,
+)
+from hardmax._kernels.spatial_buffers import (
+    F_COUNT,
     MASKS_FULL,
     N_CELLS,
     N_EXPANDED,
@@ -23,10 +25,8 @@ from hardmax._kernels.spatial_buffers import (
     N_LEAVES,
     N_POOL,
     N_VERTICES,
-    PARKED,
     POOL_END,
     SCRATCH_FULL,
-    STACK_FULL,
     TIES_END,
     V_COUNT,
     Frames,
@@ -41,13 +41,13 @@ from hardmax._kernels.spatial_buffers import (
 )
 from hardmax._kernels.spatial_search import enter, search
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.arguments import integer, number
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import exact_affine_map
-from hardmax.progress import track
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import embedded
+from hardmax.regions.exact_paths import finest_grid, rounded_forms
 from hardmax.regions.planar_tables import adapted, network_tables
+from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.spatial_domains import (
     SpatialDomain,
     mask_words,
@@ -55,10 +55,8 @@ from hardmax.regions.spatial_domains import (
     rounded_vertex,
     spatial_domain,
 )
-from hardmax.regions.spatial_parking import ExactPath, finest_grid, rounded_forms
+from hardmax.regions.spatial_parking import ExactPath
 
-_SLICE_S = 0.05
-"""How long the compiled search runs before it looks up: interrupts and limits act then."""
 _FIRST_BUDGET = 2_000
 _BLOCK_POINTS = 2**17
 """Room for vertices in a block of cells."""
@@ -113,23 +111,15 @@ def explore(
         >>> explore(three_times_the_same, Box([-1, -1, -1], [1, 1, 1]), count_only=True).n_counted
         2
     """
-    limit = -1 if max_cells is None else integer("max_cells", max_cells, at_least=0)
-    if max_seconds is not None:
-        max_seconds = number("max_seconds", max_seconds, at_least=0.0)
-    start = spatial_domain(domain, network.dim_in)
-    run = _Run(network, start, stores=not count_only)
-    deadline = None if max_seconds is None else time.monotonic() + max_seconds
-    with track(iter(()), "cells") as bar:
-        is_complete = run.work(limit, deadline, bar.advance if progress else _ignored)
-    return run.result(is_complete)
+    limits = read_limits(max_cells, max_seconds)
+    run = _Run(network, spatial_domain(domain, network.dim_in), stores=not count_only)
+    return run.result(run.work(limits, progress))
 
 
-def _ignored(n_steps: int) -> None:
-    """Do nothing."""
-
-
-class _Run:
+class _Run(SearchRun):
     """One search: its buffers, and what has been found."""
+
+    first_budget = _FIRST_BUDGET
 
     def __init__(self, network: ArgmaxNetwork, start: SpatialDomain, stores: bool) -> None:
         self.network = network
@@ -198,40 +188,18 @@ class _Run:
             self.most_forms,
         )
 
-    def work(self, limit: int, deadline: float | None, advance: Any) -> bool:
-        """Search until done or stopped; say whether everything was searched."""
-        budget = _FIRST_BUDGET
-        shown = 0
-        try:
-            while True:
-                began = time.perf_counter()
-                status = search(
-                    self.tables,
-                    self.frames,
-                    self.stack,
-                    self.scratch,
-                    self.leaves,
-                    self.stores,
-                    limit,
-                    budget,
-                )
-                if status == DONE:
-                    return True
-                if status == CELL_LIMIT:
-                    return False
-                if status == BUDGET:
-                    spent = max(time.perf_counter() - began, 1e-6)
-                    budget = int(min(max(budget * _SLICE_S / spent, 100), 1e9))
-                else:
-                    self._make_room_or_split(status)
-                advance(int(self.stack.state[N_CELLS]) - shown)
-                shown = int(self.stack.state[N_CELLS])
-                if deadline is not None and time.monotonic() >= deadline:
-                    return False
-        except KeyboardInterrupt:
-            return False
+    @property
+    def n_found(self) -> int:
+        """How many cells have been found."""
+        return int(self.stack.state[N_CELLS])
 
-    def _make_room_or_split(self, status: int) -> None:
+    def go_on(self, limit: int, budget: int) -> int:
+        """Run the compiled search."""
+        buffers = self.frames, self.stack, self.scratch, self.leaves
+        return int(search(self.tables, *buffers, self.stores, limit, budget))
+
+    def make_way(self, status: int) -> None:
+        """Split exactly, or make room."""
         n_points, n_fresh = len(self.scratch.signs), len(self.scratch.fresh)
         n_words = self.stack.masks.shape[1]
         if status == PARKED:

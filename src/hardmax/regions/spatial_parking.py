@@ -6,15 +6,9 @@ vertex lies on; no float of the engine is.
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.layouts import (
     FIRST_GROUP,
-    IS_MERGED,
     IS_RELU,
-    SCORES_ARE_EXACT,
-    STREAM_IS_EXACT,
-    VERSION,
     Tables,
 )
 from hardmax._kernels.spatial_buffers import (
@@ -34,13 +28,10 @@ from hardmax._kernels.spatial_buffers import (
     Stack,
     grown_stack,
 )
-from hardmax.algebra.exact.decisions import Decisions
-from hardmax.algebra.exact.dyadic import lowest_bits
 from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.recomposition import RationalForms
 from hardmax.regions.charted_domains import embedded
-from hardmax.regions.planar_domains import divided
-from hardmax.regions.planar_tables import coincidence_classes, coinciding_means
+from hardmax.regions.exact_paths import ExactForms
 from hardmax.regions.spatial_domains import (
     SpatialDomain,
     mask_words,
@@ -55,7 +46,6 @@ from hardmax.regions.spatial_polytopes import (
     vanishing,
     with_facets_only,
 )
-from hardmax.typing import FloatArray
 
 _Name = tuple[int, int, int, int]
 
@@ -76,79 +66,18 @@ class _Part(NamedTuple):
     ties: list[int]
 
 
-class ExactPath:
-    """The exact forms of the layers on the path to the cell on top, kept while they hold."""
+class ExactPath(ExactForms):
+    """The path to the cell on top."""
 
     def __init__(
         self, network: ArgmaxNetwork, domain: SpatialDomain, tables: Tables, frames: Frames
     ) -> None:
-        self.network = network
+        super().__init__(network, tables, frames)
         self.domain = domain
-        self.tables = tables
-        self.frames = frames
-        self.decisions = Decisions()
-        self._streams: list[RationalForms] = []
-        self._scores: list[RationalForms] = []
-        self._versions: list[int] = []
 
-    def scores(self, layer: int) -> RationalForms:
-        """Return the exact scores of a layer on the path."""
-        known = 0
-        while known < len(self._versions) and known <= layer:
-            if self._versions[known] != self.frames.flags[known, VERSION]:
-                break
-            known += 1
-        if known <= layer:
-            del self._versions[known:], self._scores[known:], self._streams[known:]
-        for i in range(known, layer + 1):
-            self._streams.append(self._stream(i))
-            self._scores.append(layer_scores(self.network.layers[i], self._streams[i]))
-            self._versions.append(int(self.frames.flags[i, VERSION]))
-            self._refresh(i)
-        return self._scores[layer]
-
-    def _stream(self, layer: int) -> RationalForms:
-        if layer == 0:
-            return embedded(self.network, self.domain.charted)
-        before = self.network.layers[layer - 1]
-        first = sum(earlier.n_groups for earlier in self.network.layers[: layer - 1])
-        winners = self.frames.signature[first : first + before.n_groups]
-        return layer_output(before, self._streams[layer - 1], self._scores[layer - 1], winners)
-
-    def _refresh(self, layer: int) -> None:
-        """Replace the floats of a frame by the nearest ones, and merge what coincides."""
-        frames, scale = self.frames, float(self.tables.scale[0])
-        scores, stream = self._scores[layer], self._streams[layer]
-        is_relu = self.tables.layout[layer, IS_RELU] == 1
-        picked = scores.rows[1::2] if is_relu else scores.rows
-        place = len(self.tables.layout) + layer
-        for forms, rows, block, flag in (
-            (stream, stream.rows, frames.blocks[layer], STREAM_IS_EXACT),
-            (scores, picked, frames.blocks[place], SCORES_ARE_EXACT),
-        ):
-            floats = rounded_forms(forms, rows, scale)
-            block[:, : len(rows)] = floats
-            frames.flags[layer, flag] = int(not floats[-1].any())
-            frames.flags[layer, flag + 1] = finest_grid(floats)
-        if is_relu:
-            return
-        model = self.network.layers[layer]
-        classes = coincidence_classes(scores.rows, model.starts.tolist())
-        n_forms, width = model.values.shape
-        first = frames.first[layer]
-        first[:] = np.arange(len(first))
-        for members in classes:
-            first[members] = members[0]
-        gains, values = coinciding_means(model, classes)
-        frames.gains[layer, :, :n_forms] = gains
-        frames.values[layer, :, :n_forms, :width] = values
-        frames.flags[layer, IS_MERGED] = 1
-        for g, start in enumerate(model.starts[:-1].tolist()):
-            count = int(frames.n_candidates[layer, g])
-            listed = frames.candidates[layer, start : start + count].tolist()
-            firsts = [j for j in listed if first[j] == j]
-            frames.candidates[layer, start : start + len(firsts)] = firsts
-            frames.n_candidates[layer, g] = len(firsts)
+    def first_stream(self) -> RationalForms:
+        """Return the stream before the first layer, on the domain."""
+        return embedded(self.network, self.domain.charted)
 
     def form(self, name: list[int]) -> Form:
         """Return the exact form of a facet from its name."""
@@ -219,13 +148,9 @@ class ExactPath:
         group = self._group(layer, position)
         start = int(self.network.layers[layer].starts[group])
         rows = self.scores(layer).rows
-        if self.tables.layout[layer, IS_RELU] == 1:
-            members = [start, start + 1]
-            if rows[start] == rows[start + 1]:
-                return [_Part(0, whole, [], [-1])]
-        else:
-            count = int(self.frames.n_candidates[layer, group])
-            members = self.frames.candidates[layer, start : start + count].tolist()
+        members = self.competitors(layer, group)
+        if self.tables.layout[layer, IS_RELU] == 1 and len(members) == 1:
+            return [_Part(0, whole, [], [-1])]
         parts: list[_Part] = []
         for winner in members:
             part: ExactCell | None = whole
@@ -263,25 +188,6 @@ def _with_room(
     while item + 1 > len(stack.items) or n_points > len(stack.points):
         stack = grown_stack(stack)
     return stack
-
-
-def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:
-    """Return the block `(dim + 2, n)` of rows of exact forms, rounded, with radii."""
-    up = 1 << max(forms.exponent, 0)
-    down = forms.denominator << max(-forms.exponent, 0)
-    block = np.zeros((forms.matrix.ncols() + 1, len(rows)))
-    for i, row in enumerate(rows):
-        quotients = [divided(x * up, down) for x in row]
-        block[:-1, i] = [value for value, _ in quotients]
-        slopes = max(error for _, error in quotients[:-1])
-        block[-1, i] = max(scale * slopes, quotients[-1][1])
-    return block
-
-
-def finest_grid(floats: FloatArray) -> int:
-    """Return the exponent of a grid that holds all coefficients of a block."""
-    finite = np.where(np.isfinite(floats[:-1]), floats[:-1], 0.0)
-    return min(int(lowest_bits(finite).min(initial=2000)), 2000)
 
 
 def _less(one: list[Any], other: list[Any]) -> Form:

@@ -1,6 +1,6 @@
 r"""Affine forms in any dimension composed layer by layer, with radii. No checks: see callers.
 
-Blocks of forms and the meaning of radii are those of `spatial_buffers`. With $\mu_j = \max(X
+Blocks of forms and the meaning of radii are those of `layouts`. With $\mu_j = \max(X
 \max_k |a_{jk}|, |c_j|)$, a composition $z_i = \sum_j w_{ij} h_j + b_i$ of $n$ forms has the
 radius
 
@@ -22,8 +22,9 @@ import math
 import numba
 import numpy as np
 
+from hardmax._kernels import planar_buffers, spatial_buffers
 from hardmax._kernels.expansions import two_sum
-from hardmax._kernels.planar_buffers import (
+from hardmax._kernels.layouts import (
     AT_OFFSETS,
     AT_OUTPUT,
     AT_OUTPUT_BIAS,
@@ -33,6 +34,7 @@ from hardmax._kernels.planar_buffers import (
     AT_SLOTS,
     AT_STARTS,
     FIRST_GROUP,
+    HAS_OUTPUT,
     IS_MERGED,
     IS_RELU,
     IS_TAME,
@@ -58,10 +60,12 @@ from hardmax._kernels.planar_buffers import (
     VALUES_GRID,
     VERSION,
     WIDTH,
+    Axes,
     Tables,
 )
-from hardmax._kernels.spatial_buffers import Frames
 from hardmax.typing import FloatArray, IntArray
+
+Frames = planar_buffers.Frames | spatial_buffers.Frames
 
 _U = 2.0**-53
 TINY = 2.0**-1000
@@ -126,6 +130,7 @@ def compose(
     to: int,
     scale: float,
     order: IntArray,
+    axes: Axes,
 ) -> tuple[bool, int]:
     """Write the forms of `z W + b` into a block; return whether they are exact, and on which grid.
 
@@ -149,18 +154,19 @@ def compose(
         to: The block to write.
         scale: The $X$.
         order: Scratch.
+        axes: The axes of the domain.
     """
     kappa = 2.0 * (n_in + 8) * _U
     last = blocks.shape[0] - 1
     n_used = 0
     is_copy = is_exact
-    dim = blocks.shape[1] - 2
+    dim = len(axes)
     # Which coefficients have been seen in a form, as bits.
     seen = 0
     for j in range(n_in):
         c, e = abs(blocks[source, dim, j]), blocks[source, dim + 1, j]
-        size = 0.0
-        for k in range(dim):
+        size = abs(blocks[source, 0, j])
+        for k in range(1, dim):
             size = max(size, abs(blocks[source, k, j]))
         size = max(scale * size, c)
         if size == 0.0 and e == 0.0:
@@ -183,8 +189,11 @@ def compose(
             blocks[to, k, i] = 0.0
         blocks[to, dim, i] = numbers[at_bias + i]
         blocks[to, dim + 1, i] = 0.0
-    for k in range(dim + 1):
+    # In the plane this loop runs once, and is compiled to no loop: one over all components is not.
+    _add_rows(blocks, to, 0, numbers, at_weight, n_out, order, n_used, source, 0)
+    for k in range(1, dim):
         _add_rows(blocks, to, k, numbers, at_weight, n_out, order, n_used, source, k)
+    _add_rows(blocks, to, dim, numbers, at_weight, n_out, order, n_used, source, dim)
     _add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_used, last, 0)
     if not is_exact:
         for i in range(n_out):
@@ -216,14 +225,14 @@ def compose(
 
 
 @numba.njit(cache=True, _nrt=False)
-def _copy_block(blocks: FloatArray, source: int, to: int, n: int) -> None:
-    for k in range(blocks.shape[1]):
+def _copy_block(blocks: FloatArray, source: int, to: int, n: int, axes: Axes) -> None:
+    for k in range(len(axes) + 2):
         for i in range(n):
             blocks[to, k, i] = blocks[source, k, i]
 
 
-@numba.njit(cache=True, _nrt=False)
-def compose_scores(tables: Tables, frames: Frames, layer: int) -> None:
+@numba.njit(cache=True, _nrt=False, inline="always")
+def compose_scores(tables: Tables, frames: Frames, layer: int, axes: Axes) -> None:
     """Write the scores of a layer from the stream before it."""
     layout, blocks, flags = tables.layout, frames.blocks, frames.flags
     is_exact, grid = flags[layer, STREAM_IS_EXACT] == 1, flags[layer, STREAM_GRID]
@@ -232,52 +241,58 @@ def compose_scores(tables: Tables, frames: Frames, layer: int) -> None:
     scores = layout.shape[0] + layer
     query = scores if layout[layer, IS_RELU] == 1 else blocks.shape[0] - 2
     if layout[layer, QUERY_IS_IDENTITY] == 1:
-        _copy_block(blocks, layer, query, n_query)
+        _copy_block(blocks, layer, query, n_query, axes)
     else:
         is_exact, grid = compose(
             blocks, layer, layout[layer, N_IN], is_exact, grid, tables.numbers, tables.sizes,
             layout[layer, AT_QUERY], layout[layer, AT_QUERY_BIAS], layout[layer, QUERY_GRID],
             layout[layer, QUERY_BIAS_GRID], tame, n_query, query, tables.scale[0], frames.order,
+            axes,
         )  # fmt: skip
     if layout[layer, IS_RELU] == 0:
         is_exact, grid = compose(
             blocks, query, n_query, is_exact, grid, tables.numbers, tables.sizes,
             layout[layer, AT_SLOPES], layout[layer, AT_OFFSETS], layout[layer, SLOPES_GRID],
             layout[layer, OFFSETS_GRID], tame, layout[layer, N_FORMS], scores, tables.scale[0],
-            frames.order,
+            frames.order, axes,
         )  # fmt: skip
     flags[layer, SCORES_ARE_EXACT] = 1 if is_exact else 0
     flags[layer, SCORES_GRID] = grid
     flags[layer, VERSION] += 1
     flags[layer, IS_MERGED] = 0
+    flags[layer, HAS_OUTPUT] = 0
 
 
-@numba.njit(cache=True, _nrt=False, forceinline=True)
-def compose_output(tables: Tables, frames: Frames, layer: int) -> None:
+@numba.njit(cache=True, _nrt=False, inline="always")
+def compose_output(tables: Tables, frames: Frames, layer: int, axes: Axes) -> None:
     """Write the stream after a layer, given the winner of each of its groups in the signature."""
     layout, blocks, flags = tables.layout, frames.blocks, frames.flags
-    dim = blocks.shape[1] - 2
+    dim = len(axes)
     n_out = layout[layer, N_OUT]
     after = layer + 1
     is_identity = layout[layer, OUTPUT_IS_IDENTITY] == 1
     y = after if is_identity else blocks.shape[0] - 2
     if layout[layer, IS_RELU] == 1:
-        is_exact, grid = True, flags[layer, SCORES_GRID]
-        scores, first = layout.shape[0] + layer, layout[layer, FIRST_GROUP]
-        for i in range(layout[layer, N_GROUPS]):
-            is_on = frames.signature[first + i] == 1
-            for k in range(dim + 2):
+        grid = flags[layer, SCORES_GRID]
+        scores, first = layout.shape[0] + layer, np.uint64(layout[layer, FIRST_GROUP])
+        for k in range(dim + 2):
+            for i in range(np.uint64(layout[layer, N_GROUPS])):
+                is_on = frames.signature[first + i] == 1
                 blocks[y, k, i] = blocks[scores, k, i] if is_on else 0.0
-            if is_on and blocks[scores, dim + 1, i] != 0.0:
-                is_exact = False
+        n_rounded = 0
+        for i in range(np.uint64(layout[layer, N_GROUPS])):
+            # True of NaN as well.
+            n_rounded += blocks[y, dim + 1, i] != 0.0
+        is_exact = n_rounded == 0
     else:
-        is_exact, grid = _gather(tables, frames, layer, y)
+        is_exact, grid = _gather(tables, frames, layer, y, axes)
     if not is_identity:
         is_exact, grid = compose(
             blocks, y, layout[layer, N_Y], is_exact, grid, tables.numbers, tables.sizes,
             layout[layer, AT_OUTPUT], layout[layer, AT_OUTPUT_BIAS], layout[layer, OUTPUT_GRID],
             layout[layer, OUTPUT_BIAS_GRID], layout[layer, IS_TAME] == 1, n_out, after,
             tables.scale[0], frames.order,
+            axes,
         )  # fmt: skip
     if layout[layer, RESIDUAL] == 1:
         scale = tables.scale[0]
@@ -299,11 +314,11 @@ def compose_output(tables: Tables, frames: Frames, layer: int) -> None:
     flags[after, STREAM_GRID] = grid
 
 
-@numba.njit(cache=True, _nrt=False)
-def _gather(tables: Tables, frames: Frames, layer: int, y: int) -> tuple[bool, int]:
+@numba.njit(cache=True, _nrt=False, inline="always")
+def _gather(tables: Tables, frames: Frames, layer: int, y: int, axes: Axes) -> tuple[bool, int]:
     """Add up what the winners contribute, in block `y`; return whether it is exact, its grid."""
     layout, blocks = tables.layout, frames.blocks
-    dim = blocks.shape[1] - 2
+    dim = len(axes)
     n_y, width = layout[layer, N_Y], layout[layer, WIDTH]
     first, scores = layout[layer, FIRST_GROUP], layout.shape[0] + layer
     scale = tables.scale[0]
@@ -342,22 +357,27 @@ def _gather(tables: Tables, frames: Frames, layer: int, y: int) -> tuple[bool, i
     for i in range(n_y):
         if blocks[y, dim + 1, i] != 0.0:
             is_exact = False
-    return is_exact, min(layout[layer, VALUES_GRID], frames.flags[layer, SCORES_GRID])
+    grid = layout[layer, VALUES_GRID]
+    if merged:
+        # The mean of m numbers, where it is a float, lies on a grid finer by at most log2(m) bits.
+        grid -= math.frexp(float(layout[layer, N_FORMS]))[1]
+    return is_exact, min(grid, frames.flags[layer, SCORES_GRID])
 
 
-@numba.njit(cache=True, _nrt=False, forceinline=True)
-def compose_readout(tables: Tables, frames: Frames) -> int:
+@numba.njit(cache=True, _nrt=False, inline="always")
+def compose_readout(tables: Tables, frames: Frames, axes: Axes) -> int:
     """Write the output forms; return their block."""
     layout, blocks = tables.layout, frames.blocks
     n_layers = layout.shape[0] - 1
     if layout[n_layers, QUERY_IS_IDENTITY] == 1:
         return int(n_layers)
-    out = blocks.shape[0] - 2
+    out = int(blocks.shape[0] - 2)
     compose(
         blocks, n_layers, layout[n_layers, N_IN], frames.flags[n_layers, STREAM_IS_EXACT] == 1,
         frames.flags[n_layers, STREAM_GRID], tables.numbers, tables.sizes,
         layout[n_layers, AT_QUERY], layout[n_layers, AT_QUERY_BIAS], layout[n_layers, QUERY_GRID],
         layout[n_layers, QUERY_BIAS_GRID], layout[n_layers, IS_TAME] == 1,
         layout[n_layers, N_QUERY], out, tables.scale[0], frames.order,
+            axes,
     )  # fmt: skip
-    return int(out)
+    return out
