@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from hardmax import __version__
+from hardmax.cli.audit_beside import audit_beside, audit_summary
+from hardmax.errors import ArgumentError
 from hardmax.experiments.registry import experiment_titles
 from hardmax.experiments.runner import run_experiments
 from hardmax.records import Record
@@ -77,3 +79,19 @@ def test_a_failing_disk_is_one_line_and_no_traceback():
     assert done.stderr.splitlines() == [
         "hardmax: [Errno 28] No space left on device; what was finished is kept"
     ]
+
+
+def test_an_audit_beside_that_cannot_write_says_so(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(ArgumentError, match="`out` must be a folder the audit can be written to"),
+        audit_beside(tmp_path / "file") as audit,
+    ):
+        audit_summary(audit)
+
+
+def test_an_audit_beside_ends_with_what_it_stands_beside(tmp_path):
+    with pytest.raises(KeyboardInterrupt), audit_beside(tmp_path) as audit:
+        raise KeyboardInterrupt
+    assert audit.poll() is not None
+    assert not (tmp_path / "audit.json").exists()

@@ -1,9 +1,6 @@
 """`hardmax reproduce` and `hardmax query`: every result again, and questions about them."""
 
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +26,7 @@ def reproduce(
     ] = False,
 ) -> None:
     """Regenerate the papers' figures, tables and examples, the ledger, and one page of it all."""
-    from hardmax.audit.runner import run_audit, summary, write_audit
+    from hardmax.cli.audit_beside import audit_beside, audit_summary
     from hardmax.errors import ArgumentError
     from hardmax.experiments.registry import Level, experiment_titles
     from hardmax.experiments.runner import run_experiments
@@ -43,13 +40,13 @@ def reproduce(
         return
     level: Level = "quick" if quick else "full" if full else "default"
     try:
-        with nullcontext() if names else _compiling_ahead():
-            run_experiments(names or list(experiment_titles()), out, level=level, again=again)
-        if not names:
+        if names:
+            run_experiments(names, out, level=level, again=again)
+        else:
             # Verdicts are recomputed every time; it takes seconds.
-            results = run_audit()
-            write_audit(results, out / "audit")
-            print(f"audit: {summary(results)}")
+            with audit_beside(out / "audit") as audit:
+                run_experiments(list(experiment_titles()), out, level=level, again=again)
+                print(f"audit: {audit_summary(audit)}")
         print(f"report: {build_report(out)}")
     except OSError as error:
         raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
@@ -60,28 +57,6 @@ def reproduce(
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
-
-
-@contextmanager
-def _compiling_ahead() -> Iterator[None]:
-    """Compile in a second process what later experiments need, while the first ones run.
-
-    On a fresh machine compiling takes most of the time; what is compiled is kept on disk.
-    """
-    code = (
-        "from hardmax.constructions.extremal_points import extremal_heads, extremal_points\n"
-        "from hardmax.geometry.minkowski import minkowski_vertices\n"
-        "from hardmax.geometry.refinement import common_refinement\n"
-        "minkowski_vertices(extremal_points(3, 3, 3))\n"
-        "common_refinement([head.forms for head in extremal_heads(3, 2, 2)])"
-    )
-    command = [sys.executable, "-c", code]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def query(
