@@ -123,6 +123,12 @@ def test_the_moment_curve_lets_every_pair_win(folder):
     assert all(cells == sets for cells, sets in rows)
 
 
+def test_the_dictionary_holds_row_by_row(folder):
+    _, rows = query(folder, "SELECT concept, holds FROM tables_dictionary")
+    assert len(rows) == 6
+    assert all(holds for _, holds in rows)
+
+
 def test_independent_heads_multiply(results):
     assert results["ex-V3"]["small_counts"] == [5, 25, 125]
     assert results["ex-V3"]["cells"] == 2**72
