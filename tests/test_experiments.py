@@ -136,6 +136,7 @@ def test_independent_heads_multiply(results):
 
 def test_the_exponents_are_those_of_the_theory(results):
     assert results["growth"]["largest_distance_from_theory"] < 0.1
+    assert results["growth"]["largest_distance_in_heads"] < 0.3
     assert results["growth"]["factor_per_block"]["constructed"] == pytest.approx(6.0)
 
 
@@ -159,6 +160,12 @@ def test_the_example_needs_other_margins(results):
 def test_certain_cells_are_possible_cells(folder):
     _, rows = query(folder, "SELECT certain, possible FROM persistence_counts")
     assert all(certain <= possible for certain, possible in rows)
+
+
+def test_as_many_heads_as_dimensions_attain_the_formula(folder):
+    _, rows = query(folder, "SELECT cells, theory FROM growth_dims")
+    assert len(rows) == 6
+    assert all(cells == theory for cells, theory in rows)
 
 
 def test_levels_have_parameters_of_one_kind():

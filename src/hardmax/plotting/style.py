@@ -5,6 +5,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 
 from hardmax.typing import FloatArray
 
@@ -37,6 +38,8 @@ STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "lines.linewidth": 1.4,
+    # Lines need the dark ones of the palette first; yellow is too pale for them.
+    "axes.prop_cycle": cycler(color=[PALETTE[k] for k in (4, 5, 2, 6, 1, 0)]),
     "svg.fonttype": "none",
     # Ids inside an SVG depend on this salt: equal pictures are equal files.
     "svg.hashsalt": "hardmax",
