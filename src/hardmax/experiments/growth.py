@@ -68,8 +68,8 @@ def run(parameters: Parameters) -> Outcome:
         f"fitted on exact counts, the exponent of N is within {max(worst, 0.01):.2f} of min(H, d) "
         "with bias and min(H, d - 1) without, on the families that attain the maximum; Gaussian "
         f"keys without bias grow with exponents up to {largest:.2f}. At "
-        f"{parameters.head_counts[0]} to {parameters.head_counts[1]} heads the exponent of H is within {ceil(100 * off) / 100} "
-        "of d with bias and d - 1 without. "
+        f"{parameters.head_counts[0]} to {parameters.head_counts[1]} heads the exponent of H is "
+        f"within {ceil(100 * off) / 100} of d with bias and d - 1 without. "
         f"A block multiplies the cells of the constructed family by {rates['constructed']:.1f} and "
         f"those of random weights by {rates['random']:.1f}.",
         _draw(parameters, exponents, depth_rows),
