@@ -42,7 +42,7 @@ class Parameters:
 
 
 QUICK = Parameters(certified_up_to=300)
-FULL = Parameters(depths=(1, 2, 3, 4), certified_up_to=300_000)
+FULL = Parameters(certified_up_to=300_000, n_samples=1_000_000)
 
 
 def run(parameters: Parameters) -> Outcome:
