@@ -281,7 +281,7 @@ def test_the_affine_map_agrees_inside_cells(case):
 )
 def test_enclosures_enclose(points, weight, bias):
     radii = np.abs(points) * 2.0**-40
-    image = EnclosedMap.of(weight, bias)(Enclosed(points, radii))
+    image = EnclosedMap(weight, bias)(Enclosed(points, radii))
     for sign in (-1, 1):
         for i, row in enumerate(points.tolist()):
             moved = [Fraction(v) + sign * Fraction(r) for v, r in zip(row, radii[i], strict=True)]

@@ -11,7 +11,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, Line, Ray, Segment, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.recomposition import RationalForms
-from hardmax.regions import lines, split_tree
+from hardmax.regions import line_search, lines, split_tree
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.exact_lines import Interval, envelope
 from hardmax.regions.line_composition import rounded_forms
@@ -55,7 +55,7 @@ def test_lines_agree_with_the_split_tree_on_degenerate_networks(first, second, l
             )
         )
     ]
-    assert found.cells.signatures.tolist() == wanted
+    assert found.signatures.tolist() == wanted
     exact = lines.explore(model.network, domain, exact=True)
     assert exact.breakpoints.tolist() == found.breakpoints.tolist()
 
@@ -67,7 +67,7 @@ def test_any_scale_is_right(first, second, b, c):
     domain = Segment([-1e-200, 3.0], [1e100, -2.0])
     found = lines.explore(model.network, domain)
     tree = split_tree.explore(model.network, domain)
-    assert sorted(found.cells.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
+    assert sorted(found.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -76,7 +76,7 @@ def test_heads_along_a_line_agree_with_the_split_tree(seed):
     for domain in (Segment([-3, -2], [4, 2.5]), Line([0.5, 0], [1, 3]), Ray([0, 0], [1, 1])):
         found = lines.explore(model.network, domain)
         tree = split_tree.explore(model.network, domain)
-        assert sorted(found.cells.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
+        assert sorted(found.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
 
 
 def test_a_generic_model_needs_no_integers_and_has_the_right_ends_and_maps():
@@ -103,9 +103,9 @@ def test_small_batches_give_the_same_cells(monkeypatch):
     model = gaussian_relu(4, [5, 16, 16])
     domain = Line([0.0] * 5, [1.0, 2.0, -1.0, 0.5, 1.0])
     wanted = lines.explore(model.network, domain)
-    monkeypatch.setattr(lines, "_ENTRIES_AT_ONCE", 200)
+    monkeypatch.setattr(line_search, "_ENTRIES_AT_ONCE", 200)
     found = lines.explore(model.network, domain)
-    assert found.cells.signatures.tolist() == wanted.cells.signatures.tolist()
+    assert found.signatures.tolist() == wanted.signatures.tolist()
     assert found.breakpoints.tolist() == wanted.breakpoints.tolist()
 
 
@@ -165,10 +165,10 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
     def interrupted(self):
         for batch in batches(self):
             yield batch
-            if len(batch):
+            if batch:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(lines, "_ENTRIES_AT_ONCE", 64)
+    monkeypatch.setattr(line_search, "_ENTRIES_AT_ONCE", 64)
     monkeypatch.setattr(lines.LineSearch, "batches", interrupted)
     part = enumerate_regions(sawtooth(6), Segment([0.0], [1.0]))
     assert not part.is_complete

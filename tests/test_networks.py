@@ -14,7 +14,6 @@ from hardmax.errors import (
     EmptyInputError,
     NonFiniteError,
     ShapeMismatchError,
-    SizeLimitError,
 )
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.tropical.relu_maps import relu_network_map
@@ -234,9 +233,3 @@ def test_bad_questions_are_refused_by_name(call, error, message):
 
 def _lists(weights, biases):
     return [w.tolist() for w in weights], [b.tolist() for b in biases]
-
-
-def test_a_layer_too_wide_for_memory_is_refused():
-    network = ReluNetwork([np.ones((1, 20_000)), np.ones((20_000, 1))])
-    with pytest.raises(SizeLimitError, match="at most 16384 ReLU units; got 20000"):
-        network.signature(np.zeros((1, 1)))

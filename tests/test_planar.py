@@ -22,6 +22,7 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions import planar
 from hardmax.regions.planar import explore, search
 from hardmax.regions.planar_parking import ExactPath
+from tests.reference.networks import form_rows
 
 SQUARE = Box([-5.0, -5.0], [5.0, 5.0])
 FAR = Fraction(10) ** 40
@@ -76,7 +77,8 @@ def reference_cells(network, corners, chart=None):
 
 
 def split(layer, signature, points, stream):
-    scores = composed(composed(stream, layer.query), AffineMap(layer.slopes.T, layer.offsets))
+    slopes = np.array(form_rows(layer))
+    scores = composed(composed(stream, layer.query), AffineMap(slopes.T, layer.offsets))
     parts = [((), points)]
     for g in range(layer.n_groups):
         members = range(layer.starts[g], layer.starts[g + 1])

@@ -27,7 +27,7 @@ def rows_of(model, domain, prefix):
     dim, position, scores = domain.dim, 0, []
     for layer in network.layers:
         query = reference.compose(stream, layer.query.weight.tolist(), layer.query.bias.tolist())
-        scores.append(reference.compose(query, layer.slopes.T.tolist(), layer.offsets.tolist()))
+        scores.append(reference.score_forms(layer, query))
         winners = prefix[position : position + layer.n_groups]
         position += layer.n_groups
         if len(winners) < layer.n_groups or -1 in winners:

@@ -229,9 +229,9 @@ def test_networks_too_large_for_memory_are_refused_before_they_are_built():
     ffn = FeedForward(np.ones((1, 3000)), None, np.ones((3000, 1)), None)
     average = TokenHead([[0.0]], [[1.0]], [[1.0]], [[1.0]])
     blocks = [TokenBlock([], ffn), TokenBlock([average])]
-    model = TokenTransformer(np.ones((1, 4, 1)), np.zeros((4, 1)), blocks, ([[1.0]], [0.0]))
+    model = TokenTransformer(np.ones((1, 256, 1)), np.zeros((256, 1)), blocks, ([[1.0]], [0.0]))
     assert model([1.0]).tolist() == [6002.0]
-    with pytest.raises(SizeLimitError, match="12000 units on 4 tokens"):
+    with pytest.raises(SizeLimitError, match="768000 units on 256 tokens"):
         _ = model.network
 
 

@@ -129,7 +129,7 @@ def fingerprint(inputs: Any) -> str:
     """Hash weights: arrays, numbers and strings, nested in lists, mappings and dataclasses.
 
     Equal dtypes, shapes and bits give equal hashes on every machine; any change of a bit, a
-    shape or a name changes the hash.
+    shape or a name changes the hash. An object with `hashed_parts` is what that returns.
 
     Examples:
         >>> fingerprint([np.zeros(2), 1]) == fingerprint([np.zeros(2), 1])
@@ -155,7 +155,9 @@ def library_versions() -> dict[str, str]:
 
 def _feed(update: Callable[[bytes], object], value: Any) -> None:
     """Feed one value with its type and length in front, so that no two nestings collide."""
-    if is_dataclass(value) and not isinstance(value, type):
+    if hasattr(value, "hashed_parts"):
+        value = value.hashed_parts()
+    elif is_dataclass(value) and not isinstance(value, type):
         value = {
             "": type(value).__name__,
             **{f.name: getattr(value, f.name) for f in fields(value)},

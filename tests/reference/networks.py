@@ -117,7 +117,7 @@ def argmax_network(x, network):
         y = [Fraction(0)] * layer.output.dim_in
         scores = [
             dot(a, q) + Fraction(c)
-            for a, c in zip(layer.slopes.tolist(), layer.offsets.tolist(), strict=True)
+            for a, c in zip(form_rows(layer), layer.offsets.tolist(), strict=True)
         ]
         for g, slot in enumerate(layer.slots.tolist()):
             group = range(layer.starts[g], layer.starts[g + 1])
@@ -131,6 +131,21 @@ def argmax_network(x, network):
         out = affine(y, *parts(layer.output))
         z = [a + b for a, b in zip(z, out, strict=True)] if layer.residual else out
     return affine(z, *parts(network.readout)), signature
+
+
+def form_rows(layer):
+    """The slopes of every form on the whole query, entry by entry, as lists."""
+    if layer.reads is None:
+        return layer.slopes.tolist()
+    rows = []
+    for g, entries in enumerate(layer.reads.tolist()):
+        for slopes in layer.slopes[layer.starts[g] : layer.starts[g + 1]].tolist():
+            row = [0.0] * layer.query.dim_out
+            for entry, slope in zip(entries, slopes, strict=True):
+                if entry >= 0:
+                    row[entry] = slope
+            rows.append(row)
+    return rows
 
 
 def parts(affine_map):

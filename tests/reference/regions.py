@@ -7,6 +7,8 @@ simplex method with Bland's rule. Nothing of the library computes here.
 from fractions import Fraction
 from itertools import combinations
 
+from tests.reference.networks import form_rows
+
 
 def open_cone_is_empty(rows):
     """Decide whether no u has <r, u> > 0 for all rows, by maximising s with <r, u> >= s."""
@@ -91,10 +93,16 @@ def _layer_cells(network, index, stream, signature, rows):
         return
     layer = network.layers[index]
     query = compose(stream, layer.query.weight.tolist(), layer.query.bias.tolist())
-    scores = compose(query, layer.slopes.T.tolist(), layer.offsets.tolist())
+    scores = score_forms(layer, query)
     for winners, inside in _split(layer, scores, 0, (), rows):
         after = _advance(layer, stream, scores, winners)
         yield from _layer_cells(network, index + 1, after, signature + winners, inside)
+
+
+def score_forms(layer, query):
+    """The scores of a layer from the forms of its query."""
+    columns = [list(column) for column in zip(*form_rows(layer), strict=True)]
+    return compose(query, columns, layer.offsets.tolist())
 
 
 def _split(layer, scores, group, winners, rows):

@@ -73,7 +73,10 @@ def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
     embedding = _rows(network.embedding)
     zero = fmpq_mat(embedding.nrows(), embedding.ncols())
     scores = [SignedParts.of(*layer.exact_scores) for layer in network.layers]
-    outputs = [SignedParts.of(*layer.output.exact) for layer in network.layers]
+    outputs = [
+        None if layer.output.is_identity else SignedParts.of(*layer.output.exact)
+        for layer in network.layers
+    ]
     readout = SignedParts.of(*network.readout.exact)
     known: dict[tuple[int, ...], ConvexPair] = {(): ConvexPair(embedding, zero)}
     result = []
@@ -93,7 +96,7 @@ def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
 def _after_layer(
     layer: ArgmaxLayer,
     score: SignedParts,
-    output: SignedParts,
+    output: SignedParts | None,
     pair: ConvexPair,
     winners: Sequence[int],
 ) -> ConvexPair:
@@ -109,7 +112,9 @@ def _after_layer(
         others = [x + u - v for x, u, v in zip(total, above[best], below[best], strict=True)]
         p[slot] = [x + y for x, y in zip(p[slot], others, strict=True)]
         q[slot] = [x + y for x, y in zip(q[slot], total, strict=True)]
-    after = output.apply(ConvexPair(_matrix(p), _matrix(q)))
+    after = ConvexPair(_matrix(p), _matrix(q))
+    if output is not None:
+        after = output.apply(after)
     if not layer.residual:
         return after
     return ConvexPair(after.p + pair.p, after.q + pair.q)

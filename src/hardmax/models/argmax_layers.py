@@ -7,64 +7,40 @@ engines know nothing else about a model.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
-from flint import fmpz_mat
+from flint import fmpz, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import integer_matrix, scaled_integers
 from hardmax.arguments import Sizes, owned
 from hardmax.errors import ArgumentError
+from hardmax.models.affine_maps import AffineMap as AffineMap
+from hardmax.models.enclosures import EnclosedMap
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class AffineMap:
-    r"""The map $x \mapsto x W + b$ on row vectors.
+class FormBlock:
+    """Forms of a layer that read the same entries of the query.
 
     Attributes:
-        weight: The $W$, shape `(dim_in, dim_out)`.
-        bias: The $b$, shape `(dim_out,)`.
+        forms: Which forms, in order; a slice for all.
+        columns: Which entries they read, shape `(n,)`; a slice for all.
+        slopes: Their slopes on those, shape `(n_forms, n)`.
+        offsets: Their offsets.
     """
 
-    weight: FloatArray
-    bias: FloatArray
-
-    def __post_init__(self) -> None:
-        sizes = Sizes()
-        weight = sizes.floats("weight", self.weight, ("dim_in", "dim_out"))
-        bias = sizes.floats("bias", self.bias, ("dim_out",))
-        object.__setattr__(self, "weight", owned(weight))
-        object.__setattr__(self, "bias", owned(bias))
-
-    @classmethod
-    def identity(cls, dim: int) -> "AffineMap":
-        r"""Return the identity of $\mathbb{R}^{dim}$."""
-        return cls(np.eye(dim), np.zeros(dim))
+    forms: Any
+    columns: Any
+    slopes: FloatArray
+    offsets: FloatArray
 
     @cached_property
-    def exact(self) -> tuple[fmpz_mat, int]:
-        r"""The rows $(W^\top, b)$ as integers and their exponent: `(dim_out, dim_in + 1)`."""
-        return integer_matrix(np.column_stack([self.weight.T, self.bias]))
-
-    @cached_property
-    def is_identity(self) -> bool:
-        """Whether it returns its argument."""
-        return (
-            self.dim_in == self.dim_out
-            and not self.bias.any()
-            and np.array_equal(self.weight, np.eye(self.dim_in))
-        )
-
-    @property
-    def dim_in(self) -> int:
-        """The dimension of its arguments."""
-        return int(self.weight.shape[0])
-
-    @property
-    def dim_out(self) -> int:
-        """The dimension of its values."""
-        return int(self.weight.shape[1])
+    def enclosed(self) -> EnclosedMap:
+        """The scores as a map on enclosed vectors of what is read."""
+        return EnclosedMap(np.ascontiguousarray(self.slopes.T), self.offsets)
 
 
 class ExactContributions(NamedTuple):
@@ -92,16 +68,17 @@ class ArgmaxLayer:
     r"""One layer $z \mapsto [z +]\; y(z W_q + b_q)\, W_y + b_y$.
 
     With $q = z W_q + b_q \in \mathbb{R}^p$, group $g$ owns the forms
-    $s_j(q) = \langle a_j, q\rangle + c_j$ for `starts[g] <= j < starts[g + 1]` and the block of $y$
-    from column `slots[g]`, as wide as the values. The winner $j$ fills the block with
+    $s_j(q) = \langle a_j, q_{R_g}\rangle + c_j$ for `starts[g] <= j < starts[g + 1]` and the block
+    of $y$ from column `slots[g]`, as wide as the values. The winner $j$ fills the block with
     $\lambda_j s_j(q) e_1 + v_j$: a ReLU or maxout unit passes the winning form on
     ($\lambda_j = 1$, $v_j = 0$, blocks of width 1), a head its value ($\lambda_j = 0$).
 
-    All arrays are stored weights, hence exact; nothing is multiplied out.
+    A group reads the entries $R_g$ of the query: a ReLU unit one, a head its own, a maxout unit
+    all of them. All arrays are stored weights, hence exact; nothing is multiplied out.
 
     Attributes:
         query: The map $z \mapsto q$.
-        slopes: The $a_j$, shape `(n_forms, p)`.
+        slopes: The $a_j$, shape `(n_forms, n_read)`.
         offsets: The $c_j$, shape `(n_forms,)`.
         starts: First form of each group and the end, shape `(n_groups + 1,)`.
         slots: First column of each group's block in $y$, shape `(n_groups,)`. Blocks of two groups
@@ -110,6 +87,8 @@ class ArgmaxLayer:
         values: The $v_j$, shape `(n_forms, width)`.
         output: The map $y \mapsto y W_y + b_y$.
         residual: Whether $z$ is added to the result.
+        reads: The $R_g$, shape `(n_groups, n_read)`, each entry at most once; -1, with slopes 0,
+            where a group reads fewer. None if every group reads all of $q$.
 
     Examples:
         The ReLU of one number, as one group of the forms 0 and $q$:
@@ -130,11 +109,13 @@ class ArgmaxLayer:
     values: FloatArray
     output: AffineMap
     residual: bool
+    reads: IntArray | None = None
 
     def __post_init__(self) -> None:
         sizes = Sizes(p=self.query.dim_out)
+        n_read = "p" if self.reads is None else "n_read"
         read = {
-            "slopes": sizes.floats("slopes", self.slopes, ("n_forms", "p")),
+            "slopes": sizes.floats("slopes", self.slopes, ("n_forms", n_read)),
             "offsets": sizes.floats("offsets", self.offsets, ("n_forms",)),
             "gains": sizes.floats("gains", self.gains, ("n_forms",)),
             "values": sizes.floats("values", self.values, ("n_forms", "width")),
@@ -159,7 +140,11 @@ class ArgmaxLayer:
             )
         for name, array in read.items():
             object.__setattr__(self, name, owned(array))
-        for name, indices in (("starts", starts), ("slots", slots)):
+        given = {"starts": starts, "slots": slots}
+        if self.reads is not None:
+            given["reads"] = sizes.ints("reads", self.reads, ("n_groups", "n_read"))
+            _check_reads(given["reads"], self.slopes, starts, self.query.dim_out)
+        for name, indices in given.items():
             frozen = indices.copy()
             frozen.setflags(write=False)
             object.__setattr__(self, name, frozen)
@@ -178,19 +163,103 @@ class ArgmaxLayer:
         return np.asarray(np.logical_and.reduceat(passes, self.starts[:-1]))
 
     @cached_property
+    def has_own_slots(self) -> bool:
+        """Whether no two groups write to the same column."""
+        columns = np.add.outer(self.slots, np.arange(self.values.shape[1]))
+        return len(np.unique(columns)) == columns.size
+
+    @cached_property
+    def copies(self) -> IntArray | None:
+        """Which entry of the query each form is, -1 for zero; None if a form is something else.
+
+        The forms of ReLU units are; copying entries takes the place of a product.
+        """
+        nonzero = self.slopes != 0.0
+        if self.offsets.any() or (nonzero.sum(axis=1) > 1).any():
+            return None
+        if not (self.slopes[nonzero] == 1.0).all():
+            return None
+        place = nonzero.argmax(axis=1)
+        if self.reads is not None:
+            place = self.reads[self.group_of, place]
+        return np.where(nonzero.any(axis=1), place, -1)
+
+    @cached_property
+    def form_blocks(self) -> list[FormBlock]:
+        """The forms, those of all groups that read the same entries of the query together."""
+        if self.reads is None:
+            return [FormBlock(slice(None), slice(None), self.slopes, self.offsets)]
+        kinds, kind = np.unique(self.reads, axis=0, return_inverse=True)
+        kind_of_form = kind.ravel()[self.group_of]
+        ends = np.cumsum(np.bincount(kind_of_form))
+        blocks = np.split(np.argsort(kind_of_form, kind="stable"), ends[:-1])
+        return [
+            FormBlock(
+                forms,
+                columns[columns >= 0],
+                self.slopes[forms][:, columns >= 0],
+                self.offsets[forms],
+            )
+            for columns, forms in zip(kinds, blocks, strict=True)
+        ]
+
+    def dense_slopes(self) -> FloatArray:
+        """The slopes on the whole query, shape `(n_forms, p)`."""
+        if self.reads is None:
+            return self.slopes
+        dense = np.zeros((len(self.offsets), self.query.dim_out))
+        forms, places = np.nonzero(self.slopes)
+        dense[forms, self.reads[self.group_of[forms], places]] = self.slopes[forms, places]
+        return dense
+
+    def on_integers(self, queries: fmpz_mat) -> tuple[fmpz_mat, int]:
+        """Apply the forms to integer rows: of the query and, last, of the constant 1.
+
+        Args:
+            queries: Shape `(p + 1, n_columns)`.
+
+        Returns:
+            The scores, shape `(n_forms, n_columns)`, and the exponent of their scale over that of
+            the queries.
+        """
+        shape = len(self.offsets), queries.ncols()
+        rows: list[Any] = [] if self.reads is None and self.copies is None else queries.tolist()
+        if self.copies is not None:
+            rows[-1] = [0] * queries.ncols()
+            return fmpz_mat(*shape, list(chain(*(rows[i] for i in self.copies.tolist())))), 0
+        blocks, exponent = self.exact_blocks
+        if self.reads is None:
+            return blocks[0] * queries, exponent
+        scores: list[Any] = [None] * len(self.offsets)
+        for block, weights in zip(self.form_blocks, blocks, strict=True):
+            read = fmpz_mat([*(rows[i] for i in block.columns.tolist()), rows[-1]])
+            for form, row in zip(block.forms.tolist(), (weights * read).tolist(), strict=True):
+                scores[form] = row
+        return fmpz_mat(*shape, list(chain(*scores))), exponent
+
+    @cached_property
     def exact_scores(self) -> tuple[fmpz_mat, int]:
         """The scores as forms $(a, c)$ of the layer's input: integers, and their exponent.
 
         Shape `(n_forms, dim_in + 1)`, the offset last.
         """
-        p, dim_in = self.query.dim_out, self.dim_in
-        queries = np.zeros((p + 1, dim_in + 1))
-        queries[:p, :dim_in] = self.query.weight.T
-        queries[:p, dim_in] = self.query.bias
-        queries[p, dim_in] = 1.0
-        inner, inner_exponent = integer_matrix(queries)
-        outer, outer_exponent = integer_matrix(np.column_stack([self.slopes, self.offsets]))
-        return outer * inner, outer_exponent + inner_exponent
+        queries, exponent = self.query.exact
+        if exponent > 0:
+            queries, exponent = queries * fmpz(1 << exponent), 0
+        one = [0] * self.dim_in + [1 << -exponent]
+        stacked = fmpz_mat(self.query.dim_out + 1, self.dim_in + 1, queries.entries() + one)
+        scores, more = self.on_integers(stacked)
+        return scores, exponent + more
+
+    @cached_property
+    def exact_blocks(self) -> tuple[list[fmpz_mat], int]:
+        """For each block the slopes and offsets as integers, all on one scale."""
+        tables = [
+            integer_matrix(np.column_stack([block.slopes, block.offsets]))
+            for block in self.form_blocks
+        ]
+        lowest = min(exponent for _, exponent in tables)
+        return [matrix * fmpz(1 << (e - lowest)) for matrix, e in tables], lowest
 
     @cached_property
     def exact_contributions(self) -> ExactContributions:
@@ -207,6 +276,11 @@ class ArgmaxLayer:
             bool(self.gains.any()),
             any(nonzero),
         )
+
+    @cached_property
+    def group_of(self) -> IntArray:
+        """The group of each form, shape `(n_forms,)`."""
+        return np.repeat(np.arange(self.n_groups), np.diff(self.starts))
 
     @property
     def n_groups(self) -> int:
@@ -269,3 +343,19 @@ class ArgmaxNetwork:
     def n_groups(self) -> int:
         """The length of a signature."""
         return sum(layer.n_groups for layer in self.layers)
+
+
+def _check_reads(reads: IntArray, slopes: FloatArray, starts: IntArray, p: int) -> None:
+    if reads.min() < -1 or reads.max() >= p:
+        raise ArgumentError(
+            f"`reads` must name entries of a query of width {p}, or -1 for none; got entries from "
+            f"{reads.min()} to {reads.max()}."
+        )
+    if reads.shape[1] > 1:
+        ordered = np.sort(reads, axis=1)
+        if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+            raise ArgumentError("`reads` must name an entry of the query once in a group.")
+    if reads.min() < 0:
+        is_used = np.logical_or.reduceat(slopes != 0.0, starts[:-1], axis=0)
+        if (is_used & (reads < 0)).any():
+            raise ArgumentError("`slopes` must be 0 where `reads` is -1; some are not.")

@@ -23,6 +23,7 @@ ties of such units are known without leaving float64.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -54,33 +55,36 @@ class EnclosedMap:
     r"""The map $z \mapsto z W + b$ on enclosed vectors.
 
     Attributes:
-        weight: The $W$, shape `(n_in, n_out)`.
-        bias: The $b$, shape `(n_out,)`.
-        weight_size: The floored $|W|$.
-        bias_size: The floored $|b|$.
+        weight: The $W$, shape `(n_in, n_out)`, finite.
+        bias: The $b$, shape `(n_out,)`, finite.
     """
 
     weight: FloatArray
     bias: FloatArray
-    weight_size: FloatArray
-    bias_size: FloatArray
 
-    @classmethod
-    def of(cls, weight: FloatArray, bias: FloatArray) -> "EnclosedMap":
-        """Prepare a map whose arrays are finite and consistent."""
-        return cls(weight, bias, _floored(weight), _floored(bias))
+    @cached_property
+    def weight_size(self) -> FloatArray:
+        """The floored $|W|$."""
+        return _floored(self.weight)
+
+    @cached_property
+    def bias_size(self) -> FloatArray:
+        """The floored $|b|$."""
+        return _floored(self.bias)
 
     def plain(self, values: FloatArray) -> FloatArray:
         """Apply the map to floats, rounded."""
         return np.asarray(values @ self.weight + self.bias)
 
-    def __call__(self, stream: Enclosed) -> Enclosed:
-        """Apply the map, by the lemma of this module."""
+    def __call__(self, stream: Enclosed, *, n_linear: int = 0) -> Enclosed:
+        """Apply the map, to the first rows only its linear part, by the lemma of this module."""
         kappa = rounding_factor(len(self.weight) + 2)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            values = self.plain(stream.values)
+            values = stream.values @ self.weight
             sizes = kappa * _floored(stream.values, stream.radii) + _GROWTH * stream.radii
-            radii = sizes @ self.weight_size + kappa * self.bias_size
+            radii = sizes @ self.weight_size
+            values[n_linear:] += self.bias
+            radii[n_linear:] += kappa * self.bias_size
         return known(values, radii)
 
 

@@ -22,6 +22,8 @@ from hardmax.models.soft_pass import soft_pass
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 1 << 16
+_FEWEST_AT_ONCE = 32
+"""A product of a wide layer reads all its weights, so it should serve several points."""
 
 
 def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
@@ -222,5 +224,5 @@ def _count_coinciding(network: ArgmaxNetwork, chart: AffineMap, winners: IntArra
 
 def _chunks(network: ArgmaxNetwork, n_points: int) -> list[slice]:
     widest = max((len(layer.offsets) for layer in network.layers), default=network.dim_in)
-    step = max(1, _ENTRIES_AT_ONCE // widest)
+    step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // widest)
     return [slice(start, start + step) for start in range(0, n_points, step)]

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from flint import fmpz_mat
+from flint import fmpz, fmpz_mat
 
-from hardmax.algebra.exact.dyadic import homogeneous_points, matrix_integers
+from hardmax.algebra.exact.dyadic import ScaledIntegers, homogeneous_points, matrix_integers
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.recomposition import nearest_quotients
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
-_POINTS_AT_ONCE = 1024
+_ENTRIES_AT_ONCE = 1 << 20
 
 
 class ExactPass(NamedTuple):
@@ -53,22 +53,25 @@ def exact_pass(
     shape = len(points), network.n_groups
     output = np.empty((len(points), network.dim_out + 1), dtype=object)
     winners, n_tied = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
-    for start in range(0, len(points), _POINTS_AT_ONCE):
-        chunk = slice(start, start + _POINTS_AT_ONCE)
+    widest = max((len(layer.offsets) for layer in network.layers), default=1)
+    step = min(max(1, _ENTRIES_AT_ONCE // widest), 1024)
+    for start in range(0, len(points), step):
+        chunk = slice(start, start + step)
         stream = _matrix(homogeneous_points(points[chunk]).T)
         if chart is not None:
-            stream = _projective(chart) * stream
-        stream = _projective(network.embedding) * stream
+            stream = _mapped(chart, stream)
+        stream = _mapped(network.embedding, stream)
         position = 0
         for layer in network.layers:
-            scores = matrix_integers(layer.exact_scores[0] * stream, 0).integers
-            tied = list(_tied_winners(layer, scores))
+            query = _mapped(layer.query, stream)
+            scores = matrix_integers(*layer.on_integers(query))
+            tied = list(_tied_winners(layer, scores.integers))
             for g, marks in enumerate(tied):
                 winners[chunk, position + g] = marks.argmax(axis=0)
                 n_tied[chunk, position + g] = marks.sum(axis=0)
-            stream = _advanced(layer, stream, scores, tied, n_tied[chunk, position:])
+            stream = _advanced(layer, stream, query, scores, tied, n_tied[chunk, position:])
             position += layer.n_groups
-        output[chunk] = matrix_integers(_projective(network.readout) * stream, 0).integers.T
+        output[chunk] = matrix_integers(_mapped(network.readout, stream), 0).integers.T
     return ExactPass(output, winners, n_tied)
 
 
@@ -82,18 +85,19 @@ def _tied_winners(layer: ArgmaxLayer, scores: WideArray) -> Iterator[BoolArray]:
 def _advanced(
     layer: ArgmaxLayer,
     stream: fmpz_mat,
-    scores: WideArray,
+    query: fmpz_mat,
+    scores: ScaledIntegers,
     tied: list[BoolArray],
     n_tied: IntArray,
 ) -> fmpz_mat:
-    """Apply a layer to homogeneous columns."""
+    """Apply a layer to homogeneous columns, given the query and the scores, both on its scale."""
     n_points = stream.ncols()
-    scale = _last_row(stream)
+    scale = _last_row(query)
     counts = n_tied[:, : layer.n_groups].astype(object)
     shares = np.lcm.reduce(counts, axis=1)
     exact = layer.exact_contributions
     # Scores carry the exponent of the layer's forms; values and the scale itself carry none.
-    exponents = exact.gains_exponent + layer.exact_scores[1], exact.values_exponent, 0
+    exponents = exact.gains_exponent + scores.exponent, exact.values_exponent, 0
     lowest = min(exponents)
     carried, constant, unit = (1 << (e - lowest) for e in exponents)
     blocks = np.zeros((layer.output.dim_in + 1, n_points), dtype=object)
@@ -103,30 +107,30 @@ def _advanced(
         share = shares // counts[:, g]
         forms = slice(start, start + len(marks))
         if gains[forms].any():
-            passed = (marks * gains[forms, None] * scores[forms]).sum(axis=0)
+            passed = (marks * gains[forms, None] * scores.integers[forms]).sum(axis=0)
             blocks[slot] += carried * share * passed
         for j, mark in enumerate(marks, start):
             for k, value in exact.values[j]:
                 blocks[slot + k] += mark * (constant * value * share * scale)
     blocks[-1] = unit * shares * scale
-    result = _projective(layer.output) * _matrix(blocks)
+    result = _mapped(layer.output, _matrix(blocks))
     if not layer.residual:
         return result
     # The old stream, brought to the new scale of each column, which is a multiple of the old.
     total = matrix_integers(result, 0).integers
-    total[:-1] += matrix_integers(stream, 0).integers[:-1] * (total[-1] // scale)
+    total[:-1] += matrix_integers(stream, 0).integers[:-1] * (total[-1] // _last_row(stream))
     return _matrix(total)
 
 
-def _projective(affine: AffineMap) -> fmpz_mat:
-    r"""The matrix of an affine map on homogeneous columns, times a power of two."""
-    matrix, exponent = affine.exact
-    n_rows, n_columns = matrix.nrows(), matrix.ncols()
-    entries = matrix.entries()
+def _mapped(affine: AffineMap, columns: fmpz_mat) -> fmpz_mat:
+    """Apply an affine map to homogeneous columns."""
+    if affine.is_identity:
+        return columns
+    values, exponent = affine.on_integers(columns)
     if exponent > 0:
-        entries = [entry << exponent for entry in entries]
-    unit = 1 << max(-exponent, 0)
-    return fmpz_mat(n_rows + 1, n_columns, entries + [0] * (n_columns - 1) + [unit])
+        values = values * fmpz(1 << exponent)
+    scale = [x << max(-exponent, 0) for x in columns.entries()[-columns.ncols() :]]
+    return fmpz_mat(affine.dim_out + 1, columns.ncols(), values.entries() + scale)
 
 
 def _matrix(columns: WideArray) -> fmpz_mat:

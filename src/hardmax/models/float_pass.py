@@ -10,6 +10,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from flint import fmpz
 
 from hardmax.algebra.exact.rounding import rounding_factor
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -20,6 +21,7 @@ from hardmax.models.form_bundles import (
     bundle_groups,
     coinciding_forms,
 )
+from hardmax.models.form_scores import enclosed_scores
 from hardmax.models.recomposition import chart_forms, layer_scores
 from hardmax.models.soft_attention import normalised_weights
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -96,7 +98,7 @@ _prepared: "WeakKeyDictionary[ArgmaxNetwork, PreparedNetwork]" = WeakKeyDictiona
 def prepared(network: ArgmaxNetwork) -> PreparedNetwork:
     """Prepare a network, once in its life."""
     if network not in _prepared:
-        embedding = _enclosed_map(network.embedding)
+        embedding = network.embedding.enclosed
         probe = np.random.default_rng(0).normal(size=(1, network.dim_in))
         layers = []
         for i, layer in enumerate(network.layers):
@@ -106,7 +108,7 @@ def prepared(network: ArgmaxNetwork) -> PreparedNetwork:
                 stream = embedding(stream)
             layers.append(_prepare_layer(layer, stream, network.embedding if i == 0 else None))
             probe = np.random.default_rng(i + 1).normal(size=(1, layer.dim_out))
-        _prepared[network] = PreparedNetwork(embedding, layers, _enclosed_map(network.readout))
+        _prepared[network] = PreparedNetwork(embedding, layers, network.readout.enclosed)
     return _prepared[network]
 
 
@@ -129,8 +131,8 @@ def float_pass(
     """
     ready = prepared(network)
     stream = Enclosed.exactly(points)
-    if chart is not None and not chart.is_identity:
-        stream = EnclosedMap.of(chart.weight, chart.bias)(stream)
+    if chart is not None and chart.enclosed is not None:
+        stream = chart.enclosed(stream)
     if ready.embedding is not None:
         stream = ready.embedding(stream)
     is_open, has_ties = np.zeros((2, len(points)), dtype=bool)
@@ -147,19 +149,18 @@ def float_pass(
     return Pass(output, winners, is_open, has_ties)
 
 
-def _enclosed_map(affine: AffineMap) -> EnclosedMap | None:
-    return None if affine.is_identity else EnclosedMap.of(affine.weight, affine.bias)
-
-
 def _prepare_layer(
     layer: ArgmaxLayer, probe: Enclosed, embedding: AffineMap | None
 ) -> PreparedLayer:
-    query = _enclosed_map(layer.query)
+    query = layer.query.enclosed
     if query is not None:
         probe = query(probe)
-    scores = EnclosedMap.of(np.ascontiguousarray(layer.slopes.T), layer.offsets)(probe)
-    stream = chart_forms(AffineMap.identity(layer.dim_in) if embedding is None else embedding)
-    copies = coinciding_forms(layer, scores, lambda: layer_scores(layer, stream).rows)
+
+    def exact_rows() -> list[list[fmpz]]:
+        stream = chart_forms(AffineMap.identity(layer.dim_in) if embedding is None else embedding)
+        return layer_scores(layer, stream).rows
+
+    copies = coinciding_forms(layer, enclosed_scores(layer, probe), exact_rows)
     width = layer.values.shape[1]
     covered = np.add.outer(layer.slots, np.arange(width)).ravel()
     bundles = bundle_groups(layer, copies)
@@ -169,7 +170,7 @@ def _prepare_layer(
         layer.slots,
         width,
         layer.output.dim_in,
-        _enclosed_map(layer.output),
+        layer.output.enclosed,
         layer.residual,
         int(np.bincount(covered).max()),
         isinstance(bundles[0], ReluBundle)

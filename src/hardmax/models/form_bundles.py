@@ -16,7 +16,7 @@ from flint import fmpz
 from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.models.argmax_layers import ArgmaxLayer
 from hardmax.models.enclosures import Enclosed, EnclosedMap
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import BoolArray, FloatArray, IntArray
 
 Copies = dict[int, list[int]]
 """From the first of several coinciding forms to all of them."""
@@ -70,17 +70,17 @@ def bundle_groups(layer: ArgmaxLayer, copies: Copies) -> list[ReluBundle | FormB
         copies: The coinciding forms of the layer, as `coinciding_forms` finds them.
     """
     starts = layer.starts.tolist()
-    relu = [g for g in range(layer.n_groups) if _is_relu(layer, starts[g], starts[g + 1])]
+    is_relu, columns_read = _relu_groups(layer)
     bundles: list[ReluBundle | FormBundle] = []
-    if relu:
-        active = layer.slopes[[starts[g] + 1 for g in relu]]
-        bundles.append(ReluBundle(np.array(relu), active.argmax(axis=1)))
+    if is_relu.any():
+        bundles.append(ReluBundle(np.flatnonzero(is_relu), columns_read[is_relu]))
     shared: dict[tuple[bytes, int, bool, bool], list[tuple[int, list[int]]]] = defaultdict(list)
     repeated = {j for members in copies.values() for j in members[1:]}
-    for g in sorted(set(range(layer.n_groups)) - set(relu)):
+    for g in np.flatnonzero(~is_relu).tolist():
         forms = [j for j in range(starts[g], starts[g + 1]) if j not in repeated]
-        block = slice(starts[g], starts[g + 1])
-        columns = np.flatnonzero(layer.slopes[block].any(axis=0))
+        columns = np.flatnonzero(layer.slopes[starts[g] : starts[g + 1]].any(axis=0))
+        if layer.reads is not None:
+            columns = np.sort(layer.reads[g, columns])
         kind = bool(layer.is_table[g]), bool(layer.passes_maximum[g])
         shared[columns.tobytes(), len(forms), *kind].append((g, forms))
     for (columns_key, *_), members in shared.items():
@@ -100,32 +100,53 @@ def coinciding_forms(
         exact_rows: Returns the exact forms; called only where the probe cannot tell.
     """
     copies: Copies = {}
-    rows: list[list[fmpz]] | None = None
-    values, radii = probe.values[0], probe.radii[0]
-    for start, end in zip(layer.starts[:-1].tolist(), layer.starts[1:].tolist(), strict=True):
-        order = start + np.argsort(values[start:end])
-        low, high = values - radii, values + radii
-        reach = np.maximum.accumulate(high[order[:-1]])
-        if (low[order[1:]] > reach).all():
-            continue
-        rows = rows if rows is not None else exact_rows()
+    doubtful = _close_groups(layer, probe)
+    rows = exact_rows() if doubtful else []
+    for g in doubtful:
         members: dict[tuple[float, ...], list[int]] = defaultdict(list)
-        for j in range(start, end):
+        for j in range(int(layer.starts[g]), int(layer.starts[g + 1])):
             members[float(layer.gains[j]), *map(int, rows[j])].append(j)
         copies |= {forms[0]: forms for forms in members.values() if len(forms) > 1}
     return copies
 
 
-def _is_relu(layer: ArgmaxLayer, start: int, end: int) -> bool:
-    return (
-        end - start == 2
-        and not layer.offsets[start:end].any()
-        and not layer.slopes[start].any()
-        and np.count_nonzero(layer.slopes[start + 1]) == 1
-        and layer.slopes[start + 1].max() == 1.0
-        and layer.gains[start + 1] == 1.0
-        and not layer.values[start:end].any()
+def _close_groups(layer: ArgmaxLayer, probe: Enclosed) -> list[int]:
+    """The groups with forms of equal gain that a probe may not tell apart."""
+    values, radii = probe.values[0], probe.radii[0]
+    low, high = values - radii, values + radii
+    sizes = np.diff(layer.starts)
+    found: list[int] = []
+    for size in np.unique(sizes[sizes > 1]).tolist():
+        groups = np.flatnonzero(sizes == size)
+        forms = layer.starts[groups, np.newaxis] + np.arange(size)
+        gains = np.sort(layer.gains[forms], axis=1)
+        repeats = (gains[:, 1:] == gains[:, :-1]).any(axis=1)
+        groups, forms = groups[repeats], forms[repeats]
+        forms = np.take_along_axis(forms, np.argsort(values[forms], axis=1), axis=1)
+        reach = np.maximum.accumulate(high[forms[:, :-1]], axis=1)
+        found += groups[~(low[forms[:, 1:]] > reach).all(axis=1)].tolist()
+    return sorted(found)
+
+
+def _relu_groups(layer: ArgmaxLayer) -> tuple[BoolArray, IntArray]:
+    """Which groups are the forms 0 and $q_i$, of which the winner is passed on, and the $i$."""
+    first, size = layer.starts[:-1], np.diff(layer.starts)
+    second = np.minimum(first + 1, len(layer.offsets) - 1)
+    nonzero = layer.slopes != 0.0
+    n_nonzero = nonzero.sum(axis=1)
+    is_constant = (layer.offsets != 0.0) | layer.values.any(axis=1)
+    is_relu = (
+        (size == 2)
+        & (n_nonzero[first] == 0)
+        & (n_nonzero[second] == 1)
+        & (layer.slopes.max(axis=1)[second] == 1.0)
+        & (layer.gains[second] == 1.0)
+        & ~(is_constant[first] | is_constant[second])
     )
+    place = nonzero.argmax(axis=1)[second]
+    if layer.reads is not None:
+        place = layer.reads[np.arange(layer.n_groups), place]
+    return is_relu, place
 
 
 def _bundle(
@@ -143,11 +164,11 @@ def _bundle(
             mean = _mean(layer.values[copies[j]])
             values.values[position], values.radii[position] = mean
     group_starts = layer.starts[[g for g, _ in members]]
-    slopes = np.ascontiguousarray(layer.slopes[flat][:, columns].T)
+    slopes = np.vstack([_slopes_on(layer, g, forms, columns) for g, forms in members])
     return FormBundle(
         np.array([g for g, _ in members]),
         columns,
-        EnclosedMap.of(slopes, layer.offsets[flat]),
+        EnclosedMap(np.ascontiguousarray(slopes.T), layer.offsets[flat]),
         np.array(flat).reshape(shape) - group_starts[:, None],
         np.array([float(len(copies.get(j, [j]))) for j in flat]).reshape(shape),
         gains.reshape(shape),
@@ -155,6 +176,15 @@ def _bundle(
         bool(layer.is_table[members[0][0]]),
         bool(layer.passes_maximum[members[0][0]]),
     )
+
+
+def _slopes_on(layer: ArgmaxLayer, group: int, forms: list[int], columns: IntArray) -> FloatArray:
+    """The slopes of forms of a group on the named entries of the query."""
+    if layer.reads is not None:
+        reads = layer.reads[group]
+        order = np.argsort(reads)
+        columns = order[np.searchsorted(reads, columns, sorter=order)]
+    return layer.slopes[forms][:, columns]
 
 
 def _mean(rows: FloatArray) -> Enclosed:

@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, owned
-from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError, SizeLimitError
+from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.typing import FloatArray
-
-_MOST_UNITS = 1 << 14
-"""The slopes of a layer's forms are a dense matrix: 4 GiB for so many units."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,8 +64,6 @@ class ReluNetwork(ArgmaxModel):
 
     def _build_network(self) -> ArgmaxNetwork:
         maps = [AffineMap(w, b) for w, b in zip(self.weights, self.biases or (), strict=True)]
-        for affine in maps[:-1]:
-            _require_room(affine.dim_out)
         layers = [relu_layer(affine, AffineMap.identity(affine.dim_out)) for affine in maps[:-1]]
         return ArgmaxNetwork(tuple(layers), AffineMap.identity(maps[0].dim_in), maps[-1])
 
@@ -152,17 +147,11 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
     r"""Return the layer $z \mapsto [z +]\; \mathrm{relu}(z W + b)\, W' + b'$.
 
     Unit $i$ is the group of the forms 0 and $q_i$, in this order.
-
-    Raises:
-        SizeLimitError: If the layer has so many units that their slopes do not fit in memory.
     """
     n = before.dim_out
-    _require_room(n)
-    slopes = np.zeros((2 * n, n))
-    slopes[1::2] = np.eye(n)
     return ArgmaxLayer(
         query=before,
-        slopes=slopes,
+        slopes=np.tile([[0.0], [1.0]], (n, 1)),
         offsets=np.zeros(2 * n),
         starts=np.arange(0, 2 * n + 1, 2),
         slots=np.arange(n),
@@ -170,12 +159,26 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
         values=np.zeros((2 * n, 1)),
         output=after,
         residual=residual,
+        reads=np.arange(n)[:, np.newaxis],
     )
 
 
-def _require_room(n_units: int) -> None:
-    if n_units > _MOST_UNITS:
-        raise SizeLimitError(f"A layer must have at most {_MOST_UNITS} ReLU units; got {n_units}.")
+def affine_layer(affine: AffineMap) -> ArgmaxLayer:
+    """Return an affine map as a layer without decisions: one form in each group."""
+    n = affine.dim_out
+    identity = AffineMap.identity(n)
+    return ArgmaxLayer(
+        query=affine,
+        slopes=np.ones((n, 1)),
+        offsets=np.zeros(n),
+        starts=np.arange(n + 1),
+        slots=np.arange(n),
+        gains=np.ones(n),
+        values=np.zeros((n, 1)),
+        output=identity,
+        residual=False,
+        reads=np.arange(n)[:, np.newaxis],
+    )
 
 
 def read_affine(

@@ -41,7 +41,7 @@ class RationalForms:
 
     def compose(self, after: AffineMap) -> "RationalForms":
         """Return the forms of $z W + b$ for the forms $z$ at hand, exactly."""
-        return self if after.is_identity else self._times(*after.exact)
+        return self if after.is_identity else self.through(after)
 
     def __add__(self, other: "RationalForms") -> "RationalForms":
         exponent = min(self.exponent, other.exponent)
@@ -57,15 +57,16 @@ class RationalForms:
         rounded = nearest_quotients(entries * (1 << up), self.denominator << down)
         return rounded.reshape(self.matrix.nrows(), self.matrix.ncols())
 
-    def _times(self, weights: fmpz_mat, weights_exponent: int) -> "RationalForms":
-        """Apply homogeneous weights `(n_out, n_forms + 1)`, the bias in the last column."""
+    def through(self, after: AffineMap | ArgmaxLayer) -> "RationalForms":
+        """Return the values of a map of the forms at hand, or the scores of a layer they query."""
         exponent = min(self.exponent, 0)
         n_columns = self.matrix.ncols()
         entries = self._at(exponent, self.denominator).entries()
         # The form 1 on the scale of the others; a bias is a multiple of it.
         unit = [0] * (n_columns - 1) + [self.denominator << -exponent]
         stacked = fmpz_mat(self.matrix.nrows() + 1, n_columns, entries + unit)
-        return RationalForms(weights * stacked, weights_exponent + exponent, self.denominator)
+        values, more = after.on_integers(stacked)
+        return RationalForms(values, exponent + more, self.denominator)
 
     def _at(self, exponent: int, denominator: int) -> fmpz_mat:
         factor = (denominator // self.denominator) << (self.exponent - exponent)
@@ -80,7 +81,7 @@ def chart_forms(chart: AffineMap) -> RationalForms:
 
 def layer_scores(layer: ArgmaxLayer, stream: RationalForms) -> RationalForms:
     """Return the scores of all groups of a layer as forms in the domain's coordinates."""
-    return stream._times(*layer.exact_scores)
+    return stream.compose(layer.query).through(layer)
 
 
 def layer_output(

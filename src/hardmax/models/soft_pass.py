@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz_mat
 
-from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import FloatArray
 
 _PRECISIONS = [128 << k for k in range(8)]
@@ -48,10 +48,10 @@ def soft_pass(network: ArgmaxNetwork, point: FloatArray, taus: list[float]) -> F
 def _evaluate(
     network: ArgmaxNetwork, point: FloatArray, taus: list[float]
 ) -> tuple[list[arb], bool]:
-    stream = _applied(network.embedding.exact, [arb(float(x)) for x in point])
+    stream = _applied(network.embedding, [arb(float(x)) for x in point])
     is_decided = True
     for layer, tau in zip(network.layers, taus, strict=True):
-        scores = _applied(layer.exact_scores, stream)
+        scores = _scores(layer, _applied(layer.query, stream))
         blocks = [arb(0)] * layer.output.dim_in
         starts = layer.starts.tolist()
         for g, slot in enumerate(layer.slots.tolist()):
@@ -59,11 +59,11 @@ def _evaluate(
             is_decided &= added.is_decided
             for k, entry in enumerate(added.entries, slot):
                 blocks[k] += entry
-        result = _applied(layer.output.exact, blocks)
+        result = _applied(layer.output, blocks)
         if layer.residual:
             result = [old + new for old, new in zip(stream, result, strict=True)]
         stream = result
-    return _applied(network.readout.exact, stream), is_decided
+    return _applied(network.readout, stream), is_decided
 
 
 def _contribution(
@@ -95,9 +95,25 @@ def _mean(weights: list[arb], rows: list[list[arb]]) -> list[arb]:
     ]
 
 
-def _applied(exact: tuple[fmpz_mat, int], vector: list[arb]) -> list[arb]:
+def _applied(affine: AffineMap, vector: list[arb]) -> list[arb]:
+    """Apply an affine map to a vector of balls."""
+    return vector if affine.is_identity else _product(*affine.exact, vector)
+
+
+def _scores(layer: ArgmaxLayer, query: list[arb]) -> list[arb]:
+    """Apply the forms of a layer to a vector of balls."""
+    if layer.copies is not None:
+        return [arb(0) if i < 0 else query[i] for i in layer.copies.tolist()]
+    blocks, exponent = layer.exact_blocks
+    scores = np.empty(len(layer.offsets), dtype=object)
+    held = np.array(query, dtype=object)
+    for block, weights in zip(layer.form_blocks, blocks, strict=True):
+        scores[block.forms] = _product(weights, exponent, held[block.columns].tolist())
+    return scores.tolist()
+
+
+def _product(weights: fmpz_mat, exponent: int, vector: list[arb]) -> list[arb]:
     """Apply homogeneous weights, the bias in the last column, to a vector of balls."""
-    weights, exponent = exact
     column = arb_mat(len(vector) + 1, 1, [*vector, arb(1)])
     scale = arb(2) ** exponent
     return [entry * scale for entry in (arb_mat(weights) * column).entries()]

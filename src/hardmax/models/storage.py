@@ -34,9 +34,11 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 - `HardTransformer`: `blocks`, each with `heads` (as for `AttentionHead`), `ffn` (whether there is
   one), `attention_residual` and `ffn_residual`. Tensors `blocks.i.heads.j.keys` and so on,
   `blocks.i.ffn.w_in` and so on, `embedding.weight`, `embedding.bias`, `readout.weight`, `.bias`.
-- `ArgmaxNetwork`: `residuals`, one for each layer. Tensors `layers.i.slopes` and so on.
+- `ArgmaxNetwork`: `residuals`, one for each layer; `identities`, the prefixes (`layers.0.output.`)
+  of the affine maps that are identities: these have a zero bias and no weight. Tensors
+  `layers.i.slopes` and so on, with `layers.i.reads` where the layer has them.
 
-Tensors are F64, but for `starts` and `slots`, which are I64.
+Tensors are F64, but for `starts`, `slots` and `reads`, which are I64.
 """
 
 Model = ReluNetwork | MaxoutNetwork | HardTransformer | AttentionHead | ArgmaxNetwork
@@ -221,25 +223,45 @@ def _block(source: TensorSource, fields: Any, prefix: str) -> Block:
 
 
 def _write_network(network: ArgmaxNetwork, tensors: dict[str, AnyArray]) -> dict[str, Any]:
-    _write_affine(network.embedding, tensors, "embedding.")
-    _write_affine(network.readout, tensors, "readout.")
+    maps = {"embedding.": network.embedding, "readout.": network.readout}
     for i, layer in enumerate(network.layers):
         tensors |= {f"layers.{i}.{name}": getattr(layer, name) for name in _LAYER_ARRAYS}
-        _write_affine(layer.query, tensors, f"layers.{i}.query.")
-        _write_affine(layer.output, tensors, f"layers.{i}.output.")
-    return {"residuals": [layer.residual for layer in network.layers]}
+        if layer.reads is not None:
+            tensors[f"layers.{i}.reads"] = layer.reads
+        maps |= {f"layers.{i}.query.": layer.query, f"layers.{i}.output.": layer.output}
+    identities = [prefix for prefix, affine in maps.items() if affine.is_identity]
+    for prefix, affine in maps.items():
+        _write_affine(affine, tensors, prefix)
+    for prefix in identities:
+        del tensors[f"{prefix}weight"]
+    return {
+        "residuals": [layer.residual for layer in network.layers],
+        "identities": identities,
+    }
 
 
 def _read_network(source: TensorSource) -> ArgmaxNetwork:
+    identities = source.fields.pop("identities", [])
+    if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
+        raise RecordFormatError(f"`identities` must be a list of names; got {identities!r:.60}.")
+    rest = set(identities)
+
+    def affine(prefix: str) -> AffineMap:
+        if prefix not in rest:
+            return source.affine(prefix)
+        rest.remove(prefix)
+        return source.identity(prefix)
+
     layers = []
     for i, residual in enumerate(take_field(source.fields, "residuals", list)):
         if type(residual) is not bool:
             raise RecordFormatError(f"`residuals` must hold true or false; got {residual!r:.60}.")
-        arrays: dict[str, Any] = source.arrays(f"layers.{i}.", _LAYER_ARRAYS)
-        query = source.affine(f"layers.{i}.query.")
-        output = source.affine(f"layers.{i}.output.")
+        optional = ("reads",) if f"layers.{i}.reads" in source else ()
+        arrays: dict[str, Any] = source.arrays(f"layers.{i}.", _LAYER_ARRAYS + optional)
+        query, output = affine(f"layers.{i}.query."), affine(f"layers.{i}.output.")
         layers.append(ArgmaxLayer(query=query, output=output, residual=residual, **arrays))
-    embedding, readout = source.affine("embedding."), source.affine("readout.")
+    embedding, readout = affine("embedding."), affine("readout.")
+    refuse_rest(dict.fromkeys(rest))
     return ArgmaxNetwork(tuple(layers), embedding, readout)
 
 

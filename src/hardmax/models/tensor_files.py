@@ -63,7 +63,7 @@ def read_tensor_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
 
     Raises:
         RecordFormatError: If the file is not safetensors, has no header that is a JSON object, or
-            has a tensor of another type than F64 (I64 for `starts` and `slots`).
+            has a tensor of another type than F64 (I64 for `starts`, `slots` and `reads`).
     """
     header, tensors = read_tensors(path)
     if header is None:
@@ -71,7 +71,8 @@ def read_tensor_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
             f"`path` must hold a model; the metadata of {path} have no entry `{_METADATA_KEY}`."
         )
     for name, array in tensors.items():
-        expected = np.int64 if name.rpartition(".")[2] in ("starts", "slots") else np.float64
+        is_index = name.rpartition(".")[2] in ("starts", "slots", "reads")
+        expected = np.int64 if is_index else np.float64
         if array.dtype != expected:
             raise RecordFormatError(
                 f"`path` must hold a model; in {path} the tensor `{name}` has dtype {array.dtype} "
@@ -98,6 +99,9 @@ class TensorSource:
         self._tensors = dict(tensors)
         self.n_tensors = len(tensors)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
     def tensor(self, name: str) -> AnyArray:
         """Take a tensor."""
         if name not in self._tensors:
@@ -111,6 +115,13 @@ class TensorSource:
     def affine(self, prefix: str) -> AffineMap:
         """Take an affine map."""
         return AffineMap(**self.arrays(prefix, ("weight", "bias")))
+
+    def identity(self, prefix: str) -> AffineMap:
+        """Take an identity, of which the file has only the bias."""
+        bias = self.tensor(f"{prefix}bias")
+        if bias.ndim != 1 or bias.any():
+            raise RecordFormatError(f"the tensor `{prefix}bias` of an identity must be zeros.")
+        return AffineMap.identity(len(bias))
 
     def finish(self) -> None:
         """Refuse what nobody asked for."""

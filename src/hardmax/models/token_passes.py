@@ -77,7 +77,7 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
     """
     n, n_tokens, width = len(points), model.n_tokens, model.width
     weight = np.ascontiguousarray(model.embedding_weight.reshape(model.dim_in, -1))
-    embedded = EnclosedMap.of(weight, model.embedding_bias.ravel())(Enclosed.exactly(points))
+    embedded = EnclosedMap(weight, model.embedding_bias.ravel())(Enclosed.exactly(points))
     state = Enclosed(*(part.reshape(n * n_tokens, width) for part in embedded))
     is_open = np.zeros(n, dtype=bool)
     for block, asking in _asking(model):
@@ -94,14 +94,14 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
         else:
             state = own
         if block.ffn is not None:
-            q = EnclosedMap.of(block.ffn.w_in, np.asarray(block.ffn.b_in))(state)
+            q = EnclosedMap(block.ffn.w_in, np.asarray(block.ffn.b_in))(state)
             off = q.values < -q.radii
             units = Enclosed(np.maximum(q.values, 0.0), np.where(off, 0.0, q.radii))
-            result = EnclosedMap.of(block.ffn.w_out, np.asarray(block.ffn.b_out))(units)
+            result = EnclosedMap(block.ffn.w_out, np.asarray(block.ffn.b_out))(units)
             state = enclosed_sum(state, result) if block.ffn_residual else result
     last = _read_index(model)
     row = _only(state, len(state.values) // max(n, 1), slice(last, last + 1))
-    output = EnclosedMap.of(model.readout.weight, model.readout.bias)(row)
+    output = EnclosedMap(model.readout.weight, model.readout.bias)(row)
     is_open |= ~np.isfinite(output.radii).all(axis=1)
     return output, is_open
 
@@ -113,7 +113,7 @@ def _hard_heads(
     n_asking, n_tokens = allowed.shape
 
     def mapped(source: Enclosed, n: int, weight: FloatArray, bias: FloatArray) -> Enclosed:
-        rows = EnclosedMap.of(weight, bias)(source)
+        rows = EnclosedMap(weight, bias)(source)
         size = weight.shape[1] // stack.n_heads
         shape = -1, n, weight.shape[1]
         return Enclosed(*(_split(part.reshape(shape), stack.n_heads, size) for part in rows))
@@ -143,7 +143,7 @@ def _hard_heads(
     roundings = rounding_factor(n_tokens + 2) * (share @ _sizes(value))
     radii = np.where(decided[..., None], radius, spread) * _GROWTH + roundings
     flat = known(*(_joined(part) for part in (mean, radii)))
-    return EnclosedMap.of(stack.output_weight, np.zeros(stack.output_weight.shape[1]))(flat)
+    return EnclosedMap(stack.output_weight, np.zeros(stack.output_weight.shape[1]))(flat)
 
 
 def _only(state: Enclosed, n_tokens: int, asking: slice) -> Enclosed:

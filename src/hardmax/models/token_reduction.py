@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax.algebra.exact.dyadic import float_parts
 from hardmax.errors import ArgumentError, SizeLimitError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.networks import relu_layer
@@ -102,7 +103,7 @@ def _ffn_layer(
         # The bias remains, and a layer needs a unit.
         needed[0, 0] = True
     units = np.argwhere(needed)
-    _refuse_size(2 * len(units) ** 2, f"{len(units)} units on {n_tokens} tokens")
+    _refuse_size(2 * len(units) * n_tokens * width, f"{len(units)} units on {n_tokens} tokens")
     before = np.zeros((n_tokens * width, len(units)))
     after = np.zeros((len(units), n_tokens * width))
     for column, (t, u) in enumerate(units.tolist()):
@@ -213,7 +214,7 @@ class _HeadReader:
     def _moved(self, t: int, winners: IntArray, e: int) -> _Group:
         """A component that the mean over fixed winners passes on, whatever it is."""
         share = Fraction(1, len(winners))
-        if _floats(share) is None:
+        if float_parts(share) is None:
             raise self._refusal(
                 f"token {t} takes the mean over {len(winners)} tokens; the reduction divides by "
                 "powers of two only."
@@ -290,7 +291,7 @@ class _HeadReader:
         return (1.0 if first > 0 else -1.0), np.array([float(entry) for entry in exact])
 
     def _parts(self, value: Fraction) -> list[float]:
-        parts = _floats(value)
+        parts = float_parts(value)
         if parts is None:
             raise self._refusal(f"the constant {value} it uses is not a sum of float64 numbers.")
         return parts
@@ -324,22 +325,6 @@ def _ratio(numerators: list[float], denominators: list[Fraction]) -> Fraction | 
     return ratio if exact else None
 
 
-def _floats(value: Fraction) -> list[float] | None:
-    """Write a dyadic rational as a sum of floats, largest first; None if it is not one."""
-    parts: list[float] = []
-    rest = value
-    while rest:
-        try:
-            part = float(rest)
-        except OverflowError:
-            return None
-        if part == 0.0 or rest.denominator & (rest.denominator - 1):
-            return None
-        parts.append(part)
-        rest -= Fraction(part)
-    return parts
-
-
 def _attention_layer(
     model: "TokenTransformer", block: "TokenBlock", groups: list[_Group]
 ) -> ArgmaxLayer:
@@ -355,12 +340,17 @@ def _attention_layer(
         query[token * width : (token + 1) * width, k] = weight[:, i]
         bias[k] = head.bias[i] if kind == "q" else 0.0
     forms = [form for group in groups for form in group.forms]
-    _refuse_size(len(forms) * len(names), f"{len(forms)} scores of {model.n_tokens} tokens")
+    read = [sorted({index[c] for form in group.forms for c in form.slopes}) for group in groups]
+    n_read = max(1, *map(len, read))
+    _refuse_size(len(forms) * n_read, f"{len(forms)} scores of {model.n_tokens} tokens")
     block_width = max(1, *(len(group.rows) for group in groups))
-    slopes, values = np.zeros((len(forms), len(bias))), np.zeros((len(forms), block_width))
-    for j, form in enumerate(forms):
+    reads = np.array([[*columns, *[-1] * (n_read - len(columns))] for columns in read])
+    slopes, values = np.zeros((len(forms), n_read)), np.zeros((len(forms), block_width))
+    owner = np.repeat(np.arange(len(groups)), [len(group.forms) for group in groups])
+    for j, (form, g) in enumerate(zip(forms, owner.tolist(), strict=True)):
+        place = {column: k for k, column in enumerate(read[g])}
         for column, slope in form.slopes.items():
-            slopes[j, index[column]] = slope
+            slopes[j, place[index[column]]] = slope
         values[j, : len(form.values)] = form.values
     output = np.zeros((len(groups) * block_width, size))
     for g, group in enumerate(groups):
@@ -377,4 +367,5 @@ def _attention_layer(
         values=values,
         output=AffineMap(output, np.zeros(size)),
         residual=block.attention_residual,
+        reads=reads,
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from hardmax.arguments import Sizes, integer, owned
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
+from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.evaluation import read_temperatures
@@ -292,6 +293,30 @@ class TokenTransformer(ArgmaxModel):
         if 0.0 in taus:
             raise ArgumentError("`tau` must be above 0 for every block, or 0 for all; got a mix.")
         return soft_tokens(self, x, taus)
+
+    def network_on(self, box: Box) -> ArgmaxNetwork:
+        r"""Return an argmax network that equals the hard model on a box.
+
+        `network` keeps every decision that can reach the output. Here those that cannot change on
+        the box, or that cancel, as in $\mathrm{relu}(e) - \mathrm{relu}(-e)$, are gone: there are
+        fewer cells and the same regions. What is left of a compiled network is the network.
+
+        Raises:
+            ArgumentError: If the model is not piecewise affine on the box.
+
+        Examples:
+            >>> head = TokenHead([[0.0], [1.0]], [[1.0], [0.0]], [[1.0], [0.0]], [[1.0, 0.0]])
+            >>> absolute = TokenTransformer([[[1.0, 0.0], [-1.0, 0.0]]], [[0.0, 1.0], [0.0, 1.0]],
+            ...                             [TokenBlock([head], attention_residual=False)],
+            ...                             AffineMap([[1.0], [0.0]], [0.0]))
+            >>> absolute.network_on(Box([-1.0], [1.0])).n_groups
+            1
+            >>> absolute.network_on(Box([1.0], [2.0])).n_groups
+            0
+        """
+        from hardmax.models.token_networks import network_on
+
+        return network_on(self, box)
 
     def _build_network(self) -> ArgmaxNetwork:
         from hardmax.models.token_reduction import reduce_tokens

@@ -296,14 +296,16 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
     values = [head.values[head.unmasked] for head in heads]
     width = max(array.shape[1] for array in values)
     ends = list(accumulate(score.n_keys for score in scores))
-    slopes = np.zeros((ends[-1], sum(score.keys.shape[1] for score in scores)))
+    n_read = max(score.keys.shape[1] for score in scores)
+    slopes, reads = np.zeros((ends[-1], n_read)), np.full((len(heads), n_read), -1)
     padded = np.zeros((ends[-1], width))
     output = np.zeros((len(heads) * width, heads[0].out_dim))
     column = 0
     for i, (head, score, end) in enumerate(zip(heads, scores, ends, strict=True)):
         rows = slice(end - score.n_keys, end)
-        slopes[rows, column : column + score.keys.shape[1]] = score.keys
-        column += score.keys.shape[1]
+        d_k = score.keys.shape[1]
+        slopes[rows, :d_k], reads[i, :d_k] = score.keys, np.arange(column, column + d_k)
+        column += d_k
         padded[rows, : values[i].shape[1]] = values[i]
         output[i * width : i * width + values[i].shape[1]] = head.output_weight
     return ArgmaxLayer(
@@ -319,6 +321,7 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
         values=padded,
         output=AffineMap(output, np.zeros(heads[0].out_dim)),
         residual=residual,
+        reads=reads,
     )
 
 

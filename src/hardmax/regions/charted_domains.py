@@ -1,7 +1,9 @@
 r"""A domain as the exact engines read it: a chart and integer inequalities on its coordinates."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
+from math import lcm
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,7 +14,8 @@ from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.geometry.integer_vectors import Vector, primitive, wide_rows
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.networks import affine_layer
 from hardmax.models.recomposition import RationalForms, chart_forms
 from hardmax.typing import FloatArray, WideArray
 
@@ -132,6 +135,36 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
     return charted_domain
 
 
+def refuse_outside(model: Any, domain: ChartedDomain) -> None:
+    """Refuse a domain that leaves the box of a model whose network stands for it there only.
+
+    Raises:
+        ArgumentError: If the model has a `box` and a point of the domain lies outside.
+    """
+    box = getattr(model, "box", None)
+    if isinstance(box, Box) and not _lies_in(domain, box):
+        raise ArgumentError(
+            f"`domain` must lie in the box of the model, {box!r}; outside, its network is another "
+            "function."
+        )
+
+
+def _lies_in(domain: ChartedDomain, box: Box) -> bool:
+    coordinates = domain.coordinates
+    unit = Fraction(2) ** coordinates.exponent / coordinates.denominator
+    inside = domain.cone_rows
+    for row, low, high in zip(coordinates.rows, box.low.tolist(), box.high.tolist(), strict=True):
+        form = [unit * int(entry) for entry in row]
+        for bound, sign in ((Fraction(high), 1), (Fraction(low), -1)):
+            beyond = [sign * entry for entry in form]
+            beyond[-1] -= sign * bound
+            scale = lcm(*(entry.denominator for entry in beyond))
+            rows = [*inside, primitive(int(entry * scale) for entry in beyond)]
+            if decide_open_cone(wide_rows(rows, domain.dim + 1)).is_open:
+                return False
+    return True
+
+
 def embedded(network: ArgmaxNetwork, domain: ChartedDomain) -> RationalForms:
     """Return the stream before the first layer as forms on the domain."""
     return domain.coordinates.compose(network.embedding)
@@ -154,24 +187,13 @@ def charted_network(network: ArgmaxNetwork, domain: ChartedDomain) -> tuple[Argm
     return embedded_network, sum(layer.n_groups for layer in layers)
 
 
-def affine_layer(affine: AffineMap) -> ArgmaxLayer:
-    """Return an affine map as a layer without decisions: one form in each group."""
-    n = affine.dim_out
-    identity = AffineMap.identity(n)
-    return ArgmaxLayer(
-        query=affine,
-        slopes=np.eye(n),
-        offsets=np.zeros(n),
-        starts=np.arange(n + 1),
-        slots=np.arange(n),
-        gains=np.ones(n),
-        values=np.zeros((n, 1)),
-        output=identity,
-        residual=False,
-    )
-
-
 def _has_interior(domain: ChartedDomain) -> bool:
+    if domain.dim == 1:
+        rows = domain.exact_rows.tolist()
+        low = max((Fraction(b, a) for a, b in rows if a < 0), default=None)
+        high = min((Fraction(b, a) for a, b in rows if a > 0), default=None)
+        is_possible = all(a or b > 0 for a, b in rows)
+        return is_possible and (low is None or high is None or low < high)
     return decide_open_cone(wide_rows(domain.cone_rows, domain.dim + 1)).is_open
 
 

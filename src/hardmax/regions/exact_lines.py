@@ -7,6 +7,7 @@ there. Merging the breakpoints of all groups gives the intervals on which the la
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from hardmax.models.argmax_layers import ArgmaxLayer
@@ -66,26 +67,30 @@ def envelope(forms: Sequence[Form], interval: Interval) -> list[tuple[Fraction |
     return found
 
 
+class Cut(NamedTuple):
+    """A point where winners of a layer change.
+
+    Attributes:
+        where: The point.
+        changes: For each group that changes there the group and who won and wins, within it.
+    """
+
+    where: Fraction
+    changes: list[tuple[int, int, int]]
+
+
 def split_interval(
     layer: ArgmaxLayer, scores: RationalForms, interval: Interval
-) -> list[tuple[Interval, tuple[int, ...]]]:
-    """Cut an interval where the winner of some group of a layer changes, from left to right."""
+) -> tuple[list[int], list[Cut]]:
+    """Find the winners of a layer right of an interval's left end, and every cut inside."""
     rows = [(int(m), int(c)) for m, c in scores.rows]
     starts = layer.starts.tolist()
-    winners = [0] * layer.n_groups
-    changes: dict[Fraction, list[tuple[int, int]]] = {}
+    winners = []
+    changes: dict[Fraction, list[tuple[int, int, int]]] = {}
     for g in range(layer.n_groups):
         pieces = envelope(rows[starts[g] : starts[g + 1]], interval)
-        winners[g] = pieces[0][1]
-        for where, form in pieces[1:]:
+        winners.append(pieces[0][1])
+        for (_, before), (where, after) in pairwise(pieces):
             assert where is not None
-            changes.setdefault(where, []).append((g, form))
-    parts = []
-    low = interval.low
-    for where in sorted(changes):
-        parts.append((Interval(low, where), tuple(winners)))
-        for g, form in changes[where]:
-            winners[g] = form
-        low = where
-    parts.append((Interval(low, interval.high), tuple(winners)))
-    return parts
+            changes.setdefault(where, []).append((g, before, after))
+    return winners, [Cut(where, changes[where]) for where in sorted(changes)]

@@ -1,4 +1,4 @@
-"""Batches of intervals on a line, and the points between them, by value or by name."""
+"""Batches of intervals on a line, and their ends, by value or by name."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,29 +9,46 @@ import numpy as np
 from hardmax.models.enclosures import Enclosed
 from hardmax.regions.line_composition import chosen_rows
 from hardmax.regions.line_filter import LineForms
-from hardmax.typing import AnyArray, IntArray
+from hardmax.typing import AnyArray, IntArray, WideArray
 
 
-class Breakpoint:
-    """A point of the line, by its value or by the two forms that tie there.
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points of a line, each with a name: the two forms that tie there.
+
+    What comes before the layer of these forms is known from the interval a point is an end of.
 
     Attributes:
-        prefix: The winners of the layers before.
-        layer: The layer of the forms.
-        forms: Their indices in the layer.
-        value: The point, once it is known; None also for an end at infinity, which has no forms.
+        where: The points in floats with radii, shape `(n,)` each; infinite ones have radius 0.
+        names: The layer and the indices of the two forms in it, shape `(n, 3)`; the layer is -1
+            for an end of the domain.
+        values: The exact points, as far as they are known, else None (also for infinity).
     """
 
-    __slots__ = ("forms", "layer", "prefix", "value")
+    where: Enclosed
+    names: IntArray
+    values: WideArray
 
-    def __init__(
-        self,
-        value: Fraction | None = None,
-        prefix: tuple[int, ...] = (),
-        layer: int = -1,
-        forms: tuple[int, int] | None = None,
-    ) -> None:
-        self.value, self.prefix, self.layer, self.forms = value, prefix, layer, forms
+    def __getitem__(self, chosen: Any) -> "Points":
+        return Points(chosen_rows(self.where, chosen), self.names[chosen], self.values[chosen])
+
+    def put(self, where: IntArray, points: "Points") -> None:
+        """Replace some of the points in place."""
+        self.where.values[where], self.where.radii[where] = points.where
+        self.names[where], self.values[where] = points.names, points.values
+
+
+def joined_points(points: list[Points]) -> Points:
+    """Put points one after the other; there may be none."""
+    points = [exact_points([], 1.0, np.empty((0, 3), dtype=np.int64)), *points]
+    return Points(
+        Enclosed(
+            np.concatenate([p.where.values for p in points]),
+            np.concatenate([p.where.radii for p in points]),
+        ),
+        np.concatenate([p.names for p in points]),
+        np.concatenate([p.values for p in points]),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +58,14 @@ class Intervals:
     Attributes:
         stream: The stream as forms in floats, arrays of shape `(n, width)`.
         prefix: The winners so far, shape `(n, n_groups_before)`.
-        low: The left ends with radii, shape `(n,)` each.
+        low: The left ends.
         high: The right ends.
-        ends: Both ends as breakpoints, shape `(n, 2)`.
     """
 
     stream: LineForms
-    prefix: IntArray
-    low: Enclosed
-    high: Enclosed
-    ends: AnyArray
+    prefix: AnyArray
+    low: Points
+    high: Points
 
     def __len__(self) -> int:
         return len(self.prefix)
@@ -61,38 +76,39 @@ class Intervals:
                 chosen_rows(self.stream.slopes, chosen), chosen_rows(self.stream.offsets, chosen)
             ),
             self.prefix[chosen],
-            chosen_rows(self.low, chosen),
-            chosen_rows(self.high, chosen),
-            self.ends[chosen],
+            self.low[chosen],
+            self.high[chosen],
         )
 
 
-def joined_intervals(batches: list[Intervals]) -> Intervals:
-    """Put batches one after the other."""
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Where intervals of a batch are cut by a layer, and what changes there.
 
-    def both(parts: list[Enclosed]) -> Enclosed:
-        return Enclosed(
-            np.concatenate([p.values for p in parts]), np.concatenate([p.radii for p in parts])
-        )
+    Attributes:
+        owner: For each cut its interval, in order; shape `(n_cuts,)`.
+        points: The cuts, rising in an interval.
+        starts: The changes of cut `k` are those from `starts[k]` up to `starts[k + 1]`.
+        groups: The group each change is of, shape `(n_changes,)`.
+        winners: Who wins from there on, within the group.
+    """
 
-    return Intervals(
-        LineForms(
-            both([b.stream.slopes for b in batches]), both([b.stream.offsets for b in batches])
-        ),
-        np.concatenate([b.prefix for b in batches]),
-        both([b.low for b in batches]),
-        both([b.high for b in batches]),
-        np.concatenate([b.ends for b in batches]),
-    )
+    owner: IntArray
+    points: Points
+    starts: IntArray
+    groups: IntArray
+    winners: IntArray
 
 
-def rounded_points(values: list[Fraction | None], sign: float) -> Enclosed:
+def exact_points(values: list[Fraction | None], sign: float, names: IntArray) -> Points:
     """Round points of the line; infinity is itself, and what overflows is unknown."""
     rounded = np.array([sign * np.inf if v is None else _nearest(v) for v in values])
     radii = np.array(
         [0.0 if v is None else _radius(v, x) for v, x in zip(values, rounded, strict=True)]
     )
-    return Enclosed(rounded, radii)
+    held = np.empty(len(values), dtype=object)
+    held[:] = values
+    return Points(Enclosed(rounded, radii), names, held)
 
 
 def _nearest(value: Fraction) -> float:

@@ -7,202 +7,27 @@ its name, the two forms that tie there, so its exact value can always be found.
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
 from hardmax.errors import ArgumentError
 from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.enclosures import Enclosed
 from hardmax.progress import Progress, track
 from hardmax.regions.cells import CellArrays
-from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
-from hardmax.regions.exact_lines import Interval, split_interval
-from hardmax.regions.line_composition import (
-    chosen_rows,
-    mapped_forms,
-    output_forms,
-    rounded_forms,
-    score_forms,
-    stacked_forms,
-)
-from hardmax.regions.line_filter import Changes, LineForms, find_changes
-from hardmax.regions.line_intervals import (
-    Breakpoint,
-    Intervals,
-    joined_intervals,
-    rounded_points,
-)
-from hardmax.typing import AnyArray, IntArray, WideArray
-
-_ENTRIES_AT_ONCE, _PRODUCTS_AT_ONCE = 1 << 18, 20_000_000
-
-
-@dataclass
-class LineSearch:
-    """The search along one line: iterate over `batches`.
-
-    Attributes:
-        network: The network.
-        domain: A domain of dimension 1.
-        exact: Whether to decide everything in integers.
-        decisions: Counts the decisions, one for each group and interval.
-    """
-
-    network: ArgmaxNetwork
-    domain: ChartedDomain
-    exact: bool = False
-    decisions: Decisions = field(default_factory=Decisions)
-    _held: dict[int, tuple[tuple[int, ...], RationalForms, RationalForms]] = field(
-        default_factory=dict
-    )
-
-    def batches(self) -> Iterator[Intervals]:
-        """Yield the cells, in batches, from left to right; empty batches while none is ready."""
-        forms = embedded(self.network, self.domain)
-        low, high = _ends(self.domain)
-        start = Intervals(
-            stacked_forms([rounded_forms(forms)]),
-            np.empty((1, 0), dtype=np.int64),
-            rounded_points([low.value], -1.0),
-            rounded_points([high.value], 1.0),
-            np.array([[low, high]], dtype=object),
-        )
-        # Depth first, so that memory does not grow with the number of cells.
-        stack = [(0, start)]
-        while stack:
-            index, batch = stack.pop()
-            if index == len(self.network.layers):
-                yield batch
-                continue
-            layer = self.network.layers[index]
-            width = len(layer.offsets)
-            products = layer.query.weight.size + layer.output.weight.size
-            step = max(1, min(_ENTRIES_AT_ONCE // (width * 4), _PRODUCTS_AT_ONCE // products))
-            if len(batch) > step:
-                stack.append((index, batch[step:]))
-                batch = batch[:step]
-            stack.append((index + 1, self._split(index, batch)))
-            # The caller looks at the clock.
-            yield batch[:0]
-
-    def exact_value(self, point: Breakpoint) -> Fraction | None:
-        """Return where a breakpoint is, from its name; None at infinity."""
-        if point.value is None and point.forms is not None:
-            rows = self._exact_scores(point.layer, point.prefix).rows
-            (m, c), (n, d) = (rows[j] for j in point.forms)
-            point.value = Fraction(int(d - c), int(m - n))
-        return point.value
-
-    def _split(self, index: int, batch: Intervals) -> Intervals:
-        layer = self.network.layers[index]
-        scores = score_forms(layer, batch.stream)
-        changes = find_changes(scores, layer.starts, batch.low, batch.high)
-        is_open = changes.is_open | self.exact
-        n_open = int(is_open.sum())
-        self.decisions.record(
-            filtered=(len(batch) - n_open) * layer.n_groups, rational=n_open * layer.n_groups
-        )
-        sure = self._sure_parts(index, batch, scores, changes, ~is_open)
-        if not n_open:
-            return sure[1]
-        owners, parts = [sure[0]], [sure[1]]
-        for i in np.flatnonzero(is_open).tolist():
-            exact = self._exact_parts(index, batch[i : i + 1])
-            owners.append(np.full(len(exact), i))
-            parts.append(exact)
-        order = np.argsort(np.concatenate(owners), kind="stable")
-        return joined_intervals(parts)[order]
-
-    def _sure_parts(
-        self,
-        index: int,
-        batch: Intervals,
-        scores: LineForms,
-        changes: Changes,
-        is_sure: Any,
-    ) -> tuple[IntArray, Intervals]:
-        """Cut the intervals that floats decided; return whose part each is, and the parts."""
-        layer = self.network.layers[index]
-        kept = is_sure[changes.interval]
-        cut = changes.interval[kept]
-        where = chosen_rows(changes.where, kept)
-        sure = np.flatnonzero(is_sure)
-        # Each interval is cut after itself: its parts follow one another.
-        owner = np.sort(np.concatenate([sure, cut]), kind="stable")
-        begins = np.concatenate([[True], owner[1:] != owner[:-1]]) if len(owner) else owner == 0
-        ends_part = np.roll(begins, -1)
-        winners = changes.winners[owner]
-        parents = [tuple(row) for row in batch.prefix.tolist()]
-        points = np.empty(len(cut), dtype=object)
-        group = changes.group[kept]
-        for k, (i, before, after) in enumerate(
-            zip(
-                cut.tolist(),
-                changes.before[kept].tolist(),
-                changes.after[kept].tolist(),
-                strict=True,
-            )
-        ):
-            points[k] = Breakpoint(None, parents[i], index, (before, after))
-        _apply_changes(
-            winners, np.flatnonzero(~begins), group, changes.after[kept] - layer.starts[group]
-        )
-        low = chosen_rows(batch.low, owner)
-        high = chosen_rows(batch.high, owner)
-        ends = batch.ends[owner]
-        low.values[~begins], low.radii[~begins] = where
-        high.values[~ends_part], high.radii[~ends_part] = where
-        ends[~begins, 0] = points
-        ends[~ends_part, 1] = points
-        stream = output_forms(layer, batch.stream, scores, owner, winners)
-        return owner, Intervals(
-            stream, np.concatenate([batch.prefix[owner], winners], axis=1), low, high, ends
-        )
-
-    def _exact_parts(self, index: int, one: Intervals) -> Intervals:
-        """Cut one interval in integers."""
-        layer = self.network.layers[index]
-        prefix = tuple(one.prefix[0].tolist())
-        scores = self._exact_scores(index, prefix)
-        stream = self._held[index][1]
-        low, high = one.ends[0]
-        parts = split_interval(
-            layer, scores, Interval(self.exact_value(low), self.exact_value(high))
-        )
-        points = [low, *(Breakpoint(part.low) for part, _ in parts[1:]), high]
-        ends = np.array([points[:-1], points[1:]], dtype=object).T
-        streams = [rounded_forms(layer_output(layer, stream, scores, won)) for _, won in parts]
-        names = np.array([(*prefix, *won) for _, won in parts], dtype=np.int64)
-        return Intervals(
-            stacked_forms(streams),
-            names.reshape(len(parts), len(prefix) + layer.n_groups),
-            rounded_points([part.low for part, _ in parts], -1.0),
-            rounded_points([part.high for part, _ in parts], 1.0),
-            ends,
-        )
-
-    def _exact_scores(self, index: int, prefix: tuple[int, ...]) -> RationalForms:
-        """Return the scores of a layer; intervals come in order, so the last ones are kept."""
-        held = self._held.get(index)
-        if held is None or held[0] != prefix:
-            if index == 0:
-                stream = embedded(self.network, self.domain)
-            else:
-                layer = self.network.layers[index - 1]
-                cut = len(prefix) - layer.n_groups
-                scores = self._exact_scores(index - 1, prefix[:cut])
-                before = self._held[index - 1][1]
-                stream = layer_output(layer, before, scores, prefix[cut:])
-            held = prefix, stream, layer_scores(self.network.layers[index], stream)
-            self._held[index] = held
-        return held[2]
+from hardmax.regions.charted_domains import charted
+from hardmax.regions.exact_lines import Interval
+from hardmax.regions.line_intervals import Intervals, Points, joined_points
+from hardmax.regions.line_search import LineSearch
+from hardmax.regions.line_signatures import SignatureWalk, WalkRecorder
+from hardmax.regions.rectified_lines import CellRun
+from hardmax.typing import AnyArray, FloatArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,30 +36,102 @@ class LineCells:
 
     Attributes:
         search: The search that found them.
-        cells: The cells as arrays; `vertices` are the two ends of each.
-        ends: Both ends of each cell as breakpoints, shape `(n_cells, 2)`.
+        cells: The cells as arrays, without signatures; `vertices` are the two ends of each.
+        walk: The signatures, as changes from each cell to the next.
+        ends: The left end of each cell, and after them the right end of the last.
     """
 
     search: LineSearch
     cells: CellArrays
-    ends: AnyArray
+    walk: SignatureWalk
+    ends: Points
+
+    def __len__(self) -> int:
+        return len(self.walk)
+
+    @cached_property
+    def signatures(self) -> AnyArray:
+        """The winners of all groups, shape `(n_cells, n_groups)`: a table, where it fits."""
+        return self.walk.table()
 
     @cached_property
     def breakpoints(self) -> WideArray:
         """Where one cell ends and the next begins, as fractions: shape `(n_cells - 1,)`."""
-        points = np.empty(max(len(self.ends) - 1, 0), dtype=object)
-        for i, end in enumerate(self.ends[1:, 0]):
-            points[i] = self.search.exact_value(end)
+        points = np.empty(max(len(self) - 1, 0), dtype=object)
+        points[:] = self._exact_ends[1:-1]
         return points
 
     @cached_property
     def witnesses(self) -> WideArray:
         """Integers `(p, q)` with `p / q` inside each cell: shape `(n_cells, 2)`."""
-        middles = [
-            Interval(self.search.exact_value(low), self.search.exact_value(high)).midpoint()
-            for low, high in self.ends
-        ]
+        middles = [Interval(low, high).midpoint() for low, high in pairwise(self._exact_ends)]
         return wide_rows([(m.numerator, m.denominator) for m in middles], 2)
+
+    @cached_property
+    def _exact_ends(self) -> list[Fraction | None]:
+        values = []
+        for i, signature in enumerate(self.walk.rows()):
+            values.append(self.search.exact_value(self.ends, i, signature))
+            if i + 1 == len(self):
+                values.append(self.search.exact_value(self.ends, i + 1, signature))
+        return values
+
+
+class _Collector:
+    """Keeps of the cells what the result needs."""
+
+    def __init__(self, search: LineSearch) -> None:
+        self.search = search
+        self.signatures = WalkRecorder(search.network.n_groups, search.winner_type)
+        self.maps: list[FloatArray] = []
+        self.radii: list[FloatArray] = []
+        self.low: list[Points] = []
+        self.high: list[FloatArray] = []
+        self.last: list[Points] = []
+
+    def add(self, batch: Intervals | CellRun) -> None:
+        if isinstance(batch, CellRun):
+            self.signatures.add_changes(batch.signature, batch.groups, batch.winners)
+            maps = batch.maps
+        else:
+            self.signatures.add(batch.prefix)
+            pairs = zip(batch.stream.slopes, batch.stream.offsets, strict=True)
+            maps = Enclosed(*(np.stack(pair, axis=1) for pair in pairs))
+        self.maps.append(maps.values)
+        self.radii.append(maps.radii)
+        self.low.append(batch.low)
+        self.high.append(batch.high.where.values)
+        self.last = [batch.high[-1:]]
+
+    def packed(self, n_cells: int, is_complete: bool) -> LineCells:
+        search = self.search
+        none = np.empty((0, search.network.n_groups), dtype=search.winner_type)
+        ends = joined_points([*self.low, *self.last])
+        walk = self.signatures.walk()
+        if not len(walk):
+            return counted(search, is_complete, n_cells)
+        both = np.stack([ends.where.values[:-1], np.concatenate(self.high)], axis=1)
+        unbounded = np.isinf(both)
+        cells = CellArrays(
+            signatures=none,
+            is_complete=is_complete,
+            decisions=search.decisions,
+            maps=np.concatenate(self.maps),
+            map_radii=np.concatenate(self.radii),
+            vertices=np.where(unbounded, 0.0, both).reshape(-1, 1),
+            starts=np.arange(0, 2 * n_cells + 1, 2),
+            n_counted=n_cells,
+            directions=np.where(unbounded, np.sign(both), 0.0).reshape(-1, 1),
+        )
+        return LineCells(search, cells, walk, ends)
+
+
+def counted(search: LineSearch, is_complete: bool, n_cells: int) -> LineCells:
+    """Cells of which nothing but their number is known."""
+    none = np.empty((0, search.network.n_groups), dtype=search.winner_type)
+    cells = CellArrays(none, is_complete, search.decisions, None, None, None, None, n_cells)
+    walk = WalkRecorder(search.network.n_groups, search.winner_type).walk()
+    return LineCells(search, cells, walk, joined_points([]))
 
 
 def explore(
@@ -245,7 +142,8 @@ def explore(
     exact: bool = False,
     max_cells: int | None = None,
     max_seconds: float | None = None,
-) -> LineCells:
+    most_exact: int | None = None,
+) -> LineCells | None:
     """Find all cells of a network on a domain of dimension 1, from left to right.
 
     Args:
@@ -255,75 +153,41 @@ def explore(
         exact: Whether to decide everything in integers, without floats first.
         max_cells: Stop after this many cells.
         max_seconds: Stop after this time.
+        most_exact: Give up if more intervals than this have to be split in integers.
+
+    Returns:
+        The cells; None if it gave up.
 
     Examples:
         >>> from hardmax.geometry.domains import Segment
         >>> from hardmax.models.networks import ReluNetwork
         >>> absolute = ReluNetwork([[[1.0, -1.0], [0.0, 0.0]], [[1.0], [1.0]]])
         >>> found = explore(absolute.network, Segment([-1, 7], [2, 7]))
-        >>> found.breakpoints.tolist(), found.cells.signatures.tolist()
+        >>> found.breakpoints.tolist(), found.signatures.tolist()
         ([Fraction(1, 3)], [[0, 1], [1, 0]])
     """
     line = charted(domain, network.dim_in)
     if line.dim != 1:
         raise ArgumentError(f"`domain` must have dimension 1; got {line.dim}.")
-    search = LineSearch(network, line, exact)
-    found: list[Intervals] = []
+    search = LineSearch(network, line, exact, count_only)
+    collected = _Collector(search)
     start, n_cells, is_complete = time.monotonic(), 0, True
     try:
         bar: Progress[int] = track(0, "cells")
         with bar as progress:
-            for batch in search.batches():
-                room = len(batch) if max_cells is None else min(len(batch), max_cells - n_cells)
+            for found in search.batches():
+                n_found = found if isinstance(found, int) else len(found)
+                room = n_found if max_cells is None else min(n_found, max_cells - n_cells)
                 n_cells += room
                 progress.advance(room)
-                if not count_only and len(batch):
-                    found.append(batch[:room])
+                if room and not isinstance(found, int):
+                    collected.add(found[:room])
+                if most_exact is not None and search.n_exact > most_exact:
+                    return None
                 late = max_seconds is not None and time.monotonic() - start > max_seconds
-                if room < len(batch) or late:
+                if room < n_found or late:
                     is_complete = False
                     break
     except KeyboardInterrupt:
         is_complete = False
-    return _packed(search, found, n_cells, is_complete)
-
-
-def _packed(
-    search: LineSearch, found: list[Intervals], n_cells: int, is_complete: bool
-) -> LineCells:
-    network = search.network
-    if not found:
-        empty = np.empty((0, network.n_groups), dtype=np.int64)
-        cells = CellArrays(empty, is_complete, search.decisions, None, None, None, None, n_cells)
-        return LineCells(search, cells, np.empty((0, 2), dtype=object))
-    all_cells = joined_intervals(found)
-    output = mapped_forms(network.readout, all_cells.stream)
-    ends = np.stack([all_cells.low.values, all_cells.high.values], axis=1)
-    unbounded = np.isinf(ends)
-    cells = CellArrays(
-        signatures=all_cells.prefix,
-        is_complete=is_complete,
-        decisions=search.decisions,
-        maps=np.stack([output.slopes.values, output.offsets.values], axis=1),
-        map_radii=np.stack([output.slopes.radii, output.offsets.radii], axis=1),
-        vertices=np.where(unbounded, 0.0, ends).reshape(-1, 1),
-        starts=np.arange(0, 2 * n_cells + 1, 2),
-        n_counted=n_cells,
-        directions=np.where(unbounded, np.sign(ends), 0.0).reshape(-1, 1),
-    )
-    return LineCells(search, cells, all_cells.ends)
-
-
-def _apply_changes(winners: IntArray, follows: IntArray, group: IntArray, form: IntArray) -> None:
-    """Carry winners from each part of an interval to the next, with one change."""
-    for k, part in enumerate(follows.tolist()):
-        winners[part] = winners[part - 1]
-        winners[part, group[k]] = form[k]
-
-
-def _ends(domain: ChartedDomain) -> tuple[Breakpoint, Breakpoint]:
-    low: list[Fraction] = []
-    high: list[Fraction] = []
-    for a, b in domain.exact_rows.tolist():
-        (high if a > 0 else low).append(Fraction(b, a))
-    return Breakpoint(max(low, default=None)), Breakpoint(min(high, default=None))
+    return collected.packed(n_cells, is_complete)

@@ -29,6 +29,7 @@ from hardmax.typing import AnyArray, FloatArray, IntArray
 
 _COARSEST_GRID = 2000
 _SMALLEST_TAME = 2.0**-100
+_LARGEST_SHARE = 256.0
 
 _known: WeakKeyDictionary[ArgmaxNetwork, Tables] = WeakKeyDictionary()
 
@@ -99,16 +100,17 @@ def coincidence_classes(rows: list[list[object]], starts: list[int]) -> list[lis
 def is_relu_layer(layer: ArgmaxLayer) -> bool:
     """Say whether every group is a ReLU of one coordinate of the query, in order."""
     p = layer.query.dim_out
-    if layer.slopes.shape[0] != 2 * p or layer.values.shape[1] != 1 or layer.output.dim_in != p:
+    if len(layer.offsets) != 2 * p or layer.values.shape[1] != 1 or layer.output.dim_in != p:
         return False
-    if layer.offsets.any() or layer.values.any() or layer.slopes[::2].any():
+    if layer.copies is None or layer.values.any() or layer.gains[::2].any():
         return False
+    units = np.arange(p)
     return (
         np.array_equal(layer.starts, np.arange(0, 2 * p + 1, 2))
-        and np.array_equal(layer.slots, np.arange(p))
-        and not layer.gains[::2].any()
+        and np.array_equal(layer.slots, units)
         and bool((layer.gains[1::2] == 1.0).all())
-        and np.array_equal(layer.slopes[1::2], np.eye(p))
+        and bool((layer.copies[::2] == -1).all())
+        and np.array_equal(layer.copies[1::2], units)
     )
 
 
@@ -124,6 +126,11 @@ class _Shelf:
         self.arrays.append(np.ravel(array))
         self.length += array.size
         return place
+
+    def put_map(self, affine: AffineMap, is_read: bool = False) -> tuple[int, int]:
+        """Put weight and bias; a kernel reads the weight of an identity only where it says so."""
+        at_weight = 0 if affine.is_identity and not is_read else self.put(affine.weight)
+        return at_weight, self.put(affine.bias)
 
 
 def _flattened(network: ArgmaxNetwork) -> Tables:
@@ -142,9 +149,9 @@ def _flattened(network: ArgmaxNetwork) -> Tables:
         readout.dim_out,
         readout.is_identity,
     )
-    row[AT_QUERY], row[AT_QUERY_BIAS] = numbers.put(readout.weight), numbers.put(readout.bias)
-    row[QUERY_GRID], row[QUERY_BIAS_GRID] = _grid(readout.weight), _grid(readout.bias)
-    row[OUTPUT_GRID] = min(_grid(network.embedding.weight), _grid(network.embedding.bias))
+    row[AT_QUERY], row[AT_QUERY_BIAS] = numbers.put_map(readout)
+    row[QUERY_GRID], row[QUERY_BIAS_GRID] = _grids(readout)
+    row[OUTPUT_GRID] = min(_grids(network.embedding))
     row[IS_TAME] = _is_tame(readout)
     most_forms = int(layout[:, N_FORMS].max(initial=1))
     most_width = int(layout[:, WIDTH].max(initial=1))
@@ -172,23 +179,23 @@ def _layer_layout(
     n_forms, width = layer.values.shape
     is_relu = is_relu_layer(layer)
     query, output = layer.query, layer.output
-    competing = AffineMap(layer.slopes.T, layer.offsets)
+    # A ReLU layer copies its query: no matrix stands between them.
+    competing = None if is_relu else AffineMap(layer.dense_slopes().T, layer.offsets)
     has_no_offsets = not (query.bias.any() or layer.offsets.any())
     keeps_zero = not (layer.values.any() or output.bias.any())
     return np.array(
         [
             layer.dim_in, query.dim_out, n_forms, layer.n_groups, output.dim_in, layer.dim_out,
             width, is_relu, layer.residual, query.is_identity, output.is_identity,
-            numbers.put(query.weight), numbers.put(query.bias),
-            0 if is_relu else numbers.put(competing.weight),
-            0 if is_relu else numbers.put(competing.bias),
+            *numbers.put_map(query, is_read=is_relu),
+            *((0, 0) if competing is None else numbers.put_map(competing, is_read=True)),
             indices.put(layer.starts), indices.put(layer.slots), 0, 0,
-            numbers.put(output.weight), numbers.put(output.bias), first_group,
-            _grid(query.weight), _grid(query.bias), _grid(layer.slopes), _grid(layer.offsets),
-            _grid(layer.gains), _grid(layer.values), _grid(output.weight), _grid(output.bias),
+            *numbers.put_map(output), first_group,
+            *_grids(query), _grid(layer.slopes), _grid(layer.offsets),
+            _grid(layer.gains), _grid(layer.values), *_grids(output),
             int(has_no_offsets) + 2 * int(keeps_zero),
-            _is_tame(query) and _is_tame(output) and (is_relu or _is_tame(competing)),
-            layer.dim_in == 2 and has_no_offsets,
+            all(_is_tame(affine) for affine in (query, output, competing) if affine is not None),
+            layer.dim_in == 2 and has_no_offsets, _is_dense(competing or query),
         ],
         dtype=np.int64,
     )  # fmt: skip
@@ -198,6 +205,20 @@ def _grid(array: FloatArray) -> int:
     return min(int(lowest_bits(array).min(initial=_COARSEST_GRID)), _COARSEST_GRID)
 
 
+def _grids(affine: AffineMap) -> tuple[int, int]:
+    return 0 if affine.is_identity else _grid(affine.weight), _grid(affine.bias)
+
+
 def _is_tame(affine: AffineMap) -> bool:
+    if affine.is_identity:
+        return True
     sizes = np.abs(affine.weight)
     return bool((sizes[sizes != 0.0] >= _SMALLEST_TAME).all())
+
+
+def _is_dense(affine: AffineMap) -> bool:
+    """Say whether no weight vanishes, and none is much larger than most."""
+    if affine.is_identity:
+        return False
+    sizes = np.abs(affine.weight)
+    return bool(sizes.all() and sizes.max() <= _LARGEST_SHARE * np.median(sizes))

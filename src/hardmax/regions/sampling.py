@@ -25,7 +25,7 @@ from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.exact_pass import exact_pass
 from hardmax.models.float_pass import float_pass
 from hardmax.models.recomposition import coinciding, exact_layers
-from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network
+from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network, refuse_outside
 from hardmax.regions.engines import read_network
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -141,6 +141,7 @@ def sample_regions(
     """
     network = read_network(model)
     where = charted(domain, network.dim_in)
+    refuse_outside(model, where)
     total = integer("n_samples", n_samples, at_least=0)
     key = integer("seed", seed, at_least=0)
     level = number("confidence", confidence, above=0.0)

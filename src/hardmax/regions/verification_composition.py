@@ -174,21 +174,21 @@ def exact_network(network: ArgmaxNetwork, chart: WideArray, chart_denominator: i
     n_columns = chart.shape[1]
     unit = [0] * (n_columns - 1) + [chart_denominator]
     coordinates = fmpz_mat([*chart.tolist(), unit])
-    embedding, scale = _homogeneous(network.embedding)
-    stream = Forms(embedding * coordinates, scale * chart_denominator)
+    stream = Forms(coordinates, chart_denominator)
+    if not network.embedding.is_identity:
+        embedding, scale = _homogeneous(network.embedding)
+        stream = Forms(embedding * coordinates, scale * chart_denominator)
     return ExactNetwork(stream, [_exact_layer(layer) for layer in network.layers])
 
 
 def _exact_layer(layer: ArgmaxLayer) -> ExactLayer:
-    outer, outer_scale = integers_of(np.column_stack([layer.slopes, layer.offsets]))
-    inner, inner_scale = _homogeneous(layer.query)
-    scores = (fmpz_mat(outer) * inner).tolist()
+    scores, scores_scale = _score_rows(layer)
     live = [form for form, row in enumerate(scores) if any(row)]
     gains, gains_scale = integers_of(layer.gains[np.newaxis])
     values, values_scale = integers_of(layer.values)
-    output, output_scale = _homogeneous(layer.output)
-    n_out, n_in = layer.output.dim_out, layer.output.dim_in
-    is_identity = n_in == n_out and output == _identity(n_in + 1)
+    output, output_scale = None, 1
+    if not layer.output.is_identity:
+        output, output_scale = _homogeneous(layer.output)
     starts = [int(start) for start in layer.starts]
     return ExactLayer(
         n_forms=len(scores),
@@ -197,14 +197,14 @@ def _exact_layer(layer: ArgmaxLayer) -> ExactLayer:
         live=live,
         scores=fmpz_mat([scores[form] for form in live]) if live else fmpz_mat(0, layer.dim_in + 1),
         score_lists=[scores[form] for form in live],
-        scores_scale=outer_scale * inner_scale,
+        scores_scale=scores_scale,
         gains=gains[0],
         gains_scale=gains_scale,
         values=[[(k, value) for k, value in enumerate(row) if value] for row in values],
         values_scale=values_scale,
         slots=[int(slot) for slot in layer.slots],
-        width=n_in,
-        output=None if is_identity else output,
+        width=layer.output.dim_in,
+        output=output,
         output_scale=output_scale,
         residual=bool(layer.residual),
     )
@@ -229,5 +229,21 @@ def _homogeneous(affine: AffineMap) -> tuple[fmpz_mat, int]:
     return fmpz_mat([*rows, [0] * affine.dim_in + [scale]]), scale
 
 
-def _identity(size: int) -> fmpz_mat:
-    return fmpz_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
+def _score_rows(layer: ArgmaxLayer) -> tuple[list[list[fmpz]], int]:
+    """Return the forms of a layer on its input, constants last, and their scale."""
+    outer, scale = integers_of(np.column_stack([layer.slopes, layer.offsets]))
+    rows: list[list[fmpz]] = []
+    if layer.query.is_identity and layer.reads is None:
+        rows = fmpz_mat(outer).tolist()
+        return rows, scale
+    inner, inner_scale = _homogeneous(layer.query)
+    if layer.reads is None:
+        rows = (fmpz_mat(outer) * inner).tolist()
+        return rows, scale * inner_scale
+    queries = inner.tolist()
+    for group, reads in enumerate(layer.reads.tolist()):
+        forms = outer[int(layer.starts[group]) : int(layer.starts[group + 1])]
+        # Where nothing is read, the slopes are 0 and any row will do.
+        read = [*(queries[i] for i in reads), queries[-1]]
+        rows += (fmpz_mat(forms) * fmpz_mat(read)).tolist()
+    return rows, scale * inner_scale

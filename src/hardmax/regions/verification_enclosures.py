@@ -64,9 +64,9 @@ class RoundedLayer(NamedTuple):
             rounding of a value at a vertex.
         gains: The gain of each form, shape `(n_forms, 1)`; None if all are 0.
         gain_bounds: The sizes of the gains, with room for the rounding of a product and a sum.
-        place: Which column each group's gain goes to, shape `(width, n_groups)`; None for its own.
+        slots: Which column each group's gain goes to; None for its own.
         values: The value of each form, shape `(n_forms, n_values)`; None if all are 0.
-        value_place: Which column each value goes to, shape `(width, n_groups * n_values)`.
+        columns: Which column each value goes to, shape `(n_groups * n_values,)`.
         width: How many columns the blocks fill.
         output: The map after the blocks; None for the identity.
         residual: Whether the input is added.
@@ -76,9 +76,9 @@ class RoundedLayer(NamedTuple):
     scores: Product
     gains: FloatArray | None
     gain_bounds: FloatArray
-    place: FloatArray | None
+    slots: IntArray | None
     values: FloatArray | None
-    value_place: FloatArray
+    columns: IntArray
     width: int
     output: Product | None
     residual: bool
@@ -109,12 +109,15 @@ class RoundedLayer(NamedTuple):
             room = self.gain_bounds.take(winners, axis=0)
             error += room * scores.radius.take(winners, axis=0)
             error += TINY
-            blocks[:-1] = rows if self.place is None else self.place @ rows
-            spread[:-1] = error if self.place is None else self.place @ error
+            if self.slots is None:
+                blocks[:-1], spread[:-1] = rows, error
+            else:
+                np.add.at(blocks, self.slots, rows)
+                np.add.at(spread, self.slots, error)
         if self.values is not None:
             values = self.values[winners].ravel()
-            blocks[:-1, -1] += self.value_place @ values
-            spread[:-1, -1] += slack * (self.value_place @ np.abs(values))
+            blocks[:-1, -1] += np.bincount(self.columns, values, self.width)
+            spread[:-1, -1] += slack * np.bincount(self.columns, np.abs(values), self.width)
             spread[:-1, -1] += 2.0**-51 * np.abs(blocks[:-1, -1]) + TINY
         blocks[-1, -1] = 1.0
         return Enclosure(blocks, spread)
@@ -149,16 +152,15 @@ def rounded_layer(exact: ExactLayer) -> RoundedLayer:
         for column, value in pairs:
             values[form, column] = value / exact.values_scale
     columns = np.array(exact.slots)[:, np.newaxis] + np.arange(n_values)
-    all_columns = np.arange(exact.width)[:, np.newaxis]
     in_place = exact.slots == list(range(exact.width))
     gains = np.array([[gain / exact.gains_scale] for gain in exact.gains])
     return RoundedLayer(
         scores=product(scores, more=RELATIVE),
         gains=gains if gains.any() else None,
         gain_bounds=(1.0 + (exact.n_groups + 16) * 2.0**-51) * np.abs(gains),
-        place=None if in_place else (all_columns == columns[:, 0]).astype(np.float64),
+        slots=None if in_place else columns[:, 0],
         values=values if values.any() else None,
-        value_place=(all_columns == columns.ravel()).astype(np.float64),
+        columns=columns.ravel(),
         width=exact.width,
         output=output,
         residual=exact.residual,

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
-from hardmax.models.enclosures import Enclosed, EnclosedMap, enclosed_sum, known
+from hardmax.models.enclosures import Enclosed, enclosed_sum, known
+from hardmax.models.form_scores import enclosed_scores
 from hardmax.stability.models import head_names
 from hardmax.typing import BoolArray, FloatArray
 
@@ -33,7 +34,7 @@ def enclosed_leads(network: ArgmaxNetwork, points: FloatArray) -> EnclosedLeads:
     head = 0
     for layer in network.layers:
         query = _applied(layer.query, stream)
-        scores = EnclosedMap.of(np.ascontiguousarray(layer.slopes.T), layer.offsets)(query)
+        scores = enclosed_scores(layer, query)
         values = np.zeros((len(points), layer.output.dim_in))
         radii = np.zeros_like(values)
         for group in range(layer.n_groups):
@@ -52,7 +53,7 @@ def enclosed_leads(network: ArgmaxNetwork, points: FloatArray) -> EnclosedLeads:
 
 
 def _applied(affine: AffineMap, stream: Enclosed) -> Enclosed:
-    return stream if affine.is_identity else EnclosedMap.of(affine.weight, affine.bias)(stream)
+    return stream if affine.enclosed is None else affine.enclosed(stream)
 
 
 def _group(

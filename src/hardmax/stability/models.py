@@ -33,16 +33,16 @@ def read_soft_model(model: Any) -> ArgmaxNetwork:
     """Return the network of a model that softens as its network does.
 
     Raises:
-        ArgumentError: If its `soft` is something else, as that of a `TokenTransformer`, whose
+        ArgumentError: If it softens otherwise, as a `TokenTransformer` or a compiled one, whose
             network leaves out heads that never change their winner and takes heads that pass on
             their score for units.
     """
-    own = getattr(type(model), "soft", None)
-    known = isinstance(model, AttentionHead | HardTransformer) or own is ArgmaxModel.soft
-    if own is not None and not known:
+    known = isinstance(model, AttentionHead | Block | HardTransformer | ArgmaxNetwork)
+    known = known or getattr(type(model), "soft", None) is ArgmaxModel.soft
+    if hasattr(type(model), "network") and not known:
         raise ArgumentError(
-            f"`model` must soften as its network does; the `soft` of a {type(model).__name__} is "
-            "another model. Pass a head, a Block, a HardTransformer, or an ArgmaxNetwork."
+            f"`model` must soften as its network does; a {type(model).__name__} at a temperature "
+            "is another model. Pass a head, a Block, a HardTransformer, or an ArgmaxNetwork."
         )
     return read_model(model)
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.geometry.integer_vectors import rounded_directions
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.form_scores import plain_scores
 from hardmax.stability.cell_leads import CellLeads
 from hardmax.typing import FloatArray, IntArray
 
@@ -66,10 +67,10 @@ def worst_odds(
     network: ArgmaxNetwork, point: FloatArray, winners: IntArray, taus: list[float]
 ) -> float:
     r"""Return the largest $\log\frac{1-p}{p}$ of a head, $p$ the mass of the named key; rounded."""
-    stream = point @ network.embedding.weight + network.embedding.bias
+    stream = _mapped(network.embedding, point)
     worst, position = -np.inf, 0
     for layer, tau in zip(network.layers, taus, strict=True):
-        scores = (stream @ layer.query.weight + layer.query.bias) @ layer.slopes.T + layer.offsets
+        scores = plain_scores(layer, _mapped(layer.query, stream)[np.newaxis])[0]
         blocks = np.zeros(layer.output.dim_in)
         for group, slot in enumerate(layer.slots.tolist()):
             forms = slice(int(layer.starts[group]), int(layer.starts[group + 1]))
@@ -90,6 +91,10 @@ def worst_odds(
                 part[0] += layer.gains[forms][best] * s[best]
             blocks[slot : slot + len(part)] += part
             position += 1
-        result = blocks @ layer.output.weight + layer.output.bias
+        result = _mapped(layer.output, blocks)
         stream = stream + result if layer.residual else result
     return worst
+
+
+def _mapped(affine: AffineMap, vector: FloatArray) -> FloatArray:
+    return vector if affine.is_identity else vector @ affine.weight + affine.bias

@@ -170,6 +170,29 @@ def fraction(value: fmpq | fmpz | int) -> Fraction:
     return Fraction(int(value))
 
 
+def float_parts(value: Fraction) -> list[float] | None:
+    """Write a dyadic rational as a sum of floats, largest first; None if it is not one.
+
+    Examples:
+        >>> float_parts(Fraction(1) + Fraction(1, 2**60)), float_parts(Fraction(1, 3))
+        ([1.0, 8.673617379884035e-19], None)
+    """
+    if value.denominator & (value.denominator - 1):
+        return None
+    parts: list[float] = []
+    rest = value
+    while rest:
+        try:
+            part = float(rest)
+        except OverflowError:
+            return None
+        if part == 0.0:
+            return None
+        parts.append(part)
+        rest -= Fraction(part)
+    return parts
+
+
 def _odd_parts(array: FloatArray) -> tuple[IntArray, IntArray]:
     """Write each entry as an odd integer times a power of two; zero as zero times one."""
     significand, exponent = np.frexp(array)
@@ -186,8 +209,10 @@ def _shifted(odd: IntArray, shift: IntArray) -> WideArray:
     """Return `odd << shift` as Python integers, in int64 first where nothing can overflow."""
     if shift.size == 0 or int(shift.max()) <= 62 - _MANTISSA_BITS:
         return np.asarray((odd << shift).astype(object), dtype=object)
-    wide = np.frompyfunc(lambda m, s: int(m) << int(s), 2, 1)(odd, shift)
-    return np.asarray(wide, dtype=object)
+    pairs = zip(odd.ravel().tolist(), shift.ravel().tolist(), strict=True)
+    wide = np.empty(odd.size, dtype=object)
+    wide[:] = [m << s for m, s in pairs]
+    return wide.reshape(odd.shape)
 
 
 def _nearest_float(value: Any) -> float:

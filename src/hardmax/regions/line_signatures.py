@@ -1,0 +1,125 @@
+"""Signatures along a line, kept as what changes from one cell to the next.
+
+A wide model has as many cells as entries in a signature, and next to no entry changes between two
+cells: a table of all signatures would be the one thing in a result that does not fit into memory.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.typing import AnyArray, BoolArray, IntArray
+
+
+def winner_type(network: ArgmaxNetwork) -> type[np.unsignedinteger]:
+    """The smallest type that holds every winner of a network."""
+    largest = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=1)
+    return np.min_scalar_type(largest - 1).type
+
+
+def changed_entries(is_new: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return rows and columns of the few true entries: `nonzero`, much faster for a large table."""
+    if not is_new.shape[1]:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    return np.divmod(np.flatnonzero(is_new), is_new.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class SignatureWalk:
+    """The signatures of cells in a row.
+
+    Attributes:
+        first: The first signature, shape `(n_groups,)`.
+        starts: The changes from cell `i - 1` to cell `i` are those from `starts[i]` up to
+            `starts[i + 1]`; shape `(n_cells + 1,)`, the first two entries 0.
+        groups: The entry each change is of, shape `(n_changes,)`.
+        winners: Its new value, shape `(n_changes,)`.
+
+    Examples:
+        >>> recorder = WalkRecorder(3, np.uint8)
+        >>> recorder.add(np.array([[0, 0, 1], [0, 2, 1]], dtype=np.uint8))
+        >>> recorder.add(np.array([[1, 2, 0]], dtype=np.uint8))
+        >>> walk = recorder.walk()
+        >>> len(walk), walk.groups.tolist(), walk.row(2).tolist()
+        (3, [1, 0, 2], [1, 2, 0])
+        >>> walk.table().tolist()
+        [[0, 0, 1], [0, 2, 1], [1, 2, 0]]
+    """
+
+    first: AnyArray
+    starts: IntArray
+    groups: IntArray
+    winners: AnyArray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def row(self, cell: int) -> AnyArray:
+        """Return one signature."""
+        row = self.first.copy()
+        end = self.starts[cell + 1]
+        # Of several changes of one entry the last one stays.
+        row[self.groups[:end]] = self.winners[:end]
+        return row
+
+    def table(self) -> AnyArray:
+        """Return all signatures, shape `(n_cells, n_groups)`."""
+        table = np.empty((len(self), len(self.first)), dtype=self.first.dtype)
+        for i, row in enumerate(self.rows()):
+            table[i] = row
+        return table
+
+    def rows(self) -> Iterator[AnyArray]:
+        """Yield one signature after the other, all in the same array."""
+        row = self.first.copy()
+        for start, end in pairwise(self.starts.tolist()):
+            row[self.groups[start:end]] = self.winners[start:end]
+            yield row
+
+
+class WalkRecorder:
+    """Takes down signatures as they come, batch after batch.
+
+    Args:
+        n_groups: The length of a signature.
+        dtype: The type of its entries.
+    """
+
+    def __init__(self, n_groups: int, dtype: type[np.unsignedinteger]) -> None:
+        self._first = np.zeros(n_groups, dtype=dtype)
+        self._last = self._first
+        self._counts = [np.zeros(1, dtype=np.int64)]
+        self._groups = [np.empty(0, dtype=np.int64)]
+        self._winners = [np.empty(0, dtype=dtype)]
+
+    def add(self, rows: AnyArray) -> None:
+        """Take down a batch, shape `(n, n_groups)` with `n >= 1`."""
+        if len(self._counts) == 1:
+            self._first = self._last = rows[0].copy()
+        is_new = np.empty(rows.shape, dtype=bool)
+        np.not_equal(rows[0], self._last, out=is_new[0])
+        np.not_equal(rows[1:], rows[:-1], out=is_new[1:])
+        cells, groups = changed_entries(is_new)
+        self._counts.append(np.bincount(cells, minlength=len(rows)))
+        self._groups.append(groups)
+        self._winners.append(rows[cells, groups])
+        self._last = rows[-1].copy()
+
+    def add_changes(self, first: AnyArray, groups: IntArray, winners: AnyArray) -> None:
+        """Take down a signature, and as many as follow it with one change each."""
+        self.add(first[np.newaxis])
+        self._counts.append(np.ones(len(groups), dtype=np.int64))
+        self._groups.append(groups)
+        self._winners.append(winners.astype(first.dtype))
+        last = self._last
+        # Of several changes of one entry the last one stays.
+        last[groups] = winners
+
+    def walk(self) -> SignatureWalk:
+        """Return what was taken down."""
+        starts = np.cumsum(np.concatenate(self._counts))
+        groups, winners = np.concatenate(self._groups), np.concatenate(self._winners)
+        return SignatureWalk(self._first, starts, groups, winners)
