@@ -83,7 +83,8 @@ def rate(networks, domain, with_neighbours=False, **options):
 
 
 def tree_rate(network, domain):
-    """Return cells per CPU second of the split tree on at most 100 cells."""
+    """Return cells per CPU second of the split tree on at most 100 cells, warm."""
+    split_tree.explore(network, domain, count_only=True, max_cells=1)
     start = time.process_time()
     found = split_tree.explore(network, domain, count_only=True, max_cells=100)
     return found.cells.n_counted / (time.process_time() - start)
@@ -102,7 +103,9 @@ def main():
         ("no biases 4->[10,10]", without_biases, [4, 10, 10], Box([-5] * 4, [5] * 4)),
         ("integer 3->[12,12]", integer, [3, 12, 12], Box([-5] * 3, [5] * 3)),
         ("integer 4->[10,10]", integer, [4, 10, 10], Box([-5] * 4, [5] * 4)),
-        ("head + feed-forward in 3-D", transformer, [3, 4, 4], Box([-2] * 3, [2] * 3)),
+        ("head 4, ff 4 in 3-D", transformer, [3, 4, 4], Box([-2] * 3, [2] * 3)),
+        ("head 16, ff 32 in 3-D", transformer, [3, 16, 32], Box([-2] * 3, [2] * 3)),
+        ("head 12, ff 12 in 4-D", transformer, [4, 12, 12], Box([-2] * 4, [2] * 4)),
     ):
         networks = [make(seed, widths) for seed in range(N_SEEDS)]
         counted, count, parked = rate(networks, box, count_only=True)

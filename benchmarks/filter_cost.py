@@ -35,7 +35,7 @@ _CHANGES = {
     ],
     "composition.py": [
         (
-            "    _add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_used, last, 0)\n",
+            "    add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_used, last, 0)\n",
             "",
         ),
         (
@@ -43,6 +43,17 @@ _CHANGES = {
             "            radius = (1.0 + kappa) * (share + kappa * sizes[at_bias + i]) + TINY\n"
             "            blocks[to, dim + 1, i] = radius if share != 0.0 or not is_tame else 0.0\n",
             "            blocks[to, dim + 1, i] = 0.0\n",
+        ),
+    ],
+    "composition_updates.py": [
+        (
+            "    add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_changed, last,"
+            " dim + 1)\n",
+            "",
+        ),
+        (
+            "        radius = larger if radius != 0.0 or not is_tame else 0.0\n",
+            "        radius = 0.0\n",
         ),
     ],
     "planar_groups.py": [

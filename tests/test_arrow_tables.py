@@ -1,5 +1,6 @@
 """Partitions in Parquet files: what goes in comes back, and only for its own model and domain."""
 
+import json
 import sys
 
 import numpy as np
@@ -7,8 +8,11 @@ import pytest
 
 from hardmax.errors import MissingExtraError, RecordFormatError
 from hardmax.geometry.domains import Box, Segment, WholeSpace
+from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions.arrow_tables import load_partition, save_partition, to_arrow
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions import partition
+from hardmax.regions.arrow_tables import from_arrow, load_partition, save_partition, to_arrow
 from hardmax.regions.engines import enumerate_regions
 
 NET = ReluNetwork([np.array([[1.0, 0.5, -1.0], [0.25, -1.0, 1.0]]), np.ones((3, 2))])
@@ -70,3 +74,145 @@ def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"hardmax\[arrow\]"):
         to_arrow(part)
+
+
+def test_a_network_without_layers_comes_back(tmp_path):
+    pytest.importorskip("pyarrow")
+    affine = ReluNetwork([np.eye(2)])
+    for domain in DOMAINS:
+        save_partition(enumerate_regions(affine, domain), tmp_path / "cell.parquet")
+        back = load_partition(tmp_path / "cell.parquet", affine, domain)
+        assert (back.n_cells, back.n_regions, back.signatures.shape) == (1, 1, (1, 0))
+
+
+def test_a_search_stopped_at_once_comes_back():
+    pytest.importorskip("pyarrow")
+    back = from_arrow(to_arrow(enumerate_regions(NET, BOX, max_cells=0)), NET, BOX)
+    assert (back.n_cells, back.is_complete) == (0, False)
+
+
+def _changed(table, name, change):
+    import pyarrow as pa
+
+    lists = table.column(name).to_pylist()
+    lists[1] = change(lists[1])
+    field = table.schema.field(name)
+    return table.set_column(table.column_names.index(name), field, pa.array(lists, field.type))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entries: [],
+        lambda entries: None,
+        lambda entries: [*entries, *entries],
+        lambda entries: entries[:-1],
+        lambda entries: [*entries[:-1], 1 - entries[-1]],
+    ],
+    ids=["empty", "missing", "doubled", "shortened", "one entry"],
+)
+@pytest.mark.parametrize("domain", DOMAINS, ids=["box", "plane", "segment"])
+def test_a_changed_column_is_refused(domain, change):
+    pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, domain))
+    assert from_arrow(table, NET, domain).n_cells == table.num_rows
+    for name in table.column_names:
+        changed = _changed(table, name, lambda entries: change([int(x) for x in entries]))
+        if not changed.equals(table):
+            with pytest.raises(RecordFormatError, match="`table` must"):
+                from_arrow(changed, NET, domain)
+
+
+def test_rows_left_out_or_moved_are_refused():
+    pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, BOX))
+    backwards = list(range(table.num_rows))[::-1]
+    for other in (table.slice(0, 2), table.slice(1), table.take(backwards)):
+        with pytest.raises(RecordFormatError, match="it was changed"):
+            from_arrow(other, NET, BOX)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("is_complete", True),
+        ("engine", "lines"),
+        ("shapes", {"signatures": ["object", [3]]}),
+        ("shapes", {"signatures": ["uint8", [3]], "walls": ["int32", [4]]}),
+        ("content", None),
+    ],
+)
+def test_a_changed_header_is_refused(field, value):
+    pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, BOX, max_cells=3))
+    header = {**json.loads(table.schema.metadata[b"hardmax"]), field: value}
+    changed = table.replace_schema_metadata({b"hardmax": json.dumps(header)})
+    with pytest.raises(RecordFormatError, match="`table` must"):
+        from_arrow(changed, NET, BOX)
+
+
+def jumping():
+    rng = np.random.default_rng(5)
+
+    def draw(*shape):
+        return rng.integers(-2, 3, shape).astype(float)
+
+    head = AttentionHead(draw(3, 3), draw(4, 3), draw(4, 3), np.eye(3))
+    return HardTransformer([Block([head], FeedForward(draw(3, 3), draw(3), draw(3, 3), None))])
+
+
+@pytest.mark.parametrize(
+    "domain", [Box([-2.0] * 3, [2.0] * 3), WholeSpace(3)], ids=["box", "space"]
+)
+def test_neighbours_in_space_come_back_from_a_file(domain, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    zero_biases = ReluNetwork([np.array([[1.0, 2, 1], [1, 0, 2], [-1, 1, 1]]), np.ones((3, 2))])
+    for model in (jumping(), zero_biases):
+        part = enumerate_regions(model, domain)
+        save_partition(part, tmp_path / "cells.parquet")
+        back = load_partition(tmp_path / "cells.parquet", model, domain)
+        for mine, theirs in zip(back.cells.facets, part.cells.facets, strict=True):
+            assert mine.dtype == theirs.dtype
+            np.testing.assert_array_equal(mine, theirs)
+        # Not by the general method, which is slow.
+        monkeypatch.setattr(partition, "neighbouring_cells", None)
+        assert len(back.neighbours) > 0
+        assert back.neighbours.pairs.tolist() == part.neighbours.pairs.tolist()
+        assert back.neighbours.walls == part.neighbours.walls
+        assert back.n_regions == part.n_regions
+        monkeypatch.undo()
+
+
+def test_a_table_of_the_first_format_is_read():
+    pytest.importorskip("pyarrow")
+    model, domain = jumping(), Box([-2.0] * 3, [2.0] * 3)
+    part = enumerate_regions(model, domain)
+    table = to_arrow(part)
+    header = json.loads(table.schema.metadata[b"hardmax"])
+    of_facets = ["blurs", "facets", "ties"]
+    for name in of_facets:
+        del header["shapes"][name]
+    del header["content"]
+    header["format"] = "hardmax.partition/1"
+    old = table.drop_columns(of_facets).replace_schema_metadata({b"hardmax": json.dumps(header)})
+    back = from_arrow(old, model, domain)
+    assert back.cells.facets is None
+    np.testing.assert_array_equal(back.cells.vertices, part.cells.vertices)
+    np.testing.assert_array_equal(back.cells.starts, part.cells.starts)
+    assert back.neighbours.pairs.tolist() == part.neighbours.pairs.tolist()
+    assert back.neighbours.walls == part.neighbours.walls
+    # Facets are read only where what was written is known.
+    header["shapes"]["blurs"] = ["float64", [2]]
+    mixed = table.replace_schema_metadata({b"hardmax": json.dumps(header)})
+    with pytest.raises(RecordFormatError, match="unknown column 'blurs'"):
+        from_arrow(mixed, model, domain)
+
+
+def test_changed_facets_are_refused():
+    pytest.importorskip("pyarrow")
+    model, domain = jumping(), Box([-2.0] * 3, [2.0] * 3)
+    table = to_arrow(enumerate_regions(model, domain))
+    for name in ("facets", "ties", "blurs"):
+        changed = _changed(table, name, lambda entries: [*entries[2:], *entries[:2], 1])
+        with pytest.raises(RecordFormatError, match="`table` must"):
+            from_arrow(changed, model, domain)

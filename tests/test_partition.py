@@ -6,6 +6,7 @@ import pytest
 
 from hardmax.errors import ArgumentError, NonFiniteError, ShapeMismatchError
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
+from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.statistics import inscribed_ball
 from hardmax.regions.verification import verify_certificate
@@ -134,6 +135,20 @@ def test_statistics_count_walls_and_neighbours():
     assert statistics.mean_neighbours == pytest.approx(2 * len(part.neighbours) / part.n_cells)
     assert statistics.max_neighbours >= statistics.mean_neighbours
     assert (np.diff(statistics.volume_quantiles) >= 0).all()
+
+
+def test_quantiles_of_volumes_beyond_the_floats_are_infinite_and_the_cells_are_bounded():
+    relu = ReluNetwork([[[1.0], [0.0]], [[1.0]]])
+    statistics = enumerate_regions(relu, Box([-4, -1e200], [1e200, 1e200])).statistics
+    assert statistics.n_unbounded == 0
+    assert statistics.volume_quantiles.tolist() == [8e200, np.inf, np.inf, np.inf, np.inf]
+
+
+def test_quantiles_are_those_of_numpy():
+    part = enumerate_regions(gaussian_relu(3, [2, 4]), Box([-30, -30], [30, 30]))
+    volumes = np.array([float(volume) for volume in part.volumes])
+    expected = np.quantile(volumes, [0.0, 0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(part.statistics.volume_quantiles, expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -186,3 +186,21 @@ def test_a_partition_knows_what_to_colour():
     part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
     with pytest.raises(ArgumentError, match="`colour` must be one of region, map, cell"):
         plot(part, colour="red")
+
+
+@pytest.mark.parametrize("domain", [Box([-2, -2], [2, 2]), WholeSpace(2)], ids=["box", "plane"])
+def test_a_partition_of_the_split_tree_is_drawn_too(domain):
+    parallel = ReluNetwork([np.ones((2, 2)), np.ones((2, 1))], [[0.0, 1.0], None])
+    part = enumerate_regions(parallel, domain, exact=True)
+    cells = polygons(plot(part, box=Box([-2, -2], [2, 2])))
+    assert len(cells) == 3
+    assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
+    many = polygons(plot(enumerate_regions(a_small_transformer(), domain, exact=True)))
+    assert len(many) == enumerate_regions(a_small_transformer(), domain).n_cells
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_search_that_found_nothing_cannot_be_drawn(dim):
+    cut = ReluNetwork([np.eye(dim), np.ones((dim, 1))])
+    with pytest.raises(ArgumentError, match="`obj` must have a cell"):
+        plot(enumerate_regions(cut, Box([-1] * dim, [1] * dim), max_cells=0))

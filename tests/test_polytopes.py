@@ -275,6 +275,13 @@ def test_the_arrays_of_a_polytope_are_its_own():
     assert repr(polytope) == "Polytope(2 inequalities in R^2)"
 
 
+def test_a_volume_beyond_the_floats_is_rounded_to_infinity():
+    huge = Polytope(np.vstack([np.eye(2), -np.eye(2)]), [1e200] * 4)
+    assert huge.volume == (2 * Fraction(1e200)) ** 2
+    assert huge.volume_float == np.inf
+    assert cube(2).volume_float == float(cube(2).volume)
+
+
 def test_bad_polytopes_are_refused_by_name():
     with pytest.raises(ShapeMismatchError, match="`b` must have shape"):
         Polytope([[1.0, 0.0]], [1.0, 2.0])

@@ -1,5 +1,6 @@
 """Neighbours from the facets of the spatial engine against those from exact polytopes."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -7,14 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hardmax._kernels.facet_comparisons import OPEN
 from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import spatial_adjacency
+from hardmax.regions import overlapping_facets, spatial_adjacency
 from hardmax.regions.adjacency import neighbouring_cells
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.exact_paths import unit
+from hardmax.regions.planar_adjacency import Regions
 from tests.region_models import (
     box_and_space,
     gaussian_relu,
@@ -203,3 +207,103 @@ def test_regions_are_the_same_with_and_without_all_neighbours():
     assert one.region_labels.tolist() == other.region_labels.tolist()
     exact = enumerate_regions(model, Box([-2] * 3, [3] * 3), exact=True)
     assert one.n_regions == exact.n_regions
+
+
+def gaussian_transformer(seed, dim, n_keys, n_heads, n_blocks, d_ff):
+    rng = np.random.default_rng(seed)
+
+    def draw(*shape):
+        return rng.normal(size=shape)
+
+    blocks = []
+    for _ in range(n_blocks):
+        heads = [
+            AttentionHead(draw(dim, dim), draw(n_keys, dim), draw(n_keys, dim), draw(dim, dim))
+            for _ in range(n_heads)
+        ]
+        blocks.append(Block(heads, FeedForward(draw(dim, d_ff), draw(d_ff), draw(d_ff, dim), None)))
+    return HardTransformer(blocks)
+
+
+@pytest.fixture
+def never_exact(monkeypatch):
+    """Refuse to decide in integers: floats have to settle every pair of facets."""
+
+    def refused(*arguments):
+        raise AssertionError("floats left a pair of facets open")
+
+    monkeypatch.setattr(overlapping_facets, "facets_overlap", refused)
+
+
+@pytest.mark.usefixtures("never_exact")
+@pytest.mark.parametrize(("dim", "n_keys"), [(3, 4), (3, 3), (4, 3)])
+def test_floats_settle_where_generic_heads_jump(dim, n_keys):
+    # A box so large that cells of the second block lie on both sides of walls of the first.
+    n_blocks = 2 if (dim, n_keys) == (3, 3) else 1
+    model = gaussian_transformer(n_keys, dim, n_keys, 1, n_blocks, 3 if dim == 3 else 2)
+    part = check(model, Box([-2] * dim, [2] * dim))
+    changes = part.signatures[part.neighbours.pairs]
+    assert (changes[:, 0] != changes[:, 1]).sum(axis=1).max() > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_floats_and_integers_settle_pairs_of_facets_alike(seed, monkeypatch):
+    for model in (
+        gaussian_transformer(seed, 3, 3, 1, 1, 3),
+        integer_transformer(seed, 3, 4, 2, 1, 2, repeat=bool(seed % 2)),
+    ):
+        one, other = (enumerate_regions(model, Box([-2] * 3, [2] * 3)) for _ in range(2))
+        settled = one.neighbours
+        compared = overlapping_facets._compared
+
+        def all_open(*arguments, compared=compared):
+            pairs, verdicts = compared(*arguments)
+            return pairs, np.full_like(verdicts, OPEN)
+
+        monkeypatch.setattr(overlapping_facets, "_compared", all_open)
+        assert other.neighbours.pairs.tolist() == settled.pairs.tolist()
+        assert other.neighbours.walls == settled.walls
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_forms_of_facets_are_recomposed_within_their_radii(seed):
+    models = gaussian_transformer(seed, 3, 3, 1, 2, 2), integer_transformer(seed, 3, 3, 2, 1, 2)
+    for model in models:
+        part = enumerate_regions(model, Box([-2] * 3, [3] * 3), max_cells=40)
+        cells, network, dim = part.cells, part.network, 3
+        owners = np.repeat(np.arange(part.n_cells), np.diff(cells.facets.starts))
+        layer_of = np.repeat(range(len(network.layers)), [x.n_groups for x in network.layers])
+        forms = overlapping_facets._rounded_forms(network, part.domain, cells, owners, layer_of)
+        known = np.flatnonzero(np.isfinite(forms[: len(owners), dim + 1]))
+        assert len(known) > 20
+        regions = Regions(network, part.domain)
+        for facet in known.tolist():
+            _, group, rival = cells.facets.facets[facet].tolist()
+            winners = tuple(part.signatures[owners[facet]].tolist())
+            here = regions.forms(int(layer_of[group]), winners)
+            start = int(here.layer.starts[group - int(np.argmax(layer_of == layer_of[group]))])
+            rows, (up, down) = here.scores.rows, unit(here.scores)
+            pair = zip(rows[start + winners[group]], rows[start + rival], strict=True)
+            truth = [Fraction(int(a - b) * up, down) for a, b in pair]
+            errors = [
+                abs(Fraction(x) - y)
+                for x, y in zip(forms[facet, : dim + 1].tolist(), truth, strict=True)
+            ]
+            assert max(errors[:dim]) <= Fraction(float(forms[facet, dim + 1]))
+            assert errors[dim] <= Fraction(float(forms[facet, dim + 2]))
+
+
+def test_walls_move_where_forms_that_coincide_pass_a_mean_on():
+    # The first layer makes x zero where it is negative. There both keys of the next head score 0,
+    # and the mean of their values, 3/2, is added to y; elsewhere 3. Then y jumps by 1/4 at z = 0,
+    # and a unit asks for its sign: at y = -3/2 before the jump, at y = -7/4 beyond it.
+    first = FeedForward([[-1.0], [0.0], [0.0]], [0.0], [[1.0, 0.0, 0.0]], None)
+    tied = AttentionHead([[1.0], [0], [0]], [[0.0], [1.0]], [[0.0], [3.0]], [[0.0, 1.0, 0.0]])
+    jump = AttentionHead([[0.0], [0], [1]], [[-1.0], [1.0]], [[0.0], [0.25]], [[0.0, 1.0, 0.0]])
+    last = FeedForward([[0.0], [1.0], [0.0]], [0.0], np.zeros((1, 3)), None)
+    blocks = [Block([], first), Block([tied], None), Block([jump], last)]
+    part = check(HardTransformer(blocks), Box([-2] * 3, [2] * 3))
+    assert (part.cells.facets.ties[:, 0] < 0).any()
+    below, beyond = part.locate([[-1.0, -1.6, -1.0], [-1.0, -1.6, 1.0]])
+    assert sorted([below, beyond]) in part.neighbours.pairs.tolist()

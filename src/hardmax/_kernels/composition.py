@@ -5,13 +5,15 @@ Blocks of forms and the meaning of radii are those of `layouts`. With $\mu_j = \
 radius
 
 $$e_i = (1 + \kappa)\Bigl(\sum_j |w_{ij}| (e_j + \kappa \mu_j) + \kappa |b_i|\Bigr) + T, \qquad
-  \kappa = 2 (n + 8) u,$$
+  \kappa = 2 (n / 4 + 8) u,$$
 
-which is the bound of `algebra.exact.composition` with all coefficients measured together
-($\kappa_{n+4}$ in place of $\kappa_n$ pays for the products that form $\mu_j$). Where a stream lies
-on a grid $2^q \mathbb{Z}$ without error, weights on $2^p \mathbb{Z}$, and $\sum_j |w_{ij}| \mu_j +
-|b_i| \le 2^{53 + g}$ on the common grid $2^g$ for all $i$, nothing is rounded (Lemma 3 of
-`algebra.exact.rounding`) and all radii are 0.
+which is the bound of `algebra.exact.composition` with all coefficients measured together, for sums
+of four products at a time: a term is rounded at most $n / 4 + 6$ times (see `add_rows`), and the
+rest of $\kappa$ pays for the products that form $\mu_j$. Where a stream lies on a grid $2^q
+\mathbb{Z}$ without error, weights on $2^p \mathbb{Z}$, and $\sum_j |w_{ij}| \mu_j + |b_i| \le 2^{53
++ g}$ on the common grid $2^g$ for all $i$, nothing is rounded (Lemma 3 of `algebra.exact.rounding`)
+and all radii are 0. Where the winners before a layer are nearly those of the last region, its
+scores are not composed but updated: see `composition_updates`.
 
 References:
     [Higham02], section 3.1.
@@ -22,7 +24,17 @@ import math
 import numba
 import numpy as np
 
-from hardmax._kernels import planar_buffers, spatial_buffers
+from hardmax._kernels.composition_updates import (
+    FINEST_GRID,
+    TINY,
+    Frames,
+    U,
+    add_rows,
+    kappa_of,
+    may_update,
+    update_stream,
+    update_units,
+)
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
     AT_OFFSETS,
@@ -33,16 +45,20 @@ from hardmax._kernels.layouts import (
     AT_SLOPES,
     AT_SLOTS,
     AT_STARTS,
+    BASE_VERSION,
     FIRST_GROUP,
     HAS_OUTPUT,
+    IS_FRESH,
     IS_MERGED,
     IS_RELU,
+    IS_ROUGH,
     IS_TAME,
     N_FORMS,
     N_GROUPS,
     N_IN,
     N_OUT,
     N_QUERY,
+    N_UPDATES,
     N_Y,
     OFFSETS_GRID,
     OUTPUT_BIAS_GRID,
@@ -65,52 +81,6 @@ from hardmax._kernels.layouts import (
 )
 from hardmax.typing import FloatArray, IntArray
 
-Frames = planar_buffers.Frames | spatial_buffers.Frames
-
-_U = 2.0**-53
-TINY = 2.0**-1000
-"""More than all underflow errors of one computation together."""
-_FINEST_GRID = -1000
-
-
-@numba.njit(cache=True, _nrt=False)
-def _add_rows(
-    blocks: FloatArray,
-    to: int,
-    k: int,
-    weights: FloatArray,
-    start: int,
-    n: int,
-    order: IntArray,
-    n_rows: int,
-    source: int,
-    factor: int,
-) -> None:
-    """Add `sum_r h[r] * weights[start + r * n + i]` to `blocks[to, k, i]`, four rows at a time.
-
-    The rows `r` are the first `n_rows` of `order[0]`, and `h` is `blocks[source, factor]`.
-    """
-    r = 0
-    # Unsigned indices cannot mean "from the end", which lets the loops below be vectorised.
-    width = np.uint64(n)
-    while r + 4 <= n_rows:
-        r0, r1, r2, r3 = order[0, r], order[0, r + 1], order[0, r + 2], order[0, r + 3]
-        f0, f1 = blocks[source, factor, r0], blocks[source, factor, r1]
-        f2, f3 = blocks[source, factor, r2], blocks[source, factor, r3]
-        w0, w1 = np.uint64(start + r0 * n), np.uint64(start + r1 * n)
-        w2, w3 = np.uint64(start + r2 * n), np.uint64(start + r3 * n)
-        for i in range(width):
-            blocks[to, k, i] += (weights[w0 + i] * f0 + weights[w1 + i] * f1) + (
-                weights[w2 + i] * f2 + weights[w3 + i] * f3
-            )
-        r += 4
-    while r < n_rows:
-        f0 = blocks[source, factor, order[0, r]]
-        w0 = np.uint64(start + order[0, r] * n)
-        for i in range(width):
-            blocks[to, k, i] += weights[w0 + i] * f0
-        r += 1
-
 
 @numba.njit(cache=True, _nrt=False)
 def compose(
@@ -131,11 +101,12 @@ def compose(
     scale: float,
     order: IntArray,
     axes: Axes,
-) -> tuple[bool, int]:
+) -> tuple[bool, int, bool, float]:
     """Write the forms of `z W + b` into a block; return whether they are exact, and on which grid.
 
-    The grid holds for every form of radius 0, also where not all forms are exact. The last block is
-    overwritten.
+    The grid holds for every form of radius 0, also where not all forms are exact. Two more numbers
+    are for updates: whether forms are rounded that lie far from any grid although all of $h$ is
+    exact, and a sum that the radii are proportional to. The last block is overwritten.
 
     Args:
         blocks: All blocks.
@@ -156,13 +127,14 @@ def compose(
         order: Scratch.
         axes: The axes of the domain.
     """
-    kappa = 2.0 * (n_in + 8) * _U
+    kappa = kappa_of(n_in)
     last = blocks.shape[0] - 1
     n_used = 0
     is_copy = is_exact
     dim = len(axes)
     # Which coefficients have been seen in a form, as bits.
     seen = 0
+    total = 0.0
     for j in range(n_in):
         c, e = abs(blocks[source, dim, j]), blocks[source, dim + 1, j]
         size = abs(blocks[source, 0, j])
@@ -173,6 +145,7 @@ def compose(
             continue
         order[0, n_used] = j
         n_used += 1
+        total += e + kappa * size
         if is_exact:
             blocks[last, 0, j] = size
             is_copy = is_copy and c == 0.0
@@ -190,22 +163,22 @@ def compose(
         blocks[to, dim, i] = numbers[at_bias + i]
         blocks[to, dim + 1, i] = 0.0
     # In the plane this loop runs once, and is compiled to no loop: one over all components is not.
-    _add_rows(blocks, to, 0, numbers, at_weight, n_out, order, n_used, source, 0)
+    add_rows(blocks, to, 0, numbers, at_weight, n_out, order, n_used, source, 0)
     for k in range(1, dim):
-        _add_rows(blocks, to, k, numbers, at_weight, n_out, order, n_used, source, k)
-    _add_rows(blocks, to, dim, numbers, at_weight, n_out, order, n_used, source, dim)
-    _add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_used, last, 0)
+        add_rows(blocks, to, k, numbers, at_weight, n_out, order, n_used, source, k)
+    add_rows(blocks, to, dim, numbers, at_weight, n_out, order, n_used, source, dim)
+    add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_used, last, 0)
     if not is_exact:
         for i in range(n_out):
             share = blocks[to, dim + 1, i]
             radius = (1.0 + kappa) * (share + kappa * sizes[at_bias + i]) + TINY
             blocks[to, dim + 1, i] = radius if share != 0.0 or not is_tame else 0.0
-        return False, bias_grid
+        return False, bias_grid, False, total
     # One product by one in each coefficient is a copy: the coordinates themselves come in.
     if is_copy:
         for i in range(n_out):
             blocks[to, dim + 1, i] = 0.0
-        return True, min(weight_grid, bias_grid)
+        return True, min(weight_grid, bias_grid), False, total
     common = min(weight_grid + grid, bias_grid)
     largest = 0.0
     for i in range(n_out):
@@ -213,15 +186,16 @@ def compose(
         # Written so that NaN ends up in the bound.
         if not size <= largest:
             largest = size
-    if common >= _FINEST_GRID and largest <= math.ldexp(1.0, min(53 + common, 1000)):
+    if common >= FINEST_GRID and largest <= math.ldexp(1.0, min(53 + common, 1000)):
         for i in range(n_out):
             blocks[to, dim + 1, i] = 0.0
-        return True, common
+        return True, common, False, total
     for i in range(n_out):
         share = blocks[to, dim + 1, i]
-        if share != 0.0 or not is_tame or common < _FINEST_GRID:
+        if share != 0.0 or not is_tame or common < FINEST_GRID:
             blocks[to, dim + 1, i] = (1.0 + kappa) * kappa * (share + sizes[at_bias + i]) + TINY
-    return False, bias_grid
+    is_rough = common < FINEST_GRID or largest > math.ldexp(1.0, min(63 + common, 1000))
+    return False, bias_grid, is_rough, total
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -235,7 +209,14 @@ def _copy_block(blocks: FloatArray, source: int, to: int, n: int, axes: Axes) ->
 def compose_scores(tables: Tables, frames: Frames, layer: int, axes: Axes) -> None:
     """Write the scores of a layer from the stream before it."""
     layout, blocks, flags = tables.layout, frames.blocks, frames.flags
+    flags[layer, VERSION] += 1
+    flags[layer, IS_MERGED] = 0
+    flags[layer, HAS_OUTPUT] = 0
+    if flags[layer, IS_FRESH] == 1:
+        flags[layer, IS_FRESH] = 0
+        return
     is_exact, grid = flags[layer, STREAM_IS_EXACT] == 1, flags[layer, STREAM_GRID]
+    is_rough, total = False, 0.0
     n_query = layout[layer, N_QUERY]
     tame = layout[layer, IS_TAME] == 1
     scores = layout.shape[0] + layer
@@ -243,14 +224,14 @@ def compose_scores(tables: Tables, frames: Frames, layer: int, axes: Axes) -> No
     if layout[layer, QUERY_IS_IDENTITY] == 1:
         _copy_block(blocks, layer, query, n_query, axes)
     else:
-        is_exact, grid = compose(
+        is_exact, grid, is_rough, total = compose(
             blocks, layer, layout[layer, N_IN], is_exact, grid, tables.numbers, tables.sizes,
             layout[layer, AT_QUERY], layout[layer, AT_QUERY_BIAS], layout[layer, QUERY_GRID],
             layout[layer, QUERY_BIAS_GRID], tame, n_query, query, tables.scale[0], frames.order,
             axes,
         )  # fmt: skip
     if layout[layer, IS_RELU] == 0:
-        is_exact, grid = compose(
+        is_exact, grid, is_rough, total = compose(
             blocks, query, n_query, is_exact, grid, tables.numbers, tables.sizes,
             layout[layer, AT_SLOPES], layout[layer, AT_OFFSETS], layout[layer, SLOPES_GRID],
             layout[layer, OFFSETS_GRID], tame, layout[layer, N_FORMS], scores, tables.scale[0],
@@ -258,9 +239,10 @@ def compose_scores(tables: Tables, frames: Frames, layer: int, axes: Axes) -> No
         )  # fmt: skip
     flags[layer, SCORES_ARE_EXACT] = 1 if is_exact else 0
     flags[layer, SCORES_GRID] = grid
-    flags[layer, VERSION] += 1
-    flags[layer, IS_MERGED] = 0
-    flags[layer, HAS_OUTPUT] = 0
+    flags[layer, N_UPDATES] = 1
+    flags[layer, IS_ROUGH] = 1 if is_rough else 0
+    frames.shares[layer, 0] = total
+    frames.shares[layer, 1] = total
 
 
 @numba.njit(cache=True, _nrt=False, inline="always")
@@ -271,6 +253,9 @@ def compose_output(tables: Tables, frames: Frames, layer: int, axes: Axes) -> No
     n_out = layout[layer, N_OUT]
     after = layer + 1
     is_identity = layout[layer, OUTPUT_IS_IDENTITY] == 1
+    is_update = may_update(tables, frames, layer)
+    if is_update and layout[layer, IS_RELU] == 1 and update_units(tables, frames, layer, axes):
+        return
     y = after if is_identity else blocks.shape[0] - 2
     if layout[layer, IS_RELU] == 1:
         grid = flags[layer, SCORES_GRID]
@@ -279,15 +264,22 @@ def compose_output(tables: Tables, frames: Frames, layer: int, axes: Axes) -> No
             for i in range(np.uint64(layout[layer, N_GROUPS])):
                 is_on = frames.signature[first + i] == 1
                 blocks[y, k, i] = blocks[scores, k, i] if is_on else 0.0
+        for i in range(np.uint64(layout[layer, N_GROUPS])):
+            frames.composed[layer, i] = frames.signature[first + i]
+        flags[after, BASE_VERSION] = flags[layer, VERSION]
         n_rounded = 0
         for i in range(np.uint64(layout[layer, N_GROUPS])):
             # True of NaN as well.
             n_rounded += blocks[y, dim + 1, i] != 0.0
         is_exact = n_rounded == 0
     else:
+        y = blocks.shape[0] - 2 if is_update else y
         is_exact, grid = _gather(tables, frames, layer, y, axes)
+        if is_update:
+            update_stream(tables, frames, layer, y, is_exact, grid, axes)
+            return
     if not is_identity:
-        is_exact, grid = compose(
+        is_exact, grid, _, _ = compose(
             blocks, y, layout[layer, N_Y], is_exact, grid, tables.numbers, tables.sizes,
             layout[layer, AT_OUTPUT], layout[layer, AT_OUTPUT_BIAS], layout[layer, OUTPUT_GRID],
             layout[layer, OUTPUT_BIAS_GRID], layout[layer, IS_TAME] == 1, n_out, after,
@@ -342,7 +334,7 @@ def _gather(tables: Tables, frames: Frames, layer: int, y: int, axes: Axes) -> t
                 total, rest = two_sum(blocks[y, k, slot], gain * score)
                 blocks[y, k, slot] = total
                 largest += unit * abs(score)
-                lost += unit * (abs(rest) + (0.0 if gain == 1.0 else 4.0 * _U * abs(gain * score)))
+                lost += unit * (abs(rest) + (0.0 if gain == 1.0 else 4.0 * U * abs(gain * score)))
             radius = blocks[scores, dim + 1, j]
             if gain != 1.0 or gain_radius != 0.0:
                 is_copied = False

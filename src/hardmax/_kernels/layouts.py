@@ -17,19 +17,21 @@ from hardmax.typing import FloatArray, IntArray
     OUTPUT_IS_IDENTITY, AT_QUERY, AT_QUERY_BIAS, AT_SLOPES, AT_OFFSETS, AT_STARTS, AT_SLOTS,
     AT_GAINS, AT_VALUES, AT_OUTPUT, AT_OUTPUT_BIAS, FIRST_GROUP, QUERY_GRID, QUERY_BIAS_GRID,
     SLOPES_GRID, OFFSETS_GRID, GAINS_GRID, VALUES_GRID, OUTPUT_GRID, OUTPUT_BIAS_GRID,
-    IS_HOMOGENEOUS, IS_TAME, IS_PENCIL,
-) = range(33)  # fmt: skip
-N_LAYOUT = 33
+    IS_HOMOGENEOUS, IS_TAME, IS_PENCIL, IS_DENSE,
+) = range(34)  # fmt: skip
+N_LAYOUT = 34
 
 # Entries of a row of `Frames.flags`: whether the stream is exact, the exponent of a grid on which
 # its forms of radius 0 lie, the same for the scores, a count of the regions, whether coinciding
 # forms have been merged, how many groups are pending, and whether the output has been composed with
-# all pending units off.
+# all pending units off. About updates: how often the scores have been updated, plus 1, or 0 where
+# they have to be composed; the count of the regions of the layer before then; whether an exact
+# stream had scores far from any grid; and whether they have just been updated.
 (
     STREAM_IS_EXACT, STREAM_GRID, SCORES_ARE_EXACT, SCORES_GRID, VERSION, IS_MERGED, N_PENDING,
-    HAS_OUTPUT,
-) = range(8)  # fmt: skip
-N_FLAGS = 8
+    HAS_OUTPUT, N_UPDATES, BASE_VERSION, IS_ROUGH, IS_FRESH,
+) = range(12)  # fmt: skip
+N_FLAGS = 12
 
 # What the searches return; more of it in their own buffers.
 DONE, BUDGET, STACK_FULL, LEAVES_FULL, CELL_LIMIT, PARKED = range(6)
@@ -72,6 +74,8 @@ def layer_arrays(tables: Tables, n_groups: int, dim: int) -> dict[str, Any]:
     return {
         "blocks": np.zeros((2 * n + 2, dim + 2, most_rows)),
         "flags": np.zeros((n, N_FLAGS), dtype=np.int64),
+        "shares": np.zeros((n, 2)),
+        "composed": np.zeros((n, most_groups), dtype=np.int64),
         "first": tables.first.copy(),
         "gains": tables.gains.copy(),
         "values": tables.values.copy(),

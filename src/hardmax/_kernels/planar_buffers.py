@@ -41,6 +41,10 @@ class Frames(NamedTuple):
         blocks: `(2 * n_layers + 4, 4, most_rows)`: the streams before all layers and the read-out;
             then the scores of all layers; the output with pending units off; two blocks of scratch.
         flags: `(n_layers + 1, N_FLAGS)`.
+        shares: `(n_layers + 1, 2)`: how large the radii of the scores would be if composed now, and
+            how large they may be, up to a factor.
+        composed: `(n_layers, most_groups)`: for ReLU layers, the winners that the stream after the
+            layer was composed with.
         first: As in `Tables`, where the flag `IS_MERGED` is set.
         gains: Likewise.
         values: Likewise.
@@ -61,6 +65,8 @@ class Frames(NamedTuple):
 
     blocks: FloatArray
     flags: IntArray
+    shares: FloatArray
+    composed: IntArray
     first: IntArray
     gains: FloatArray
     values: FloatArray

@@ -9,7 +9,8 @@ import math
 import numba
 import numpy as np
 
-from hardmax._kernels.composition import TINY, compose_output, compose_readout
+from hardmax._kernels.composition import compose_output, compose_readout
+from hardmax._kernels.composition_updates import TINY
 from hardmax._kernels.layouts import (
     AT_QUERY,
     FIRST_GROUP,

@@ -55,6 +55,10 @@ class Frames(NamedTuple):
         blocks: `(2 * n_layers + 4, d + 2, most_rows)`: the streams before all layers and the
             read-out; then the scores of all layers; then two blocks of scratch.
         flags: `(n_layers + 1, N_FLAGS)`.
+        shares: `(n_layers + 1, 2)`: how large the radii of the scores would be if composed now, and
+            how large they may be, up to a factor.
+        composed: `(n_layers, most_groups)`: for ReLU layers, the winners that the stream after the
+            layer was composed with.
         first: The first form of the group that coincides with each form, where the flag
             `IS_MERGED` is set.
         gains: The gains averaged over coinciding forms, with radii, likewise.
@@ -72,6 +76,8 @@ class Frames(NamedTuple):
 
     blocks: FloatArray
     flags: IntArray
+    shares: FloatArray
+    composed: IntArray
     first: IntArray
     gains: FloatArray
     values: FloatArray
@@ -122,6 +128,8 @@ class Scratch(NamedTuple):
         heights: `(n_points,)`: the rounded values.
         above: `(n_points,)`: the vertices where a form is positive.
         below: `(n_points,)`: those where it is negative.
+        words: `(n_points,)`: the first words of their masks.
+        pairs: `(4 * n_fresh,)`: pairs of vertices, in the two halves of a word.
         fresh: `(n_fresh, d + 1)` or `(n_fresh, 2 d + 2)`: new vertices.
         fresh_masks: `(n_fresh, n_words)`.
         tight: `(64 * n_words + 1,)`: pool rows through a vertex.
@@ -145,6 +153,8 @@ class Scratch(NamedTuple):
     heights: FloatArray
     above: IntArray
     below: IntArray
+    words: AnyArray
+    pairs: AnyArray
     fresh: FloatArray
     fresh_masks: AnyArray
     tight: IntArray
@@ -178,7 +188,8 @@ class Leaves(NamedTuple):
             counted over all layers, and the rival.
         tie_ends: `(capacity,)`: where the ties of each cell end.
         ties: `(n_ties, 2)`: the place of a facet among those of its cell, or -1 for all; the group.
-        blurs: `(capacity,)`: a bound on the radii of the vertices of each cell.
+        blurs: `(capacity, 2)`: bounds on the radii of the vertices of each cell and of their
+            directions.
     """
 
     signatures: AnyArray
@@ -252,6 +263,8 @@ def new_scratch(
         np.zeros(n_points),
         np.zeros(n_points, dtype=np.int64),
         np.zeros(n_points, dtype=np.int64),
+        np.zeros(n_points, dtype=np.uint64),
+        np.zeros(4 * n_fresh, dtype=np.uint64),
         np.zeros((n_fresh, n_columns)),
         np.zeros((n_fresh, n_words), dtype=np.uint64),
         np.zeros(64 * n_words + 1, dtype=np.int64),
@@ -313,5 +326,5 @@ def new_leaves(
         np.empty((n_facets, 3), dtype=np.int32),
         np.empty(n_cells, dtype=np.int64),
         np.empty((n_ties, 2), dtype=np.int64),
-        np.empty(n_cells),
+        np.empty((n_cells, 2)),
     )

@@ -37,6 +37,8 @@ from hardmax.typing import FloatArray
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+_HALF = np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
 _NO_ROOM = -1
 
 
@@ -90,57 +92,84 @@ def new_vertices(
     dim = stack.pool.shape[1] - 5
     n_words = masks.shape[1]
     has_far = points.shape[1] > dim + 1
-    # Unsigned indices cannot mean "from the end", which spares a test for each of them.
-    n_above, n_below, base = _ZERO, _ZERO, np.uint64(start)
-    for i in range(np.uint64(n)):
-        if scratch.signs[i] > 0:
-            scratch.above[n_above] = i
-            n_above += _ONE
-        elif scratch.signs[i] < 0:
-            scratch.below[n_below] = i
-            n_below += _ONE
+    base = np.uint64(start)
+    n_pairs = _sharing_pairs(stack, scratch, start, n, dim - 1)
+    if n_pairs < 0:
+        return _NO_ROOM
     n_fresh = 0
     flag_word, flag = np.uint64(bit // 64), _ONE << np.uint64(bit % 64)
-    for p in range(n_above):
-        u = np.uint64(scratch.above[p])
-        first_word = masks[base + u, 0]
-        for q in range(n_below):
-            w = np.uint64(scratch.below[q])
-            n_common = bit_count(first_word & masks[base + w, 0])
-            for word in range(1, n_words):
-                n_common += bit_count(masks[base + u, word] & masks[base + w, word])
-            if n_common < dim - 1:
-                continue
-            for word in range(n_words):
-                common[word] = masks[base + u, word] & masks[base + w, word]
-            if not _is_edge(stack, scratch, start, n, u, w, dim):
-                continue
-            if n_fresh >= scratch.fresh.shape[0]:
-                return _NO_ROOM
-            is_defined = True
-            if n_common == dim - 1:
-                collect(common, stack.facets, f_start, scratch.rows)
+    for pair in range(np.uint64(n_pairs)):
+        u = np.uint64(scratch.pairs[pair]) >> _HALF
+        w = np.uint64(scratch.pairs[pair]) & _LOW
+        n_common = 0
+        for word in range(np.uint64(n_words)):
+            common[word] = masks[base + u, word] & masks[base + w, word]
+            n_common += bit_count(common[word])
+        if not _is_edge(stack, scratch, start, n, u, w, dim):
+            continue
+        if n_fresh >= scratch.fresh.shape[0]:
+            return _NO_ROOM
+        is_defined = True
+        if n_common == dim - 1:
+            collect(common, stack.facets, f_start, scratch.rows)
+        else:
+            collect(common, stack.facets, f_start, scratch.tight)
+            is_defined = independent_rows(stack.pool, scratch, n_common, dim - 1)
+        scratch.rows[dim - 1] = row
+        if has_far and (is_far(points, base + u, dim) or is_far(points, base + w, dim)):
+            if is_defined:
+                _solve(stack, scratch, n_fresh, dim)
+                radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
             else:
-                collect(common, stack.facets, f_start, scratch.tight)
-                is_defined = independent_rows(stack.pool, scratch, n_common, dim - 1)
-            scratch.rows[dim - 1] = row
-            if has_far and (is_far(points, base + u, dim) or is_far(points, base + w, dim)):
-                if is_defined:
-                    _solve(stack, scratch, n_fresh, dim)
-                    radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
-                else:
-                    # Where it lies is open; the sign of no form will be accepted there.
-                    for k in range(2 * dim + 2):
-                        scratch.fresh[n_fresh, k] = math.inf if k % (dim + 1) == dim else 0.0
-            else:
-                _interpolate(points, scratch, base, u, w, np.uint64(n_fresh), np.uint64(dim))
-                if is_defined:
-                    radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
-            for word in range(n_words):
-                scratch.fresh_masks[n_fresh, word] = common[word]
-            scratch.fresh_masks[n_fresh, flag_word] |= flag
-            n_fresh += 1
+                # Where it lies is open; the sign of no form will be accepted there.
+                for k in range(2 * dim + 2):
+                    scratch.fresh[n_fresh, k] = math.inf if k % (dim + 1) == dim else 0.0
+        else:
+            _interpolate(points, scratch, base, u, w, np.uint64(n_fresh), np.uint64(dim))
+            if is_defined:
+                radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
+        for word in range(n_words):
+            scratch.fresh_masks[n_fresh, word] = common[word]
+        scratch.fresh_masks[n_fresh, flag_word] |= flag
+        n_fresh += 1
     return n_fresh
+
+
+@numba.njit(cache=True, _nrt=False, forceinline=True)
+def _sharing_pairs(stack: Stack, scratch: Scratch, start: int, n: int, least: int) -> int:
+    """List the pairs of a positive and a negative vertex with enough facets; -1: no room.
+
+    Nothing here branches on a sign or on a mask: such branches are hard to foresee.
+    """
+    masks, above, below, words = stack.masks, scratch.above, scratch.below, scratch.words
+    # Unsigned indices cannot mean "from the end", which spares a test for each of them.
+    n_above, n_below, n_pairs, base = _ZERO, _ZERO, _ZERO, np.uint64(start)
+    for i in range(np.uint64(n)):
+        above[n_above] = i
+        below[n_below] = i
+        words[n_below] = masks[base + i, 0]
+        n_above += np.uint64(scratch.signs[i] > 0)
+        n_below += np.uint64(scratch.signs[i] < 0)
+    n_words = np.uint64(masks.shape[1])
+    for p in range(n_above):
+        if n_pairs + n_below > np.uint64(scratch.pairs.shape[0]):
+            return _NO_ROOM
+        u = np.uint64(above[p])
+        high = u << _HALF
+        first_word = masks[base + u, 0]
+        if n_words == _ONE:
+            for q in range(n_below):
+                scratch.pairs[n_pairs] = high | np.uint64(below[q])
+                n_pairs += np.uint64(bit_count(first_word & words[q]) >= least)
+            continue
+        for q in range(n_below):
+            w = np.uint64(below[q])
+            n_common = bit_count(first_word & words[q])
+            for word in range(_ONE, n_words):
+                n_common += bit_count(masks[base + u, word] & masks[base + w, word])
+            scratch.pairs[n_pairs] = high | w
+            n_pairs += np.uint64(n_common >= least)
+    return int(n_pairs)
 
 
 @numba.njit(cache=True, _nrt=False, forceinline=True)
@@ -264,18 +293,23 @@ def write_side(
     points, masks = stack.points, stack.masks
     word, flag = np.uint64(bit // 64), _ONE << np.uint64(bit % 64)
     n_words = np.uint64(masks.shape[1])
-    # Unsigned indices cannot mean "from the end", which spares a test for each of them.
-    out, source = np.uint64(to), np.uint64(start)
+    # Unsigned indices cannot mean "from the end", which spares a test for each of them; and signs
+    # are hard to foresee, so the vertices that stay are listed first, without a branch.
+    kept, n_kept, n_zero = scratch.above, _ZERO, _ZERO
     for i in range(np.uint64(n)):
-        if scratch.signs[i] * side >= 0:
-            copy_row(points, source, points, out)
-            masks[out, 0] = masks[source, 0]
-            for k in range(_ONE, n_words):
-                masks[out, k] = masks[source, k]
-            if scratch.signs[i] == 0:
-                masks[out, word] |= flag
-            out += _ONE
-        source += _ONE
+        kept[n_kept] = i
+        n_kept += np.uint64(scratch.signs[i] * side >= 0)
+        n_zero += np.uint64(scratch.signs[i] == 0)
+    out, base = np.uint64(to), np.uint64(start)
+    for i in range(n_kept):
+        source = base + np.uint64(kept[i])
+        copy_row(points, source, points, out)
+        masks[out, 0] = masks[source, 0]
+        for k in range(_ONE, n_words):
+            masks[out, k] = masks[source, k]
+        if n_zero > _ZERO and scratch.signs[kept[i]] == 0:
+            masks[out, word] |= flag
+        out += _ONE
     for i in range(np.uint64(n_fresh)):
         copy_row(scratch.fresh, i, points, out)
         masks[out, 0] = scratch.fresh_masks[i, 0]

@@ -6,11 +6,30 @@ in one, and no two forms on a list have the same hyperplane, because a form is l
 cuts. Through a vertex with exactly $d$ forms there is nothing to check: all of them are facets.
 """
 
+import math
+
 import numba
 import numpy as np
 
-from hardmax._kernels.composition import compose_readout
-from hardmax._kernels.layouts import AT_STARTS, FIRST_GROUP, IS_MERGED, IS_RELU, N_GROUPS, Tables
+from hardmax._kernels.composition import compose_output, compose_readout
+from hardmax._kernels.layouts import (
+    AT_QUERY,
+    AT_QUERY_BIAS,
+    AT_STARTS,
+    FIRST_GROUP,
+    IS_MERGED,
+    IS_RELU,
+    IS_TAME,
+    N_GROUPS,
+    N_IN,
+    OUTPUT_IS_IDENTITY,
+    QUERY_BIAS_GRID,
+    QUERY_GRID,
+    QUERY_IS_IDENTITY,
+    RESIDUAL,
+    SCORES_GRID,
+    Tables,
+)
 from hardmax._kernels.spatial_buffers import (
     CUT,
     F_COUNT,
@@ -28,10 +47,11 @@ from hardmax._kernels.spatial_buffers import (
     Scratch,
     Stack,
 )
-from hardmax._kernels.spatial_signs import bounds
-from hardmax._kernels.spatial_vertices import bit_count, lowest_bit
+from hardmax._kernels.spatial_vertices import TINY, bit_count, lowest_bit
 from hardmax.typing import IntArray
 
+_FINEST_GRID = -1000
+_MOST_OUTPUTS = 8
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
@@ -108,31 +128,23 @@ def has_room(frames: Frames, stack: Stack, leaves: Leaves, item: int) -> bool:
 def store(
     tables: Tables, frames: Frames, stack: Stack, scratch: Scratch, leaves: Leaves, item: int
 ) -> None:
-    """Write a cell down, after its output has been composed."""
+    """Write a cell down, after its winners."""
     state, forms = stack.state, frames.blocks
     start, n = stack.items[item, V_START], stack.items[item, V_COUNT]
     dim = forms.shape[1] - 2
     cell, first = state[N_LEAVES], state[N_VERTICES]
     for g in range(leaves.signatures.shape[1]):
         leaves.signatures[cell, g] = frames.signature[g]
-    block = compose_readout(tables, frames, frames.axes)
-    radius = 0.0
-    for i in range(leaves.maps.shape[2]):
-        for k in range(dim + 1):
-            leaves.maps[cell, k, i] = forms[block, k, i]
-        if not forms[block, dim + 1, i] <= radius:
-            radius = forms[block, dim + 1, i]
-    leaves.radii[cell] = radius
-    source, to = np.uint64(start), np.uint64(first)
-    for _ in range(n):
-        leaves.points[to, 0] = stack.points[source, 0]
-        for k in range(_ONE, np.uint64(leaves.points.shape[1])):
-            # Radii, after each of the two parts, are not kept.
-            column = k if k < np.uint64(dim) else k + _ONE
-            leaves.points[to, k] = stack.points[source, column]
-        source += _ONE
-        to += _ONE
-    _, leaves.blurs[cell] = bounds(stack.points, start, n, dim)
+    if not _read_out_units(tables, frames, leaves, cell):
+        block = _composed_map(tables, frames)
+        radius = 0.0
+        for i in range(leaves.maps.shape[2]):
+            for k in range(dim + 1):
+                leaves.maps[cell, k, i] = forms[block, k, i]
+            if not forms[block, dim + 1, i] <= radius:
+                radius = forms[block, dim + 1, i]
+        leaves.radii[cell] = radius
+    _store_points(stack, leaves, cell, start, n, first)
     _store_facets(tables, frames, stack, scratch, leaves, item)
     _store_ties(tables, frames, stack, scratch, leaves, item)
     state[N_LEAVES] += 1
@@ -140,6 +152,123 @@ def store(
     leaves.ends[cell] = state[N_VERTICES]
     leaves.facet_ends[cell] = state[N_FACETS]
     leaves.tie_ends[cell] = state[N_LEAF_TIES]
+
+
+@numba.njit(cache=True, _nrt=False)
+def _composed_map(tables: Tables, frames: Frames) -> int:
+    """Compose the output of the last layer and the read-out; return the block of the latter."""
+    layer = tables.layout.shape[0] - 2
+    if layer >= 0:
+        compose_output(tables, frames, layer, frames.axes)
+    return int(compose_readout(tables, frames, frames.axes))
+
+
+@numba.njit(cache=True, _nrt=False, forceinline=True)
+def _store_points(stack: Stack, leaves: Leaves, cell: int, start: int, n: int, first: int) -> None:
+    """Write vertices down without their radii, of which only bounds for the cell are kept."""
+    points, kept = stack.points, leaves.points
+    dim = np.uint64(stack.pool.shape[1] - 5)
+    n_columns = np.uint64(kept.shape[1])
+    source, to = np.uint64(start), np.uint64(first)
+    blur, far_blur = 0.0, 0.0
+    for _ in range(n):
+        # Written so that NaN ends up in the bound.
+        if not points[source, dim] <= blur:
+            blur = points[source, dim]
+        kept[to, 0] = points[source, 0]
+        if n_columns == np.uint64(3):
+            kept[to, 1], kept[to, 2] = points[source, 1], points[source, 2]
+        elif n_columns == dim and dim == np.uint64(4):
+            kept[to, 1], kept[to, 2] = points[source, 1], points[source, 2]
+            kept[to, 3] = points[source, 3]
+        else:
+            for k in range(_ONE, n_columns):
+                kept[to, k] = points[source, k if k < dim else k + _ONE]
+            if n_columns > dim and points[source, n_columns + _ONE] != 0.0:
+                reach = 0.0
+                for k in range(dim, n_columns):
+                    reach += abs(kept[to, k])
+                # A direction that rounds to zero no longer says that the vertex is at infinity.
+                if reach == 0.0:
+                    far_blur = math.inf
+                if not points[source, n_columns + _ONE] <= far_blur:
+                    far_blur = points[source, n_columns + _ONE]
+        source += _ONE
+        to += _ONE
+    leaves.blurs[cell, 0] = blur
+    leaves.blurs[cell, 1] = far_blur
+
+
+@numba.njit(cache=True, _nrt=False, forceinline=True)
+def _read_out_units(tables: Tables, frames: Frames, leaves: Leaves, cell: int) -> bool:
+    """Write the map of a cell where a last layer of ReLU units is read out by few outputs.
+
+    The bound is that of `composition`, whatever the order of the sums, without the stream between
+    the two: the units that are off do not come in. False, and nothing written: not such a layer, or
+    not certainly exact where all units are.
+    """
+    layout, numbers, sizes, forms = tables.layout, tables.numbers, tables.sizes, frames.blocks
+    last = layout.shape[0] - 1
+    layer = last - 1
+    n_out = np.uint64(leaves.maps.shape[2])
+    if layer < 0 or n_out > np.uint64(_MOST_OUTPUTS) or layout[last, QUERY_IS_IDENTITY] == 1:
+        return False
+    is_plain = layout[layer, OUTPUT_IS_IDENTITY] == 1 and layout[layer, RESIDUAL] == 0
+    if layout[layer, IS_RELU] == 0 or not is_plain:
+        return False
+    used, shares = frames.order, frames.work
+    scores, first = np.uint64(last + 1 + layer), np.uint64(layout[layer, FIRST_GROUP])
+    dim = np.uint64(forms.shape[1] - 2)
+    kappa = 2.0 * (layout[last, N_IN] + 8) * 2.0**-53
+    scale = tables.scale[0]
+    n_used = _ZERO
+    radii = 0.0
+    for j in range(np.uint64(layout[layer, N_GROUPS])):
+        if frames.signature[first + j] == 0:
+            continue
+        e = forms[scores, dim + _ONE, j]
+        size = abs(forms[scores, 0, j])
+        for k in range(_ONE, dim):
+            size = max(size, abs(forms[scores, k, j]))
+        size = max(scale * size, abs(forms[scores, dim, j]))
+        if size == 0.0 and e == 0.0:
+            continue
+        used[0, n_used] = j
+        # Not below 2^-900, so that no share is lost in a product with a tame weight.
+        shares[0, n_used] = e + kappa * size + 2.0**-900
+        shares[1, n_used] = size
+        n_used += _ONE
+        radii += e
+    is_exact = radii == 0.0
+    weight, bias = np.uint64(layout[last, AT_QUERY]), np.uint64(layout[last, AT_QUERY_BIAS])
+    grid = layout[last, QUERY_GRID] + frames.flags[layer, SCORES_GRID]
+    grid = min(grid, layout[last, QUERY_BIAS_GRID])
+    if is_exact and grid < _FINEST_GRID:
+        return False
+    bound = math.ldexp(1.0, min(53 + grid, 1000)) if is_exact else 0.0
+    is_tame = layout[last, IS_TAME] == 1
+    radius = 0.0
+    for i in range(n_out):
+        share = 0.0
+        place = np.uint64(1) if is_exact else _ZERO
+        for r in range(n_used):
+            share += sizes[weight + np.uint64(used[0, r]) * n_out + i] * shares[place, r]
+        if is_exact:
+            if not (share + sizes[bias + i]) * (1.0 + 2.0**-30) <= bound:
+                return False
+        elif share != 0.0 or not is_tame:
+            own = (1.0 + kappa) * (share + kappa * sizes[bias + i]) + TINY
+            if not own <= radius:
+                radius = own
+    for i in range(n_out):
+        for k in range(dim + _ONE):
+            total = numbers[bias + i] if k == dim else 0.0
+            for r in range(n_used):
+                unit = np.uint64(used[0, r])
+                total += numbers[weight + unit * n_out + i] * forms[scores, k, unit]
+            leaves.maps[cell, k, i] = total
+    leaves.radii[cell] = radius
+    return True
 
 
 @numba.njit(cache=True, _nrt=False, forceinline=True)

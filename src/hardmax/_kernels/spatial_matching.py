@@ -106,7 +106,7 @@ def match_facets(
 
 
 @numba.njit(cache=True, _nrt=False)
-def _holds(tie_starts: IntArray, ties: IntArray, cell: int, facet: int, group: int) -> bool:
+def holds(tie_starts: IntArray, ties: IntArray, cell: int, facet: int, group: int) -> bool:
     """Say whether a group ties on a facet, given by its place in its cell."""
     for t in range(tie_starts[cell], tie_starts[cell + 1]):
         if ties[t, 1] == group and (ties[t, 0] < 0 or ties[t, 0] == facet):
@@ -127,7 +127,7 @@ def _tied_share(
     """Return what the groups that tie on a facet, but for its own, add to the key of a cell."""
     share = np.uint64(0)
     for g in range(signatures.shape[1]):
-        if g != own and _holds(tie_starts, ties, cell, facet, g):
+        if g != own and holds(tie_starts, ties, cell, facet, g):
             share += weights[g] * np.uint64(signatures[cell, g])
     return share
 
@@ -173,8 +173,8 @@ def _agree(
     one_place, other_place = one_facet - starts[one], other_facet - starts[other]
     n_free = 1
     for g in range(signatures.shape[1]):
-        ties_here = _holds(tie_starts, ties, one, one_place, g)
-        if ties_here != _holds(tie_starts, ties, other, other_place, g):
+        ties_here = holds(tie_starts, ties, one, one_place, g)
+        if ties_here != holds(tie_starts, ties, other, other_place, g):
             return False
         n_free += ties_here and signatures[one, g] != signatures[other, g]
     return bool(n_differing == n_free)

@@ -144,7 +144,7 @@ def _pass_on(
             signature[offset + g] = frames.fixed[layer, g]
         for p in range(frames.flags[layer, N_PENDING]):
             signature[offset + frames.pending[layer, p]] = stack.winners[top, p]
-        if stores or not is_last:
+        if not is_last:
             compose_output(tables, frames, layer, frames.axes)
     if not is_last:
         items[top, LAYER] = layer + 1

@@ -41,6 +41,7 @@ from hardmax._kernels.spatial_vertices import (
     TINY,
     UP,
     collect,
+    height_at,
     independent_rows,
     is_far,
 )
@@ -109,54 +110,39 @@ def signs_into(
     error = (error + (slopes + dim * ra) * rho) * UP + TINY
     n_positive = 0
     n_negative = 0
-    # Unsigned indices cannot mean "from the end", which spares a test for each of them.
-    form, vertex, n_slopes = np.uint64(row), np.uint64(start), np.uint64(dim)
-    has_far = points.shape[1] > dim + 1
-    for i in range(n):
-        if dim == 3:
-            height = (c + pool[form, 0] * points[vertex, 0]) + (
-                pool[form, 1] * points[vertex, 1] + pool[form, 2] * points[vertex, 2]
-            )
-        elif dim == 4:
-            height = (c + pool[form, 0] * points[vertex, 0]) + (
-                (pool[form, 1] * points[vertex, 1] + pool[form, 2] * points[vertex, 2])
-                + pool[form, 3] * points[vertex, 3]
-            )
-        else:
-            height = c
-            for k in range(n_slopes):
-                height += pool[form, k] * points[vertex, k]
-        vertex += _ONE
+    # Unsigned indices cannot mean "from the end", which spares a test for each of them; and signs
+    # are hard to foresee, so there is no branch on them.
+    form, first = np.uint64(row), np.uint64(start)
+    for i in range(np.uint64(n)):
+        height = height_at(pool, form, points, first + i, dim)
         scratch.heights[i] = height
+        is_positive, is_negative = int(height > error), int(height < -error)
+        scratch.signs[i] = is_positive - is_negative
+        n_positive += is_positive
+        n_negative += is_negative
+    has_far = points.shape[1] > dim + 1
+    if not has_far and n_positive + n_negative == n:
+        return n_positive, n_negative
+    n_positive = 0
+    n_negative = 0
+    for i in range(n):
+        sign = scratch.signs[i]
         if has_far and is_far(points, start + i, dim):
             sign = _far_sign(stack, scratch, start + i, f_start, row)
             # A form that stays bounded towards a vertex has the sign of what is left.
             if sign == UNDECIDED and _vanishes(
                 tables, frames, stack, scratch, start + i, f_start, row, True
             ):
-                sign = _closer_sign(stack, scratch, start + i, f_start, row, height)
-            if sign == UNDECIDED:
-                if not _vanishes(tables, frames, stack, scratch, start + i, f_start, row, False):
-                    return -1, i
-                sign = 0
-            scratch.signs[i] = sign
-            n_positive += sign > 0
-            n_negative += sign < 0
-        elif height > error:
-            scratch.signs[i] = 1
-            n_positive += 1
-        elif height < -error:
-            scratch.signs[i] = -1
-            n_negative += 1
-        else:
-            sign = _closer_sign(stack, scratch, start + i, f_start, row, height)
-            if sign == UNDECIDED:
-                if not _vanishes(tables, frames, stack, scratch, start + i, f_start, row, False):
-                    return -1, i
-                sign = 0
-            scratch.signs[i] = sign
-            n_positive += sign > 0
-            n_negative += sign < 0
+                sign = _closer_sign(stack, scratch, start + i, f_start, row, scratch.heights[i])
+        elif sign == 0:
+            sign = _closer_sign(stack, scratch, start + i, f_start, row, scratch.heights[i])
+        if sign == UNDECIDED:
+            if not _vanishes(tables, frames, stack, scratch, start + i, f_start, row, False):
+                return -1, i
+            sign = 0
+        scratch.signs[i] = sign
+        n_positive += sign > 0
+        n_negative += sign < 0
     return n_positive, n_negative
 
 

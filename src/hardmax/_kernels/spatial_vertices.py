@@ -128,6 +128,37 @@ def independent_rows(pool: FloatArray, scratch: Scratch, n: int, wanted: int) ->
 
 
 @numba.njit(cache=True, _nrt=False, forceinline=True)
+def height_at(pool: FloatArray, row: Any, points: FloatArray, point: Any, dim: int) -> float:
+    """Return the rounded value of a form of the pool at a point; indices are unsigned.
+
+    In few dimensions without a loop, and in an order that leaves no long chain of sums.
+    """
+    height = pool[row, np.uint64(dim)]
+    if dim == 3:
+        return float(
+            (height + pool[row, 0] * points[point, 0])
+            + (pool[row, 1] * points[point, 1] + pool[row, 2] * points[point, 2])
+        )
+    if dim == 4:
+        return float(
+            (height + pool[row, 0] * points[point, 0])
+            + (
+                (pool[row, 1] * points[point, 1] + pool[row, 2] * points[point, 2])
+                + pool[row, 3] * points[point, 3]
+            )
+        )
+    if dim == 5:
+        return float(
+            (height + pool[row, 0] * points[point, 0])
+            + (pool[row, 1] * points[point, 1] + pool[row, 2] * points[point, 2])
+            + (pool[row, 3] * points[point, 3] + pool[row, 4] * points[point, 4])
+        )
+    for k in range(np.uint64(dim)):
+        height += pool[row, k] * points[point, k]
+    return float(height)
+
+
+@numba.njit(cache=True, _nrt=False, forceinline=True)
 def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -> None:
     """Bound the distance of a computed point from where the rows `scratch.rows` meet.
 
@@ -136,39 +167,29 @@ def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -
     dim = pool.shape[1] - 5
     rows, point = scratch.rows, np.uint64(i)
     has_far = points.shape[1] > dim + 1
+    reach = 0.0
+    top = 0.0
+    for k in range(np.uint64(dim)):
+        x = abs(points[point, k])
+        reach += x
+        top = max(top, x)
+    # Sums of what is not negative vanish only where all of it does.
     product = 1.0
-    blur = _DETERMINANT_KAPPA
-    total = 0.0
-    far_total = 0.0
-    is_exact = True
-    is_homogeneous = True
-    for j in range(dim):
+    norms = 0.0
+    values = 0.0
+    offsets = 0.0
+    slope_radii = 0.0
+    offset_radii = 0.0
+    for j in range(np.uint64(dim)):
         row = np.uint64(rows[j])
-        norm, ra = pool[row, dim + NORM], pool[row, dim + RADIUS]
-        c, rc = pool[row, dim + OFFSET], pool[row, dim + OFFSET_RADIUS]
+        norm = pool[row, np.uint64(dim + NORM)]
         product *= norm
-        blur += 2.0 * dim * ra
-        is_homogeneous = is_homogeneous and c == 0.0 and rc == 0.0
-        value = c
-        size = abs(c)
-        reach = 0.0
-        for k in range(np.uint64(dim)):
-            term = pool[row, k] * points[point, k]
-            value += term
-            size += abs(term)
-            reach += abs(points[point, k])
-        is_exact = is_exact and value == 0.0 and rc == 0.0 and (ra == 0.0 or reach == 0.0)
-        total += (abs(value) + KAPPA * size + ra * reach + rc) * (2.0 * UP) + TINY
-        if has_far:
-            value = pool[row, dim + FAR]
-            size = abs(value)
-            reach = 0.0
-            for k in range(dim):
-                term = pool[row, k] * points[i, dim + 1 + k]
-                value += term
-                size += abs(term)
-                reach += abs(points[i, dim + 1 + k])
-            far_total += (abs(value) + KAPPA * size + ra * reach) * (2.0 * UP) + TINY
+        norms += norm
+        values += abs(height_at(pool, row, points, point, dim))
+        offsets += abs(pool[row, np.uint64(dim + OFFSET)])
+        slope_radii += pool[row, np.uint64(dim + RADIUS)]
+        offset_radii += pool[row, np.uint64(dim + OFFSET_RADIUS)]
+    blur = _DETERMINANT_KAPPA + 2.0 * dim * slope_radii
     least = abs(_determinant(pool, scratch, dim)) - product * blur * UP - TINY
     if not least > 0.0:
         points[i, dim] = math.inf
@@ -177,15 +198,40 @@ def radii_into(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -
         return
     factor = product / least * UP
     if has_far:
-        points[i, 2 * dim + 1] = factor * far_total if is_far(points, i, dim) else 0.0
-    if is_homogeneous:
+        is_there = is_far(points, i, dim)
+        points[i, 2 * dim + 1] = factor * _far_residual(pool, scratch, points, i) if is_there else 0
+    if offsets == 0.0 and offset_radii == 0.0:
         for k in range(dim):
             points[i, k] = 0.0
         points[i, dim] = 0.0
-    elif is_exact and _lies_on_all(pool, scratch, points, i):
+        return
+    is_exact = values == 0.0 and offset_radii == 0.0 and (slope_radii == 0.0 or reach == 0.0)
+    if is_exact and _lies_on_all(pool, scratch, points, i):
         points[i, dim] = 0.0
-    else:
-        points[i, dim] = factor * total
+        return
+    # What the norm of a row and the largest coordinate bound is rounded away in a value.
+    total = values + KAPPA * (offsets + norms * top) + slope_radii * reach + offset_radii
+    points[point, np.uint64(dim)] = factor * (total * (2.0 * UP) + dim * TINY)
+
+
+@numba.njit(cache=True, _nrt=False)
+def _far_residual(pool: FloatArray, scratch: Scratch, points: FloatArray, i: int) -> float:
+    """Bound what the rows `scratch.rows` leave over at the direction of a point."""
+    dim = pool.shape[1] - 5
+    total = 0.0
+    for j in range(dim):
+        row = scratch.rows[j]
+        value = pool[row, dim + FAR]
+        size = abs(value)
+        reach = 0.0
+        for k in range(dim):
+            term = pool[row, k] * points[i, dim + 1 + k]
+            value += term
+            size += abs(term)
+            reach += abs(points[i, dim + 1 + k])
+        ra = pool[row, dim + RADIUS]
+        total += (abs(value) + KAPPA * size + ra * reach) * (2.0 * UP) + TINY
+    return float(total)
 
 
 @numba.njit(cache=True, _nrt=False, forceinline=True)
@@ -212,6 +258,8 @@ def _determinant(pool: FloatArray, scratch: Scratch, dim: int) -> float:
         value += a12 * (pool[r, 0] * pool[s, 3] - pool[r, 3] * pool[s, 0])
         value -= a13 * (pool[r, 0] * pool[s, 2] - pool[r, 2] * pool[s, 0])
         return float(value + a23 * (pool[r, 0] * pool[s, 1] - pool[r, 1] * pool[s, 0]))
+    if dim == 5:
+        return float(_determinant_of_five(pool, rows))
     minors, steps = scratch.minors, scratch.steps
     for i in range(minors.shape[0]):
         minors[i] = 0.0
@@ -220,6 +268,40 @@ def _determinant(pool: FloatArray, scratch: Scratch, dim: int) -> float:
         factor = scratch.step_signs[i] * pool[rows[steps[i, 2]], steps[i, 3]]
         minors[steps[i, 0]] += factor * minors[steps[i, 1]]
     return float(minors[minors.shape[0] - 1])
+
+
+@numba.njit(cache=True, _nrt=False)
+def _determinant_of_five(pool: FloatArray, rows: IntArray) -> float:
+    """Return the determinant of five rows: minors of the first two by minors of the last three."""
+    p, q, r = np.uint64(rows[0]), np.uint64(rows[1]), np.uint64(rows[2])
+    s, t = np.uint64(rows[3]), np.uint64(rows[4])
+    p0, p1, p2, p3, p4 = pool[p, 0], pool[p, 1], pool[p, 2], pool[p, 3], pool[p, 4]
+    q0, q1, q2, q3, q4 = pool[q, 0], pool[q, 1], pool[q, 2], pool[q, 3], pool[q, 4]
+    r0, r1, r2, r3, r4 = pool[r, 0], pool[r, 1], pool[r, 2], pool[r, 3], pool[r, 4]
+    s0, s1, s2, s3, s4 = pool[s, 0], pool[s, 1], pool[s, 2], pool[s, 3], pool[s, 4]
+    t0, t1, t2, t3, t4 = pool[t, 0], pool[t, 1], pool[t, 2], pool[t, 3], pool[t, 4]
+    m01 = s0 * t1 - s1 * t0
+    m02 = s0 * t2 - s2 * t0
+    m03 = s0 * t3 - s3 * t0
+    m04 = s0 * t4 - s4 * t0
+    m12 = s1 * t2 - s2 * t1
+    m13 = s1 * t3 - s3 * t1
+    m14 = s1 * t4 - s4 * t1
+    m23 = s2 * t3 - s3 * t2
+    m24 = s2 * t4 - s4 * t2
+    m34 = s3 * t4 - s4 * t3
+    value = 0.0
+    value += (p0 * q1 - p1 * q0) * (r2 * m34 - r3 * m24 + r4 * m23)
+    value -= (p0 * q2 - p2 * q0) * (r1 * m34 - r3 * m14 + r4 * m13)
+    value += (p0 * q3 - p3 * q0) * (r1 * m24 - r2 * m14 + r4 * m12)
+    value -= (p0 * q4 - p4 * q0) * (r1 * m23 - r2 * m13 + r3 * m12)
+    value += (p1 * q2 - p2 * q1) * (r0 * m34 - r3 * m04 + r4 * m03)
+    value -= (p1 * q3 - p3 * q1) * (r0 * m24 - r2 * m04 + r4 * m02)
+    value += (p1 * q4 - p4 * q1) * (r0 * m23 - r2 * m03 + r3 * m02)
+    value += (p2 * q3 - p3 * q2) * (r0 * m14 - r1 * m04 + r4 * m01)
+    value -= (p2 * q4 - p4 * q2) * (r0 * m13 - r1 * m03 + r3 * m01)
+    value += (p3 * q4 - p4 * q3) * (r0 * m12 - r1 * m02 + r2 * m01)
+    return float(value)
 
 
 @numba.njit(cache=True, _nrt=False)

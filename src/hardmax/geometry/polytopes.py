@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import scaled_integers
+from hardmax.algebra.exact.dyadic import nearest_floats, scaled_integers
 from hardmax.arguments import Sizes
 from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
 from hardmax.geometry import face_lattices
@@ -239,8 +239,8 @@ class Polytope:
 
     @property
     def volume_float(self) -> float:
-        """The volume, rounded."""
-        return float(self.volume)
+        """The volume, rounded; `inf` also where it exceeds every float."""
+        return nearest_floats(np.array(self.volume, dtype=object)).item()
 
     @cached_property
     def interior_point(self) -> WideArray:

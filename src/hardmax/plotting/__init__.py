@@ -1,6 +1,6 @@
 """Every picture: `plot(obj, ax=None)` draws what it is given and returns the axes."""
 
-from hardmax.plotting import diagrams, partitions, polynomials, solids, stability
+from hardmax.plotting import diagrams, level_sets, partitions, polynomials, solids, stability
 from hardmax.plotting.dispatch import plot
 
-__all__ = ["diagrams", "partitions", "plot", "polynomials", "solids", "stability"]
+__all__ = ["diagrams", "level_sets", "partitions", "plot", "polynomials", "solids", "stability"]

@@ -8,6 +8,7 @@ import numpy as np
 from hardmax.arguments import choice
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
+from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.diagrams import default_box, fill_solids
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.style import PALETTE, WALL, cell_colours, new_axes
@@ -42,6 +43,8 @@ def plot_partition(
             of an attention head in the head's colour.
         legend: Whether to say which walls are whose, if they are not too many.
     """
+    if not partition.n_cells:
+        raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
     labels = _labels(partition, choice("colour", colour, ("region", "map", "cell")))
     dim = partition.domain.dim
     if dim == 3:
@@ -71,23 +74,35 @@ def _labels(partition: Partition, colour: str) -> IntArray:
 def _corners(partition: Partition, box: Box | None) -> tuple[FloatArray, IntArray]:
     """Return all polygon corners and where each cell's begin, infinity made finite."""
     cells = partition.cells
+    window = _window(partition) if box is None else box
     if cells.vertices is None or cells.starts is None:
-        polygons = [partition.polytope(i).polygon for i in range(partition.n_cells)]
+        polygons = [_shown_part(partition.polytope(i), window) for i in range(partition.n_cells)]
         starts = np.cumsum([0, *(len(p) for p in polygons)])
         return np.concatenate(polygons), starts
     if cells.directions is None:
         return cells.vertices, cells.starts
-    window = _window(partition) if box is None else box
     reach = _FAR * float((window.high - window.low).max())
     return cells.vertices + reach * cells.directions, cells.starts
+
+
+def _shown_part(cell: Polytope, window: Box) -> FloatArray:
+    """Return the corners of a cell, of an unbounded one as far as the window shows it."""
+    part = cell if cell.is_bounded else cell.intersection(window)
+    return part.polygon if part.dim == 2 else np.zeros((0, 2))
 
 
 def _window(partition: Partition) -> Box:
     """Return a box round the vertices that are not at infinity."""
     cells = partition.cells
     if cells.vertices is None:
-        vertices = np.concatenate([partition.polytope(i).vertices for i in range(len(partition))])
-        return Box(vertices.min(axis=0), vertices.max(axis=0))
+        polytopes = [partition.polytope(i) for i in range(len(partition))]
+        corners = [cell.vertices for cell in polytopes if not len(cell.lineality)]
+        vertices = np.concatenate([np.zeros((0, 2)), *corners])
+        if all(cell.is_bounded for cell in polytopes):
+            return Box(vertices.min(axis=0), vertices.max(axis=0))
+        return default_box(
+            vertices if len(vertices) else np.zeros((1, 2)), with_origin=not len(vertices)
+        )
     if cells.directions is None:
         return Box(cells.vertices.min(axis=0), cells.vertices.max(axis=0))
     finite = cells.vertices[~cells.directions.any(axis=1)]

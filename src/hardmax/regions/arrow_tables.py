@@ -1,12 +1,12 @@
 """Partitions as Arrow tables and Parquet files: one row for each cell, and back.
 
-A file says which model and domain it belongs to (by fingerprint), and is read back only for these.
-Nothing in it is trusted beyond that: it carries no certificate, which is what `certificate` is for.
+A file says which model and domain it belongs to (by fingerprint), and is read back only for these,
+and only as it was written: a table with rows left out or entries changed is refused. That guards
+against mistakes, not against malice: it carries no certificate, which is what `certificate` is for.
 """
 
 import json
 import os
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,42 +16,44 @@ from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.extras import load_extra
 from hardmax.files import replacing
 from hardmax.records import fingerprint
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.engines import read_network
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray
 
-FORMAT = "hardmax.partition/1"
+FORMAT = "hardmax.partition/2"
+_FIRST_FORMAT = "hardmax.partition/1"
+"""Files without facets and without a fingerprint of what they hold."""
 _METADATA = b"hardmax"
 # Arrays with one entry for each cell, and arrays with one for each vertex of each cell.
 _BY_CELL = ("signatures", "maps", "map_radii")
 _BY_VERTEX = ("vertices", "directions", "walls", "cuts")
+# Three to seven dimensions: one for each cell, each facet, and each tie.
+_OF_FACETS = ("blurs", "facets", "ties")
+_DTYPES = ("uint8", "uint16", "int32", "int64", "float64")
+_Arrays = dict[str, tuple[AnyArray, AnyArray | None]]
 
 
 def to_arrow(partition: Partition) -> Any:
     """Return a `pyarrow.Table` with a row for each cell.
 
     Columns are lists: `signatures`, and as far as the engine stores them `maps`, `map_radii` (both
-    flattened), `vertices`, `directions`, `walls` and `cuts` (flattened over the cell's vertices).
+    flattened), `vertices`, `directions`, `walls` and `cuts` (flattened over the cell's vertices),
+    `facets`, `ties` and `blurs` (see `CellFacets`).
 
     Raises:
         ArgumentError: If the cells were only counted.
         MissingExtraError: If pyarrow is not installed.
     """
     pa = _pyarrow()
-    cells = partition.cells
     if len(partition.signatures) != partition.n_cells:
         raise ArgumentError("`partition` must store its cells; this one was only counted.")
-    columns, shapes = {}, {}
-    for name in _BY_CELL + _BY_VERTEX:
-        array = getattr(cells, name)
-        if array is None:
-            continue
-        rows = array if name in _BY_CELL else _split(array, cells.starts)
-        shapes[name] = [str(array.dtype), list(array.shape[1:])]
-        values = [np.ravel(row) for row in rows]
-        columns[name] = pa.array(values, type=pa.list_(pa.from_numpy_dtype(array.dtype)))
+    arrays = _arrays(partition)
+    columns = {name: _lists(pa, array, starts) for name, (array, starts) in arrays.items()}
+    shapes = {
+        name: [str(array.dtype), list(array.shape[1:])] for name, (array, _) in arrays.items()
+    }
     header = {
         "format": FORMAT,
         "model": fingerprint(partition.network),
@@ -65,6 +67,7 @@ def to_arrow(partition: Partition) -> Any:
         ],
         "shapes": shapes,
     }
+    header["content"] = _content_fingerprint(header, arrays)
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(header)})
 
 
@@ -72,14 +75,15 @@ def from_arrow(table: Any, model: Any, domain: Any) -> Partition:
     """Read back what `to_arrow` wrote, for the model and the domain it was made from.
 
     Raises:
-        RecordFormatError: If the table is no such table, or belongs to another model or domain.
+        RecordFormatError: If the table is no such table, belongs to another model or domain, or was
+            changed since it was written.
     """
     _pyarrow()
     network = read_network(model)
     where = charted(domain, network.dim_in)
     try:
         header = json.loads(table.schema.metadata[_METADATA])
-        if header["format"] != FORMAT:
+        if header["format"] not in (FORMAT, _FIRST_FORMAT):
             raise RecordFormatError(f"`table` must be of format {FORMAT!r}; {header['format']!r}.")
         for name, wanted in (
             ("model", fingerprint(network)),
@@ -87,7 +91,13 @@ def from_arrow(table: Any, model: Any, domain: Any) -> Partition:
         ):
             if header[name] != wanted:
                 raise RecordFormatError(f"`table` must belong to this {name}; got another one's.")
-        cells = _cell_arrays(table, header, where.dim)
+        arrays = _read_arrays(table, header)
+        is_first = header["format"] == _FIRST_FORMAT
+        if not is_first and header.pop("content") != _content_fingerprint(header, arrays):
+            raise RecordFormatError(
+                "`table` must hold what was written, every row in its place; it was changed."
+            )
+        cells = _cell_arrays(arrays, header, table.num_rows)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, RecordFormatError):
             raise
@@ -119,35 +129,95 @@ def load_partition(path: str | os.PathLike[str], model: Any, domain: Any) -> Par
     return from_arrow(table, model, domain)
 
 
-def _cell_arrays(table: Any, header: dict[str, Any], dim: int) -> CellArrays:
-    arrays: dict[str, Any] = {}
-    starts = None
+def _arrays(partition: Partition) -> _Arrays:
+    """List the arrays of a partition by name; with starts, unless there is one entry per cell."""
+    cells = partition.cells
+    arrays: _Arrays = {}
+    for name in _BY_CELL + _BY_VERTEX:
+        array = partition.signatures if name == "signatures" else getattr(cells, name)
+        if array is not None:
+            arrays[name] = array, cells.starts if name in _BY_VERTEX else None
+    if cells.facets is not None:
+        arrays["blurs"] = cells.facets.blurs, None
+        arrays["facets"] = cells.facets.facets, cells.facets.starts
+        arrays["ties"] = cells.facets.ties, cells.facets.tie_starts
+    return arrays
+
+
+def _lists(pa: Any, array: AnyArray, starts: AnyArray | None) -> Any:
+    """Return a column that has, for each cell, its entries flattened."""
+    starts = np.arange(len(array) + 1) if starts is None else starts
+    ends = starts * int(np.prod(array.shape[1:], dtype=np.int64))
+    kind, offset = (pa.ListArray, pa.int32())
+    if ends[-1] >= 2**31:
+        kind, offset = (pa.LargeListArray, pa.int64())
+    return kind.from_arrays(pa.array(ends, type=offset), pa.array(np.ravel(array)))
+
+
+def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
+    """Read the columns that a header names back into what `_arrays` lists."""
+    known: tuple[str, ...] = _BY_CELL + _BY_VERTEX
+    if header["format"] != _FIRST_FORMAT:
+        known += _OF_FACETS
+    arrays: _Arrays = {}
     for name, (dtype, shape) in header["shapes"].items():
-        if name not in _BY_CELL + _BY_VERTEX:
+        if name not in known:
             raise ValueError(f"unknown column {name!r}")
         column = table.column(name).combine_chunks()
+        if dtype not in _DTYPES or column.null_count:
+            raise ValueError(f"column {name!r} must hold numbers only")
         flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.dtype(dtype))
-        arrays[name] = flat.reshape(-1, *shape) if shape else flat
-        if name == "vertices":
-            starts = np.asarray(column.offsets.to_numpy(), dtype=np.int64) // dim
+        if name in (*_BY_CELL, "blurs"):
+            # A network without layers has signatures without entries.
+            arrays[name] = flat.reshape(table.num_rows, *shape), None
+            continue
+        ends = np.asarray(column.offsets.to_numpy(), dtype=np.int64)
+        starts = (ends - ends[0]) // max(1, int(np.prod(shape, dtype=np.int64)))
+        arrays[name] = flat.reshape(-1, *shape), starts
+        if len(arrays[name][0]) != starts[-1]:
+            raise ValueError(f"column {name!r} must hold whole rows")
+    by_vertex = [arrays[name] for name in _BY_VERTEX if name in arrays]
+    if any(len(array) != len(by_vertex[0][0]) for array, _ in by_vertex):
+        raise ValueError("columns with an entry for each vertex must be equally long")
+    return arrays
+
+
+def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellArrays:
+    values = {name: array for name, (array, _) in arrays.items()}
+    facets = None
+    if "facets" in arrays:
+        facets = CellFacets(
+            _starts(arrays["facets"]),
+            values["facets"],
+            _starts(arrays["ties"]),
+            values["ties"],
+            values["blurs"],
+        )
     return CellArrays(
-        signatures=arrays["signatures"],
+        signatures=values["signatures"],
         is_complete=bool(header["is_complete"]),
         decisions=Decisions(*(int(count) for count in header["decisions"])),
-        maps=arrays.get("maps"),
-        map_radii=arrays.get("map_radii"),
-        vertices=arrays.get("vertices"),
-        starts=starts,
-        n_counted=table.num_rows,
-        directions=arrays.get("directions"),
-        walls=arrays.get("walls"),
-        cuts=arrays.get("cuts"),
+        maps=values.get("maps"),
+        map_radii=values.get("map_radii"),
+        vertices=values.get("vertices"),
+        starts=_starts(arrays["vertices"]) if "vertices" in arrays else None,
+        n_counted=n_cells,
+        directions=values.get("directions"),
+        walls=values.get("walls"),
+        cuts=values.get("cuts"),
+        facets=facets,
     )
 
 
-def _split(array: AnyArray, starts: AnyArray | None) -> list[AnyArray]:
-    assert starts is not None, "vertices come with their starts"
-    return [array[a:b] for a, b in pairwise(starts.tolist())]
+def _starts(entry: tuple[AnyArray, AnyArray | None]) -> AnyArray:
+    starts = entry[1]
+    assert starts is not None, "what has several entries for a cell comes with starts"
+    return starts
+
+
+def _content_fingerprint(header: dict[str, Any], arrays: _Arrays) -> str:
+    """Hash the header and the arrays of a table."""
+    return fingerprint([header, [[name, *arrays[name]] for name in sorted(arrays)]])
 
 
 def _domain_fingerprint(domain: ChartedDomain) -> str:

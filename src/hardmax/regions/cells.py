@@ -18,7 +18,8 @@ class CellFacets(NamedTuple):
         tie_starts: Where the ties of each cell begin, and the end; shape `(n_cells + 1,)`.
         ties: Other groups with two best forms on a facet: the place of the facet among those of its
             cell, or -1 where they coincide on the whole cell; and the group; shape `(n_ties, 2)`.
-        blurs: How far the rounded vertices of each cell are off at most; shape `(n_cells,)`.
+        blurs: How far the rounded vertices of each cell, and their directions, are off at most;
+            shape `(n_cells, 2)`.
     """
 
     starts: IntArray
@@ -36,7 +37,8 @@ class CellArrays:
     is `vertices[i] + M * directions[i]`.
 
     Attributes:
-        signatures: The winners of all groups, shape `(n_cells, n_groups)`.
+        signatures: The winners of all groups, shape `(n_cells, n_groups)`. On a line there are no
+            rows: `LineCells` has the changes from cell to cell.
         is_complete: False if the search stopped early; the cells are then a lower bound.
         decisions: How many signs each stage decided.
         maps: The output on each cell, `(t, 1) @ map`, rounded; shape `(n_cells, dim + 1, dim_out)`.

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.composition import Frames
+from hardmax._kernels.composition_updates import Frames
 from hardmax._kernels.layouts import (
     AT_STARTS,
     IS_MERGED,
     IS_RELU,
+    N_UPDATES,
     SCORES_ARE_EXACT,
     STREAM_IS_EXACT,
     VERSION,
@@ -44,13 +45,20 @@ class ExactForms:
         self._streams: list[RationalForms] = []
         self._scores: list[RationalForms] = []
         self._versions: list[int] = []
+        self._is_refreshed: list[bool] = []
 
     def first_stream(self) -> RationalForms:
         """Return the stream before the first layer, on the domain."""
         raise NotImplementedError
 
-    def scores(self, layer: int) -> RationalForms:
-        """Return the exact scores of a layer on the path."""
+    def scores(self, layer: int, *, refresh: bool = True) -> RationalForms:
+        """Return the exact scores of a layer on the path.
+
+        Args:
+            layer: The layer.
+            refresh: Whether the floats of the frames up to there have to be the nearest ones, and
+                coinciding forms merged, as a split needs them; rounding all forms takes longest.
+        """
         known = 0
         while known < len(self._versions) and known <= layer:
             if self._versions[known] != self.frames.flags[known, VERSION]:
@@ -58,11 +66,16 @@ class ExactForms:
             known += 1
         if known <= layer:
             del self._versions[known:], self._scores[known:], self._streams[known:]
+            del self._is_refreshed[known:]
         for i in range(known, layer + 1):
             self._streams.append(self._stream(i))
             self._scores.append(layer_scores(self.network.layers[i], self._streams[i]))
             self._versions.append(int(self.frames.flags[i, VERSION]))
-            self._refresh(i)
+            self._is_refreshed.append(False)
+        for i in range(layer + 1 if refresh else 0):
+            if not self._is_refreshed[i]:
+                self._refresh(i)
+                self._is_refreshed[i] = True
         return self._scores[layer]
 
     def _stream(self, layer: int) -> RationalForms:
@@ -88,6 +101,8 @@ class ExactForms:
             block[:, : len(rows)] = floats
             frames.flags[layer, flag] = int(not floats[-1].any())
             frames.flags[layer, flag + 1] = finest_grid(floats)
+        # Neither these scores nor the next ones are sums of the floats that are there now.
+        frames.flags[layer : layer + 2, N_UPDATES] = 0
         if is_relu:
             return
         model = self.network.layers[layer]

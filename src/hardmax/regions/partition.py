@@ -94,7 +94,7 @@ class Partition:
     def signatures(self) -> IntArray:
         """For each cell the winner's index in every group: shape `(n_cells, n_groups)`."""
         self._require_stored()
-        return self.cells.signatures
+        return self.cells.signatures if self.line is None else self.line.signatures
 
     @cached_property
     def n_affine_maps(self) -> int:
@@ -163,7 +163,9 @@ class Partition:
         """Return the inequalities of a cell with the walls they stand for."""
         self._require_stored()
         index = integer("cell", cell, at_least=0, at_most=self.n_cells - 1)
-        return cell_rows(self.network, self.domain, self.cells.signatures[index])
+        line = self.line
+        signature = self.cells.signatures[index] if line is None else line.walk.row(index)
+        return cell_rows(self.network, self.domain, signature)
 
     def polytope(self, cell: int) -> Polytope:
         """Return the closure of a cell in the domain's coordinates, exactly."""
@@ -230,7 +232,10 @@ class Partition:
         centres, radii = np.empty((self.n_cells, self.domain.dim)), np.empty(self.n_cells)
         for i in range(self.n_cells):
             ball = inscribed_ball([*self.rows(i).walls], self.domain.dim)
-            centres[i], radii[i] = (self.witnesses[i], np.inf) if ball is None else ball
+            centres[i], radii[i] = (np.nan, np.inf) if ball is None else ball
+        is_wide = np.isinf(radii)
+        if is_wide.any():
+            centres[is_wide] = self.witnesses[is_wide]
         return centres, radii
 
     @cached_property
@@ -318,7 +323,7 @@ class Partition:
         return point
 
     def _require_stored(self) -> None:
-        if len(self.cells.signatures) != self.n_cells:
+        if len(self.cells.signatures if self.line is None else self.line) != self.n_cells:
             raise ArgumentError(
                 "`count_only` must be False for anything but the number of cells; this partition "
                 "was only counted."

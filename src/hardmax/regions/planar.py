@@ -7,7 +7,6 @@ import numpy as np
 
 from hardmax._kernels.layouts import (
     LEAVES_FULL,
-    N_FORMS,
     N_GROUPS,
     N_OUT,
     OUTPUT_GRID,
@@ -66,8 +65,9 @@ def explore(
 
     The search splits convex polygons, one group of forms after the other, layer by layer and depth
     first. A layer is composed once for each region of the layers before it; groups with one winner
-    on the whole region are settled there. Cost per cell: at most one composition of every layer,
-    and a few sign tests for each form that is in doubt.
+    on the whole region are settled there. Where the region before differs in few winners its forms
+    are updated, at a cost linear in the width. Cost per cell: at most one composition of every
+    layer, and a few sign tests for each form that is in doubt.
 
     Args:
         network: The network.
@@ -157,7 +157,8 @@ def _setting(network: ArgmaxNetwork, start: PlanarDomain) -> _Setting:
     # Groups of other sizes need other scratch.
     starts = tuple(layer.starts.tobytes() for layer in network.layers)
     shape = sizes, starts, network.n_groups, network.dim_out, start.is_bounded
-    winner_type = np.uint8 if tables.layout[:, N_FORMS].max() <= 256 else np.int64
+    largest = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=0)
+    winner_type = np.uint8 if largest <= 256 else np.int64
     cell_bytes = 4 * network.n_groups + 24 * network.dim_out + 256
     _settings[network] = setting = _Setting(
         start, tables, block, grid, winner_type, cell_bytes, shape

@@ -58,12 +58,13 @@ class ExactPath(ExactForms):
         """Return the stream before the first layer, on the domain."""
         return chart_forms(self.chart).compose(self.network.embedding)
 
-    def line(self, label: list[int]) -> Line:
+    def line(self, label: list[int], *, refresh: bool = True) -> Line:
         """Return the exact line of an edge from its label."""
         layer, group, winner, rival = unpacked_label(label)
         if layer < 0:
             return self.domain_lines[group]
-        rows, start = self.scores(layer).rows, int(self.network.layers[layer].starts[group])
+        rows = self.scores(layer, refresh=refresh).rows
+        start = int(self.network.layers[layer].starts[group])
         return _less(rows[start + winner], rows[start + rival])
 
     def sharpen_top(self, stack: Stack) -> None:
@@ -71,7 +72,8 @@ class ExactPath(ExactForms):
         top = int(stack.state[N_ITEMS]) - 1
         start, n = stack.items[top, :2].tolist()
         labels = stack.labels[start : start + n].tolist()
-        whole = polygon([(self.line(label), tuple(label), i) for i, label in enumerate(labels)])
+        lines = [self.line(label, refresh=False) for label in labels]
+        whole = polygon([(line, tuple(labels[i]), i) for i, line in enumerate(lines)])
         for i, edge in enumerate(whole):
             stack.edges[start + i, 6:] = rounded_vertex(edge.start)
         stack.state[IS_SHARP] = 1

@@ -1,17 +1,14 @@
 """The engine for three to seven dimensions: polytopes split depth first, every sign proven."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hardmax._kernels.layouts import (
     LEAVES_FULL,
-    N_FORMS,
     N_GROUPS,
     PARKED,
     STACK_FULL,
-    Tables,
 )
 from hardmax._kernels.spatial_buffers import (
     F_COUNT,
@@ -29,12 +26,10 @@ from hardmax._kernels.spatial_buffers import (
     SCRATCH_FULL,
     TIES_END,
     V_COUNT,
-    Frames,
     Leaves,
     Scratch,
     Stack,
     grown_stack,
-    new_frames,
     new_leaves,
     new_scratch,
     new_stack,
@@ -44,9 +39,7 @@ from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.regions.cells import CellArrays, CellFacets
-from hardmax.regions.charted_domains import embedded
-from hardmax.regions.exact_paths import finest_grid, rounded_forms
-from hardmax.regions.planar_tables import adapted, network_tables
+from hardmax.regions.exact_paths import rounded_forms
 from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.spatial_domains import (
     SpatialDomain,
@@ -55,13 +48,14 @@ from hardmax.regions.spatial_domains import (
     rounded_vertex,
     spatial_domain,
 )
+from hardmax.regions.spatial_frames import spatial_frames
 from hardmax.regions.spatial_parking import ExactPath
 
 _FIRST_BUDGET = 2_000
 _BLOCK_POINTS = 2**17
 """Room for vertices in a block of cells."""
 _MOST_BLOCKS = 8
-_blocks: dict[tuple[int, ...], Leaves] = {}
+_blocks: list[tuple[tuple[int, ...], Leaves]] = []
 """Blocks not in use: memory that has been written to before is much quicker to write to."""
 _POINTS, _ITEMS, _SCRATCH = 1024, 128, 256
 
@@ -129,23 +123,17 @@ class _Run(SearchRun):
         points = np.array(
             [rounded_vertex(vertex, start.is_bounded) for vertex in start.cell.vertices]
         )
-        size = np.abs(points).max(initial=1.0)
-        # A power of two, so that dividing by it is exact.
-        scale = float(2.0 ** min(np.frexp(size)[1], 1000))
-        stream = embedded(network, start.charted)
-        block = rounded_forms(stream, stream.rows, scale)
-        self.tables: Tables = adapted(network_tables(network), scale, not block[-2:].any())
-        self.frames: Frames = new_frames(self.tables, network.n_groups, self.dim)
-        self.frames.blocks[0, :, : block.shape[1]] = block
-        self.frames.flags[0, :2] = int(not block[-1].any()), finest_grid(block)
+        size = float(np.abs(points).max(initial=1.0))
+        self.tables, self.frames = spatial_frames(network, start.charted, size)
         self.stack = self._first_stack(points)
         self.scratch = self._new_scratch(_SCRATCH, _SCRATCH)
         self.path = ExactPath(network, start, self.tables, self.frames)
-        self.most_forms = int(self.tables.layout[:, N_FORMS].max(initial=1))
+        groups = (int(np.diff(layer.starts).max()) for layer in network.layers)
+        self.most_forms = max(groups, default=1)
         sizes = network.n_groups, self.dim, network.dim_out, self.most_forms
         self.shape = _BLOCK_POINTS, int(start.is_bounded), *sizes
-        spare = _blocks.pop(self.shape, None) if stores else None
-        self.leaves: Leaves = spare or self._new_leaves(0, 0, 0)
+        self.leaves: Leaves = self._spare_leaves()
+        self.blocks: list[Leaves] = []
         self.found: list[Leaves] = []
         if network.layers:
             enter(self.tables, self.frames, self.stack)
@@ -188,6 +176,14 @@ class _Run(SearchRun):
             self.most_forms,
         )
 
+    def _spare_leaves(self) -> Leaves:
+        """Take a block that was used before, or make one."""
+        for i, (shape, block) in enumerate(_blocks):
+            if self.stores and shape == self.shape:
+                del _blocks[i]
+                return block
+        return self._new_leaves(0, 0, 0)
+
     @property
     def n_found(self) -> int:
         """How many cells have been found."""
@@ -221,16 +217,18 @@ class _Run(SearchRun):
         cells, points, facets, ties = state[[N_LEAVES, N_VERTICES, N_FACETS, N_LEAF_TIES]].tolist()
         lengths = cells, cells, cells, cells, points, cells, facets, cells, ties, cells
         parts = zip(self.leaves, lengths, strict=True)
-        self.found.append(Leaves(*(array[:length].copy() for array, length in parts)))
+        self.found.append(Leaves(*(array[:length] for array, length in parts)))
+        self.blocks.append(self.leaves)
         state[[N_LEAVES, N_VERTICES, N_FACETS, N_LEAF_TIES]] = 0
 
     def _make_room_for_leaves(self) -> None:
-        is_empty = self.stack.state[N_LEAVES] == 0
-        self._harvest()
-        if is_empty:
-            # One cell has more vertices than a whole block has room for.
-            entry = self.stack.items[int(self.stack.state[N_ITEMS]) - 1]
-            self.leaves = self._new_leaves(*entry[[V_COUNT, F_COUNT, TIES_END]].tolist())
+        if self.stack.state[N_LEAVES] > 0:
+            self._harvest()
+            self.leaves = self._spare_leaves()
+            return
+        # One cell has more vertices than a whole block has room for.
+        entry = self.stack.items[int(self.stack.state[N_ITEMS]) - 1]
+        self.leaves = self._new_leaves(*entry[[V_COUNT, F_COUNT, TIES_END]].tolist())
 
     def result(self, is_complete: bool) -> CellArrays:
         """Pack what was found."""
@@ -242,10 +240,9 @@ class _Run(SearchRun):
             none = np.zeros((0, self.network.n_groups), dtype=np.int64)
             return CellArrays(none, is_complete, decisions, None, None, None, None, count)
         self._harvest()
-        if len(_blocks) >= _MOST_BLOCKS:
-            _blocks.clear()
-        _blocks[self.shape] = self.leaves
-        parts = Leaves(*(_joined(columns) for columns in zip(*self.found, strict=True)))
+        parts = Leaves(*(np.concatenate(columns) for columns in zip(*self.found, strict=True)))
+        _blocks[:0] = [(self.shape, block) for block in self.blocks[:_MOST_BLOCKS]]
+        del _blocks[_MOST_BLOCKS:]
         self._repair(parts)
         points, directions = parts.points, None
         if not self.start.is_bounded:
@@ -280,11 +277,6 @@ class _Run(SearchRun):
             block = rounded_forms(forms, forms.rows, float(self.tables.scale[0]))
             parts.maps[cell] = block[:-1]
             parts.radii[cell] = block[-1].max(initial=0.0)
-
-
-def _joined(blocks: Sequence[Any]) -> Any:
-    """Join arrays; one alone is not copied."""
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _starts(found: list[Leaves], column: int) -> Any:

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isinf
+from fractions import Fraction
 
 import numpy as np
 
+from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import Vector, rounded_directions, wide_rows
 from hardmax.geometry.linear_programs import maximise
@@ -38,10 +39,11 @@ def partition_statistics(
     volumes: WideArray, degrees: IntArray, walls: Sequence[Sequence[Wall]]
 ) -> Statistics:
     """Summarise volumes, numbers of neighbours and walls."""
-    finite = [float(volume) for volume in volumes.tolist() if not isinf(volume)]
+    # A fraction is finite, also where it exceeds every float.
+    finite = sorted(volume for volume in volumes.tolist() if isinstance(volume, Fraction))
     quantiles = np.full(5, np.nan)
     if finite:
-        quantiles = np.quantile(np.array(finite), [0.0, 0.25, 0.5, 0.75, 1.0])
+        quantiles = nearest_floats(np.array([_quartile(finite, k) for k in range(5)], dtype=object))
     return Statistics(
         len(volumes) - len(finite),
         quantiles,
@@ -49,6 +51,14 @@ def partition_statistics(
         int(degrees.max(initial=0)),
         dict(sorted(Counter(wall for named in walls for wall in named).items())),
     )
+
+
+def _quartile(ordered: Sequence[Fraction], k: int) -> Fraction:
+    """Return the quantile `k / 4` of sorted numbers, linear between two of them."""
+    below, part = divmod((len(ordered) - 1) * k, 4)
+    if not part:
+        return ordered[below]
+    return ordered[below] + Fraction(part, 4) * (ordered[below + 1] - ordered[below])
 
 
 def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float] | None:

@@ -1,0 +1,134 @@
+"""How the cost of a cell grows with width, depth, number of cells, keys and feed-forward units.
+
+Cost is CPU time for each cell, stored with its polytope and output map, or only counted. Next to it
+stands the local exponent, log2 of the cost over that of half the size. Searches stop at `MOST`
+cells; where a model has fewer, several models are drawn.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from hardmax.geometry.domains import Box
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions import planar, spatial
+from hardmax.typing import FloatArray
+
+MOST, LEAST = 30_000, 10_000
+Model = Callable[[int], ArgmaxNetwork]
+
+
+def relu(widths: list[int], dim: int = 2) -> Model:
+    """Draw ReLU networks with weights N(0, 2 / fan-in) and biases N(0, 1/4)."""
+
+    def drawn(seed: int) -> ArgmaxNetwork:
+        rng = np.random.default_rng(seed)
+        weights, biases, fan = [], [], dim
+        for width in [*widths, 1]:
+            weights.append(rng.normal(0, np.sqrt(2 / fan), (width, fan)).astype(np.float32).T)
+            biases.append(rng.normal(0, 0.5, width).astype(np.float32))
+            fan = width
+        return ReluNetwork(weights, biases).network
+
+    return drawn
+
+
+def maxout(width: int) -> Model:
+    """Draw maxout networks of two layers, rank 2."""
+
+    def drawn(seed: int) -> ArgmaxNetwork:
+        rng = np.random.default_rng(seed)
+        first = rng.normal(size=(width, 2, 2))
+        second = rng.normal(0, np.sqrt(1 / width), (width, 2, width))
+        biases = [rng.normal(0, 0.5, (width, 2)) for _ in range(2)]
+        return MaxoutNetwork([first, second, np.ones((width, 1))], [*biases, [0.0]]).network
+
+    return drawn
+
+
+def transformer(n_keys: int, d_ff: int) -> Model:
+    """Draw hard transformers with d = 2, H = 2, L = 2."""
+
+    def drawn(seed: int) -> ArgmaxNetwork:
+        rng = np.random.default_rng(seed)
+
+        def numbers(*shape: int) -> FloatArray:
+            return rng.normal(size=shape)
+
+        def head() -> AttentionHead:
+            keys, values = numbers(n_keys, 2), numbers(n_keys, 2)
+            bias = numbers(n_keys) - 0.5 * (keys**2).sum(axis=1)
+            return AttentionHead(np.eye(2), keys, values, numbers(2, 2), logit_bias=bias)
+
+        def block() -> Block:
+            out = numbers(d_ff, 2) / np.sqrt(d_ff)
+            return Block([head(), head()], FeedForward(numbers(2, d_ff), numbers(d_ff), out, None))
+
+        return HardTransformer([block(), block()]).network
+
+    return drawn
+
+
+def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, float]:
+    """Return how many cells were found, and the CPU seconds for each, warm."""
+    explore = planar.explore if dim == 2 else spatial.explore
+    box = Box([-radius] * dim, [radius] * dim)
+    n_cells = 0
+    spent = 0.0
+    seed = 0
+    while n_cells < LEAST:
+        network = model(seed)
+        # The first search compiles, prepares the network, and is not timed.
+        for _ in range(2):
+            start = time.process_time()
+            found = explore(network, box, count_only=count_only, max_cells=MOST, progress=False)
+            last = time.process_time() - start
+        spent += last
+        n_cells += found.n_counted
+        seed += 1
+    return n_cells, spent / n_cells
+
+
+def table(
+    title: str, name: str, rows: Iterable[tuple[float, Model]], dim: int = 2, radius: float = 5.0
+) -> None:
+    """Print costs and local exponents by size; the size is the radius of the box if `name` is."""
+    words = ("cells", "stored us", "exp.", "counted us", "exp.")
+    print(f"\n{title}\n{name:>10}" + "".join(f"{word:>11}" for word in words))
+    before: tuple[float, float, float] | None = None
+    for size, model in rows:
+        reach = size if name == "radius" else radius
+        n_cells, stored = cost(model, dim, reach, count_only=False)
+        _, counted = cost(model, dim, reach, count_only=True)
+        exponents = ["", ""]
+        if before is not None:
+            ratio = np.log2(size / before[0])
+            pairs = zip((stored, counted), before[1:], strict=True)
+            exponents = [f"{np.log2(now / then) / ratio:.2f}" for now, then in pairs]
+        print(
+            f"{size:10g}{n_cells:11d}{stored * 1e6:11.2f}{exponents[0]:>11}"
+            f"{counted * 1e6:11.2f}{exponents[1]:>11}",
+            flush=True,
+        )
+        before = size, stored, counted
+
+
+def main() -> None:
+    wide = (16, 32, 64, 128, 256, 512)
+    table("ReLU 2->[w, w]", "w", [(w, relu([w, w])) for w in wide])
+    table("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide[:-1]])
+    table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8)])
+    table("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0, 8.0)])
+    table("maxout 2->[w, w], rank 2", "w", [(w, maxout(w)) for w in wide[:-1]])
+    table("ReLU 3->[w, w]", "w", [(w, relu([w, w], 3)) for w in wide[:-1]], dim=3)
+    keys = (8, 16, 32, 64, 128)
+    table("transformer, 8 feed-forward units", "keys", [(n, transformer(n, 8)) for n in keys])
+    table("transformer, 8 keys", "d_ff", [(n, transformer(8, n)) for n in keys])
+
+
+if __name__ == "__main__":
+    main()

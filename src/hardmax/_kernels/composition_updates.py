@@ -1,0 +1,361 @@
+r"""Scores of a layer updated where few forms before them changed. No checks: see callers.
+
+Neighbouring regions of a layer differ in few winners, so the scores on one are those on the last
+one plus a few rows of weights: as many products as there are scores for each change, instead of one
+for each weight. With the stream $a_j$ (radii $e_j$) in floats, the scores are
+
+$$\tilde z_i = b_i + \sum_j w_{ij} a_j + \rho_i, \qquad |\rho_i| + \sum_j |w_{ij}| e_j \le r_i,$$
+
+where $\rho_i$ is what rounding has done so far. This is kept: if $m$ forms change by $\delta_j =
+a_j' - a_j + \lambda_j$, where $\lambda_j$ is the rounding of the difference, then $\tilde z_i' =
+\mathrm{fl}(\tilde z_i + \sum_j w_{ij} \delta_j)$ and
+
+$$r_i' = (1 + 4 \kappa) \Bigl(r_i + \sum_j |w_{ij}| \bigl(e_j' - (1 - 2^{-20}) e_j + |\lambda_j| +
+  \kappa \mu(\delta_j)\bigr) + (s + \tfrac12) u\, \mu(\tilde z_i')\Bigr) + T, \quad
+  \kappa = 2 (s + 4) u,$$
+
+with $\mu$ and $T$ as in `composition`, and $s = \lfloor m / 4 \rfloor + m \bmod 4$ the number of
+sums that $\tilde z_i$ goes through (see `add_rows`). Each of them rounds it once; what is added is
+rounded three times more. So the rounding is at most $\gamma_s |\tilde z_i| + \gamma_{s+3} \sum_j
+|w_{ij} \delta_j|$, and up to factors $1 + \kappa$ we have $\gamma_s = s u$ and $|\tilde z_i| \le
+|\tilde z_i'| + \sum_j |w_{ij} \delta_j|$. Old radii are taken off because they are part of $r_i$;
+the $2^{-20}$ pays for rounding the sum of radii, in which terms of both signs occur. On a grid
+nothing is rounded as long as $\mu(\tilde z_i) + \sum_j |w_{ij}| \mu(\delta_j)$ fits, as in
+`composition`.
+
+Scores are composed afresh after as many updates as there are forms in the stream, and when the
+radii may have grown to `_GROWTH` times those of a fresh composition.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from hardmax._kernels import planar_buffers, spatial_buffers
+from hardmax._kernels.expansions import two_sum
+from hardmax._kernels.layouts import (
+    AT_QUERY,
+    AT_SLOPES,
+    BASE_VERSION,
+    FIRST_GROUP,
+    IS_DENSE,
+    IS_FRESH,
+    IS_RELU,
+    IS_ROUGH,
+    IS_TAME,
+    N_FORMS,
+    N_GROUPS,
+    N_IN,
+    N_QUERY,
+    N_UPDATES,
+    OUTPUT_IS_IDENTITY,
+    QUERY_GRID,
+    QUERY_IS_IDENTITY,
+    RESIDUAL,
+    SCORES_ARE_EXACT,
+    SCORES_GRID,
+    SLOPES_GRID,
+    STREAM_GRID,
+    STREAM_IS_EXACT,
+    VERSION,
+    Axes,
+    Tables,
+)
+from hardmax.typing import FloatArray, IntArray
+
+Frames = planar_buffers.Frames | spatial_buffers.Frames
+
+U = 2.0**-53
+TINY = 2.0**-1000
+"""More than all underflow errors of one computation together."""
+FINEST_GRID = -1000
+_LEAST_WIDTH = 12
+_GROWTH = 4.0
+_HUGE = 1e250
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def kappa_of(n: int) -> float:
+    """Return a relative bound on the rounding of sums by `add_rows`, at least twice too large."""
+    return 2.0 * (0.25 * n + 8.0) * U
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def _n_sums(m: int) -> int:
+    """Return how often `add_rows` adds something to a number."""
+    return m // 4 + m % 4
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def update_kappa(m: int) -> float:
+    """Return the same for the changes that an update of `m` forms adds."""
+    return float(2.0 * (_n_sums(m) + 4.0) * U)
+
+
+@numba.njit(cache=True, _nrt=False)
+def add_rows(
+    blocks: FloatArray,
+    to: int,
+    k: int,
+    weights: FloatArray,
+    start: int,
+    n: int,
+    order: IntArray,
+    n_rows: int,
+    source: int,
+    factor: int,
+) -> None:
+    """Add `sum_r h[r] * weights[start + r * n + i]` to `blocks[to, k, i]`, four rows at a time.
+
+    The rows `r` are the first `n_rows` of `order[0]`, and `h` is `blocks[source, factor]`. Of `m`
+    products each is rounded once, twice more as one of four, and with every sum that follows: at
+    most `m // 4 + m % 4 + 3` times, which is at most `m / 4 + 6`.
+    """
+    r = 0
+    # Unsigned indices cannot mean "from the end", which lets the loops below be vectorised.
+    width = np.uint64(n)
+    while r + 4 <= n_rows:
+        r0, r1, r2, r3 = order[0, r], order[0, r + 1], order[0, r + 2], order[0, r + 3]
+        f0, f1 = blocks[source, factor, r0], blocks[source, factor, r1]
+        f2, f3 = blocks[source, factor, r2], blocks[source, factor, r3]
+        w0, w1 = np.uint64(start + r0 * n), np.uint64(start + r1 * n)
+        w2, w3 = np.uint64(start + r2 * n), np.uint64(start + r3 * n)
+        for i in range(width):
+            blocks[to, k, i] += (weights[w0 + i] * f0 + weights[w1 + i] * f1) + (
+                weights[w2 + i] * f2 + weights[w3 + i] * f3
+            )
+        r += 4
+    while r < n_rows:
+        f0 = blocks[source, factor, order[0, r]]
+        w0 = np.uint64(start + order[0, r] * n)
+        for i in range(width):
+            blocks[to, k, i] += weights[w0 + i] * f0
+        r += 1
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def may_update(tables: Tables, frames: Frames, layer: int) -> bool:
+    """Say whether the scores after a layer are there, and of a kind that is worth updating."""
+    layout, flags = tables.layout, frames.flags
+    after = layer + 1
+    if after == layout.shape[0] - 1 or layout[layer, OUTPUT_IS_IDENTITY] == 0:
+        return False
+    if layout[layer, RESIDUAL] == 1 or layout[after, N_IN] < _LEAST_WIDTH:
+        return False
+    # A query that is composed before the scores is not kept.
+    if layout[after, IS_RELU] == layout[after, QUERY_IS_IDENTITY]:
+        return False
+    n_updates = flags[after, N_UPDATES]
+    if n_updates == 0 or n_updates > layout[after, N_IN]:
+        return False
+    if flags[after, SCORES_ARE_EXACT] == 1:
+        return True
+    # Where some weights are zero or small, a form that is taken off may leave nothing but rounding.
+    if layout[after, IS_DENSE] == 0:
+        return False
+    return bool(flags[after, STREAM_IS_EXACT] == 0 or flags[after, IS_ROUGH] == 1)
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def update_units(tables: Tables, frames: Frames, layer: int, axes: Axes) -> bool:
+    """Update the stream after a layer of ReLU units, and the scores; False: compose both."""
+    layout, blocks, flags, order = tables.layout, frames.blocks, frames.flags, frames.order
+    after, dim = layer + 1, len(axes)
+    if flags[after, BASE_VERSION] != flags[layer, VERSION]:
+        return False
+    first, n_units = layout[layer, FIRST_GROUP], layout[layer, N_GROUPS]
+    n_changed = 0
+    n_on = 0
+    for i in range(n_units):
+        is_on = frames.signature[first + i]
+        n_on += is_on
+        if is_on != frames.composed[layer, i]:
+            order[0, n_changed] = i
+            n_changed += 1
+    if 3 * n_changed + 4 > n_on:
+        return False
+    scores, last, scale = layout.shape[0] + layer, blocks.shape[0] - 1, tables.scale[0]
+    kappa = update_kappa(n_changed)
+    fresh_kappa = kappa_of(n_units)
+    for r in range(n_changed):
+        j = order[0, r]
+        is_on = frames.signature[first + j] == 1
+        frames.composed[layer, j] = 1 if is_on else 0
+        sign = 1.0 if is_on else -1.0
+        size = 0.0
+        for k in range(dim + 1):
+            coefficient = blocks[scores, k, j]
+            size = max(size, abs(coefficient) * (scale if k < dim else 1.0))
+            blocks[last, k, j] = sign * coefficient
+            blocks[after, k, j] = coefficient if is_on else 0.0
+        radius = blocks[scores, dim + 1, j]
+        blocks[after, dim + 1, j] = radius if is_on else 0.0
+        _note(blocks, frames.shares, last, dim, j, after, size, radius if is_on else 0.0,
+              0.0 if is_on else radius, kappa, sign * (radius + fresh_kappa * size))  # fmt: skip
+    flags[after, STREAM_GRID] = flags[layer, SCORES_GRID]
+    is_exact = flags[layer, SCORES_ARE_EXACT] == 1
+    if not is_exact:
+        n_rounded = 0
+        for i in range(np.uint64(n_units)):
+            # True of NaN as well.
+            n_rounded += blocks[after, dim + 1, i] != 0.0
+        is_exact = n_rounded == 0
+    _finish(tables, frames, after, n_changed, is_exact, axes)
+    return True
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def _note(
+    blocks: FloatArray,
+    shares: FloatArray,
+    last: int,
+    dim: int,
+    j: int,
+    after: int,
+    size: float,
+    radius: float,
+    old_radius: float,
+    kappa: float,
+    gained: float,
+) -> None:
+    """Write what a changed form adds to the radii, and what it does to the sums of shares."""
+    # Not below 2^-900, so that no share is lost in a product with a tame weight.
+    share = radius - old_radius * (1.0 - 2.0**-20) + kappa * size + 2.0**-900
+    blocks[last, dim + 1, j] = share
+    shares[after, 0] += gained
+    shares[after, 1] += radius + kappa * size
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def update_stream(
+    tables: Tables, frames: Frames, layer: int, y: int, is_exact: bool, grid: int, axes: Axes
+) -> None:
+    """Replace the stream after a layer by the one in block `y`; update the scores if worth it."""
+    layout, blocks, order = tables.layout, frames.blocks, frames.order
+    after, dim = layer + 1, len(axes)
+    last, scale, n = blocks.shape[0] - 1, tables.scale[0], layout[after, N_IN]
+    n_changed = 0
+    for j in range(n):
+        is_changed = False
+        for k in range(dim + 2):
+            # True of NaN as well.
+            is_changed = is_changed or blocks[y, k, j] != blocks[after, k, j]
+        if is_changed:
+            order[0, n_changed] = j
+            n_changed += 1
+    is_worth_it = 3 * n_changed + 4 <= n
+    kappa = update_kappa(n_changed)
+    fresh_kappa = kappa_of(n)
+    is_split_exactly = True
+    for r in range(n_changed):
+        j = order[0, r]
+        size = 0.0
+        old_size = 0.0
+        new_size = 0.0
+        lost = 0.0
+        for k in range(dim + 1):
+            unit = scale if k < dim else 1.0
+            new, old = blocks[y, k, j], blocks[after, k, j]
+            change, rest = two_sum(new, -old)
+            size = max(size, unit * abs(change))
+            old_size = max(old_size, unit * abs(old))
+            new_size = max(new_size, unit * abs(new))
+            lost += unit * abs(rest)
+            blocks[last, k, j] = change
+            blocks[after, k, j] = new
+        radius, old_radius = blocks[y, dim + 1, j], blocks[after, dim + 1, j]
+        blocks[after, dim + 1, j] = radius
+        is_split_exactly = is_split_exactly and lost == 0.0
+        gained = radius - old_radius + fresh_kappa * (new_size - old_size)
+        _note(blocks, frames.shares, last, dim, j, after, size, radius + lost, old_radius, kappa,
+              gained)  # fmt: skip
+    frames.flags[after, STREAM_GRID] = grid
+    if is_worth_it:
+        _finish(tables, frames, after, n_changed, is_exact and is_split_exactly, axes)
+    frames.flags[after, STREAM_IS_EXACT] = 1 if is_exact else 0
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def _finish(
+    tables: Tables, frames: Frames, after: int, n_changed: int, is_exact: bool, axes: Axes
+) -> None:
+    """Update the scores from the changes noted, if their radii stay small."""
+    layout, flags, shares = tables.layout, frames.flags, frames.shares
+    flags[after, STREAM_IS_EXACT] = 1 if is_exact else 0
+    is_relu = layout[after, IS_RELU] == 1
+    was_exact = flags[after, SCORES_ARE_EXACT] == 1
+    if (was_exact and not is_exact) or not (
+        was_exact or shares[after, 1] < _GROWTH * shares[after, 0]
+    ):
+        return
+    if not was_exact and is_exact and flags[after, IS_ROUGH] == 0:
+        return
+    weight_grid = layout[after, QUERY_GRID] if is_relu else layout[after, SLOPES_GRID]
+    grid = min(flags[after, SCORES_GRID], weight_grid + flags[after, STREAM_GRID])
+    is_done = _add_changes(
+        frames.blocks, layout.shape[0] + after, tables.numbers, tables.sizes,
+        layout[after, AT_QUERY] if is_relu else layout[after, AT_SLOPES],
+        layout[after, N_QUERY] if is_relu else layout[after, N_FORMS],
+        frames.order, n_changed, was_exact, grid, layout[after, IS_TAME] == 1, tables.scale[0],
+        axes,
+    )  # fmt: skip
+    if is_done:
+        flags[after, IS_FRESH] = 1
+        flags[after, N_UPDATES] += 1
+        if was_exact:
+            flags[after, SCORES_GRID] = grid
+
+
+@numba.njit(cache=True, _nrt=False)
+def _add_changes(
+    blocks: FloatArray,
+    to: int,
+    numbers: FloatArray,
+    sizes: FloatArray,
+    at_weight: int,
+    n_out: int,
+    order: IntArray,
+    n_changed: int,
+    is_exact: bool,
+    grid: int,
+    is_tame: bool,
+    scale: float,
+    axes: Axes,
+) -> bool:
+    """Add changes, in the last block, to scores and radii; False: to be composed afresh."""
+    last, dim = blocks.shape[0] - 1, len(axes)
+    kappa, sum_kappa = update_kappa(n_changed), (_n_sums(n_changed) + 0.5) * U
+    add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_changed, last, dim + 1)
+    if is_exact:
+        # The shares of exact forms are their sizes times kappa.
+        largest = 0.0
+        for i in range(n_out):
+            size = abs(blocks[to, dim, i])
+            for k in range(dim):
+                size = max(size, scale * abs(blocks[to, k, i]))
+            size = (size + blocks[to, dim + 1, i] / kappa) * (1.0 + 2.0**-30)
+            blocks[to, dim + 1, i] = 0.0
+            # Written so that NaN ends up in the bound.
+            if not size <= largest:
+                largest = size
+        if grid < FINEST_GRID or not largest <= math.ldexp(1.0, min(53 + grid, 1000)):
+            return False
+    add_rows(blocks, to, 0, numbers, at_weight, n_out, order, n_changed, last, 0)
+    for k in range(1, dim):
+        add_rows(blocks, to, k, numbers, at_weight, n_out, order, n_changed, last, k)
+    add_rows(blocks, to, dim, numbers, at_weight, n_out, order, n_changed, last, dim)
+    if is_exact:
+        return True
+    largest = 0.0
+    for i in range(np.uint64(n_out)):
+        size = abs(blocks[to, 0, i])
+        for k in range(1, dim):
+            size = max(size, abs(blocks[to, k, i]))
+        size = max(scale * size, abs(blocks[to, dim, i]))
+        radius = blocks[to, dim + 1, i]
+        larger = (1.0 + 4.0 * kappa) * (radius + sum_kappa * size) + TINY
+        radius = larger if radius != 0.0 or not is_tame else 0.0
+        blocks[to, dim + 1, i] = radius
+        largest = largest if radius <= largest else radius
+    return bool(largest < _HUGE)

@@ -1,0 +1,81 @@
+"""Level sets and decision boundaries: lines in the plane, surfaces in space."""
+
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.geometry.polytopes import Polytope
+from hardmax.plotting.diagrams import default_box
+from hardmax.plotting.dispatch import plot
+from hardmax.plotting.solids import draw_faces, facet_polygons, frame
+from hardmax.plotting.style import new_axes
+from hardmax.regions.level_sets import LevelSet
+
+_LINE = "#c4002f"
+"""A colour no wall has."""
+
+
+@plot.register
+def plot_level_set(
+    levels: LevelSet, ax: Any = None, *, box: Box | None = None, colour: Any = _LINE
+) -> Any:
+    """Draw a level set or a decision boundary in the plane or in space.
+
+    Pieces where the output takes the value are solid, walls where it jumps past it dashed; cells on
+    which it has the value everywhere are filled.
+
+    Args:
+        levels: The level set.
+        ax: Axes, 3-D ones in space; those of a partition, to draw on top of it.
+        box: What to show of unbounded pieces. By default what given axes show, or all vertices.
+        colour: The colour of lines and surfaces.
+    """
+    dim = levels.pieces[0].ambient_dim if len(levels) else 2
+    if dim not in (2, 3):
+        raise ArgumentError(
+            f"`obj` must be a level set in dimension 2 or 3 to be drawn; got {dim}."
+        )
+    window = box if box is not None else _window(levels, ax, dim)
+    parts = [piece if piece.is_bounded else piece.intersection(window) for piece in levels.pieces]
+    shown = [k for k, part in enumerate(parts) if part.dim >= dim - 1]
+    fresh, ax = ax is None, new_axes(dim) if ax is None else ax
+    if dim == 3:
+        for k in shown:
+            draw_faces(ax, facet_polygons(parts[k]), colour, 0.8)
+        if fresh:
+            frame(ax, np.vstack([window.low, window.high]))
+        return ax
+    _draw_lines(ax, [parts[k] for k in shown], levels.across[shown] >= 0, colour)
+    if fresh:
+        ax.set_xlim(window.low[0], window.high[0])
+        ax.set_ylim(window.low[1], window.high[1])
+        ax.set_aspect("equal")
+    return ax
+
+
+def _draw_lines(ax: Any, parts: list[Polytope], jumps: Any, colour: Any) -> None:
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    whole = [part.polygon for part in parts if part.dim == 2]
+    ax.add_collection(PolyCollection(whole, facecolors=colour, alpha=0.4, edgecolors="none"))
+    for chosen, style in ((~jumps, "solid"), (jumps, "dashed")):
+        ends = [
+            part.vertices
+            for part, mine in zip(parts, chosen, strict=True)
+            if mine and part.dim == 1
+        ]
+        ax.add_collection(LineCollection(ends, colors=colour, linewidths=2.0, linestyles=style))
+
+
+def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
+    """Return what given axes show, or a box round all vertices."""
+    if ax is not None:
+        limits = [sorted(ax.get_xlim()), sorted(ax.get_ylim())]
+        limits += [sorted(ax.get_zlim())] if dim == 3 else []
+        low, high = np.array(limits).T
+        return Box(low, high)
+    corners = [piece.vertices for piece in levels.pieces if not len(piece.lineality)]
+    vertices = np.concatenate([np.zeros((0, dim)), *corners])
+    return default_box(vertices if len(vertices) else np.zeros((1, dim)), not len(vertices))
