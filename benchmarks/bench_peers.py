@@ -1,192 +1,228 @@
 """Cells of ReLU networks: hardmax beside other programs, on the same networks in one run.
 
-Baselines in numpy (edge subdivision, clipping unit by unit) run in this process. relucent runs, if
-it is there, in another environment: `HARDMAX_PEERS` or `--peers` names that interpreter. hardmax
-stores polygons or vertices and output maps; edge subdivision finds the skeleton and counts; the
-clipping baseline keeps polygons and maps; relucent works on all of space and finds facets. With
-`--filter` the cost of the error bounds is measured on a copy of the package without them.
+Baselines in numpy (edge subdivision, clipping unit by unit) run in this process. relucent and parx
+run, if they are there, in another environment: `HARDMAX_PEERS` or `--peers` names that interpreter.
+SyReNN (planes and lines, C++, float32) runs if `HARDMAX_SYRENN` or `--syrenn` names the program
+built from `drive_syrenn.cc`. hardmax stores polygons or vertices and output maps; SyReNN polygons
+and their images; edge subdivision finds the skeleton and counts; clipping keeps polygons and maps;
+relucent and parx work on all of space and find facets. With `--filter` the cost of the error bounds
+is measured on a copy of the package without them. Set OPENBLAS_NUM_THREADS=1 to compare: waiting
+threads cost CPU time.
 """
 
 import argparse
-import itertools
-import json
 import os
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks.baselines_clipping import clipped_regions
 from benchmarks.baselines_edges import edge_subdivision
 from benchmarks.filter_cost import filter_overhead
-from hardmax.geometry.domains import Box, WholeSpace
-from hardmax.models.networks import ReluNetwork
+from benchmarks.peer_programs import Outcome, Programs, added, in_python, measured, syrenn
+from benchmarks.random_networks import Weights, gaussian, integers
+from hardmax.geometry.domains import Box, Domain, Segment, WholeSpace
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
 
 HALF_WIDTH = 5.0
-_MOST_RELUCENT = 300
-_DRIVER = Path(__file__).with_name("drive_relucent.py")
+_MOST_CELLS = 100
+_HEAD = f"{'':20}{'program':24}{'cells':>8}{'CPU s':>12}{'cells/s':>12}{'ratio':>10}"
 
 
-class Weights(NamedTuple):
-    """The layers of a network, the output layer last."""
-
-    weights: list[FloatArray]
-    biases: list[FloatArray]
-
-    @property
-    def hidden(self) -> tuple[list[FloatArray], list[FloatArray]]:
-        """The layers that are counted."""
-        return self.weights[:-1], self.biases[:-1]
+def cube(half_width: float, dim: int) -> Box:
+    """Return a box around the origin."""
+    return Box(np.full(dim, -half_width), np.full(dim, half_width))
 
 
-class Outcome(NamedTuple):
-    """What a program found, and the CPU seconds it took; or why it found nothing."""
-
-    cells: int = 0
-    seconds: float = 0.0
-    remark: str = ""
+def square(half_width: float) -> FloatArray:
+    """Return the corners of a square, anticlockwise."""
+    return half_width * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
 
-def gaussian(seed: int, *sizes: int, bias: float = 0.5) -> Weights:
-    """Draw weights N(0, 2 / fan-in) and biases N(0, bias^2), rounded to float32."""
-    rng = np.random.default_rng(seed)
-    weights, biases = [], []
-    for fan, width in itertools.pairwise([*sizes, 1]):
-        drawn = rng.normal(0, np.sqrt(2 / fan), (width, fan))
-        weights.append(drawn.astype(np.float32).astype(np.float64).T)
-        biases.append(bias / 0.5 * rng.normal(0, 0.5, width).astype(np.float32).astype(np.float64))
-    return Weights(weights, biases)
+def counted(net: Weights, domain: Domain | Segment, least_seconds: float = 0.3) -> Outcome:
+    """Count with hardmax."""
+    model = net.model
+    return measured(lambda: enumerate_regions(model, domain).n_cells, least_seconds)
 
 
-def integers(seed: int, *sizes: int) -> Weights:
-    """Draw weights and biases in -2, ..., 2."""
-    rng = np.random.default_rng(seed)
-    pairs = list(itertools.pairwise([*sizes, 1]))
-    return Weights(
-        [rng.integers(-2, 3, pair).astype(np.float64) for pair in pairs],
-        [rng.integers(-2, 3, n).astype(np.float64) for _, n in pairs],
-    )
+def subdivided(net: Weights, half_width: float) -> Outcome:
+    """Count with edge subdivision."""
+    return measured(lambda: edge_subdivision(*net.hidden, half_width))
 
 
-def measured(count: Callable[[], int]) -> Outcome:
-    """Run something that counts cells a few times, warm; keep the best time."""
-    try:
-        cells, spent, best = count(), 0.0, np.inf
-        while spent < 0.3:
-            start = time.process_time()
-            count()
-            seconds = time.process_time() - start
-            spent, best = spent + seconds, min(best, seconds)
-    except Exception as error:  # A baseline may fail in any way on degenerate input.
-        return Outcome(remark=type(error).__name__)
-    return Outcome(cells, best)
+def clipped(net: Weights, half_width: float) -> Outcome:
+    """Count with clipping."""
+    return measured(lambda: clipped_regions(*net.hidden, half_width))
 
 
-def relucent(peer: str | None, net: Weights, most: int) -> Outcome:
-    """Count with relucent on all of space, up to `most` cells."""
-    if not peer:
-        return Outcome(remark="not there")
-    named = {f"w{i}": w for i, w in enumerate(net.weights)}
-    named |= {f"b{i}": b for i, b in enumerate(net.biases)}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "weights.npz"
-        np.savez(path, **named)  # type: ignore[arg-type]
-        run = subprocess.run(
-            [peer, str(_DRIVER), str(path), str(most)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-    lines = run.stdout.strip().splitlines()
-    if run.returncode != 0 or not lines:
-        return Outcome(remark="did not run")
-    answer: dict[str, Any] = json.loads(lines[-1])
-    if "error" in answer:
-        return Outcome(remark=answer["error"].split(":")[0])
-    cells = int(answer["cells"])
-    return Outcome(cells, answer["seconds"], "stopped" if cells >= most else "")
-
-
-def compare(name: str, net: Weights, peer: str | None) -> None:
-    """Print a line for each program on one network."""
-    model = ReluNetwork(net.weights, net.biases)
-    dim = net.weights[0].shape[0]
-    box = Box([-HALF_WIDTH] * dim, [HALF_WIDTH] * dim)
-    ours = measured(lambda: enumerate_regions(model, box).n_cells)
-    space = measured(lambda: enumerate_regions(model, WholeSpace(dim)).n_cells)
-    rows = [("hardmax, box", ours, ours), ("hardmax, all of space", space, space)]
-    rows.append(
-        ("edge subdivision", measured(lambda: edge_subdivision(*net.hidden, HALF_WIDTH)), ours)
-    )
-    if dim == 2:
-        rows.append(("clipping", measured(lambda: clipped_regions(*net.hidden, HALF_WIDTH)), ours))
-    most = 10**6 if name == "A" else _MOST_RELUCENT
-    rows.append(("relucent, all of space", relucent(peer, net, most), space))
+def print_rows(name: str, rows: Sequence[tuple[str, Outcome, Outcome]]) -> None:
+    """Print a line for each program: what it found, and how much slower it is than its standard."""
     for program, found, standard in rows:
         if not found.seconds:
-            print(f"{name:4}{program:26}{found.remark:>10}")
+            print(f"{name:20}{program:24}{found.remark:>8}")
             continue
         rate = found.cells / found.seconds
         ratio = standard.cells / standard.seconds / rate
         print(
-            f"{name:4}{program:26}{found.cells:10d}{found.seconds:12.5f}{rate:12.0f}{ratio:10.1f}"
-            f"  {found.remark}"
+            f"{name:20}{program:24}{found.cells:8d}{found.seconds:12.5f}{rate:12.0f}{ratio:10.3g}"
+            f"  {found.remark}",
+            flush=True,
         )
 
 
-def who_is_right(name: str, net: Weights, peer: str | None) -> None:
-    """Print the counts on a degenerate network, beside that of the all-exact mode."""
-    model = ReluNetwork(net.weights, net.biases)
-    box = Box([-HALF_WIDTH] * 2, [HALF_WIDTH] * 2)
+def compare(name: str, nets: Sequence[Weights], programs: Programs) -> None:
+    """Compare on networks of one shape; those that take minutes see the first alone."""
+    dim = nets[0].dim
+    box = cube(HALF_WIDTH, dim)
+    ours = added([counted(net, box) for net in nets])
+    space = added([counted(net, WholeSpace(dim)) for net in nets])
+    rows = [("hardmax, box", ours, ours), ("hardmax, all of space", space, space)]
+    if dim == 2:
+        corners = [square(HALF_WIDTH)]
+        found = added([syrenn(programs.syrenn, net, corners)[0] for net in nets])
+        rows.append(("SyReNN", found, ours))
+    rows.append(("edge subdivision", added([subdivided(net, HALF_WIDTH) for net in nets]), ours))
+    if dim == 2:
+        rows.append(("clipping", clipped(nets[0], HALF_WIDTH), ours))
+    most = 10**6 if name.startswith("A") else _MOST_CELLS
+    rows.append(("relucent, space", in_python("relucent", programs.python, nets[0], most), space))
+    if name.startswith("A"):
+        rows.append(
+            ("parx, space", in_python("parx", programs.python, nets[0], _MOST_CELLS), space)
+        )
+    print_rows(name, rows)
+
+
+def who_is_right(
+    name: str, net: Weights, programs: Programs, half_width: float = HALF_WIDTH
+) -> None:
+    """Print the counts on a network in the plane, beside that of the all-exact mode."""
+    model = net.model
+    box = cube(half_width, 2)
     truth = enumerate_regions(model, box, exact=True).n_cells
     far = enumerate_regions(model, WholeSpace(2), exact=True).n_cells
-    counts = [
-        ("hardmax", measured(lambda: enumerate_regions(model, box).n_cells), truth),
-        ("edge subdivision", measured(lambda: edge_subdivision(*net.hidden, HALF_WIDTH)), truth),
-        ("clipping", measured(lambda: clipped_regions(*net.hidden, HALF_WIDTH)), truth),
-        ("relucent", relucent(peer, net, 10**6), far),
+    found_by = [
+        ("hardmax", counted(net, box), truth),
+        ("SyReNN", syrenn(programs.syrenn, net, [square(half_width)])[0], truth),
+        ("edge subdivision", subdivided(net, half_width), truth),
     ]
+    if truth < 1000:
+        found_by.append(("clipping", clipped(net, half_width), truth))
+        found_by += [
+            (peer, in_python(peer, programs.python, net, 10**6), far)
+            for peer in ("relucent", "parx")
+        ]
     words = []
-    for program, found, right in counts:
+    for program, found, right in found_by:
         if not found.cells:
             words.append(f"{program}: {found.remark}")
         else:
             verdict = "right" if found.cells == right else "wrong"
             words.append(f"{program}: {found.cells} {verdict}")
-    print(f"{name:28}{truth} in the box, {far} in all; " + ", ".join(words))
+    print(f"{name:28}{truth} in the box, {far} in all; " + ", ".join(words), flush=True)
+
+
+def segments(seed: int, n: int, dim: int, scale: float) -> list[FloatArray]:
+    """Draw the ends of segments, N(0, scale^2), rounded to float32."""
+    rng = np.random.default_rng(seed)
+    drawn = scale * rng.normal(size=(n, 2, dim))
+    return list(drawn.astype(np.float32).astype(np.float64))
+
+
+def compare_lines(name: str, net: Weights, ends: Sequence[FloatArray], programs: Programs) -> None:
+    """Compare on segments."""
+    ours = [counted(net, Segment(*one), 0.05) for one in ends]
+    theirs = syrenn(programs.syrenn, net, ends, 0.05)
+    sum_ours, sum_theirs = added(ours), added(theirs)
+    if sum_theirs.cells:
+        same = sum(a.cells == b.cells for a, b in zip(ours, theirs, strict=True))
+        sum_theirs = sum_theirs._replace(remark=f"the same on {same} of {len(ends)} segments")
+    print_rows(name, [("hardmax", sum_ours, sum_ours), ("SyReNN", sum_theirs, sum_ours)])
+
+
+def right_lines(name: str, net: Weights, ends: Sequence[FloatArray], programs: Programs) -> None:
+    """Print on how many segments the number of pieces is that of the all-exact mode."""
+    model = net.model
+    truth = [enumerate_regions(model, Segment(*e), exact=True).n_cells for e in ends]
+    ours = [enumerate_regions(model, Segment(*e)).n_cells for e in ends]
+    theirs = syrenn(programs.syrenn, net, ends, 0.0)
+    words = [f"hardmax: {sum(ours)}, right on {np.equal(ours, truth).sum()}"]
+    if theirs[0].cells:
+        counts = [one.cells for one in theirs]
+        words.append(f"SyReNN: {sum(counts)}, right on {np.equal(counts, truth).sum()}")
+    else:
+        words.append(f"SyReNN: {theirs[0].remark}")
+    print(f"{name:40}{sum(truth)} pieces of {len(ends)} segments; " + "; ".join(words), flush=True)
+
+
+def lattice_segments(seed: int, n: int, dim: int) -> list[FloatArray]:
+    """Draw segments between different points with coordinates in -5, ..., 5."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(-5, 6, (2 * n, 2, dim)).astype(np.float64)
+    return [ends for ends in drawn if (ends[0] != ends[1]).any()][:n]
+
+
+def rates(programs: Programs) -> None:
+    """Compare the rates on boxes."""
+    print(_HEAD)
+    # As many networks as make ten thousand cells.
+    compare("A 2->[16, 16]", [gaussian(65 + 100 * i, 2, 16, 16) for i in range(25)], programs)
+    compare("B 2->[32] x 3", [gaussian(66 + 100 * i, 2, 32, 32, 32) for i in range(3)], programs)
+    compare("C 3->[12, 12]", [gaussian(67 + 100 * i, 3, 12, 12) for i in range(6)], programs)
+    compare("D 2->[64] x 3", [gaussian(68, 2, 64, 64, 64)], programs)
+    compare("G 4->[10, 10]", [gaussian(71 + 100 * i, 4, 10, 10) for i in range(3)], programs)
+
+
+def counts(programs: Programs) -> None:
+    """Compare the counts on networks where rounding decides."""
+    print("The right counts are those of the all-exact mode:")
+    who_is_right("A without biases", gaussian(65, 2, 16, 16, bias=0.0), programs)
+    for seed in range(3):
+        who_is_right(f"integers, 2->[8, 8], {seed}", integers(seed, 2, 8, 8), programs)
+    who_is_right("B, half-width 1e6", gaussian(66, 2, 32, 32, 32), programs, 1e6)
+
+
+def lines(programs: Programs) -> None:
+    """Compare rates and counts on segments."""
+    print(f"Segments\n{_HEAD}")
+    wide = gaussian(5, 784, 256, 256, 256, 256)
+    compare_lines("784->[256] x 4", wide, segments(0, 25, 784, 1.0), programs)
+    wide = gaussian(5, 50, 1000, 1000, 1000)
+    compare_lines("50->[1000] x 3", wide, segments(0, 8, 50, 1.0), programs)
+    deep = gaussian(5, 2, *[64] * 6)
+    compare_lines("2->[64] x 6", deep, segments(0, 60, 2, 5.0), programs)
+    print("The right counts are those of the all-exact mode:")
+    for name, net in {
+        "integers, 2->[8, 8]": integers(0, 2, 8, 8),
+        "integers, 4->[12] x 3": integers(0, 4, 12, 12, 12),
+        "integers, 8->[16] x 3": integers(0, 8, 16, 16, 16),
+    }.items():
+        right_lines(name, net, lattice_segments(0, 100, net.dim), programs)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peers", default=os.environ.get("HARDMAX_PEERS"))
+    parser.add_argument("--syrenn", default=os.environ.get("HARDMAX_SYRENN"))
+    parser.add_argument("--part", default="all", choices=("all", "rates", "counts", "lines"))
     parser.add_argument("--filter", action="store_true", help="measure the cost of the bounds")
     parser.add_argument("--full", action="store_true", help="the same, for all benchmarks at once")
     chosen = parser.parse_args()
-    if not chosen.peers:
-        print("relucent is left out: set HARDMAX_PEERS to the interpreter of its environment.")
-    head = f"{'':4}{'program':26}{'cells':>10}{'CPU s':>12}{'cells/s':>12}{'ratio':>10}"
-    print(head)
-    networks = {
-        "A": gaussian(65, 2, 16, 16),
-        "B": gaussian(66, 2, 32, 32, 32),
-        "C": gaussian(67, 3, 12, 12),
-        "D": gaussian(68, 2, 64, 64, 64),
-        "G": gaussian(71, 4, 10, 10),
-    }
-    for name, net in networks.items():
-        compare(name, net, chosen.peers)
-    print()
-    who_is_right("A without biases", gaussian(65, 2, 16, 16, bias=0.0), chosen.peers)
-    for seed in range(3):
-        who_is_right(f"integers, 2->[8, 8], {seed}", integers(seed, 2, 8, 8), chosen.peers)
+    programs = Programs(chosen.peers, chosen.syrenn)
+    if not programs.python:
+        print("relucent and parx are left out: install them (pip install relucent parx) in an")
+        print("environment of their own and set HARDMAX_PEERS to its interpreter.")
+    if not programs.syrenn:
+        print("SyReNN is left out: build benchmarks/drive_syrenn.cc as its first lines say and set")
+        print("HARDMAX_SYRENN to the program.")
+    if chosen.part in ("all", "rates"):
+        rates(programs)
+    if chosen.part in ("all", "counts"):
+        counts(programs)
+    if chosen.part in ("all", "lines"):
+        lines(programs)
     if chosen.filter or chosen.full:
         print()
         for name, share in filter_overhead(sys.executable).items():
