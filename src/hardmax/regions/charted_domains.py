@@ -2,7 +2,7 @@ r"""A domain as the exact engines read it: a chart and integer inequalities on i
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from math import lcm
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,7 +27,6 @@ class ChartedDomain:
     Attributes:
         dim: The dimension $k$ of the coordinates.
         ambient_dim: The dimension of the points.
-        coordinates: The coordinates of $x(t)$ as exact forms in $t$.
         exact_rows: Primitive integers $(a, b)$, shape `(n_rows, dim + 1)`, without trivial rows.
         chart: The chart $x = t W + b$ in floats; exact but for a segment.
         stages: Exact affine maps, one after the other, that make up the chart; none if $x = t$.
@@ -36,7 +35,6 @@ class ChartedDomain:
 
     dim: int
     ambient_dim: int
-    coordinates: RationalForms
     exact_rows: WideArray
     chart: AffineMap
     stages: tuple[AffineMap, ...]
@@ -46,6 +44,14 @@ class ChartedDomain:
     def is_identity(self) -> bool:
         """Whether $x = t$."""
         return not self.stages
+
+    @cached_property
+    def coordinates(self) -> RationalForms:
+        """The coordinates of $x(t)$ as exact forms in $t$."""
+        forms = _identity(self.dim)[1]
+        for stage in self.stages:
+            forms = forms.compose(stage)
+        return forms
 
     @property
     def cone_rows(self) -> list[Vector]:
@@ -91,9 +97,9 @@ def _read_box(box: Box) -> ChartedDomain:
             row = [0] * (box.dim + 1)
             row[k], row[-1] = sign * denominator, sign * numerator
             rows.append(row)
-    chart, coordinates = _identity(box.dim)
+    chart, _ = _identity(box.dim)
     exact_rows = wide_rows(rows, box.dim + 1)
-    return ChartedDomain(box.dim, box.dim, coordinates, exact_rows, chart, (), (box.low, box.high))
+    return ChartedDomain(box.dim, box.dim, exact_rows, chart, (), (box.low, box.high))
 
 
 def _read(domain: Any, dim_in: int) -> ChartedDomain:
@@ -123,12 +129,7 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
         between = AffineMap(np.array([[-1.0, 1.0]]), np.array([1.0, 0.0]))
         ends = AffineMap(np.stack([domain.start, domain.end]), np.zeros(dim_in))
         stages = (between, ends)
-    coordinates = _identity(weight.shape[0])[1]
-    for stage in stages:
-        coordinates = coordinates.compose(stage)
-    charted_domain = ChartedDomain(
-        weight.shape[0], dim_in, coordinates, _nontrivial(given), chart, stages
-    )
+    charted_domain = ChartedDomain(weight.shape[0], dim_in, _nontrivial(given), chart, stages)
     # All of space has an interior.
     if not isinstance(domain, WholeSpace) and not _has_interior(charted_domain):
         raise ArgumentError("`domain` must have an interior; its inequalities leave none.")

@@ -12,9 +12,21 @@ from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer
 from hardmax.models.enclosures import Enclosed, enclosed_sum, known
 from hardmax.models.form_scores import enclosed_scores
 from hardmax.models.recomposition import RationalForms
+from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.line_filter import LineForms
 from hardmax.regions.line_signatures import changed_entries
 from hardmax.typing import AnyArray, FloatArray, IntArray
+
+
+def charted_forms(line: ChartedDomain) -> LineForms:
+    """The points of a line, as forms of its coordinate."""
+    direction, origin = line.chart.weight, line.chart.bias[np.newaxis]
+    radii = np.zeros_like(direction)
+    if len(line.stages) > 1:
+        # A difference of two ends, rounded once; one that overflowed was replaced.
+        radii = np.where(direction == 0.0, 0.0, np.abs(direction) * 2.0**-52 + 2.0**-1070)
+        radii[np.abs(direction) >= 2.0**1023] = np.inf
+    return LineForms(known(direction, radii), Enclosed.exactly(origin))
 
 
 def mapped_forms(affine: AffineMap, stream: LineForms) -> LineForms:

@@ -14,6 +14,7 @@ from hardmax.models.recomposition import RationalForms, layer_output, layer_scor
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.regions.exact_lines import Interval, split_interval
 from hardmax.regions.line_composition import (
+    charted_forms,
     chosen_rows,
     copies_winners,
     final_forms,
@@ -101,7 +102,7 @@ class LineSearch:
         """The whole domain, before the first layer."""
         low, high = self.outer_ends
         unnamed = np.full((1, 3), -1)
-        stream = stacked_forms([rounded_forms(embedded(self.network, self.domain))])
+        stream = mapped_forms(self.network.embedding, charted_forms(self.domain))
         return Intervals(
             stream if self.network.layers else mapped_forms(self.network.readout, stream),
             np.empty((1, 0), dtype=self.winner_type),

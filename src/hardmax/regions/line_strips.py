@@ -9,14 +9,12 @@ ends suggest the right one, and the signatures at the middles of the cells, foun
 from typing import Any
 
 import numpy as np
-from flint import fmpz_mat
 
 from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.models.affine_maps import AffineMap
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.evaluation import signature
-from hardmax.models.recomposition import RationalForms
 from hardmax.regions import planar
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain, charted_network
@@ -71,14 +69,11 @@ def explore(network: ArgmaxNetwork, line: ChartedDomain) -> LineCells | None:
 
 def _strip(line: ChartedDomain) -> ChartedDomain:
     """The product of a line with the unit interval."""
-    coordinates = line.coordinates
-    columns = [[row[0], 0, row[1]] for row in coordinates.rows]
     weight = np.vstack([line.chart.weight, np.zeros(line.ambient_dim)])
     rows = [(a, 0, b) for a, b in line.exact_rows.tolist()]
     return ChartedDomain(
         2,
         line.ambient_dim,
-        RationalForms(fmpz_mat(columns), coordinates.exponent, coordinates.denominator),
         wide_rows([*rows, (0, 1, 1), (0, -1, 0)], 3),
         AffineMap(weight, line.chart.bias),
         (AffineMap(np.array([[1.0], [0.0]]), np.zeros(1)), *line.stages),
