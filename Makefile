@@ -27,8 +27,9 @@ $(READY): pyproject.toml constraints.txt
 reproduce: $(READY)  ## run the main job: every result the library can regenerate
 	$(BIN)/hardmax reproduce
 
+# One thread: the matrices are small, and idle threads of OpenBLAS spin.
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .

@@ -6,6 +6,8 @@ from itertools import pairwise
 import numpy as np
 
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
+from hardmax.models.transformers import FeedForward
 
 
 def random_maxout(seed, dim=None, widths=None, ranks=(1, 4), *, scale=1.0, integers=False):
@@ -95,3 +97,23 @@ def worst_error(compiled, net, seed, *, n_points=400, n_steps=25, n_starts=12):
         found = np.maximum(found, values.max(axis=1))
         reach = 0.75 * reach
     return float(found.max())
+
+
+def masked_transformer():
+    """Several heads of two sizes, a mask, biases and a block without residual connections."""
+    rng = np.random.default_rng(0)
+    heads = [
+        TokenHead(rng.normal(size=(4, k)), rng.normal(size=(4, k)), rng.normal(size=(4, v)),
+                  rng.normal(size=(v, 4)), rng.normal(size=k))
+        for k, v in ((1, 2), (3, 1), (3, 1))
+    ]  # fmt: skip
+    ffn = FeedForward(*(rng.normal(size=s) for s in ((4, 6), (6,), (6, 4), (4,))))
+    weight = np.repeat(rng.normal(size=(2, 1, 4)), 3, axis=1)
+    return TokenTransformer(
+        weight,
+        rng.normal(size=(3, 4)),
+        [TokenBlock(heads, ffn), TokenBlock(heads[:1], ffn, False, False)],
+        (rng.normal(size=(4, 2)), rng.normal(size=2)),
+        readout_token=2,
+        mask=np.tril(np.ones((3, 3), dtype=bool)),
+    )

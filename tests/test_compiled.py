@@ -19,9 +19,8 @@ from hardmax.errors import ArgumentError, HardmaxError, MissingExtraError, Recor
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import save_model
-from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
-from hardmax.models.transformers import FeedForward
-from tests.compiled_models import random_maxout, random_relu, state_dict
+from hardmax.models.token_transformers import TokenTransformer
+from tests.compiled_models import masked_transformer, random_maxout, random_relu, state_dict
 
 EPSILONS = [None, 1e-1, 1e-3, 1e-7]
 
@@ -31,26 +30,6 @@ def compiled_pair(seed, epsilon):
     box = Box(np.full(net.dim_in, -2.0), np.full(net.dim_in, 1.0))
     x = np.random.default_rng(seed).uniform(-2, 1, (60, net.dim_in))
     return compile_maxout(net, box, epsilon), x
-
-
-def masked_transformer():
-    """Several heads of two sizes, a mask, biases and a block without residual connections."""
-    rng = np.random.default_rng(0)
-    heads = [
-        TokenHead(rng.normal(size=(4, k)), rng.normal(size=(4, k)), rng.normal(size=(4, v)),
-                  rng.normal(size=(v, 4)), rng.normal(size=k))
-        for k, v in ((1, 2), (3, 1), (3, 1))
-    ]  # fmt: skip
-    ffn = FeedForward(*(rng.normal(size=s) for s in ((4, 6), (6,), (6, 4), (4,))))
-    weight = np.repeat(rng.normal(size=(2, 1, 4)), 3, axis=1)
-    return TokenTransformer(
-        weight,
-        rng.normal(size=(3, 4)),
-        [TokenBlock(heads, ffn), TokenBlock(heads[:1], ffn, False, False)],
-        (rng.normal(size=(4, 2)), rng.normal(size=2)),
-        readout_token=2,
-        mask=np.tril(np.ones((3, 3), dtype=bool)),
-    )
 
 
 def run_onnx(path, x):
@@ -314,8 +293,8 @@ def test_the_command_compiles_a_saved_maxout_network_and_writes_onnx(tmp_path):
     [
         (["--epsilon", "0"], "epsilon"),
         (["--epsilon", "-1"], "epsilon"),
-        (["--box", "1", "-1"], "low"),
-        (["--box", "0", "inf"], "high"),
+        (["--box", "1", "-1"], "`--box` must be two numbers"),
+        (["--box", "0", "inf"], "got 0.0 inf"),
     ],
 )
 def test_the_command_refuses_what_the_library_refuses(tmp_path, options, match):

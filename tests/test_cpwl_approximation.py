@@ -13,6 +13,7 @@ from hardmax.constructions.interpolation import (
     measured_error,
 )
 from hardmax.constructions.meshes import Mesh
+from hardmax.constructions.probes import Probes
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.domains import Box, WholeSpace
 
@@ -93,6 +94,57 @@ def test_the_measured_error_is_not_below_what_dense_samples_find():
         exact = np.exp(-((weights @ mesh.vertices[simplex]) ** 2).sum(axis=1))
         found = np.abs(exact - weights @ mesh.values[simplex][:, 0]).max()
         assert found <= bump.measured_error
+
+
+@pytest.mark.parametrize(("dim", "width"), [(1, 2e-3), (2, 0.05), (3, 0.15)])
+def test_a_narrow_peak_is_found_and_refined_though_all_else_is_flat(dim, width):
+    """At the corners, and on every coarse lattice, this function is 0."""
+    middle = np.array([0.123, 0.377, 0.621])[:dim]
+
+    def peak(x):
+        return np.maximum(0.0, 1.0 - np.abs(x - middle).max(axis=1) / width)
+
+    box = Box([0.0] * dim, [1.0] * dim)
+    coarse = approximate(peak, box, 6)
+    assert coarse.measured_error > 0.5
+    assert peak(coarse.worst_point[None])[0] > 0.0
+    fine = approximate(peak, box, 150)
+    assert fine.n_pieces > 30
+    corners = fine.interpolant.positions if dim == 1 else fine.interpolant.vertices
+    assert peak(corners.reshape(-1, dim)).max() > 0.5
+
+
+def test_the_measured_error_sees_what_lies_between_the_points_of_a_lattice():
+    sampled = checked_function(lambda x: np.maximum(0.0, 1.0 - 900.0 * np.abs(x[:, 0] - 0.14)), 1)
+    whole = np.array([[[0.0], [1.0]]])
+    assert measured_error(sampled, whole)[0] == 0.0
+    error, where = measured_error(sampled, whole, Probes.of(sampled, Box([0.0], [1.0])))
+    assert error > 0.999
+    np.testing.assert_allclose(where, [0.14], atol=1e-5)
+
+
+def test_probes_see_what_the_simplices_around_them_get_wrong():
+    """Two triangles of a square of sides 2 and 4, and a function that is 1 at one probe only."""
+    box = Box([0.0, 10.0], [2.0, 14.0])
+    flat = Probes.of(lambda x: np.zeros((len(x), 1)), box)
+    spots = box.low + flat.places * (box.high - box.low)
+    values = np.zeros((len(spots), 2))
+    values[17, 1] = 1.0
+    corners = np.array([[[0.0, 10], [2, 10], [0, 14]], [[2.0, 14], [2, 10], [0, 14]]])
+    errors, where = Probes(box, flat.places, values).errors(corners, np.zeros((2, 3, 2)))
+    own = 0 if flat.places[17].sum() < 1.0 else 1
+    assert errors.tolist() == [float(own == 0), float(own == 1)]
+    np.testing.assert_allclose(where[own] @ corners[own], spots[17])
+    np.testing.assert_allclose(where.sum(axis=1), 1.0)
+
+
+def test_probes_are_in_the_box_and_leave_no_large_gap():
+    for dim, reach in ((1, 5e-4), (2, 0.03), (3, 0.12)):
+        probes = Probes.of(lambda x: x, Box([-3.0] * dim, [5.0] * dim))
+        assert ((probes.values >= -3.0) & (probes.values <= 5.0)).all()
+        targets = np.random.default_rng(0).uniform(size=(200, dim))
+        gaps = np.abs(targets[:, None] - probes.places).max(axis=2).min(axis=1)
+        assert gaps.max() < reach
 
 
 def test_without_constants_nothing_is_certified():

@@ -7,11 +7,10 @@ import pytest
 from scipy.spatial import Delaunay
 
 from hardmax.algebra.forms import AffineForms
-from hardmax.constructions.compiled import CompiledTransformer
+from hardmax.constructions.compiled import CompiledTransformer, compile_network
 from hardmax.constructions.compiled_function_files import load_function
 from hardmax.constructions.cpwl_compiler import CompiledFunction, compile_cpwl, maxout_form
 from hardmax.constructions.knots import Knots
-from hardmax.constructions.maxout_compiler import compile_maxout
 from hardmax.constructions.meshes import Mesh
 from hardmax.constructions.tropical_forms import DifferenceOfMaxima, LatticeForm
 from hardmax.errors import (
@@ -180,7 +179,7 @@ def test_the_rounding_of_the_pieces_is_added_and_left_room_for():
     far = Knots(1e6 + np.array([0.0, 1.0, 3.0, 4.0]) / 3.0, [0.0, 1.0, -1.0, 0.3])
     box = Box([1e6], [1e6 + 1.0])
     hard = compile_cpwl(far, box)
-    network_only = compile_maxout(hard.form.network, box)
+    network_only = compile_network(hard.form.network, box, None, hard.form.origins)
     assert hard.form.rounding[0] > 1e-11
     assert hard.output_errors[0] >= network_only.output_errors[0] + hard.form.rounding[0]
     # Ask for as little as the compiler grants.
@@ -190,13 +189,16 @@ def test_the_rounding_of_the_pieces_is_added_and_left_room_for():
     assert soft.certified_error + hard.form.rounding[0] > epsilon
 
 
-def test_a_hard_function_is_softened_with_its_rounding():
+def test_a_hard_function_is_softened_with_its_rounding(tmp_path):
     compiled = compile_cpwl(random_mesh(), SQUARE)
     soft = compiled.softened
     assert soft.epsilon is not None
     assert soft.form is compiled.form
     assert (soft.output_errors > soft.form.rounding).all()
     assert soft.softened is soft
+    assert soft.certified_error <= soft.epsilon
+    soft.save(tmp_path / "soft.safetensors")
+    assert load_function(tmp_path / "soft.safetensors").certified_error == soft.certified_error
 
 
 @pytest.mark.parametrize("epsilon", [None, 1e-3])
@@ -264,8 +266,15 @@ def test_what_cannot_be_compiled_is_refused_by_name():
     for bad in (0.0, -1.0):
         with pytest.raises(ArgumentError, match="`epsilon` must be above 0"):
             compile_cpwl(hat, Box([0], [1]), bad)
-    with pytest.raises(ArgumentError, match="`epsilon` must be above twice the rounding"):
+    with pytest.raises(ArgumentError, match=r"`epsilon` must be above .*rounding.*got 1e-18\."):
         compile_cpwl(hat, Box([0], [1]), 1e-18)
+    huge = Knots([0.0, 1.0 / 3.0, 1.0], [0.0, 1e10, 1e9])
+    with pytest.raises(ArgumentError, match=r"`epsilon` must be above .*rounding.*got 1e-05\."):
+        compile_cpwl(huge, Box([0], [1]), 1e-5)
+    with pytest.raises(ArgumentError, match=r"`small_arity` must be False .* MaxoutNetwork\(3 ->"):
+        compile_cpwl(
+            TropicalPolynomial(np.eye(3), np.zeros(3)), Box([0] * 3, [1] * 3), small_arity=True
+        )
     with pytest.raises(DiscontinuityError, match=r"jumps between 0.0 .* and 1.0"):
         compile_cpwl(
             Mesh([[0.0], [1.0], [1.0], [2.0]], [[0, 1], [2, 3]], [0, 0, 1, 1]), Box([0], [1])

@@ -232,14 +232,16 @@ TRIANGLE = [[0, 0], [2, 0], [0, 2]]
             [*TRIANGLE, [2, 2], [1, 1]],
             [[0, 1, 2], [1, 4, 3], [4, 2, 3]],
             [0, 0, 0, 0, 1],
-            r"do not meet face to face at \(1.0, 1.0\), where the function jumps between 0.0 and 1",
+            r"do not meet face to face at \(1.0, 1.0\), where the function jumps "
+            r"between 0.0 and 1.0: split simplices\[0\] at vertices\[4\]\.",
         ),
         # The same without a jump.
         (
             [*TRIANGLE, [2, 2], [1, 1]],
             [[0, 1, 2], [1, 4, 3], [4, 2, 3]],
             [0, 0, 0, 0, 0],
-            r"do not meet face to face at \(1.0, 1.0\), where both give 0.0",
+            r"do not meet face to face at \(1.0, 1.0\), where both give 0.0"
+            r": split simplices\[0\] at vertices\[4\]\.",
         ),
         # Two triangles on one side of their common edge.
         ([*TRIANGLE, [1, 1]], [[0, 1, 2], [0, 1, 3]], [0, 0, 1, 5], "overlap at .* jumps between"),

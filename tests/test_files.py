@@ -26,6 +26,19 @@ def test_a_finished_write_replaces_the_file(tmp_path):
     assert read_text(tmp_path / "f") == "new: Größe"
 
 
+def test_a_missing_folder_is_named_not_the_scratch_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        write_text(tmp_path / "missing" / "f", "text")
+    assert caught.value.filename == str(tmp_path / "missing")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError) as refused:
+        write_text(tmp_path / "file" / "f", "text")
+    assert refused.value.filename == str(tmp_path / "file")
+    with pytest.raises(IsADirectoryError) as folder:
+        write_text(tmp_path, "text")
+    assert folder.value.filename == str(tmp_path)
+
+
 def test_what_is_no_text_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(b"\xff\xfe")
     with pytest.raises(RecordFormatError, match="`path` must name a text file"):

@@ -224,6 +224,17 @@ def test_torch_modules_are_read():
     np.testing.assert_allclose(compiled.transformer(x), wanted, atol=1e-12)
 
 
+@pytest.mark.parametrize("container", [tuple, list])
+def test_parameters_of_torch_are_read_as_arrays_though_they_have_gradients(container):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    first, last = torch.nn.Linear(2, 3).double(), torch.nn.Linear(3, 1).double()
+    layers = [container([layer.weight.T, layer.bias]) for layer in (first, last)]
+    x = np.random.default_rng(0).uniform(-1, 1, (10, 2))
+    wanted = last(torch.relu(first(torch.from_numpy(x)))).detach().numpy()
+    np.testing.assert_allclose(compile_relu(layers, cube(2)).transformer(x), wanted, atol=1e-12)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 7, 8, 9, 33, 1000])
 def test_a_gate_is_open_on_its_own_token_only(n):
     codes, gates = token_codes(n)

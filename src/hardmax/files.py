@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +17,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     An exception, a crash or a full disk leaves an older file as it was, and no scratch file.
 
+    Raises:
+        OSError: If the folder does not exist or cannot be written to, or `path` is a folder.
+
     Examples:
         >>> folder = tempfile.mkdtemp()
         >>> with replacing(Path(folder) / "x") as stream:
@@ -24,7 +28,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         (b'whole', 1)
     """
     target = Path(path)
-    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    if target.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(target))
+    try:
+        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:  # It would name the scratch file, which nobody has heard of.
+        raise OSError(error.errno, error.strerror, str(target.parent)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream

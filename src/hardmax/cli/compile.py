@@ -3,11 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hardmax.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from hardmax.constructions.compiled import CompiledTransformer
+
+_SMALL_ERROR = 1e-4
+"""What float32 may add without a word about it."""
 
 
 def compile_file(
@@ -40,6 +46,8 @@ def compile_file(
     with _naming("network", network):
         net = load_network(network)
     low, high = (-1.0, 1.0) if box is None else box
+    if not -np.inf < low < high < np.inf:
+        raise ArgumentError(f"`--box` must be two numbers, the lower one first; got {low} {high}.")
     where = Box(np.full(net.dim_in, low), np.full(net.dim_in, high))
     if isinstance(net, MaxoutNetwork):
         compiled = compile_maxout(net, where, epsilon)
@@ -56,11 +64,25 @@ def compile_file(
         print(f"{'temperatures':<20}{taus or 'none'}")
     kind = "rounding only" if epsilon is None else f"epsilon = {epsilon:g}"
     print(f"{'certified error':<20}{compiled.certified_error:.4g}  ({kind})")
+    for word, line in _float32_lines(compiled):
+        print(f"{word:<20}{line}")
     print(f"{'written':<20}{output}")
     if onnx is not None:
         with _naming("--onnx", onnx):
             compiled.to_onnx(onnx)
         print(f"{'':<20}{onnx}")
+
+
+def _float32_lines(compiled: "CompiledTransformer") -> list[tuple[str, str]]:
+    """What float32 costs, and what to do where that is much."""
+    rounding = compiled.float32
+    lines = [
+        ("float32 error", f"{rounding.error:.4g}  (a proven bound, for the module in float32)"),
+        ("", f"{rounding.conditioning:.4g}  (found, for rounding the input to float32 alone)"),
+    ]
+    if rounding.error > compiled.certified_error + _SMALL_ERROR:
+        lines.append(("", f"adds over {_SMALL_ERROR:g}: prefer float64, a smaller box or weights"))
+    return lines
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 from .approximation import Approximation as Approximation
 from .approximation import approximate as approximate
+from .clamped_lines import maxout_from_segments as maxout_from_segments
 from .compiled import CompiledTransformer as CompiledTransformer
 from .compiled import TransformerSize as TransformerSize
 from .compiled_files import load_compiled as load_compiled
@@ -12,6 +13,7 @@ from .deep_families import zigzag_network as zigzag_network
 from .deep_families import zigzag_regions as zigzag_regions
 from .extremal_points import extremal_heads as extremal_heads
 from .extremal_points import extremal_points as extremal_points
+from .float32_errors import Float32Rounding as Float32Rounding
 from .knots import Knots as Knots
 from .knots import maxout_from_knots as maxout_from_knots
 from .literal_shattering import literal_shattering_transformer as literal_shattering_transformer

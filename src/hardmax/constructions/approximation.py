@@ -21,6 +21,7 @@ from hardmax.constructions.interpolation import (
 from hardmax.constructions.knots import Knots
 from hardmax.constructions.maxout_assembly import read_box
 from hardmax.constructions.meshes import Mesh
+from hardmax.constructions.probes import Probes
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.typing import ArrayLike, FloatArray
@@ -41,7 +42,8 @@ class Approximation:
         compiled: The transformer, within `compiled.certified_error` of the interpolant.
         n_pieces: How many simplices the mesh has.
         measured_error: The largest difference of function and interpolant that was *found*, on a
-            dense lattice and by local search: a lower bound on the supremum, not a proof.
+            lattice in every simplex, at 4096 points spread over the box, and by local search: a
+            lower bound on the supremum, not a proof.
         worst_point: Where it was found, shape `(dim,)`.
         certified_error: A bound on $|T(x) - f(x)|$ on the whole box, transformer included, proved
             from the Lipschitz constant or the second derivatives the caller vouches for; None if
@@ -72,7 +74,8 @@ def approximate(
     r"""Approximate a continuous function by a transformer.
 
     The mesh starts with the $d!$ simplices of a cube and halves longest edges where the sampled
-    error of interpolation is largest.
+    error of interpolation is largest: in every simplex, and at 4096 points spread over the box, so
+    that a narrow peak is found even if the function is flat everywhere else.
 
     Args:
         f: A function of arrays: points of shape `(n_points, dim)` to values of shape `(n_points,)`
@@ -113,11 +116,12 @@ def approximate(
         for name, given in (("lipschitz", lipschitz), ("second_derivative", second_derivative))
     ]
     sampled = checked_function(f, dim)
-    vertices, simplices = adaptive_mesh(box, limit, lambda c: indicated_errors(sampled, c))
+    probes = Probes.of(sampled, box)
+    vertices, simplices = adaptive_mesh(box, limit, lambda c: indicated_errors(sampled, c, probes))
     values = sampled(vertices)
     interpolant = Knots(vertices[:, 0], values) if dim == 1 else Mesh(vertices, simplices, values)
     compiled = compile_cpwl(interpolant, box, epsilon)
-    found, where = measured_error(sampled, vertices[simplices])
+    found, where = measured_error(sampled, vertices[simplices], probes)
     radius = enclosing_radius(vertices[simplices])
     bounds = [
         bound * _UP

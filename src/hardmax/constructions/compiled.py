@@ -1,18 +1,22 @@
 """A transformer compiled from a network: what it is, how large, and how far it can be off."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hardmax.arguments import Sizes, owned
 from hardmax.constructions.certified_errors import LayerPlan, propagate
+from hardmax.constructions.float32_errors import Float32Rounding, float32_rounding
 from hardmax.constructions.piece_layers import SourceNetwork, piece_layers
 from hardmax.constructions.temperatures import choose_rates, sharpest_rates
 from hardmax.constructions.token_layout import token_transformer
+from hardmax.constructions.token_origins import TokenOrigins
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
+from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.points import PointBatch
 from hardmax.models.token_transformers import TokenTransformer
 from hardmax.typing import ArrayLike, FloatArray
@@ -82,6 +86,7 @@ class CompiledTransformer:
             outside gates may open and the result means nothing.
         output_errors: For each output the bound on transformer minus network over the box, both
             as float64 evaluates them, shape `(dim_out,)`.
+        origins: Where the tokens stand, None if all stand at 0.
     """
 
     source: SourceNetwork
@@ -90,6 +95,11 @@ class CompiledTransformer:
     plans: tuple[LayerPlan, ...]
     token_transformer: TokenTransformer
     output_errors: FloatArray
+    origins: TokenOrigins | None = field(default=None, kw_only=True)
+
+    def __call__(self, x: ArrayLike) -> FloatArray:
+        """Evaluate the transformer (see `transformer`)."""
+        return self.transformer(x)
 
     def __repr__(self) -> str:
         mode = "hard" if self.epsilon is None else f"epsilon = {self.epsilon:g}"
@@ -130,6 +140,45 @@ class CompiledTransformer:
             source_parameters=self.source.n_parameters,
         )
 
+    @cached_property
+    def network(self) -> ArgmaxNetwork:
+        """The hard transformer on its box, as the engines read it (`TokenTransformer.network_on`).
+
+        Worked out from the weights of the transformer, without a look at the source.
+        `token_transformer.network` has every unit of it, closed gates included.
+        """
+        return self.token_transformer.network_on(self.box)
+
+    def errors_at(self, x: ArrayLike) -> FloatArray:
+        """Bound transformer minus network at given points, both as float64 evaluates them.
+
+        Where no unit is close to switching this is rounding only, and close to the truth in
+        networks of any depth. It takes about as long as a bound for the box.
+
+        Args:
+            x: A point `(dim_in,)` or a batch `(n_points, dim_in)` of the box.
+
+        Returns:
+            Shape `(dim_out,)` or `(n_points, dim_out)`.
+
+        Raises:
+            ArgumentError: If a point lies outside the box.
+
+        Examples:
+            >>> from hardmax.constructions.maxout_compiler import compile_relu
+            >>> compiled = compile_relu([[[1.0]], [[1.0]]], Box([-1.0], [1.0]), epsilon=0.01)
+            >>> compiled.errors_at([[0.0], [0.5]]).round(6).ravel().tolist()
+            [0.01, 0.0]
+        """
+        batch = self._read_points(x)
+        layers, last = piece_layers(self.source, self.origins)
+        rates = None if self.epsilon is None else [plan.rate for plan in self.plans]
+        bounds = [
+            propagate(layers, last, _box_around(point), rates, self.plans).errors
+            for point in batch.rows
+        ]
+        return batch.unpack(np.array(bounds).reshape(len(bounds), last.dim_out))
+
     def transformer(self, x: ArrayLike) -> FloatArray:
         """Evaluate the transformer: hard if `epsilon` is None, soft otherwise.
 
@@ -139,6 +188,12 @@ class CompiledTransformer:
         Raises:
             ArgumentError: If a point lies outside the box.
         """
+        self._read_points(x)
+        if self.epsilon is None:
+            return self.token_transformer(x)
+        return self.token_transformer.soft(x)
+
+    def _read_points(self, x: ArrayLike) -> PointBatch:
         batch = PointBatch.read("x", x, self.box.dim)
         outside = np.flatnonzero(~self.box.contains(batch.rows))
         if outside.size:
@@ -146,9 +201,7 @@ class CompiledTransformer:
                 f"`x` must lie in the box the transformer was compiled for; row {outside[0]}, "
                 f"{batch.rows[outside[0]].tolist()}, does not. Compile for a larger box."
             )
-        if self.epsilon is None:
-            return self.token_transformer(x)
-        return self.token_transformer.soft(x)
+        return batch
 
     @property
     def softened(self) -> "CompiledTransformer":
@@ -160,24 +213,47 @@ class CompiledTransformer:
         """
         if self.epsilon is not None:
             return self
-        layers, last = piece_layers(self.source)
+        layers, last = piece_layers(self.source, self.origins)
         rates = sharpest_rates(layers, last, self.box)
         bounds = propagate(layers, last, self.box, rates)
-        return assembled(self.source, self.box, bounds.worst, bounds.plans)
+        return assembled(self.source, self.box, bounds.worst, bounds.plans, self.origins)
 
-    def to_torch(self) -> Any:
-        r"""Return the transformer as a plain `torch.nn` module in float64 (`.float()` narrows it).
+    @cached_property
+    def float32(self) -> Float32Rounding:
+        """What the exported module can be off by in float32, proved, and what is unavoidable.
+
+        It is worked out when it is first asked for, in up to a second or two.
+        """
+        soft = self.softened
+        layers, last = piece_layers(soft.source, soft.origins)
+        return float32_rounding(layers, last, soft.plans, soft.box)
+
+    @property
+    def float32_error(self) -> float:
+        """A bound on the module in float32 minus the network, over all float32 inputs of the box.
+
+        Infinite if float32 cannot hold the numbers; see `float32`.
+        """
+        return self.float32.error
+
+    def to_torch(self, *, dtype: Any = "float64") -> Any:
+        r"""Return the transformer as a plain `torch.nn` module.
 
         Attention is `torch.nn.MultiheadAttention` with the usual scaling $1/\sqrt{d_k}$ (the
         temperature stands in $W_Q$), feed-forward parts are `Linear`, `ReLU`, `Linear`. A hard
-        transformer is exported as `softened`.
+        transformer is exported as `softened`. The module can be trained, saved whole and scripted.
+
+        Args:
+            dtype: The type of all numbers, `float64` or `float32` (or `torch.float64`,
+                `torch.float32`). In float32 the module is within `float32_error` of the network.
 
         Raises:
             MissingExtraError: If torch is not installed.
+            ArgumentError: If a weight is beyond the range of `dtype`.
         """
         from hardmax.constructions.torch_export import token_module
 
-        return token_module(self.softened.token_transformer)
+        return token_module(self.softened.token_transformer, dtype)
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Write the transformer as an ONNX graph with input `x` and output `y`.
@@ -203,23 +279,46 @@ class CompiledTransformer:
         save_compiled(self, path)
 
 
-def compile_network(source: SourceNetwork, box: Box, epsilon: float | None) -> CompiledTransformer:
-    """Compile a network that was read and checked already."""
-    layers, last = piece_layers(source)
-    rates = None if epsilon is None else choose_rates(layers, last, box, epsilon)
+def _box_around(point: FloatArray) -> Box:
+    """The smallest box with an interior around a point."""
+    return Box(np.nextafter(point, -np.inf), np.nextafter(point, np.inf))
+
+
+def compile_network(
+    source: SourceNetwork,
+    box: Box,
+    epsilon: float | None,
+    origins: TokenOrigins | None = None,
+    rounding: FloatArray | float = 0.0,
+) -> CompiledTransformer:
+    """Compile a network that was read and checked already.
+
+    Args:
+        source: The network.
+        box: The box.
+        epsilon: The largest error, or None for the hard transformer.
+        origins: Where the tokens stand, None if all stand at 0.
+        rounding: How much of `epsilon` the network has used up already, for each output.
+    """
+    layers, last = piece_layers(source, origins)
+    rates = None if epsilon is None else choose_rates(layers, last, box, epsilon, rounding)
     plans = propagate(layers, last, box, rates).plans
-    return assembled(source, box, epsilon, plans)
+    return assembled(source, box, epsilon, plans, origins)
 
 
 def assembled(
-    source: SourceNetwork, box: Box, epsilon: float | None, plans: tuple[LayerPlan, ...]
+    source: SourceNetwork,
+    box: Box,
+    epsilon: float | None,
+    plans: tuple[LayerPlan, ...],
+    origins: TokenOrigins | None = None,
 ) -> CompiledTransformer:
     """Build the transformer from plans, and certify it.
 
     Raises:
         ArgumentError: If the plans do not hold on the box.
     """
-    layers, last = piece_layers(source)
+    layers, last = piece_layers(source, origins)
     rates = None if epsilon is None else [plan.rate for plan in plans]
     bounds = propagate(layers, last, box, rates, plans)
     model = token_transformer(layers, last, plans)
@@ -228,4 +327,6 @@ def assembled(
             f"`plans` must keep the error below {epsilon}; they allow {bounds.worst}."
         )
     errors = Sizes().floats("errors", bounds.errors, ("dim_out",))
-    return CompiledTransformer(source, box, epsilon, bounds.plans, model, owned(errors))
+    return CompiledTransformer(
+        source, box, epsilon, bounds.plans, model, owned(errors), origins=origins
+    )

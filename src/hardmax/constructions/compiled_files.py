@@ -15,6 +15,7 @@ from hardmax.constructions.certified_errors import LayerPlan
 from hardmax.constructions.compiled import CompiledTransformer, assembled
 from hardmax.constructions.piece_layers import PieceLayer, SourceNetwork, piece_layers
 from hardmax.constructions.token_layout import Slots
+from hardmax.constructions.token_origins import TokenOrigins
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.geometry.domains import Box
 from hardmax.models.storage import read_parts, write_parts
@@ -31,10 +32,12 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
   readers of the weights only.
 
 Tensors, all F64, beside those of the network: `box.low`, `box.high`; `plan.rates`, `plan.gates`
-and `plan.i.floors` for hidden layer `i`; `transformer.embedding_weight` `(dim_in, n_tokens,
-width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`, `.readout.bias`, and for block
-`b` `transformer.blocks.b.query_weight`, `.key_weight`, `.value_weight` `(width, n_heads)`,
-`.output_weight` `(n_heads, width)` (heads have size 1), `.w_in`, `.b_in`, `.w_out`, `.b_out`.
+and `plan.i.floors` for hidden layer `i`; where tokens have origins, `origins.points` `(n_tokens,
+dim_in)` and `origins.tokens` `(n_pieces,)`, whole numbers; `transformer.embedding_weight`
+`(dim_in, n_tokens, width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`,
+`.readout.bias`, and for block `b` `transformer.blocks.b.query_weight`, `.key_weight`,
+`.value_weight` `(width, n_heads)`, `.output_weight` `(n_heads, width)` (heads have size 1),
+`.w_in`, `.b_in`, `.w_out`, `.b_out`.
 """
 
 
@@ -54,6 +57,9 @@ def compiled_parts(
     tensors["plan.gates"] = np.array([plan.gate for plan in compiled.plans])
     for i, plan in enumerate(compiled.plans):
         tensors[f"plan.{i}.floors"] = plan.floors
+    if compiled.origins is not None:
+        tensors["origins.points"] = compiled.origins.points
+        tensors["origins.tokens"] = compiled.origins.tokens.astype(np.float64)
     tensors |= _weights(compiled.token_transformer)
     header = {
         "format": COMPILED_FORMAT,
@@ -111,16 +117,17 @@ def compiled_from_parts(
         raise RecordFormatError(f"`epsilon` must be null or above 0; got {epsilon!r:.60}.")
     description = fields.pop("transformer", None)
     weights = {name: tensors.pop(name) for name in list(tensors) if name.startswith("transformer.")}
+    origins = _origins(tensors)
     source = TensorSource(fields, tensors)
     network: SourceNetwork = read_parts(source, ("ReluNetwork", "MaxoutNetwork"))
-    layers, last = piece_layers(network)
+    layers, last = piece_layers(network, origins)
     box = Box(source.tensor("box.low"), source.tensor("box.high"))
     if box.dim != network.dim_in:
         raise RecordFormatError(f"`box.low` must have {network.dim_in} entries; got {box.dim}.")
     plans = _plans(source, layers)
     source.finish()
     _refuse_sizes(weights, layers, Slots.of(layers, last))
-    compiled = assembled(network, box, epsilon, plans)
+    compiled = assembled(network, box, epsilon, plans, origins)
     expected = _weights(compiled.token_transformer)
     for name in sorted(set(weights) | set(expected)):
         mine, other = expected.get(name), weights.get(name)
@@ -129,6 +136,19 @@ def compiled_from_parts(
     if description != _description(compiled.token_transformer):
         raise RecordFormatError("`transformer` does not describe the network's transformer.")
     return compiled
+
+
+def _origins(tensors: dict[str, AnyArray]) -> TokenOrigins | None:
+    names = ("origins.points", "origins.tokens")
+    if not any(name in tensors for name in names):
+        return None
+    points, tokens = (tensors.pop(name, None) for name in names)
+    if points is None or tokens is None:
+        raise RecordFormatError(f"`{names[0]}` and `{names[1]}` must come together.")
+    whole = Sizes().floats(names[1], tokens, ("n_pieces",))
+    if not (np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) < 2.0**53)).all():
+        raise RecordFormatError(f"`{names[1]}` must hold whole numbers.")
+    return TokenOrigins(points, whole.astype(np.int64))
 
 
 def _plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:

@@ -23,7 +23,16 @@ FUNCTION_FORMAT = "hardmax.compiled-function/1"
 """The value of `format` in the metadata entry `hardmax`. Beside the fields and tensors of
 `COMPILED_FORMAT` there are the field `method` and the F64 tensor `rounding` `(dim_out,)`."""
 
-METHODS = ("convex", "concave", "difference", "lattice", "lifting", "layers", "facet kinks")
+METHODS = (
+    "convex",
+    "concave",
+    "difference",
+    "lattice",
+    "lifting",
+    "layers",
+    "facet kinks",
+    "segments",
+)
 
 
 def save_function(compiled: CompiledFunction, path: str | os.PathLike[str]) -> None:
@@ -72,11 +81,11 @@ def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
         rounding = Sizes(dim_out=source.dim_out).floats("rounding", given, ("dim_out",))
         if (rounding < 0.0).any():
             raise RecordFormatError("`rounding` must not be negative.")
-        form = MaxoutForm(source, owned(rounding), network.box, method)
-        compiled = about_the_function(network, form, network.epsilon)
-        if compiled.epsilon is not None and compiled.certified_error > compiled.epsilon:
+        form = MaxoutForm(source, owned(rounding), network.box, method, network.origins)
+        compiled = about_the_function(network, form)
+        if network.epsilon is not None and compiled.certified_error > network.epsilon:
             raise RecordFormatError(
-                f"`rounding` must leave the error below {compiled.epsilon}; with it the error is "
+                f"`rounding` must leave the error below {network.epsilon}; with it the error is "
                 f"{compiled.certified_error}."
             )
     except HardmaxError as error:

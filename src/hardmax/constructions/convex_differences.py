@@ -19,6 +19,7 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.algebra.exact.dyadic import nearest_floats
+from hardmax.constructions.common_forms import common_form
 from hardmax.constructions.exact_pieces import ExactPieces
 from hardmax.constructions.facet_kinks import Fills, filled_units, fills, require_few_pieces
 from hardmax.constructions.maxout_assembly import MaxoutForm, assemble, exact_numbers, round_up
@@ -64,6 +65,7 @@ def maxout_from_pieces(
 
     words: list[str] = []
     mixed: list[int] = []
+    places: FloatArray | None = pieces.places
     for c in range(n):
         if all(kink >= 0 for kink in kinks[:, c]):
             add(pieces.forms[:, c], {c: 1.0})
@@ -95,9 +97,12 @@ def maxout_from_pieces(
             for other in others:
                 add(other, {c: -1.0})
         words.append("facet kinks")
+        places = None
     last = words[-1]
     method = "difference" if last in ("convex", "concave") and len(set(words)) > 1 else last
-    return assemble(units, np.stack(columns), box, method)
+    return assemble(
+        units, np.stack(columns), box, method, None if places is None else [places] * len(units)
+    )
 
 
 def _flattest(
@@ -119,6 +124,7 @@ def _flattest(
         steps = None if lifting is None else _multiples(pieces, kinks[:, outputs], lifting, outputs)
         if lifting is None or steps is None:
             continue
+        lifting = _centred(pieces, lifting)
         chosen = [0] * len(outputs) if lifting.shape[1] == 1 else outputs
         heights = np.array([_spread(pieces, lifting[:, c]) for c in chosen])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -132,12 +138,28 @@ def _flattest(
 
 def _spread(pieces: ExactPieces, forms: WideArray) -> float:
     """Return the largest minus the smallest value at the corners, rounded."""
-    values = [
+    values = _corner_values(pieces, forms)
+    return float(nearest_floats(np.array([max(values) - min(values)], dtype=object))[0])
+
+
+def _corner_values(pieces: ExactPieces, forms: WideArray) -> list[fmpq]:
+    return [
         value / weight
         for corners, form in zip(pieces.corners, forms, strict=True)
         for value, weight in zip(corners @ form, corners[:, -1], strict=True)
     ]
-    return float(nearest_floats(np.array([max(values) - min(values)], dtype=object))[0])
+
+
+def _centred(pieces: ExactPieces, lifting: WideArray) -> WideArray:
+    """Take an affine function away from each output of a lifting, which changes no kink."""
+    points = np.concatenate([pieces.corner_points(i) for i in range(pieces.n_cells)])
+    result = lifting.copy()
+    for c in range(lifting.shape[1]):
+        values = nearest_floats(np.array(_corner_values(pieces, lifting[:, c]), dtype=object))
+        common = common_form(points, values)
+        if common is not None:
+            result[:, c] -= common
+    return result
 
 
 def _multiples(
@@ -153,7 +175,8 @@ def _multiples(
         if any(g < 0 and not m for m, g in zip(mine, given, strict=True)):
             return None
         least = max((-g / m for m, g in zip(mine, given, strict=True) if g < 0), default=fmpq(0))
-        result.append(_short_above(least))
+        # A lifting that was made for the function fits as it is.
+        result.append(1.0 if fmpq(1, 2) < least <= 1 else _short_above(least))
     return result if np.isfinite(result).all() else None
 
 

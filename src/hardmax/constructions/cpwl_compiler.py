@@ -1,19 +1,22 @@
 """Continuous piecewise linear functions, in any form they come in, as transformers."""
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
-from hardmax.algebra.exact.dyadic import rationals
+import numpy as np
+
 from hardmax.arguments import number, owned
-from hardmax.constructions.compiled import CompiledTransformer
+from hardmax.constructions.clamped_lines import cancels, maxout_from_segments
+from hardmax.constructions.compiled import CompiledTransformer, compile_network
 from hardmax.constructions.convex_differences import MAX_PIECES
+from hardmax.constructions.float32_errors import Float32Rounding
 from hardmax.constructions.knots import Knots, maxout_from_knots
-from hardmax.constructions.maxout_assembly import MaxoutForm, as_flint, round_up
-from hardmax.constructions.maxout_compiler import compile_maxout
+from hardmax.constructions.maxout_assembly import MaxoutForm, exact_numbers, round_up
 from hardmax.constructions.meshes import Mesh, maxout_from_mesh
 from hardmax.constructions.partition_pieces import maxout_from_partition
-from hardmax.constructions.small_arity import reduce_arity
+from hardmax.constructions.small_arity import is_reducible, reduce_arity
 from hardmax.constructions.tropical_forms import (
     DifferenceOfMaxima,
     LatticeForm,
@@ -26,6 +29,7 @@ from hardmax.geometry.domains import Box
 from hardmax.regions.partition import Partition
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.rational_maps import TropicalRationalMap
+from hardmax.typing import ArrayLike, FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,6 +55,20 @@ class CompiledFunction(CompiledTransformer):
         """Itself if soft, otherwise the soft one that is closest (see `CompiledTransformer`)."""
         return self if self.epsilon is not None else about_the_function(super().softened, self.form)
 
+    @cached_property
+    def float32(self) -> Float32Rounding:
+        """What the exported module can be off by in float32 (see `CompiledTransformer.float32`).
+
+        The errors are about the function, as all errors of a `CompiledFunction` are.
+        """
+        network = super().float32
+        errors = (network.errors + self.form.rounding) * (1.0 + 2.0**-50)
+        return replace(network, errors=owned(errors))
+
+    def errors_at(self, x: ArrayLike) -> FloatArray:
+        """Bound transformer minus function at given points (see `CompiledTransformer`)."""
+        return np.asarray((super().errors_at(x) + self.form.rounding) * (1.0 + 2.0**-50))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the transformer, the network, the box and the rounding; see `load_function`."""
         from hardmax.constructions.compiled_function_files import save_function
@@ -70,7 +88,8 @@ def compile_cpwl(
 
     The function is first written as a maxout network, in most cases of one hidden layer (see
     `maxout_form`), hence the transformer has one attention block: a head for each maximum, a token
-    for each piece.
+    for each piece. A hard transformer for `Knots` whose two maxima would be hundreds of times
+    larger than their difference has two (see `clamped_lines`).
 
     Args:
         f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
@@ -89,7 +108,8 @@ def compile_cpwl(
 
     Raises:
         DiscontinuityError: If the function jumps; the message names the place and both values.
-        ArgumentError: If `epsilon` is not above what rounding adds.
+        ArgumentError: If `epsilon` is not above what rounding adds, or `small_arity` is asked for
+            where `reduce_arity` does not apply.
         SizeLimitError: If filling concave kinks could exceed `max_pieces`.
 
     Examples:
@@ -101,31 +121,28 @@ def compile_cpwl(
         >>> soft.certified_error <= 1e-3
         True
     """
+    target = None if epsilon is None else number("epsilon", epsilon, above=0.0)
     form = maxout_form(f, box, max_pieces=max_pieces)
     if small_arity:
-        form = reduce_arity(form)
-    target = None
-    if epsilon is not None:
-        target = number("epsilon", epsilon, above=0.0)
-        rounding = float(form.rounding.max())
-        if not target > 2.0 * rounding:
+        if not is_reducible(form):
             raise ArgumentError(
-                f"`epsilon` must be above twice the rounding of the pieces, {rounding}; got "
-                f"{target}. Give a larger one, or rescale the function."
+                "`small_arity` must be False for a function of more than two variables, or one "
+                f"that needs several layers; its network is {form.network!r}."
             )
-        target -= rounding * (1.0 + 2.0**-50)
-    return about_the_function(compile_maxout(form.network, box, target), form, epsilon)
+        form = reduce_arity(form)
+    elif epsilon is None and isinstance(f, Knots) and cancels(form, f):
+        form = maxout_from_segments(f, box)
+    compiled = compile_network(form.network, box, target, form.origins, form.rounding)
+    return about_the_function(compiled, form)
 
 
-def about_the_function(
-    compiled: CompiledTransformer, form: MaxoutForm, epsilon: float | None = None
-) -> CompiledFunction:
+def about_the_function(compiled: CompiledTransformer, form: MaxoutForm) -> CompiledFunction:
     """Add the rounding of the pieces to the errors of a compiled network."""
     values = {field.name: getattr(compiled, field.name) for field in fields(CompiledTransformer)}
-    exact = as_flint(rationals(compiled.output_errors)) + as_flint(rationals(form.rounding))
-    values["output_errors"] = owned(round_up(exact.tolist()))
-    if epsilon is not None:
-        values["epsilon"] = float(epsilon)
+    exact = exact_numbers(compiled.output_errors) + exact_numbers(form.rounding)
+    errors = values["output_errors"] = owned(round_up(exact.tolist()))
+    if compiled.epsilon is not None:
+        values["epsilon"] = max(compiled.epsilon, float(errors.max()))
     return CompiledFunction(**values, form=form)
 
 

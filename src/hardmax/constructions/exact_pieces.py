@@ -8,6 +8,7 @@ maximum of its pieces.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from flint import fmpq, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.geometry.integer_vectors import Vector
-from hardmax.typing import BoolArray, WideArray
+from hardmax.typing import BoolArray, FloatArray, WideArray
 
 
 class SharedFacet(NamedTuple):
@@ -64,6 +65,23 @@ class ExactPieces:
     def n_cells(self) -> int:
         """How many cells there are, also where neighbours have the same form."""
         return int(self.forms.shape[0])
+
+    def corner_points(self, cell: int) -> FloatArray:
+        """The vertices of a cell, rounded: shape `(n_corners, dim)`."""
+        corners = self.corners[cell]
+        exact = [[fmpq(x, row[-1]) for x in row[:-1]] for row in corners.tolist()]
+        return nearest_floats(np.array(exact, dtype=object).reshape(len(exact), self.dim))
+
+    @cached_property
+    def places(self) -> FloatArray:
+        """For each cell the vertex closest to its middle, rounded: shape `(n_cells, dim)`."""
+        result = np.empty((self.n_cells, self.dim))
+        for i in range(self.n_cells):
+            points = self.corner_points(i)
+            with np.errstate(over="ignore"):
+                away = np.abs(points - points.mean(axis=0)).max(axis=1)
+            result[i] = points[int(away.argmin())]
+        return result
 
     def kinks(self, forms: WideArray | None = None) -> WideArray:
         r"""Return the $\kappa$ with $\ell_{one} - \ell_{other} = \kappa\,(n, t)$ on each facet.

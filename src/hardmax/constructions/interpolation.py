@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.constructions.probes import Probes
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.typing import FloatArray
 
@@ -69,18 +70,24 @@ def lattice(dim: int, order: int) -> FloatArray:
     return np.asarray((np.diff(ends, axis=1) - 1) / order)
 
 
-def indicated_errors(f: Sampled, corners: FloatArray) -> FloatArray:
+def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = None) -> FloatArray:
     """Sample the error of interpolation on simplices `(n, dim + 1, dim)`, coarsely: `(n,)`."""
     weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
-    return np.asarray(_errors(f, corners, weights).max(axis=1))
+    errors = np.asarray(_errors(f, corners, weights).max(axis=1))
+    if probes is None:
+        return errors
+    return np.asarray(np.maximum(errors, probes.errors(corners, _at_corners(f, corners))[0]))
 
 
-def measured_error(f: Sampled, corners: FloatArray) -> tuple[float, FloatArray]:
+def measured_error(
+    f: Sampled, corners: FloatArray, probes: Probes | None = None
+) -> tuple[float, FloatArray]:
     """Look for the largest error of interpolation: on a lattice, and from its worst points on.
 
     Args:
         f: The function.
         corners: All simplices, shape `(n, dim + 1, dim)`.
+        probes: Points spread over all of them, which count as well.
 
     Returns:
         The largest error found (a lower bound on the supremum) and where it is.
@@ -88,11 +95,18 @@ def measured_error(f: Sampled, corners: FloatArray) -> tuple[float, FloatArray]:
     dim = corners.shape[2]
     weights = lattice(dim, _LATTICE[dim])
     errors = _errors(f, corners, weights)
+    starts, reached = weights[errors.argmax(axis=1)], errors.max(axis=1)
+    if probes is not None:
+        seen, where = probes.errors(corners, _at_corners(f, corners))
+        starts = np.where((seen > reached)[:, None], where, starts)
+        reached = np.maximum(reached, seen)
     # One start in each simplex: several in one would climb the same hill.
-    simplex = np.argsort(errors.max(axis=1))[-_N_SEARCHES:]
-    place = errors[simplex].argmax(axis=1)
-    own, best, values = corners[simplex], weights[place], errors[simplex, place]
-    at_corners = np.stack([f(own[:, i]) for i in range(dim + 1)], axis=1)
+    simplex = np.argsort(reached)[-_N_SEARCHES:]
+    own, best = corners[simplex], starts[simplex]
+    at_corners = _at_corners(f, own)
+    values = np.abs(
+        f(np.einsum("ni,nid->nd", best, own)) - np.einsum("ni,nic->nc", best, at_corners)
+    ).max(axis=1)
     targets = np.eye(dim + 1)
     edges = (targets[:, None] - targets)[~np.eye(dim + 1, dtype=bool)]
     steps = np.full(len(own), 1.0 / _LATTICE[dim])
@@ -133,6 +147,10 @@ def enclosing_radius(corners: FloatArray) -> float:
 def _errors(f: Sampled, corners: FloatArray, weights: FloatArray) -> FloatArray:
     n, m, dim = len(corners), len(weights), corners.shape[2]
     points = np.einsum("mi,nid->nmd", weights, corners).reshape(n * m, dim)
-    at_corners = f(corners.reshape(-1, dim)).reshape(n, dim + 1, -1)
-    interpolated = np.einsum("mi,nic->nmc", weights, at_corners)
+    interpolated = np.einsum("mi,nic->nmc", weights, _at_corners(f, corners))
     return np.asarray(np.abs(f(points).reshape(n, m, -1) - interpolated).max(axis=2))
+
+
+def _at_corners(f: Sampled, corners: FloatArray) -> FloatArray:
+    n, n_corners, dim = corners.shape
+    return f(corners.reshape(-1, dim)).reshape(n, n_corners, -1)

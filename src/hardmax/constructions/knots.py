@@ -15,7 +15,9 @@ from functools import cached_property
 import numpy as np
 from flint import fmpq
 
+from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.arguments import Sizes, floats_any_shape, owned
+from hardmax.constructions.common_forms import common_form
 from hardmax.constructions.exact_pieces import describe_values
 from hardmax.constructions.maxout_assembly import MaxoutForm, assemble, exact_numbers, read_box
 from hardmax.errors import DiscontinuityError, ShapeMismatchError
@@ -145,24 +147,45 @@ def maxout_from_line(breakpoints: Sequence[fmpq], forms: WideArray, box: Box) ->
     dim_out = forms.shape[1]
     units: list[WideArray] = []
     columns = []
+    places: list[FloatArray] = []
     words = set()
     for c in range(dim_out):
         up, down = [forms[0, c]], [np.array([fmpq(0), fmpq(0)], dtype=object)]
+        ends: tuple[list[fmpq], list[fmpq]] = ([], [])
         for t, before, after in zip(breakpoints, forms[:-1, c], forms[1:, c], strict=True):
             jump = after[0] - before[0]
-            side = up if jump > 0 else down
+            side, at = (up, ends[0]) if jump > 0 else (down, ends[1])
             if jump:
                 side.append(side[-1] + np.array([abs(jump), -abs(jump) * t], dtype=object))
+                at.append(t)
         if len(down) == 1:
-            chosen, word = [(up, 1.0)], "convex"
+            chosen, word = [(up, 1.0, ends[0])], "convex"
         elif len(up) == 1:
             # The one affine piece joins the second maximum, so that one unit is enough.
-            chosen, word = [([form - up[0] for form in down], -1.0)], "concave"
+            chosen, word = [([form - up[0] for form in down], -1.0, ends[1])], "concave"
         else:
-            chosen, word = [(up, 1.0), (down, -1.0)], "difference"
+            up, down = _without_common_form(up, down, ends[1], box)
+            chosen, word = [(up, 1.0, ends[0]), (down, -1.0, ends[1])], "difference"
         words.add(word)
-        for side, sign in chosen:
+        for side, sign, at in chosen:
             units.append(np.stack(side))
             columns.append(sign * np.eye(dim_out)[c])
+            # Each piece starts at its breakpoint, the first ends at the first one.
+            standing = nearest_floats(np.array([*(at[:1] or [fmpq(0)]), *at], dtype=object))
+            places.append(np.clip(standing, box.low, box.high)[:, None])
     method = words.pop() if len(words) == 1 else "difference"
-    return assemble(units, np.stack(columns), box, method)
+    return assemble(units, np.stack(columns), box, method, places)
+
+
+def _without_common_form(
+    up: list[WideArray], down: list[WideArray], ends: list[fmpq], box: Box
+) -> tuple[list[WideArray], list[WideArray]]:
+    """Take an affine function away from both maxima (see `common_forms`)."""
+    breakpoints = nearest_floats(np.array(ends, dtype=object))
+    x = np.clip(np.r_[box.low, breakpoints, box.high], box.low, box.high)
+    own = nearest_floats(np.stack(down))[np.searchsorted(breakpoints, x)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        common = common_form(x[:, None], own[:, 0] * x + own[:, 1])
+    if common is None:
+        return up, down
+    return [form - common for form in up], [form - common for form in down]

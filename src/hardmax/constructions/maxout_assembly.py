@@ -16,6 +16,7 @@ from flint import fmpq
 
 from hardmax.algebra.exact.dyadic import fraction, nearest_floats, rationals
 from hardmax.arguments import owned
+from hardmax.constructions.token_origins import TokenOrigins, token_origins
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
@@ -33,13 +34,15 @@ class MaxoutForm:
             coefficient is a float64.
         box: The box the bound holds on.
         method: How the function became a difference of maxima: `"convex"`, `"concave"`,
-            `"difference"`, `"lattice"`, `"lifting"`, `"layers"` or `"facet kinks"`.
+            `"difference"`, `"lattice"`, `"lifting"`, `"layers"`, `"facet kinks"` or `"segments"`.
+        origins: Where the tokens of its transformer stand, if that makes numbers smaller.
     """
 
     network: MaxoutNetwork
     rounding: FloatArray
     box: Box
     method: str
+    origins: TokenOrigins | None = None
 
     @property
     def n_pieces(self) -> int:
@@ -71,7 +74,13 @@ def read_box(box: Box, dim: int) -> Box:
     return box
 
 
-def assemble(units: Sequence[WideArray], readout: FloatArray, box: Box, method: str) -> MaxoutForm:
+def assemble(
+    units: Sequence[WideArray],
+    readout: FloatArray,
+    box: Box,
+    method: str,
+    places: Sequence[FloatArray] | None = None,
+) -> MaxoutForm:
     r"""Store one layer of exact units and its readout.
 
     Args:
@@ -80,11 +89,14 @@ def assemble(units: Sequence[WideArray], readout: FloatArray, box: Box, method: 
         readout: The $w_{ic}$, shape `(n_units, dim_out)`.
         box: Where the error is bounded.
         method: How the units were found.
+        places: For each unit and each of its forms a point of the cell where the form is largest,
+            rounded, shape `(n_forms, dim)`; None if unknown.
 
     Raises:
         ArgumentError: If a coefficient lies beyond the largest float64.
     """
-    stored = [round_forms(distinct(forms), box) for forms in units]
+    kept = [first_of_each(forms) for forms in units]
+    stored = [round_forms(forms[rows], box) for forms, rows in zip(units, kept, strict=True)]
     bound = [
         sum((abs(_flint(w)) * r for w, (_, _, r) in zip(column, stored, strict=True)), fmpq(0))
         for column in rationals(readout).T.tolist()
@@ -93,13 +105,25 @@ def assemble(units: Sequence[WideArray], readout: FloatArray, box: Box, method: 
         [[slopes for slopes, _, _ in stored], readout],
         [[offsets for _, offsets, _ in stored], None],
     )
-    return MaxoutForm(network, owned(round_up(bound)), box, method)
+    origins = None
+    if places is not None:
+        origins = token_origins(
+            [slopes for slopes, _, _ in stored],
+            [offsets for _, offsets, _ in stored],
+            [points[rows] for points, rows in zip(places, kept, strict=True)],
+        )
+    return MaxoutForm(network, owned(round_up(bound)), box, method, origins)
 
 
 def distinct(forms: WideArray) -> WideArray:
     """Drop repeated rows, keeping the first of each."""
+    return np.asarray(forms[first_of_each(forms)], dtype=object)
+
+
+def first_of_each(forms: WideArray) -> list[int]:
+    """Return the rows that do not occur before."""
     kept = {tuple(row): i for i, row in reversed(list(enumerate(forms.tolist())))}
-    return np.asarray(forms[sorted(kept.values())], dtype=object)
+    return sorted(kept.values())
 
 
 def round_forms(forms: WideArray, box: Box) -> tuple[FloatArray, FloatArray, fmpq]:

@@ -133,16 +133,21 @@ def read_relu(net: Any) -> ReluNetwork:
                 f"`net[{i}]` must be a matrix or a tuple of a matrix and a bias; got {len(pair)} "
                 "entries."
             )
-        weights.append(pair[0])
-        biases.append(pair[1])
+        weights.append(_detached(pair[0]))
+        biases.append(_detached(pair[1]))
     return ReluNetwork(weights, biases)  # type: ignore[arg-type]
+
+
+def _detached(array: Any) -> Any:
+    """Parameters of torch as plain numbers: NumPy refuses what has a gradient or is on a device."""
+    return array.detach().cpu() if hasattr(array, "detach") else array
 
 
 def _is_pair(layer: Any) -> bool:
     """Whether a list is a matrix and a bias, and not the rows of a matrix."""
-    first = layer[0] if isinstance(layer, list) and len(layer) == 2 else None
-    if isinstance(first, np.ndarray):
-        return first.ndim == 2
+    first: Any = layer[0] if isinstance(layer, list) and len(layer) == 2 else None
+    if hasattr(first, "ndim"):
+        return bool(first.ndim == 2)
     return isinstance(first, list | tuple) and bool(first) and np.ndim(first[0]) == 1
 
 

@@ -84,7 +84,7 @@ def mesh_complex(points: WideArray, simplices: IntArray, forms: Forms) -> MeshCo
     Raises:
         DiscontinuityError: If two simplices give one place two values.
         ArgumentError: If a simplex is flat, or one of the three conditions fails; the message names
-            the place.
+            the place, and the vertex where a simplex must be split.
     """
     n = points.shape[1]
     corners = [np.asarray(points[simplex], dtype=object) for simplex in simplices]
@@ -160,10 +160,12 @@ def _refuse_inner_boundary(
                 # At a vertex that both have their values agree.
                 if k == i or not _inside(rows, place, closed=True):
                     continue
-                if exact_values_at(forms(i), place) != exact_values_at(forms(k), place):
-                    raise _competition(i, k, place, forms, "do not meet face to face")
-                if place is middle:
-                    met = _competition(i, k, place, forms, "do not meet face to face")
+                jumps = exact_values_at(forms(i), place) != exact_values_at(forms(k), place)
+                if jumps or place is middle:
+                    how, remedy = "do not meet face to face", _remedy(mesh, i, k)
+                    met = _competition(i, k, place, forms, how, remedy)
+                    if jumps:
+                        raise met
         if met is not None:
             raise met
         raise ArgumentError(
@@ -185,7 +187,18 @@ def _refuse_many_sheets(mesh: MeshComplex, forms: Forms) -> None:
         raise _competition(closed[0], closed[1], place, forms, "overlap")
 
 
-def _competition(i: int, k: int, place: WideArray, forms: Forms, how: str) -> ArgumentError:
+def _remedy(mesh: MeshComplex, i: int, k: int) -> str:
+    """What to do about two simplices that meet, but not face to face."""
+    for large, small in ((i, k), (k, i)):
+        for v in np.setdiff1d(mesh.simplices[small], mesh.simplices[large]).tolist():
+            if _inside(mesh.rows[large], _point(mesh.points[v]), closed=True):
+                return f": split simplices[{large}] at vertices[{v}]"
+    return ""
+
+
+def _competition(
+    i: int, k: int, place: WideArray, forms: Forms, how: str, remedy: str = ""
+) -> ArgumentError:
     one, other = exact_values_at(forms(i), place), exact_values_at(forms(k), place)
     values = (
         f"the function jumps between {describe_values(one)} and {describe_values(other)}"
@@ -195,7 +208,7 @@ def _competition(i: int, k: int, place: WideArray, forms: Forms, how: str) -> Ar
     kind = ArgumentError if one == other else DiscontinuityError
     return kind(
         "`simplices` must fill a convex set face to face; simplices"
-        f"[{i}] and simplices[{k}] {how} at {describe(place)}, where {values}."
+        f"[{i}] and simplices[{k}] {how} at {describe(place)}, where {values}{remedy}."
     )
 
 

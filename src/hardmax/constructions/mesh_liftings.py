@@ -16,9 +16,15 @@ from hardmax.constructions.mesh_checks import MeshComplex
 from hardmax.geometry.linear_programs import maximise
 from hardmax.typing import WideArray
 
-_MOST_FACETS = 12_000
-"""The linear program of 9000 facets takes seconds, of 20,000 minutes."""
-_LEAST_NEED = 2.0**-10
+_MOST_FACETS = 40_000
+"""More than the meshes whose transformers fit into memory have."""
+_MOST_FACETS_SIMPLEX = 12_000
+"""The simplex method takes seconds for 9000 facets, minutes for 20,000."""
+_STEP = 2.0**-24
+"""The digits that heights are rounded to, relative to the deepest kink."""
+_MARGIN = 2.0**-20
+"""What the program asks for beyond the need, so that its solution keeps it: solvers are within
+1e-7."""
 
 
 def lifted_by_squared_norm(mesh: MeshComplex) -> WideArray:
@@ -41,8 +47,9 @@ def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray |
     r"""Look for the flattest heights whose interpolant is as convex as the function is concave.
 
     With $n_F$ the depth of the concave kink at a facet $F$, seen at the apex beyond it, the program
-    minimises $\max_v |h_v|$ subject to a kink of $h$ of at least $n_F$ there (and of a thousandth
-    of the largest everywhere).
+    minimises $\max_v |h_v|$ subject to a kink of $h$ of at least $n_F$ there, and of a millionth of
+    the largest everywhere. What a difference of maxima loses to rounding is proportional to
+    $\max_v |h_v|$, if each piece is evaluated from a point of its own cell (`token_origins`).
 
     Args:
         mesh: The mesh.
@@ -67,25 +74,37 @@ def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray |
             _height(row, place) / _height(row, places[v])
             for v, row in zip(simplex, mesh.rows[facet.one], strict=True)
         ]
-        entries[k] = *nearest_floats(np.array(weights, dtype=object)), -1.0
+        # Seen from a sliver the apex is far away; dividing by the weights makes rows alike.
+        total = sum(map(abs, weights), fmpq(1))
+        scaled = [weight / total for weight in (*weights, fmpq(-1))]
+        entries[k] = nearest_floats(np.array(scaled, dtype=object))
         where[k] = [columns[v] for v in (*simplex, facet.apex)]
         deepest = max(fmpq(0), *(-kink for kink in kinks[k].tolist()))
-        need[k] = deepest * abs(_height(facet.row, place))
-    largest = max(need.tolist())
-    relative = np.maximum(nearest_floats(need / largest), _LEAST_NEED)
+        need[k] = deepest * abs(_height(facet.row, place)) / total
+    largest = fmpq(2) ** _logarithm(max(need.tolist()))
+    relative = nearest_floats(need / largest)
     starts = np.arange(n_facets + 1) * (n_corners + 1)
-    scaled = (entries / relative[:, None]).ravel()
-    convex = csr_array((scaled, where.ravel(), starts), shape=(n_facets, n + 1))
+    # Kinks add up over the mesh: in this unit the heights are neither large nor small.
+    unit = float(n_facets)
+    convex = csr_array((unit * entries.ravel(), where.ravel(), starts), shape=(n_facets, n + 1))
     caps = [hstack([sign * eye_array(n), -np.ones((n, 1))]) for sign in (1.0, -1.0)]
-    solution = maximise(
+    program = (
         np.r_[np.zeros(n), -1.0],
         vstack([convex, *caps]),
-        np.r_[-np.ones(n_facets), np.zeros(2 * n)],
+        np.r_[-relative - _MARGIN, np.zeros(2 * n)],
     )
-    if solution is None or not np.isfinite(solution).all():
+    solution = None
+    for interior in (True, False) if n_facets <= _MOST_FACETS_SIMPLEX else (True,):
+        solution = maximise(*program, interior=interior)
+        # Not a proof: the caller decides in rationals whether the heights will do.
+        if solution is not None and (program[1] @ solution <= program[2] + _MARGIN / 2).all():
+            break
+        solution = None
+    if solution is None:
         return None
     heights = np.array([fmpq(0)] * len(mesh.points), dtype=object)
-    heights[used] = exact_numbers(solution[:n]) * largest
+    # Few digits, within the margin: forms on a lattice are then exact and have no slivers.
+    heights[used] = exact_numbers(np.round(solution[:n] * unit / _STEP) * _STEP) * largest
     return _interpolant(mesh, heights)
 
 

@@ -13,6 +13,7 @@ from hardmax.models.token_passes import HeadStack, head_stacks
 from hardmax.models.token_transformers import TokenTransformer
 from hardmax.typing import AnyArray, FloatArray
 
+DTYPES = ("float64", "float32")
 _OPSET, _IR_VERSION = 17, 8
 """Old enough for every runtime of the last years; nothing newer is needed."""
 
@@ -29,7 +30,7 @@ def write_onnx(model: TokenTransformer, path: str | os.PathLike[str], dtype: str
         MissingExtraError: If onnx is not installed.
         ArgumentError: If a weight is beyond the range of `dtype`.
     """
-    choice("dtype", dtype, ("float64", "float32"))
+    choice("dtype", dtype, DTYPES)
     onnx = load_extra("onnx", extra="onnx", purpose="ONNX files")
     content = _Graph(onnx, dtype).build(model).SerializeToString()
     with replacing(path) as stream:

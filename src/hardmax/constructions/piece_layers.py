@@ -1,10 +1,13 @@
 """Networks of maxima as plain lists of affine pieces: what the compiler reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from hardmax.algebra.exact.dyadic import rationals
+from hardmax.constructions.token_origins import TokenOrigins, shifted_offsets
+from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -20,11 +23,14 @@ class PieceLayer:
         slopes: The $a_{i,c}$, unit by unit, shape `(n_pieces, n_in)`.
         offsets: The $b_{i,c}$, shape `(n_pieces,)`.
         starts: First piece of each unit, shape `(n_units,)`.
+        origins: Where the tokens stand that the pieces are written to; None if they hold $z$
+            itself.
     """
 
     slopes: FloatArray
     offsets: FloatArray
     starts: IntArray
+    origins: TokenOrigins | None = None
 
     @property
     def n_units(self) -> int:
@@ -43,7 +49,9 @@ class PieceLayer:
 
     @cached_property
     def place(self) -> IntArray:
-        """The index of each piece in its unit, shape `(n_pieces,)`."""
+        """The token of each piece, shape `(n_pieces,)`: its index in its unit without origins."""
+        if self.origins is not None:
+            return self.origins.tokens
         return np.arange(len(self.offsets)) - self.starts[self.owner]
 
     @cached_property
@@ -51,11 +59,52 @@ class PieceLayer:
         """Which pieces do not depend on their input, shape `(n_pieces,)`."""
         return np.asarray(~self.slopes.any(axis=1))
 
+    @cached_property
+    def is_everywhere(self) -> BoolArray:
+        """Which units have one piece that every token can hold, shape `(n_units,)`."""
+        is_single = self.ranks == 1
+        if self.origins is None:
+            return np.asarray(is_single)
+        return np.asarray(is_single & self.is_constant[self.starts])
 
-def piece_layers(net: SourceNetwork) -> tuple[list[PieceLayer], AffineMap]:
+    @cached_property
+    def written_offsets(self) -> FloatArray:
+        r"""The $b_{i,c} + \langle a_{i,c}, o\rangle$ at the origin of the token, rounded once."""
+        if self.origins is None:
+            return self.offsets
+        own = self.origins.points[self.place]
+        return shifted_offsets(rationals(self.slopes), rationals(self.offsets), rationals(own))
+
+    def reach(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Bound $\sum_j |a_j (z_j - o_j)| + |b + \langle a, o\rangle|$ over a box.
+
+        Args:
+            low: The lower corner, shape `(n_in,)`.
+            high: The upper corner.
+
+        Returns:
+            For each piece the bound on its own token, and on any; both `(n_pieces,)`, rounded.
+        """
+        points = np.zeros((1, len(low))) if self.origins is None else self.origins.points
+        spans = np.maximum(np.abs(low - points), np.abs(high - points))
+        sizes, steps = np.abs(self.written_offsets), np.abs(self.slopes)
+        own = spans[self.place] if self.origins is not None else spans
+        return (steps * own).sum(axis=1) + sizes, steps @ spans.max(axis=0) + sizes
+
+
+def piece_layers(
+    net: SourceNetwork, origins: TokenOrigins | None = None
+) -> tuple[list[PieceLayer], AffineMap]:
     """Return the hidden layers of a network and its last, affine layer.
 
     A ReLU unit is the maximum of its form and of the constant 0.
+
+    Args:
+        net: The network.
+        origins: Where the tokens of its one hidden layer stand, if not at 0.
+
+    Raises:
+        ArgumentError: If the origins do not fit the first layer.
 
     Examples:
         >>> layers, last = piece_layers(ReluNetwork([[[2.0]], [[3.0]]], [[1.0], None]))
@@ -75,4 +124,23 @@ def piece_layers(net: SourceNetwork) -> tuple[list[PieceLayer], AffineMap]:
             ranks = [len(unit) for unit in units]
             starts = np.cumsum([0, *ranks])[:-1]
             layers.append(PieceLayer(np.vstack(units), np.concatenate(offsets), starts))
+    if origins is not None:
+        if len(layers) != 1:
+            raise ArgumentError(f"`origins` must be of one hidden layer; got {len(layers)}.")
+        layers = [_standing(layers[0], origins)]
     return layers, AffineMap(net.weights[-1], biases[-1])
+
+
+def _standing(layer: PieceLayer, origins: TokenOrigins) -> PieceLayer:
+    n_pieces, n_in = layer.slopes.shape
+    pairs = {*zip(layer.owner.tolist(), origins.tokens.tolist(), strict=False)}
+    if (
+        origins.points.shape != (layer.ranks.max(), n_in)
+        or len(origins.tokens) != n_pieces
+        or len(pairs) != n_pieces
+    ):
+        raise ArgumentError(
+            "`origins` must have a token for each piece, no token twice in a unit, and as many "
+            "tokens as the largest unit has pieces."
+        )
+    return replace(layer, origins=origins)

@@ -17,15 +17,8 @@ from itertools import pairwise
 import numpy as np
 from flint import fmpq
 
-from hardmax.algebra.exact.dyadic import rationals
 from hardmax.arguments import owned
-from hardmax.constructions.maxout_assembly import (
-    MaxoutForm,
-    as_flint,
-    assemble,
-    exact_numbers,
-    round_up,
-)
+from hardmax.constructions.maxout_assembly import MaxoutForm, assemble, exact_numbers, round_up
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.typing import FloatArray, WideArray
@@ -60,7 +53,7 @@ def reduce_arity(form: MaxoutForm) -> MaxoutForm:
     if not isinstance(form, MaxoutForm):
         raise DtypeError(f"`form` must be a MaxoutForm; got {type(form).__name__}.")
     network = form.network
-    if len(network.ranks) != 1 or network.dim_in > 2:
+    if not is_reducible(form):
         raise ArgumentError(
             "`form` must be a function of one or two variables with one hidden layer; got "
             f"{network!r}."
@@ -83,8 +76,13 @@ def reduce_arity(form: MaxoutForm) -> MaxoutForm:
             units.append(affine[[c]])
             columns.append(np.eye(n_out)[c])
     reduced = assemble(units, np.stack(columns), form.box, form.method)
-    total = as_flint(rationals(form.rounding)) + as_flint(rationals(reduced.rounding))
+    total = exact_numbers(form.rounding) + exact_numbers(reduced.rounding)
     return MaxoutForm(reduced.network, owned(round_up(total.tolist())), form.box, form.method)
+
+
+def is_reducible(form: MaxoutForm) -> bool:
+    """Say whether `reduce_arity` applies: one or two variables and one hidden layer."""
+    return len(form.network.ranks) == 1 and form.network.dim_in <= 2
 
 
 def signed_faces(polynomial: TropicalPolynomial) -> list[tuple[int, Face]]:

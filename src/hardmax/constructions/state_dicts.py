@@ -1,14 +1,16 @@
 """Networks from safetensors files: saved by this library, or state dicts of `torch.nn.Sequential`.
 
 A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`, and says nothing about what
-stands between the layers: a ReLU is assumed after each but the last.
+stands between the layers: a ReLU is assumed after each but the last. Nor does a file keep the order
+of its tensors: layers go by the numbers in their names and by their shapes, and where both together
+leave a choice the file is refused.
 """
 
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from hardmax.models.storage import load_model
 from hardmax.models.tensor_files import read_tensors
 from hardmax.typing import AnyArray
 
+_MOST_STEPS = 1000
+_STORED_AS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
 
 def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
     """Read a ReLU or maxout network from a safetensors file.
@@ -26,13 +31,21 @@ def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
     Args:
         path: A file written by `save_model`, or the state dict of a `torch.nn.Sequential` of
             `Linear` and `ReLU`: matrices `NAME.weight` of shape `(n_out, n_in)` and vectors
-            `NAME.bias` (which may be missing), layers in the order of the numbers in their names
-            (a file does not keep any other order).
+            `NAME.bias` (which may be missing), in any type of floats, bfloat16 included. Layers
+            follow the numbers in their names; names without numbers will do if only one order
+            lets every layer take what the one before gives.
 
     Raises:
         RecordFormatError: If the file holds something else; the message says what.
     """
-    header, tensors = read_tensors(path)
+    floats = _floats(path)
+    try:
+        header, tensors = read_tensors(path)
+    except RecordFormatError:
+        if floats is None:
+            _refuse_pickles(path)
+            raise
+        header, tensors = None, floats
     if header is not None:
         model = load_model(path)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
@@ -41,11 +54,46 @@ def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
             )
         return model
     try:
-        return _from_state_dict(tensors)
+        return _from_state_dict(tensors if floats is None else floats)
     except HardmaxError as error:
         raise RecordFormatError(
             f"`path` must hold a ReLU or maxout network; in {path}: {error}"
         ) from None
+
+
+def _floats(path: str | os.PathLike[str]) -> dict[str, AnyArray] | None:
+    """Read a file of floats, bfloat16 as float32: NumPy has it, as a type of its own, or not.
+
+    Returns:
+        The tensors; None if the file is no safetensors file, or not all of them are floats.
+    """
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        tensors = deserialize(Path(path).read_bytes())  # type: ignore[no-untyped-call]
+    except SafetensorError:
+        return None
+    if any(entry["dtype"] not in _STORED_AS for _, entry in tensors):
+        return None
+    result = {}
+    for name, entry in tensors:
+        stored = _STORED_AS[entry["dtype"]]
+        array = np.frombuffer(entry["data"], dtype=stored).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
+            # The upper half of a float32.
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        result[name] = array
+    return result
+
+
+def _refuse_pickles(path: str | os.PathLike[str]) -> None:
+    """Say what to do with a file of `torch.save`; reading it could run any program."""
+    with Path(path).open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":
+            raise RecordFormatError(
+                f"`path` must be a safetensors file; {path} looks like one of torch.save. Write "
+                "the weights with safetensors.torch.save_file(net.state_dict(), path)."
+            )
 
 
 def _from_state_dict(tensors: dict[str, AnyArray]) -> ReluNetwork:
@@ -61,14 +109,16 @@ def _from_state_dict(tensors: dict[str, AnyArray]) -> ReluNetwork:
         raise RecordFormatError("it has no tensors.")
     weights: list[AnyArray] = []
     biases: list[AnyArray | None] = []
-    for layer in _in_order(layers):
-        weight = layers[layer].get("weight")
+    for layer, parts in layers.items():
+        weight = parts.get("weight")
         if weight is None or weight.ndim != 2:
             shape = "none" if weight is None else weight.shape
             raise RecordFormatError(
                 f"`{layer}.weight` must have shape (n_out, n_in), as a Linear layer has; got "
                 f"{shape}."
             )
+    for layer in _in_order({layer: parts["weight"].shape for layer, parts in layers.items()}):
+        weight = layers[layer]["weight"]
         if weights and weight.shape[1] != weights[-1].shape[1]:
             raise RecordFormatError(
                 f"`{layer}.weight` must take the {weights[-1].shape[1]} outputs of the layer "
@@ -79,18 +129,53 @@ def _from_state_dict(tensors: dict[str, AnyArray]) -> ReluNetwork:
     return ReluNetwork(weights, biases)  # type: ignore[arg-type]
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """Put layer 10 after layer 2, and refuse names whose numbers do not say what comes first."""
-    ordered = sorted(names, key=_natural)
-    for before, after in pairwise(ordered):
-        pairs = zip(_natural(before), _natural(after), strict=False)
-        first = next((pair for pair in pairs if pair[0] != pair[1]), None)
-        if first is None or not all(is_number for is_number, _, _ in first):
-            raise RecordFormatError(
-                "layers must be numbered, as those of a torch.nn.Sequential are (0.weight, "
-                f"2.weight, ...); which of `{before}` and `{after}` comes first is unknown."
-            )
-    return ordered
+def _in_order(shapes: dict[str, tuple[int, ...]]) -> list[str]:
+    """Put layer 10 after layer 2, and refuse names that do not say what comes first.
+
+    Where the names leave it open, the shapes `(n_out, n_in)` may say it.
+    """
+    ordered = sorted(shapes, key=_natural)
+    unknown = next((pair for pair in pairwise(ordered) if not _is_before(*pair)), None)
+    if unknown is None:
+        return ordered
+    chains = _chains(shapes)
+    if len(chains) == 1:
+        return chains[0]
+    raise RecordFormatError(
+        "layers must be numbered, as those of a torch.nn.Sequential are (0.weight, 2.weight, ...); "
+        f"which of `{unknown[0]}` and `{unknown[1]}` comes first is unknown, and "
+        + ("more than one order" if chains else "no order")
+        + " of the layers fits their shapes: rename the tensors."
+    )
+
+
+def _is_before(one: str, other: str) -> bool:
+    """Whether two names first differ in a number, and the first has the smaller one."""
+    pairs = zip(_natural(one), _natural(other), strict=False)
+    first = next((pair for pair in pairs if pair[0] != pair[1]), None)
+    return first is not None and all(is_number for is_number, _, _ in first) and first[0] < first[1]
+
+
+def _chains(shapes: dict[str, tuple[int, ...]]) -> list[list[str]]:
+    """Return orders in which every layer takes what the one before gives, and numbers rise.
+
+    Returns:
+        All of them, or two; none also if the search becomes too long.
+    """
+    found: list[list[str]] = []
+    open_ends: list[list[str]] = [[]]
+    for _ in range(_MOST_STEPS):
+        if not open_ends or len(found) == 2:
+            return found
+        begun = open_ends.pop()
+        rest = [name for name in shapes if name not in begun]
+        if not rest:
+            found.append(begun)
+        fitting = (n for n in rest if not begun or shapes[n][1] == shapes[begun[-1]][0])
+        for name in fitting:
+            if not any(_is_before(other, name) for other in rest):
+                open_ends.append([*begun, name])
+    return []
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:

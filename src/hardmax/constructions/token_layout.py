@@ -3,7 +3,8 @@ r"""The standard transformer that computes a network of maxima: where everything
 $T$ tokens, one for each piece of the unit with most pieces. A token has four slots: the **state**
 $S$ holds the values of the last layer (the same in every token), the **work** slot $Z$ one number
 for each unit, the **code** $p$ tells the tokens apart, and the last coordinate is 1. Token $c$
-starts as $(x, 0, p^c, 1)$, and nothing ever writes to the last two slots.
+starts as $(x, 0, p^c, 1)$, and nothing ever writes to the last two slots. (A function that stands
+on tokens with origins $o^c$ has $x - o^c$ in place of $x$, see `token_origins`.)
 
 For each token there is a row $g^c \ge 0$ with $\langle g^c, p^c\rangle = 0$ and
 $\langle g^c, p^{c'}\rangle \ge 1$ for the others. The feed-forward part before a layer writes piece
@@ -19,8 +20,8 @@ before.
 
 Head $i$ of the attention that follows has $d_k = d_v = 1$: its query is $1/\tau$ on every token,
 its key and value are $Z_i$, and its output goes to $S_i$. So every token receives the soft mean of
-the pieces, in the hard transformer their maximum. No weight is computed from another one, so with
-exact arithmetic the hard transformer *is* the network.
+the pieces, in the hard transformer their maximum. Without origins no weight is computed from
+another one, so with exact arithmetic the hard transformer *is* the network.
 """
 
 from dataclasses import dataclass
@@ -127,6 +128,8 @@ def token_transformer(
     embedding = np.zeros((n_in, slots.n_tokens, slots.width))
     positions = np.zeros((slots.n_tokens, slots.width))
     embedding[np.arange(n_in), :, np.arange(n_in)] = 1.0
+    if layers and layers[0].origins is not None:
+        positions[: len(layers[0].origins.points), :n_in] = -layers[0].origins.points
     positions[:, slots.code] = slots.codes
     positions[:, slots.one] = 1.0
     blocks = []
@@ -179,7 +182,7 @@ def _writing(
     constants = np.zeros((slots.n_tokens, layer.n_units))
     for piece in range(len(layer.offsets)):
         unit, token = int(layer.owner[piece]), int(layer.place[piece])
-        alone = layer.ranks[unit] == 1
+        alone = layer.is_everywhere[unit]
         if layer.is_constant[piece]:
             if alone:
                 bias_out[slots.work(unit)] = layer.offsets[piece]
@@ -192,11 +195,12 @@ def _writing(
             if not alone:
                 row[slots.code] = np.where(slots.gates[token] > 0.0, -plan.gate, 0.0)
             rows_in.append(row)
-            bias.append(sign * layer.offsets[piece])
+            bias.append(sign * layer.written_offsets[piece])
             rows_out.append(_unit_row(slots, slots.work(unit), sign))
-    for unit, rank in enumerate(layer.ranks.tolist()):
-        if rank > 1:
-            constants[rank:, unit] = plan.floors[unit]
+    is_idle = np.ones((slots.n_tokens, layer.n_units), dtype=bool)
+    is_idle[layer.place, layer.owner] = False
+    is_idle[:, layer.is_everywhere] = False
+    constants = np.where(is_idle, plan.floors, constants)
     for token in np.flatnonzero(constants.any(axis=1)).tolist():
         row = _unit_row(slots, slots.one, 1.0)
         row[slots.code] = np.where(slots.gates[token] > 0.0, -1.0, 0.0)

@@ -9,83 +9,69 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.arguments import choice
+from hardmax.constructions.onnx_export import DTYPES
 from hardmax.errors import ArgumentError
 from hardmax.models.token_transformers import TokenBlock, TokenTransformer
 from hardmax.models.torch_modules import load_torch
 from hardmax.models.torch_transformers import linear_module
+from hardmax.models.transformers import FeedForward
 from hardmax.typing import FloatArray
 
 
-def token_module(model: TokenTransformer) -> Any:
+def token_module(model: TokenTransformer, dtype: Any = "float64") -> Any:
     """Build the module that computes `model.soft(x)` for `x` of shape `(..., dim_in)`.
+
+    Args:
+        model: The transformer.
+        dtype: The type of all numbers: `float64` or `float32`, as a word or a `torch.dtype`.
 
     Raises:
         MissingExtraError: If torch is not installed.
-        ArgumentError: If tokens are not embedded by one matrix, as those of a compiled network are.
+        ArgumentError: If tokens are not embedded by one matrix, as those of a compiled network are,
+            or a weight is beyond the range of `dtype`.
     """
+    name = choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
     if (model.embedding_weight != model.embedding_weight[:, :1]).any():
         raise ArgumentError("`model` must embed the input by the same matrix in every token.")
-    return _module(load_torch(), model)
+    module = _module(load_torch(), model)
+    if name == "float32":
+        largest = max(float(np.abs(array).max(initial=0.0)) for array in model.arrays)
+        if not largest <= float(np.finfo(np.float32).max):
+            raise ArgumentError(f"`dtype` must hold every weight; {largest} is beyond float32.")
+        module = module.float()
+    return module
 
 
 def _module(torch: Any, model: TokenTransformer) -> Any:
+    from hardmax.constructions.torch_token_modules import ExportedBlock, ExportedTransformer
+
     n_heads = max([1, *(len(block.heads) for block in model.blocks)])
     sizes = [max(head.d_k, head.d_v) for block in model.blocks for head in block.heads]
     size = max([-(-model.width // n_heads), *sizes])
     width = n_heads * size
-    masked = None if model.mask is None else torch.from_numpy(~model.mask)
+    mask = None if model.mask is None else torch.from_numpy(~model.mask)
+    blocks = []
+    for block in model.blocks:
+        attention = _attention(torch, block, n_heads, size) if block.heads else None
+        ffn = None if block.ffn is None else _ffn(torch, block.ffn, width)
+        blocks.append(
+            ExportedBlock(attention, ffn, block.attention_residual, block.ffn_residual, mask)
+        )
+    shared = _padded(model.embedding_weight[:, 0], (model.dim_in, width))
+    embedding = linear_module(torch, shared, np.zeros(width))
+    positions = torch.from_numpy(_padded(model.embedding_bias, (model.n_tokens, width)))
+    weight = _padded(model.readout.weight, (width, model.dim_out))
+    readout = linear_module(torch, weight, model.readout.bias)
+    return ExportedTransformer(embedding, positions, blocks, readout, model.readout_token).eval()
 
-    class Block(torch.nn.Module):  # type: ignore[misc]
-        """Attention and a feed-forward part, each with a residual connection or without."""
 
-        def __init__(self, block: TokenBlock) -> None:
-            super().__init__()
-            self.attention_residual = block.attention_residual
-            self.ffn_residual = block.ffn_residual
-            self.attention = _attention(torch, block, n_heads, size) if block.heads else None
-            self.ffn = None
-            if block.ffn is not None:
-                ffn = block.ffn
-                w_in = _padded(ffn.w_in, (width, ffn.d_ff))
-                w_out = _padded(ffn.w_out, (ffn.d_ff, width))
-                b_in, b_out = np.asarray(ffn.b_in), _padded(np.asarray(ffn.b_out), (width,))
-                before, after = (
-                    linear_module(torch, w, b) for w, b in ((w_in, b_in), (w_out, b_out))
-                )
-                self.ffn = torch.nn.Sequential(before, torch.nn.ReLU(), after)
-
-        def forward(self, z: Any) -> Any:
-            """Apply the block to tokens `(n, n_tokens, width)`."""
-            if self.attention is not None:
-                mask = None if masked is None else masked.to(z.device)
-                out, _ = self.attention(z, z, z, attn_mask=mask, need_weights=False)
-                z = z + out if self.attention_residual else out
-            if self.ffn is None:
-                return z
-            return z + self.ffn(z) if self.ffn_residual else self.ffn(z)
-
-    class Transformer(torch.nn.Module):  # type: ignore[misc]
-        """Embedding with positions, blocks, and the read-out of one token."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            shared = _padded(model.embedding_weight[:, 0], (model.dim_in, width))
-            self.embedding = linear_module(torch, shared, np.zeros(width))
-            positions = _padded(model.embedding_bias, (model.n_tokens, width))
-            self.positions = torch.nn.Parameter(torch.from_numpy(positions))
-            self.blocks = torch.nn.ModuleList(Block(block) for block in model.blocks)
-            weight = _padded(model.readout.weight, (width, model.dim_out))
-            self.readout = linear_module(torch, weight, model.readout.bias)
-
-        def forward(self, x: Any) -> Any:
-            """Evaluate a batch `(..., dim_in)`."""
-            rows = x.reshape(-1, x.shape[-1])
-            z = self.embedding(rows).unsqueeze(1) + self.positions
-            for block in self.blocks:
-                z = block(z)
-            return self.readout(z[:, model.readout_token]).reshape(*x.shape[:-1], -1)
-
-    return Transformer().eval()
+def _ffn(torch: Any, ffn: FeedForward, width: int) -> Any:
+    """Linear, ReLU, Linear on padded tokens."""
+    w_in, w_out = _padded(ffn.w_in, (width, ffn.d_ff)), _padded(ffn.w_out, (ffn.d_ff, width))
+    before = linear_module(torch, w_in, np.asarray(ffn.b_in))
+    after = linear_module(torch, w_out, _padded(np.asarray(ffn.b_out), (width,)))
+    return torch.nn.Sequential(before, torch.nn.ReLU(), after)
 
 
 def _attention(torch: Any, block: TokenBlock, n_heads: int, size: int) -> Any:

@@ -7,7 +7,9 @@ import numpy as np
 from hardmax.typing import AnyArray, FloatArray
 
 
-def maximise(objective: FloatArray, A: Any, b: FloatArray) -> FloatArray | None:
+def maximise(
+    objective: FloatArray, A: Any, b: FloatArray, *, interior: bool = False
+) -> FloatArray | None:
     r"""Maximise $\langle c, x\rangle$ over $A x \le b$, without bounds on $x$.
 
     Args:
@@ -15,6 +17,9 @@ def maximise(objective: FloatArray, A: Any, b: FloatArray) -> FloatArray | None:
         A: Shape `(n_rows, dim)`: an array, or a `scipy.sparse` one, of which only the entries that
             are stored are handed on.
         b: Shape `(n_rows,)`.
+        interior: Whether to use an interior point method and to stop short of a vertex: many times
+            faster on large sparse programs, but it may fail where the simplex method does not, and
+            what it returns may be less than optimal or outside.
 
     Returns:
         An optimal point, rounded, shape `(dim,)`; None if HiGHS finds none (the program is empty or
@@ -41,9 +46,15 @@ def maximise(objective: FloatArray, A: Any, b: FloatArray) -> FloatArray | None:
     program.a_matrix_.value_ = values
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
+    if interior:
+        solver.setOptionValue("solver", "ipm")
+        solver.setOptionValue("run_crossover", "off")
     solver.passModel(program)
     solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    enough = [highspy.HighsModelStatus.kOptimal]
+    if interior:
+        enough.append(highspy.HighsModelStatus.kUnknown)
+    if solver.getModelStatus() not in enough:
         return None
     return np.array(solver.getSolution().col_value)
 
