@@ -11,7 +11,7 @@ from hardmax.geometry.domains import Box, Segment, WholeSpace
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import partition
+from hardmax.regions import arrow_tables, partition
 from hardmax.regions.arrow_tables import from_arrow, load_partition, save_partition, to_arrow
 from hardmax.regions.engines import enumerate_regions
 
@@ -183,31 +183,6 @@ def test_neighbours_in_space_come_back_from_a_file(domain, tmp_path, monkeypatch
         monkeypatch.undo()
 
 
-def test_a_table_of_the_first_format_is_read():
-    pytest.importorskip("pyarrow")
-    model, domain = jumping(), Box([-2.0] * 3, [2.0] * 3)
-    part = enumerate_regions(model, domain)
-    table = to_arrow(part)
-    header = json.loads(table.schema.metadata[b"hardmax"])
-    of_facets = ["blurs", "facets", "ties"]
-    for name in of_facets:
-        del header["shapes"][name]
-    del header["content"]
-    header["format"] = "hardmax.partition/1"
-    old = table.drop_columns(of_facets).replace_schema_metadata({b"hardmax": json.dumps(header)})
-    back = from_arrow(old, model, domain)
-    assert back.cells.facets is None
-    np.testing.assert_array_equal(back.cells.vertices, part.cells.vertices)
-    np.testing.assert_array_equal(back.cells.starts, part.cells.starts)
-    assert back.neighbours.pairs.tolist() == part.neighbours.pairs.tolist()
-    assert back.neighbours.walls == part.neighbours.walls
-    # Facets are read only where what was written is known.
-    header["shapes"]["blurs"] = ["float64", [2]]
-    mixed = table.replace_schema_metadata({b"hardmax": json.dumps(header)})
-    with pytest.raises(RecordFormatError, match="unknown column 'blurs'"):
-        from_arrow(mixed, model, domain)
-
-
 def test_changed_facets_are_refused():
     pytest.importorskip("pyarrow")
     model, domain = jumping(), Box([-2.0] * 3, [2.0] * 3)
@@ -216,3 +191,59 @@ def test_changed_facets_are_refused():
         changed = _changed(table, name, lambda entries: [*entries[2:], *entries[:2], 1])
         with pytest.raises(RecordFormatError, match="`table` must"):
             from_arrow(changed, model, domain)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value"),
+    [
+        ("signatures", 0, 200),
+        ("facets", 1, 10**6),
+        ("facets", 1, -1),
+        ("facets", 2, 10**6),
+        ("ties", 0, 10**6),
+        ("ties", 0, -2),
+        ("ties", 1, 10**6),
+    ],
+)
+def test_forged_places_are_refused_before_compiled_code_sees_them(name, column, value):
+    """The fingerprint is no secret: a forger can write it anew."""
+    pytest.importorskip("pyarrow")
+    # Walls coincide, so that there are ties.
+    model = ReluNetwork([np.array([[1.0, 2, 1], [0, 0, 2], [0, 0, 1]]), np.ones((3, 2))])
+    domain = Box([-2.0] * 3, [2.0] * 3)
+    table = to_arrow(enumerate_regions(model, domain))
+    header = json.loads(table.schema.metadata[b"hardmax"])
+    arrays = arrow_tables._read_arrays(table, header)
+    array = arrays[name][0].copy()
+    assert len(array)
+    array[0, column] = value
+    arrays[name] = array, arrays[name][1]
+    with pytest.raises(RecordFormatError, match="`table` must hold what was written"):
+        _forged(table, header, arrays, renewed=False, model=model, domain=domain)
+    with pytest.raises(RecordFormatError, match="of the model"):
+        _forged(table, header, arrays, renewed=True, model=model, domain=domain)
+
+
+@pytest.mark.parametrize(("column", "value"), [(0, 9), (1, 9), (2, 9), (3, -1)])
+def test_forged_walls_are_refused(column, value):
+    pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, BOX))
+    header = json.loads(table.schema.metadata[b"hardmax"])
+    arrays = arrow_tables._read_arrays(table, header)
+    walls = arrays["walls"][0].copy()
+    walls[np.flatnonzero(walls[:, 0] >= 0)[0], column] = value
+    arrays["walls"] = walls, arrays["walls"][1]
+    with pytest.raises(RecordFormatError, match="of the model"):
+        _forged(table, header, arrays, renewed=True, model=NET, domain=BOX)
+
+
+def _forged(table, header, arrays, *, renewed, model, domain):
+    import pyarrow as pa
+
+    header = dict(header)
+    if renewed:
+        header.pop("content")
+        header["content"] = arrow_tables._content_fingerprint(header, arrays)
+    columns = {name: arrow_tables._lists(pa, *arrays[name]) for name in arrays}
+    forged = pa.table(columns).replace_schema_metadata({b"hardmax": json.dumps(header)})
+    return from_arrow(forged, model, domain)

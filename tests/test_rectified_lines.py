@@ -75,6 +75,22 @@ def test_the_maps_are_within_their_radii(seed):
     assert (gap <= ours.map_radii + integers.map_radii).all()
 
 
+def test_the_errors_of_one_layer_reach_the_next():
+    """Large weights that cancel: what the first layer rounds is far above the next one's own."""
+    rng = np.random.default_rng(6)
+    ends = rng.normal(size=(2, 40))
+    along, _ = np.linalg.qr(ends.T)
+    wild = 1e6 * rng.normal(size=(40, 3))
+    weight = wild - along @ (along.T @ wild) + along @ rng.normal(size=(2, 3))
+    net = ReluNetwork([weight, rng.normal(size=(3, 3)), rng.normal(size=(3, 1))], None)
+    ours = explore(net.network, Segment(*ends))
+    integers = exact_search(net, Segment(*ends))
+    gap = np.abs(ours.cells.maps - integers.cells.maps)
+    assert ours.cells.decisions.rational == 0
+    assert gap.max() > 1e-13
+    assert (gap <= ours.cells.map_radii + integers.cells.map_radii).all()
+
+
 @pytest.mark.parametrize("n_at_once", [1, 2, 7])
 def test_parts_may_be_carried_few_at_a_time(monkeypatch, n_at_once):
     """Rows that go on after a break are the last row of the part before it, and their bounds."""

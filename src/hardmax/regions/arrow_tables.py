@@ -1,8 +1,9 @@
 """Partitions as Arrow tables and Parquet files: one row for each cell, and back.
 
 A file says which model and domain it belongs to (by fingerprint), and is read back only for these,
-and only as it was written: a table with rows left out or entries changed is refused. That guards
-against mistakes, not against malice: it carries no certificate, which is what `certificate` is for.
+and only as it was written: a table with rows left out or entries changed is refused, and so is one
+that names forms the model does not have. Who forges the fingerprint as well may still pass off
+other cells as those of the model: there is no proof in a table; that is what `certificate` is for.
 """
 
 import json
@@ -15,16 +16,15 @@ from hardmax.algebra.exact.decisions import Decisions
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.extras import load_extra
 from hardmax.files import replacing
+from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.records import fingerprint
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.engines import read_network
 from hardmax.regions.partition import Partition
-from hardmax.typing import AnyArray
+from hardmax.typing import AnyArray, IntArray
 
 FORMAT = "hardmax.partition/2"
-_FIRST_FORMAT = "hardmax.partition/1"
-"""Files without facets and without a fingerprint of what they hold."""
 _METADATA = b"hardmax"
 # Arrays with one entry for each cell, and arrays with one for each vertex of each cell.
 _BY_CELL = ("signatures", "maps", "map_radii")
@@ -83,7 +83,7 @@ def from_arrow(table: Any, model: Any, domain: Any) -> Partition:
     where = charted(domain, network.dim_in)
     try:
         header = json.loads(table.schema.metadata[_METADATA])
-        if header["format"] not in (FORMAT, _FIRST_FORMAT):
+        if header["format"] != FORMAT:
             raise RecordFormatError(f"`table` must be of format {FORMAT!r}; {header['format']!r}.")
         for name, wanted in (
             ("model", fingerprint(network)),
@@ -92,21 +92,16 @@ def from_arrow(table: Any, model: Any, domain: Any) -> Partition:
             if header[name] != wanted:
                 raise RecordFormatError(f"`table` must belong to this {name}; got another one's.")
         arrays = _read_arrays(table, header)
-        is_first = header["format"] == _FIRST_FORMAT
-        if not is_first and header.pop("content") != _content_fingerprint(header, arrays):
+        if header.pop("content") != _content_fingerprint(header, arrays):
             raise RecordFormatError(
                 "`table` must hold what was written, every row in its place; it was changed."
             )
         cells = _cell_arrays(arrays, header, table.num_rows)
+        _refuse_impossible(cells, network, where.dim)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, RecordFormatError):
             raise
         raise RecordFormatError(f"`table` must be a stored partition; {error!r}.") from None
-    if cells.signatures.shape != (table.num_rows, network.n_groups):
-        raise RecordFormatError(
-            f"`table` must have signatures of length {network.n_groups}; "
-            f"got shape {cells.signatures.shape}."
-        )
     return Partition(network, where, cells, str(header["engine"]))
 
 
@@ -156,9 +151,7 @@ def _lists(pa: Any, array: AnyArray, starts: AnyArray | None) -> Any:
 
 def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
     """Read the columns that a header names back into what `_arrays` lists."""
-    known: tuple[str, ...] = _BY_CELL + _BY_VERTEX
-    if header["format"] != _FIRST_FORMAT:
-        known += _OF_FACETS
+    known = _BY_CELL + _BY_VERTEX + _OF_FACETS
     arrays: _Arrays = {}
     for name, (dtype, shape) in header["shapes"].items():
         if name not in known:
@@ -207,6 +200,66 @@ def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellA
         cuts=values.get("cuts"),
         facets=facets,
     )
+
+
+def _refuse_impossible(cells: CellArrays, network: ArgmaxNetwork, dim: int) -> None:
+    """Refuse numbers that no cell of a network has: compiled code takes them for places.
+
+    Raises:
+        ValueError: If a shape, an index or an order is impossible.
+    """
+    layers = network.layers
+    sizes = np.concatenate([[0], *(np.diff(layer.starts) for layer in layers)])[1:]
+    shape = cells.n_counted, network.n_groups
+    if cells.signatures.shape != shape:
+        raise ValueError(f"signatures must have shape {shape}; got {cells.signatures.shape}")
+    _require("signatures", (cells.signatures >= 0) & (cells.signatures < sizes))
+    for name, width in (("vertices", dim), ("directions", dim), ("walls", 4)):
+        array = getattr(cells, name)
+        if array is not None and array.shape[1:] != (width,):
+            raise ValueError(f"{name} must have rows of {width}; got shape {array.shape}")
+    if cells.starts is not None:
+        _require_rows("vertices", cells.starts, cells.n_counted)
+    if cells.walls is not None:
+        n_layers, n_groups = len(layers), [layer.n_groups for layer in layers]
+        layer, group, winner, rival = cells.walls.T
+        inside = layer >= 0
+        _require("walls", (layer >= -1) & (layer < n_layers))
+        first = np.cumsum([0, *n_groups])
+        own = layer[inside]
+        _require("walls", (group[inside] >= 0) & (group[inside] < np.array([*n_groups, 0])[own]))
+        most = sizes[first[own] + group[inside]]
+        for form in (winner[inside], rival[inside]):
+            _require("walls", (form >= 0) & (form < most))
+    if cells.facets is not None:
+        _refuse_impossible_facets(cells.facets, sizes, cells.n_counted)
+
+
+def _refuse_impossible_facets(facets: CellFacets, sizes: IntArray, n_cells: int) -> None:
+    if (facets.facets.shape[1:], facets.ties.shape[1:], facets.blurs.shape) != (
+        (3,),
+        (2,),
+        (n_cells, 2),
+    ):
+        raise ValueError("facets, ties and blurs must have rows of 3, 2 and 2")
+    _require_rows("facets", facets.starts, n_cells)
+    _require_rows("ties", facets.tie_starts, n_cells)
+    for groups in (facets.facets[:, 1], facets.ties[:, 1]):
+        _require("facets", (groups >= 0) & (groups < len(sizes)))
+    forms = facets.facets[:, 2]
+    _require("facets", (forms >= 0) & (forms < sizes[facets.facets[:, 1]]))
+    n_facets = np.repeat(np.diff(facets.starts), np.diff(facets.tie_starts))
+    _require("ties", (facets.ties[:, 0] >= -1) & (facets.ties[:, 0] < n_facets))
+
+
+def _require_rows(name: str, starts: IntArray, n_cells: int) -> None:
+    if len(starts) != n_cells + 1 or (np.diff(starts) < 0).any():
+        raise ValueError(f"{name} must be listed cell by cell")
+
+
+def _require(name: str, is_possible: AnyArray) -> None:
+    if not is_possible.all():
+        raise ValueError(f"{name} must name forms and groups of the model")
 
 
 def _starts(entry: tuple[AnyArray, AnyArray | None]) -> AnyArray:
