@@ -149,6 +149,13 @@ def test_norms_are_bounds(seed):
     assert normed.sigma >= np.linalg.norm(weight, 2) * (1 - 1e-12)
 
 
+def test_the_spectral_norm_is_close():
+    weight = np.random.default_rng(0).normal(size=(300, 200))
+    normed = _NormedMap.of(AffineMap(weight, np.zeros(200)))
+    assert 1.0 < normed.sigma / np.linalg.norm(weight, 2) < 1.5
+    assert normed.frobenius / np.linalg.norm(weight, 2) > 5.0
+
+
 def test_only_plain_relu_networks_are_carried():
     rng = np.random.default_rng(0)
     assert is_rectified(random_network(rng, [2, 3, 1], "generic").network)

@@ -44,6 +44,8 @@ from hardmax.typing import AnyArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from hardmax.regions.line_search import LineSearch
 
+_SQUARED_AGAIN = 1024, 2048
+"""Up to which sizes a matrix is squared once more for its norm, at a cost of its third power."""
 _ENTRIES_AT_ONCE, _PARTS_AT_ONCE = 1 << 18, 1 << 15
 """How many numbers, and how many intervals, are carried through a layer at once."""
 
@@ -130,16 +132,28 @@ class _NormedMap:
 
 
 def _spectral_bound(weight: FloatArray, kappa: float, frobenius: float) -> float:
-    r"""Return a bound on $\|W\|$: the root of the Frobenius norm of $W W^\top$."""
+    r"""Return a bound on $\|W\|$ by repeated squaring.
+
+    $\|A\|^2 = \|A A^\top\|$, and the norm of the last matrix is at most its Frobenius norm. A
+    product rounds each entry by at most $\kappa$ times the norms of two rows, so the whole by at
+    most $\kappa \|A\|_F^2$.
+    """
     if not 0.0 < frobenius < np.inf:
         return frobenius
-    # By a power of two, so that the squares of squares do not underflow.
-    scale = 2.0 ** np.frexp(frobenius)[1]
-    smaller = (weight if weight.shape[0] < weight.shape[1] else weight.T) / scale
-    gram = smaller @ smaller.T
-    # Rounding changes each entry by at most kappa times the product of two norms.
-    largest = np.sqrt((gram**2).sum()) + 2.0 * kappa * (frobenius / scale) ** 2 + 2.0**-500
-    return float(scale * np.sqrt(largest * kernels.RAISE) * kernels.RAISE)
+    matrix = weight if weight.shape[0] < weight.shape[1] else weight.T
+    n_squarings = 1 + sum(len(matrix) <= most for most in _SQUARED_AGAIN)
+    slacks = []
+    size = frobenius
+    for _ in range(n_squarings):
+        # By a power of two, so that nothing underflows that matters.
+        scale = 2.0 ** np.frexp(size)[1]
+        matrix = matrix / scale
+        slacks.append((scale, kappa * (size / scale) ** 2 * kernels.RAISE + 2.0**-500))
+        matrix = matrix @ matrix.T
+        size = float(np.sqrt((matrix**2).sum())) * kernels.RAISE + 2.0**-500
+    for scale, slack in reversed(slacks):
+        size = float(scale * np.sqrt(size + slack) * kernels.RAISE)
+    return size
 
 
 _known: "WeakKeyDictionary[ArgmaxNetwork, list[_NormedMap]]" = WeakKeyDictionary()
