@@ -185,6 +185,23 @@ class ArgmaxLayer:
         return np.where(nonzero.any(axis=1), place, -1)
 
     @cached_property
+    def is_relu(self) -> bool:
+        """Whether group `i` is the ReLU of entry `i` of the query, and goes to column `i`."""
+        p = self.query.dim_out
+        if len(self.offsets) != 2 * p or self.values.shape[1] != 1 or self.output.dim_in != p:
+            return False
+        if self.copies is None or self.values.any() or self.gains[::2].any():
+            return False
+        units = np.arange(p)
+        return (
+            np.array_equal(self.starts, np.arange(0, 2 * p + 1, 2))
+            and np.array_equal(self.slots, units)
+            and bool((self.gains[1::2] == 1.0).all())
+            and bool((self.copies[::2] == -1).all())
+            and np.array_equal(self.copies[1::2], units)
+        )
+
+    @cached_property
     def form_blocks(self) -> list[FormBlock]:
         """The forms, those of all groups that read the same entries of the query together."""
         if self.reads is None:

@@ -18,7 +18,6 @@ from hardmax.regions.adjacency import facets_overlap
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.planar_adjacency import Regions
-from hardmax.regions.planar_tables import is_relu_layer
 from hardmax.regions.spatial_domains import rounded_form
 from hardmax.regions.spatial_frames import spatial_frames
 from hardmax.typing import FloatArray, IntArray
@@ -155,7 +154,7 @@ def _rounded_forms(
     is_wanted = np.zeros(len(cells.signatures), dtype=np.bool_)
     is_wanted[owners] = True
     # Where forms coincide on a whole cell, a mean may be passed on that is not composed here.
-    is_wide = np.array([not is_relu_layer(layer) for layer in network.layers])
+    is_wide = np.array([not layer.is_relu for layer in network.layers])
     merged = np.flatnonzero((facets.ties[:, 0] < 0) & is_wide[layer_of[facets.ties[:, 1]]])
     is_wanted[np.searchsorted(facets.tie_starts, merged, side="right") - 1] = False
     tables, frames = spatial_frames(network, domain, float(np.abs(cells.vertices).max(initial=1.0)))

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._kernels.grids import grid_exponent
 from hardmax._kernels.layouts import (
     AT_QUERY,
     AT_QUERY_BIAS,
@@ -23,7 +24,7 @@ from hardmax._kernels.layouts import (
     WIDTH,
     Tables,
 )
-from hardmax.algebra.exact.dyadic import lowest_bits, nearest_floats
+from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -97,23 +98,6 @@ def coincidence_classes(rows: list[list[object]], starts: list[int]) -> list[lis
     return classes
 
 
-def is_relu_layer(layer: ArgmaxLayer) -> bool:
-    """Say whether every group is a ReLU of one coordinate of the query, in order."""
-    p = layer.query.dim_out
-    if len(layer.offsets) != 2 * p or layer.values.shape[1] != 1 or layer.output.dim_in != p:
-        return False
-    if layer.copies is None or layer.values.any() or layer.gains[::2].any():
-        return False
-    units = np.arange(p)
-    return (
-        np.array_equal(layer.starts, np.arange(0, 2 * p + 1, 2))
-        and np.array_equal(layer.slots, units)
-        and bool((layer.gains[1::2] == 1.0).all())
-        and bool((layer.copies[::2] == -1).all())
-        and np.array_equal(layer.copies[1::2], units)
-    )
-
-
 class _Shelf:
     """Numbers put one after the other, with the place of each array."""
 
@@ -161,7 +145,7 @@ def _flattened(network: ArgmaxNetwork) -> Tables:
     for i, layer in enumerate(network.layers):
         n_forms, width = layer.values.shape
         classes: list[list[int]] = []
-        if not is_relu_layer(layer):
+        if not layer.is_relu:
             classes = coincidence_classes(layer.exact_scores[0].tolist(), layer.starts.tolist())
         for members in classes:
             first[i, members] = members[0]
@@ -177,7 +161,7 @@ def _layer_layout(
     layer: ArgmaxLayer, numbers: _Shelf, indices: _Shelf, first_group: int
 ) -> IntArray:
     n_forms, width = layer.values.shape
-    is_relu = is_relu_layer(layer)
+    is_relu = layer.is_relu
     query, output = layer.query, layer.output
     # A ReLU layer copies its query: no matrix stands between them.
     competing = None if is_relu else AffineMap(layer.dense_slopes().T, layer.offsets)
@@ -202,7 +186,8 @@ def _layer_layout(
 
 
 def _grid(array: FloatArray) -> int:
-    return min(int(lowest_bits(array).min(initial=_COARSEST_GRID)), _COARSEST_GRID)
+    # A copy, because frozen arrays would be compiled for a second time.
+    return int(grid_exponent(np.array(array).ravel(), _COARSEST_GRID))
 
 
 def _grids(affine: AffineMap) -> tuple[int, int]:
@@ -220,5 +205,6 @@ def _is_dense(affine: AffineMap) -> bool:
     """Say whether no weight vanishes, and none is much larger than most."""
     if affine.is_identity:
         return False
-    sizes = np.abs(affine.weight)
-    return bool(sizes.all() and sizes.max() <= _LARGEST_SHARE * np.median(sizes))
+    sizes = np.abs(affine.weight).ravel()
+    middle = len(sizes) // 2
+    return bool(sizes.all() and sizes.max() <= _LARGEST_SHARE * np.partition(sizes, middle)[middle])

@@ -35,7 +35,7 @@ import numpy as np
 from hardmax._kernels import rectified_rows as kernels
 from hardmax.algebra.exact.rounding import rounding_factor
 from hardmax.models.affine_maps import AffineMap
-from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed, known
 from hardmax.regions.line_filter import LineForms
 from hardmax.regions.line_intervals import Intervals, Points
@@ -52,19 +52,9 @@ _ENTRIES_AT_ONCE, _PARTS_AT_ONCE = 1 << 18, 1 << 15
 
 def is_rectified(network: ArgmaxNetwork) -> bool:
     """Whether a network is nothing but affine maps with ReLU layers between them."""
-    return bool(network.layers) and all(map(_only_rectifies, network.layers))
-
-
-def _only_rectifies(layer: ArgmaxLayer) -> bool:
-    n = layer.query.dim_out
-    if layer.copies is None or layer.residual or not layer.output.is_identity:
-        return False
-    forms = np.stack([np.full(n, -1), np.arange(n)], axis=1).ravel()
-    return (
-        np.array_equal(layer.copies, forms)
-        and np.array_equal(layer.starts, np.arange(0, 2 * n + 1, 2))
-        and np.array_equal(layer.slots, np.arange(n))
-        and bool(layer.passes_maximum.all())
+    return bool(network.layers) and all(
+        layer.is_relu and layer.output.is_identity and not layer.residual
+        for layer in network.layers
     )
 
 

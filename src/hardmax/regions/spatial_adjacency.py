@@ -18,7 +18,6 @@ from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.overlapping_facets import overlapping_facets
-from hardmax.regions.planar_tables import is_relu_layer
 from hardmax.typing import BoolArray, IntArray
 
 
@@ -118,7 +117,7 @@ def _labels(
 
 def _kind(layer: ArgmaxLayer, is_last: bool) -> int:
     """Say what a layer is to later ones at its walls."""
-    if is_relu_layer(layer):
+    if layer.is_relu:
         return UNITS
     if is_last:
         return CONTINUOUS
