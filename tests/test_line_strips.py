@@ -1,5 +1,6 @@
 """Lines searched as strips of the plane, against the search along the line."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -82,6 +83,21 @@ def test_many_coincidences_turn_a_line_into_a_strip(monkeypatch):
     generic = ReluNetwork([rng.normal(size=(2, 30)), rng.normal(size=(30, 1))], None)
     enumerate_regions(generic, Segment([-1.0, 2.0], [3.0, 1.0]))
     assert len(asked) == 1
+
+
+def test_an_interrupted_strip_leaves_the_first_cells(monkeypatch):
+    def interrupted(network, domain, **limits):
+        return replace(whole(network, domain, **limits), is_complete=False)
+
+    whole = line_strips.planar.explore
+    monkeypatch.setattr(line_strips.planar, "explore", interrupted)
+    part = enumerate_regions(tent(8), Segment([0.0], [1.0]))
+    assert not part.is_complete
+    assert 0 < part.n_cells < 256
+    # Breakpoints k / 256 for k = 1, 2, ...: nothing is left out.
+    assert [256 * b for b in part.line.breakpoints] == list(range(1, part.n_cells))
+    counted = enumerate_regions(tent(8), Segment([0.0], [1.0]), count_only=True)
+    assert not counted.is_complete
 
 
 def test_a_search_with_a_limit_has_the_first_cells():

@@ -102,12 +102,14 @@ def _along_a_line(
     # A search that was stopped early must have the first cells, not any.
     may_turn = n_weights <= _NARROW and (count_only or len(limits) == 1)
     found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)
-    if found is None and count_only:
+    if found.cells.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:
+        return found
+    if count_only:
         return line_strips.count(network, line, **limits)
-    if found is None:
-        found = line_strips.explore(network, line) or lines.explore(network, line)
-    assert found is not None
-    return found
+    try:
+        return line_strips.explore(network, line) or lines.explore(network, line)
+    except KeyboardInterrupt:
+        return found
 
 
 def read_network(model: Any) -> ArgmaxNetwork:

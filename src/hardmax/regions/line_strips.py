@@ -35,11 +35,14 @@ def count(network: ArgmaxNetwork, line: ChartedDomain, **limits: Any) -> LineCel
 def explore(network: ArgmaxNetwork, line: ChartedDomain) -> LineCells | None:
     """Find the cells along a line, from left to right.
 
-    None if the search was interrupted, or if a cell is so short that floats do not know its place.
+    None if a cell is so short that floats do not know its place.
+
+    Raises:
+        KeyboardInterrupt: If the search was interrupted: some cells, here and there, are no result.
     """
     found = planar.explore(network, _strip(line))
     if not found.is_complete:
-        return None
+        raise KeyboardInterrupt
     assert found.maps is not None
     assert found.map_radii is not None
     ends = _ends(found)

@@ -143,7 +143,7 @@ def explore(
     max_cells: int | None = None,
     max_seconds: float | None = None,
     most_exact: int | None = None,
-) -> LineCells | None:
+) -> LineCells:
     """Find all cells of a network on a domain of dimension 1, from left to right.
 
     Args:
@@ -153,10 +153,7 @@ def explore(
         exact: Whether to decide everything in integers, without floats first.
         max_cells: Stop after this many cells.
         max_seconds: Stop after this time.
-        most_exact: Give up if more intervals than this have to be split in integers.
-
-    Returns:
-        The cells; None if it gave up.
+        most_exact: Stop when more intervals than this had to be split in integers.
 
     Examples:
         >>> from hardmax.geometry.domains import Segment
@@ -182,10 +179,9 @@ def explore(
                 progress.advance(room)
                 if room and not isinstance(found, int):
                     collected.add(found[:room])
-                if most_exact is not None and search.n_exact > most_exact:
-                    return None
                 late = max_seconds is not None and time.monotonic() - start > max_seconds
-                if room < n_found or late:
+                tedious = most_exact is not None and search.n_exact > most_exact
+                if room < n_found or late or tedious:
                     is_complete = False
                     break
     except KeyboardInterrupt:
