@@ -120,7 +120,7 @@ def table(
 def main() -> None:
     wide = (16, 32, 64, 128, 256, 512)
     table("ReLU 2->[w, w]", "w", [(w, relu([w, w])) for w in wide])
-    table("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide[:-1]])
+    table("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide])
     table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8)])
     table("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0, 8.0)])
     table("maxout 2->[w, w], rank 2", "w", [(w, maxout(w)) for w in wide[:-1]])
