@@ -22,19 +22,14 @@ References:
 import math
 
 import numba
-import numpy as np
 
 from hardmax._kernels.composition_updates import (
-    FINEST_GRID,
-    TINY,
-    Frames,
-    U,
-    add_rows,
-    kappa_of,
     may_update,
+    select_units,
     update_stream,
     update_units,
 )
+from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
     AT_OFFSETS,
@@ -45,7 +40,6 @@ from hardmax._kernels.layouts import (
     AT_SLOPES,
     AT_SLOTS,
     AT_STARTS,
-    BASE_VERSION,
     FIRST_GROUP,
     HAS_OUTPUT,
     IS_FRESH,
@@ -53,6 +47,8 @@ from hardmax._kernels.layouts import (
     IS_RELU,
     IS_ROUGH,
     IS_TAME,
+    IS_TOTAL,
+    N_CHANGES,
     N_FORMS,
     N_GROUPS,
     N_IN,
@@ -79,6 +75,7 @@ from hardmax._kernels.layouts import (
     Axes,
     Tables,
 )
+from hardmax._kernels.row_sums import FINEST_GRID, TINY, U, add_rows, kappa_of
 from hardmax.typing import FloatArray, IntArray
 
 
@@ -240,6 +237,8 @@ def compose_scores(tables: Tables, frames: Frames, layer: int, axes: Axes) -> No
     flags[layer, SCORES_ARE_EXACT] = 1 if is_exact else 0
     flags[layer, SCORES_GRID] = grid
     flags[layer, N_UPDATES] = 1
+    flags[layer, N_CHANGES] += 1
+    flags[layer, IS_TOTAL] = 0
     flags[layer, IS_ROUGH] = 1 if is_rough else 0
     frames.shares[layer, 0] = total
     frames.shares[layer, 1] = total
@@ -253,25 +252,12 @@ def compose_output(tables: Tables, frames: Frames, layer: int, axes: Axes) -> No
     n_out = layout[layer, N_OUT]
     after = layer + 1
     is_identity = layout[layer, OUTPUT_IS_IDENTITY] == 1
-    is_update = may_update(tables, frames, layer)
+    is_update = may_update(layout, flags, layer)
     if is_update and layout[layer, IS_RELU] == 1 and update_units(tables, frames, layer, axes):
         return
     y = after if is_identity else blocks.shape[0] - 2
     if layout[layer, IS_RELU] == 1:
-        grid = flags[layer, SCORES_GRID]
-        scores, first = layout.shape[0] + layer, np.uint64(layout[layer, FIRST_GROUP])
-        for k in range(dim + 2):
-            for i in range(np.uint64(layout[layer, N_GROUPS])):
-                is_on = frames.signature[first + i] == 1
-                blocks[y, k, i] = blocks[scores, k, i] if is_on else 0.0
-        for i in range(np.uint64(layout[layer, N_GROUPS])):
-            frames.composed[layer, i] = frames.signature[first + i]
-        flags[after, BASE_VERSION] = flags[layer, VERSION]
-        n_rounded = 0
-        for i in range(np.uint64(layout[layer, N_GROUPS])):
-            # True of NaN as well.
-            n_rounded += blocks[y, dim + 1, i] != 0.0
-        is_exact = n_rounded == 0
+        is_exact, grid = select_units(tables, frames, layer, y, axes)
     else:
         y = blocks.shape[0] - 2 if is_update else y
         is_exact, grid = _gather(tables, frames, layer, y, axes)

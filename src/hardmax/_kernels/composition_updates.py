@@ -24,7 +24,7 @@ nothing is rounded as long as $\mu(\tilde z_i) + \sum_j |w_{ij}| \mu(\delta_j)$ 
 `composition`.
 
 Scores are composed afresh after as many updates as there are forms in the stream, and when the
-radii may have grown to `_GROWTH` times those of a fresh composition.
+radii may have grown too large beside those of a fresh composition.
 """
 
 import math
@@ -32,18 +32,22 @@ import math
 import numba
 import numpy as np
 
-from hardmax._kernels import planar_buffers, spatial_buffers
+from hardmax._kernels.effect_updates import HUGE, Frames, most_growth, spread
+from hardmax._kernels.effects import LEAST_WIDTH
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
     AT_QUERY,
     AT_SLOPES,
-    BASE_VERSION,
+    BASE,
     FIRST_GROUP,
     IS_DENSE,
     IS_FRESH,
     IS_RELU,
     IS_ROUGH,
+    IS_STALE,
     IS_TAME,
+    IS_TOTAL,
+    N_CHANGES,
     N_FORMS,
     N_GROUPS,
     N_IN,
@@ -58,90 +62,28 @@ from hardmax._kernels.layouts import (
     SLOPES_GRID,
     STREAM_GRID,
     STREAM_IS_EXACT,
-    VERSION,
     Axes,
     Tables,
 )
+from hardmax._kernels.row_sums import (
+    FINEST_GRID,
+    TINY,
+    U,
+    add_rows,
+    kappa_of,
+    n_sums,
+    update_kappa,
+)
 from hardmax.typing import FloatArray, IntArray
-
-Frames = planar_buffers.Frames | spatial_buffers.Frames
-
-U = 2.0**-53
-TINY = 2.0**-1000
-"""More than all underflow errors of one computation together."""
-FINEST_GRID = -1000
-_LEAST_WIDTH = 12
-_GROWTH = 4.0
-_HUGE = 1e250
-
-
-@numba.njit(cache=True, _nrt=False, inline="always")
-def kappa_of(n: int) -> float:
-    """Return a relative bound on the rounding of sums by `add_rows`, at least twice too large."""
-    return 2.0 * (0.25 * n + 8.0) * U
-
-
-@numba.njit(cache=True, _nrt=False, inline="always")
-def _n_sums(m: int) -> int:
-    """Return how often `add_rows` adds something to a number."""
-    return m // 4 + m % 4
-
-
-@numba.njit(cache=True, _nrt=False, inline="always")
-def update_kappa(m: int) -> float:
-    """Return the same for the changes that an update of `m` forms adds."""
-    return float(2.0 * (_n_sums(m) + 4.0) * U)
 
 
 @numba.njit(cache=True, _nrt=False)
-def add_rows(
-    blocks: FloatArray,
-    to: int,
-    k: int,
-    weights: FloatArray,
-    start: int,
-    n: int,
-    order: IntArray,
-    n_rows: int,
-    source: int,
-    factor: int,
-) -> None:
-    """Add `sum_r h[r] * weights[start + r * n + i]` to `blocks[to, k, i]`, four rows at a time.
-
-    The rows `r` are the first `n_rows` of `order[0]`, and `h` is `blocks[source, factor]`. Of `m`
-    products each is rounded once, twice more as one of four, and with every sum that follows: at
-    most `m // 4 + m % 4 + 3` times, which is at most `m / 4 + 6`.
-    """
-    r = 0
-    # Unsigned indices cannot mean "from the end", which lets the loops below be vectorised.
-    width = np.uint64(n)
-    while r + 4 <= n_rows:
-        r0, r1, r2, r3 = order[0, r], order[0, r + 1], order[0, r + 2], order[0, r + 3]
-        f0, f1 = blocks[source, factor, r0], blocks[source, factor, r1]
-        f2, f3 = blocks[source, factor, r2], blocks[source, factor, r3]
-        w0, w1 = np.uint64(start + r0 * n), np.uint64(start + r1 * n)
-        w2, w3 = np.uint64(start + r2 * n), np.uint64(start + r3 * n)
-        for i in range(width):
-            blocks[to, k, i] += (weights[w0 + i] * f0 + weights[w1 + i] * f1) + (
-                weights[w2 + i] * f2 + weights[w3 + i] * f3
-            )
-        r += 4
-    while r < n_rows:
-        f0 = blocks[source, factor, order[0, r]]
-        w0 = np.uint64(start + order[0, r] * n)
-        for i in range(width):
-            blocks[to, k, i] += weights[w0 + i] * f0
-        r += 1
-
-
-@numba.njit(cache=True, _nrt=False, inline="always")
-def may_update(tables: Tables, frames: Frames, layer: int) -> bool:
+def may_update(layout: IntArray, flags: IntArray, layer: int) -> bool:
     """Say whether the scores after a layer are there, and of a kind that is worth updating."""
-    layout, flags = tables.layout, frames.flags
     after = layer + 1
     if after == layout.shape[0] - 1 or layout[layer, OUTPUT_IS_IDENTITY] == 0:
         return False
-    if layout[layer, RESIDUAL] == 1 or layout[after, N_IN] < _LEAST_WIDTH:
+    if layout[layer, RESIDUAL] == 1 or layout[after, N_IN] < LEAST_WIDTH:
         return False
     # A query that is composed before the scores is not kept.
     if layout[after, IS_RELU] == layout[after, QUERY_IS_IDENTITY]:
@@ -162,7 +104,7 @@ def update_units(tables: Tables, frames: Frames, layer: int, axes: Axes) -> bool
     """Update the stream after a layer of ReLU units, and the scores; False: compose both."""
     layout, blocks, flags, order = tables.layout, frames.blocks, frames.flags, frames.order
     after, dim = layer + 1, len(axes)
-    if flags[after, BASE_VERSION] != flags[layer, VERSION]:
+    if flags[after, BASE] != flags[layer, N_CHANGES]:
         return False
     first, n_units = layout[layer, FIRST_GROUP], layout[layer, N_GROUPS]
     n_changed = 0
@@ -173,11 +115,16 @@ def update_units(tables: Tables, frames: Frames, layer: int, axes: Axes) -> bool
         if is_on != frames.composed[layer, i]:
             order[0, n_changed] = i
             n_changed += 1
+    if n_changed == 0:
+        flags[after, IS_FRESH] = 1
+        return True
     if 3 * n_changed + 4 > n_on:
         return False
     scores, last, scale = layout.shape[0] + layer, blocks.shape[0] - 1, tables.scale[0]
     kappa = update_kappa(n_changed)
     fresh_kappa = kappa_of(n_units)
+    takes_off = flags[after, IS_TOTAL] == 0
+    reach = _reach(layout, flags, frames.effect_places, layer)
     for r in range(n_changed):
         j = order[0, r]
         is_on = frames.signature[first + j] == 1
@@ -191,18 +138,59 @@ def update_units(tables: Tables, frames: Frames, layer: int, axes: Axes) -> bool
             blocks[after, k, j] = coefficient if is_on else 0.0
         radius = blocks[scores, dim + 1, j]
         blocks[after, dim + 1, j] = radius if is_on else 0.0
-        _note(blocks, frames.shares, last, dim, j, after, size, radius if is_on else 0.0,
-              0.0 if is_on else radius, kappa, sign * (radius + fresh_kappa * size))  # fmt: skip
+        _note(blocks, frames.shares, last, dim, j, after, size,
+              radius if is_on or not takes_off else 0.0,
+              0.0 if is_on or not takes_off else radius,
+              kappa, sign * (radius + fresh_kappa * size) if takes_off else 0.0)  # fmt: skip
     flags[after, STREAM_GRID] = flags[layer, SCORES_GRID]
     is_exact = flags[layer, SCORES_ARE_EXACT] == 1
     if not is_exact:
         n_rounded = 0
         for i in range(np.uint64(n_units)):
             # True of NaN as well.
-            n_rounded += blocks[after, dim + 1, i] != 0.0
+            n_rounded += frames.composed[layer, i] * (blocks[scores, dim + 1, i] != 0.0)
         is_exact = n_rounded == 0
     _finish(tables, frames, after, n_changed, is_exact, axes)
+    if flags[after, IS_FRESH] == 0:
+        if flags[after, IS_STALE] == 1:
+            select_units(tables, frames, layer, after, axes)
+    elif reach > after:
+        spread(tables, frames, layer, n_changed, reach, axes)
     return True
+
+
+@numba.njit(cache=True, _nrt=False)
+def _reach(layout: IntArray, flags: IntArray, places: IntArray, layer: int) -> int:
+    """Return the last layer to which changes of a layer can be carried on."""
+    reach = layer + 1
+    while (
+        places[layer, reach + 1] >= 0
+        and may_update(layout, flags, reach)
+        and flags[reach + 1, BASE] == flags[reach, N_CHANGES]
+    ):
+        reach += 1
+    return reach
+
+
+@numba.njit(cache=True, _nrt=False)
+def select_units(
+    tables: Tables, frames: Frames, layer: int, y: int, axes: Axes
+) -> tuple[bool, int]:
+    """Write the forms of the units that are on into a block; return whether exact, and the grid."""
+    layout, blocks, dim = tables.layout, frames.blocks, len(axes)
+    scores, first = layout.shape[0] + layer, np.uint64(layout[layer, FIRST_GROUP])
+    for k in range(dim + 2):
+        for i in range(np.uint64(layout[layer, N_GROUPS])):
+            is_on = frames.signature[first + i] == 1
+            blocks[y, k, i] = blocks[scores, k, i] if is_on else 0.0
+    n_rounded = 0
+    for i in range(np.uint64(layout[layer, N_GROUPS])):
+        frames.composed[layer, i] = frames.signature[first + i]
+        # True of NaN as well.
+        n_rounded += blocks[y, dim + 1, i] != 0.0
+    frames.flags[layer + 1, BASE] = frames.flags[layer, N_CHANGES]
+    frames.flags[layer + 1, IS_STALE] = 0
+    return n_rounded == 0, frames.flags[layer, SCORES_GRID]
 
 
 @numba.njit(cache=True, _nrt=False, inline="always")
@@ -286,7 +274,7 @@ def _finish(
     is_relu = layout[after, IS_RELU] == 1
     was_exact = flags[after, SCORES_ARE_EXACT] == 1
     if (was_exact and not is_exact) or not (
-        was_exact or shares[after, 1] < _GROWTH * shares[after, 0]
+        was_exact or shares[after, 1] < most_growth(layout) * shares[after, 0]
     ):
         return
     if not was_exact and is_exact and flags[after, IS_ROUGH] == 0:
@@ -303,6 +291,7 @@ def _finish(
     if is_done:
         flags[after, IS_FRESH] = 1
         flags[after, N_UPDATES] += 1
+        flags[after, N_CHANGES] += 1
         if was_exact:
             flags[after, SCORES_GRID] = grid
 
@@ -325,7 +314,7 @@ def _add_changes(
 ) -> bool:
     """Add changes, in the last block, to scores and radii; False: to be composed afresh."""
     last, dim = blocks.shape[0] - 1, len(axes)
-    kappa, sum_kappa = update_kappa(n_changed), (_n_sums(n_changed) + 0.5) * U
+    kappa, sum_kappa = update_kappa(n_changed), (n_sums(n_changed) + 0.5) * U
     add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_changed, last, dim + 1)
     if is_exact:
         # The shares of exact forms are their sizes times kappa.
@@ -358,4 +347,4 @@ def _add_changes(
         radius = larger if radius != 0.0 or not is_tame else 0.0
         blocks[to, dim + 1, i] = radius
         largest = largest if radius <= largest else radius
-    return bool(largest < _HUGE)
+    return bool(largest < HUGE)

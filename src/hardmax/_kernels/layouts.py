@@ -25,13 +25,15 @@ N_LAYOUT = 34
 # its forms of radius 0 lie, the same for the scores, a count of the regions, whether coinciding
 # forms have been merged, how many groups are pending, and whether the output has been composed with
 # all pending units off. About updates: how often the scores have been updated, plus 1, or 0 where
-# they have to be composed; the count of the regions of the layer before then; whether an exact
-# stream had scores far from any grid; and whether they have just been updated.
+# they have to be composed; the count of changes of the layer before then; whether an exact
+# stream had scores far from any grid; whether they have just been updated; a count of their
+# changes; whether radii hold errors only (see `effect_updates`); and whether the stream before the
+# layer is known by its scores alone.
 (
     STREAM_IS_EXACT, STREAM_GRID, SCORES_ARE_EXACT, SCORES_GRID, VERSION, IS_MERGED, N_PENDING,
-    HAS_OUTPUT, N_UPDATES, BASE_VERSION, IS_ROUGH, IS_FRESH,
-) = range(12)  # fmt: skip
-N_FLAGS = 12
+    HAS_OUTPUT, N_UPDATES, BASE, IS_ROUGH, IS_FRESH, N_CHANGES, IS_TOTAL, IS_STALE,
+) = range(15)  # fmt: skip
+N_FLAGS = 15
 
 # What the searches return; more of it in their own buffers.
 DONE, BUDGET, STACK_FULL, LEAVES_FULL, CELL_LIMIT, PARKED = range(6)
@@ -75,7 +77,7 @@ def layer_arrays(tables: Tables, n_groups: int, dim: int) -> dict[str, Any]:
         "blocks": np.zeros((2 * n + 2, dim + 2, most_rows)),
         "flags": np.zeros((n, N_FLAGS), dtype=np.int64),
         "shares": np.zeros((n, 2)),
-        "composed": np.zeros((n, most_groups), dtype=np.int64),
+        "composed": np.zeros((n, most_groups), dtype=np.int8),
         "first": tables.first.copy(),
         "gains": tables.gains.copy(),
         "values": tables.values.copy(),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._kernels.effects import effect_arrays
 from hardmax._kernels.layouts import Tables, layer_arrays
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -45,6 +46,12 @@ class Frames(NamedTuple):
             how large they may be, up to a factor.
         composed: `(n_layers, most_groups)`: for ReLU layers, the winners that the stream after the
             layer was composed with.
+        effects: What units do to later scores, and the next five about them: see `effects`.
+        effect_places: Where the rows of two layers start.
+        effect_bounds: Their radii and sizes.
+        effect_patterns: The winners after a unit that its rows belong to.
+        effect_lists: Lists of units.
+        effect_changes: Scratch.
         first: As in `Tables`, where the flag `IS_MERGED` is set.
         gains: Likewise.
         values: Likewise.
@@ -66,7 +73,13 @@ class Frames(NamedTuple):
     blocks: FloatArray
     flags: IntArray
     shares: FloatArray
-    composed: IntArray
+    composed: AnyArray
+    effects: FloatArray
+    effect_places: IntArray
+    effect_bounds: FloatArray
+    effect_patterns: AnyArray
+    effect_lists: IntArray
+    effect_changes: IntArray
     first: IntArray
     gains: FloatArray
     values: FloatArray
@@ -136,6 +149,7 @@ def new_frames(tables: Tables, n_groups: int, n_nodes: int, n_listed: int) -> Fr
     most_rows = shared["blocks"].shape[2]
     return Frames(
         **shared,
+        **effect_arrays(tables),
         work=np.zeros((2, most_rows)),
         order=np.zeros((4, most_rows), dtype=np.int64),
         expansion=np.zeros(64),

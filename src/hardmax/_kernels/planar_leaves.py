@@ -10,7 +10,6 @@ import numba
 import numpy as np
 
 from hardmax._kernels.composition import compose_output, compose_readout
-from hardmax._kernels.composition_updates import TINY
 from hardmax._kernels.layouts import (
     AT_QUERY,
     FIRST_GROUP,
@@ -25,6 +24,8 @@ from hardmax._kernels.layouts import (
     Tables,
 )
 from hardmax._kernels.planar_buffers import (
+    A1,
+    A2,
     DRHO,
     DX,
     DY,
@@ -33,6 +34,7 @@ from hardmax._kernels.planar_buffers import (
     N_LEAVES,
     N_VERTICES,
     PLANE,
+    RA,
     RHO,
     SHIFT,
     Frames,
@@ -41,20 +43,38 @@ from hardmax._kernels.planar_buffers import (
     X,
     Y,
 )
+from hardmax._kernels.row_sums import TINY
 from hardmax.typing import FloatArray, IntArray
 
 _U = 2.0**-53
 _BLUR = 2.0**-30
+_SLIGHT = 2.0**-14
 
 
 @numba.njit(cache=True, _nrt=False)
 def is_blurred(edges: FloatArray, start: int, n: int, scale: float) -> bool:
-    """Say whether a polygon has a vertex too uncertain to be written down."""
+    """Say whether a polygon has a vertex too uncertain to be written down.
+
+    Bounds on the rounding of deep networks are far from what happens, so a vertex whose radius is
+    large is taken as it is where lines of known directions meet at no slight angle: rounding of the
+    lines is then amplified by `1 / _SLIGHT` at most.
+    """
     for i in range(start, start + n):
         size = max(scale, max(abs(edges[i, X]), abs(edges[i, Y])))
         if not (edges[i, RHO] <= _BLUR * size and edges[i, DRHO] <= _BLUR):
-            return True
+            before = i - 1 if i > start else start + n - 1
+            if edges[i, DX] != 0.0 or edges[i, DY] != 0.0 or not _cross(edges, before, i):
+                return True
     return False
+
+
+@numba.njit(cache=True, _nrt=False)
+def _cross(edges: FloatArray, one: int, other: int) -> bool:
+    """Say whether two lines have directions that are known, and not nearly the same."""
+    a1, a2, b1, b2 = edges[one, A1], edges[one, A2], edges[other, A1], edges[other, A2]
+    a, b = abs(a1) + abs(a2), abs(b1) + abs(b2)
+    are_known = edges[one, RA] <= _SLIGHT * a and edges[other, RA] <= _SLIGHT * b
+    return bool(are_known and abs(a1 * b2 - a2 * b1) > _SLIGHT * a * b)
 
 
 @numba.njit(cache=True, _nrt=False)

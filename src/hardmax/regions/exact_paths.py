@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.composition_updates import Frames
+from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.layouts import (
     AT_STARTS,
     IS_MERGED,

@@ -1,0 +1,364 @@
+r"""What a unit of one ReLU layer does to the scores of later ones. No checks: see callers.
+
+With the diagonal matrices $D_k$ of the units of layer $k$ that are on, the effect of unit $u$ of
+layer $m$ on the scores of layer $l$ is the row
+
+$$c_u^{m+1} = e_u W_{m+1}, \qquad c_u^l = c_u^{l-1} D_{l-1} W_l;$$
+
+where the unit is switched on or off and $z_u$ is its form, the scores of layer $l$ change by $\pm
+c_u^l z_u$. Computing a row takes as many products as there are weights. But rows are kept, and the
+next time the unit is switched, few units between have been: with $D' = D + \sum_v \pm e_v e_v^\top$
+over the set $F_k$ of units of layer $k$ that have been,
+
+$$c_u^{l\,\prime} = c_u^l + \sum_{k=m+1}^{l-1} \sum_{v \in F_k} \pm c_u^k[v] \, c_v^{l\,\prime},$$
+
+old rows of $u$ times new rows of $v$ (patterns replaced from the last layer to the first). So each
+change costs one product for each score, however wide the layers are. The rows of $v$ that are
+needed have to be brought up to date before, by later layers only.
+
+Each row has a radius, $|\tilde c_i - c_i| \le \rho$ for all $i$, and a size that bounds every sum
+of absolute values met on the way. A row computed from scratch has
+
+$$\rho^l = (1 + 2^{-30}) \max_i \sum_{v \text{ on}} |w_{vi}| \bigl(\rho^{l-1} + \kappa
+  |c^{l-1}[v]|\bigr) + T, \qquad \kappa = 2 (n / 32 + 16) u,$$
+
+where a product is rounded once, twice more as one of four, 8 times more in a sum of 32, and with
+every sum of 32 that follows;
+a sum of $n$ corrections adds $\sum |s_v| \rho_v + \rho_s (\sigma_v + \rho_v)$, where $\sigma_v$ is
+the size of the row of $v$ and $\rho_s$ the radius of its factor $s_v$, and $2 (n + 4) u$ times the
+new size. On a grid on which all sums fit, nothing is rounded and radii are 0.
+"""
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+
+from hardmax._kernels.layouts import (
+    AT_QUERY,
+    IS_RELU,
+    N_GROUPS,
+    N_IN,
+    N_QUERY,
+    OUTPUT_IS_IDENTITY,
+    QUERY_GRID,
+    QUERY_IS_IDENTITY,
+    RESIDUAL,
+    Tables,
+)
+from hardmax._kernels.row_sums import FINEST_GRID, TINY, U
+from hardmax.typing import AnyArray, FloatArray, IntArray
+
+LEAST_WIDTH = 12
+"""Layers with fewer inputs are not worth updating."""
+_WIDTH_PER_LAYER = 24
+"""How wide layers have to be for each layer that a change is carried on: measured."""
+_MOST_NUMBERS = 2**25
+_AT_ONCE = 32
+"""How many rows are added up before the sum is added to those before it."""
+
+# The kinds of lists that are kept for the units of each layer: the last layer up to which its rows
+# are known, how often they have been corrected since they were computed, units to be brought up to
+# date, whether a unit is among these, where its changes start, how many there are (-1: compute its
+# rows from scratch), and how many units are to be brought up to date.
+_KNOWN, _N_CORRECTIONS, _LISTED, _IS_LISTED, _AT_CHANGES, _N_CHANGES, _N_LISTED = range(7)
+
+
+def effect_arrays(tables: Tables) -> dict[str, Any]:
+    """Allocate room for the effects in a network, by field of the frames; none if too shallow."""
+    layout = tables.layout
+    n = len(layout)
+    chains = [_chain_end(layout, m) for m in range(n - 1)]
+    reach = max((_worthwhile(layout, m, end) for m, end in enumerate(chains)), default=0)
+    places = np.full((n, n), -1, dtype=np.int64)
+    most = 0
+    while reach >= 2:
+        most = 0
+        for m, end in enumerate(chains):
+            for target in range(m + 1, min(end, m + reach) + 1):
+                places[m, target] = most
+                most += int(layout[m, N_GROUPS] * layout[target, N_QUERY])
+        if most <= _MOST_NUMBERS:
+            break
+        places[:] = -1
+        reach -= 1
+    width = int(layout[:-1, N_GROUPS].max(initial=0)) if reach >= 2 else 0
+    rows = np.empty(most + 2 * width if width else 0)
+    bounds = np.zeros((2, n, n, width))
+    for m in range(n - 1 if width else 0):
+        if places[m, m + 1] >= 0:
+            n_units, n_scores = layout[m, N_GROUPS], layout[m + 1, N_QUERY]
+            start, at = places[m, m + 1], layout[m + 1, AT_QUERY]
+            weights = tables.numbers[at : at + n_units * n_scores]
+            rows[start : start + n_units * n_scores] = weights
+            bounds[1, m, m + 1, :n_units] = np.abs(weights).reshape(n_units, n_scores).max(axis=1)
+    return {
+        "effects": rows,
+        "effect_places": places,
+        "effect_bounds": bounds,
+        "effect_patterns": np.zeros((n, max(reach - 1, 0), width, width), dtype=np.int8),
+        "effect_lists": np.zeros((7, n, width), dtype=np.int64),
+        "effect_changes": np.zeros((3, 8 * width), dtype=np.int64),
+    }
+
+
+def _chain_end(layout: IntArray, m: int) -> int:
+    """Return the last layer up to which all layers from `m` on are plain ReLU layers."""
+    end = m
+    while end + 1 < len(layout) - 1:
+        now, after = layout[end], layout[end + 1]
+        is_plain = now[IS_RELU] == 1 and now[OUTPUT_IS_IDENTITY] == 1 and now[RESIDUAL] == 0
+        takes_all = after[IS_RELU] == 1 and after[QUERY_IS_IDENTITY] == 0
+        if not (is_plain and takes_all and after[N_IN] >= LEAST_WIDTH):
+            break
+        end += 1
+    return end
+
+
+def _worthwhile(layout: IntArray, m: int, end: int) -> int:
+    """Return how many layers it is worth to carry changes on from a layer."""
+    width = int(layout[m : end + 1, N_GROUPS].min())
+    return min(end - m, width // _WIDTH_PER_LAYER)
+
+
+@numba.njit(cache=True, _nrt=False)
+def _add_scaled(
+    numbers: FloatArray, to: int, rows: IntArray, factors: int, first: int, end: int, n: int
+) -> None:
+    """Add `sum_r numbers[factors + r] * numbers[rows[2, r] + i]` to `numbers[to + i]`."""
+    r = first
+    # Unsigned indices cannot mean "from the end", which lets the loops below be vectorised.
+    width, t = np.uint64(n), np.uint64(to)
+    while r + 4 <= end:
+        f0, f1 = numbers[factors + r], numbers[factors + r + 1]
+        f2, f3 = numbers[factors + r + 2], numbers[factors + r + 3]
+        w0, w1 = np.uint64(rows[2, r]), np.uint64(rows[2, r + 1])
+        w2, w3 = np.uint64(rows[2, r + 2]), np.uint64(rows[2, r + 3])
+        for i in range(width):
+            numbers[t + i] += (numbers[w0 + i] * f0 + numbers[w1 + i] * f1) + (
+                numbers[w2 + i] * f2 + numbers[w3 + i] * f3
+            )
+        r += 4
+    while r < end:
+        f0 = numbers[factors + r]
+        w0 = np.uint64(rows[2, r])
+        for i in range(width):
+            numbers[t + i] += numbers[w0 + i] * f0
+        r += 1
+
+
+@numba.njit(cache=True, _nrt=False)
+def _add_scaled_sizes(
+    numbers: FloatArray, to: int, rows: IntArray, factors: int, first: int, end: int, n: int
+) -> None:
+    """Do the same with the absolute values of the rows."""
+    r = first
+    width, t = np.uint64(n), np.uint64(to)
+    while r + 4 <= end:
+        f0, f1 = numbers[factors + r], numbers[factors + r + 1]
+        f2, f3 = numbers[factors + r + 2], numbers[factors + r + 3]
+        w0, w1 = np.uint64(rows[2, r]), np.uint64(rows[2, r + 1])
+        w2, w3 = np.uint64(rows[2, r + 2]), np.uint64(rows[2, r + 3])
+        for i in range(width):
+            numbers[t + i] += (abs(numbers[w0 + i]) * f0 + abs(numbers[w1 + i]) * f1) + (
+                abs(numbers[w2 + i]) * f2 + abs(numbers[w3 + i]) * f3
+            )
+        r += 4
+    while r < end:
+        f0 = numbers[factors + r]
+        w0 = np.uint64(rows[2, r])
+        for i in range(width):
+            numbers[t + i] += abs(numbers[w0 + i]) * f0
+        r += 1
+
+
+@numba.njit(cache=True, _nrt=False)
+def _fits(layout: IntArray, m: int, target: int, size: float) -> bool:
+    """Say whether sums of this size are exact on the grid of the products of the weights."""
+    grid = 0
+    for k in range(m + 1, target + 1):
+        grid += layout[k, QUERY_GRID]
+    return bool(
+        grid >= FINEST_GRID and size * (1.0 + 2.0**-30) <= math.ldexp(1.0, min(53 + grid, 1000))
+    )
+
+
+@numba.njit(cache=True, _nrt=False)
+def _compute(
+    layout: IntArray,
+    composed: AnyArray,
+    numbers: FloatArray,
+    places: IntArray,
+    bounds: FloatArray,
+    rows: IntArray,
+    m: int,
+    u: int,
+    reach: int,
+) -> None:
+    """Write the rows of a unit from scratch."""
+    width = bounds.shape[3]
+    factors = numbers.shape[0] - 2 * width
+    sums = factors + width
+    for target in range(m + 2, reach + 1):
+        k, n = target - 1, layout[target, N_QUERY]
+        source, to = places[m, k] + u * layout[k, N_QUERY], places[m, target] + u * n
+        n_on = 0
+        for v in range(layout[k, N_GROUPS]):
+            if composed[k, v] == 1:
+                rows[2, n_on] = places[k, target] + v * n
+                numbers[factors + n_on] = numbers[source + v]
+                n_on += 1
+        for i in range(n):
+            numbers[to + i] = 0.0
+        for first in range(0, n_on, _AT_ONCE):
+            for i in range(n):
+                numbers[sums + i] = 0.0
+            end = min(first + _AT_ONCE, n_on)
+            _add_scaled(numbers, sums, rows, factors, first, end, n)
+            for i in range(n):
+                numbers[to + i] += numbers[sums + i]
+        kappa, radius = 2.0 * (n_on / _AT_ONCE + 16.0) * U, bounds[0, m, k, u]
+        for r in range(n_on):
+            # Not below 2^-900, so that no share is lost in a product with a tame weight.
+            numbers[factors + r] = radius + kappa * abs(numbers[factors + r]) + 2.0**-900
+        for i in range(n):
+            numbers[sums + i] = 0.0
+        _add_scaled_sizes(numbers, sums, rows, factors, 0, n_on, n)
+        largest = 0.0
+        for i in range(n):
+            # Written so that NaN ends up in the bound.
+            if not numbers[sums + i] <= largest:
+                largest = numbers[sums + i]
+        size = largest / kappa * (1.0 + 2.0**-30)
+        is_exact = radius == 0.0 and _fits(layout, m, target, size)
+        bounds[0, m, target, u] = 0.0 if is_exact else (1.0 + 2.0**-30) * largest + TINY
+        bounds[1, m, target, u] = size
+
+
+@numba.njit(cache=True, _nrt=False)
+def _correct(
+    layout: IntArray,
+    composed: AnyArray,
+    numbers: FloatArray,
+    places: IntArray,
+    bounds: FloatArray,
+    changes: IntArray,
+    start: int,
+    n_changes: int,
+    m: int,
+    u: int,
+    reach: int,
+) -> None:
+    """Bring the rows of a unit up to date, from the last layer to the first."""
+    factors = numbers.shape[0] - 2 * bounds.shape[3]
+    for target in range(reach, m + 1, -1):
+        n = layout[target, N_QUERY]
+        count = 0
+        gained = 0.0
+        error = 0.0
+        for f in range(start, start + n_changes):
+            k, v = changes[0, f], changes[1, f]
+            if k < target:
+                factor = numbers[places[m, k] + u * layout[k, N_QUERY] + v]
+                radius, size = bounds[0, k, target, v], bounds[1, k, target, v]
+                changes[2, count] = places[k, target] + v * n
+                numbers[factors + count] = factor if composed[k, v] == 1 else -factor
+                gained += abs(factor) * size
+                error += abs(factor) * radius + bounds[0, m, k, u] * (size + radius)
+                count += 1
+        if count == 0:
+            continue
+        _add_scaled(numbers, places[m, target] + u * n, changes, factors, 0, count, n)
+        size = (bounds[1, m, target, u] + gained) * (1.0 + 2.0**-40)
+        bounds[1, m, target, u] = size
+        error += bounds[0, m, target, u]
+        if error != 0.0 or not _fits(layout, m, target, size):
+            error = (error + 2.0 * (count + 4.0) * U * size) * (1.0 + 2.0**-40) + TINY
+        bounds[0, m, target, u] = error
+
+
+@numba.njit(cache=True, _nrt=False)
+def refresh_effects(
+    layout: IntArray,
+    composed: AnyArray,
+    numbers: FloatArray,
+    places: IntArray,
+    bounds: FloatArray,
+    patterns: AnyArray,
+    lists: IntArray,
+    changes: IntArray,
+    order: IntArray,
+    n_units: int,
+    layer: int,
+    reach: int,
+) -> None:
+    """Bring the effects of some units of a layer, on layers up to `reach`, up to date.
+
+    Args:
+        layout: That of the tables.
+        composed: `(n_layers, most_groups)`: the units that are on.
+        numbers: The rows, and scratch.
+        places: `(n_layers + 1, n_layers + 1)`: where the rows start for two layers.
+        bounds: `(2, n_layers + 1, n_layers + 1, most_groups)`: radii and sizes of the rows.
+        patterns: `(n_layers + 1, most_reach - 1, most_groups, most_groups)`: the units that were on
+            in the layers after a unit when its rows were last brought up to date.
+        lists: The lists named above.
+        changes: `(3, capacity)`: layers and units that have been switched since, and scratch.
+        order: The units are the first `n_units` of its first row.
+        n_units: How many there are.
+        layer: Their layer.
+        reach: The last layer that matters.
+    """
+    for m in range(layer, reach - 1):
+        lists[_N_LISTED, m, 0] = 0
+    for r in range(n_units):
+        lists[_LISTED, layer, r] = order[0, r]
+    lists[_N_LISTED, layer, 0] = n_units
+    at = 0
+    for m in range(layer, reach - 1):
+        for r in range(lists[_N_LISTED, m, 0]):
+            u = lists[_LISTED, m, r]
+            start = at
+            most = min(start + layout[m + 1, N_GROUPS] // 4, changes.shape[1])
+            is_known = lists[_KNOWN, m, u] >= reach
+            is_known = is_known and lists[_N_CORRECTIONS, m, u] <= layout[m + 1, N_GROUPS]
+            for k in range(m + 1, reach if is_known else 0):
+                for v in range(layout[k, N_GROUPS]):
+                    if patterns[m, k - m - 1, u, v] != composed[k, v] and at <= most:
+                        if at < most:
+                            changes[0, at] = k
+                            changes[1, at] = v
+                        at += 1
+            if not is_known or at > most:
+                at = start
+                lists[_N_CHANGES, m, u] = -1
+                continue
+            lists[_AT_CHANGES, m, u] = start
+            lists[_N_CHANGES, m, u] = at - start
+            for f in range(start, at):
+                k, v = changes[0, f], changes[1, f]
+                if k < reach - 1 and lists[_IS_LISTED, k, v] == 0:
+                    lists[_IS_LISTED, k, v] = 1
+                    lists[_LISTED, k, lists[_N_LISTED, k, 0]] = v
+                    lists[_N_LISTED, k, 0] += 1
+    for m in range(reach - 2, layer - 1, -1):
+        for r in range(lists[_N_LISTED, m, 0]):
+            u = lists[_LISTED, m, r]
+            start, n_changes = lists[_AT_CHANGES, m, u], lists[_N_CHANGES, m, u]
+            lists[_IS_LISTED, m, u] = 0
+            lists[_KNOWN, m, u] = reach
+            if n_changes < 0:
+                _compute(layout, composed, numbers, places, bounds, changes, m, u, reach)
+                lists[_N_CORRECTIONS, m, u] = 0
+                for k in range(m + 1, reach):
+                    for v in range(layout[k, N_GROUPS]):
+                        patterns[m, k - m - 1, u, v] = composed[k, v]
+                continue
+            _correct(
+                layout, composed, numbers, places, bounds, changes, start, n_changes, m, u, reach
+            )
+            lists[_N_CORRECTIONS, m, u] += n_changes
+            for f in range(start, start + n_changes):
+                k, v = changes[0, f], changes[1, f]
+                patterns[m, k - m - 1, u, v] = composed[k, v]
