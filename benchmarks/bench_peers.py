@@ -3,11 +3,11 @@
 Baselines in numpy (edge subdivision, clipping unit by unit) run in this process. relucent and parx
 run, if they are there, in another environment: `HARDMAX_PEERS` or `--peers` names that interpreter.
 SyReNN (planes and lines, C++, float32) runs if `HARDMAX_SYRENN` or `--syrenn` names the program
-built from `drive_syrenn.cc`. hardmax stores polygons or vertices and output maps; SyReNN polygons
-and their images; edge subdivision finds the skeleton and counts; clipping keeps polygons and maps;
-relucent and parx work on all of space and find facets. With `--filter` the cost of the error bounds
-is measured on a copy of the package without them. Set OPENBLAS_NUM_THREADS=1 to compare: waiting
-threads cost CPU time.
+built from `drive_syrenn.cc`. hardmax stores polygons or vertices and output maps, on segments ends
+and signatures, and the maps on request; SyReNN polygons and their images; edge subdivision finds
+the skeleton and counts; clipping keeps polygons and maps; relucent and parx work on all of space
+and find facets. With `--filter` the cost of the error bounds is measured on a copy of the package
+without them. Set OPENBLAS_NUM_THREADS=1 to compare: waiting threads cost CPU time.
 """
 
 import argparse
@@ -131,15 +131,23 @@ def segments(seed: int, n: int, dim: int, scale: float) -> list[FloatArray]:
     return list(drawn.astype(np.float32).astype(np.float64))
 
 
+def mapped(net: Weights, segment: Segment, least_seconds: float) -> Outcome:
+    """Count with hardmax, and compose the affine map of each piece."""
+    model = net.model
+    return measured(lambda: len(enumerate_regions(model, segment).affine_maps), least_seconds)
+
+
 def compare_lines(name: str, net: Weights, ends: Sequence[FloatArray], programs: Programs) -> None:
     """Compare on segments."""
     ours = [counted(net, Segment(*one), 0.05) for one in ends]
+    maps = added([mapped(net, Segment(*one), 0.05) for one in ends])
     theirs = syrenn(programs.syrenn, net, ends, 0.05)
     sum_ours, sum_theirs = added(ours), added(theirs)
     if sum_theirs.cells:
         same = sum(a.cells == b.cells for a, b in zip(ours, theirs, strict=True))
         sum_theirs = sum_theirs._replace(remark=f"the same on {same} of {len(ends)} segments")
-    print_rows(name, [("hardmax", sum_ours, sum_ours), ("SyReNN", sum_theirs, sum_ours)])
+    rows = [("hardmax", sum_ours, sum_ours), ("hardmax, maps too", maps, sum_ours)]
+    print_rows(name, [*rows, ("SyReNN", sum_theirs, sum_ours)])
 
 
 def right_lines(name: str, net: Weights, ends: Sequence[FloatArray], programs: Programs) -> None:

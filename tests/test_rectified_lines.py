@@ -1,5 +1,6 @@
 """Lines through ReLU networks: the carried rows against the all-integer search."""
 
+import pickle
 from fractions import Fraction
 from itertools import pairwise
 
@@ -9,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.geometry.domains import Line, Ray, Segment
-from hardmax.models.affine_maps import AffineMap
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions import rectified_lines
+from hardmax.regions import rectified_lines, rectified_maps
+from hardmax.regions.cells import CellArrays
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.lines import explore
-from hardmax.regions.rectified_lines import _NormedMap, is_rectified
+from hardmax.regions.normed_maps import NormedMap, is_rectified
 
 KINDS = ("generic", "no biases", "integers", "scales")
 
@@ -91,10 +92,11 @@ def test_the_errors_of_one_layer_reach_the_next():
     assert (gap <= ours.cells.map_radii + integers.cells.map_radii).all()
 
 
-@pytest.mark.parametrize("n_at_once", [1, 2, 7])
+@pytest.mark.parametrize("n_at_once", [1, 40, 100])
 def test_parts_may_be_carried_few_at_a_time(monkeypatch, n_at_once):
-    """Rows that go on after a break are the last row of the part before it, and their bounds."""
-    monkeypatch.setattr(rectified_lines, "_PARTS_AT_ONCE", n_at_once)
+    """Searches that pause, or find the next layer crowded, go on where they were."""
+    monkeypatch.setattr(rectified_lines, "_ENTRIES_AT_ONCE", n_at_once)
+    monkeypatch.setattr(rectified_maps, "_ENTRIES_AT_ONCE", n_at_once)
     rng = np.random.default_rng(3)
     net = random_network(rng, [3, 12, 9, 7, 2], "generic")
     line = Line(rng.normal(size=3), rng.normal(size=3))
@@ -104,6 +106,47 @@ def test_parts_may_be_carried_few_at_a_time(monkeypatch, n_at_once):
         np.abs(ours.cells.maps - integers.cells.maps)
         <= ours.cells.map_radii + integers.cells.map_radii
     ).all()
+
+
+def test_maps_are_composed_when_they_are_asked_for():
+    rng = np.random.default_rng(5)
+    net = random_network(rng, [3, 8, 8, 2], "generic")
+    part = enumerate_regions(net, Segment(rng.normal(size=3), 5.0 * rng.normal(size=3)))
+    assert not {"maps", "map_radii"} & part.cells.__dict__.keys()
+    again = pickle.loads(pickle.dumps(part.cells))
+    assert type(again) is CellArrays
+    assert part.affine_maps is part.cells.maps
+    np.testing.assert_array_equal(again.map_radii, part.cells.map_radii)
+    with pytest.raises(AttributeError, match="colours"):
+        part.cells.colours
+
+
+def test_several_units_may_change_at_once():
+    """Three units of two layers change at 0, where a search in integers puts one breakpoint."""
+    net = ReluNetwork(
+        [[[1.0, -2.0, 1.0]], [[1.0, 1.0], [1.0, -1.0], [0.0, 2.0]], [[1.0], [3.0]]],
+        [[0.0, 0.0, 0.5], [0.0, -1.0], [0.25]],
+    )
+    line = Segment([-2.0], [3.0])
+    ours, integers = explore(net.network, line), exact_search(net, line)
+    assert np.diff(ours.walk.starts).max() > 1
+    np.testing.assert_array_equal(ours.signatures, integers.signatures)
+    gap = np.abs(ours.cells.maps - integers.cells.maps)
+    assert (gap <= ours.cells.map_radii + integers.cells.map_radii).all()
+    assert ours.cells.map_radii.max() < 1e-12
+
+
+@pytest.mark.parametrize("kind", [Line, Ray])
+def test_ends_far_out_are_known_to_all_digits(kind):
+    slopes, offsets = 10.0 ** np.arange(-14.0, 4.0, 3.0), np.full(6, -1.0)
+    second = np.random.default_rng(0).normal(size=(6, 5))
+    net = ReluNetwork([slopes[None], second, np.ones((5, 1))], [offsets, [1e9, -2, 3, 4, 5], None])
+    part = enumerate_regions(net, kind([0.0], [1.0]))
+    assert part.n_cells > 7
+    assert part.decisions.rational == 0
+    exact = [float(t) for t in part.breakpoints]
+    assert max(exact) > 1e13
+    np.testing.assert_allclose(part.cells.vertices[2::2, 0], exact, rtol=1e-12)
 
 
 def test_most_intervals_need_no_integers():
@@ -142,7 +185,7 @@ def test_norms_are_bounds(seed):
     rng = np.random.default_rng(seed)
     weight = rng.normal(size=rng.integers(1, 9, 2)) * 10.0 ** rng.integers(-200, 100)
     weight[:, rng.integers(weight.shape[1])] *= rng.integers(2)
-    normed = _NormedMap.of(AffineMap(weight, np.zeros(weight.shape[1])))
+    normed = NormedMap.of(weight, np.zeros(weight.shape[1]))
     exact = [sum(Fraction(float(w)) ** 2 for w in column) for column in weight.T]
     assert all(Fraction(o) ** 2 >= square for o, square in zip(normed.omega, exact, strict=True))
     assert Fraction(normed.frobenius) ** 2 >= sum(exact)
@@ -151,7 +194,7 @@ def test_norms_are_bounds(seed):
 
 def test_the_spectral_norm_is_close():
     weight = np.random.default_rng(0).normal(size=(300, 200))
-    normed = _NormedMap.of(AffineMap(weight, np.zeros(200)))
+    normed = NormedMap.of(weight, np.zeros(200))
     assert 1.0 < normed.sigma / np.linalg.norm(weight, 2) < 1.5
     assert normed.frobenius / np.linalg.norm(weight, 2) > 5.0
 

@@ -1,9 +1,9 @@
-r"""Rows of ReLU pre-activations along a line: their signs, zeros and what follows them. No checks.
+r"""Rows of ReLU pre-activations along a line, as forms: what follows them. No checks.
 
 Row $i$ holds forms $s_j t + c_j$ on an interval, as floats with $|\hat s_j - s_j| \le A_i
 \omega_j$ and $|\hat c_j - c_j| \le A'_i \omega_j + \beta_i |b_j|$, as is proved in
-`hardmax.regions.rectified_lines`. A radius is exactly 0 where its factors are; otherwise it is
-raised by `RAISE`, more than its own rounding, and by `TINY`, more than every underflow.
+`hardmax.regions.rectified_maps`. Bounds are raised by `RAISE`, more than their own rounding, and by
+`TINY`, more than every underflow.
 """
 
 import numba
@@ -17,158 +17,12 @@ TINY = 2.0**-1000
 FLOOR = 2.0**-480
 """Squares of numbers that are not smaller do not underflow."""
 
-LEFT, RIGHT = 1, 2
-"""Bits of a state: whether a unit is on at the left and at the right end."""
-
-
-@numba.njit(cache=True)
-def _radius(scale: float, omega: float, beta: float, bias: float) -> float:
-    if (scale == 0.0 or omega == 0.0) and bias == 0.0:
-        return 0.0
-    return (scale * omega + beta * bias) * RAISE + TINY
-
-
-@numba.njit(cache=True)
-def _known_sign(
-    s: float, r_s: float, c: float, r_c: float, t: float, r_t: float, side: float
-) -> int:
-    """The sign of a form at an end of its interval, 2 if floats do not know it."""
-    if s == 0.0 and r_s == 0.0:
-        value, radius = c, r_c
-        if c == 0.0 and r_c == 0.0:
-            return 0
-    elif np.isinf(t):
-        value, radius = side * s, r_s
-    else:
-        product = s * t
-        value = product + c
-        radius = r_s * (abs(t) + r_t) + abs(s) * r_t + r_c
-        radius = (radius + 4.0 * UNIT * (abs(product) + abs(c))) * RAISE + TINY
-    if value > radius:
-        return 1
-    if value < -radius:
-        return -1
-    return 2
-
-
-@numba.njit(cache=True)
-def find_states(
-    rows: FloatArray,
-    scales: FloatArray,
-    omega: FloatArray,
-    bias: FloatArray,
-    ends: FloatArray,
-    states: AnyArray,
-    n_zeros: IntArray,
-    is_open: BoolArray,
-) -> None:
-    r"""Find which units are on at both ends of each row.
-
-    Args:
-        rows: Slopes and offsets, shape `(2, n, n_units)`.
-        scales: The $A$, $A'$ and $\beta$ of each row, shape `(n, 3)`.
-        omega: The norm of the weights of each unit.
-        bias: The size of the bias of each unit.
-        ends: Left end, its radius, right end, its radius; shape `(4, n)`.
-        states: Shape `(n, n_units)`, overwritten with bits; a form that is 0 is off.
-        n_zeros: Shape `(n,)`, overwritten: how many units change in the interval.
-        is_open: Shape `(n,)`, overwritten: whether floats leave a sign open.
-    """
-    n, n_units = states.shape
-    for i in range(n):
-        count = 0
-        is_open[i] = False
-        low, high = ends[0, i], ends[2, i]
-        near, far = max(ends[1, i], ends[3, i]), max(abs(low), abs(high))
-        from_slope = scales[i, 0] * (far + near) * RAISE
-        for j in range(n_units):
-            s, c = rows[0, i, j], rows[1, i, j]
-            # One radius for both ends settles nearly all; at infinity it is infinite or NaN.
-            at_low, at_high = s * low + c, s * high + c
-            radius = (from_slope + scales[i, 1]) * omega[j] + scales[i, 2] * bias[j]
-            radius += abs(s) * (near + 4.0 * UNIT * far) + 4.0 * UNIT * abs(c)
-            radius = radius * RAISE + TINY
-            if abs(at_low) > radius and abs(at_high) > radius:
-                left_on, right_on = at_low > 0.0, at_high > 0.0
-                states[i, j] = LEFT * left_on + RIGHT * right_on
-                count += left_on != right_on
-                continue
-            r_s = _radius(scales[i, 0], omega[j], 0.0, 0.0)
-            r_c = _radius(scales[i, 1], omega[j], scales[i, 2], bias[j])
-            left = _known_sign(s, r_s, c, r_c, ends[0, i], ends[1, i], -1.0)
-            right = _known_sign(s, r_s, c, r_c, ends[2, i], ends[3, i], 1.0)
-            if left == 2 or right == 2:
-                is_open[i] = True
-                break
-            states[i, j] = (LEFT if left == 1 else 0) + (RIGHT if right == 1 else 0)
-            if left != right:
-                count += 1
-        n_zeros[i] = 0 if is_open[i] else count
-
-
-@numba.njit(cache=True)
-def find_zeros(
-    rows: FloatArray,
-    scales: FloatArray,
-    omega: FloatArray,
-    bias: FloatArray,
-    states: AnyArray,
-    starts: IntArray,
-    units: IntArray,
-    zeros: FloatArray,
-    is_open: BoolArray,
-) -> None:
-    r"""Find where units change, from left to right in each row.
-
-    The zero of $s t + c$ is known to $(r_c + |t| r_s) / (|s| - r_s) + 4u|t|$.
-
-    Args:
-        rows: As for `find_states`, as are the next three.
-        scales: Same.
-        omega: Same.
-        bias: Same.
-        states: What `find_states` found.
-        starts: The zeros of row $i$ go to `starts[i]` up to `starts[i + 1]`.
-        units: Overwritten with the unit of each zero.
-        zeros: Overwritten with the zeros and their radii, shape `(2, n_zeros)`.
-        is_open: Rows whose zeros floats cannot find or order are marked.
-    """
-    n, n_units = states.shape
-    for i in range(n):
-        first, last = starts[i], starts[i + 1]
-        if first == last:
-            continue
-        k = first
-        for j in range(n_units):
-            if states[i, j] != LEFT and states[i, j] != RIGHT:
-                continue
-            s, c = rows[0, i, j], rows[1, i, j]
-            r_s = _radius(scales[i, 0], omega[j], 0.0, 0.0) + 2.0 * UNIT * abs(s)
-            r_c = _radius(scales[i, 1], omega[j], scales[i, 2], bias[j]) + 2.0 * UNIT * abs(c)
-            t = -c / s
-            radius = (r_c + abs(t) * r_s) / (abs(s) - r_s) + 4.0 * UNIT * abs(t)
-            radius = radius * RAISE + TINY
-            if not (abs(s) > 4.0 * r_s and np.isfinite(t + radius)):
-                is_open[i] = True
-                break
-            units[k], zeros[0, k], zeros[1, k] = j, t, radius
-            k += 1
-        if is_open[i]:
-            continue
-        order = first + np.argsort(zeros[0, first:last])
-        units[first:last] = units[order]
-        zeros[0, first:last] = zeros[0, order]
-        zeros[1, first:last] = zeros[1, order]
-        for k in range(first + 1, last):
-            if not zeros[0, k] - zeros[0, k - 1] > (zeros[1, k] + zeros[1, k - 1]) * RAISE:
-                is_open[i] = True
-
 
 @numba.njit(cache=True)
 def switched_rows(
     rows: FloatArray, states: AnyArray, switched: FloatArray, norms: FloatArray, n_on: IntArray
 ) -> None:
-    """Write the rows with units that are off at the left end set to 0, and their sizes.
+    """Write the rows with units that are off set to 0, and their sizes.
 
     Args:
         rows: Shape `(2, n, n_units)`.
@@ -183,7 +37,7 @@ def switched_rows(
         for part in range(2):
             total = 0.0
             for j in range(n_units):
-                if states[i, j] & LEFT:
+                if states[i, j]:
                     value = rows[part, i, j]
                     switched[part, i, j] = value
                     if value != 0.0:

@@ -1,7 +1,8 @@
 """What an engine hands over: the cells it found, as arrays."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.typing import FloatArray, IntArray
@@ -70,3 +71,31 @@ class CellArrays:
     walls: IntArray | None = None
     cuts: IntArray | None = None
     facets: CellFacets | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LazyCellArrays(CellArrays):
+    """Cells whose `maps` and `map_radii` are composed when one of them is first asked for.
+
+    Attributes:
+        compose: Returns both.
+    """
+
+    compose: Callable[[], tuple[FloatArray, FloatArray]] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        # An attribute that is not there is asked of `__getattr__`.
+        object.__delattr__(self, "maps")
+        object.__delattr__(self, "map_radii")
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("maps", "map_radii"):
+            raise AttributeError(name)
+        maps, radii = self.compose()
+        object.__setattr__(self, "maps", maps)
+        object.__setattr__(self, "map_radii", radii)
+        return getattr(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What composes them is not to be written down; they are.
+        return CellArrays, tuple(getattr(self, one.name) for one in fields(CellArrays))

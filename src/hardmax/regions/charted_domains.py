@@ -31,6 +31,7 @@ class ChartedDomain:
         chart: The chart $x = t W + b$ in floats; exact but for a segment.
         stages: Exact affine maps, one after the other, that make up the chart; none if $x = t$.
         corners: The lowest and the highest corner, if the domain is a box.
+        ends: The two ends, where $t$ is 0 and 1, if the domain is a segment.
     """
 
     dim: int
@@ -39,6 +40,7 @@ class ChartedDomain:
     chart: AffineMap
     stages: tuple[AffineMap, ...]
     corners: tuple[FloatArray, FloatArray] | None = None
+    ends: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def is_identity(self) -> bool:
@@ -102,9 +104,29 @@ def _read_box(box: Box) -> ChartedDomain:
     return ChartedDomain(box.dim, box.dim, exact_rows, chart, (), (box.low, box.high))
 
 
+_BETWEEN = AffineMap(np.array([[-1.0, 1.0]]), np.array([1.0, 0.0]))
+_UNIT_INTERVAL = wide_rows([(1, 1), (-1, 0)], 2)
+
+
+def _read_segment(segment: Segment) -> ChartedDomain:
+    """Read a segment, whose ends are different by construction."""
+    ends = segment.start, segment.end
+    weight, bias = segment.chart
+    if not np.isfinite(weight.sum()):
+        # Rounding the direction may overflow; the stages are exact.
+        weight = np.nan_to_num(weight)
+    both = np.empty((2, len(bias)))
+    both[0], both[1] = ends
+    chart = AffineMap.trusted(weight, bias)
+    stages = _BETWEEN, AffineMap.trusted(both, np.zeros(len(bias)))
+    return ChartedDomain(1, len(bias), _UNIT_INTERVAL, chart, stages, ends=ends)
+
+
 def _read(domain: Any, dim_in: int) -> ChartedDomain:
     if isinstance(domain, Box) and domain.dim == dim_in:
         return _read_box(domain)
+    if isinstance(domain, Segment) and domain.ambient_dim == dim_in:
+        return _read_segment(domain)
     if isinstance(domain, Polytope):
         dim = domain.ambient_dim
         weight, bias = np.eye(dim), np.zeros(dim)
@@ -122,13 +144,8 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
             f"`domain` must lie in R^{dim_in}, the input space of the model; got one in "
             f"R^{weight.shape[1]}."
         )
-    # Rounding a segment's direction may overflow; its stages are exact.
-    chart = AffineMap(np.nan_to_num(weight), bias)
+    chart = AffineMap(weight, bias)
     stages: tuple[AffineMap, ...] = () if chart.is_identity else (chart,)
-    if isinstance(domain, Segment):
-        between = AffineMap(np.array([[-1.0, 1.0]]), np.array([1.0, 0.0]))
-        ends = AffineMap(np.stack([domain.start, domain.end]), np.zeros(dim_in))
-        stages = (between, ends)
     charted_domain = ChartedDomain(weight.shape[0], dim_in, _nontrivial(given), chart, stages)
     # All of space has an interior.
     if not isinstance(domain, WholeSpace) and not _has_interior(charted_domain):

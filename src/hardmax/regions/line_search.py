@@ -10,6 +10,7 @@ import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.enclosures import Enclosed
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.regions.exact_lines import Interval, split_interval
@@ -26,8 +27,10 @@ from hardmax.regions.line_composition import (
 )
 from hardmax.regions.line_filter import Changes, LineForms, find_changes
 from hardmax.regions.line_intervals import Cuts, Intervals, Points, exact_points
-from hardmax.regions.line_signatures import winner_type
-from hardmax.regions.rectified_lines import CellRun, RectifiedLine, is_rectified
+from hardmax.regions.line_signatures import SignatureWalk, winner_type
+from hardmax.regions.normed_maps import is_rectified
+from hardmax.regions.rectified_lines import CellRun, RectifiedLine
+from hardmax.regions.rectified_maps import composed_maps
 from hardmax.typing import AnyArray, IntArray
 
 _ENTRIES_AT_ONCE, _PRODUCTS_AT_ONCE = 1 << 18, 1 << 29
@@ -63,8 +66,12 @@ class LineSearch:
 
         The streams of cells are the outputs. Whoever takes them looks at the clock each time.
         """
-        if not self.exact and is_rectified(self.network):
-            yield from RectifiedLine(self).cells(self._start())
+        if self.is_rectified:
+            ends = self.domain.ends
+            if ends is not None and self.network.embedding.is_identity:
+                yield from RectifiedLine(self).between(*ends)
+            else:
+                yield from RectifiedLine(self).cells(self._start())
             return
         # Depth first, so that memory does not grow with the number of cells.
         stack: list[Iterator[Intervals | int]] = [iter([self._start()])]
@@ -78,6 +85,15 @@ class LineSearch:
                 stack.append(self._split(len(stack) - 1, found))
             else:
                 yield len(found) if self.count_only else found
+
+    @cached_property
+    def is_rectified(self) -> bool:
+        """Whether this is a search through a ReLU network that starts with floats."""
+        return not self.exact and is_rectified(self.network)
+
+    def composed(self, walk: SignatureWalk) -> Enclosed:
+        """Compose the output of a ReLU network on cells: shape `(n_cells, 2, dim_out)`."""
+        return composed_maps(self.network, self._start().stream, walk)
 
     def exact_value(self, points: Points, i: int, signature: AnyArray) -> Fraction | None:
         """Return where a point is, from its name and a signature at it; None at infinity."""

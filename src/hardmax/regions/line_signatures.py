@@ -7,17 +7,22 @@ cells: a table of all signatures would be the one thing in a result that does no
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.typing import AnyArray, BoolArray, IntArray
 
+_types: "WeakKeyDictionary[ArgmaxNetwork, type[np.unsignedinteger]]" = WeakKeyDictionary()
+
 
 def winner_type(network: ArgmaxNetwork) -> type[np.unsignedinteger]:
     """The smallest type that holds every winner of a network."""
-    largest = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=1)
-    return np.min_scalar_type(largest - 1).type
+    if network not in _types:
+        largest = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=1)
+        _types[network] = np.min_scalar_type(largest - 1).type
+    return _types[network]
 
 
 def changed_entries(is_new: BoolArray) -> tuple[IntArray, IntArray]:
@@ -92,8 +97,8 @@ class WalkRecorder:
         self._first = np.zeros(n_groups, dtype=dtype)
         self._last = self._first
         self._counts = [np.zeros(1, dtype=np.int64)]
-        self._groups = [np.empty(0, dtype=np.int64)]
-        self._winners = [np.empty(0, dtype=dtype)]
+        self._groups: list[IntArray] = []
+        self._winners: list[AnyArray] = []
 
     def add(self, rows: AnyArray) -> None:
         """Take down a batch, shape `(n, n_groups)` with `n >= 1`."""
@@ -110,16 +115,25 @@ class WalkRecorder:
 
     def add_changes(self, first: AnyArray, groups: IntArray, winners: AnyArray) -> None:
         """Take down a signature, and as many as follow it with one change each."""
-        self.add(first[np.newaxis])
-        self._counts.append(np.ones(len(groups), dtype=np.int64))
+        counts = np.ones(len(groups) + 1, dtype=np.int64)
+        counts[0] = 0
+        if len(self._counts) == 1:
+            self._first = first
+        else:
+            self.add(first[np.newaxis])
+            counts = counts[1:]
+        self._counts.append(counts)
         self._groups.append(groups)
         self._winners.append(winners.astype(first.dtype))
-        last = self._last
+        self._last = first.copy()
         # Of several changes of one entry the last one stays.
-        last[groups] = winners
+        self._last[groups] = winners
 
     def walk(self) -> SignatureWalk:
         """Return what was taken down."""
         starts = np.cumsum(np.concatenate(self._counts))
-        groups, winners = np.concatenate(self._groups), np.concatenate(self._winners)
+        if len(self._groups) == 1:
+            return SignatureWalk(self._first, starts, self._groups[0], self._winners[0])
+        groups = np.concatenate([np.empty(0, dtype=np.int64), *self._groups])
+        winners = np.concatenate([self._first[:0], *self._winners])
         return SignatureWalk(self._first, starts, groups, winners)

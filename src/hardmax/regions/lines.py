@@ -1,16 +1,18 @@
 r"""The engine for lines: exact breakpoints along a segment, a ray or a line through a model.
 
 Intervals go through the model layer by layer, many at a time: forms are composed in float64 with
-proven radii and split where the radii leave no doubt. An interval on which anything is in doubt is
-split in integers instead, from the stored weights and the winners so far. Every breakpoint keeps
+proven radii and split where the radii leave no doubt. Through ReLU networks go values at the ends
+instead, and the maps are composed when they are asked for. An interval on which anything is in
+doubt is split in integers, from the stored weights and the winners so far. Every breakpoint keeps
 its name, the two forms that tie there, so its exact value can always be found.
 """
 
 import time
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed
 from hardmax.progress import Progress, track
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cells import CellArrays, LazyCellArrays
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.exact_lines import Interval
 from hardmax.regions.line_intervals import Intervals, Points, joined_points
@@ -83,47 +85,58 @@ class _Collector:
     def __init__(self, search: LineSearch) -> None:
         self.search = search
         self.signatures = WalkRecorder(search.network.n_groups, search.winner_type)
-        self.maps: list[FloatArray] = []
-        self.radii: list[FloatArray] = []
-        self.low: list[Points] = []
-        self.high: list[FloatArray] = []
-        self.last: list[Points] = []
+        self.maps: list[Enclosed] = []
+        self.ends: list[Points] = []
 
     def add(self, batch: Intervals | CellRun) -> None:
+        # The right end of the last cell so far is the left end of the next.
+        if self.ends:
+            self.ends[-1] = self.ends[-1][:-1]
         if isinstance(batch, CellRun):
             self.signatures.add_changes(batch.signature, batch.groups, batch.winners)
-            maps = batch.maps
-        else:
-            self.signatures.add(batch.prefix)
+            self.ends.append(batch.ends)
+            return
+        self.signatures.add(batch.prefix)
+        if not self.search.is_rectified:
             pairs = zip(batch.stream.slopes, batch.stream.offsets, strict=True)
-            maps = Enclosed(*(np.stack(pair, axis=1) for pair in pairs))
-        self.maps.append(maps.values)
-        self.radii.append(maps.radii)
-        self.low.append(batch.low)
-        self.high.append(batch.high.where.values)
-        self.last = [batch.high[-1:]]
+            self.maps.append(Enclosed(*(np.stack(pair, axis=1) for pair in pairs)))
+        self.ends.append(joined_points([batch.low, batch.high[-1:]]))
 
     def packed(self, n_cells: int, is_complete: bool) -> LineCells:
         search = self.search
-        none = np.empty((0, search.network.n_groups), dtype=search.winner_type)
-        ends = joined_points([*self.low, *self.last])
         walk = self.signatures.walk()
         if not len(walk):
             return counted(search, is_complete, n_cells)
-        both = np.stack([ends.where.values[:-1], np.concatenate(self.high)], axis=1)
-        unbounded = np.isinf(both)
-        cells = CellArrays(
-            signatures=none,
+        ends = self.ends[0] if len(self.ends) == 1 else joined_points(self.ends)
+        where = ends.where.values
+        vertices, directions = np.empty((2 * n_cells, 1)), np.zeros((2 * n_cells, 1))
+        vertices[::2, 0], vertices[1::2, 0] = where[:-1], where[1:]
+        for end in (0, -1):
+            if isinf(where[end]):
+                directions[end], vertices[end] = np.sign(where[end]), 0.0
+        cells = LazyCellArrays(
+            signatures=np.empty((0, search.network.n_groups), dtype=search.winner_type),
             is_complete=is_complete,
             decisions=search.decisions,
-            maps=np.concatenate(self.maps),
-            map_radii=np.concatenate(self.radii),
-            vertices=np.where(unbounded, 0.0, both).reshape(-1, 1),
+            maps=None,
+            map_radii=None,
+            vertices=vertices,
             starts=np.arange(0, 2 * n_cells + 1, 2),
             n_counted=n_cells,
-            directions=np.where(unbounded, np.sign(both), 0.0).reshape(-1, 1),
+            directions=directions,
+            compose=partial(_composed, search, walk, self.maps),
         )
         return LineCells(search, cells, walk, ends)
+
+
+def _composed(
+    search: LineSearch, walk: SignatureWalk, maps: list[Enclosed]
+) -> tuple[FloatArray, FloatArray]:
+    """The output on all cells with radii: as it came with them, or from their signatures."""
+    if search.is_rectified:
+        return search.composed(walk)
+    values, radii = zip(*maps, strict=True)
+    return np.concatenate(values), np.concatenate(radii)
 
 
 def counted(search: LineSearch, is_complete: bool, n_cells: int) -> LineCells:
