@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.constructions.clamped_lines import cancels, maxout_from_segments
+from hardmax.constructions.clamped_lines import maxout_from_segments
 from hardmax.constructions.compiled_function_files import load_function
 from hardmax.constructions.cpwl_compiler import compile_cpwl
-from hardmax.constructions.knots import Knots, maxout_from_knots
+from hardmax.constructions.knots import Knots
 from hardmax.errors import ArgumentError, HardmaxError
 from hardmax.geometry.domains import Box
 from tests.reference.piecewise_linear import knots_value, within
@@ -48,20 +48,17 @@ def test_several_outputs_share_the_segments():
         np.testing.assert_allclose(form.network(x)[:, c], one.network(x)[:, 0], atol=1e-13)
 
 
-def test_they_are_used_where_two_maxima_would_cancel(tmp_path):
+def test_they_are_used_where_they_are_asked_for(tmp_path):
     rng = np.random.default_rng(1)
     knots = Knots(np.linspace(-1, 1, 100), rng.normal(size=100))
-    box = Box([-1], [1])
-    assert cancels(maxout_from_knots(knots, box), knots)
-    compiled = compile_cpwl(knots, box)
+    compiled = compile_cpwl(knots, Box([-1], [1]), method="segments")
     assert compiled.form.method == "segments"
-    assert compile_cpwl(knots, box, 0.01).form.method == "difference"
     compiled.save(tmp_path / "f.safetensors")
     assert load_function(tmp_path / "f.safetensors").form.method == "segments"
-    smooth = Knots(np.linspace(-1, 1, 100), np.sin(3 * np.linspace(-1, 1, 100)))
-    assert compile_cpwl(smooth, box).form.method == "difference"
-    many = Knots(np.linspace(-1, 1, 151), rng.normal(size=151))
-    assert not cancels(maxout_from_knots(many, box), many)
+    soft = compile_cpwl(knots, Box([-1], [1]), 0.01, method="segments")
+    x = rng.uniform(-1, 1, (50, 1))
+    wanted = np.interp(x, knots.positions, knots.values[:, 0])
+    assert np.abs(soft(x) - wanted).max() <= soft.certified_error <= 0.01
 
 
 def test_many_random_knots_stay_within_1e_minus_4_in_float32(tmp_path):
@@ -69,7 +66,7 @@ def test_many_random_knots_stay_within_1e_minus_4_in_float32(tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     rng = np.random.default_rng(2)
     knots = Knots(np.linspace(-1, 1, 100), rng.normal(size=100))
-    compiled = compile_cpwl(knots, Box([-1], [1]))
+    compiled = compile_cpwl(knots, Box([-1], [1]), method="segments")
     compiled.to_onnx(tmp_path / "f.onnx", dtype="float32")
     session = runtime.InferenceSession(str(tmp_path / "f.onnx"), providers=["CPUExecutionProvider"])
     x = np.r_[knots.positions, rng.uniform(-1, 1, 500)].astype(np.float32)[:, None]

@@ -171,7 +171,7 @@ def test_tents_fold_the_interval_once_in_each_layer():
     net = MaxoutNetwork([*layers, [[-1.0]]], [*biases, [1.0]])
     compiled = compile_maxout(net, Box([0.0], [1.0]))
     assert enumerate_regions(compiled.token_transformer, Box([0.0], [1.0])).n_regions == 2**depth
-    assert compiled.size.width == 5
+    assert compiled.size.width == 6
     soft = compile_maxout(net, Box([0.0], [1.0]), 1e-3)
     assert worst_error(soft, net, 0) <= soft.certified_error <= 1e-3
 
@@ -248,7 +248,7 @@ def test_sizes_follow_the_widths_and_ranks():
     net = random_maxout(0, 3, [4, 2], (3, 3))
     size = compile_maxout(net, cube(3)).size
     assert (size.tokens, size.blocks, size.heads) == (3, 3, 6)
-    assert size.width == 4 + 4 + 3 + 1  # State, work, code, one.
+    assert size.width == 4 + (4 + 2) + 3 + 1  # State, work of odd and even layers, code, one.
     # Two units for each piece and for each number to clear.
     assert size.d_ff == (2 * 12 + 2 * 3, 2 * 6 + 2 * 4 + 2 * 4, 0)
     assert size.source_parameters == net.n_parameters

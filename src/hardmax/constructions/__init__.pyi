@@ -14,6 +14,7 @@ from .deep_families import zigzag_regions as zigzag_regions
 from .extremal_points import extremal_heads as extremal_heads
 from .extremal_points import extremal_points as extremal_points
 from .float32_errors import Float32Rounding as Float32Rounding
+from .hats import maxout_from_hats as maxout_from_hats
 from .knots import Knots as Knots
 from .knots import maxout_from_knots as maxout_from_knots
 from .literal_shattering import literal_shattering_transformer as literal_shattering_transformer

@@ -175,7 +175,6 @@ def propagate(
     n_tokens = max((int(layer.ranks.max()) for layer in layers), default=1)
     zero = np.zeros(box.dim)
     made, sizes, steps = [], [], []
-    held = np.zeros(max((layer.n_units for layer in layers), default=0))
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         around = StateEllipsoid.around(box)
         if _work([layer.slopes for layer in layers]) > _MOST_AT_ALL:
@@ -184,12 +183,10 @@ def propagate(
         for index, layer in enumerate(layers):
             tau = 0.0 if rates is None else _UP / rates[index]
             given = None if plans is None else plans[index]
-            state, step, plan, held = _through_layer(
-                layer, state, tau, n_tokens, held, given, precision
-            )
+            state, step, plan, size = _through_layer(layer, state, tau, n_tokens, given, precision)
             rate = 1.0 if rates is None else rates[index]
             made.append(LayerPlan(rate, plan.gate, plan.floors))
-            sizes.append(float(held.max()))
+            sizes.append(size)
             steps.append(step)
         output = _images(last.weight.T, last.bias, state)
         down, up, shares = _reaches(steps, last)
@@ -269,11 +266,10 @@ def _through_layer(
     state: _State,
     tau: float,
     n_tokens: int,
-    held: FloatArray,
     given: LayerPlan | None,
     precision: _Precision,
-) -> tuple[_State, _Step, LayerPlan, FloatArray]:
-    """Carry the bounds through a layer; `held` bounds what the work slots held and now hold."""
+) -> tuple[_State, _Step, LayerPlan, float]:
+    """Carry the bounds through a layer; the last number is the largest its heads compare."""
     pieces = _images(layer.slopes, layer.offsets, state)
     owner, starts = layer.owner, layer.starts
     n_products = layer.slopes.shape[1]
@@ -284,7 +280,7 @@ def _through_layer(
     # Of the two units of a gate one is 0, or both are as small as their rounding (see above).
     rho = _dot_factor(n_products, precision.roundoff) * held_scale + precision.underflow
     written = np.maximum(np.abs(pieces.low), np.abs(pieces.high))
-    rho += precision.factor(4) * (written + 2.0 * held[owner])
+    rho += precision.factor(4) * written
     low, high = pieces.low - rho, pieces.high + rho
     gate = _gate(layer, np.maximum(-low, high), foreign_scale, given)
 
@@ -319,9 +315,7 @@ def _through_layer(
         (above + step.above) * _UP,
         ellipsoid,
     )
-    holds = np.zeros_like(held)
-    holds[: layer.n_units] = size
-    return after, step, LayerPlan(1.0, gate, floors), holds
+    return after, step, LayerPlan(1.0, gate, floors), float(size.max())
 
 
 def _gate(layer: PieceLayer, size: FloatArray, scale: FloatArray, given: LayerPlan | None) -> float:

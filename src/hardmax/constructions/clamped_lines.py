@@ -8,7 +8,8 @@ $$f(x) = y_n + \sum_{k < n} m_k (r_k - r_{k+1}) + m_- (\min(x, t_1) - t_1) + m_+
 
 Each difference is 0 right of its segment and $t_k - t_{k+1}$ left of it, so no term exceeds what
 the function changes over one segment. The first layer has the $r_k$, the second the differences,
-which must be taken before the slopes are multiplied.
+which must be taken before the slopes are multiplied. A sum of hats (`hats`) is larger, but knots
+need not be float32 numbers for it to be right in float32.
 """
 
 import numpy as np
@@ -21,12 +22,6 @@ from hardmax.constructions.maxout_assembly import MaxoutForm, exact_numbers, rea
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
-from hardmax.typing import FloatArray
-
-_LARGE = 128.0
-"""Above this float32 may lose more than 1e-4 of the function's size to the two maxima."""
-_MOST_KNOTS = 150
-"""Weights grow with the square of the number of knots."""
 
 
 def maxout_from_segments(knots: Knots, box: Box) -> MaxoutForm:
@@ -81,16 +76,3 @@ def maxout_from_segments(knots: Knots, box: Box) -> MaxoutForm:
         [offsets, [np.array([shift]) for shift in shifts], knots.values[-1]],
     )
     return MaxoutForm(network, owned(round_up(moved.sum(axis=0).tolist())), box, "segments")
-
-
-def cancels(form: MaxoutForm, knots: Knots) -> bool:
-    """Say whether the maxima of a difference are much larger than the function, and few."""
-    if form.method != "difference" or not 2 <= len(knots.positions) <= _MOST_KNOTS:
-        return False
-    x: FloatArray = np.r_[form.box.low, knots.positions, form.box.high]
-    x = np.clip(x, form.box.low, form.box.high)[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        pairs = zip(form.network.weights[0], (form.network.biases or ())[0], strict=True)
-        units = [(x @ slopes.T + offsets).max(axis=1) for slopes, offsets in pairs]
-        own = np.abs(np.stack(units, axis=1) @ form.network.weights[-1]).max()
-        return bool(np.abs(units).max() > _LARGE * own)

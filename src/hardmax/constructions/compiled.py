@@ -10,10 +10,9 @@ import numpy as np
 from hardmax.arguments import Sizes, owned
 from hardmax.constructions.certified_errors import LayerPlan, propagate
 from hardmax.constructions.float32_errors import Float32Rounding, float32_rounding
-from hardmax.constructions.piece_layers import SourceNetwork, piece_layers
+from hardmax.constructions.piece_layers import Origins, SourceNetwork, piece_layers
 from hardmax.constructions.temperatures import choose_rates, sharpest_rates
 from hardmax.constructions.token_layout import token_transformer
-from hardmax.constructions.token_origins import TokenOrigins
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -86,7 +85,7 @@ class CompiledTransformer:
             outside gates may open and the result means nothing.
         output_errors: For each output the bound on transformer minus network over the box, both
             as float64 evaluates them, shape `(dim_out,)`.
-        origins: Where the tokens stand, None if all stand at 0.
+        origins: Where the tokens stand, or the units; None if all stand at 0.
     """
 
     source: SourceNetwork
@@ -95,7 +94,7 @@ class CompiledTransformer:
     plans: tuple[LayerPlan, ...]
     token_transformer: TokenTransformer
     output_errors: FloatArray
-    origins: TokenOrigins | None = field(default=None, kw_only=True)
+    origins: Origins | None = field(default=None, kw_only=True)
 
     def __call__(self, x: ArrayLike) -> FloatArray:
         """Evaluate the transformer (see `transformer`)."""
@@ -288,7 +287,7 @@ def compile_network(
     source: SourceNetwork,
     box: Box,
     epsilon: float | None,
-    origins: TokenOrigins | None = None,
+    origins: Origins | None = None,
     rounding: FloatArray | float = 0.0,
 ) -> CompiledTransformer:
     """Compile a network that was read and checked already.
@@ -297,7 +296,7 @@ def compile_network(
         source: The network.
         box: The box.
         epsilon: The largest error, or None for the hard transformer.
-        origins: Where the tokens stand, None if all stand at 0.
+        origins: Where the tokens stand, or the units; None if all stand at 0.
         rounding: How much of `epsilon` the network has used up already, for each output.
     """
     layers, last = piece_layers(source, origins)
@@ -311,7 +310,7 @@ def assembled(
     box: Box,
     epsilon: float | None,
     plans: tuple[LayerPlan, ...],
-    origins: TokenOrigins | None = None,
+    origins: Origins | None = None,
 ) -> CompiledTransformer:
     """Build the transformer from plans, and certify it.
 

@@ -13,9 +13,15 @@ import numpy as np
 from hardmax.arguments import Sizes
 from hardmax.constructions.certified_errors import LayerPlan
 from hardmax.constructions.compiled import CompiledTransformer, assembled
-from hardmax.constructions.piece_layers import PieceLayer, SourceNetwork, piece_layers
+from hardmax.constructions.piece_layers import (
+    Origins,
+    PieceLayer,
+    SourceNetwork,
+    piece_layers,
+)
 from hardmax.constructions.token_layout import Slots
 from hardmax.constructions.token_origins import TokenOrigins
+from hardmax.constructions.unit_origins import UnitOrigins
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.geometry.domains import Box
 from hardmax.models.storage import read_parts, write_parts
@@ -33,8 +39,9 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 
 Tensors, all F64, beside those of the network: `box.low`, `box.high`; `plan.rates`, `plan.gates`
 and `plan.i.floors` for hidden layer `i`; where tokens have origins, `origins.points` `(n_tokens,
-dim_in)` and `origins.tokens` `(n_pieces,)`, whole numbers; `transformer.embedding_weight`
-`(dim_in, n_tokens, width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`,
+dim_in)` and `origins.tokens` `(n_pieces,)`, whole numbers; where units have, `origins.points`
+`(n_origins, dim_in)` and `origins.units` `(n_units,)`; `transformer.embedding_weight` `(dim_in,
+n_tokens, width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`,
 `.readout.bias`, and for block `b` `transformer.blocks.b.query_weight`, `.key_weight`,
 `.value_weight` `(width, n_heads)`, `.output_weight` `(n_heads, width)` (heads have size 1),
 `.w_in`, `.b_in`, `.w_out`, `.b_out`.
@@ -57,9 +64,13 @@ def compiled_parts(
     tensors["plan.gates"] = np.array([plan.gate for plan in compiled.plans])
     for i, plan in enumerate(compiled.plans):
         tensors[f"plan.{i}.floors"] = plan.floors
-    if compiled.origins is not None:
-        tensors["origins.points"] = compiled.origins.points
-        tensors["origins.tokens"] = compiled.origins.tokens.astype(np.float64)
+    origins = compiled.origins
+    if origins is not None:
+        tensors["origins.points"] = origins.points
+    if isinstance(origins, TokenOrigins):
+        tensors["origins.tokens"] = origins.tokens.astype(np.float64)
+    elif origins is not None:
+        tensors["origins.units"] = origins.units.astype(np.float64)
     tensors |= _weights(compiled.token_transformer)
     header = {
         "format": COMPILED_FORMAT,
@@ -138,17 +149,21 @@ def compiled_from_parts(
     return compiled
 
 
-def _origins(tensors: dict[str, AnyArray]) -> TokenOrigins | None:
-    names = ("origins.points", "origins.tokens")
-    if not any(name in tensors for name in names):
+def _origins(tensors: dict[str, AnyArray]) -> Origins | None:
+    names = ("origins.points", "origins.tokens", "origins.units")
+    points, tokens, units = (tensors.pop(name, None) for name in names)
+    if points is None and tokens is None and units is None:
         return None
-    points, tokens = (tensors.pop(name, None) for name in names)
-    if points is None or tokens is None:
-        raise RecordFormatError(f"`{names[0]}` and `{names[1]}` must come together.")
-    whole = Sizes().floats(names[1], tokens, ("n_pieces",))
+    if points is None or (tokens is None) == (units is None):
+        raise RecordFormatError(
+            f"`{names[0]}` and one of `{names[1]}` and `{names[2]}` must come together."
+        )
+    name, given = (names[1], tokens) if units is None else (names[2], units)
+    whole = Sizes().floats(name, given, ("n",))
     if not (np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) < 2.0**53)).all():
-        raise RecordFormatError(f"`{names[1]}` must hold whole numbers.")
-    return TokenOrigins(points, whole.astype(np.int64))
+        raise RecordFormatError(f"`{name}` must hold whole numbers.")
+    numbers = whole.astype(np.int64)
+    return TokenOrigins(points, numbers) if units is None else UnitOrigins(points, numbers)
 
 
 def _plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:

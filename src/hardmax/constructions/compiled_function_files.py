@@ -32,6 +32,7 @@ METHODS = (
     "layers",
     "facet kinks",
     "segments",
+    "hats",
 )
 
 

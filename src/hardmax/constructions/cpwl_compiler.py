@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import number, owned
-from hardmax.constructions.clamped_lines import cancels, maxout_from_segments
+from hardmax.arguments import choice, number, owned
+from hardmax.constructions.cancellation import cancels
+from hardmax.constructions.clamped_lines import maxout_from_segments
 from hardmax.constructions.compiled import CompiledTransformer, compile_network
 from hardmax.constructions.convex_differences import MAX_PIECES
 from hardmax.constructions.float32_errors import Float32Rounding
+from hardmax.constructions.hats import maxout_from_hats
 from hardmax.constructions.knots import Knots, maxout_from_knots
 from hardmax.constructions.maxout_assembly import MaxoutForm, exact_numbers, round_up
 from hardmax.constructions.meshes import Mesh, maxout_from_mesh
 from hardmax.constructions.partition_pieces import maxout_from_partition
+from hardmax.constructions.piece_layers import piece_layers
 from hardmax.constructions.small_arity import is_reducible, reduce_arity
+from hardmax.constructions.token_layout import Slots
 from hardmax.constructions.tropical_forms import (
     DifferenceOfMaxima,
     LatticeForm,
@@ -30,6 +34,10 @@ from hardmax.regions.partition import Partition
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.rational_maps import TropicalRationalMap
 from hardmax.typing import ArrayLike, FloatArray
+
+METHODS = ("auto", "difference", "hats", "segments")
+_MOST_NUMBERS = 2**27
+"""Beyond this a difference of maxima stays one, whatever float32 loses."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,13 +91,15 @@ def compile_cpwl(
     *,
     max_pieces: int = MAX_PIECES,
     small_arity: bool = False,
+    method: str = "auto",
 ) -> CompiledFunction:
     r"""Compile a continuous piecewise linear function to a transformer that computes it on a box.
 
     The function is first written as a maxout network, in most cases of one hidden layer (see
     `maxout_form`), hence the transformer has one attention block: a head for each maximum, a token
-    for each piece. A hard transformer for `Knots` whose two maxima would be hundreds of times
-    larger than their difference has two (see `clamped_lines`).
+    for each piece. `Knots` and meshes whose two maxima would be so much larger than their
+    difference that float32 lost more than $10^{-4}$ of it are written as a sum of hats, in two
+    blocks (see `hats` and `cancellation`), unless that takes more than $2^{27}$ numbers.
 
     Args:
         f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
@@ -102,14 +112,17 @@ def compile_cpwl(
             partitions of models that are not made of units).
         small_arity: Whether to use a few tokens and many heads in place of the reverse: in $d = 1$
             or 2 variables $d + 1$ tokens, whatever the number of pieces (see `reduce_arity`).
+        method: `"difference"` for a difference of maxima, whatever its size; `"hats"` for a sum of
+            hats, of `Knots` or a `Mesh`, regular or not; `"segments"` for that of `clamped_lines`,
+            of `Knots`; `"auto"` as said above.
 
     Returns:
         The transformer. Its `certified_error` includes the rounding of the pieces.
 
     Raises:
         DiscontinuityError: If the function jumps; the message names the place and both values.
-        ArgumentError: If `epsilon` is not above what rounding adds, or `small_arity` is asked for
-            where `reduce_arity` does not apply.
+        ArgumentError: If `epsilon` is not above what rounding adds, or `small_arity` or a `method`
+            is asked for where it does not apply.
         SizeLimitError: If filling concave kinks could exceed `max_pieces`.
 
     Examples:
@@ -122,6 +135,15 @@ def compile_cpwl(
         True
     """
     target = None if epsilon is None else number("epsilon", epsilon, above=0.0)
+    name = choice("method", method, METHODS)
+    if small_arity and name in ("hats", "segments"):
+        raise ArgumentError(f"`small_arity` must be False for {name}, whose units are small.")
+    if name == "hats":
+        return _compiled(_hats(f, box), box, target)
+    if name == "segments":
+        if not isinstance(f, Knots):
+            raise ArgumentError(f"`method` must not be 'segments' for a {type(f).__name__}.")
+        return _compiled(maxout_from_segments(f, box), box, target)
     form = maxout_form(f, box, max_pieces=max_pieces)
     if small_arity:
         if not is_reducible(form):
@@ -130,10 +152,34 @@ def compile_cpwl(
                 f"that needs several layers; its network is {form.network!r}."
             )
         form = reduce_arity(form)
-    elif epsilon is None and isinstance(f, Knots) and cancels(form, f):
-        form = maxout_from_segments(f, box)
-    compiled = compile_network(form.network, box, target, form.origins, form.rounding)
+    elif name == "auto" and isinstance(f, Knots | Mesh) and cancels(form, f):
+        try:
+            hats = _hats(f, box)
+            if _numbers(hats) <= _MOST_NUMBERS:
+                return _compiled(hats, box, target)
+        except ArgumentError:  # Hats lose more in float64, or do not fit float32.
+            pass
+    return _compiled(form, box, target)
+
+
+def _compiled(form: MaxoutForm, box: Box, epsilon: float | None) -> CompiledFunction:
+    compiled = compile_network(form.network, box, epsilon, form.origins, form.rounding)
     return about_the_function(compiled, form)
+
+
+def _hats(f: Any, box: Box) -> MaxoutForm:
+    if not isinstance(f, Knots | Mesh):
+        raise ArgumentError(
+            f"`method` must be 'auto' or 'difference' for a {type(f).__name__}; hats stand on "
+            "Knots or a Mesh."
+        )
+    return maxout_from_hats(f, box)
+
+
+def _numbers(form: MaxoutForm) -> int:
+    """How many numbers the transformer of a form stores."""
+    layers, last = piece_layers(form.network, form.origins)
+    return Slots.of(layers, last).numbers(layers)
 
 
 def about_the_function(compiled: CompiledTransformer, form: MaxoutForm) -> CompiledFunction:

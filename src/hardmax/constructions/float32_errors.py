@@ -1,50 +1,41 @@
 r"""What float32 costs: a bound on the exported module minus the network, over the whole box.
 
-**The model.** Arithmetic is IEEE 754 binary32, $u = 2^{-24}$; weights are rounded once when they
-are stored; sums are taken in any order; inputs are float32 numbers. A softmax subtracts the largest
-logit from all, its exponential is within $8u$ of the true one, relatively, and $\exp(0) = 1$.
-
-**Pieces.** Of $\hat z = \langle a, s\rangle + b$ with $n$ nonzero $a_j$ a product has three
-roundings (of $a_j$, of $s_j = x_j - o_j$, its own) and $n$ more on its way to the root, the offset
-has $1 + n$; so $|\hat z - z| \le |a|\delta + u\big((n+3)|a||s| + (n+1)|b|\big)$, with $\delta$ the
-error of the state. Fewer are counted where $a_j$ is a power of two, $b$ is a float32 number or 0,
-or there is one sum only. In later layers the work slot still holds what it held before:
-$4u(|z| + |Z|)$.
-
-**Heads.** Let $k$ pieces be within $32\tau + 8uM$ of the largest, $M \ge |\max z|$. All other
-weights are below $e^{-32}$, so they move sums by $T e^{-32} M$ at most, far less than $u$. If $k =
-1$, the weight of the winner is 1, and its value comes through unrounded. Otherwise logits, rounded
-three times, are those of keys off by $\eta \le 4u M$, which lowers the mean by $2\eta$ at most
-(`certified_errors`), $k$ weights are off by $(k + 10)u$, relatively, and the mean of $k$ values by
-$(k + 1)u$ more. Where $|\max z| \ge 2^{32}\tau$, distinct float32 keys have logits that are equal
-or differ by more than 110; then all weights are equal, and $(k/2 + 4)u$ covers both.
-
-All this is done for many small boxes that fill the box, with interval bounds on each; those with
-the largest bound are split first. The bound is the largest that remains, so stopping early makes it
-weaker and not wrong.
+The bound of `float32_layers` is taken for many small boxes that fill the box; those with the
+largest bound are split first. The bound is the largest that remains, so stopping early makes it
+weaker and not wrong. Where units have their own origins, most are 0 on a small box, and what is
+left there is a small network (`local_networks`).
 """
 
-from dataclasses import dataclass
+import heapq
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
 
 import numpy as np
 
 from hardmax.constructions.certified_errors import LayerPlan, propagate
-from hardmax.constructions.grouped_gaps import gap_bounds
+from hardmax.constructions.float32_layers import (
+    LARGEST_32,
+    UNDERFLOW_32,
+    UNIT_ROUNDOFF_32,
+    FoundErrors,
+    local_errors,
+)
+from hardmax.constructions.interval_images import compact
+from hardmax.constructions.local_networks import LocalNetwork, is_zero
 from hardmax.constructions.piece_layers import PieceLayer
+from hardmax.constructions.unit_origins import UnitOrigins
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import AffineMap
-from hardmax.typing import BoolArray, FloatArray
+from hardmax.typing import FloatArray
 
-UNIT_ROUNDOFF_32 = 2.0**-24
-_UNDERFLOW_32 = 2.0**-100
-"""More than all underflow of one dot product in float32, flushed to zero or gradual."""
-_LARGEST_32, _SMALLEST_32 = 2.0**127, 2.0**-126
+_SMALLEST_32 = 2.0**-126
 _UP = 1.0 + 2.0**-20
-_NARROW = 2.0**-48
-"""What the float64 arithmetic of the bounds themselves may be off by, relatively."""
-_WORK = 2**26
-_AT_ONCE = 2**22
+_WORK, _AT_ONCE, _CALL = 2**26, 2**20, 2**14
+"""How many products may be spent, at most at once, and what a call costs beside them."""
+_SMALL = 2**12
+"""Networks that take less are not made smaller before boxes are split by the dozen."""
 _MOST_SPLIT_DIM = 6
 _GOOD = 1.25
 _MOST_POINTS, _DIRECTIONS = 512, 4
@@ -92,26 +83,35 @@ def float32_rounding(
         plans: The plans of the layers of the soft transformer.
         box: The box.
     """
-    rates = [plan.rate for plan in plans]
     if not _weights_fit(layers, last, plans, box):
         unknown = np.full(last.dim_out, np.inf)
         middle = box.low / 2 + box.high / 2
         return Float32Rounding(unknown, _conditioning(layers, last, middle[None]), middle)
-    lows, highs, bounds = _split(layers, last, plans, box)
+    lows, highs, bounds = _refined(LocalNetwork.of(layers, last, plans), box)
     errors = bounds.max(axis=0)
-    try:
-        whole = propagate(
-            layers, last, box, rates, plans, roundoff=UNIT_ROUNDOFF_32, underflow=_UNDERFLOW_32
-        )
-        fits = max([0.0, *(s * r for s, r in zip(whole.sizes, rates, strict=True))]) < _LARGEST_32
-        errors = np.fmin(errors, whole.errors) if fits else errors
-    except ArgumentError:  # Bounds over the whole box overflow.
-        pass
+    # Units with origins of their own are many, and over the whole box they are all large.
+    if not layers or not isinstance(layers[0].origins, UnitOrigins):
+        errors = np.fmin(errors, _over_the_box(layers, last, plans, box))
     errors = errors * _UP
     middle = lows / 2 + highs / 2
     worst = int(bounds.max(axis=1).argmax())
     points = _probes(layers, box, middle[np.argsort(-bounds.max(axis=1))])
     return Float32Rounding(errors, _conditioning(layers, last, points), middle[worst])
+
+
+def _over_the_box(
+    layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
+) -> FloatArray:
+    """The bound of `certified_errors` in the precision of float32, infinite where it fails."""
+    rates = [plan.rate for plan in plans]
+    try:
+        whole = propagate(
+            layers, last, box, rates, plans, roundoff=UNIT_ROUNDOFF_32, underflow=UNDERFLOW_32
+        )
+    except ArgumentError:  # Bounds over the whole box overflow.
+        return np.full(last.dim_out, np.inf)
+    fits = max([0.0, *(s * r for s, r in zip(whole.sizes, rates, strict=True))]) < LARGEST_32
+    return whole.errors if fits else np.full(last.dim_out, np.inf)
 
 
 def _probes(layers: list[PieceLayer], box: Box, found: FloatArray) -> FloatArray:
@@ -135,204 +135,135 @@ def _weights_fit(
     for layer in layers:
         numbers += [layer.slopes, layer.written_offsets]
     sizes = np.abs(np.concatenate([array.ravel() for array in numbers]))
-    return bool(sizes.max() < _LARGEST_32 and sizes[sizes > 0.0].min(initial=1.0) > _SMALLEST_32)
+    return bool(sizes.max() < LARGEST_32 and sizes[sizes > 0.0].min(initial=1.0) > _SMALLEST_32)
 
 
-def _split(
-    layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Boxes `(n_boxes, dim)` with what is known on them, and the network that is left there."""
+
+    network: LocalNetwork
+    lows: FloatArray
+    highs: FloatArray
+    bounds: FloatArray
+    steep: FloatArray
+    found: FoundErrors | None
+
+    @property
+    def worst(self) -> float:
+        """The largest bound."""
+        return float(self.bounds.max())
+
+
+def _refined(network: LocalNetwork, box: Box) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Fill the box with smaller ones: their corners, and the bounds `(n_boxes, dim_out)`."""
-    cost = 1 + sum(layer.slopes.size + 8 * len(layer.offsets) for layer in layers)
-    budget = max(_WORK // cost, 16) if box.dim <= _MOST_SPLIT_DIM else 1
-    at_once = max(_AT_ONCE // cost, 1)
-    lows, highs = box.low[None], box.high[None]
-    bounds, steep = _local(layers, last, plans, lows, highs)
-    reachable = np.zeros(last.dim_out)
-    while budget > 0:
-        worst = bounds.max(axis=1)
-        top = worst.argsort()[::-1]
-        chosen = top[worst[top] >= worst[top[0]] / _GOOD][: min(at_once, budget)]
+    numbers = count()
+    first = _part(network, box.low[None], box.high[None])
+    heap = [(-first.worst, next(numbers), first)]
+    left, reachable, done = _WORK if box.dim <= _MOST_SPLIT_DIM else 0, 0.0, []
+    while left > 0 and heap and heap[0][2].worst > _GOOD * reachable:
+        part = heapq.heappop(heap)[2]
         # The bound at a point is what no splitting gets below.
-        middle = lows[chosen[:16]] / 2 + highs[chosen[:16]] / 2
-        points, _ = _local(layers, last, plans, middle, middle)
-        reachable = np.maximum(reachable, points.max(axis=0))
-        if not worst[top[0]] > _GOOD * reachable.max():
-            break
-        axis = (steep[chosen] * (highs[chosen] - lows[chosen])).argmax(axis=1)
-        rows = np.arange(len(chosen))
-        cut = lows[chosen, axis] / 2 + highs[chosen, axis] / 2
-        if not ((cut > lows[chosen, axis]) & (cut < highs[chosen, axis])).all():
-            break
-        left, right = highs[chosen].copy(), lows[chosen].copy()
-        left[rows, axis] = right[rows, axis] = cut
-        new_lows, new_highs = np.vstack([lows[chosen], right]), np.vstack([left, highs[chosen]])
-        found, slopes = _local(layers, last, plans, new_lows, new_highs)
-        # A part is no worse than the whole, also where its own bound is rounded up.
-        found = np.fmin(found, np.tile(bounds[chosen], (2, 1)))
-        keep = np.ones(len(lows), dtype=bool)
-        keep[chosen] = False
-        lows, highs = np.vstack([lows[keep], new_lows]), np.vstack([highs[keep], new_highs])
-        bounds, steep = np.vstack([bounds[keep], found]), np.vstack([steep[keep], slopes])
-        budget -= 2 * len(chosen)
+        top = part.bounds.max(axis=1).argsort()[::-1][:16]
+        middle = part.lows[top] / 2 + part.highs[top] / 2
+        reachable = max(reachable, float(local_errors(part.network, middle, middle).bounds.max()))
+        smaller = _reduced(part)
+        pieces, work = _cut(part if smaller is None else smaller, smaller is not None)
+        left -= work + len(middle) * part.network.cost + _CALL
+        if not pieces:
+            done.append(part)
+        for piece in pieces:
+            heapq.heappush(heap, (-piece.worst, next(numbers), piece))
+    parts = [*done, *(entry[2] for entry in heap)]
+    arrays = zip(*((p.lows, p.highs, p.bounds) for p in parts), strict=True)
+    lows, highs, bounds = (np.concatenate(array) for array in arrays)
     return lows, highs, bounds
 
 
-def _local(
-    layers: list[PieceLayer],
-    last: AffineMap,
-    plans: tuple[LayerPlan, ...],
-    low: FloatArray,
-    high: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Bound the errors on boxes `(n_boxes, n)`: `(n_boxes, dim_out)`, and how steep pieces are."""
-    u = UNIT_ROUNDOFF_32
-    n_tokens = max((int(layer.ranks.max()) for layer in layers), default=1)
-    error, held = np.zeros_like(low), np.zeros((len(low), 0))
-    steep = np.ones_like(low)
-    fits = np.ones(len(low), dtype=bool)
-    with np.errstate(all="ignore"):
-        for index, (layer, plan) in enumerate(zip(layers, plans, strict=True)):
-            size = np.maximum(np.abs(low), np.abs(high)) + error
-            moduli = np.abs(layer.slopes)
-            span = size @ moduli.T
-            slack = (span + np.abs(layer.offsets)) * _NARROW
-            z_low, z_high = _affine(layer.slopes, layer.offsets, low, high, slack)
-            own = span if layer.origins is None else _own_spans(layer, low, high)
-            off = error @ moduli.T + _rounded_pieces(layer, own, z_low, z_high) * _UP
-            if index:
-                before = np.zeros((len(low), max(held.shape[1], layer.n_units)))
-                before[:, : held.shape[1]] = held
-                sizes = np.maximum(np.abs(z_low), np.abs(z_high)) + before[:, layer.owner]
-                off += 4 * u * sizes * _UP
-            off += _UNDERFLOW_32
-            near, unit = _head(layer, plan, z_low, z_high, off, n_tokens)
-            if not index:
-                steep = np.stack([np.where(near, m, 0.0).max(axis=1) for m in moduli.T], axis=1)
-            starts = layer.starts
-            low, high = (np.maximum.reduceat(z, starts, axis=1) for z in (z_low, z_high))
-            largest = np.maximum(np.abs(z_low), np.abs(z_high)) + off
-            held = np.maximum(np.maximum.reduceat(largest, starts, axis=1), np.abs(plan.floors))
-            fits &= held.max(axis=1) * max(plan.rate, 1.0) + plan.gate < _LARGEST_32
-            error = unit
-        bounds = _readout(last, low, high, error)
-    return np.where(fits[:, None] & np.isfinite(bounds), bounds, np.inf), steep
+def _part(network: LocalNetwork, lows: FloatArray, highs: FloatArray) -> _Part:
+    found = local_errors(network, lows, highs)
+    return _Part(network, lows, highs, found.bounds, found.steep, found)
 
 
-def _rounded_pieces(
-    layer: PieceLayer, span: FloatArray, low: FloatArray, high: FloatArray
-) -> FloatArray:
-    """Bound what pieces lose with an exact state: `(n_boxes, n_pieces)`."""
-    u, offsets = UNIT_ROUNDOFF_32, layer.written_offsets
-    n_sums = np.count_nonzero(layer.slopes, axis=1) + (offsets != 0.0) - 1
-    # A power of two is stored and multiplied by exactly.
-    is_exact = ((np.abs(np.frexp(layer.slopes)[0]) == 0.5) | (layer.slopes == 0.0)).all(axis=1)
-    products = np.where(is_exact, 0, 2) + (layer.origins is not None)
-    kept = offsets.astype(np.float32) == offsets
-    stored = u * (products * span + np.where(kept, 0.0, np.abs(offsets)))
-    one_sum = np.maximum(np.abs(low), np.abs(high)) + stored
-    many = np.maximum(n_sums, 0) * (span + np.abs(offsets))
-    return np.asarray(stored + u * np.where(n_sums <= 1, np.minimum(one_sum, many), many))
+def _reduced(part: _Part) -> _Part | None:
+    """Leave units that are 0 on the one box away, if units have their own origins."""
+    network, found = part.network, part.found
+    if found is None or len(part.lows) > 1 or network.cost <= _SMALL:
+        return None
+    if not network.layers or not isinstance(network.layers[0].origins, UnitOrigins):
+        return None
+    idle = is_zero(network.layers[-1], found.near)[0] & np.isfinite(found.errors[0])
+    idle[0] &= not idle.all()
+    return replace(part, network=network.without(idle, found.errors[0]))
 
 
-def _head(
-    layer: PieceLayer,
-    plan: LayerPlan,
-    low: FloatArray,
-    high: FloatArray,
-    off: FloatArray,
-    n_tokens: int,
-) -> tuple[BoolArray, FloatArray]:
-    """Which pieces can matter, `(n_boxes, n_pieces)`, and the errors of units."""
-    u, tau, starts, owner = UNIT_ROUNDOFF_32, _UP / plan.rate, layer.starts, layer.owner
-    lowest = np.maximum.reduceat(low - off, starts, axis=1)
-    highest = np.maximum.reduceat(high + off, starts, axis=1)
-    size = np.maximum(np.abs(lowest), np.abs(highest))
-    behind = lowest[:, owner] - (high + off)
-    near = behind <= (32.0 * tau + 8.0 * u * size)[:, owner]
-    count = np.add.reduceat(near, starts, axis=1)
-    worst = np.maximum.reduceat(np.where(near, off, 0.0), starts, axis=1)
-    # Units of one piece on every token are the mean of as many equal numbers.
-    count = np.where(layer.is_everywhere, n_tokens, count)
-    margins = np.maximum(behind * (1.0 - 8.0 * u) - (8.0 * u * size)[:, owner], 0.0) / tau
-    # As many rivals as there are cost this much, however close they are.
-    gap = np.broadcast_to(tau * np.log1p(layer.ranks / np.e), size.shape)
-    if not (gap <= 2.0**-40 * size).all():
-        flat_starts = (starts + len(owner) * np.arange(len(low))[:, None]).ravel()
-        gap = tau * gap_bounds(np.minimum(margins, 700.0).ravel(), flat_starts).reshape(size.shape)
-    # At 64 temperatures and more below, idle tokens add less than this.
-    gap = gap * _UP + tau * n_tokens * 2.0**-80
-    reach = size + gap
-    soft = (2 * count + 16) * u * reach
-    sharp = (count / 2 + 4) * u * reach + (2 * count + 16) * u * 2.0**32 * tau
-    mixed = np.where(count > 1, np.minimum(soft, sharp) + 8.0 * u * size, 0.0)
-    mixed = np.where(layer.is_everywhere, np.minimum(soft, sharp), mixed)
-    tails = n_tokens * 2.0**-45 * (reach + 64.0 * tau)
-    return near, (worst + gap + mixed + tails) * _UP + _UNDERFLOW_32
+def _cut(part: _Part, apart: bool) -> tuple[list[_Part], int]:
+    """Halve the worst boxes of a part; the halves of one as two parts if `apart`.
 
-
-def _own_spans(layer: PieceLayer, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Bound each piece's $|a||x - o|$ at the origin of its token: `(n_boxes, n_pieces)`."""
-    assert layer.origins is not None
-    own = layer.origins.points[layer.place]
-    total = np.zeros((len(low), len(own)))
-    for j, slopes in enumerate(np.abs(layer.slopes).T):
-        away = np.abs(low[:, j, None] - own[:, j]), np.abs(high[:, j, None] - own[:, j])
-        total += slopes * np.maximum(*away)
-    return total
-
-
-def _affine(
-    slopes: FloatArray, offsets: FloatArray, low: FloatArray, high: FloatArray, slack: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    positive, negative = np.maximum(slopes, 0.0), np.maximum(-slopes, 0.0)
-    return (
-        low @ positive.T - high @ negative.T + offsets - slack,
-        high @ positive.T - low @ negative.T + offsets + slack,
+    Returns:
+        The parts, none if floats are too coarse; and about how many products it took.
+    """
+    cost = part.network.cost
+    worst = part.bounds.max(axis=1)
+    top = worst.argsort()[::-1]
+    chosen = top[worst[top] >= worst[top[0]] / _GOOD][: max(_AT_ONCE // cost, 1)]
+    lows, highs = part.lows, part.highs
+    axis = (part.steep[chosen] * (highs[chosen] - lows[chosen])).argmax(axis=1)
+    rows = np.arange(len(chosen))
+    cut = lows[chosen, axis] / 2 + highs[chosen, axis] / 2
+    if not ((cut > lows[chosen, axis]) & (cut < highs[chosen, axis])).all():
+        return [], 0
+    left, right = highs[chosen].copy(), lows[chosen].copy()
+    left[rows, axis] = right[rows, axis] = cut
+    work = 2 * len(chosen) * cost + _CALL
+    if apart:
+        halves = ((lows, left), (right, highs))
+        return [_bounded(_part(part.network, *half), part.bounds) for half in halves], work + _CALL
+    new_lows, new_highs = np.vstack([lows[chosen], right]), np.vstack([left, highs[chosen]])
+    new = _bounded(_part(part.network, new_lows, new_highs), np.tile(part.bounds[chosen], (2, 1)))
+    keep = np.ones(len(lows), dtype=bool)
+    keep[chosen] = False
+    together = _Part(
+        part.network,
+        np.vstack([lows[keep], new.lows]),
+        np.vstack([highs[keep], new.highs]),
+        np.vstack([part.bounds[keep], new.bounds]),
+        np.vstack([part.steep[keep], new.steep]),
+        None,
     )
+    return [together], work
 
 
-def _readout(last: AffineMap, low: FloatArray, high: FloatArray, error: FloatArray) -> FloatArray:
-    """Bound the errors of the outputs: `(n_boxes, dim_out)`."""
-    u, weight = UNIT_ROUNDOFF_32, last.weight.T
-    size = np.maximum(np.abs(low), np.abs(high)) + error
-    span = size @ np.abs(weight).T
-    slack = (span + np.abs(last.bias)) * _NARROW
-    y_low, y_high = _affine(weight, last.bias, low, high, slack)
-    carried = error @ np.abs(weight).T
-    value = np.maximum(np.abs(y_low), np.abs(y_high)) + carried
-    # A power of two is stored and multiplied by exactly; one addition rounds its result only.
-    is_exact = np.abs(np.frexp(weight)[0]) == 0.5
-    products = 2.0 * u * (size @ np.where(is_exact, 0.0, np.abs(weight)).T)
-    bias = np.where(last.bias.astype(np.float32) == last.bias, 0.0, u * np.abs(last.bias))
-    n_terms = np.count_nonzero(weight, axis=1) + (last.bias != 0.0)
-    sums = np.where(n_terms <= 2, u * value, n_terms * u * (span + np.abs(last.bias)))
-    return (carried + products + bias + sums) * _UP + _UNDERFLOW_32
+def _bounded(part: _Part, above: FloatArray) -> _Part:
+    """A box is no worse than one around it, also where its own bound is rounded up."""
+    return replace(part, bounds=np.fmin(part.bounds, above))
 
 
 def _conditioning(layers: list[PieceLayer], last: AffineMap, points: FloatArray) -> float:
     """Return the largest effect of rounding the inputs at some points inside their cells."""
     worst = 0.0
+    matrices = [(compact(layer.slopes), compact(np.abs(layer.slopes))) for layer in layers]
     with np.errstate(all="ignore"):
         for x in points:
-            slopes = _slopes_at(layers, x)
+            slopes = _slopes_at(layers, matrices, x)
             if slopes is not None:
                 moved = np.abs(last.weight.T @ slopes) @ np.abs(x)
                 worst = max(worst, float(moved.max()) * UNIT_ROUNDOFF_32)
     return worst
 
 
-def _slopes_at(layers: list[PieceLayer], x: FloatArray) -> FloatArray | None:
+def _slopes_at(
+    layers: list[PieceLayer], matrices: list[tuple[Any, Any]], x: FloatArray
+) -> FloatArray | None:
     """Return the slopes of the last hidden layer at a point, None where pieces (nearly) tie."""
     state, slopes = x, np.eye(len(x))
-    for layer in layers:
-        values = layer.slopes @ state + layer.offsets
+    for layer, (matrix, moduli) in zip(layers, matrices, strict=True):
+        values = matrix @ state + layer.offsets
         best = np.maximum.reduceat(values, layer.starts)
-        scale = np.abs(layer.slopes) @ np.abs(state) + np.abs(layer.offsets)
-        near = values >= best[layer.owner] - _TIE * scale
-        first = np.minimum.reduceat(
-            np.where(near, np.arange(len(values)), len(values)), layer.starts
-        )
-        if (near & (layer.slopes != layer.slopes[first[layer.owner]]).any(axis=1)).any():
+        scale = moduli @ np.abs(state) + np.abs(layer.offsets)
+        near = np.flatnonzero(values >= best[layer.owner] - _TIE * scale)
+        first = near[np.searchsorted(near, layer.starts)]
+        if (layer.slopes[near] != layer.slopes[first[layer.owner[near]]]).any():
             return None
-        state, slopes = best, layer.slopes[first] @ slopes
+        state, slopes = best, matrix[first] @ slopes
     return np.asarray(slopes)

@@ -25,13 +25,14 @@ _SLACK = 1.0 + 2.0**-40
 _N_HALVINGS = 40
 
 
-def gap_bounds(margins: FloatArray, starts: IntArray) -> FloatArray:
+def gap_bounds(margins: FloatArray, starts: IntArray, n_halvings: int = _N_HALVINGS) -> FloatArray:
     r"""Return for each group an upper bound on the root $\lambda$ of the lemma with margins.
 
     Args:
         margins: The $\mu_c \ge 0$ of all rivals of all groups, shape `(n_rivals,)`. The winner, a
             rival of margin 0, is among them: one such rival of each group does not count.
         starts: First rival of each group, shape `(n_groups,)`, rising.
+        n_halvings: How often the interval the root lies in is halved.
 
     Returns:
         Shape `(n_groups,)`, rounded up.
@@ -54,21 +55,16 @@ def gap_bounds(margins: FloatArray, starts: IntArray) -> FloatArray:
         terms[first_winner] = 0.0
         return np.asarray(np.add.reduceat(terms, starts) * _SLACK)
 
-    first_winner = np.array(
-        [start + int(np.argmin(margins[start:end])) for start, end in _ranges(starts, len(margins))]
-    )
+    least = np.minimum.reduceat(margins, starts)[owner]
+    places = np.where(margins == least, np.arange(len(margins)), len(margins))
+    first_winner = np.minimum.reduceat(places, starts)
     low = np.zeros(len(starts))
     # The sum falls as the level rises, so its value at 0 is a bound; so is the logarithm.
     counts = np.diff([*starts, len(margins)])
     high = np.minimum(excess(low), np.log1p((counts - 1) / np.e) * _SLACK)
-    for _ in range(_N_HALVINGS):
+    for _ in range(n_halvings):
         middle = 0.5 * (low + high)
         enough = excess(middle) <= middle
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)
     return high
-
-
-def _ranges(starts: IntArray, end: int) -> list[tuple[int, int]]:
-    ends = [*starts[1:].tolist(), end]
-    return list(zip(starts.tolist(), ends, strict=True))

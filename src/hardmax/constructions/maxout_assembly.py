@@ -17,6 +17,7 @@ from flint import fmpq
 from hardmax.algebra.exact.dyadic import fraction, nearest_floats, rationals
 from hardmax.arguments import owned
 from hardmax.constructions.token_origins import TokenOrigins, token_origins
+from hardmax.constructions.unit_origins import UnitOrigins
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
@@ -34,15 +35,17 @@ class MaxoutForm:
             coefficient is a float64.
         box: The box the bound holds on.
         method: How the function became a difference of maxima: `"convex"`, `"concave"`,
-            `"difference"`, `"lattice"`, `"lifting"`, `"layers"`, `"facet kinks"` or `"segments"`.
-        origins: Where the tokens of its transformer stand, if that makes numbers smaller.
+            `"difference"`, `"lattice"`, `"lifting"`, `"layers"` or `"facet kinks"`; or how it was
+            written without: `"segments"`, `"hats"`.
+        origins: Where the tokens of its transformer or the units of its first layer stand, if that
+            makes numbers smaller.
     """
 
     network: MaxoutNetwork
     rounding: FloatArray
     box: Box
     method: str
-    origins: TokenOrigins | None = None
+    origins: TokenOrigins | UnitOrigins | None = None
 
     @property
     def n_pieces(self) -> int:
@@ -126,15 +129,23 @@ def first_of_each(forms: WideArray) -> list[int]:
     return sorted(kept.values())
 
 
-def round_forms(forms: WideArray, box: Box) -> tuple[FloatArray, FloatArray, fmpq]:
-    r"""Round exact forms to float64, offsets so that the error is least in the middle of the box.
+def round_forms(
+    forms: WideArray, box: Box, about: WideArray | None = None
+) -> tuple[FloatArray, FloatArray, fmpq]:
+    r"""Round exact forms to float64, offsets so that the error is least at one point.
+
+    Args:
+        forms: Flint rationals, shape `(n_forms, dim + 1)`.
+        box: Where the error is bounded.
+        about: The point, flint rationals, shape `(dim,)`; None for the middle of the box.
 
     Returns:
         Slopes `(n_forms, dim)`, offsets `(n_forms,)`, and the largest $|\tilde\ell(x) - \ell(x)|$
         over all forms and the box, exactly.
     """
     low, high = exact_numbers(box.low), exact_numbers(box.high)
-    middle, half = (low + high) / 2, (high - low) / 2
+    middle = (low + high) / 2 if about is None else about
+    half = np.maximum(np.abs(low - middle), np.abs(high - middle))
     slopes = nearest_floats(forms[:, :-1])
     _require_finite(slopes, "slope")
     moved = forms[:, :-1] - exact_numbers(slopes)

@@ -143,13 +143,7 @@ def maxout_from_mesh(mesh: Mesh, box: Box, *, max_pieces: int = MAX_PIECES) -> M
         [[0.25], [0.0]]
     """
     limit = integer("max_pieces", max_pieces, at_least=1)
-    read_box(box, mesh.dim)
-    used = mesh.vertices[np.unique(mesh.simplices)]
-    apart = (used.max(axis=0) < box.low) | (used.min(axis=0) > box.high)
-    if apart.any():
-        raise ArgumentError(
-            f"`box` must meet the mesh; they are apart along coordinate {int(apart.argmax())}."
-        )
+    require_meeting(mesh, box)
     pieces = mesh.pieces
     complex_ = mesh._complex
     liftings = [
@@ -157,3 +151,14 @@ def maxout_from_mesh(mesh: Mesh, box: Box, *, max_pieces: int = MAX_PIECES) -> M
         ("lifting", lambda kinks: lifted_by_linear_program(complex_, kinks)),
     ]
     return maxout_from_pieces(pieces, box, liftings, max_pieces=limit)
+
+
+def require_meeting(mesh: Mesh, box: Box) -> None:
+    """Refuse a box in another space, or apart from the mesh."""
+    read_box(box, mesh.dim)
+    used = mesh.vertices[np.unique(mesh.simplices)]
+    apart = (used.max(axis=0) < box.low) | (used.min(axis=0) > box.high)
+    if apart.any():
+        raise ArgumentError(
+            f"`box` must meet the mesh; they are apart along coordinate {int(apart.argmax())}."
+        )

@@ -7,12 +7,14 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import rationals
 from hardmax.constructions.token_origins import TokenOrigins, shifted_offsets
+from hardmax.constructions.unit_origins import UnitOrigins
 from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 SourceNetwork = MaxoutNetwork | ReluNetwork
+Origins = TokenOrigins | UnitOrigins
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +25,14 @@ class PieceLayer:
         slopes: The $a_{i,c}$, unit by unit, shape `(n_pieces, n_in)`.
         offsets: The $b_{i,c}$, shape `(n_pieces,)`.
         starts: First piece of each unit, shape `(n_units,)`.
-        origins: Where the tokens stand that the pieces are written to; None if they hold $z$
-            itself.
+        origins: Where the tokens stand that the pieces are written to, or the units; None if
+            tokens hold $z$ itself.
     """
 
     slopes: FloatArray
     offsets: FloatArray
     starts: IntArray
-    origins: TokenOrigins | None = None
+    origins: Origins | None = None
 
     @property
     def n_units(self) -> int:
@@ -50,7 +52,7 @@ class PieceLayer:
     @cached_property
     def place(self) -> IntArray:
         """The token of each piece, shape `(n_pieces,)`: its index in its unit without origins."""
-        if self.origins is not None:
+        if isinstance(self.origins, TokenOrigins):
             return self.origins.tokens
         return np.arange(len(self.offsets)) - self.starts[self.owner]
 
@@ -63,17 +65,53 @@ class PieceLayer:
     def is_everywhere(self) -> BoolArray:
         """Which units have one piece that every token can hold, shape `(n_units,)`."""
         is_single = self.ranks == 1
-        if self.origins is None:
+        if not isinstance(self.origins, TokenOrigins):
             return np.asarray(is_single)
         return np.asarray(is_single & self.is_constant[self.starts])
 
+    @property
+    def n_state(self) -> int:
+        """How many numbers the pieces are evaluated from: several differences, or the input."""
+        n_in = int(self.slopes.shape[1])
+        return self.origins.points.size if isinstance(self.origins, UnitOrigins) else n_in
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """Where the numbers stand that a piece multiplies its slopes by: `(n_pieces, n_in)`."""
+        n_in = self.slopes.shape[1]
+        first = np.zeros(len(self.offsets), dtype=np.int64)
+        if isinstance(self.origins, UnitOrigins):
+            first = self.origins.units[self.owner] * n_in
+        return np.asarray(first[:, None] + np.arange(n_in))
+
+    @cached_property
+    def own_points(self) -> FloatArray:
+        """The origin of each piece, shape `(n_pieces, n_in)`."""
+        if self.origins is None:
+            return np.zeros(self.slopes.shape)
+        if isinstance(self.origins, UnitOrigins):
+            return self.origins.points[self.origins.units[self.owner]]
+        return self.origins.points[self.place]
+
     @cached_property
     def written_offsets(self) -> FloatArray:
-        r"""The $b_{i,c} + \langle a_{i,c}, o\rangle$ at the origin of the token, rounded once."""
+        r"""The $b_{i,c} + \langle a_{i,c}, o\rangle$ at the origin of the piece, rounded once."""
         if self.origins is None:
             return self.offsets
-        own = self.origins.points[self.place]
+        own = self.own_points
         return shifted_offsets(rationals(self.slopes), rationals(self.offsets), rationals(own))
+
+    def selected(self, units: IntArray) -> "PieceLayer":
+        """Return the layer of some units, in rising order; tokens must have no origins."""
+        pieces = np.flatnonzero(np.isin(self.owner, units))
+        starts = np.cumsum([0, *self.ranks[units].tolist()])[:-1]
+        part = PieceLayer(self.slopes[pieces], self.offsets[pieces], starts)
+        if isinstance(self.origins, UnitOrigins):
+            own = UnitOrigins(self.origins.points, self.origins.units[units])
+            part = replace(part, origins=own)
+            # Exact sums that need not be taken again.
+            part.__dict__["written_offsets"] = self.written_offsets[pieces]
+        return part
 
     def reach(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         r"""Bound $\sum_j |a_j (z_j - o_j)| + |b + \langle a, o\rangle|$ over a box.
@@ -85,15 +123,18 @@ class PieceLayer:
         Returns:
             For each piece the bound on its own token, and on any; both `(n_pieces,)`, rounded.
         """
-        points = np.zeros((1, len(low))) if self.origins is None else self.origins.points
-        spans = np.maximum(np.abs(low - points), np.abs(high - points))
         sizes, steps = np.abs(self.written_offsets), np.abs(self.slopes)
-        own = spans[self.place] if self.origins is not None else spans
-        return (steps * own).sum(axis=1) + sizes, steps @ spans.max(axis=0) + sizes
+        own = np.maximum(np.abs(low - self.own_points), np.abs(high - self.own_points))
+        here = (steps * own).sum(axis=1) + sizes
+        if not isinstance(self.origins, TokenOrigins):
+            return here, here
+        points = self.origins.points
+        spans = np.maximum(np.abs(low - points), np.abs(high - points))
+        return here, steps @ spans.max(axis=0) + sizes
 
 
 def piece_layers(
-    net: SourceNetwork, origins: TokenOrigins | None = None
+    net: SourceNetwork, origins: Origins | None = None
 ) -> tuple[list[PieceLayer], AffineMap]:
     """Return the hidden layers of a network and its last, affine layer.
 
@@ -101,7 +142,8 @@ def piece_layers(
 
     Args:
         net: The network.
-        origins: Where the tokens of its one hidden layer stand, if not at 0.
+        origins: Where the tokens of its one hidden layer stand, or the units of its first one, if
+            not at 0.
 
     Raises:
         ArgumentError: If the origins do not fit the first layer.
@@ -124,11 +166,23 @@ def piece_layers(
             ranks = [len(unit) for unit in units]
             starts = np.cumsum([0, *ranks])[:-1]
             layers.append(PieceLayer(np.vstack(units), np.concatenate(offsets), starts))
-    if origins is not None:
+    if isinstance(origins, UnitOrigins):
+        layers[:1] = [_from_units(layer, origins) for layer in layers[:1]]
+    elif origins is not None:
         if len(layers) != 1:
             raise ArgumentError(f"`origins` must be of one hidden layer; got {len(layers)}.")
         layers = [_standing(layers[0], origins)]
     return layers, AffineMap(net.weights[-1], biases[-1])
+
+
+def _from_units(layer: PieceLayer, origins: UnitOrigins) -> PieceLayer:
+    n_in = layer.slopes.shape[1]
+    if origins.points.shape[1] != n_in or len(origins.units) != layer.n_units:
+        raise ArgumentError(
+            f"`origins` must be points of R^{n_in}, one for each of the {layer.n_units} units of "
+            "the first layer."
+        )
+    return replace(layer, origins=origins)
 
 
 def _standing(layer: PieceLayer, origins: TokenOrigins) -> PieceLayer:

@@ -4,7 +4,8 @@ $T$ tokens, one for each piece of the unit with most pieces. A token has four sl
 $S$ holds the values of the last layer (the same in every token), the **work** slot $Z$ one number
 for each unit, the **code** $p$ tells the tokens apart, and the last coordinate is 1. Token $c$
 starts as $(x, 0, p^c, 1)$, and nothing ever writes to the last two slots. (A function that stands
-on tokens with origins $o^c$ has $x - o^c$ in place of $x$, see `token_origins`.)
+on tokens with origins $o^c$ has $x - o^c$ in place of $x$, see `token_origins`; one whose units
+stand at points $o_1, \dots, o_m$ has all $x - o_i$, see `unit_origins`.)
 
 For each token there is a row $g^c \ge 0$ with $\langle g^c, p^c\rangle = 0$ and
 $\langle g^c, p^{c'}\rangle \ge 1$ for the others. The feed-forward part before a layer writes piece
@@ -15,8 +16,9 @@ $$\pm\mathrm{relu}\big(\pm(\langle a_{i,c}, S\rangle + b_{i,c}) - M \langle g^c,
 On token $c$ the pair is the piece; on the others both are 0, as $M$ exceeds it. Constants (of
 pieces without slope, and the floors of tokens that have no piece of a unit) hang on the units
 $\mathrm{relu}(1 - \langle g^c, p\rangle)$; a unit of one piece has it on every token and needs no
-gate. Other pairs $\mp\mathrm{relu}(\pm S_j)$, $\mp\mathrm{relu}(\pm Z_j)$ clear what was there
-before.
+gate. Other pairs $\mp\mathrm{relu}(\pm S_j)$, $\mp\mathrm{relu}(\pm Z_j)$ clear the state and what
+the layer before wrote. Odd and even layers have work slots of their own, so pieces are added to 0,
+and neither writing nor clearing rounds.
 
 Head $i$ of the attention that follows has $d_k = d_v = 1$: its query is $1/\tau$ on every token,
 its key and value are $Z_i$, and its output goes to $S_i$. So every token receives the soft mean of
@@ -31,6 +33,7 @@ import numpy as np
 from hardmax.constructions.certified_errors import LayerPlan
 from hardmax.constructions.model_sizes import MOST_NUMBERS, OBJECT_NUMBERS
 from hardmax.constructions.piece_layers import PieceLayer
+from hardmax.constructions.unit_origins import UnitOrigins
 from hardmax.errors import SizeLimitError
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
@@ -75,13 +78,13 @@ class Slots:
 
     Attributes:
         n_state: The size of the state slot, at the front.
-        n_work: The size of the work slot, after it.
+        work_sizes: The sizes of the two work slots after it, of odd and even layers.
         codes: The codes of the tokens, in the slot after that, shape `(n_tokens, n_code)`.
         gates: What closes a gate on every token but one, same shape.
     """
 
     n_state: int
-    n_work: int
+    work_sizes: tuple[int, int]
     codes: FloatArray
     gates: FloatArray
 
@@ -89,9 +92,15 @@ class Slots:
     def of(cls, layers: list[PieceLayer], last: AffineMap) -> "Slots":
         """Return the slots a network needs."""
         widths = [layer.n_units for layer in layers]
-        n_in = layers[0].slopes.shape[1] if layers else last.dim_in
+        n_in = layers[0].n_state if layers else last.dim_in
         n_tokens = max((int(layer.ranks.max()) for layer in layers), default=1)
-        return cls(max([n_in, *widths]), max(widths, default=0), *token_codes(n_tokens))
+        work = (max(widths[::2], default=0), max(widths[1::2], default=0))
+        return cls(max([n_in, *widths]), work, *token_codes(n_tokens))
+
+    @property
+    def n_work(self) -> int:
+        """The size of both work slots."""
+        return sum(self.work_sizes)
 
     @property
     def n_tokens(self) -> int:
@@ -113,9 +122,19 @@ class Slots:
         """The coordinate that is 1 on every token."""
         return self.n_state + self.n_work + int(self.codes.shape[1])
 
-    def work(self, unit: int) -> int:
-        """The coordinate of a unit's work number."""
-        return self.n_state + unit
+    def numbers(self, layers: list[PieceLayer]) -> int:
+        """About how many numbers the transformer of these layers stores, rather too many."""
+        n_numbers = self.n_tokens * self.width * (self.n_state + 1)
+        for layer in layers:
+            heads = layer.n_units * (4 * self.width + OBJECT_NUMBERS)
+            d_ff = 2 * len(layer.offsets) + 2 * (self.n_state + max(self.work_sizes))
+            n_numbers += heads + 2 * (self.width + 1) * (d_ff + self.n_tokens)
+        return n_numbers
+
+    def work(self, index: int, n_units: int) -> slice:
+        """The coordinates of the work numbers of the hidden layer `index`."""
+        first = self.n_state + (index % 2) * self.work_sizes[0]
+        return slice(first, first + n_units)
 
 
 def token_transformer(
@@ -125,20 +144,25 @@ def token_transformer(
     slots = Slots.of(layers, last)
     _refuse_size(slots, layers)
     n_in = layers[0].slopes.shape[1] if layers else last.dim_in
+    n_state = layers[0].n_state if layers else n_in
     embedding = np.zeros((n_in, slots.n_tokens, slots.width))
     positions = np.zeros((slots.n_tokens, slots.width))
-    embedding[np.arange(n_in), :, np.arange(n_in)] = 1.0
-    if layers and layers[0].origins is not None:
-        positions[: len(layers[0].origins.points), :n_in] = -layers[0].origins.points
+    embedding[np.arange(n_state) % n_in, :, np.arange(n_state)] = 1.0
+    origins = layers[0].origins if layers else None
+    if isinstance(origins, UnitOrigins):
+        positions[:, :n_state] = -origins.points.ravel()
+    elif origins is not None:
+        positions[: len(origins.points), :n_in] = -origins.points
     positions[:, slots.code] = slots.codes
     positions[:, slots.one] = 1.0
     blocks = []
     heads: list[TokenHead] = []
-    n_state, n_work = n_in, 0
-    for layer, plan in zip(layers, plans, strict=True):
-        blocks.append(TokenBlock(heads, _writing(slots, layer, plan, n_state, n_work)))
-        heads = [_maximum(slots, unit, plan.rate) for unit in range(layer.n_units)]
-        n_state = n_work = layer.n_units
+    stale = list(range(n_state))
+    for index, (layer, plan) in enumerate(zip(layers, plans, strict=True)):
+        work = slots.work(index, layer.n_units)
+        blocks.append(TokenBlock(heads, _writing(slots, layer, plan, work, stale)))
+        heads = [_maximum(slots, unit, work.start, plan.rate) for unit in range(layer.n_units)]
+        stale = [*range(layer.n_units), *range(work.start, work.stop)]
     if heads:
         blocks.append(TokenBlock(heads))
     weight = np.zeros((slots.width, last.dim_out))
@@ -148,11 +172,7 @@ def token_transformer(
 
 def _refuse_size(slots: Slots, layers: list[PieceLayer]) -> None:
     """Refuse a network whose transformer is too large to build, before anything is."""
-    n_numbers = slots.n_tokens * slots.width * (slots.n_state + 1)
-    for layer in layers:
-        heads = layer.n_units * (4 * slots.width + OBJECT_NUMBERS)
-        d_ff = 2 * len(layer.offsets) + 2 * (slots.n_state + slots.n_work)
-        n_numbers += heads + 2 * (slots.width + 1) * (d_ff + slots.n_tokens)
+    n_numbers = slots.numbers(layers)
     if n_numbers > MOST_NUMBERS:
         raise SizeLimitError(
             f"`net` must be smaller: its transformer, {slots.n_tokens} tokens of width "
@@ -161,64 +181,48 @@ def _refuse_size(slots: Slots, layers: list[PieceLayer]) -> None:
         )
 
 
-def _maximum(slots: Slots, unit: int, rate: float) -> TokenHead:
+def _maximum(slots: Slots, unit: int, first: int, rate: float) -> TokenHead:
     """The head that writes the soft maximum of a unit's pieces to its place in the state."""
     query, work = np.zeros((slots.width, 1)), np.zeros((slots.width, 1))
     query[slots.one] = rate
-    work[slots.work(unit)] = 1.0
+    work[first + unit] = 1.0
     state = np.zeros((1, slots.width))
     state[0, unit] = 1.0
     return TokenHead(query, work, work, state)
 
 
 def _writing(
-    slots: Slots, layer: PieceLayer, plan: LayerPlan, n_state: int, n_work: int
+    slots: Slots, layer: PieceLayer, plan: LayerPlan, work: slice, stale: list[int]
 ) -> FeedForward:
     """The feed-forward part that writes a layer's pieces to the tokens and clears the rest."""
-    rows_in: list[FloatArray] = []
-    bias: list[float] = []
-    rows_out: list[FloatArray] = []
     bias_out = np.zeros(slots.width)
     constants = np.zeros((slots.n_tokens, layer.n_units))
-    for piece in range(len(layer.offsets)):
-        unit, token = int(layer.owner[piece]), int(layer.place[piece])
-        alone = layer.is_everywhere[unit]
-        if layer.is_constant[piece]:
-            if alone:
-                bias_out[slots.work(unit)] = layer.offsets[piece]
-            else:
-                constants[token, unit] = layer.offsets[piece]
-            continue
-        for sign in (1.0, -1.0):
-            row = np.zeros(slots.width)
-            row[:n_state] = sign * layer.slopes[piece]
-            if not alone:
-                row[slots.code] = np.where(slots.gates[token] > 0.0, -plan.gate, 0.0)
-            rows_in.append(row)
-            bias.append(sign * layer.written_offsets[piece])
-            rows_out.append(_unit_row(slots, slots.work(unit), sign))
+    alone = layer.is_everywhere[layer.owner]
+    fixed = np.flatnonzero(layer.is_constant & ~alone)
+    constants[layer.place[fixed], layer.owner[fixed]] = layer.offsets[fixed]
+    everywhere = np.flatnonzero(layer.is_constant & alone)
+    bias_out[work.start + layer.owner[everywhere]] = layer.offsets[everywhere]
     is_idle = np.ones((slots.n_tokens, layer.n_units), dtype=bool)
     is_idle[layer.place, layer.owner] = False
     is_idle[:, layer.is_everywhere] = False
     constants = np.where(is_idle, plan.floors, constants)
-    for token in np.flatnonzero(constants.any(axis=1)).tolist():
-        row = _unit_row(slots, slots.one, 1.0)
-        row[slots.code] = np.where(slots.gates[token] > 0.0, -1.0, 0.0)
-        rows_in.append(row)
-        bias.append(0.0)
-        out = np.zeros(slots.width)
-        out[slots.work(0) : slots.work(layer.n_units)] = constants[token]
-        rows_out.append(out)
-    stale = [*range(n_state), *(slots.work(unit) for unit in range(n_work))]
-    for coordinate in stale:
-        for sign in (1.0, -1.0):
-            rows_in.append(_unit_row(slots, coordinate, sign))
-            bias.append(0.0)
-            rows_out.append(_unit_row(slots, coordinate, -sign))
-    return FeedForward(np.array(rows_in).T, np.array(bias), np.array(rows_out), bias_out)
 
-
-def _unit_row(slots: Slots, coordinate: int, value: float) -> FloatArray:
-    row = np.zeros(slots.width)
-    row[coordinate] = value
-    return row
+    moving = np.flatnonzero(~layer.is_constant)
+    holding = np.flatnonzero(constants.any(axis=1))
+    ends = np.cumsum([2 * len(moving), len(holding), 2 * len(stale)]).tolist()
+    rows_in, rows_out = np.zeros((ends[2], slots.width)), np.zeros((ends[2], slots.width))
+    bias = np.zeros(ends[2])
+    for side, sign in enumerate((1.0, -1.0)):
+        rows = np.arange(side, ends[0], 2)
+        rows_in[rows[:, None], layer.columns[moving]] = sign * layer.slopes[moving]
+        gates = slots.gates[layer.place[moving]] > 0.0
+        rows_in[rows, slots.code] = np.where(gates & ~alone[moving, None], -plan.gate, 0.0)
+        bias[rows] = sign * layer.written_offsets[moving]
+        rows_out[rows, work.start + layer.owner[moving]] = sign
+        rows = np.arange(ends[1] + side, ends[2], 2)
+        rows_in[rows, stale] = sign
+        rows_out[rows, stale] = -sign
+    rows_in[ends[0] : ends[1], slots.one] = 1.0
+    rows_in[ends[0] : ends[1], slots.code] = np.where(slots.gates[holding] > 0.0, -1.0, 0.0)
+    rows_out[ends[0] : ends[1], work] = constants[holding]
+    return FeedForward(rows_in.T, bias, rows_out, bias_out)

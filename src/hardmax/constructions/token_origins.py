@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats
-from hardmax.arguments import Sizes, owned
+from hardmax.arguments import Sizes
+from hardmax.constructions.unit_origins import float32_points
 from hardmax.errors import ArgumentError
 from hardmax.typing import FloatArray, IntArray, WideArray
 
@@ -38,17 +39,13 @@ class TokenOrigins:
     tokens: IntArray
 
     def __post_init__(self) -> None:
-        points = Sizes().floats("points", self.points, ("n_tokens", "dim_in"))
+        points = float32_points(self.points)
         tokens = Sizes().ints("tokens", self.tokens, ("n_pieces",))
-        with np.errstate(over="ignore", under="ignore"):
-            narrow = points.astype(np.float32).astype(np.float64)
-        if not np.array_equal(narrow, points):
-            raise ArgumentError("`points` must be float32 numbers; one is not.")
         if not ((tokens >= 0) & (tokens < len(points))).all():
             raise ArgumentError(f"`tokens` must be from 0 to {len(points) - 1}; one is not.")
         frozen = tokens.copy()
         frozen.setflags(write=False)
-        object.__setattr__(self, "points", owned(points))
+        object.__setattr__(self, "points", points)
         object.__setattr__(self, "tokens", frozen)
 
 
