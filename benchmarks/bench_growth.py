@@ -18,7 +18,7 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions import planar, spatial
 from hardmax.typing import FloatArray
 
-MOST, LEAST = 30_000, 10_000
+MOST, LEAST = 100_000, 10_000
 Model = Callable[[int], ArgmaxNetwork]
 
 
@@ -37,15 +37,15 @@ def relu(widths: list[int], dim: int = 2) -> Model:
     return drawn
 
 
-def maxout(width: int) -> Model:
-    """Draw maxout networks of two layers, rank 2."""
+def maxout(width: int, depth: int) -> Model:
+    """Draw maxout networks of rank 2."""
 
     def drawn(seed: int) -> ArgmaxNetwork:
         rng = np.random.default_rng(seed)
-        first = rng.normal(size=(width, 2, 2))
-        second = rng.normal(0, np.sqrt(1 / width), (width, 2, width))
-        biases = [rng.normal(0, 0.5, (width, 2)) for _ in range(2)]
-        return MaxoutNetwork([first, second, np.ones((width, 1))], [*biases, [0.0]]).network
+        later = [rng.normal(0, np.sqrt(1 / width), (width, 2, width)) for _ in range(depth - 1)]
+        weights = [rng.normal(size=(width, 2, 2)), *later, np.ones((width, 1))]
+        biases = [rng.normal(0, 0.5, (width, 2)) for _ in range(depth)]
+        return MaxoutNetwork(weights, [*biases, [0.0]]).network
 
     return drawn
 
@@ -121,9 +121,11 @@ def main() -> None:
     wide = (16, 32, 64, 128, 256, 512)
     table("ReLU 2->[w, w]", "w", [(w, relu([w, w])) for w in wide])
     table("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide])
-    table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8)])
+    table("ReLU 2->[w] x 6", "w", [(w, relu([w] * 6)) for w in wide[:-1]])
+    table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8, 16)])
     table("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0, 8.0)])
-    table("maxout 2->[w, w], rank 2", "w", [(w, maxout(w)) for w in wide[:-1]])
+    table("maxout 2->[w, w], rank 2", "w", [(w, maxout(w, 2)) for w in wide[:-1]])
+    table("maxout 2->[w, w, w], rank 2", "w", [(w, maxout(w, 3)) for w in wide[:-1]])
     table("ReLU 3->[w, w]", "w", [(w, relu([w, w], 3)) for w in wide[:-1]], dim=3)
     keys = (8, 16, 32, 64, 128)
     table("transformer, 8 feed-forward units", "keys", [(n, transformer(n, 8)) for n in keys])

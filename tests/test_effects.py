@@ -8,7 +8,7 @@ import pytest
 from hardmax._kernels import effects
 from hardmax._kernels.composition import compose_output
 from hardmax._kernels.effects import effect_arrays, refresh_effects
-from hardmax._kernels.layouts import IS_TOTAL, N_CHANGES, N_QUERY, SCORES_ARE_EXACT
+from hardmax._kernels.layouts import IS_TOTAL, N_CHANGES, SCORES_ARE_EXACT
 from hardmax._kernels.planar_buffers import PLANE
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
@@ -27,7 +27,12 @@ from tests.test_composition_updates import (
 )
 
 WIDTHS = [14, 16, 13, 15, 14]
-MODELS = {"gaussian": relu(gaussian, WIDTHS), "integers": relu(dense_integers, WIDTHS[:4])}
+MODELS = {
+    "gaussian": relu(gaussian, WIDTHS),
+    "integers": relu(dense_integers, WIDTHS[:4]),
+    "maxout": maxout(gaussian, WIDTHS[:4], rank=3),
+    "integer maxout": maxout(dense_integers, WIDTHS[:4]),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +42,19 @@ def narrow_layers_are_worth_it(monkeypatch):
 
 def true_effect(network, winners, layer, unit, target):
     """The row by definition, in fractions."""
-    row = exact(network.layers[layer + 1].query.weight)[unit]
+    row = weights(network.layers[layer + 1])[unit]
     for k in range(layer + 2, target + 1):
-        row = (row * winners[k - 1]) @ exact(network.layers[k].query.weight)
+        before = network.layers[k - 1]
+        picked = (
+            row * winners[k - 1] if before.is_relu else row[before.starts[:-1] + winners[k - 1]]
+        )
+        row = picked @ weights(network.layers[k])
     return row
+
+
+def weights(layer):
+    """Rows `(n_in, n_scores)` in fractions."""
+    return exact(layer.query.weight if layer.is_relu else layer.dense_slopes().T)
 
 
 class Patterns:
@@ -52,12 +66,14 @@ class Patterns:
         self.tables = network_tables(self.network)
         self.arrays = effect_arrays(self.tables)
         widths = [layer.n_groups for layer in self.network.layers]
-        self.winners = [self.rng.integers(0, 2, n) for n in widths]
+        self.ranks = [np.diff(layer.starts) for layer in self.network.layers]
+        self.winners = [self.rng.integers(0, ranks) for ranks in self.ranks]
         self.order = np.zeros((1, max(widths)), dtype=np.int64)
 
     def switch(self, layer, n):
         units = self.rng.choice(len(self.winners[layer]), n, replace=False)
-        self.winners[layer][units] ^= 1
+        self.winners[layer][units] += 1
+        self.winners[layer][units] %= self.ranks[layer][units]
 
     def refresh(self, layer, units, reach):
         self.order[0, : len(units)] = units
@@ -66,13 +82,13 @@ class Patterns:
             row[: len(winners)] = winners
         arrays = self.arrays
         refresh_effects(
-            self.tables.layout, composed, arrays["effects"], arrays["effect_places"],
-            arrays["effect_bounds"], arrays["effect_patterns"], arrays["effect_lists"],
-            arrays["effect_changes"], self.order, len(units), layer, reach,
+            self.tables.layout, self.tables.indices, composed, arrays["effects"],
+            arrays["effect_places"], arrays["effect_bounds"], arrays["effect_patterns"],
+            arrays["effect_lists"], arrays["effect_changes"], self.order, len(units), layer, reach,
         )  # fmt: skip
 
     def row(self, layer, unit, target):
-        n = int(self.tables.layout[target, N_QUERY])
+        n = weights(self.network.layers[target]).shape[1]
         start = self.arrays["effect_places"][layer, target] + unit * n
         return exact(self.arrays["effects"][start : start + n])
 
@@ -103,7 +119,7 @@ def test_effects_follow_the_units_that_are_switched(name):
                 assert max(abs(truth)) <= patterns.size(layer, unit, target)
                 largest = max(largest, error)
     # Integers are exact; with the others the radii have something to hold.
-    assert (largest == 0) == (name == "integers")
+    assert (largest == 0) == ("integer" in name)
 
 
 def test_effects_are_corrected_and_not_always_computed_again(monkeypatch):
@@ -160,9 +176,10 @@ def test_changes_reach_layers_that_are_not_composed_again():
         assert_encloses(walk.scores(layer), walk.true_scores(layer))
 
 
-def test_integers_stay_exact_in_all_layers():
+@pytest.mark.parametrize("name", ["integers", "integer maxout"])
+def test_integers_stay_exact_in_all_layers(name):
     rng = np.random.default_rng(5)
-    walk = Walk(MODELS["integers"])
+    walk = Walk(MODELS[name])
     for layer in range(3):
         walk.change(rng, layer, 11)
     n_spread = 0
@@ -209,13 +226,13 @@ def test_radii_of_switched_forms_are_carried_on():
     assert (gained >= effect * Fraction(999, 1_000_000)).all()
 
 
-def test_only_chains_of_plain_relu_layers_have_effects(monkeypatch):
+def test_only_chains_of_plain_layers_have_effects(monkeypatch):
     rng = np.random.default_rng(8)
     numbers = rng.normal
     head = AttentionHead(np.eye(2), numbers(size=(3, 2)), numbers(size=(3, 2)), np.eye(2))
     feed = FeedForward(numbers(size=(2, 14)), numbers(size=14), numbers(size=(14, 2)), None)
     transformer = HardTransformer([Block([head], feed), Block([head], feed)])
-    others = [transformer, maxout(gaussian, [14, 14, 14]), relu(gaussian, [14, 14])]
+    others = [transformer, maxout(gaussian, [14, 14]), relu(gaussian, [14, 14])]
     for model in others:
         tables = network_tables(model.network)
         assert effect_arrays(tables)["effects"].size == 0
@@ -232,6 +249,8 @@ def test_only_chains_of_plain_relu_layers_have_effects(monkeypatch):
         (relu(gaussian, [13, 13, 13, 13], seed=1), Box([-0.5, -0.5], [0.5, 0.5])),
         (relu(dense_integers, [13, 13, 13]), Box([-0.5, -0.5], [0.5, 0.5])),
         (relu(lambda rng, shape: dense_integers(rng, shape) / 3, [13] * 3), Box([0, 0], [1, 1])),
+        (maxout(gaussian, [12, 12, 12]), Box([-1, -1], [1, 1])),
+        (maxout(dense_integers, [12, 12, 12], rank=3), Box([-0.2, -0.2], [0.2, 0.2])),
         (relu(gaussian, [12, 12, 12], dim=3), Box([-0.6] * 3, [0.6] * 3)),
     ],
 )

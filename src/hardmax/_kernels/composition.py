@@ -44,6 +44,7 @@ from hardmax._kernels.layouts import (
     HAS_OUTPUT,
     IS_FRESH,
     IS_MERGED,
+    IS_PLAIN,
     IS_RELU,
     IS_ROUGH,
     IS_TAME,
@@ -253,10 +254,11 @@ def compose_output(tables: Tables, frames: Frames, layer: int, axes: Axes) -> No
     after = layer + 1
     is_identity = layout[layer, OUTPUT_IS_IDENTITY] == 1
     is_update = may_update(layout, flags, layer)
-    if is_update and layout[layer, IS_RELU] == 1 and update_units(tables, frames, layer, axes):
+    is_plain = layout[layer, IS_RELU] == 1 or layout[layer, IS_PLAIN] == 1
+    if is_update and is_plain and update_units(tables, frames, layer, axes):
         return
     y = after if is_identity else blocks.shape[0] - 2
-    if layout[layer, IS_RELU] == 1:
+    if is_plain:
         is_exact, grid = select_units(tables, frames, layer, y, axes)
     else:
         y = blocks.shape[0] - 2 if is_update else y

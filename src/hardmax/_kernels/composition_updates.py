@@ -33,7 +33,7 @@ import numba
 import numpy as np
 
 from hardmax._kernels.effect_updates import HUGE, Frames, most_growth, spread
-from hardmax._kernels.effects import LEAST_WIDTH
+from hardmax._kernels.effects import LEAST_WIDTH, form_of
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
     AT_QUERY,
@@ -101,20 +101,22 @@ def may_update(layout: IntArray, flags: IntArray, layer: int) -> bool:
 
 @numba.njit(cache=True, _nrt=False, inline="always")
 def update_units(tables: Tables, frames: Frames, layer: int, axes: Axes) -> bool:
-    """Update the stream after a layer of ReLU units, and the scores; False: compose both."""
+    """Update the stream after a plain layer, and the scores after it; False: compose both."""
     layout, blocks, flags, order = tables.layout, frames.blocks, frames.flags, frames.order
     after, dim = layer + 1, len(axes)
     if flags[after, BASE] != flags[layer, N_CHANGES]:
         return False
     first, n_units = layout[layer, FIRST_GROUP], layout[layer, N_GROUPS]
+    is_relu = layout[layer, IS_RELU] == 1
     n_changed = 0
     n_on = 0
     for i in range(n_units):
-        is_on = frames.signature[first + i]
-        n_on += is_on
-        if is_on != frames.composed[layer, i]:
+        winner = frames.signature[first + i]
+        n_on += winner
+        if winner != frames.composed[layer, i]:
             order[0, n_changed] = i
             n_changed += 1
+    n_on = n_on if is_relu else n_units
     if n_changed == 0:
         flags[after, IS_FRESH] = 1
         return True
@@ -125,37 +127,56 @@ def update_units(tables: Tables, frames: Frames, layer: int, axes: Axes) -> bool
     fresh_kappa = kappa_of(n_units)
     takes_off = flags[after, IS_TOTAL] == 0
     reach = _reach(layout, flags, frames.effect_places, layer)
+    is_split_exactly = True
     for r in range(n_changed):
         j = order[0, r]
-        is_on = frames.signature[first + j] == 1
-        frames.composed[layer, j] = 1 if is_on else 0
-        sign = 1.0 if is_on else -1.0
+        new = form_of(layout, tables.indices, layer, j, frames.signature[first + j])
+        old = form_of(layout, tables.indices, layer, j, frames.composed[layer, j])
+        frames.composed[layer, j] = frames.signature[first + j]
         size = 0.0
+        old_size = 0.0
+        new_size = 0.0
+        lost = 0.0
         for k in range(dim + 1):
-            coefficient = blocks[scores, k, j]
-            size = max(size, abs(coefficient) * (scale if k < dim else 1.0))
-            blocks[last, k, j] = sign * coefficient
-            blocks[after, k, j] = coefficient if is_on else 0.0
-        radius = blocks[scores, dim + 1, j]
-        blocks[after, dim + 1, j] = radius if is_on else 0.0
-        _note(blocks, frames.shares, last, dim, j, after, size,
-              radius if is_on or not takes_off else 0.0,
-              0.0 if is_on or not takes_off else radius,
-              kappa, sign * (radius + fresh_kappa * size) if takes_off else 0.0)  # fmt: skip
+            unit = scale if k < dim else 1.0
+            now = blocks[scores, k, new] if new >= 0 else 0.0
+            before = blocks[scores, k, old] if old >= 0 else 0.0
+            change, rest = two_sum(now, -before)
+            size = max(size, unit * abs(change))
+            old_size = max(old_size, unit * abs(before))
+            new_size = max(new_size, unit * abs(now))
+            lost += unit * abs(rest)
+            blocks[last, k, j] = change
+            blocks[after, k, j] = now
+        radius = blocks[scores, dim + 1, new] if new >= 0 else 0.0
+        old_radius = blocks[scores, dim + 1, old] if old >= 0 else 0.0
+        blocks[after, dim + 1, j] = radius
+        # That of the change itself, for layers after the next.
+        blocks[last - 1, dim + 1, j] = (radius + old_radius + lost) * (1.0 + 2.0**-40)
+        is_split_exactly = is_split_exactly and lost == 0.0
+        if takes_off:
+            gained = radius - old_radius + fresh_kappa * (new_size - old_size)
+        else:
+            gained = 0.0
+            radius += old_radius
+            old_radius = 0.0
+        _note(blocks, frames.shares, last, dim, j, after, size, radius + lost, old_radius, kappa,
+              gained)  # fmt: skip
     flags[after, STREAM_GRID] = flags[layer, SCORES_GRID]
     is_exact = flags[layer, SCORES_ARE_EXACT] == 1
-    if not is_exact:
+    if is_relu and not is_exact:
         n_rounded = 0
         for i in range(np.uint64(n_units)):
             # True of NaN as well.
             n_rounded += frames.composed[layer, i] * (blocks[scores, dim + 1, i] != 0.0)
         is_exact = n_rounded == 0
+    is_exact = is_exact and is_split_exactly
     _finish(tables, frames, after, n_changed, is_exact, axes)
     if flags[after, IS_FRESH] == 0:
         if flags[after, IS_STALE] == 1:
             select_units(tables, frames, layer, after, axes)
     elif reach > after:
-        spread(tables, frames, layer, n_changed, reach, axes)
+        spread(tables, frames, layer, n_changed, is_exact, reach, axes)
     return True
 
 
@@ -176,13 +197,19 @@ def _reach(layout: IntArray, flags: IntArray, places: IntArray, layer: int) -> i
 def select_units(
     tables: Tables, frames: Frames, layer: int, y: int, axes: Axes
 ) -> tuple[bool, int]:
-    """Write the forms of the units that are on into a block; return whether exact, and the grid."""
+    """Write the forms that units pass on into a block; return whether exact, and the grid."""
     layout, blocks, dim = tables.layout, frames.blocks, len(axes)
     scores, first = layout.shape[0] + layer, np.uint64(layout[layer, FIRST_GROUP])
-    for k in range(dim + 2):
-        for i in range(np.uint64(layout[layer, N_GROUPS])):
-            is_on = frames.signature[first + i] == 1
-            blocks[y, k, i] = blocks[scores, k, i] if is_on else 0.0
+    if layout[layer, IS_RELU] == 1:
+        for k in range(dim + 2):
+            for i in range(np.uint64(layout[layer, N_GROUPS])):
+                is_on = frames.signature[first + i] == 1
+                blocks[y, k, i] = blocks[scores, k, i] if is_on else 0.0
+    else:
+        for i in range(layout[layer, N_GROUPS]):
+            form = form_of(layout, tables.indices, layer, i, frames.signature[first + np.uint64(i)])
+            for k in range(dim + 2):
+                blocks[y, k, i] = blocks[scores, k, form]
     n_rounded = 0
     for i in range(np.uint64(layout[layer, N_GROUPS])):
         frames.composed[layer, i] = frames.signature[first + i]

@@ -1,9 +1,9 @@
-r"""Changes of a ReLU layer carried on to the scores of later layers. No checks: see callers.
+r"""Changes of a plain layer carried on to the scores of later layers. No checks: see callers.
 
-Where units of layer $m$ are switched, $\tilde z$ of a later layer is updated with their effects
-$\tilde c_u$ (see `effects`), which have radii $\rho_u$, and the changes $\delta_u = \pm \tilde
-z_u$, which have the radii $e_u$ of the forms: if $|z_i - \tilde z_i| \le r_i$, this holds for
-$\tilde z_i' = \mathrm{fl}(\tilde z_i + \sum_u \tilde c_{ui} \delta_u)$ and
+Where units of layer $m$ change, $\tilde z$ of a later layer is updated with their effects $\tilde
+c_u$ (see `effects`), which have radii $\rho_u$, and the changes $\delta_u$, which have radii $e_u$:
+those of both forms and the rounding of their difference. If $|z_i - \tilde z_i| \le r_i$, this
+holds for $\tilde z_i' = \mathrm{fl}(\tilde z_i + \sum_u \tilde c_{ui} \delta_u)$ and
 
 $$r_i' = (1 + 4 \kappa) \Bigl(r_i + \sum_u |\tilde c_{ui}| (e_u + \kappa \mu(\delta_u)) + \sum_u
   \rho_u (\mu(\delta_u) + e_u) + (s + \tfrac12) u\, \mu(\tilde z_i')\Bigr) + T$$
@@ -19,15 +19,16 @@ import numba
 import numpy as np
 
 from hardmax._kernels import planar_buffers, spatial_buffers
-from hardmax._kernels.effects import refresh_effects
+from hardmax._kernels.effects import refresh_effects, weight_grid
 from hardmax._kernels.layouts import (
     BASE,
+    IS_RELU,
     IS_STALE,
     IS_TOTAL,
     N_CHANGES,
+    N_FORMS,
     N_QUERY,
     N_UPDATES,
-    QUERY_GRID,
     SCORES_ARE_EXACT,
     SCORES_GRID,
     Axes,
@@ -49,27 +50,36 @@ def most_growth(layout: IntArray) -> float:
 
 @numba.njit(cache=True, _nrt=False)
 def spread(
-    tables: Tables, frames: Frames, layer: int, n_changed: int, reach: int, axes: Axes
+    tables: Tables,
+    frames: Frames,
+    layer: int,
+    n_changed: int,
+    are_exact: bool,
+    reach: int,
+    axes: Axes,
 ) -> None:
-    """Carry the changes of a layer, in the last block, on to layers from the second after it on."""
+    """Carry the changes of a layer, in the last block, on to layers from the second after it on.
+
+    The radii of the changes are those of the last block but one.
+    """
     layout, flags, shares = tables.layout, frames.flags, frames.shares
     refresh_effects(
-        layout, frames.composed, frames.effects, frames.effect_places, frames.effect_bounds,
-        frames.effect_patterns, frames.effect_lists, frames.effect_changes, frames.order,
-        n_changed, layer, reach,
+        layout, tables.indices, frames.composed, frames.effects, frames.effect_places,
+        frames.effect_bounds, frames.effect_patterns, frames.effect_lists, frames.effect_changes,
+        frames.order, n_changed, layer, reach,
     )  # fmt: skip
-    are_exact = flags[layer, SCORES_ARE_EXACT] == 1
-    weight_grid = layout[layer + 1, QUERY_GRID]
+    product_grid = weight_grid(layout, layer + 1)
     for after in range(layer + 2, reach + 1):
-        weight_grid += layout[after, QUERY_GRID]
+        product_grid += weight_grid(layout, after)
         was_exact = flags[after, SCORES_ARE_EXACT] == 1
-        grid = min(flags[after, SCORES_GRID], weight_grid + flags[layer, SCORES_GRID])
+        grid = min(flags[after, SCORES_GRID], product_grid + flags[layer, SCORES_GRID])
         if was_exact and not are_exact:
             return
         growth = _add_effects(
-            frames.blocks, layout.shape[0] + layer, layout.shape[0] + after, frames.effects,
+            frames.blocks, layout.shape[0] + after, frames.effects,
             frames.effect_places[layer, after], frames.effect_bounds[0, layer, after],
-            layout[after, N_QUERY], frames.order, n_changed, was_exact, grid, tables.scale[0], axes,
+            layout[after, N_QUERY] if layout[after, IS_RELU] == 1 else layout[after, N_FORMS],
+            frames.order, n_changed, was_exact, grid, tables.scale[0], axes,
         )  # fmt: skip
         shares[after, 1] *= growth
         if not (growth < math.inf and shares[after, 1] <= most_growth(layout) * shares[after, 0]):
@@ -86,7 +96,6 @@ def spread(
 @numba.njit(cache=True, _nrt=False)
 def _add_effects(
     blocks: FloatArray,
-    source: int,
     to: int,
     effects: FloatArray,
     start: int,
@@ -111,7 +120,7 @@ def _add_effects(
         size = abs(blocks[last, dim, j])
         for k in range(dim):
             size = max(size, scale * abs(blocks[last, k, j]))
-        radius = blocks[source, dim + 1, j]
+        radius = blocks[last - 1, dim + 1, j]
         common += radii[j] * (size + radius)
         # Not below 2^-900, so that no share is lost in a product with a tame weight.
         share = radius + kappa * size + 2.0**-900

@@ -1,18 +1,20 @@
-r"""What a unit of one ReLU layer does to the scores of later ones. No checks: see callers.
+r"""What a unit of one layer does to the scores of later ones. No checks: see callers.
 
-With the diagonal matrices $D_k$ of the units of layer $k$ that are on, the effect of unit $u$ of
-layer $m$ on the scores of layer $l$ is the row
+Layers are plain: what unit $u$ passes on is the score that wins in its group, or 0 where a ReLU is
+off. With the matrices $D_k$ that pick the winners of layer $k$ from its scores, the effect of unit
+$u$ of layer $m$ on the scores of layer $l$ is the row
 
 $$c_u^{m+1} = e_u W_{m+1}, \qquad c_u^l = c_u^{l-1} D_{l-1} W_l;$$
 
-where the unit is switched on or off and $z_u$ is its form, the scores of layer $l$ change by $\pm
-c_u^l z_u$. Computing a row takes as many products as there are weights. But rows are kept, and the
-next time the unit is switched, few units between have been: with $D' = D + \sum_v \pm e_v e_v^\top$
-over the set $F_k$ of units of layer $k$ that have been,
+where another form wins and the unit changes by $\delta$, the scores of layer $l$ change by $c_u^l
+\delta$. Computing a row takes as many products as there are weights. But rows are kept, and the
+next time the unit changes, few units between have: where $p_v$ won in the units $v \in F_k$ of
+layer $k$ and now $q_v$ does,
 
-$$c_u^{l\,\prime} = c_u^l + \sum_{k=m+1}^{l-1} \sum_{v \in F_k} \pm c_u^k[v] \, c_v^{l\,\prime},$$
+$$c_u^{l\,\prime} = c_u^l + \sum_{k=m+1}^{l-1} \sum_{v \in F_k} \bigl(c_u^k[q_v] - c_u^k[p_v]\bigr)
+  \, c_v^{l\,\prime},$$
 
-old rows of $u$ times new rows of $v$ (patterns replaced from the last layer to the first). So each
+old rows of $u$ times new rows of $v$ (winners replaced from the last layer to the first). So each
 change costs one product for each score, however wide the layers are. The rows of $v$ that are
 needed have to be brought up to date before, by later layers only.
 
@@ -25,8 +27,9 @@ $$\rho^l = (1 + 2^{-30}) \max_i \sum_{v \text{ on}} |w_{vi}| \bigl(\rho^{l-1} + 
 where a product is rounded once, twice more as one of four, 8 times more in a sum of 32, and with
 every sum of 32 that follows;
 a sum of $n$ corrections adds $\sum |s_v| \rho_v + \rho_s (\sigma_v + \rho_v)$, where $\sigma_v$ is
-the size of the row of $v$ and $\rho_s$ the radius of its factor $s_v$, and $2 (n + 4) u$ times the
-new size. On a grid on which all sums fit, nothing is rounded and radii are 0.
+the size of the row of $v$ and $\rho_s$ the radius of its factor $s_v$, twice that of the row it is
+a difference of and what rounding takes from it, and $2 (n + 4) u$ times the new size. On a grid on
+which all sums fit, nothing is rounded and radii are 0.
 """
 
 import math
@@ -35,16 +38,20 @@ from typing import Any
 import numba
 import numpy as np
 
+from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
     AT_QUERY,
+    AT_SLOPES,
+    AT_STARTS,
+    IS_PLAIN,
     IS_RELU,
+    N_FORMS,
     N_GROUPS,
     N_IN,
     N_QUERY,
-    OUTPUT_IS_IDENTITY,
     QUERY_GRID,
     QUERY_IS_IDENTITY,
-    RESIDUAL,
+    SLOPES_GRID,
     Tables,
 )
 from hardmax._kernels.row_sums import FINEST_GRID, TINY, U
@@ -72,27 +79,31 @@ def effect_arrays(tables: Tables) -> dict[str, Any]:
     chains = [_chain_end(layout, m) for m in range(n - 1)]
     reach = max((_worthwhile(layout, m, end) for m, end in enumerate(chains)), default=0)
     places = np.full((n, n), -1, dtype=np.int64)
+    n_scores = [_n_scores(layout, m) for m in range(n - 1)]
+    width = int(layout[:-1, N_GROUPS].max(initial=0)) if reach >= 2 else 0
+    # Factors and sums come first.
+    scratch = width + max(n_scores, default=0)
     most = 0
     while reach >= 2:
-        most = 0
+        most = scratch
         for m, end in enumerate(chains):
             for target in range(m + 1, min(end, m + reach) + 1):
                 places[m, target] = most
-                most += int(layout[m, N_GROUPS] * layout[target, N_QUERY])
+                most += int(layout[m, N_GROUPS]) * n_scores[target]
         if most <= _MOST_NUMBERS:
             break
         places[:] = -1
         reach -= 1
-    width = int(layout[:-1, N_GROUPS].max(initial=0)) if reach >= 2 else 0
-    rows = np.empty(most + 2 * width if width else 0)
+    width = width if reach >= 2 else 0
+    rows = np.empty(most if width else 0)
     bounds = np.zeros((2, n, n, width))
     for m in range(n - 1 if width else 0):
         if places[m, m + 1] >= 0:
-            n_units, n_scores = layout[m, N_GROUPS], layout[m + 1, N_QUERY]
-            start, at = places[m, m + 1], layout[m + 1, AT_QUERY]
-            weights = tables.numbers[at : at + n_units * n_scores]
-            rows[start : start + n_units * n_scores] = weights
-            bounds[1, m, m + 1, :n_units] = np.abs(weights).reshape(n_units, n_scores).max(axis=1)
+            shape = int(layout[m, N_GROUPS]), n_scores[m + 1]
+            start, at = places[m, m + 1], layout[m + 1, _weight_columns(layout, m + 1)[0]]
+            weights = tables.numbers[at : at + math.prod(shape)]
+            rows[start : start + math.prod(shape)] = weights
+            bounds[1, m, m + 1, : shape[0]] = np.abs(weights).reshape(shape).max(axis=1)
     return {
         "effects": rows,
         "effect_places": places,
@@ -104,16 +115,42 @@ def effect_arrays(tables: Tables) -> dict[str, Any]:
 
 
 def _chain_end(layout: IntArray, m: int) -> int:
-    """Return the last layer up to which all layers from `m` on are plain ReLU layers."""
+    """Return the last layer up to which all layers from `m` on are plain."""
     end = m
     while end + 1 < len(layout) - 1:
         now, after = layout[end], layout[end + 1]
-        is_plain = now[IS_RELU] == 1 and now[OUTPUT_IS_IDENTITY] == 1 and now[RESIDUAL] == 0
-        takes_all = after[IS_RELU] == 1 and after[QUERY_IS_IDENTITY] == 0
-        if not (is_plain and takes_all and after[N_IN] >= LEAST_WIDTH):
+        has_one_weight = after[IS_RELU] != after[QUERY_IS_IDENTITY]
+        is_wide = after[N_IN] >= LEAST_WIDTH
+        if not (now[IS_PLAIN] == 1 and after[IS_PLAIN] == 1 and has_one_weight and is_wide):
             break
         end += 1
     return end
+
+
+def _weight_columns(layout: IntArray, layer: int) -> tuple[int, int]:
+    """Return the columns that say where the weights of a plain layer are, and how many scores."""
+    return (AT_QUERY, N_QUERY) if layout[layer, IS_RELU] == 1 else (AT_SLOPES, N_FORMS)
+
+
+@numba.njit(cache=True, _nrt=False)
+def _n_scores(layout: IntArray, layer: int) -> int:
+    """Return how many scores are kept of a layer: one for each ReLU, one for each form."""
+    return int(layout[layer, N_QUERY] if layout[layer, IS_RELU] == 1 else layout[layer, N_FORMS])
+
+
+@numba.njit(cache=True, _nrt=False)
+def weight_grid(layout: IntArray, layer: int) -> int:
+    """Return the exponent of the grid of the weights of a plain layer."""
+    is_relu = layout[layer, IS_RELU] == 1
+    return int(layout[layer, QUERY_GRID] if is_relu else layout[layer, SLOPES_GRID])
+
+
+@numba.njit(cache=True, _nrt=False, inline="always")
+def form_of(layout: IntArray, indices: IntArray, layer: int, group: int, winner: int) -> int:
+    """Return which score of a plain layer a group passes on, or -1 for none."""
+    if layout[layer, IS_RELU] == 1:
+        return int(group if winner == 1 else -1)
+    return int(indices[layout[layer, AT_STARTS] + group] + winner)
 
 
 def _worthwhile(layout: IntArray, m: int, end: int) -> int:
@@ -178,7 +215,7 @@ def _fits(layout: IntArray, m: int, target: int, size: float) -> bool:
     """Say whether sums of this size are exact on the grid of the products of the weights."""
     grid = 0
     for k in range(m + 1, target + 1):
-        grid += layout[k, QUERY_GRID]
+        grid += weight_grid(layout, k)
     return bool(
         grid >= FINEST_GRID and size * (1.0 + 2.0**-30) <= math.ldexp(1.0, min(53 + grid, 1000))
     )
@@ -187,6 +224,7 @@ def _fits(layout: IntArray, m: int, target: int, size: float) -> bool:
 @numba.njit(cache=True, _nrt=False)
 def _compute(
     layout: IntArray,
+    indices: IntArray,
     composed: AnyArray,
     numbers: FloatArray,
     places: IntArray,
@@ -197,17 +235,16 @@ def _compute(
     reach: int,
 ) -> None:
     """Write the rows of a unit from scratch."""
-    width = bounds.shape[3]
-    factors = numbers.shape[0] - 2 * width
-    sums = factors + width
+    factors, sums = 0, bounds.shape[3]
     for target in range(m + 2, reach + 1):
-        k, n = target - 1, layout[target, N_QUERY]
-        source, to = places[m, k] + u * layout[k, N_QUERY], places[m, target] + u * n
+        k, n = target - 1, _n_scores(layout, target)
+        source, to = places[m, k] + u * _n_scores(layout, k), places[m, target] + u * n
         n_on = 0
         for v in range(layout[k, N_GROUPS]):
-            if composed[k, v] == 1:
+            form = form_of(layout, indices, k, v, composed[k, v])
+            if form >= 0:
                 rows[2, n_on] = places[k, target] + v * n
-                numbers[factors + n_on] = numbers[source + v]
+                numbers[factors + n_on] = numbers[source + form]
                 n_on += 1
         for i in range(n):
             numbers[to + i] = 0.0
@@ -239,10 +276,12 @@ def _compute(
 @numba.njit(cache=True, _nrt=False)
 def _correct(
     layout: IntArray,
+    indices: IntArray,
     composed: AnyArray,
     numbers: FloatArray,
     places: IntArray,
     bounds: FloatArray,
+    patterns: AnyArray,
     changes: IntArray,
     start: int,
     n_changes: int,
@@ -251,21 +290,27 @@ def _correct(
     reach: int,
 ) -> None:
     """Bring the rows of a unit up to date, from the last layer to the first."""
-    factors = numbers.shape[0] - 2 * bounds.shape[3]
+    factors = 0
     for target in range(reach, m + 1, -1):
-        n = layout[target, N_QUERY]
+        n = _n_scores(layout, target)
         count = 0
         gained = 0.0
         error = 0.0
         for f in range(start, start + n_changes):
             k, v = changes[0, f], changes[1, f]
             if k < target:
-                factor = numbers[places[m, k] + u * layout[k, N_QUERY] + v]
+                source = places[m, k] + u * _n_scores(layout, k)
+                new = form_of(layout, indices, k, v, composed[k, v])
+                old = form_of(layout, indices, k, v, patterns[m, k - m - 1, u, v])
+                now = numbers[source + new] if new >= 0 else 0.0
+                before = numbers[source + old] if old >= 0 else 0.0
+                factor, rest = two_sum(now, -before)
                 radius, size = bounds[0, k, target, v], bounds[1, k, target, v]
                 changes[2, count] = places[k, target] + v * n
-                numbers[factors + count] = factor if composed[k, v] == 1 else -factor
-                gained += abs(factor) * size
-                error += abs(factor) * radius + bounds[0, m, k, u] * (size + radius)
+                numbers[factors + count] = factor
+                gained += (abs(now) + abs(before)) * size
+                error += abs(factor) * radius
+                error += (2.0 * bounds[0, m, k, u] + abs(rest)) * (size + radius)
                 count += 1
         if count == 0:
             continue
@@ -281,6 +326,7 @@ def _correct(
 @numba.njit(cache=True, _nrt=False)
 def refresh_effects(
     layout: IntArray,
+    indices: IntArray,
     composed: AnyArray,
     numbers: FloatArray,
     places: IntArray,
@@ -297,14 +343,15 @@ def refresh_effects(
 
     Args:
         layout: That of the tables.
-        composed: `(n_layers, most_groups)`: the units that are on.
-        numbers: The rows, and scratch.
+        indices: Likewise.
+        composed: `(n_layers, most_groups)`: the winners.
+        numbers: Scratch, and the rows.
         places: `(n_layers + 1, n_layers + 1)`: where the rows start for two layers.
         bounds: `(2, n_layers + 1, n_layers + 1, most_groups)`: radii and sizes of the rows.
-        patterns: `(n_layers + 1, most_reach - 1, most_groups, most_groups)`: the units that were on
-            in the layers after a unit when its rows were last brought up to date.
+        patterns: `(n_layers + 1, most_reach - 1, most_groups, most_groups)`: the winners in the
+            layers after a unit when its rows were last brought up to date.
         lists: The lists named above.
-        changes: `(3, capacity)`: layers and units that have been switched since, and scratch.
+        changes: `(3, capacity)`: layers and units that have changed since, and scratch.
         order: The units are the first `n_units` of its first row.
         n_units: How many there are.
         layer: Their layer.
@@ -349,15 +396,16 @@ def refresh_effects(
             lists[_IS_LISTED, m, u] = 0
             lists[_KNOWN, m, u] = reach
             if n_changes < 0:
-                _compute(layout, composed, numbers, places, bounds, changes, m, u, reach)
+                _compute(layout, indices, composed, numbers, places, bounds, changes, m, u, reach)
                 lists[_N_CORRECTIONS, m, u] = 0
                 for k in range(m + 1, reach):
                     for v in range(layout[k, N_GROUPS]):
                         patterns[m, k - m - 1, u, v] = composed[k, v]
                 continue
             _correct(
-                layout, composed, numbers, places, bounds, changes, start, n_changes, m, u, reach
-            )
+                layout, indices, composed, numbers, places, bounds, patterns, changes, start,
+                n_changes, m, u, reach,
+            )  # fmt: skip
             lists[_N_CORRECTIONS, m, u] += n_changes
             for f in range(start, start + n_changes):
                 k, v = changes[0, f], changes[1, f]

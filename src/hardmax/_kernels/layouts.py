@@ -17,9 +17,9 @@ from hardmax.typing import FloatArray, IntArray
     OUTPUT_IS_IDENTITY, AT_QUERY, AT_QUERY_BIAS, AT_SLOPES, AT_OFFSETS, AT_STARTS, AT_SLOTS,
     AT_GAINS, AT_VALUES, AT_OUTPUT, AT_OUTPUT_BIAS, FIRST_GROUP, QUERY_GRID, QUERY_BIAS_GRID,
     SLOPES_GRID, OFFSETS_GRID, GAINS_GRID, VALUES_GRID, OUTPUT_GRID, OUTPUT_BIAS_GRID,
-    IS_HOMOGENEOUS, IS_TAME, IS_PENCIL, IS_DENSE,
-) = range(34)  # fmt: skip
-N_LAYOUT = 34
+    IS_HOMOGENEOUS, IS_TAME, IS_PENCIL, IS_DENSE, IS_PLAIN,
+) = range(35)  # fmt: skip
+N_LAYOUT = 35
 
 # Entries of a row of `Frames.flags`: whether the stream is exact, the exponent of a grid on which
 # its forms of radius 0 lie, the same for the scores, a count of the regions, whether coinciding

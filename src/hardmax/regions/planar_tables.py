@@ -179,7 +179,7 @@ def _layer_layout(
             _grid(layer.gains), _grid(layer.values), *_grids(output),
             int(has_no_offsets) + 2 * int(keeps_zero),
             all(_is_tame(affine) for affine in (query, output, competing) if affine is not None),
-            layer.dim_in == 2 and has_no_offsets, _is_dense(competing or query),
+            layer.dim_in == 2 and has_no_offsets, _is_dense(competing or query), _is_plain(layer),
         ],
         dtype=np.int64,
     )  # fmt: skip
@@ -199,6 +199,18 @@ def _is_tame(affine: AffineMap) -> bool:
         return True
     sizes = np.abs(affine.weight)
     return bool((sizes[sizes != 0.0] >= _SMALLEST_TAME).all())
+
+
+def _is_plain(layer: ArgmaxLayer) -> bool:
+    """Say whether the stream after a layer is the winning form of each group, or 0."""
+    n_groups = layer.n_groups
+    if layer.residual or not layer.output.is_identity or layer.output.dim_in != n_groups:
+        return False
+    passes_on = bool((layer.gains == 1.0).all()) and not layer.values.any()
+    # Winners are kept in bytes.
+    is_small = int(np.diff(layer.starts).max(initial=0)) <= np.iinfo(np.int8).max
+    goes_straight = np.array_equal(layer.slots, np.arange(n_groups))
+    return layer.is_relu or (passes_on and is_small and goes_straight)
 
 
 def _is_dense(affine: AffineMap) -> bool:
