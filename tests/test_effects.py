@@ -5,9 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax._kernels import effects
+from hardmax._kernels import effect_buffers
 from hardmax._kernels.composition import compose_output
-from hardmax._kernels.effects import effect_arrays, refresh_effects
+from hardmax._kernels.effect_buffers import effect_arrays
+from hardmax._kernels.effects import refresh_effects
 from hardmax._kernels.layouts import IS_TOTAL, N_CHANGES, SCORES_ARE_EXACT
 from hardmax._kernels.planar_buffers import PLANE
 from hardmax.geometry.domains import Box
@@ -37,7 +38,7 @@ MODELS = {
 
 @pytest.fixture(autouse=True)
 def narrow_layers_are_worth_it(monkeypatch):
-    monkeypatch.setattr(effects, "_WIDTH_PER_LAYER", 1)
+    monkeypatch.setattr(effect_buffers, "_WIDTH_PER_LAYER", 1)
 
 
 def true_effect(network, winners, layer, unit, target):
@@ -238,7 +239,10 @@ def test_only_chains_of_plain_layers_have_effects(monkeypatch):
         assert effect_arrays(tables)["effects"].size == 0
     tables = network_tables(relu(gaussian, [14, 14, 14]).network)
     assert (effect_arrays(tables)["effect_places"][0, 1:3] >= 0).all()
-    monkeypatch.setattr(effects, "_MOST_NUMBERS", 100)
+    # The winners after a unit have to be kept too, and a wide layer may have too many.
+    wide = effect_arrays(network_tables(relu(gaussian, [20_000, 13, 13]).network))
+    assert wide["effects"].size == 0 == wide["effect_patterns"].size
+    monkeypatch.setattr(effect_buffers, "_MOST_NUMBERS", 100)
     assert effect_arrays(adapted(tables, 1.0, starts_homogeneous=False))["effects"].size == 0
 
 

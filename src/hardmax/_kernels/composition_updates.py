@@ -32,8 +32,9 @@ import math
 import numba
 import numpy as np
 
+from hardmax._kernels.effect_buffers import LEAST_WIDTH
 from hardmax._kernels.effect_updates import HUGE, Frames, most_growth, spread
-from hardmax._kernels.effects import LEAST_WIDTH, form_of
+from hardmax._kernels.effects import form_of
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
     AT_QUERY,

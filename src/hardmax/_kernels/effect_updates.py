@@ -19,15 +19,12 @@ import numba
 import numpy as np
 
 from hardmax._kernels import planar_buffers, spatial_buffers
-from hardmax._kernels.effects import refresh_effects, weight_grid
+from hardmax._kernels.effects import n_scores, refresh_effects, weight_grid
 from hardmax._kernels.layouts import (
     BASE,
-    IS_RELU,
     IS_STALE,
     IS_TOTAL,
     N_CHANGES,
-    N_FORMS,
-    N_QUERY,
     N_UPDATES,
     SCORES_ARE_EXACT,
     SCORES_GRID,
@@ -78,8 +75,8 @@ def spread(
         growth = _add_effects(
             frames.blocks, layout.shape[0] + after, frames.effects,
             frames.effect_places[layer, after], frames.effect_bounds[0, layer, after],
-            layout[after, N_QUERY] if layout[after, IS_RELU] == 1 else layout[after, N_FORMS],
-            frames.order, n_changed, was_exact, grid, tables.scale[0], axes,
+            n_scores(layout, after), frames.order, n_changed, was_exact, grid, tables.scale[0],
+            axes,
         )  # fmt: skip
         shares[after, 1] *= growth
         if not (growth < math.inf and shares[after, 1] <= most_growth(layout) * shares[after, 0]):

@@ -33,35 +33,23 @@ which all sums fit, nothing is rounded and radii are 0.
 """
 
 import math
-from typing import Any
 
 import numba
 import numpy as np
 
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
-    AT_QUERY,
-    AT_SLOPES,
     AT_STARTS,
-    IS_PLAIN,
     IS_RELU,
     N_FORMS,
     N_GROUPS,
-    N_IN,
     N_QUERY,
     QUERY_GRID,
-    QUERY_IS_IDENTITY,
     SLOPES_GRID,
-    Tables,
 )
 from hardmax._kernels.row_sums import FINEST_GRID, TINY, U
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
-LEAST_WIDTH = 12
-"""Layers with fewer inputs are not worth updating."""
-_WIDTH_PER_LAYER = 24
-"""How wide layers have to be for each layer that a change is carried on: measured."""
-_MOST_NUMBERS = 2**25
 _AT_ONCE = 32
 """How many rows are added up before the sum is added to those before it."""
 
@@ -72,68 +60,8 @@ _AT_ONCE = 32
 _KNOWN, _N_CORRECTIONS, _LISTED, _IS_LISTED, _AT_CHANGES, _N_CHANGES, _N_LISTED = range(7)
 
 
-def effect_arrays(tables: Tables) -> dict[str, Any]:
-    """Allocate room for the effects in a network, by field of the frames; none if too shallow."""
-    layout = tables.layout
-    n = len(layout)
-    chains = [_chain_end(layout, m) for m in range(n - 1)]
-    reach = max((_worthwhile(layout, m, end) for m, end in enumerate(chains)), default=0)
-    places = np.full((n, n), -1, dtype=np.int64)
-    n_scores = [_n_scores(layout, m) for m in range(n - 1)]
-    width = int(layout[:-1, N_GROUPS].max(initial=0)) if reach >= 2 else 0
-    # Factors and sums come first.
-    scratch = width + max(n_scores, default=0)
-    most = 0
-    while reach >= 2:
-        most = scratch
-        for m, end in enumerate(chains):
-            for target in range(m + 1, min(end, m + reach) + 1):
-                places[m, target] = most
-                most += int(layout[m, N_GROUPS]) * n_scores[target]
-        if most <= _MOST_NUMBERS:
-            break
-        places[:] = -1
-        reach -= 1
-    width = width if reach >= 2 else 0
-    rows = np.empty(most if width else 0)
-    bounds = np.zeros((2, n, n, width))
-    for m in range(n - 1 if width else 0):
-        if places[m, m + 1] >= 0:
-            shape = int(layout[m, N_GROUPS]), n_scores[m + 1]
-            start, at = places[m, m + 1], layout[m + 1, _weight_columns(layout, m + 1)[0]]
-            weights = tables.numbers[at : at + math.prod(shape)]
-            rows[start : start + math.prod(shape)] = weights
-            bounds[1, m, m + 1, : shape[0]] = np.abs(weights).reshape(shape).max(axis=1)
-    return {
-        "effects": rows,
-        "effect_places": places,
-        "effect_bounds": bounds,
-        "effect_patterns": np.zeros((n, max(reach - 1, 0), width, width), dtype=np.int8),
-        "effect_lists": np.zeros((7, n, width), dtype=np.int64),
-        "effect_changes": np.zeros((3, 8 * width), dtype=np.int64),
-    }
-
-
-def _chain_end(layout: IntArray, m: int) -> int:
-    """Return the last layer up to which all layers from `m` on are plain."""
-    end = m
-    while end + 1 < len(layout) - 1:
-        now, after = layout[end], layout[end + 1]
-        has_one_weight = after[IS_RELU] != after[QUERY_IS_IDENTITY]
-        is_wide = after[N_IN] >= LEAST_WIDTH
-        if not (now[IS_PLAIN] == 1 and after[IS_PLAIN] == 1 and has_one_weight and is_wide):
-            break
-        end += 1
-    return end
-
-
-def _weight_columns(layout: IntArray, layer: int) -> tuple[int, int]:
-    """Return the columns that say where the weights of a plain layer are, and how many scores."""
-    return (AT_QUERY, N_QUERY) if layout[layer, IS_RELU] == 1 else (AT_SLOPES, N_FORMS)
-
-
 @numba.njit(cache=True, _nrt=False)
-def _n_scores(layout: IntArray, layer: int) -> int:
+def n_scores(layout: IntArray, layer: int) -> int:
     """Return how many scores are kept of a layer: one for each ReLU, one for each form."""
     return int(layout[layer, N_QUERY] if layout[layer, IS_RELU] == 1 else layout[layer, N_FORMS])
 
@@ -151,12 +79,6 @@ def form_of(layout: IntArray, indices: IntArray, layer: int, group: int, winner:
     if layout[layer, IS_RELU] == 1:
         return int(group if winner == 1 else -1)
     return int(indices[layout[layer, AT_STARTS] + group] + winner)
-
-
-def _worthwhile(layout: IntArray, m: int, end: int) -> int:
-    """Return how many layers it is worth to carry changes on from a layer."""
-    width = int(layout[m : end + 1, N_GROUPS].min())
-    return min(end - m, width // _WIDTH_PER_LAYER)
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -237,8 +159,8 @@ def _compute(
     """Write the rows of a unit from scratch."""
     factors, sums = 0, bounds.shape[3]
     for target in range(m + 2, reach + 1):
-        k, n = target - 1, _n_scores(layout, target)
-        source, to = places[m, k] + u * _n_scores(layout, k), places[m, target] + u * n
+        k, n = target - 1, n_scores(layout, target)
+        source, to = places[m, k] + u * n_scores(layout, k), places[m, target] + u * n
         n_on = 0
         for v in range(layout[k, N_GROUPS]):
             form = form_of(layout, indices, k, v, composed[k, v])
@@ -292,14 +214,14 @@ def _correct(
     """Bring the rows of a unit up to date, from the last layer to the first."""
     factors = 0
     for target in range(reach, m + 1, -1):
-        n = _n_scores(layout, target)
+        n = n_scores(layout, target)
         count = 0
         gained = 0.0
         error = 0.0
         for f in range(start, start + n_changes):
             k, v = changes[0, f], changes[1, f]
             if k < target:
-                source = places[m, k] + u * _n_scores(layout, k)
+                source = places[m, k] + u * n_scores(layout, k)
                 new = form_of(layout, indices, k, v, composed[k, v])
                 old = form_of(layout, indices, k, v, patterns[m, k - m - 1, u, v])
                 now = numbers[source + new] if new >= 0 else 0.0

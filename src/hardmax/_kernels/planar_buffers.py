@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._kernels.effects import effect_arrays
+from hardmax._kernels.effect_buffers import effect_arrays
 from hardmax._kernels.layouts import Tables, layer_arrays
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
