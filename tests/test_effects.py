@@ -263,3 +263,13 @@ def test_deep_models_have_the_cells_found_in_integers_alone(model, domain):
     truth = enumerate_regions(model, domain, exact=True)
     assert found.n_cells == truth.n_cells > 20
     assert {tuple(s) for s in found.signatures} == {tuple(s) for s in truth.signatures}
+
+
+def test_a_second_network_of_the_same_shape_has_effects_of_its_own():
+    # Buffers are used again, weights are not.
+    box = Box([-1, -1], [1, 1])
+    enumerate_regions(relu(gaussian, [13, 13, 13]), box)
+    model = relu(gaussian, [13, 13, 13], seed=1)
+    found = enumerate_regions(model, box)
+    truth = enumerate_regions(model, box, exact=True)
+    assert {tuple(s) for s in found.signatures} == {tuple(s) for s in truth.signatures}

@@ -1,4 +1,5 @@
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -180,3 +181,12 @@ def test_bad_points_and_cells_are_refused():
         part.polytope(part.n_cells)
     with pytest.raises(ArgumentError, match="`cell` must be at least 0"):
         part.exact_map(-1)
+
+
+@pytest.mark.parametrize("domain", [Segment([-1, -1], [1, 1]), Box([-1, -1], [1, 1])])
+def test_partitions_are_pickled_whatever_has_been_asked_of_them(domain):
+    part = enumerate_regions(gaussian_relu(3, [2, 6, 6]), domain)
+    asked = part.n_regions, part.volumes.tolist(), part.polytope(0), part.certificate()
+    copy = pickle.loads(pickle.dumps(part))
+    assert asked[:2] == (copy.n_regions, copy.volumes.tolist())
+    assert copy.exact_map(1).rows == part.exact_map(1).rows

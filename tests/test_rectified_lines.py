@@ -212,3 +212,14 @@ def test_a_unit_that_is_zero_makes_no_doubt():
     part = enumerate_regions(net, Segment([-1.0], [1.0]))
     assert part.n_cells == 2
     assert part.decisions.rational == 0
+
+
+@pytest.mark.parametrize("scale", [2.0**-560, 2.0**-565])
+def test_cells_beyond_the_floats_are_found(scale):
+    # Breakpoints near 2^1060, where a float says nothing, and a unit that is off.
+    weights = [[[scale, 2 * scale]], [[-1.0], [-1.0]], [[1.0]]]
+    model = ReluNetwork(weights, [[-(2.0**500), 2.0**500], [2.0**501], [0.0]])
+    found = enumerate_regions(model, Line([0.0], [1.0]))
+    truth = enumerate_regions(model, Line([0.0], [1.0]), exact=True)
+    assert found.n_cells == truth.n_cells == 4
+    assert sorted(map(tuple, found.signatures)) == sorted(map(tuple, truth.signatures))

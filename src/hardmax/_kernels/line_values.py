@@ -35,6 +35,14 @@ def _floored_norm(values: FloatArray) -> float:
 
 
 @numba.njit(cache=True)
+def _larger(one: float, other: float) -> float:
+    """The larger of two numbers; infinity if one of them is no number."""
+    if one >= other:
+        return one
+    return other if other > one else np.inf
+
+
+@numba.njit(cache=True)
 def enter(
     ends: FloatArray, weight: FloatArray, kappa: float, rows: FloatArray, scales: FloatArray
 ) -> None:
@@ -201,10 +209,12 @@ def advance(
         n_open = 0
         for i in range(n - 1):
             a, b = values[order[i]], values[order[i + 1]]
-            eta = max(etas[i, 0], etas[i, 1])
+            eta = _larger(etas[i, 0], etas[i, 1])
             raised = (1.0 + 2.0 * eta) * RAISE
-            scale = max(scales[i, 0] + scales[i, 1], scales[i + 1, 0] + scales[i + 1, 1]) * raised
-            beta = max(scales[i, 2], scales[i + 1, 2]) * raised
+            scale = (
+                _larger(scales[i, 0] + scales[i, 1], scales[i + 1, 0] + scales[i + 1, 1]) * raised
+            )
+            beta = _larger(scales[i, 2], scales[i + 1, 2]) * raised
             found, totals[i] = count_changes(a, b, omega, bias, scale, beta, eta * RAISE)
             if found < 0:
                 found = count_carefully(a, b, omega, bias, scales[i : i + 2], etas[i])
@@ -221,8 +231,8 @@ def advance(
             if first == last:
                 new_etas[i + first, 0], new_etas[i + first, 1] = etas[i, 0], etas[i, 1]
                 continue
-            scale = max(scales[i, 0] + scales[i, 1], scales[i + 1, 0] + scales[i + 1, 1])
-            beta = max(scales[i, 2], scales[i + 1, 2])
+            scale = _larger(scales[i, 0] + scales[i, 1], scales[i + 1, 0] + scales[i + 1, 1])
+            beta = _larger(scales[i, 2], scales[i + 1, 2])
             a, b = values[order[i]], values[order[i + 1]]
             if last == first + 1 and totals[i] >= 0:
                 units[first] = totals[i]
@@ -300,15 +310,16 @@ def advance(
                 a, b = values[order[i]], values[order[i + 1]]
                 mine = slice(first, last)
                 _carry(a, b, units[mine], parts[mine], weight, new_values, i, n + first, form)
-                size = max(
+                size = _larger(
                     _continued_norm(sizes[i], a, units[mine]),
                     _continued_norm(sizes[i + 1], b, units[mine]),
                 )
                 rounding = kappa + UNIT * (last - first + 8)
+                error = (_larger(errors[i], errors[i + 1]) + 4.0 * UNIT * size) * RAISE
                 for k in range(i + first + 1, i + last + 1):
-                    new_scales[k, 0] = (max(errors[i], errors[i + 1]) + 4.0 * UNIT * size) * RAISE
+                    new_scales[k, 0] = error
                     new_scales[k, 1] = rounding * size * RAISE
-                    new_scales[k, 2] = rounding * max(places[i, 1], places[i + 1, 1]) * RAISE
+                    new_scales[k, 2] = rounding * _larger(places[i, 1], places[i + 1, 1]) * RAISE
             values, scales = new_values, new_scales
         n_signs += (n - 1) * width
         n += n_new

@@ -29,7 +29,9 @@ from hardmax._kernels.planar_buffers import (
     DRHO,
     DX,
     DY,
+    IS_BLUNT,
     N_BROKEN,
+    N_DOUBTFUL,
     N_ITEMS,
     N_LEAVES,
     N_VERTICES,
@@ -49,27 +51,36 @@ from hardmax.typing import FloatArray, IntArray
 _U = 2.0**-53
 _BLUR = 2.0**-30
 _SLIGHT = 2.0**-14
+_LOOK_EVERY = 4096
 
 
 @numba.njit(cache=True, _nrt=False)
-def is_blurred(edges: FloatArray, start: int, n: int, scale: float) -> bool:
+def is_blurred(edges: FloatArray, start: int, n: int, scale: float, state: IntArray) -> bool:
     """Say whether a polygon has a vertex too uncertain to be written down.
 
-    Bounds on the rounding of deep networks are far from what happens, so a vertex whose radius is
-    large is taken as it is where lines of known directions meet at no slight angle: rounding of the
-    lines is then amplified by `1 / _SLIGHT` at most.
+    Bounds on the rounding of deep networks are far from what happens. So where a vertex has a large
+    radius, but lines of known directions meet there at no slight angle, it is doubtful only, and
+    most doubtful polygons are taken as they are: ever fewer of them are looked at in exact
+    arithmetic, and all once a vertex was found to be wrong (`IS_BLUNT`).
     """
+    is_doubtful = False
     for i in range(start, start + n):
         size = max(scale, max(abs(edges[i, X]), abs(edges[i, Y])))
         if not (edges[i, RHO] <= _BLUR * size and edges[i, DRHO] <= _BLUR):
             before = i - 1 if i > start else start + n - 1
-            if edges[i, DX] != 0.0 or edges[i, DY] != 0.0 or not _cross(edges, before, i):
+            if edges[i, DX] != 0.0 or edges[i, DY] != 0.0 or not cross(edges, before, i):
                 return True
-    return False
+            is_doubtful = True
+    if not is_doubtful:
+        return False
+    state[N_DOUBTFUL] += 1
+    count = state[N_DOUBTFUL]
+    is_power = count & (count - 1) == 0
+    return bool(state[IS_BLUNT] == 1 or is_power or count % _LOOK_EVERY == 0)
 
 
 @numba.njit(cache=True, _nrt=False)
-def _cross(edges: FloatArray, one: int, other: int) -> bool:
+def cross(edges: FloatArray, one: int, other: int) -> bool:
     """Say whether two lines have directions that are known, and not nearly the same."""
     a1, a2, b1, b2 = edges[one, A1], edges[one, A2], edges[other, A1], edges[other, A2]
     a, b = abs(a1) + abs(a2), abs(b1) + abs(b2)

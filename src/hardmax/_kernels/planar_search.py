@@ -117,7 +117,7 @@ def _pass_on(tables: Tables, frames: Frames, stack: Stack, leaves: Leaves, store
         room = state[N_VERTICES] + n <= leaves.points.shape[0]
         if state[N_LEAVES] >= leaves.radii.shape[0] or not room:
             return LEAVES_FULL
-        if state[IS_SHARP] == 0 and is_blurred(stack.edges, start, n, tables.scale[0]):
+        if state[IS_SHARP] == 0 and is_blurred(stack.edges, start, n, tables.scale[0], state):
             return BLURRED
         state[IS_SHARP] = 0
     if layer < n_layers and (stores or not is_last):

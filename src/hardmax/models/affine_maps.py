@@ -9,6 +9,7 @@ from flint import fmpz, fmpz_mat
 from hardmax.algebra.exact.dyadic import integer_matrix
 from hardmax.arguments import Sizes, owned
 from hardmax.models.enclosures import EnclosedMap
+from hardmax.models.pickling import WithoutCaches
 from hardmax.typing import FloatArray
 
 _MOST_KEPT = 1 << 23
@@ -16,7 +17,7 @@ _MOST_KEPT = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class AffineMap:
+class AffineMap(WithoutCaches):
     r"""The map $x \mapsto x W + b$ on row vectors.
 
     Attributes:

@@ -18,11 +18,12 @@ from hardmax.arguments import Sizes, owned
 from hardmax.errors import ArgumentError
 from hardmax.models.affine_maps import AffineMap as AffineMap
 from hardmax.models.enclosures import EnclosedMap
+from hardmax.models.pickling import WithoutCaches
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class FormBlock:
+class FormBlock(WithoutCaches):
     """Forms of a layer that read the same entries of the query.
 
     Attributes:
@@ -64,7 +65,7 @@ class ExactContributions(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ArgmaxLayer:
+class ArgmaxLayer(WithoutCaches):
     r"""One layer $z \mapsto [z +]\; y(z W_q + b_q)\, W_y + b_y$.
 
     With $q = z W_q + b_q \in \mathbb{R}^p$, group $g$ owns the forms
@@ -316,7 +317,7 @@ class ArgmaxLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class ArgmaxNetwork:
+class ArgmaxNetwork(WithoutCaches):
     """Layers one after the other, with an affine map after the last: what an engine works on.
 
     A signature lists the winner's index within its group for all groups of all layers, in order.

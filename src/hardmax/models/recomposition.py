@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
+from typing import Any
 
 import numpy as np
 from flint import fmpz, fmpz_mat
@@ -32,6 +33,12 @@ class RationalForms:
     matrix: fmpz_mat
     exponent: int
     denominator: int = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Matrices of flint cannot be pickled; their entries can, as integers.
+        entries = [int(entry) for entry in self.matrix.entries()]
+        shape = self.matrix.nrows(), self.matrix.ncols()
+        return _forms, (*shape, entries, self.exponent, self.denominator)
 
     @cached_property
     def rows(self) -> list[list[fmpz]]:
@@ -71,6 +78,12 @@ class RationalForms:
     def _at(self, exponent: int, denominator: int) -> fmpz_mat:
         factor = (denominator // self.denominator) << (self.exponent - exponent)
         return self.matrix if factor == 1 else self.matrix * fmpz(factor)
+
+
+def _forms(
+    n_forms: int, n_columns: int, entries: list[int], exponent: int, denominator: int
+) -> RationalForms:
+    return RationalForms(fmpz_mat(n_forms, n_columns, entries), exponent, denominator)
 
 
 def chart_forms(chart: AffineMap) -> RationalForms:

@@ -21,6 +21,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed
+from hardmax.models.pickling import WithoutCaches
 from hardmax.progress import Progress, track
 from hardmax.regions.cells import CellArrays, LazyCellArrays
 from hardmax.regions.charted_domains import charted
@@ -33,7 +34,7 @@ from hardmax.typing import AnyArray, FloatArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
-class LineCells:
+class LineCells(WithoutCaches):
     """The cells along a line, from left to right.
 
     Attributes:

@@ -17,6 +17,7 @@ from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.evaluation import signature as float_signatures
+from hardmax.models.pickling import WithoutCaches
 from hardmax.models.points import PointBatch
 from hardmax.models.recomposition import RationalForms
 from hardmax.regions.adjacency import Neighbours, cell_polytope, neighbouring_cells
@@ -40,7 +41,7 @@ from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Partition:
+class Partition(WithoutCaches):
     r"""The cells of a model on a domain: maximal sets on which all winners are constant.
 
     A cell is open and convex, the set of one signature. Everything about cells is in coordinates

@@ -5,6 +5,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._kernels.effect_buffers import effect_arrays
 from hardmax._kernels.layouts import (
     LEAVES_FULL,
     N_GROUPS,
@@ -189,7 +190,10 @@ def _take_buffers(network: ArgmaxNetwork, setting: _Setting) -> _Buffers:
     if spare is not None and spare.shape == setting.shape:
         spare.stack.state[:] = 0
         spare.frames.flags[:] = 0
-        return spare
+        if spare.frames.effects.size == 0:
+            return spare
+        # They hold the weights of the network before.
+        return spare._replace(frames=spare.frames._replace(**effect_arrays(setting.tables)))
     most_groups = int(setting.tables.layout[:, N_GROUPS].max(initial=1))
     # A tree of boxes, and room for all parts at once, where large groups are walked.
     most = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=0)

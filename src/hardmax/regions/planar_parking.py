@@ -7,10 +7,23 @@ floats only those of edges that are kept are passed on, with the radii proven fo
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from hardmax._kernels.layouts import (
     Tables,
 )
-from hardmax._kernels.planar_buffers import IS_SHARP, N_CUTS, N_ITEMS, Frames, Stack, grown_stack
+from hardmax._kernels.planar_buffers import (
+    IS_BLUNT,
+    IS_SHARP,
+    N_CUTS,
+    N_ITEMS,
+    Frames,
+    Stack,
+    X,
+    Y,
+    grown_stack,
+)
+from hardmax._kernels.planar_leaves import cross
 from hardmax._kernels.planar_walks import WALK_FROM
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.recomposition import (
@@ -29,6 +42,8 @@ from hardmax.regions.planar_polygons import (
     polygon,
     unpacked_label,
 )
+
+_SHARP = 2.0**-34
 
 
 class ExactPath(ExactForms):
@@ -75,7 +90,14 @@ class ExactPath(ExactForms):
         lines = [self.line(label, refresh=False) for label in labels]
         whole = polygon([(line, tuple(labels[i]), i) for i, line in enumerate(lines)])
         for i, edge in enumerate(whole):
-            stack.edges[start + i, 6:] = rounded_vertex(edge.start)
+            row, before = start + i, start + (i - 1) % n
+            x, y = stack.edges[row, X : Y + 1].tolist()
+            stack.edges[row, X:] = rounded_vertex(edge.start)
+            size = max(float(self.tables.scale[0]), abs(x), abs(y))
+            off = np.abs(stack.edges[row, X : Y + 1] - (x, y)).max()
+            # Where lines cross clearly this says what rounding does elsewhere as well.
+            if not off <= _SHARP * size and cross(stack.edges, before, row):
+                stack.state[IS_BLUNT] = 1
         stack.state[IS_SHARP] = 1
 
     def split_top(self, stack: Stack) -> Stack:

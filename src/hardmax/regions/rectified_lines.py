@@ -308,7 +308,10 @@ def _end(stream: LineForms, where: Fraction | None, side: float) -> _End:
         product = slopes[0] * t
         radii = r_slopes * (abs(t) + r_t) + np.abs(slopes) * r_t + r_offsets
         radii += 4.0 * UNIT * (np.abs(product) + np.abs(offsets))
-        return _End(product + offsets[0], norm(radii * RAISE + TINY), (t, 1.0, 1.0))
+        error = norm(radii * RAISE + TINY)
+        # Beyond the floats nothing is known: zero times infinity is no number.
+        known = error if r_t < np.inf and error < np.inf else np.inf
+        return _End(product + offsets[0], known, (t, 1.0, 1.0))
 
 
 def norm(values: FloatArray) -> float:
