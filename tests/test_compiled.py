@@ -321,3 +321,18 @@ def test_the_command_names_files_it_cannot_open(tmp_path, arguments, match):
     result = CliRunner().invoke(app, [word.format(tmp_path) for word in arguments])
     assert isinstance(result.exception, HardmaxError)
     assert re.search(match, str(result.exception))
+
+
+@pytest.mark.parametrize("option", ["-o", "--onnx"])
+def test_the_command_does_not_overwrite_its_input(tmp_path, option):
+    save_model(random_relu(0, [1, 2, 1]), tmp_path / "n")
+    before = (tmp_path / "n").read_bytes()
+    (tmp_path / "link").symlink_to(tmp_path / "n")
+    for same in ("n", "link"):
+        output = ["-o", str(tmp_path / "t")] if option == "--onnx" else []
+        arguments = [str(tmp_path / "n"), *output, option, str(tmp_path / same)]
+        result = CliRunner().invoke(app, arguments)
+        assert isinstance(result.exception, HardmaxError)
+        assert "must be another file than the network" in str(result.exception)
+        assert (tmp_path / "n").read_bytes() == before
+        assert not (tmp_path / "t").exists()

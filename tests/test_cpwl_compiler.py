@@ -283,7 +283,10 @@ def test_what_cannot_be_compiled_is_refused_by_name():
     simplices = [[0, 1, 4], [0, 3, 4], [1, 2, 5], [1, 4, 5], [2, 0, 3], [2, 5, 3], [3, 4, 5]]
     with pytest.raises(SizeLimitError, match=r"up to \d+ pieces"):
         compile_cpwl(
-            Mesh(pinwheel, simplices, [1, 2, 0, 5, 0, 7]), Box([0, 0], [1, 1]), max_pieces=2
+            Mesh(pinwheel, simplices, [1, 2, 0, 5, 0, 7]),
+            Box([0, 0], [1, 1]),
+            max_pieces=2,
+            method="difference",
         )
 
 

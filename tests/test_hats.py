@@ -8,16 +8,14 @@ import pytest
 from scipy.spatial import Delaunay
 
 from hardmax.algebra.forms import AffineForms
-from hardmax.constructions import cpwl_compiler
-from hardmax.constructions.cancellation import cancels
 from hardmax.constructions.compiled_function_files import load_function
 from hardmax.constructions.cpwl_compiler import compile_cpwl
 from hardmax.constructions.hats import maxout_from_hats
 from hardmax.constructions.interval_images import IntervalMap
-from hardmax.constructions.knots import Knots, maxout_from_knots
+from hardmax.constructions.knots import Knots
 from hardmax.constructions.local_networks import LocalNetwork, is_zero
 from hardmax.constructions.maxout_compiler import compile_maxout
-from hardmax.constructions.meshes import Mesh, maxout_from_mesh
+from hardmax.constructions.meshes import Mesh
 from hardmax.constructions.piece_layers import piece_layers
 from hardmax.constructions.star_lattices import lattice_sets, stars
 from hardmax.constructions.tropical_forms import DifferenceOfMaxima
@@ -184,6 +182,27 @@ def test_hats_that_are_0_on_the_box_are_left_away():
     assert nothing.network([[0.5]]).tolist() == [[0.0]]
 
 
+@pytest.mark.parametrize("method", ["auto", "hats"])
+@pytest.mark.parametrize(
+    ("low", "high"), [([0, -1], [1, 0]), ([1, 0], [2, 1]), ([0, 1], [1, 2]), ([1, 1], [2, 2])]
+)
+def test_boxes_that_only_touch_the_mesh_have_its_values(method, low, high):
+    mesh = Mesh([[0, 0], [1, 0], [0, 1], [1, 1]], [[0, 1, 2], [1, 2, 3]], [1.0, 2, 3, 4])
+    compiled = compile_cpwl(mesh, Box(low, high), method=method)
+    x = np.array(list(product((0, 0.25, 0.5, 1), repeat=2)))
+    x = x[((x >= low) & (x <= high)).all(axis=1)]
+    found = compiled(x)[:, 0] - (1 + x @ [1, 2])
+    assert np.abs(found).max() <= compiled.certified_error < 1e-12
+
+
+def test_boxes_that_only_touch_the_knots_have_their_values():
+    knots = Knots([0.0, 1.0, 2.0], [1.0, 3.0, -2.0])
+    for low, high, wanted in ((-1, 0, [-1, 1]), (2, 3, [-2, -7]), (1, 2, [3, -2])):
+        compiled = compile_cpwl(knots, Box([low], [high]), method="hats")
+        assert compiled([[low], [high]]).ravel().tolist() == wanted
+        assert len(compiled.form.network.ranks[1]) == 2
+
+
 def test_several_outputs_share_hats():
     mesh = graded(0, 10)
     values = np.random.default_rng(1).normal(size=(len(mesh.vertices), 2))
@@ -217,31 +236,6 @@ def test_steep_functions_are_right_in_float32(make, n, epsilon):
     assert found < 1e-5 * scale
     soft = compiled.transformer(x.astype(np.float64))
     assert np.abs(soft - wanted).max() <= compiled.certified_error <= (epsilon or 1e-7)
-
-
-def test_the_default_is_hats_where_maxima_would_cancel():
-    steep, flat = random_knots(0, 60), Knots(np.linspace(-1, 1, 60), np.linspace(-1, 1, 60) ** 3)
-    assert cancels(maxout_from_knots(steep, CUBE[1]), steep)
-    assert not cancels(maxout_from_knots(flat, CUBE[1]), flat)
-    for epsilon in (None, 1e-4):
-        assert compile_cpwl(steep, CUBE[1], epsilon).form.method == "hats"
-        assert compile_cpwl(flat, CUBE[1], epsilon).form.method == "difference"
-    assert compile_cpwl(steep, CUBE[1], method="difference").form.method == "difference"
-    mesh = clustered(1, 20)
-    assert cancels(maxout_from_mesh(mesh, CUBE[2]), mesh)
-    assert compile_cpwl(mesh, CUBE[2]).form.method == "hats"
-
-
-def test_large_ones_and_those_out_of_reach_stay_differences(monkeypatch):
-    knots = random_knots(0, 60)
-    monkeypatch.setattr(cpwl_compiler, "_MOST_NUMBERS", 1000)
-    assert compile_cpwl(knots, CUBE[1]).form.method == "difference"
-    monkeypatch.undo()
-    # Vertices beyond float32, which a difference does not mind.
-    huge = Knots(knots.positions * 1e60, knots.values)
-    assert compile_cpwl(huge, Box([-1e60], [1e60])).form.method == "difference"
-    with pytest.raises(ArgumentError, match="float32"):
-        compile_cpwl(huge, Box([-1e60], [1e60]), method="hats")
 
 
 def test_files_keep_origins_of_units(tmp_path):

@@ -43,6 +43,12 @@ def compile_file(
     from hardmax.geometry.domains import Box
     from hardmax.models.networks import MaxoutNetwork
 
+    for option, path in (("--output", output), ("--onnx", onnx)):
+        if path is not None and path.exists() and network.exists() and path.samefile(network):
+            raise ArgumentError(
+                f"`{option}` must be another file than the network, which it would overwrite; "
+                f"got {path} for both."
+            )
     with _naming("network", network):
         net = load_network(network)
     low, high = (-1.0, 1.0) if box is None else box

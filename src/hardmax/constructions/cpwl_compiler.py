@@ -28,7 +28,7 @@ from hardmax.constructions.tropical_forms import (
     maxout_from_lattice,
     maxout_from_rational_map,
 )
-from hardmax.errors import ArgumentError, DtypeError
+from hardmax.errors import ArgumentError, DtypeError, SizeLimitError
 from hardmax.geometry.domains import Box
 from hardmax.regions.partition import Partition
 from hardmax.tropical.polynomials import TropicalPolynomial
@@ -99,7 +99,8 @@ def compile_cpwl(
     `maxout_form`), hence the transformer has one attention block: a head for each maximum, a token
     for each piece. `Knots` and meshes whose two maxima would be so much larger than their
     difference that float32 lost more than $10^{-4}$ of it are written as a sum of hats, in two
-    blocks (see `hats` and `cancellation`), unless that takes more than $2^{27}$ numbers.
+    blocks (see `hats` and `cancellation`), unless that takes more than $2^{27}$ numbers; so are
+    meshes whose difference would have more than `max_pieces` pieces.
 
     Args:
         f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
@@ -123,7 +124,8 @@ def compile_cpwl(
         DiscontinuityError: If the function jumps; the message names the place and both values.
         ArgumentError: If `epsilon` is not above what rounding adds, or `small_arity` or a `method`
             is asked for where it does not apply.
-        SizeLimitError: If filling concave kinks could exceed `max_pieces`.
+        SizeLimitError: If filling concave kinks could exceed `max_pieces`, and hats are too large
+            or not asked for.
 
     Examples:
         >>> hat = Knots([-1.0, 0.0, 1.0], [0.0, 1.0, 0.0], left_slope=0.0, right_slope=0.0)
@@ -144,7 +146,14 @@ def compile_cpwl(
         if not isinstance(f, Knots):
             raise ArgumentError(f"`method` must not be 'segments' for a {type(f).__name__}.")
         return _compiled(maxout_from_segments(f, box), box, target)
-    form = maxout_form(f, box, max_pieces=max_pieces)
+    may_be_hats = name == "auto" and not small_arity and isinstance(f, Knots | Mesh)
+    try:
+        form = maxout_form(f, box, max_pieces=max_pieces)
+    except SizeLimitError:
+        hats = _small_hats(f, box) if may_be_hats else None
+        if hats is None:
+            raise
+        return _compiled(hats, box, target)
     if small_arity:
         if not is_reducible(form):
             raise ArgumentError(
@@ -152,13 +161,13 @@ def compile_cpwl(
                 f"that needs several layers; its network is {form.network!r}."
             )
         form = reduce_arity(form)
-    elif name == "auto" and isinstance(f, Knots | Mesh) and cancels(form, f):
-        try:
-            hats = _hats(f, box)
-            if _numbers(hats) <= _MOST_NUMBERS:
+    elif may_be_hats and cancels(form, f):
+        hats = _small_hats(f, box)
+        if hats is not None:
+            try:
                 return _compiled(hats, box, target)
-        except ArgumentError:  # Hats lose more in float64, or do not fit float32.
-            pass
+            except ArgumentError:  # Hats lose more in float64.
+                pass
     return _compiled(form, box, target)
 
 
@@ -174,6 +183,15 @@ def _hats(f: Any, box: Box) -> MaxoutForm:
             "Knots or a Mesh."
         )
     return maxout_from_hats(f, box)
+
+
+def _small_hats(f: Knots | Mesh, box: Box) -> MaxoutForm | None:
+    """The sum of hats; None if it is too large or does not fit float32."""
+    try:
+        hats = _hats(f, box)
+    except ArgumentError:
+        return None
+    return hats if _numbers(hats) <= _MOST_NUMBERS else None
 
 
 def _numbers(form: MaxoutForm) -> int:

@@ -60,7 +60,8 @@ def require_few_pieces(pieces: ExactPieces, used: list[Fills], max_pieces: int) 
         raise SizeLimitError(
             f"filling the concave kinks along {planes} hyperplanes cuts the {pieces.n_cells} cells "
             f"into up to {count} pieces, more than `max_pieces` = {max_pieces}; use a mesh that is "
-            "Delaunay or regular (it needs no new pieces), or raise `max_pieces`."
+            "Delaunay or regular (it needs no new pieces), raise `max_pieces`, or compile a mesh "
+            'with `method="hats"`.'
         )
 
 

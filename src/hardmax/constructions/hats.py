@@ -1,4 +1,4 @@
-r"""Functions as sums of hats: nothing large cancels, however steep the function or the mesh.
+r"""Functions as sums of hats: nothing large is subtracted, however steep the function or the mesh.
 
 A difference of maxima of a function with steep or many pieces is made of numbers far larger than
 the function (`convex_differences`, `knots`), and float32 loses $10^{-7}$ of *those*. The sum over
@@ -8,8 +8,10 @@ $$f = \sum_v f(v)\,\mathrm{hat}_v, \qquad
 \mathrm{hat}_v = \max\Big(0, \max_{S} \min_{i \in S} \ell_i\Big)$$
 
 has no such numbers: hats are between 0 and 1, few are not 0 at any point, and where one is not, its
-forms are of size 1 if they are evaluated from the vertex (`unit_origins`). The sets $S$ are those
-of `star_lattices`; in one variable a hat is $\max(0, \min(\ell, \ell'))$ of its two sides.
+forms are of size 1 if they are evaluated from the vertex (`unit_origins`). Only the products
+$a_k(x_k - v_k)$ inside of a form can be larger, in cells that are long, thin and oblique. The sets
+$S$ are those of `star_lattices`; in one variable a hat is $\max(0, \min(\ell, \ell'))$ of its two
+sides.
 
 The network has two hidden layers, one unit for each minimum and one for each hat. It exists on
 every mesh that fills a convex set, regular or not, but it is larger than a difference of maxima.
@@ -89,10 +91,18 @@ def maxout_from_hats(f: Mesh | Knots, box: Box) -> MaxoutForm:
     else:
         require_meeting(f, box)
         hats, cells = _hats_of_mesh(f), f.vertices[f.simplices]
-    meeting = [hat for hat in hats if (hat.low < box.high).all() and (hat.high > box.low).all()]
+    meeting = [hat for hat in hats if _meets(hat, box)]
     # A constant 0 is one hat that does not count.
-    chosen = [hat for hat in meeting if any(hat.weights.tolist())] or hats[:1]
+    chosen = [hat for hat in meeting if any(hat.weights.tolist())] or meeting[:1] or hats[:1]
     return _assembled(chosen, cells, box)
+
+
+def _meets(hat: Hat, box: Box) -> bool:
+    """Say whether a hat may be above 0 somewhere on a box."""
+    # At an end of its support a hat is 0, unless its vertex lies there: at the rim of a mesh.
+    below = (hat.low < box.high) | (hat.place <= box.high)
+    above = (hat.high > box.low) | (hat.place >= box.low)
+    return bool((below & above).all())
 
 
 def _assembled(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
