@@ -123,6 +123,7 @@ def main() -> None:
     table("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide])
     table("ReLU 2->[w] x 6", "w", [(w, relu([w] * 6)) for w in wide[:-1]])
     table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8, 16)])
+    table("ReLU 2->[16] x depth", "depth", [(n, relu([16] * n)) for n in (4, 8, 16, 32)])
     table("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0, 8.0)])
     table("maxout 2->[w, w], rank 2", "w", [(w, maxout(w, 2)) for w in wide[:-1]])
     table("maxout 2->[w, w, w], rank 2", "w", [(w, maxout(w, 3)) for w in wide[:-1]])

@@ -83,7 +83,7 @@ class Patterns:
             row[: len(winners)] = winners
         arrays = self.arrays
         refresh_effects(
-            self.tables.layout, self.tables.indices, composed, arrays["effects"],
+            self.tables, composed, arrays["effects"],
             arrays["effect_places"], arrays["effect_bounds"], arrays["effect_patterns"],
             arrays["effect_lists"], arrays["effect_changes"], self.order, len(units), layer, reach,
         )  # fmt: skip

@@ -27,18 +27,14 @@ Scores are composed afresh after as many updates as there are forms in the strea
 radii may have grown too large beside those of a fresh composition.
 """
 
-import math
-
 import numba
 import numpy as np
 
 from hardmax._kernels.effect_buffers import LEAST_WIDTH
-from hardmax._kernels.effect_updates import HUGE, Frames, most_growth, spread
-from hardmax._kernels.effects import form_of
+from hardmax._kernels.effect_updates import HUGE, Frames, add_forms, most_growth, spread
+from hardmax._kernels.effects import form_of, n_scores, weight_grid, weights_at
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
-    AT_QUERY,
-    AT_SLOPES,
     BASE,
     FIRST_GROUP,
     IS_DENSE,
@@ -49,30 +45,22 @@ from hardmax._kernels.layouts import (
     IS_TAME,
     IS_TOTAL,
     N_CHANGES,
-    N_FORMS,
     N_GROUPS,
     N_IN,
-    N_QUERY,
     N_UPDATES,
     OUTPUT_IS_IDENTITY,
-    QUERY_GRID,
     QUERY_IS_IDENTITY,
     RESIDUAL,
     SCORES_ARE_EXACT,
     SCORES_GRID,
-    SLOPES_GRID,
     STREAM_GRID,
     STREAM_IS_EXACT,
     Axes,
     Tables,
 )
 from hardmax._kernels.row_sums import (
-    FINEST_GRID,
-    TINY,
-    U,
     add_rows,
     kappa_of,
-    n_sums,
     update_kappa,
 )
 from hardmax.typing import FloatArray, IntArray
@@ -299,7 +287,6 @@ def _finish(
     """Update the scores from the changes noted, if their radii stay small."""
     layout, flags, shares = tables.layout, frames.flags, frames.shares
     flags[after, STREAM_IS_EXACT] = 1 if is_exact else 0
-    is_relu = layout[after, IS_RELU] == 1
     was_exact = flags[after, SCORES_ARE_EXACT] == 1
     if (was_exact and not is_exact) or not (
         was_exact or shares[after, 1] < most_growth(layout) * shares[after, 0]
@@ -307,72 +294,18 @@ def _finish(
         return
     if not was_exact and is_exact and flags[after, IS_ROUGH] == 0:
         return
-    weight_grid = layout[after, QUERY_GRID] if is_relu else layout[after, SLOPES_GRID]
-    grid = min(flags[after, SCORES_GRID], weight_grid + flags[after, STREAM_GRID])
-    is_done = _add_changes(
-        frames.blocks, layout.shape[0] + after, tables.numbers, tables.sizes,
-        layout[after, AT_QUERY] if is_relu else layout[after, AT_SLOPES],
-        layout[after, N_QUERY] if is_relu else layout[after, N_FORMS],
-        frames.order, n_changed, was_exact, grid, layout[after, IS_TAME] == 1, tables.scale[0],
-        axes,
+    grid = min(flags[after, SCORES_GRID], weight_grid(layout, after) + flags[after, STREAM_GRID])
+    blocks, to = frames.blocks, layout.shape[0] + after
+    start, n = weights_at(layout, after), n_scores(layout, after)
+    last, dim = blocks.shape[0] - 1, len(axes)
+    add_rows(blocks, to, dim + 1, tables.sizes, start, n, frames.order, n_changed, last, dim + 1)
+    largest = add_forms(
+        blocks, to, tables.numbers, start, n, frames.order, n_changed, was_exact, grid, 0.0,
+        layout[after, IS_TAME] == 1, tables.scale[0], axes,
     )  # fmt: skip
-    if is_done:
+    if largest < HUGE:
         flags[after, IS_FRESH] = 1
         flags[after, N_UPDATES] += 1
         flags[after, N_CHANGES] += 1
         if was_exact:
             flags[after, SCORES_GRID] = grid
-
-
-@numba.njit(cache=True, _nrt=False)
-def _add_changes(
-    blocks: FloatArray,
-    to: int,
-    numbers: FloatArray,
-    sizes: FloatArray,
-    at_weight: int,
-    n_out: int,
-    order: IntArray,
-    n_changed: int,
-    is_exact: bool,
-    grid: int,
-    is_tame: bool,
-    scale: float,
-    axes: Axes,
-) -> bool:
-    """Add changes, in the last block, to scores and radii; False: to be composed afresh."""
-    last, dim = blocks.shape[0] - 1, len(axes)
-    kappa, sum_kappa = update_kappa(n_changed), (n_sums(n_changed) + 0.5) * U
-    add_rows(blocks, to, dim + 1, sizes, at_weight, n_out, order, n_changed, last, dim + 1)
-    if is_exact:
-        # The shares of exact forms are their sizes times kappa.
-        largest = 0.0
-        for i in range(n_out):
-            size = abs(blocks[to, dim, i])
-            for k in range(dim):
-                size = max(size, scale * abs(blocks[to, k, i]))
-            size = (size + blocks[to, dim + 1, i] / kappa) * (1.0 + 2.0**-30)
-            blocks[to, dim + 1, i] = 0.0
-            # Written so that NaN ends up in the bound.
-            if not size <= largest:
-                largest = size
-        if grid < FINEST_GRID or not largest <= math.ldexp(1.0, min(53 + grid, 1000)):
-            return False
-    add_rows(blocks, to, 0, numbers, at_weight, n_out, order, n_changed, last, 0)
-    for k in range(1, dim):
-        add_rows(blocks, to, k, numbers, at_weight, n_out, order, n_changed, last, k)
-    add_rows(blocks, to, dim, numbers, at_weight, n_out, order, n_changed, last, dim)
-    if is_exact:
-        return True
-    largest = 0.0
-    for i in range(np.uint64(n_out)):
-        size = abs(blocks[to, 0, i])
-        for k in range(1, dim):
-            size = max(size, abs(blocks[to, k, i]))
-        size = max(scale * size, abs(blocks[to, dim, i]))
-        radius = blocks[to, dim + 1, i]
-        larger = (1.0 + 4.0 * kappa) * (radius + sum_kappa * size) + TINY
-        radius = larger if radius != 0.0 or not is_tame else 0.0
-        blocks[to, dim + 1, i] = radius
-        largest = largest if radius <= largest else radius
-    return bool(largest < HUGE)

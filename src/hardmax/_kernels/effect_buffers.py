@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.effects import n_scores
+from hardmax._kernels.effects import n_scores, weights_at
 from hardmax._kernels.layouts import (
-    AT_QUERY,
-    AT_SLOPES,
     IS_PLAIN,
     IS_RELU,
     N_GROUPS,
@@ -55,8 +53,7 @@ def effect_arrays(tables: Tables) -> dict[str, Any]:
     for m in range(n - 1 if width else 0):
         if places[m, m + 1] >= 0:
             shape = int(layout[m, N_GROUPS]), sizes[m + 1]
-            is_relu = layout[m + 1, IS_RELU] == 1
-            start, at = places[m, m + 1], layout[m + 1, AT_QUERY if is_relu else AT_SLOPES]
+            start, at = places[m, m + 1], weights_at(layout, m + 1)
             weights = tables.numbers[at : at + math.prod(shape)]
             rows[start : start + math.prod(shape)] = weights
             bounds[1, m, m + 1, : shape[0]] = np.abs(weights).reshape(shape).max(axis=1)

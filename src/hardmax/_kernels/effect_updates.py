@@ -61,7 +61,7 @@ def spread(
     """
     layout, flags, shares = tables.layout, frames.flags, frames.shares
     refresh_effects(
-        layout, tables.indices, frames.composed, frames.effects, frames.effect_places,
+        tables, frames.composed, frames.effects, frames.effect_places,
         frames.effect_bounds, frames.effect_patterns, frames.effect_lists, frames.effect_changes,
         frames.order, n_changed, layer, reach,
     )  # fmt: skip
@@ -107,7 +107,7 @@ def _add_effects(
 ) -> float:
     """Add changes times effects to scores; return the growth of the radii, infinite if in vain."""
     last, dim = blocks.shape[0] - 1, len(axes)
-    kappa, sum_kappa = update_kappa(n_changed), (n_sums(n_changed) + 0.5) * U
+    kappa = update_kappa(n_changed)
     common = 0.0
     before = 0.0
     for i in range(np.uint64(n)):
@@ -124,6 +124,38 @@ def _add_effects(
         row = np.uint64(start + j * n)
         for i in range(np.uint64(n)):
             blocks[to, dim + 1, i] += abs(effects[row + i]) * share
+    if is_exact and common != 0.0:
+        return math.inf
+    largest = add_forms(
+        blocks, to, effects, start, n, order, n_changed, is_exact, grid, common, False, scale, axes
+    )
+    if is_exact:
+        return float(largest + 1.0)
+    return float(largest / before) if before > 0.0 and largest < HUGE else math.inf
+
+
+@numba.njit(cache=True, _nrt=False)
+def add_forms(
+    blocks: FloatArray,
+    to: int,
+    weights: FloatArray,
+    start: int,
+    n: int,
+    order: IntArray,
+    n_changed: int,
+    is_exact: bool,
+    grid: int,
+    common: float,
+    keeps_zeros: bool,
+    scale: float,
+    axes: Axes,
+) -> float:
+    """Add changes times weights to scores whose radii have got the shares of the changes.
+
+    Returns the largest radius, infinite where exact scores would not be exact any more.
+    """
+    last, dim = blocks.shape[0] - 1, len(axes)
+    kappa, sum_kappa = update_kappa(n_changed), (n_sums(n_changed) + 0.5) * U
     if is_exact:
         # The shares of exact forms are their sizes times kappa.
         largest = 0.0
@@ -136,23 +168,23 @@ def _add_effects(
             # Written so that NaN ends up in the bound.
             if not size <= largest:
                 largest = size
-        fits = grid >= FINEST_GRID and largest <= math.ldexp(1.0, min(53 + grid, 1000))
-        if common != 0.0 or not fits:
+        if grid < FINEST_GRID or not largest <= math.ldexp(1.0, min(53 + grid, 1000)):
             return math.inf
-    add_rows(blocks, to, 0, effects, start, n, order, n_changed, last, 0)
+    add_rows(blocks, to, 0, weights, start, n, order, n_changed, last, 0)
     for k in range(1, dim):
-        add_rows(blocks, to, k, effects, start, n, order, n_changed, last, k)
-    add_rows(blocks, to, dim, effects, start, n, order, n_changed, last, dim)
+        add_rows(blocks, to, k, weights, start, n, order, n_changed, last, k)
+    add_rows(blocks, to, dim, weights, start, n, order, n_changed, last, dim)
     if is_exact:
-        return 1.0
+        return 0.0
     largest = 0.0
     for i in range(np.uint64(n)):
         size = abs(blocks[to, 0, i])
         for k in range(1, dim):
             size = max(size, abs(blocks[to, k, i]))
         size = max(scale * size, abs(blocks[to, dim, i]))
-        radius = blocks[to, dim + 1, i] + common + sum_kappa * size
-        radius = (1.0 + 4.0 * kappa) * radius + TINY
+        radius = blocks[to, dim + 1, i] + common
+        larger = (1.0 + 4.0 * kappa) * (radius + sum_kappa * size) + TINY
+        radius = larger if radius != 0.0 or not keeps_zeros else 0.0
         blocks[to, dim + 1, i] = radius
         largest = largest if radius <= largest else radius
-    return largest / before if before > 0.0 and largest < HUGE else math.inf
+    return float(largest)

@@ -39,6 +39,8 @@ import numpy as np
 
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
+    AT_QUERY,
+    AT_SLOPES,
     AT_STARTS,
     IS_RELU,
     N_FORMS,
@@ -46,6 +48,7 @@ from hardmax._kernels.layouts import (
     N_QUERY,
     QUERY_GRID,
     SLOPES_GRID,
+    Tables,
 )
 from hardmax._kernels.row_sums import FINEST_GRID, TINY, U
 from hardmax.typing import AnyArray, FloatArray, IntArray
@@ -67,8 +70,14 @@ def n_scores(layout: IntArray, layer: int) -> int:
 
 
 @numba.njit(cache=True, _nrt=False)
+def weights_at(layout: IntArray, layer: int) -> int:
+    """Return where the weights of the scores of a layer start."""
+    return int(layout[layer, AT_QUERY] if layout[layer, IS_RELU] == 1 else layout[layer, AT_SLOPES])
+
+
+@numba.njit(cache=True, _nrt=False)
 def weight_grid(layout: IntArray, layer: int) -> int:
-    """Return the exponent of the grid of the weights of a plain layer."""
+    """Return the exponent of their grid."""
     is_relu = layout[layer, IS_RELU] == 1
     return int(layout[layer, QUERY_GRID] if is_relu else layout[layer, SLOPES_GRID])
 
@@ -83,9 +92,16 @@ def form_of(layout: IntArray, indices: IntArray, layer: int, group: int, winner:
 
 @numba.njit(cache=True, _nrt=False)
 def _add_scaled(
-    numbers: FloatArray, to: int, rows: IntArray, factors: int, first: int, end: int, n: int
+    numbers: FloatArray,
+    to: int,
+    source: FloatArray,
+    rows: IntArray,
+    factors: int,
+    first: int,
+    end: int,
+    n: int,
 ) -> None:
-    """Add `sum_r numbers[factors + r] * numbers[rows[2, r] + i]` to `numbers[to + i]`."""
+    """Add `sum_r numbers[factors + r] * source[rows[2, r] + i]` to `numbers[to + i]`."""
     r = first
     # Unsigned indices cannot mean "from the end", which lets the loops below be vectorised.
     width, t = np.uint64(n), np.uint64(to)
@@ -95,40 +111,15 @@ def _add_scaled(
         w0, w1 = np.uint64(rows[2, r]), np.uint64(rows[2, r + 1])
         w2, w3 = np.uint64(rows[2, r + 2]), np.uint64(rows[2, r + 3])
         for i in range(width):
-            numbers[t + i] += (numbers[w0 + i] * f0 + numbers[w1 + i] * f1) + (
-                numbers[w2 + i] * f2 + numbers[w3 + i] * f3
+            numbers[t + i] += (source[w0 + i] * f0 + source[w1 + i] * f1) + (
+                source[w2 + i] * f2 + source[w3 + i] * f3
             )
         r += 4
     while r < end:
         f0 = numbers[factors + r]
         w0 = np.uint64(rows[2, r])
         for i in range(width):
-            numbers[t + i] += numbers[w0 + i] * f0
-        r += 1
-
-
-@numba.njit(cache=True, _nrt=False)
-def _add_scaled_sizes(
-    numbers: FloatArray, to: int, rows: IntArray, factors: int, first: int, end: int, n: int
-) -> None:
-    """Do the same with the absolute values of the rows."""
-    r = first
-    width, t = np.uint64(n), np.uint64(to)
-    while r + 4 <= end:
-        f0, f1 = numbers[factors + r], numbers[factors + r + 1]
-        f2, f3 = numbers[factors + r + 2], numbers[factors + r + 3]
-        w0, w1 = np.uint64(rows[2, r]), np.uint64(rows[2, r + 1])
-        w2, w3 = np.uint64(rows[2, r + 2]), np.uint64(rows[2, r + 3])
-        for i in range(width):
-            numbers[t + i] += (abs(numbers[w0 + i]) * f0 + abs(numbers[w1 + i]) * f1) + (
-                abs(numbers[w2 + i]) * f2 + abs(numbers[w3 + i]) * f3
-            )
-        r += 4
-    while r < end:
-        f0 = numbers[factors + r]
-        w0 = np.uint64(rows[2, r])
-        for i in range(width):
-            numbers[t + i] += abs(numbers[w0 + i]) * f0
+            numbers[t + i] += source[w0 + i] * f0
         r += 1
 
 
@@ -145,8 +136,7 @@ def _fits(layout: IntArray, m: int, target: int, size: float) -> bool:
 
 @numba.njit(cache=True, _nrt=False)
 def _compute(
-    layout: IntArray,
-    indices: IntArray,
+    tables: Tables,
     composed: AnyArray,
     numbers: FloatArray,
     places: IntArray,
@@ -157,6 +147,7 @@ def _compute(
     reach: int,
 ) -> None:
     """Write the rows of a unit from scratch."""
+    layout, indices = tables.layout, tables.indices
     factors, sums = 0, bounds.shape[3]
     for target in range(m + 2, reach + 1):
         k, n = target - 1, n_scores(layout, target)
@@ -165,7 +156,7 @@ def _compute(
         for v in range(layout[k, N_GROUPS]):
             form = form_of(layout, indices, k, v, composed[k, v])
             if form >= 0:
-                rows[2, n_on] = places[k, target] + v * n
+                rows[2, n_on] = weights_at(layout, target) + v * n
                 numbers[factors + n_on] = numbers[source + form]
                 n_on += 1
         for i in range(n):
@@ -174,7 +165,7 @@ def _compute(
             for i in range(n):
                 numbers[sums + i] = 0.0
             end = min(first + _AT_ONCE, n_on)
-            _add_scaled(numbers, sums, rows, factors, first, end, n)
+            _add_scaled(numbers, sums, tables.numbers, rows, factors, first, end, n)
             for i in range(n):
                 numbers[to + i] += numbers[sums + i]
         kappa, radius = 2.0 * (n_on / _AT_ONCE + 16.0) * U, bounds[0, m, k, u]
@@ -183,7 +174,7 @@ def _compute(
             numbers[factors + r] = radius + kappa * abs(numbers[factors + r]) + 2.0**-900
         for i in range(n):
             numbers[sums + i] = 0.0
-        _add_scaled_sizes(numbers, sums, rows, factors, 0, n_on, n)
+        _add_scaled(numbers, sums, tables.sizes, rows, factors, 0, n_on, n)
         largest = 0.0
         for i in range(n):
             # Written so that NaN ends up in the bound.
@@ -236,7 +227,7 @@ def _correct(
                 count += 1
         if count == 0:
             continue
-        _add_scaled(numbers, places[m, target] + u * n, changes, factors, 0, count, n)
+        _add_scaled(numbers, places[m, target] + u * n, numbers, changes, factors, 0, count, n)
         size = (bounds[1, m, target, u] + gained) * (1.0 + 2.0**-40)
         bounds[1, m, target, u] = size
         error += bounds[0, m, target, u]
@@ -247,8 +238,7 @@ def _correct(
 
 @numba.njit(cache=True, _nrt=False)
 def refresh_effects(
-    layout: IntArray,
-    indices: IntArray,
+    tables: Tables,
     composed: AnyArray,
     numbers: FloatArray,
     places: IntArray,
@@ -264,8 +254,7 @@ def refresh_effects(
     """Bring the effects of some units of a layer, on layers up to `reach`, up to date.
 
     Args:
-        layout: That of the tables.
-        indices: Likewise.
+        tables: The network.
         composed: `(n_layers, most_groups)`: the winners.
         numbers: Scratch, and the rows.
         places: `(n_layers + 1, n_layers + 1)`: where the rows start for two layers.
@@ -279,6 +268,7 @@ def refresh_effects(
         layer: Their layer.
         reach: The last layer that matters.
     """
+    layout, indices = tables.layout, tables.indices
     for m in range(layer, reach - 1):
         lists[_N_LISTED, m, 0] = 0
     for r in range(n_units):
@@ -318,7 +308,7 @@ def refresh_effects(
             lists[_IS_LISTED, m, u] = 0
             lists[_KNOWN, m, u] = reach
             if n_changes < 0:
-                _compute(layout, indices, composed, numbers, places, bounds, changes, m, u, reach)
+                _compute(tables, composed, numbers, places, bounds, changes, m, u, reach)
                 lists[_N_CORRECTIONS, m, u] = 0
                 for k in range(m + 1, reach):
                     for v in range(layout[k, N_GROUPS]):
