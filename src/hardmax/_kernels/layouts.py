@@ -28,12 +28,13 @@ N_LAYOUT = 35
 # they have to be composed; the count of changes of the layer before then; whether an exact
 # stream had scores far from any grid; whether they have just been updated; a count of their
 # changes; whether radii hold errors only (see `effect_updates`); and whether the stream before the
-# layer is known by its scores alone.
+# layer is known by its scores alone. Last, the count of the regions for which doubled forms are
+# known (see `doubled_paths`).
 (
     STREAM_IS_EXACT, STREAM_GRID, SCORES_ARE_EXACT, SCORES_GRID, VERSION, IS_MERGED, N_PENDING,
-    HAS_OUTPUT, N_UPDATES, BASE, IS_ROUGH, IS_FRESH, N_CHANGES, IS_TOTAL, IS_STALE,
-) = range(15)  # fmt: skip
-N_FLAGS = 15
+    HAS_OUTPUT, N_UPDATES, BASE, IS_ROUGH, IS_FRESH, N_CHANGES, IS_TOTAL, IS_STALE, DOUBLED,
+) = range(16)  # fmt: skip
+N_FLAGS = 16
 
 # What the searches return; more of it in their own buffers.
 DONE, BUDGET, STACK_FULL, LEAVES_FULL, CELL_LIMIT, PARKED = range(6)

@@ -268,6 +268,18 @@ def _exceeds(
     return True
 
 
+@numba.njit(cache=True, _nrt=False, inline="always")
+def unit_form(
+    blocks: FloatArray, b: int, unit: int, is_homogeneous: bool, scale: float
+) -> tuple[float, float, float, float, float]:
+    """Return the score of a ReLU unit, with the radius of a slope and that of the offset."""
+    radius = blocks[b, 3, unit]
+    # The quotient may underflow, and a radius of 0 would say that the form is exact.
+    slope_radius = radius / scale + (TINY if radius > 0.0 else 0.0)
+    offset_radius = 0.0 if is_homogeneous else radius
+    return blocks[b, 0, unit], blocks[b, 1, unit], blocks[b, 2, unit], slope_radius, offset_radius
+
+
 @numba.njit(cache=True, _nrt=False)
 def difference(
     blocks: FloatArray, b: int, plus: int, minus: int, is_homogeneous: bool, scale: float

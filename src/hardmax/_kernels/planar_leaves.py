@@ -52,6 +52,8 @@ _U = 2.0**-53
 _BLUR = 2.0**-30
 _SLIGHT = 2.0**-14
 _LOOK_EVERY = 4096
+SHARP = 2.0**-34
+"""How far a vertex may be off, as a part of its size, before floats are not trusted any more."""
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -60,8 +62,8 @@ def is_blurred(edges: FloatArray, start: int, n: int, scale: float, state: IntAr
 
     Bounds on the rounding of deep networks are far from what happens. So where a vertex has a large
     radius, but lines of known directions meet there at no slight angle, it is doubtful only, and
-    most doubtful polygons are taken as they are: ever fewer of them are looked at in exact
-    arithmetic, and all once a vertex was found to be wrong (`IS_BLUNT`).
+    most doubtful polygons are taken as they are: ever fewer of them are computed again, and all
+    once a vertex was found to be wrong (`IS_BLUNT`).
     """
     is_doubtful = False
     for i in range(start, start + n):

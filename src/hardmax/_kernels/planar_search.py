@@ -6,9 +6,10 @@ none is left its map is composed, and it becomes a region of the next layer, or 
 of one layer that are on the stack lie in the same region, because deeper ones are on top of them;
 hence one frame for each layer is enough, and the winners on the path name every line.
 
-An undecided sign leaves the stack as it is and returns `PARKED`: the polygon on top has to be split
-by its next group in exact arithmetic. A cell with a vertex that is not known to a few digits comes
-back as `BLURRED`, to have its vertices computed from its lines.
+An undecided sign leaves the stack as it is: the polygon on top is looked at in twice the precision,
+and if that does not help, it comes back as `PARKED`, to be split by its next group in exact
+arithmetic. Likewise a cell with a vertex that is not known to a few digits, which comes back as
+`BLURRED`, to have its vertices computed from its lines.
 """
 
 import numba
@@ -26,6 +27,7 @@ from hardmax._kernels.layouts import (
     LEAVES_FULL,
     N_GROUPS,
     N_PENDING,
+    PARKED,
     Tables,
 )
 from hardmax._kernels.planar_buffers import (
@@ -43,13 +45,16 @@ from hardmax._kernels.planar_buffers import (
 )
 from hardmax._kernels.planar_groups import analyse
 from hardmax._kernels.planar_leaves import adds_units, is_blurred, store
+from hardmax._kernels.planar_sharpening import sharpen
 from hardmax._kernels.planar_splits import split_by_group, split_by_unit
+from hardmax.typing import FloatArray
 
 
 @numba.njit(cache=True, _nrt=False)
 def search(
     tables: Tables,
     frames: Frames,
+    doubled: FloatArray,
     stack: Stack,
     leaves: Leaves,
     stores: bool,
@@ -61,6 +66,7 @@ def search(
     Args:
         tables: The network.
         frames: The forms on the path.
+        doubled: Room for them in twice the precision; has the first stream.
         stack: The polygons.
         leaves: Where cells go.
         stores: Whether cells are stored, or only counted.
@@ -89,6 +95,9 @@ def search(
             )  # fmt: skip
         else:
             status = split_by_group(tables, frames, stack)
+        is_unclear = status in (PARKED, BLURRED)
+        if is_unclear and sharpen(tables, frames, doubled, stack, status == BLURRED):
+            continue
         if status != ONGOING:
             return int(status)
     return DONE if state[N_ITEMS] == 0 else BUDGET

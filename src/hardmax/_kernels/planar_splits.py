@@ -14,8 +14,8 @@ from hardmax._kernels.layouts import (
 )
 from hardmax._kernels.planar_buffers import MARK, N_CUTS, N_ITEMS, ONGOING, SHIFT, Frames, Stack
 from hardmax._kernels.planar_clipping import copy_rows, cut, signs_into
-from hardmax._kernels.planar_groups import cull, difference, is_origin
-from hardmax._kernels.planar_signs import TINY, UNDECIDED, in_pencil
+from hardmax._kernels.planar_groups import cull, difference, is_origin, unit_form
+from hardmax._kernels.planar_signs import UNDECIDED, in_pencil
 from hardmax._kernels.planar_trees import gather, plant
 from hardmax._kernels.planar_walks import (
     WALK_FROM,
@@ -54,17 +54,7 @@ def split_by_unit(
         if start + 3 * n + 6 > edges.shape[0] or top + 2 > items.shape[0]:
             return STACK_FULL
         unit = pending[layer, position]
-        radius = blocks[b, 3, unit]
-        offset_radius = 0.0 if is_homogeneous else radius
-        # The quotient may underflow, and a radius of 0 would say that the form is exact.
-        slope_radius = radius / scale + (TINY if radius > 0.0 else 0.0)
-        g = (
-            blocks[b, 0, unit],
-            blocks[b, 1, unit],
-            blocks[b, 2, unit],
-            slope_radius,
-            offset_radius,
-        )
+        g = unit_form(blocks, b, unit, is_homogeneous, scale)
         n_positive, n_negative = signs_into(
             edges, labels, start, n, g, pencil, signs, expansion, state
         )

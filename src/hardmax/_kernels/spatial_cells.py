@@ -118,7 +118,7 @@ def new_vertices(
         scratch.rows[dim - 1] = row
         if has_far and (is_far(points, base + u, dim) or is_far(points, base + w, dim)):
             if is_defined:
-                _solve(stack, scratch, n_fresh, dim)
+                solve(stack, scratch, n_fresh, dim)
                 radii_into(stack.pool, scratch, scratch.fresh, n_fresh)
             else:
                 # Where it lies is open; the sign of no form will be accepted there.
@@ -194,8 +194,8 @@ def _interpolate(
 
 
 @numba.njit(cache=True, _nrt=False)
-def _solve(stack: Stack, scratch: Scratch, i: int, dim: int) -> None:
-    """Write where the rows `scratch.rows` meet, with its direction, into a new vertex.
+def solve(stack: Stack, scratch: Scratch, i: int, dim: int) -> None:
+    """Write where the rows `scratch.rows` meet, with its direction if any, into a new vertex.
 
     Gauss-Jordan elimination with column pivots; nothing is assumed about its accuracy.
     """
@@ -225,14 +225,17 @@ def _solve(stack: Stack, scratch: Scratch, i: int, dim: int) -> None:
                 factor = system[r, j]
                 for k in range(j, dim + 2):
                     system[r, k] -= factor * system[j, k]
+    for k in range(dim):
+        fresh[i, k] = system[k, dim]
+    fresh[i, dim] = 0.0
+    if fresh.shape[1] == dim + 1:
+        return
     # Which facets meet says whether the vertex is at infinity, not the rounded direction.
     has_direction = False
     for j in range(dim):
         has_direction = has_direction or pool[scratch.rows[j], dim + FAR] != 0.0
     for k in range(dim):
-        fresh[i, k] = system[k, dim]
         fresh[i, dim + 1 + k] = system[k, dim + 1] if has_direction else 0.0
-    fresh[i, dim] = 0.0
     fresh[i, 2 * dim + 1] = math.inf if has_direction else 0.0
 
 

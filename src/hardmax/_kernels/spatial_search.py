@@ -7,8 +7,9 @@ answer. All cells of one layer that are on the stack lie in the same region, bec
 on top of them; hence one frame for each layer is enough, and the winners on the path name every
 facet.
 
-An undecided sign leaves the stack as it is and returns `PARKED`: the cell on top has to be split by
-its next group in exact arithmetic.
+An undecided sign leaves the stack as it is: the cell on top is looked at in twice the precision,
+and if that does not help, it comes back as `PARKED`, to be split by its next group in exact
+arithmetic.
 """
 
 import numba
@@ -66,7 +67,9 @@ from hardmax._kernels.spatial_groups import (
     put_unit,
 )
 from hardmax._kernels.spatial_leaves import has_room, note_ties, store
+from hardmax._kernels.spatial_sharpening import sharpen
 from hardmax._kernels.spatial_signs import bounds, signs_into
+from hardmax.typing import FloatArray
 
 _ONGOING = -1
 _EMPTY = -2
@@ -76,6 +79,7 @@ _EMPTY = -2
 def search(
     tables: Tables,
     frames: Frames,
+    doubled: FloatArray,
     stack: Stack,
     scratch: Scratch,
     leaves: Leaves,
@@ -88,6 +92,7 @@ def search(
     Args:
         tables: The network.
         frames: The forms on the path.
+        doubled: Room for them in twice the precision; has the first stream.
         stack: The cells.
         scratch: Room to work in.
         leaves: Where cells of the answer go.
@@ -112,6 +117,8 @@ def search(
             status = _split_by_units(tables, frames, stack, scratch)
         else:
             status = _split_by_group(tables, frames, stack, scratch)
+        if status == PARKED and sharpen(tables, frames, doubled, stack, scratch):
+            continue
         if status != _ONGOING:
             return int(status)
     return DONE if state[N_ITEMS] == 0 else BUDGET

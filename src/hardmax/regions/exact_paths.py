@@ -146,6 +146,23 @@ def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> 
     return block
 
 
+def doubled_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:
+    """Return the block `(2 dim + 3, n)` of rows of exact forms, two floats for each number."""
+    up, down = unit(forms)
+    n_columns = forms.matrix.ncols()
+    block = np.zeros((2 * n_columns + 1, len(rows)))
+    for i, row in enumerate(rows):
+        radius = 0.0
+        for k, x in enumerate(row):
+            high = divided(x * up, down)[0]
+            p, q = high.as_integer_ratio()
+            low, error = divided(int(x) * up * q - p * down, down * q)
+            block[[k, n_columns + k], i] = high, low
+            radius = max(radius, error * (scale if k < n_columns - 1 else 1.0))
+        block[-1, i] = radius
+    return block
+
+
 def unit(forms: RationalForms) -> tuple[int, int]:
     """Return the scale of exact forms as a quotient of integers."""
     up, down = max(forms.exponent, 0), max(-forms.exponent, 0)

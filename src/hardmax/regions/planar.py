@@ -5,6 +5,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._kernels.doubled_forms import doubled_blocks
 from hardmax._kernels.effect_buffers import effect_arrays
 from hardmax._kernels.layouts import (
     LEAVES_FULL,
@@ -39,7 +40,7 @@ from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import chart_forms, exact_affine_map
 from hardmax.regions.cells import CellArrays
-from hardmax.regions.exact_paths import finest_grid, rounded_forms
+from hardmax.regions.exact_paths import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.planar_domains import PlanarDomain, planar_domain
 from hardmax.regions.planar_parking import ExactPath
 from hardmax.regions.planar_tables import adapted, network_tables
@@ -123,6 +124,7 @@ class _Setting(NamedTuple):
         start: The domain.
         tables: The network, adapted to it.
         block: The first stream.
+        doubled: The same in twice the precision.
         grid: A grid for it, if it is exact.
         winner_type: What winners are stored in: one byte where that is enough.
         cell_bytes: About how much room a cell takes.
@@ -132,6 +134,7 @@ class _Setting(NamedTuple):
     start: PlanarDomain
     tables: Tables
     block: FloatArray
+    doubled: FloatArray
     grid: int
     winner_type: type[np.generic]
     cell_bytes: int
@@ -152,7 +155,7 @@ def _setting(network: ArgmaxNetwork, start: PlanarDomain) -> _Setting:
     # A power of two, so that dividing by it is exact.
     scale = float(2.0 ** min(np.frexp(corners)[1], 1000))
     tables = network_tables(network)
-    block, grid = _first_stream(network, start, tables, scale)
+    block, doubled, grid = _first_stream(network, start, tables, scale)
     tables = adapted(tables, scale, not block[2:].any())
     sizes = tables.layout[:, : N_OUT + 1].tobytes(), tables.values.shape
     # Groups of other sizes need other scratch.
@@ -162,23 +165,24 @@ def _setting(network: ArgmaxNetwork, start: PlanarDomain) -> _Setting:
     winner_type = np.uint8 if largest <= 256 else np.int64
     cell_bytes = 4 * network.n_groups + 24 * network.dim_out + 256
     _settings[network] = setting = _Setting(
-        start, tables, block, grid, winner_type, cell_bytes, shape
+        start, tables, block, doubled, grid, winner_type, cell_bytes, shape
     )
     return setting
 
 
 def _first_stream(
     network: ArgmaxNetwork, start: PlanarDomain, tables: Tables, scale: float
-) -> tuple[FloatArray, int]:
-    """Return the block of the embedding on the domain, and a grid for it if it is exact."""
+) -> tuple[FloatArray, FloatArray, int]:
+    """Return the embedding on the domain, as a block, doubled, and a grid if the block is exact."""
     embedding, chart = network.embedding, start.chart
     if chart is None:
-        block = np.zeros((4, embedding.dim_out))
+        block, doubled = np.zeros((4, embedding.dim_out)), np.zeros((7, embedding.dim_out))
         block[:2], block[2] = embedding.weight, embedding.bias
-        return block, int(tables.layout[-1, OUTPUT_GRID])
+        doubled[:3] = block[:3]
+        return block, doubled, int(tables.layout[-1, OUTPUT_GRID])
     forms = chart_forms(chart).compose(embedding)
     block = rounded_forms(forms, forms.rows, scale)
-    return block, finest_grid(block)
+    return block, doubled_forms(forms, forms.rows, scale), finest_grid(block)
 
 
 def _take_buffers(network: ArgmaxNetwork, setting: _Setting) -> _Buffers:
@@ -225,6 +229,7 @@ class _Run(SearchRun):
         self.frames, self.stack, self.leaves = self.buffers[1:]
         block = self.setting.block
         self.frames.blocks[0, :, : block.shape[1]] = block
+        self.doubled = doubled_blocks(self.frames, self.setting.doubled)
         self.frames.flags[0, :2] = int(not block[3].any()), self.setting.grid
         n_edges = len(start.edges)
         while len(self.stack.edges) < 4 * n_edges:
@@ -246,9 +251,8 @@ class _Run(SearchRun):
 
     def go_on(self, limit: int, budget: int) -> int:
         """Run the compiled search."""
-        return int(
-            search(self.tables, self.frames, self.stack, self.leaves, self.stores, limit, budget)
-        )
+        buffers = self.frames, self.doubled, self.stack, self.leaves
+        return int(search(self.tables, *buffers, self.stores, limit, budget))
 
     def make_way(self, status: int) -> None:
         """Split exactly, sharpen vertices, or make room."""

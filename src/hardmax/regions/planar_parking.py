@@ -23,7 +23,7 @@ from hardmax._kernels.planar_buffers import (
     Y,
     grown_stack,
 )
-from hardmax._kernels.planar_leaves import cross
+from hardmax._kernels.planar_leaves import SHARP, cross
 from hardmax._kernels.planar_walks import WALK_FROM
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.recomposition import (
@@ -42,8 +42,6 @@ from hardmax.regions.planar_polygons import (
     polygon,
     unpacked_label,
 )
-
-_SHARP = 2.0**-34
 
 
 class ExactPath(ExactForms):
@@ -96,7 +94,7 @@ class ExactPath(ExactForms):
             size = max(float(self.tables.scale[0]), abs(x), abs(y))
             off = np.abs(stack.edges[row, X : Y + 1] - (x, y)).max()
             # Where lines cross clearly this says what rounding does elsewhere as well.
-            if not off <= _SHARP * size and cross(stack.edges, before, row):
+            if not off <= SHARP * size and cross(stack.edges, before, row):
                 stack.state[IS_BLUNT] = 1
         stack.state[IS_SHARP] = 1
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._kernels.doubled_forms import doubled_blocks
 from hardmax._kernels.layouts import (
     LEAVES_FULL,
     N_GROUPS,
@@ -39,7 +40,7 @@ from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.regions.cells import CellArrays, CellFacets
-from hardmax.regions.exact_paths import rounded_forms
+from hardmax.regions.exact_paths import doubled_forms, rounded_forms
 from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.spatial_domains import (
     SpatialDomain,
@@ -128,6 +129,9 @@ class _Run(SearchRun):
         self.stack = self._first_stack(points)
         self.scratch = self._new_scratch(_SCRATCH, _SCRATCH)
         self.path = ExactPath(network, start, self.tables, self.frames)
+        stream, scale = self.path.first_stream(), float(self.tables.scale[0])
+        doubled = doubled_forms(stream, stream.rows, scale)
+        self.doubled = doubled_blocks(self.frames, doubled)
         groups = (int(np.diff(layer.starts).max()) for layer in network.layers)
         self.most_forms = max(groups, default=1)
         sizes = network.n_groups, self.dim, network.dim_out, self.most_forms
@@ -191,7 +195,7 @@ class _Run(SearchRun):
 
     def go_on(self, limit: int, budget: int) -> int:
         """Run the compiled search."""
-        buffers = self.frames, self.stack, self.scratch, self.leaves
+        buffers = self.frames, self.doubled, self.stack, self.scratch, self.leaves
         return int(search(self.tables, *buffers, self.stores, limit, budget))
 
     def make_way(self, status: int) -> None:
