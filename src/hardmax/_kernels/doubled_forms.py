@@ -17,8 +17,12 @@ References:
     [ORO05], algorithm 5.3 and proposition 5.5, for the sum of products in twice the precision.
 """
 
+from typing import Any
+
 import numba
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.expansions import two_product, two_sum
@@ -28,6 +32,16 @@ from hardmax.typing import FloatArray, IntArray
 
 UP = 1.0 + 2.0**-30
 """More than what rounding takes away from a bound."""
+
+
+@intrinsic
+def _fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return `a * b + c`, rounded once."""
+
+    def write(context: Any, builder: Any, signature: Any, numbers: Any) -> Any:
+        return builder.fma(*numbers)
+
+    return types.float64(types.float64, types.float64, types.float64), write
 
 
 def doubled_blocks(frames: Frames, stream: FloatArray) -> FloatArray:
@@ -54,7 +68,6 @@ def compose_doubled(
     source: int,
     n_in: int,
     numbers: FloatArray,
-    sizes: FloatArray,
     at_weight: int,
     at_bias: int,
     n_out: int,
@@ -70,7 +83,6 @@ def compose_doubled(
         source: The block of $z$.
         n_in: How many forms it has.
         numbers: All weights.
-        sizes: Their absolute values.
         at_weight: Where $W$ starts, `(n_in, n_out)`.
         at_bias: Where $b$ starts.
         n_out: How many forms come out.
@@ -105,9 +117,9 @@ def compose_doubled(
             )  # fmt: skip
         share = doubled[last, 0, j]
         for i in range(np.uint64(n_out)):
-            doubled[to, radius, i] += sizes[np.uint64(start) + i] * share
+            doubled[to, radius, i] += abs(numbers[np.uint64(start) + i]) * share
     for i in range(n_out):
-        error = (doubled[to, radius, i] + kappa * sizes[at_bias + i]) * UP
+        error = (doubled[to, radius, i] + kappa * abs(numbers[at_bias + i])) * UP
         doubled[to, radius, i] = error + TINY * scale + _renormalise(doubled, to, i, axes)
 
 
@@ -126,7 +138,8 @@ def _add_product(
     """Add a row of weights times one coefficient to the same coefficient of all forms."""
     for i in range(np.uint64(n)):
         weight = numbers[np.uint64(start) + i]
-        product, lost = two_product(weight, h)
+        product = weight * h
+        lost = _fused(weight, h, -product)
         total, more = two_sum(doubled[to, high, i], product)
         doubled[to, high, i] = total
         doubled[to, low, i] += more + (lost + weight * rest)

@@ -13,6 +13,7 @@ from hardmax._kernels.doubled_forms import (
     add_doubled,
     add_value,
     compose_doubled,
+    size_of,
 )
 from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.effects import n_scores
@@ -28,7 +29,10 @@ from hardmax._kernels.layouts import (
     DOUBLED,
     FIRST_GROUP,
     IS_MERGED,
+    IS_PLAIN,
     IS_RELU,
+    IS_STALE,
+    IS_TOTAL,
     N_FORMS,
     N_GROUPS,
     N_IN,
@@ -44,6 +48,7 @@ from hardmax._kernels.layouts import (
     Axes,
     Tables,
 )
+from hardmax._kernels.row_sums import U, kappa_of
 from hardmax.typing import FloatArray
 
 
@@ -68,14 +73,30 @@ def sharpen_path(
         flags[i, DOUBLED] = flags[i, VERSION]
         n, scores = n_scores(layout, i), layout.shape[0] + i
         _adopt_exact(doubled, frames.blocks, scores, n, axes)
-        _replace(doubled, frames.blocks, scores, n, scale, axes)
+        shrinking = _replace(doubled, frames.blocks, scores, n, scale, axes)
         # Only a residual layer passes its stream on; the others have passed it to the scores.
         if layout[i, RESIDUAL] == 1:
             _replace(doubled, frames.blocks, i, layout[i, N_IN], scale, axes)
-        # Neither these scores nor the next ones are sums of the floats that are there now.
-        flags[i, N_UPDATES] = 0
-        flags[i + 1, N_UPDATES] = 0
+        if i > 0 and (layout[i - 1, IS_RELU] == 1 or layout[i - 1, IS_PLAIN] == 1):
+            # The scores are no sum of the floats that are there now, but can still be updated.
+            flags[i, IS_TOTAL] = 1
+            flags[i, IS_STALE] = 1
+            frames.shares[i, 0] = _share(doubled, i, layout[i, N_IN], scale, axes)
+            frames.shares[i, 1] *= shrinking
+        else:
+            flags[i, N_UPDATES] = 0
+    # Composed from these floats the next scores are known better than by an update.
+    flags[layer + 1, N_UPDATES] = 0
     return not is_known
+
+
+@numba.njit(cache=True, _nrt=False)
+def _share(doubled: FloatArray, layer: int, n: int, scale: float, axes: Axes) -> float:
+    """Return what the radii of scores composed from a stream, rounded, would be proportional to."""
+    total = 0.0
+    for j in range(n):
+        total += size_of(doubled, layer, j, scale, axes)
+    return total * (kappa_of(n) + U)
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -90,13 +111,13 @@ def _compose_scores(
         _copy_block(doubled, layer, query, n_query)
     else:
         compose_doubled(
-            doubled, layer, layout[layer, N_IN], tables.numbers, tables.sizes,
+            doubled, layer, layout[layer, N_IN], tables.numbers,
             layout[layer, AT_QUERY], layout[layer, AT_QUERY_BIAS], n_query, query,
             tables.scale[0], frames.order, axes,
         )  # fmt: skip
     if layout[layer, IS_RELU] == 0:
         compose_doubled(
-            doubled, query, n_query, tables.numbers, tables.sizes, layout[layer, AT_SLOPES],
+            doubled, query, n_query, tables.numbers, layout[layer, AT_SLOPES],
             layout[layer, AT_OFFSETS], layout[layer, N_FORMS], scores, tables.scale[0],
             frames.order, axes,
         )  # fmt: skip
@@ -113,7 +134,7 @@ def _compose_stream(
     _gather(tables, frames, doubled, layer, y, axes)
     if not is_identity:
         compose_doubled(
-            doubled, y, layout[layer, N_Y], tables.numbers, tables.sizes, layout[layer, AT_OUTPUT],
+            doubled, y, layout[layer, N_Y], tables.numbers, layout[layer, AT_OUTPUT],
             layout[layer, AT_OUTPUT_BIAS], layout[layer, N_OUT], after, tables.scale[0],
             frames.order, axes,
         )  # fmt: skip
@@ -172,15 +193,23 @@ def _adopt_exact(doubled: FloatArray, blocks: FloatArray, b: int, n: int, axes: 
 @numba.njit(cache=True, _nrt=False)
 def _replace(
     doubled: FloatArray, blocks: FloatArray, b: int, n: int, scale: float, axes: Axes
-) -> None:
-    """Replace the forms of a block that are known better in twice the precision."""
+) -> float:
+    """Replace the forms of a block that are known better in twice the precision.
+
+    Returns by which factor the largest radius has shrunk.
+    """
     dim = len(axes)
+    before = 0.0
+    after = 0.0
     for i in range(n):
         rest = abs(doubled[b, 2 * dim + 1, i])
         for k in range(dim):
             rest = max(rest, scale * abs(doubled[b, dim + 1 + k, i]))
         radius = (rest + doubled[b, 2 * dim + 2, i]) * UP
+        before = max(before, blocks[b, dim + 1, i])
         if radius < blocks[b, dim + 1, i]:
             for k in range(dim + 1):
                 blocks[b, k, i] = doubled[b, k, i]
             blocks[b, dim + 1, i] = radius
+        after = max(after, blocks[b, dim + 1, i])
+    return after / before if before > 0.0 else 1.0
