@@ -96,7 +96,7 @@ def _share(doubled: FloatArray, layer: int, n: int, scale: float, axes: Axes) ->
     total = 0.0
     for j in range(n):
         total += size_of(doubled, layer, j, scale, axes)
-    return total * (kappa_of(n) + U)
+    return float(total * (kappa_of(n) + U))
 
 
 @numba.njit(cache=True, _nrt=False)

@@ -1,0 +1,273 @@
+"""Forms composed in twice the precision: within their radii of the truth, and the same cells."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hardmax._kernels import planar_sharpening, spatial_sharpening
+from hardmax._kernels.doubled_forms import add_doubled, add_value, compose_doubled
+from hardmax._kernels.layouts import BUDGET, IS_RELU
+from hardmax._kernels.planar_buffers import N_ITEMS, PLANE
+from hardmax._kernels.planar_search import search as planar_search
+from hardmax._kernels.spatial_buffers import LAYER
+from hardmax._kernels.spatial_buffers import N_ITEMS as N_SPATIAL_ITEMS
+from hardmax._kernels.spatial_search import search as spatial_search
+from hardmax.geometry.domains import Box, Slice, WholeSpace
+from hardmax.regions import planar, spatial
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.exact_paths import doubled_forms, unit
+from hardmax.regions.planar_domains import planar_domain
+from hardmax.regions.planar_parking import ExactPath as PlanarPath
+from tests.region_models import (
+    gaussian_relu,
+    integer_maxout,
+    integer_relu,
+    integer_transformer,
+    repeated_units,
+)
+
+SCALE = 8.0
+
+
+def gaussian(rng, *shape):
+    return rng.normal(size=shape)
+
+
+def integers(rng, *shape):
+    return rng.integers(-9, 10, shape).astype(float)
+
+
+def wild(rng, *shape):
+    return rng.normal(size=shape) * 10.0 ** rng.integers(-12, 13, shape)
+
+
+def cancelling(rng, *shape):
+    """Rows that nearly cancel in pairs."""
+    numbers = rng.normal(size=shape)
+    numbers[1::2] = -numbers[: len(numbers) // 2 * 2 : 2] * (1 + 2.0**-50)
+    return numbers
+
+
+DRAWS = {f.__name__: f for f in (gaussian, integers, wild, cancelling)}
+
+
+def doubled_block(rng, draw, n):
+    """Forms of two floats each, some without error: `(7, n)`."""
+    block = np.zeros((7, n))
+    block[:3] = draw(rng, n, 3).T
+    block[3:6] = block[:3] * rng.uniform(-1, 1, (3, n)) * 2.0**-53
+    block[6] = np.abs(draw(rng, n, 1)[:, 0]) * 2.0**-90 * rng.integers(0, 2, n)
+    return block
+
+
+def values(block):
+    """The forms of a block in fractions, rows `(a, b, c)`."""
+    return [[Fraction(column[k]) + Fraction(column[3 + k]) for k in range(3)] for column in block.T]
+
+
+def assert_encloses(column, truth, shares):
+    """The truth is within the radius, which `shares` bounds up to a factor."""
+    for k, weight in enumerate((SCALE, SCALE, 1.0)):
+        found = Fraction(column[k]) + Fraction(column[3 + k])
+        assert abs(found - truth[k]) * Fraction(weight) <= Fraction(column[6])
+        assert abs(column[3 + k]) <= 2.0**-53 * abs(column[k])
+    assert column[6] <= shares * (1 + 1e-6) + 1e-290
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("n", [1, 3, 8, 40])
+def test_compositions_hold_the_exact_forms(draw, n):
+    rng = np.random.default_rng(n)
+    n_out = 5
+    for _ in range(20):
+        doubled = np.zeros((3, 7, max(n, n_out)))
+        doubled[0, :, :n] = doubled_block(rng, DRAWS[draw], n)
+        weights = DRAWS[draw](rng, n, n_out)
+        bias = DRAWS[draw](rng, n_out, 1)[:, 0]
+        numbers = np.concatenate([weights.ravel(), bias])
+        order = np.zeros((1, n), dtype=np.int64)
+        sizes = (n, numbers, 0, n * n_out, n_out, 1, SCALE, order, PLANE)
+        compose_doubled(doubled, 0, *sizes)
+        forms = values(doubled[0, :, :n])
+        bound = np.abs(doubled[0, :3, :n]).max(axis=0) * SCALE
+        shares = doubled[0, 6, :n] + 2 * (n + 4) ** 2 * 2.0**-106 * bound
+        for i in range(n_out):
+            truth = [
+                sum(Fraction(w) * form[k] for w, form in zip(weights[:, i], forms, strict=True))
+                for k in range(3)
+            ]
+            truth[2] += Fraction(bias[i])
+            # Radii of the forms that come in may be used up in full.
+            worst = abs(weights[:, i]) @ shares + 2 * (n + 4) ** 2 * 2.0**-106 * abs(bias[i])
+            slack = sum(
+                Fraction(abs(w)) * Fraction(e)
+                for w, e in zip(weights[:, i], doubled[0, 6, :n], strict=True)
+            )
+            column = doubled[1, :, i].copy()
+            assert Fraction(column[6]) >= slack
+            assert_encloses(column, truth, worst)
+            column[6] = np.nextafter(float(Fraction(column[6]) - slack), np.inf) + 1e-300
+            assert_encloses(column, truth, worst)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_sums_hold_the_exact_forms(draw):
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        doubled = np.zeros((1, 7, 2))
+        doubled[0] = doubled_block(rng, DRAWS[draw], 2)
+        before = values(doubled[0])
+        gain, value = DRAWS[draw](rng, 2, 1)[:, 0]
+        sizes = np.abs(doubled[0, :3]).max(axis=0) * SCALE
+        radii = doubled[0, 6].copy()
+        add_doubled(doubled, 0, 0, 0, 1, gain, 0.0, SCALE, PLANE)
+        truth = [a + Fraction(gain) * b for a, b in zip(*before, strict=True)]
+        worst = radii[0] + abs(gain) * radii[1] + 2.0**-101 * (sizes[0] + abs(gain) * sizes[1])
+        assert_encloses(doubled[0, :, 0], truth, worst)
+        assert doubled[0, 6, 0] >= radii[0] + abs(gain) * radii[1]
+        radius = doubled[0, 6, 0] + 2.0**-60
+        radius += 2.0**-103 * (abs(doubled[0, 2, 0]) + abs(value))
+        add_value(doubled, 0, 0, value, 2.0**-60, PLANE)
+        truth[2] += Fraction(value)
+        assert_encloses(doubled[0, :, 0], truth, radius)
+        assert doubled[0, 6, 0] >= 2.0**-60
+
+
+def test_an_uncertain_gain_widens_the_radius():
+    doubled = np.zeros((1, 7, 2))
+    doubled[0, :3, 1] = 1.0, 2.0, 3.0
+    add_doubled(doubled, 0, 0, 0, 1, 1.0, 2.0**-50, SCALE, PLANE)
+    assert doubled[0, 6, 0] >= 2.0**-50 * 2.0 * SCALE
+
+
+def test_overflow_is_never_trusted():
+    doubled = np.zeros((3, 7, 2))
+    doubled[0, :3, :2] = 1e200
+    numbers = np.full(6, 1e200)
+    order = np.zeros((1, 2), dtype=np.int64)
+    compose_doubled(doubled, 0, 2, numbers, 0, 4, 2, 1, SCALE, order, PLANE)
+    assert not (doubled[1, 6] < np.inf).any()
+
+
+def test_rational_forms_are_doubled():
+    domain = planar_domain(Slice(np.full(3, 0.1), np.eye(3)[:2] / 3.0, Box([-1, -1], [1, 1])), 3)
+    network = gaussian_relu(0, [3, 2]).network
+    forms = PlanarPath(network, domain, None, None).first_stream()
+    block = doubled_forms(forms, forms.rows, SCALE)
+    up, down = unit(forms)
+    for column, row in zip(block.T, forms.rows, strict=True):
+        truth = [Fraction(int(x) * up, down) for x in row]
+        assert_encloses(column, truth, 2.0**-100)
+
+
+MODELS = {
+    "gaussian": gaussian_relu(1, [2, 6, 5, 5]),
+    "integers": integer_relu(2, [2, 5, 4, 4]),
+    "no biases": integer_relu(3, [2, 5, 4], zero_bias=True),
+    "repeated units": repeated_units(2),
+    "maxout": integer_maxout(4, 2, [[3, 2, 2], [2, 3], [2, 2]]),
+    "transformer": integer_transformer(5, 2, 4, 2, n_blocks=2),
+    "repeated keys": integer_transformer(6, 2, 4, 2, n_blocks=2, repeat=True),
+}
+
+
+def in_small_steps(search, sharpen_top):
+    """A search that sharpens the cell on top wherever it can, and not only where it has to."""
+
+    def sharpened(*arguments):
+        for _ in range(arguments[-1]):
+            status = search(*arguments[:-1], 1)
+            if status != BUDGET:
+                return status
+            sharpen_top(*arguments)
+        return BUDGET
+
+    return sharpened
+
+
+def signatures(cells):
+    return sorted(map(tuple, cells.signatures.tolist()))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("domain", [Box([-2, -2], [3, 3]), WholeSpace(2)], ids=["box", "plane"])
+def test_sharpening_everywhere_changes_no_cell_of_the_plane(name, domain, monkeypatch):
+    network = MODELS[name].network
+    plain = planar.explore(network, domain)
+    paths = []
+
+    def sharpen_top(tables, frames, doubled, stack, *_):
+        top = int(stack.state[N_ITEMS]) - 1
+        layer, position = stack.items[top, 2:].tolist()
+        if position < 0 or layer == len(network.layers):
+            return
+        planar_sharpening.sharpen(tables, frames, doubled, stack, False)
+        if not paths or paths[-1].frames is not frames:
+            paths.append(PlanarPath(network, planar_domain(domain, 2), tables, frames))
+        forms = paths[-1].scores(layer, refresh=False)
+        up, down = unit(forms)
+        rows = forms.rows[1::2] if tables.layout[layer, IS_RELU] else forms.rows
+        block = frames.blocks[len(tables.layout) + layer].T
+        for column, row in zip(block, rows, strict=False):
+            for k, weight in enumerate((tables.scale[0], tables.scale[0], 1.0)):
+                off = abs(Fraction(column[k]) - Fraction(int(row[k]) * up, down))
+                assert off * Fraction(weight) <= Fraction(column[3])
+
+    monkeypatch.setattr(planar, "search", in_small_steps(planar_search, sharpen_top))
+    found = planar.explore(network, domain)
+    assert paths
+    assert signatures(found) == signatures(plain)
+    assert np.allclose(found.maps[np.lexsort(found.signatures.T)],
+                       plain.maps[np.lexsort(plain.signatures.T)], rtol=0, atol=1e-9)  # fmt: skip
+
+
+SPATIAL_MODELS = {
+    "gaussian": gaussian_relu(1, [3, 5, 4, 4]),
+    "integers": integer_relu(2, [3, 4, 4]),
+    "maxout": integer_maxout(4, 3, [[3, 2], [2, 2]]),
+    "transformer": integer_transformer(5, 3, 3, 2),
+}
+
+
+@pytest.mark.parametrize("name", SPATIAL_MODELS)
+@pytest.mark.parametrize("is_bounded", [True, False])
+def test_sharpening_everywhere_changes_no_cell_of_space(name, is_bounded, monkeypatch):
+    network = SPATIAL_MODELS[name].network
+    domain = Box([-2.0] * 3, [3.0] * 3) if is_bounded else WholeSpace(3)
+    plain = spatial.explore(network, domain)
+    calls = []
+
+    def sharpen_top(tables, frames, doubled, stack, scratch, *_):
+        top = int(stack.state[N_SPATIAL_ITEMS]) - 1
+        if stack.items[top, LAYER] < len(network.layers):
+            calls.append(spatial_sharpening.sharpen(tables, frames, doubled, stack, scratch))
+
+    monkeypatch.setattr(spatial, "search", in_small_steps(spatial_search, sharpen_top))
+    assert signatures(spatial.explore(network, domain)) == signatures(plain)
+    assert any(calls)
+
+
+@pytest.mark.parametrize(
+    ("seed", "widths", "domain"),
+    [
+        (0, [2, *[8] * 32], Box([-1, -1], [1, 1])),
+        (1, [2, *[6] * 40], WholeSpace(2)),
+        (2, [5, *[12] * 20], Slice(np.full(5, 0.1), np.eye(5)[:2] / 3, Box([-2, -2], [2, 2]))),
+        (3, [3, *[6] * 28], Box([-1] * 3, [1] * 3)),
+    ],
+    ids=["box", "plane", "slice", "space"],
+)
+def test_deep_networks_need_no_rational_arithmetic(seed, widths, domain):
+    model = gaussian_relu(seed, widths)
+    found = enumerate_regions(model, domain)
+    assert found.decisions.rational == 0
+    assert signatures(found) == signatures(enumerate_regions(model, domain, exact=True))
+
+
+def test_doubled_forms_of_the_network_before_are_forgotten():
+    deep = [gaussian_relu(seed, [2, *[8] * 32]) for seed in range(4)]
+    box = Box([-1, -1], [1, 1])
+    alone = [enumerate_regions(model, box, exact=True).n_cells for model in deep]
+    assert [enumerate_regions(model, box, count_only=True).n_cells for model in deep] == alone
+    assert [enumerate_regions(model, box).n_cells for model in deep] == alone
