@@ -24,9 +24,9 @@ SHIFT = 2**32
 # Entries of `Stack.state`.
 (
     N_ITEMS, N_CELLS, N_LEAVES, N_VERTICES, N_CUTS, N_FILTERED, N_EXPANDED, IS_SHARP, N_BROKEN,
-    N_DOUBTFUL, IS_BLUNT,
-) = range(11)  # fmt: skip
-N_STATE = 11
+    N_DOUBTFUL, IS_BLUNT, HAS_FAR,
+) = range(12)  # fmt: skip
+N_STATE = 12
 
 # What the search returns besides what `layouts` names; `ONGOING` is for its parts.
 ONGOING = -1

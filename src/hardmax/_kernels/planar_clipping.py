@@ -24,7 +24,7 @@ from hardmax._kernels.planar_buffers import (
     X,
     Y,
 )
-from hardmax._kernels.planar_signs import UNDECIDED, filtered_sign, intersect, sign_at
+from hardmax._kernels.planar_signs import UNDECIDED, Pencils, filtered_sign, intersect, sign_at
 from hardmax.typing import FloatArray, IntArray
 
 
@@ -35,7 +35,7 @@ def signs_into(
     start: int,
     n: int,
     g: tuple[float, float, float, float, float],
-    pencil: int,
+    pencils: Pencils,
     signs: IntArray,
     expansion: FloatArray,
     state: IntArray,
@@ -55,7 +55,7 @@ def signs_into(
             n_filtered += 1
         else:
             before = i - 1 if i > start else start + n - 1
-            sign = sign_at(edges, labels, before, i, g, pencil, expansion, state)
+            sign = sign_at(edges, labels, before, i, g, pencils, expansion, state)
             if sign == UNDECIDED:
                 return -1, i
         signs[i - start] = sign

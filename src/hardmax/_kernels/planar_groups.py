@@ -9,7 +9,8 @@ import numba
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import AT_STARTS, IS_HOMOGENEOUS, IS_RELU, N_GROUPS, N_PENDING, Tables
 from hardmax._kernels.planar_buffers import DRHO, DX, DY, N_FILTERED, RHO, Frames, Stack, X, Y
-from hardmax._kernels.planar_signs import KAPPA, TINY, UP, in_pencil
+from hardmax._kernels.planar_rays import NO_PENCILS
+from hardmax._kernels.planar_signs import KAPPA, TINY, UP, Pencils, in_pencil
 from hardmax.typing import FloatArray, IntArray
 
 _BEYOND = 1e308
@@ -48,7 +49,7 @@ def _analyse_groups(
                 count += 1
         if count > 1:
             count = cull(
-                frames.blocks, scores, tables.scale[0], stack.edges, stack.labels, -1,
+                frames.blocks, scores, tables.scale[0], stack.edges, stack.labels, NO_PENCILS,
                 layout[layer, IS_HOMOGENEOUS] == 1, start, n, count, frames.work, frames.order,
                 stack.state,
             )  # fmt: skip
@@ -156,7 +157,7 @@ def cull(
     scale: float,
     edges: FloatArray,
     labels: IntArray,
-    pencil: int,
+    pencils: Pencils,
     is_homogeneous: bool,
     start: int,
     n: int,
@@ -176,7 +177,7 @@ def cull(
         scale: The $X$.
         edges: Has the polygon.
         labels: Its labels.
-        pencil: The layer, if its forms make a pencil; else -1.
+        pencils: Which forms vanish together.
         is_homogeneous: Whether the forms have no offsets.
         start: Its first row.
         n: Its number of rows.
@@ -223,7 +224,7 @@ def cull(
         for m in range(count):
             j = order[1, m]
             if j != leader and _exceeds(
-                blocks, b, leader, j, edges, labels, pencil, is_homogeneous, start, n,
+                blocks, b, leader, j, edges, labels, pencils, is_homogeneous, start, n,
                 error + work[0, m], far_error + work[1, m],
             ):  # fmt: skip
                 continue
@@ -244,7 +245,7 @@ def _exceeds(
     j: int,
     edges: FloatArray,
     labels: IntArray,
-    pencil: int,
+    pencils: Pencils,
     is_homogeneous: bool,
     start: int,
     n: int,
@@ -263,7 +264,7 @@ def _exceeds(
         elif not d1 * edges[v, X] + d2 * edges[v, Y] + d3 > error * UP:
             if is_homogeneous and is_origin(edges, v):
                 continue
-            if not in_pencil(labels, v - 1 if v > start else start + n - 1, v, pencil):
+            if not in_pencil(labels, v - 1 if v > start else start + n - 1, v, pencils):
                 return False
     return True
 

@@ -22,7 +22,6 @@ from hardmax._kernels.layouts import (
     DONE,
     FIRST_GROUP,
     IS_HOMOGENEOUS,
-    IS_PENCIL,
     IS_RELU,
     LEAVES_FULL,
     N_GROUPS,
@@ -32,6 +31,7 @@ from hardmax._kernels.layouts import (
 )
 from hardmax._kernels.planar_buffers import (
     BLURRED,
+    HAS_FAR,
     IS_SHARP,
     N_CELLS,
     N_ITEMS,
@@ -45,6 +45,7 @@ from hardmax._kernels.planar_buffers import (
 )
 from hardmax._kernels.planar_groups import analyse
 from hardmax._kernels.planar_leaves import adds_units, is_blurred, store
+from hardmax._kernels.planar_rays import note_ray, pencils_of
 from hardmax._kernels.planar_sharpening import sharpen
 from hardmax._kernels.planar_splits import split_by_group, split_by_unit
 from hardmax.typing import FloatArray
@@ -91,7 +92,7 @@ def search(
                 state, stack.edges, stack.labels, stack.signs, items, stack.winners, frames.blocks,
                 layout.shape[0] + layer, frames.pending, flags[layer, N_PENDING],
                 layout[layer, IS_HOMOGENEOUS] == 1,
-                layer if layout[layer, IS_PENCIL] == 1 else -1, tables.scale[0], frames.expansion,
+                pencils_of(layout, flags, layer), tables.scale[0], frames.expansion,
             )  # fmt: skip
         else:
             status = split_by_group(tables, frames, stack)
@@ -109,6 +110,8 @@ def _enter(tables: Tables, frames: Frames, stack: Stack) -> int:
     top = stack.state[N_ITEMS] - 1
     layer = stack.items[top, 2]
     compose_scores(tables, frames, layer, PLANE)
+    if stack.state[HAS_FAR] == 1:
+        note_ray(tables, frames, layer)
     analyse(tables, frames, stack, layer, stack.items[top, 0], stack.items[top, 1])
     stack.items[top, 3] = 0
     return ONGOING

@@ -49,6 +49,10 @@ UP = 1.0 + 2.0**-40
 """More than what rounding takes away from a bound."""
 TINY = 2.0**-1000
 UNDECIDED = 2
+Pencils = tuple[int, int, int]
+"""About the forms of a layer: the layer, if all of them vanish at one point, else -1; and the label
+from which on edges are parallel to them, and the label of one more edge that is (see
+`planar_rays`)."""
 _SMALLEST, _LARGEST = 2.0**-150, 2.0**150
 
 
@@ -77,7 +81,7 @@ def sign_at(
     before: int,
     i: int,
     g: tuple[float, float, float, float, float],
-    pencil: int,
+    pencils: Pencils,
     expansion: FloatArray,
     state: IntArray,
 ) -> int:
@@ -89,7 +93,7 @@ def sign_at(
         before: The row of the edge that ends at the vertex.
         i: The row of the edge that starts there.
         g: The form: two slopes, the offset, the radius of a slope and that of the offset.
-        pencil: The layer of the form, if its forms make a pencil; else -1.
+        pencils: Which forms vanish together.
         expansion: Scratch.
         state: Counters.
     """
@@ -106,7 +110,8 @@ def sign_at(
             return 1
         if value < -error:
             return -1
-        if slopes != 0.0 or ra != 0.0:
+        is_constant = slopes == 0.0 and ra == 0.0
+        if not (is_constant or is_parallel(labels, before, i, pencils)):
             return int(_exact_sign(edges, before, i, g, expansion, state))
     sign = filtered_sign(g, x, y, rho)
     if sign != 0:
@@ -116,22 +121,31 @@ def sign_at(
             return 0
         if x == 0.0 and y == 0.0 and rho == 0.0:
             return 0
-    if in_pencil(labels, before, i, pencil):
+    if in_pencil(labels, before, i, pencils):
         return 0
     return int(_exact_sign(edges, before, i, g, expansion, state))
 
 
 @numba.njit(cache=True, _nrt=False)
-def in_pencil(labels: IntArray, before: int, i: int, pencil: int) -> bool:
+def in_pencil(labels: IntArray, before: int, i: int, pencils: Pencils) -> bool:
     """Say whether a vertex is the point where all forms of a layer vanish.
 
     Scores without offsets of a stream of width two are combinations of its two forms. Where two of
     them vanish, on lines that cross, the stream is zero, and so is every other.
     """
+    pencil = pencils[0]
     if pencil < 0:
         return False
     low, high = pencil * SHIFT, (pencil + 1) * SHIFT
     return bool(low <= labels[before, 0] < high and low <= labels[i, 0] < high)
+
+
+@numba.njit(cache=True, _nrt=False)
+def is_parallel(labels: IntArray, before: int, i: int, pencils: Pencils) -> bool:
+    """Say whether the finite edge at a vertex at infinity is parallel to the lines of a layer."""
+    _, ray, unit = pencils
+    one, other = labels[before, 0], labels[i, 0]
+    return bool(one >= ray or other >= ray or one == unit or other == unit)
 
 
 @numba.njit(cache=True, _nrt=False)

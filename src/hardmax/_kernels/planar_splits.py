@@ -6,7 +6,6 @@ from hardmax._kernels.layouts import (
     AT_STARTS,
     IS_HOMOGENEOUS,
     IS_MERGED,
-    IS_PENCIL,
     PARKED,
     STACK_FULL,
     WIDTH,
@@ -15,7 +14,8 @@ from hardmax._kernels.layouts import (
 from hardmax._kernels.planar_buffers import MARK, N_CUTS, N_ITEMS, ONGOING, SHIFT, Frames, Stack
 from hardmax._kernels.planar_clipping import copy_rows, cut, signs_into
 from hardmax._kernels.planar_groups import cull, difference, is_origin, unit_form
-from hardmax._kernels.planar_signs import UNDECIDED, in_pencil
+from hardmax._kernels.planar_rays import pencils_of
+from hardmax._kernels.planar_signs import UNDECIDED, Pencils, in_pencil
 from hardmax._kernels.planar_trees import gather, plant
 from hardmax._kernels.planar_walks import (
     WALK_FROM,
@@ -41,7 +41,7 @@ def split_by_unit(
     pending: IntArray,
     n_pending: int,
     is_homogeneous: bool,
-    pencil: int,
+    pencils: Pencils,
     scale: float,
     expansion: FloatArray,
 ) -> int:
@@ -56,7 +56,7 @@ def split_by_unit(
         unit = pending[layer, position]
         g = unit_form(blocks, b, unit, is_homogeneous, scale)
         n_positive, n_negative = signs_into(
-            edges, labels, start, n, g, pencil, signs, expansion, state
+            edges, labels, start, n, g, pencils, signs, expansion, state
         )
         if n_positive < 0:
             return PARKED
@@ -108,7 +108,7 @@ def split_by_group(tables: Tables, frames: Frames, stack: Stack) -> int:
     else:
         count = cull(
             frames.blocks, scores, scale, edges, labels,
-            layer if tables.layout[layer, IS_PENCIL] == 1 else -1,
+            pencils_of(tables.layout, frames.flags, layer),
             tables.layout[layer, IS_HOMOGENEOUS] == 1, start, n, count, frames.work, order, state,
         )  # fmt: skip
         if count == 1:
@@ -187,7 +187,7 @@ def _winning_part(
     n, layer = stack.items[top, 1], stack.items[top, 2]
     b = tables.layout.shape[0] + layer
     is_homogeneous = tables.layout[layer, IS_HOMOGENEOUS] == 1
-    pencil = layer if tables.layout[layer, IS_PENCIL] == 1 else -1
+    pencils = pencils_of(tables.layout, frames.flags, layer)
     spare = to + n + count + 2
     area, other = to, spare
     winner = frames.order[1, w]
@@ -199,7 +199,7 @@ def _winning_part(
         rival = frames.order[1, r]
         g = difference(frames.blocks, b, winner, rival, is_homogeneous, tables.scale[0])
         n_positive, n_negative = signs_into(
-            edges, labels, area, n, g, pencil, stack.signs, frames.expansion, state
+            edges, labels, area, n, g, pencils, stack.signs, frames.expansion, state
         )
         if n_positive < 0:
             return -1
@@ -237,7 +237,7 @@ def _walked_part(
     n, layer = stack.items[top, 1], stack.items[top, 2]
     b = tables.layout.shape[0] + layer
     is_homogeneous = tables.layout[layer, IS_HOMOGENEOUS] == 1
-    pencil = layer if tables.layout[layer, IS_PENCIL] == 1 else -1
+    pencils = pencils_of(tables.layout, frames.flags, layer)
     area, other = to, to + n + count + 2
     winner, where, number = frames.order[1, w], layer * SHIFT + group, state[N_CUTS] + 1
     copy_rows(edges, labels, stack.items[top, 0], n, area)
@@ -260,7 +260,7 @@ def _walked_part(
             if m < 0:
                 labels[row, MARK] = -1
                 continue
-        elif (is_homogeneous and is_origin(edges, row)) or in_pencil(labels, before, row, pencil):
+        elif (is_homogeneous and is_origin(edges, row)) or in_pencil(labels, before, row, pencils):
             # All forms vanish here; those that coincide are met at the other vertices.
             labels[row, MARK] = 2
             continue
@@ -276,7 +276,7 @@ def _walked_part(
         rival = frames.order[1, m]
         g = difference(frames.blocks, b, winner, rival, is_homogeneous, tables.scale[0])
         if mark < 0:
-            sign = compare(edges, labels, area, n, g, pencil, frames.expansion, state)
+            sign = compare(edges, labels, area, n, g, pencils, frames.expansion, state)
             if sign == UNDECIDED:
                 return -1
             if sign == 0 and not _contribute_alike(tables, frames, layer, winner, rival):
@@ -286,7 +286,7 @@ def _walked_part(
             if sign >= 0:
                 continue
         n_positive, n_negative = signs_into(
-            edges, labels, area, n, g, pencil, stack.signs, frames.expansion, state
+            edges, labels, area, n, g, pencils, stack.signs, frames.expansion, state
         )
         if n_positive < 0:
             return -1

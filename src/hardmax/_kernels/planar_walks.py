@@ -24,7 +24,7 @@ from hardmax._kernels.planar_buffers import (
     X,
     Y,
 )
-from hardmax._kernels.planar_signs import KAPPA, TINY, UNDECIDED, UP, sign_at
+from hardmax._kernels.planar_signs import KAPPA, TINY, UNDECIDED, UP, Pencils, sign_at
 from hardmax._kernels.planar_trees import box_of, list_at
 from hardmax.typing import FloatArray, IntArray
 
@@ -202,7 +202,7 @@ def compare(
     start: int,
     n: int,
     g: tuple[float, float, float, float, float],
-    pencil: int,
+    pencils: Pencils,
     expansion: FloatArray,
     state: IntArray,
 ) -> int:
@@ -218,7 +218,7 @@ def compare(
             if (labels[i, MARK] > 0) != (done == 1) or (done == 1 and is_positive):
                 continue
             before = i - 1 if i > start else start + n - 1
-            sign = sign_at(edges, labels, before, i, g, pencil, expansion, state)
+            sign = sign_at(edges, labels, before, i, g, pencils, expansion, state)
             if sign == UNDECIDED or sign < 0:
                 return int(sign)
             is_positive = is_positive or sign > 0

@@ -308,9 +308,9 @@ def _spans(
 ) -> bool:
     """Say whether the facets through a vertex span all slopes that a layer can have.
 
-    These lie in the span of the units before it that are on. Facets are independent where only as
-    many meet as there are dimensions, and every form of their span stays bounded towards a vertex
-    at infinity.
+    These, and those of all later layers, lie in the span of the units before it that are on. Facets
+    are independent where only as many meet as there are dimensions, and every form of their span
+    stays bounded towards a vertex at infinity.
     """
     rank = 0
     for j in range(n_before):
@@ -318,7 +318,7 @@ def _spans(
     count = 0
     for t in range(n):
         name = stack.names[scratch.tight[t]]
-        if name[0] == level or (name[0] == level - 1 and frames.signature[first + name[1]] == 1):
+        if name[0] >= level or (name[0] == level - 1 and frames.signature[first + name[1]] == 1):
             count += 1
     return bool(count >= rank)
 

@@ -18,6 +18,7 @@ from hardmax._kernels.layouts import (
 )
 from hardmax._kernels.planar_buffers import (
     BLURRED,
+    HAS_FAR,
     N_BROKEN,
     N_CELLS,
     N_EXPANDED,
@@ -238,6 +239,7 @@ class _Run(SearchRun):
         self.stack.labels[:n_edges] = start.labels
         self.stack.items[0] = 0, n_edges, 0, -1
         self.stack.state[N_ITEMS] = 1
+        self.stack.state[HAS_FAR] = int(not start.is_bounded)
         self.path = ExactPath(network, start, self.tables, self.frames)
         self.found: list[Leaves] = []
         # A step may compose all weights once: the first slice must not be long either.
