@@ -16,14 +16,11 @@ from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.exact_pass import exact_pass
 from hardmax.models.float_pass import float_pass
 from hardmax.models.plain_pass import is_continuous, plain_pass
+from hardmax.models.point_winners import Coincidences, chunks, point_winners
 from hardmax.models.points import PointBatch
-from hardmax.models.recomposition import coinciding, exact_affine_map, exact_layers
+from hardmax.models.recomposition import exact_affine_map
 from hardmax.models.soft_pass import soft_pass
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
-
-_ENTRIES_AT_ONCE = 1 << 16
-_FEWEST_AT_ONCE = 32
-"""A product of a wide layer reads all its weights, so it should serve several points."""
 
 
 def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
@@ -51,7 +48,7 @@ def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
     """
     batch = PointBatch.read("x", x, network.dim_in)
     output = np.empty((len(batch.rows), network.dim_out))
-    for chunk in _chunks(network, len(batch.rows)):
+    for chunk in chunks(network, len(batch.rows)):
         points = batch.rows[chunk]
         output[chunk], is_open = _rounded_outputs(network, points)
         open_ = np.flatnonzero(is_open)
@@ -71,14 +68,7 @@ def signature(network: ArgmaxNetwork, x: ArrayLike) -> IntArray:
         need not name a cell; `affine_map` then need not agree with `forward`.
     """
     batch = PointBatch.read("x", x, network.dim_in)
-    winners = np.empty((len(batch.rows), network.n_groups), dtype=np.int64)
-    for chunk in _chunks(network, len(batch.rows)):
-        points = batch.rows[chunk]
-        result = float_pass(network, points, None, named=True)
-        winners[chunk] = result.winners
-        open_ = np.flatnonzero(result.is_open)
-        winners[chunk][open_] = exact_pass(network, points[open_]).winners
-    return batch.unpack(winners)
+    return batch.unpack(point_winners(network, batch.rows).first)
 
 
 def cell_signature(
@@ -106,22 +96,12 @@ def cell_signature(
             f"{over.dim_out}."
         )
     batch = PointBatch.read("t", t, over.dim_in)
-    winners = np.empty((len(batch.rows), network.n_groups), dtype=np.int64)
+    found = point_winners(network, batch.rows, over)
     inside = np.ones(len(batch.rows), dtype=bool)
-    n_coinciding: dict[bytes, IntArray] = {}
-    for chunk in _chunks(network, len(batch.rows)):
-        points = batch.rows[chunk]
-        result = float_pass(network, points, None, named=True, chart=over)
-        winners[chunk] = result.winners
-        open_ = np.flatnonzero(result.is_open | result.has_ties)
-        exact = exact_pass(network, points[open_], over)
-        winners[chunk][open_] = exact.winners
-        for i in np.flatnonzero((exact.n_tied > 1).any(axis=1)):
-            name = exact.winners[i].tobytes()
-            if name not in n_coinciding:
-                n_coinciding[name] = _count_coinciding(network, over, exact.winners[i])
-            inside[chunk][open_[i]] = np.array_equal(exact.n_tied[i], n_coinciding[name])
-    return batch.unpack(winners), batch.unpack(inside)
+    coincidences = Coincidences(network, over)
+    for i, n_tied in zip(found.tied.tolist(), found.n_tied, strict=True):
+        inside[i] = coincidences.explain(found.first[i], n_tied)
+    return batch.unpack(found.first), batch.unpack(inside)
 
 
 def soft(network: ArgmaxNetwork, x: ArrayLike, tau: float | Sequence[float]) -> FloatArray:
@@ -146,7 +126,7 @@ def soft(network: ArgmaxNetwork, x: ArrayLike, tau: float | Sequence[float]) -> 
     if not any(taus) or is_continuous(network):
         return forward(network, x)
     output = np.empty((len(batch.rows), network.dim_out))
-    for chunk in _chunks(network, len(batch.rows)):
+    for chunk in chunks(network, len(batch.rows)):
         points = batch.rows[chunk]
         result = float_pass(network, points, taus, named=False)
         output[chunk] = result.output.values
@@ -211,18 +191,3 @@ def _rounded_outputs(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatA
         return plain_pass(network, points)
     result = float_pass(network, points, None, named=False)
     return result.output.values, result.is_open
-
-
-def _count_coinciding(network: ArgmaxNetwork, chart: AffineMap, winners: IntArray) -> IntArray:
-    """Count in each group the forms that equal the winner on the domain, itself included."""
-    counts: list[int] = []
-    for layer, scores in exact_layers(network, chart, winners):
-        mine = winners[len(counts) : len(counts) + layer.n_groups]
-        counts += [len(coinciding(layer, scores, g, int(w))) for g, w in enumerate(mine)]
-    return np.array(counts, dtype=np.int64)
-
-
-def _chunks(network: ArgmaxNetwork, n_points: int) -> list[slice]:
-    widest = max((len(layer.offsets) for layer in network.layers), default=network.dim_in)
-    step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // widest)
-    return [slice(start, start + step) for start in range(0, n_points, step)]

@@ -55,25 +55,3 @@ def cell_rows(
         stream = layer_output(layer, stream, scores, winners)
         position += layer.n_groups
     return CellRows(walls, stream)
-
-
-def exact_signature(
-    network: ArgmaxNetwork, domain: ChartedDomain, point: Sequence[int]
-) -> tuple[int, ...]:
-    """Find the winners at a point of the domain given by integers `(p, q)` as `t = p / q`.
-
-    The first form of several that tie at the point is taken, so on a wall the result need not name
-    a cell.
-    """
-    stream = embedded(network, domain)
-    signature: list[int] = []
-    for layer in network.layers:
-        scores = layer_scores(layer, stream)
-        values = [sum(a * b for a, b in zip(row, point, strict=True)) for row in scores.rows]
-        winners = []
-        for start, end in zip(layer.starts[:-1].tolist(), layer.starts[1:].tolist(), strict=True):
-            block = values[start:end]
-            winners.append(block.index(max(block)))
-        stream = layer_output(layer, stream, scores, winners)
-        signature += winners
-    return tuple(signature)

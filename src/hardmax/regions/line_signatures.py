@@ -52,6 +52,8 @@ class SignatureWalk:
         (3, [1, 0, 2], [1, 2, 0])
         >>> walk.table().tolist()
         [[0, 0, 1], [0, 2, 1], [1, 2, 0]]
+        >>> [row.tolist() for row in walk.rows_of(np.array([0, 2]))]
+        [[0, 0, 1], [1, 2, 0]]
     """
 
     first: AnyArray
@@ -76,6 +78,13 @@ class SignatureWalk:
         for i, row in enumerate(self.rows()):
             table[i] = row
         return table
+
+    def rows_of(self, cells: IntArray) -> Iterator[AnyArray]:
+        """Yield the signatures of some cells, given in rising order, all in the same array."""
+        row = self.first.copy()
+        for start, end in pairwise([0, *self.starts[cells + 1].tolist()]):
+            row[self.groups[start:end]] = self.winners[start:end]
+            yield row
 
     def rows(self) -> Iterator[AnyArray]:
         """Yield one signature after the other, all in the same array."""

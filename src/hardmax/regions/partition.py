@@ -9,23 +9,23 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.algebra.exact.dyadic import homogeneous_points, nearest_floats
+from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.arguments import integer
 from hardmax.errors import ArgumentError
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.evaluation import signature as float_signatures
 from hardmax.models.pickling import WithoutCaches
 from hardmax.models.points import PointBatch
 from hardmax.models.recomposition import RationalForms
 from hardmax.regions.adjacency import Neighbours, cell_polytope, neighbouring_cells
-from hardmax.regions.cell_rows import CellRows, cell_rows, exact_signature
+from hardmax.regions.cell_rows import CellRows, cell_rows
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.regions.line_location import LineLocator
 from hardmax.regions.lines import LineCells
 from hardmax.regions.merging import (
     candidate_classes,
@@ -35,6 +35,7 @@ from hardmax.regions.merging import (
     same_map_classes,
 )
 from hardmax.regions.planar_adjacency import planar_neighbours
+from hardmax.regions.point_location import CellLocator
 from hardmax.regions.spatial_adjacency import spatial_neighbours
 from hardmax.regions.statistics import Statistics, inscribed_ball, partition_statistics
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
@@ -283,30 +284,13 @@ class Partition(WithoutCaches):
         """
         self._require_stored()
         batch = PointBatch.read("points", points, self.domain.dim)
-        found = np.full(len(batch.rows), -1, dtype=np.int64)
-        homogeneous = homogeneous_points(batch.rows)
-        if self.domain.is_identity:
-            names: Iterable[tuple[int, ...]] = map(
-                tuple, float_signatures(self.network, batch.rows).tolist()
-            )
-        else:
-            names = (
-                exact_signature(self.network, self.domain, point) for point in homogeneous.tolist()
-            )
-        inside: dict[int, list[int]] = {}
-        for k, name in enumerate(names):
-            cell = self._index.get(name)
-            if cell is not None:
-                inside.setdefault(cell, []).append(k)
-        for cell, chosen in inside.items():
-            rows = wide_rows(list(self.rows(cell).walls), self.domain.dim + 1)
-            strict = np.asarray((homogeneous[chosen] @ rows.T > 0).all(axis=1), dtype=np.bool_)
-            found[np.array(chosen)[strict]] = cell
-        return batch.unpack(found)
+        return batch.unpack(self._locator(batch.rows))
 
     @cached_property
-    def _index(self) -> dict[tuple[int, ...], int]:
-        return {tuple(name): i for i, name in enumerate(self.signatures.tolist())}
+    def _locator(self) -> CellLocator | LineLocator:
+        if self.line is not None:
+            return LineLocator(self.line)
+        return CellLocator(self.network, self.domain, self.signatures)
 
     def _neighbours_among(self, chosen: Iterable[int]) -> Neighbours:
         if self.cells.walls is not None:

@@ -16,18 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import homogeneous_points
 from hardmax.arguments import Sizes, integer, number
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.geometry.integer_vectors import rounded_directions
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
-from hardmax.models.exact_pass import exact_pass
-from hardmax.models.float_pass import float_pass
-from hardmax.models.recomposition import coinciding, exact_layers
-from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network, refuse_outside
+from hardmax.geometry.strict_inequalities import strictly_positive
+from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
 from hardmax.regions.engines import read_network
-from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.regions.point_location import PointNamer
+from hardmax.regions.signature_index import hashed_signatures
+from hardmax.typing import FloatArray
 
 Law = Callable[[np.random.Generator, int], FloatArray]
 """Draws so many points of the domain's coordinates, shape `(n, dim)`."""
@@ -151,67 +148,22 @@ def sample_regions(
     if law is not None and not callable(law):
         raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
     draw = _uniform(where) if law is None else law
-    evaluate = _Namer(network, where)
+    namer = PointNamer(network, where)
     counts: dict[int, int] = {}
     n_inside = 0
     for points in _chunks(draw, where.dim, total, key, step):
-        names = evaluate(points[_strictly_inside(where, points)])
-        n_inside += len(names)
-        distinct, times = np.unique(_hashed(names), return_counts=True)
+        winners = namer.winners(points[namer.is_in_domain(points)])
+        every = np.ones(len(winners.first), dtype=np.bool_)
+        # Two cells with one hash would only lower the count.
+        hashes = hashed_signatures(namer.names(winners))
+        hashes = np.delete(hashes, namer.on_walls(winners, every))
+        n_inside += len(hashes)
+        distinct, times = np.unique(hashes, return_counts=True)
         for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
             counts[name] = counts.get(name, 0) + count
     how_often = list(counts.values())
     once, twice = how_often.count(1), how_often.count(2)
     return SampledCount(len(counts), n_inside, total - n_inside, once, twice, level)
-
-
-def _hashed(names: IntArray) -> AnyArray:
-    """Hash signatures to 64 bits: random weights, the same for every call and every chunk.
-
-    Two cells share a hash with probability about $2^{-64}$, which would only lower the count.
-    """
-    weights = np.random.Generator(np.random.Philox(key=0)).integers(
-        0, 1 << 64, size=names.shape[1], dtype=np.uint64
-    )
-    # Odd, so that signatures that differ in one entry never share a hash.
-    return np.asarray(names.astype(np.uint64) @ (weights | np.uint64(1)))
-
-
-class _Namer:
-    """Finds the cells of points, without those on walls."""
-
-    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain) -> None:
-        self.network, self.n_before = charted_network(network, domain)
-        self._copies: dict[bytes, IntArray] = {}
-
-    def __call__(self, points: FloatArray) -> IntArray:
-        """Return the signatures of the points that lie inside a cell."""
-        result = float_pass(self.network, points, None, named=True)
-        names = result.winners
-        # Floats call equal only what they computed from zeros alone. Where no coordinate is zero,
-        # such forms are zero on the whole cell, so the point is not on a wall.
-        open_ = np.flatnonzero(result.is_open | (points == 0.0).any(axis=1))
-        inside = np.ones(len(points), dtype=np.bool_)
-        if len(open_):
-            exact = exact_pass(self.network, points[open_])
-            names[open_] = exact.winners
-            inside[open_] = [
-                (tied == 1).all() or np.array_equal(tied, self._coinciding(name))
-                for name, tied in zip(exact.winners, exact.n_tied, strict=True)
-            ]
-        return names[inside, self.n_before :]
-
-    def _coinciding(self, name: IntArray) -> IntArray:
-        """Count in each group the forms that equal the winner on the whole cell of a signature."""
-        key = name.tobytes()
-        if key not in self._copies:
-            chart = AffineMap.identity(self.network.dim_in)
-            counts: list[int] = []
-            for layer, scores in exact_layers(self.network, chart, name):
-                won = name[len(counts) : len(counts) + layer.n_groups].tolist()
-                counts += [len(coinciding(layer, scores, g, w)) for g, w in enumerate(won)]
-            self._copies[key] = np.array(counts, dtype=np.int64)
-        return self._copies[key]
 
 
 def _chunks(draw: Law, dim: int, total: int, seed: int, step: int) -> Iterator[FloatArray]:
@@ -248,7 +200,7 @@ def _uniform(domain: ChartedDomain) -> Law:
             if n_found >= n:
                 return np.concatenate(found)[:n]
             points = _between(generator, low, high, n)
-            kept = points[_strictly_inside(domain, points)]
+            kept = points[strictly_positive(domain.cone_rows[:-1], points)]
             found.append(kept)
             n_found += len(kept)
         raise ArgumentError(
@@ -265,27 +217,3 @@ def _between(
     u = generator.random((n, len(low)))
     # The mean of the ends never overflows, their difference can.
     return np.asarray((1.0 - u) * low + u * high)
-
-
-def _strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
-    """Say which points satisfy every inequality strictly, exactly."""
-    rows = domain.exact_rows
-    if not len(rows) or not len(points):
-        return np.ones(len(points), dtype=np.bool_)
-    floats = rounded_directions([tuple(row) for row in rows.tolist()], rows.shape[1])
-    with np.errstate(all="ignore"):
-        slack = floats[:, -1] - points @ floats[:, :-1].T
-        size = np.abs(points) @ np.abs(floats[:, :-1]).T + np.abs(floats[:, -1])
-        # Rounded coefficients, a dot product, and coefficients below the normal range.
-        bound = (domain.dim + 8) * 2.0**-53 * size
-        bound += 2.0**-1070 * (np.abs(points).sum(axis=1, keepdims=True) + domain.dim + 1)
-        sure = np.isfinite(bound)
-        inside = np.asarray((sure & (slack > bound)).all(axis=1))
-        outside = np.asarray((sure & (slack < -bound)).any(axis=1))
-    for k in np.flatnonzero(~inside & ~outside).tolist():
-        *x, scale = homogeneous_points(points[k : k + 1])[0].tolist()
-        inside[k] = all(
-            sum(a * v for a, v in zip(row, x, strict=False)) < row[-1] * scale
-            for row in rows.tolist()
-        )
-    return inside

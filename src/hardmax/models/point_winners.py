@@ -1,0 +1,150 @@
+"""Who wins at points, exactly: in float64 first, then in several limbs, last in integers.
+
+Each stage decides what it can prove and hands on the rest. Generic points of shallow networks end
+with the first stage, those of deep ones with the second; integers remain for points on walls, or so
+near to one that no other stage can tell, and for forms that tie on a whole cell.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.exact_pass import exact_pass
+from hardmax.models.float_pass import float_pass
+from hardmax.models.limb_pass import fits_limbs, limb_pass
+from hardmax.models.recomposition import coinciding, exact_layers
+from hardmax.typing import FloatArray, IntArray
+
+_ENTRIES_AT_ONCE = 1 << 16
+_FEWEST_AT_ONCE = 32
+"""A product of a wide layer reads all its weights, so it should serve several points."""
+_STAGES = 4, 8, 16
+"""How many limbs to try: about 80, 160 and 300 bits."""
+_BITS_OF_A_SIZE = 32
+"""Points that share the exponents of their limbs have sizes this close."""
+
+
+class PointWinners(NamedTuple):
+    """The winners at some points.
+
+    Attributes:
+        first: Index of the first winner in each group, shape `(n_points, n_groups)`.
+        tied: The points where forms tie that might differ next to them, rising.
+        n_tied: For each of these how many forms of each group win, shape `(n_tied, n_groups)`.
+    """
+
+    first: IntArray
+    tied: IntArray
+    n_tied: IntArray
+
+
+def point_winners(
+    network: ArgmaxNetwork, points: FloatArray, chart: AffineMap | None = None
+) -> PointWinners:
+    """Find the winners at points, and where several forms win.
+
+    Args:
+        network: The network.
+        points: Shape `(n_points, dim_in)`, finite.
+        chart: If given, the points are coordinates, and this map gives the inputs.
+
+    Examples:
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> relu = ReluNetwork([[[1.0, 3.0]], [[1.0], [1.0]]], [[0.0, -1.0], [0.0]]).network
+        >>> found = point_winners(relu, np.array([[-1.0], [0.0], [5.0]]))
+        >>> found.first.tolist(), found.tied.tolist(), found.n_tied.tolist()
+        ([[0, 0], [0, 0], [1, 1]], [1], [[2, 1]])
+    """
+    first = np.empty((len(points), network.n_groups), dtype=np.int64)
+    n_tied: dict[int, IntArray] = {}
+    # Floats call equal only what they computed from zeros alone. Where no coordinate is zero, such
+    # forms are zero on the whole cell, so the point is not on a wall.
+    has_zeros = (points == 0.0).any(axis=1)
+    is_open = np.empty(len(points), dtype=np.bool_)
+    for chunk in chunks(network, len(points)):
+        result = float_pass(network, points[chunk], None, named=True, chart=chart)
+        first[chunk] = result.winners
+        is_open[chunk] = result.is_open | (result.has_ties & has_zeros[chunk])
+    rest = np.flatnonzero(is_open)
+    # What more limbs will not decide.
+    hopeless: list[IntArray] = []
+    for n_limbs in _STAGES if len(rest) and fits_limbs(network) else ():
+        left: list[IntArray] = []
+        is_vain = False
+        for some in _of_one_size(network, points, rest):
+            if is_vain:
+                left.append(some)
+                continue
+            found = limb_pass(network, points[some], n_limbs, chart)
+            first[some] = found.first
+            tied = ~found.is_open & (found.n_tied > 1).any(axis=1)
+            n_tied |= zip(some[tied].tolist(), found.n_tied[tied], strict=True)
+            hopeless.append(some[found.is_open & found.is_close])
+            left.append(some[found.is_open & ~found.is_close])
+            # Of a network too deep for so few limbs nothing is decided; one chunk shows it.
+            is_vain = len(some) >= _FEWEST_AT_ONCE and len(left[-1]) == len(some)
+        rest = np.concatenate([rest[:0], *left])
+    rest = np.concatenate([rest, *hopeless])
+    exact = exact_pass(network, points[rest], chart)
+    first[rest] = exact.winners
+    tied = np.asarray((exact.n_tied > 1).any(axis=1))
+    n_tied |= zip(rest[tied].tolist(), exact.n_tied[tied], strict=True)
+    rows = sorted(n_tied)
+    counts = np.array([n_tied[i] for i in rows], dtype=np.int64)
+    shape = len(rows), network.n_groups
+    return PointWinners(first, np.array(rows, dtype=np.int64), counts.reshape(shape))
+
+
+class Coincidences:
+    """Tells ties that hold on a whole cell from walls.
+
+    Args:
+        network: The network.
+        chart: The map from coordinates to inputs, if not the identity.
+    """
+
+    def __init__(self, network: ArgmaxNetwork, chart: AffineMap | None = None) -> None:
+        self._network = network
+        self._chart = AffineMap.identity(network.dim_in) if chart is None else chart
+        self._counts: dict[bytes, IntArray] = {}
+
+    def explain(self, winners: IntArray, n_tied: IntArray) -> bool:
+        """Whether all forms that tie at a point do so on the cell of its first winners.
+
+        Args:
+            winners: The first winners at the point, shape `(n_groups,)`.
+            n_tied: How many forms win in each group, shape `(n_groups,)`.
+        """
+        name = winners.tobytes()
+        if name not in self._counts:
+            self._counts[name] = self._count(winners)
+        return np.array_equal(n_tied, self._counts[name])
+
+    def _count(self, winners: IntArray) -> IntArray:
+        """Count in each group the forms that equal the winner on the cell, itself included."""
+        counts: list[int] = []
+        for layer, scores in exact_layers(self._network, self._chart, winners):
+            mine = winners[len(counts) : len(counts) + layer.n_groups].tolist()
+            counts += [len(coinciding(layer, scores, g, w)) for g, w in enumerate(mine)]
+        return np.array(counts, dtype=np.int64)
+
+
+def chunks(network: ArgmaxNetwork, n_points: int) -> list[slice]:
+    """Cut a batch into parts whose scores fit into a cache."""
+    widest = max((len(layer.offsets) for layer in network.layers), default=network.dim_in)
+    step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // widest)
+    return [slice(start, start + step) for start in range(0, n_points, step)]
+
+
+def _of_one_size(
+    network: ArgmaxNetwork, points: FloatArray, chosen: IntArray
+) -> Iterator[IntArray]:
+    """Sort some points by their order of magnitude, few of one order at a time."""
+    _, exponents = np.frexp(np.abs(points[chosen]).max(axis=1, initial=0.0))
+    sizes = exponents // _BITS_OF_A_SIZE
+    for size in np.unique(sizes):
+        mine = chosen[sizes == size]
+        for chunk in chunks(network, len(mine)):
+            yield mine[chunk]
