@@ -168,7 +168,8 @@ def _rectified(query: Limbs, found: Winners, groups: IntArray | slice) -> Limbs:
     is_on = values > 0.0
     # Beyond its radius the sign is known; a zero of radius 0 is a tie.
     unclear = np.abs(values) <= query.radii * GROWTH
-    found.first[:, groups] = is_on
+    # As the first of the forms that may win, 0 is the better guess where that is unclear.
+    found.first[:, groups] = is_on & ~unclear
     if unclear.any():
         found.n_tied[:, groups] = 1 + unclear
         _open(found, unclear & (query.radii > 0.0), query.radii, query.exponent)

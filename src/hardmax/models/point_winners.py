@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.geometry.integer_vectors import Vector
+from hardmax.geometry.strict_inequalities import strictly_positive
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.exact_pass import exact_pass
 from hardmax.models.float_pass import float_pass
 from hardmax.models.limb_pass import fits_limbs, limb_pass
-from hardmax.models.recomposition import coinciding, exact_layers
+from hardmax.models.recomposition import coinciding, exact_layers, winning_rows
 from hardmax.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 1 << 16
@@ -22,6 +24,8 @@ _FEWEST_AT_ONCE = 32
 """A product of a wide layer reads all its weights, so it should serve several points."""
 _STAGES = 4, 8, 16
 """How many limbs to try: about 80, 160 and 300 bits."""
+_POINTS_PER_COEFFICIENT = 3
+_MOST_KEPT = 1 << 22
 _BITS_OF_A_SIZE = 32
 """Points that share the exponents of their limbs have sizes this close."""
 
@@ -87,6 +91,8 @@ def point_winners(
             is_vain = len(some) >= _FEWEST_AT_ONCE and len(left[-1]) == len(some)
         rest = np.concatenate([rest[:0], *left])
     rest = np.concatenate([rest, *hopeless])
+    over = AffineMap.identity(network.dim_in) if chart is None else chart
+    rest = _outside_guessed_cells(network, points, first, rest, over)
     exact = exact_pass(network, points[rest], chart)
     first[rest] = exact.winners
     tied = np.asarray((exact.n_tied > 1).any(axis=1))
@@ -95,6 +101,53 @@ def point_winners(
     counts = np.array([n_tied[i] for i in rows], dtype=np.int64)
     shape = len(rows), network.n_groups
     return PointWinners(first, np.array(rows, dtype=np.int64), counts.reshape(shape))
+
+
+def _outside_guessed_cells(
+    network: ArgmaxNetwork,
+    points: FloatArray,
+    guesses: IntArray,
+    chosen: IntArray,
+    chart: AffineMap,
+) -> IntArray:
+    """Look for points in the cells they seem to be in, where many seem to be in one.
+
+    Forms that tie on a whole cell leave all its points to integers. Then it is quicker to find the
+    inequalities of the cell once.
+
+    Args:
+        network: The network.
+        points: Shape `(n_points, dim)`.
+        guesses: What the winners at each point may be, shape `(n_points, n_groups)`. Those of the
+            points that turn out to be in a cell are replaced by its signature.
+        chosen: Which points to look at.
+        chart: The map from coordinates to inputs.
+
+    Returns:
+        Those of the chosen points that were not found in a cell.
+    """
+    together: dict[bytes, list[int]] = {}
+    for i in chosen.tolist():
+        together.setdefault(guesses[i].tobytes(), []).append(i)
+    left: list[int] = []
+    for group in together.values():
+        # A form has that many coefficients, each about as costly as its value at a point.
+        if len(group) <= _POINTS_PER_COEFFICIENT * (points.shape[1] + 1):
+            left += group
+            continue
+        rows: list[Vector] = []
+        name: list[int] = []
+        guess = guesses[group[0]]
+        for layer, scores in exact_layers(network, chart, guess):
+            mine = guess[len(name) : len(name) + layer.n_groups].tolist()
+            rows += [tuple(map(int, row)) for row in winning_rows(layer, scores, mine).tolist()]
+            # Of forms that coincide the first gives its name to the cell.
+            tied = (coinciding(layer, scores, g, w) for g, w in enumerate(mine))
+            name += [forms[0] - int(layer.starts[g]) for g, forms in enumerate(tied)]
+        inside = strictly_positive(rows, points[group])
+        guesses[np.array(group)[inside]] = name
+        left += np.array(group)[~inside].tolist()
+    return np.array(left, dtype=np.int64)
 
 
 class Coincidences:
@@ -119,6 +172,8 @@ class Coincidences:
         """
         name = winners.tobytes()
         if name not in self._counts:
+            if len(self._counts) * len(winners) > _MOST_KEPT:
+                self._counts.clear()
             self._counts[name] = self._count(winners)
         return np.array_equal(n_tied, self._counts[name])
 

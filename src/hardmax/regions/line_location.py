@@ -29,9 +29,16 @@ class LineLocator:
         self._namer = PointNamer(line.search.network, line.search.domain)
         values, radii = line.ends.where
         self._ends = values
+        low, high = np.full((2, len(values)), [[-np.inf], [np.inf]])
+        is_near = np.isfinite(radii) & np.isfinite(values)
+        low[is_near] = np.nextafter(values[is_near] - radii[is_near], -np.inf)
+        high[is_near] = np.nextafter(values[is_near] + radii[is_near], np.inf)
+        # Ends of the domain at infinity are on the same side of every point.
+        is_outer = (line.ends.names[:, 0] < 0) & np.isinf(values)
+        low[is_outer] = high[is_outer] = values[is_outer]
         # True ends rise, so bounds of those on the left are bounds of those on the right.
-        self._low = np.maximum.accumulate(np.nextafter(values - radii, -np.inf))
-        self._high = np.minimum.accumulate(np.nextafter(values + radii, np.inf)[::-1])[::-1]
+        self._low = np.maximum.accumulate(low)
+        self._high = np.minimum.accumulate(high[::-1])[::-1]
         self._is_known = np.zeros(len(line), dtype=np.bool_)
         # What is known to be in each cell; nothing so far.
         self._inner = np.full((2, len(line)), np.nan)
@@ -42,6 +49,8 @@ class LineLocator:
         Args:
             points: Coordinates on the line, shape `(n_points, 1)`, finite.
         """
+        if not len(self._line):
+            return np.full(len(points), -1, dtype=np.int64)
         where = points[:, 0]
         n_left = np.searchsorted(self._high, where, side="left")
         n_not_right = np.searchsorted(self._low, where, side="right")
