@@ -137,9 +137,12 @@ def test_points_on_lines_lie_between_breakpoints(n_cells, exact):
         names = [tuple(name) for name in whole.signatures.tolist()]
         points, wanted = next_to(whole.breakpoints.tolist(), Fraction(0), Fraction(1))
         cells = [known.get(names[i], -1) if i >= 0 else -1 for i in wanted]
-        # Again, when the cells have been looked into.
+        # Many points of a cell make it worth looking into; then again, and a single one.
         for _ in range(2):
-            assert part.locate(points).tolist() == cells
+            assert part.locate(np.tile(points, (3, 1))).tolist() == cells * 3
+        assert part.locate(points[5]) == cells[5]
+        fresh = pickle.loads(pickle.dumps(part))
+        assert fresh.locate(points).tolist() == cells
 
 
 def next_to(breakpoints, first, last):

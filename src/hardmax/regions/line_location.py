@@ -10,7 +10,9 @@ from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MARGIN, _FAR = 2.0**-16, 2.0**40
 """How much of a cell is left out at its ends; how far out a half-line is looked at."""
-_ENTRIES_AT_ONCE, _FEWEST_AT_ONCE = 1 << 21, 1 << 7
+_WORTH_LOOKING = 3
+"""A cell with fewer points takes longer to look into than they take."""
+_ENTRIES_AT_ONCE = 1 << 21
 
 
 class LineLocator:
@@ -58,7 +60,8 @@ class LineLocator:
         open_ = np.flatnonzero(n_left < n_not_right)
         guesses = np.searchsorted(np.maximum.accumulate(self._ends), where[open_], side="right") - 1
         guesses = np.clip(guesses, 0, len(self._line) - 1)
-        self._look_into(np.unique(guesses))
+        cells, n_points = np.unique(guesses, return_counts=True)
+        self._look_into(cells[n_points >= _WORTH_LOOKING])
         low, high = self._inner[:, guesses]
         is_sure = (low <= where[open_]) & (where[open_] <= high)
         found[open_[is_sure]] = guesses[is_sure]
@@ -92,7 +95,7 @@ class LineLocator:
         """Say which points lie in the cells, given in rising order, by their signatures."""
         is_in = np.empty(len(cells), dtype=np.bool_)
         n_groups = len(self._line.walk.first)
-        step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // max(n_groups, 1))
+        step = max(1, _ENTRIES_AT_ONCE // max(n_groups, 1))
         for start in range(0, len(cells), step):
             chunk = slice(start, start + step)
             points = where[chunk, np.newaxis]

@@ -14,7 +14,7 @@ from hardmax.regions.charted_domains import ChartedDomain, charted_network
 from hardmax.regions.signature_index import SignatureIndex
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-_ENTRIES_AT_ONCE, _FEWEST_AT_ONCE = 1 << 21, 1 << 10
+_ENTRIES_AT_ONCE, _FEWEST_AT_ONCE = 1 << 21, 1 << 6
 """How many winners to hold: fewer would cost calls, more the memory."""
 
 

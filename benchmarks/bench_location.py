@@ -1,0 +1,114 @@
+"""In which cell a point lies: points per CPU second, against the inequalities of its cell.
+
+Run with `OPENBLAS_NUM_THREADS=1 python -m benchmarks location`. The other way finds the signature
+of a point and then the inequalities of that cell in integers; it is timed on few points.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bench_evaluation import transformer
+from benchmarks.random_networks import gaussian, integers
+from hardmax.algebra.exact.dyadic import homogeneous_points
+from hardmax.geometry.domains import Box, Segment
+from hardmax.models.evaluation import signature
+from hardmax.models.float_pass import float_pass
+from hardmax.models.networks import ReluNetwork
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
+from hardmax.typing import FloatArray, IntArray
+
+N_POINTS, N_FEW = 100_000, 40
+Index = dict[tuple[int, ...], int]
+Result = TypeVar("Result")
+
+
+def cpu_seconds(function: Callable[[], Result]) -> tuple[Result, float]:
+    """Call once; return the result and the CPU time."""
+    start = time.process_time()
+    result = function()
+    return result, time.process_time() - start
+
+
+def by_inequalities(
+    part: Partition, index: Index, inputs: FloatArray, points: FloatArray
+) -> IntArray:
+    """Find each point's signature, then check all inequalities of that cell in integers."""
+    found = np.full(len(points), -1)
+    homogeneous = homogeneous_points(points)
+    for k, name in enumerate(signature(part.network, inputs).tolist()):
+        cell = index.get(tuple(name))
+        if cell is not None:
+            rows = np.array(list(part.rows(cell).walls), dtype=object)
+            if (rows @ homogeneous[k] > 0).all():
+                found[k] = cell
+    return found
+
+
+def hats() -> ReluNetwork:
+    """Sums of hats on a grid, each of them zero on most cells."""
+    rng, k = np.random.default_rng(0), 16
+    first, bias = np.zeros((2, 2 * (k + 2))), np.tile((np.arange(k + 2) - 1) / -10, 2)
+    first[0, : k + 2] = first[1, k + 2 :] = 1.0
+    second = np.zeros((2 * (k + 2), 2 * k))
+    for axis in range(2):
+        for j in range(k):
+            second[axis * (k + 2) + j : axis * (k + 2) + j + 3, axis * k + j] = 1, -2, 1
+    weights = [first, second, rng.normal(size=(2 * k, 8)), np.ones((8, 1))]
+    return ReluNetwork(weights, [bias, np.zeros(2 * k), np.zeros(8), np.zeros(1)])
+
+
+def main() -> None:
+    """Print the table."""
+    rng = np.random.default_rng(0)
+    square = Box([-1, -1], [1, 1])
+    start, end = rng.normal(size=(2, 16))
+    cases = [
+        ("ReLU 2->[64] x 3", gaussian(0, 2, *[64] * 3).model, square),
+        ("ReLU 2->[64] x 6", gaussian(0, 2, *[64] * 6).model, square),
+        ("ReLU 2->[64] x 20", gaussian(0, 2, *[64] * 20).model, Box([0, 0], [0.3, 0.3])),
+        ("ReLU 3->[16, 16]", gaussian(0, 3, 16, 16).model, Box([-1] * 3, [1] * 3)),
+        ("integers, 2->[12] x 4", integers(0, 2, *[12] * 4).model, Box([-3, -3], [3, 3])),
+        ("sums of hats on a plane", hats(), Box([-0.2, -0.2], [1.9, 1.9])),
+        ("transformer, 3 blocks", transformer(rng), square),
+        ("ReLU 16->[256] x 6, a line", gaussian(0, 16, *[256] * 6).model, Segment(start, end)),
+    ]
+    table = Table(title=f"{N_POINTS} points, CPU time in microseconds per point")
+    columns = (
+        "model",
+        "cells",
+        "undecided by floats",
+        "inequalities",
+        "first call",
+        "again",
+        "ratio",
+    )
+    for column in columns:
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for name, model, domain in cases:
+        part = enumerate_regions(model, domain)
+        low, high = ([0.0], [1.0]) if isinstance(domain, Segment) else (domain.low, domain.high)
+        points = rng.uniform(low, high, (N_POINTS, part.domain.dim))
+        few, chart = points[:N_FEW], part.domain.chart
+        inputs = few if part.domain.is_identity else few @ chart.weight + chart.bias
+        index = {tuple(name): i for i, name in enumerate(part.signatures.tolist())}
+        wanted, slow = cpu_seconds(partial(by_inequalities, part, index, inputs, few))
+        many = points if part.domain.is_identity else points @ chart.weight + chart.bias
+        undecided = float_pass(part.network, many[:1000], None, named=True).is_open.mean()
+        found, first = cpu_seconds(partial(part.locate, points))
+        again = cpu_seconds(partial(part.locate, points))[1]
+        assert found[:N_FEW].tolist() == wanted.tolist()
+        times = f"{1e6 * slow / N_FEW:.0f}", *(f"{1e6 * t / N_POINTS:.2f}" for t in (first, again))
+        ratio = slow / N_FEW * N_POINTS / first
+        table.add_row(name, f"{part.n_cells}", f"{undecided:.0%}", *times, f"{ratio:.0f}")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
