@@ -263,7 +263,7 @@ class Partition(WithoutCaches):
         return make_certificate(self.network, self.domain, self.signatures, witnesses)
 
     def locate(self, points: ArrayLike) -> IntArray:
-        """Find the cell each point lies in.
+        """Find the cell each point lies in, exactly; many points at once take far less time each.
 
         Args:
             points: Coordinates in the domain, shape `(dim,)` or `(n_points, dim)`.
