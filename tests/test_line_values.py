@@ -12,7 +12,7 @@ from hardmax._kernels import line_values, line_zeros
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.line_filter import LineForms
-from hardmax.regions.normed_maps import packed_layers
+from hardmax.regions.packed_layers import packed_layers
 from hardmax.regions.rectified_lines import _end
 
 FINITE = np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from hardmax.geometry.domains import Line, Ray, Segment
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.normed_maps import NormedMap, is_rectified
 from hardmax.regions import rectified_lines, rectified_maps
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.lines import explore
-from hardmax.regions.normed_maps import NormedMap, is_rectified
 
 KINDS = ("generic", "no biases", "integers", "scales")
 

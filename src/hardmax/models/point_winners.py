@@ -1,11 +1,12 @@
 """Who wins at points, exactly: in float64 first, then in several limbs, last in integers.
 
-Each stage decides what it can prove and hands on the rest. Generic points of shallow networks end
-with the first stage, those of deep ones with the second; integers remain for points on walls, or so
-near to one that no other stage can tell, and for forms that tie on a whole cell.
+Each stage decides what it can prove and hands on the rest. Generic points end with float64 unless a
+network is very deep, and then with the limbs; integers remain for points on walls, or so near to
+one that no other stage can tell, and for forms that tie on a whole cell.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +15,12 @@ from hardmax.geometry.integer_vectors import Vector
 from hardmax.geometry.strict_inequalities import strictly_positive
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.exact_pass import exact_pass
-from hardmax.models.float_pass import float_pass
+from hardmax.models.float_pass import Pass, float_pass
 from hardmax.models.limb_pass import fits_limbs, limb_pass
+from hardmax.models.normed_maps import is_rectified
+from hardmax.models.normed_pass import NormedPass, normed_pass
 from hardmax.models.recomposition import coinciding, exact_layers, winning_rows
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 1 << 16
 _FEWEST_AT_ONCE = 32
@@ -25,9 +28,15 @@ _FEWEST_AT_ONCE = 32
 _STAGES = 4, 8, 16
 """How many limbs to try: about 80, 160 and 300 bits."""
 _POINTS_PER_COEFFICIENT = 3
+_VAIN_SHARE = 0.9
+"""A stage that leaves more than this of a chunk is not tried on the next."""
 _MOST_KEPT = 1 << 22
 _BITS_OF_A_SIZE = 32
 """Points that share the exponents of their limbs have sizes this close."""
+
+
+FloatStage = Callable[..., NormedPass | Pass]
+"""Evaluates `points` in float64."""
 
 
 class PointWinners(NamedTuple):
@@ -66,12 +75,11 @@ def point_winners(
     # Floats call equal only what they computed from zeros alone. Where no coordinate is zero, such
     # forms are zero on the whole cell, so the point is not on a wall.
     has_zeros = (points == 0.0).any(axis=1)
-    is_open = np.empty(len(points), dtype=np.bool_)
-    for chunk in chunks(network, len(points)):
-        result = float_pass(network, points[chunk], None, named=True, chart=chart)
-        first[chunk] = result.winners
-        is_open[chunk] = result.is_open | (result.has_ties & has_zeros[chunk])
-    rest = np.flatnonzero(is_open)
+    rest = np.arange(len(points))
+    stages = _float_stages(network, chart)
+    for evaluate in stages:
+        may_stop = evaluate is not stages[-1]
+        rest = _undecided(network, points, evaluate, rest, has_zeros, first, may_stop=may_stop)
     # What more limbs will not decide.
     hopeless: list[IntArray] = []
     for n_limbs in _STAGES if len(rest) and fits_limbs(network) else ():
@@ -87,8 +95,7 @@ def point_winners(
             n_tied |= zip(some[tied].tolist(), found.n_tied[tied], strict=True)
             hopeless.append(some[found.is_open & found.is_close])
             left.append(some[found.is_open & ~found.is_close])
-            # Of a network too deep for so few limbs nothing is decided; one chunk shows it.
-            is_vain = len(some) >= _FEWEST_AT_ONCE and len(left[-1]) == len(some)
+            is_vain = len(left[-1]) > _VAIN_SHARE * max(len(some), _FEWEST_AT_ONCE)
         rest = np.concatenate([rest[:0], *left])
     rest = np.concatenate([rest, *hopeless])
     over = AffineMap.identity(network.dim_in) if chart is None else chart
@@ -101,6 +108,36 @@ def point_winners(
     counts = np.array([n_tied[i] for i in rows], dtype=np.int64)
     shape = len(rows), network.n_groups
     return PointWinners(first, np.array(rows, dtype=np.int64), counts.reshape(shape))
+
+
+def _float_stages(network: ArgmaxNetwork, chart: AffineMap | None) -> list[FloatStage]:
+    stages: list[FloatStage] = [partial(float_pass, network, taus=None, named=True, chart=chart)]
+    if is_rectified(network):
+        stages.insert(0, partial(normed_pass, network, chart=chart))
+    return stages
+
+
+def _undecided(
+    network: ArgmaxNetwork,
+    points: FloatArray,
+    evaluate: FloatStage,
+    chosen: IntArray,
+    has_zeros: BoolArray,
+    first: IntArray,
+    *,
+    may_stop: bool,
+) -> IntArray:
+    """Find the winners at the chosen points; return the points where they are not decided."""
+    left = []
+    for chunk in chunks(network, len(chosen)):
+        some = chosen[chunk]
+        result = evaluate(points=points[some])
+        first[some] = result.winners
+        left.append(some[result.is_open | (result.has_ties & has_zeros[some])])
+        if may_stop and len(left[-1]) > _VAIN_SHARE * max(len(some), _FEWEST_AT_ONCE):
+            left.append(chosen[chunk.stop :])
+            break
+    return np.concatenate([chosen[:0], *left])
 
 
 def _outside_guessed_cells(

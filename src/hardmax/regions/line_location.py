@@ -12,7 +12,6 @@ _MARGIN, _FAR = 2.0**-16, 2.0**40
 """How much of a cell is left out at its ends; how far out a half-line is looked at."""
 _WORTH_LOOKING = 3
 """A cell with fewer points takes longer to look into than they take."""
-_ENTRIES_AT_ONCE = 1 << 21
 
 
 class LineLocator:
@@ -94,10 +93,7 @@ class LineLocator:
     def _are_in(self, where: FloatArray, cells: IntArray) -> BoolArray:
         """Say which points lie in the cells, given in rising order, by their signatures."""
         is_in = np.empty(len(cells), dtype=np.bool_)
-        n_groups = len(self._line.walk.first)
-        step = max(1, _ENTRIES_AT_ONCE // max(n_groups, 1))
-        for start in range(0, len(cells), step):
-            chunk = slice(start, start + step)
+        for chunk in self._namer.batches(len(cells)):
             points = where[chunk, np.newaxis]
             winners = self._namer.winners(points)
             rows = zip(

@@ -11,6 +11,7 @@ import numpy as np
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed
+from hardmax.models.normed_maps import is_rectified
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.regions.exact_lines import Interval, split_interval
@@ -28,7 +29,6 @@ from hardmax.regions.line_composition import (
 from hardmax.regions.line_filter import Changes, LineForms, find_changes
 from hardmax.regions.line_intervals import Cuts, Intervals, Points, exact_points
 from hardmax.regions.line_signatures import SignatureWalk, winner_type
-from hardmax.regions.normed_maps import is_rectified
 from hardmax.regions.rectified_lines import CellRun, RectifiedLine
 from hardmax.regions.rectified_maps import composed_maps
 from hardmax.typing import AnyArray, IntArray

@@ -40,6 +40,11 @@ class PointNamer:
         """Find the winners at points, those of the maps of the chart included."""
         return point_winners(self._network, points)
 
+    def batches(self, n_points: int) -> list[slice]:
+        """Cut a batch of points into some whose signatures take little memory."""
+        step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // max(self._network.n_groups, 1))
+        return [slice(start, start + step) for start in range(0, n_points, step)]
+
     def names(self, winners: PointWinners) -> IntArray:
         """Return the signatures of the points, shape `(n_points, n_groups)`."""
         return winners.first[:, self._n_before :]
@@ -73,9 +78,8 @@ class CellLocator:
         """Return the cell of each point, or -1, shape `(n_points,)`."""
         found = np.full(len(points), -1, dtype=np.int64)
         inside = np.flatnonzero(self._namer.is_in_domain(points))
-        step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // max(self._index.signatures.shape[1], 1))
-        for start in range(0, len(inside), step):
-            some = inside[start : start + step]
+        for batch in self._namer.batches(len(inside)):
+            some = inside[batch]
             winners = self._namer.winners(points[some])
             cells = self._index.find(self._namer.names(winners))
             cells[self._namer.on_walls(winners, cells >= 0)] = -1

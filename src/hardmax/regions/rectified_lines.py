@@ -54,7 +54,7 @@ from hardmax._kernels.rectified_rows import FLOOR, RAISE, TINY, UNIT
 from hardmax.models.enclosures import Enclosed
 from hardmax.regions.line_filter import LineForms
 from hardmax.regions.line_intervals import Intervals, Points, exact_points
-from hardmax.regions.normed_maps import packed_layers
+from hardmax.regions.packed_layers import packed_layers
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -29,9 +29,10 @@ import numpy as np
 from hardmax._kernels import rectified_rows as kernels
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed, known
+from hardmax.models.normed_maps import NormedMap
 from hardmax.regions.line_filter import LineForms
 from hardmax.regions.line_signatures import SignatureWalk
-from hardmax.regions.normed_maps import NormedMap, PackedLayers, packed_layers
+from hardmax.regions.packed_layers import PackedLayers, packed_layers
 from hardmax.regions.rectified_lines import norm
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 

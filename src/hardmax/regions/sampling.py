@@ -152,15 +152,17 @@ def sample_regions(
     counts: dict[int, int] = {}
     n_inside = 0
     for points in _chunks(draw, where.dim, total, key, step):
-        winners = namer.winners(points[namer.is_in_domain(points)])
-        every = np.ones(len(winners.first), dtype=np.bool_)
-        # Two cells with one hash would only lower the count.
-        hashes = hashed_signatures(namer.names(winners))
-        hashes = np.delete(hashes, namer.on_walls(winners, every))
-        n_inside += len(hashes)
-        distinct, times = np.unique(hashes, return_counts=True)
-        for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
-            counts[name] = counts.get(name, 0) + count
+        inside = points[namer.is_in_domain(points)]
+        for batch in namer.batches(len(inside)):
+            winners = namer.winners(inside[batch])
+            every = np.ones(len(winners.first), dtype=np.bool_)
+            # Two cells with one hash would only lower the count.
+            hashes = hashed_signatures(namer.names(winners))
+            hashes = np.delete(hashes, namer.on_walls(winners, every))
+            n_inside += len(hashes)
+            distinct, times = np.unique(hashes, return_counts=True)
+            for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
+                counts[name] = counts.get(name, 0) + count
     how_often = list(counts.values())
     once, twice = how_often.count(1), how_often.count(2)
     return SampledCount(len(counts), n_inside, total - n_inside, once, twice, level)
