@@ -1,10 +1,13 @@
 """Winners at points: several limbs, and all stages together, against the exact pass."""
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from hardmax.models import point_winners as stages
 from hardmax.models.argmax_layers import AffineMap
@@ -14,6 +17,8 @@ from hardmax.models.float_pass import float_pass
 from hardmax.models.heads import AttentionHead
 from hardmax.models.limb_pass import fits_limbs, limb_pass
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.normed_maps import is_rectified
+from hardmax.models.normed_pass import normed_pass
 from hardmax.models.point_winners import Coincidences, point_winners
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from tests.region_models import (
@@ -23,7 +28,7 @@ from tests.region_models import (
     integer_transformer,
     repeated_units,
 )
-from tests.strategies import WILD
+from tests.strategies import SMALL, WILD
 from tests.test_evaluation import networks
 
 
@@ -49,6 +54,48 @@ def test_what_limbs_decide_is_right_at_every_scale(case):
     network, points = case
     if fits_limbs(network):
         check_limbs(network, points, 3)
+
+
+def check_norms(network, points, chart=None):
+    """Compare the signs that norms decide; return how many points they decide."""
+    found, exact = normed_pass(network, points, chart), exact_pass(network, points, chart)
+    sure = ~found.is_open
+    np.testing.assert_array_equal(found.winners[sure], exact.winners[sure])
+    tied = (exact.n_tied > 1).any(axis=1)
+    np.testing.assert_array_equal(found.has_ties[sure], tied[sure])
+    return int(sure.sum())
+
+
+@st.composite
+def relu_networks(draw):
+    """Draw (network, points), with a map before the first layer."""
+    elements = draw(st.sampled_from([SMALL, st.floats(-2.0, 2.0), WILD]))
+    sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
+    shapes = [*pairwise([*sizes, 1])]
+    weights = [draw(arrays(np.float64, shape, elements=elements)) for shape in shapes]
+    biases = [draw(arrays(np.float64, shape[1], elements=elements)) for shape in shapes]
+    chart = AffineMap(
+        draw(arrays(np.float64, (2, sizes[0]), elements=elements)),
+        draw(arrays(np.float64, sizes[0], elements=elements)),
+    )
+    points = draw(arrays(np.float64, (4, sizes[0]), elements=elements))
+    return ReluNetwork(weights, biases).network, points, chart
+
+
+@given(relu_networks())
+def test_what_norms_decide_is_right(case):
+    network, points, chart = case
+    assert is_rectified(network)
+    check_norms(network, points)
+    check_norms(network, np.array(points[:, :1] * [1.0, -0.5]), chart)
+
+
+def test_norms_decide_nearly_all_points_of_deep_networks():
+    rng = np.random.default_rng(0)
+    network = deep_relu(0, 20, 64).network
+    points = rng.normal(size=(30, 2))
+    assert float_pass(network, points, None, named=True).is_open.mean() > 0.5
+    assert check_norms(network, points) > 25
 
 
 @given(networks())
@@ -113,16 +160,27 @@ def deep_relu(seed, depth, width):
     return ReluNetwork(weights, [rng.normal(0, 0.3, b) for b in sizes[1:]])
 
 
-@pytest.mark.parametrize(("depth", "width"), [(40, 16), (80, 24)])
-def test_deep_networks_are_decided_by_limbs(depth, width, monkeypatch):
+@pytest.mark.parametrize(("depth", "width", "tried"), [(40, 16, {4: 60}), (80, 24, {4: 32, 8: 60})])
+def test_deep_networks_are_decided_by_limbs(depth, width, tried, monkeypatch):
     network = deep_relu(0, depth, width).network
-    points = np.random.default_rng(1).normal(size=(60, 2))
+    points = np.random.default_rng(1).uniform(0.5, 0.9, (60, 2))
     assert float_pass(network, points, None, named=True).is_open.mean() > 0.9
+    assert normed_pass(network, points).is_open.mean() > 0.9
     exact = exact_pass(network, points)
+    # In several chunks: what the first one shows to be in vain is not tried on the next.
+    monkeypatch.setattr(stages, "_ENTRIES_AT_ONCE", 1)
     monkeypatch.setattr(stages, "exact_pass", lambda net, x, chart: exact_pass(net, x[:0], chart))
+    seen = Counter()
+
+    def counting(net, x, n_limbs, chart):
+        seen[n_limbs] += len(x)
+        return limb_pass(net, x, n_limbs, chart)
+
+    monkeypatch.setattr(stages, "limb_pass", counting)
     found = point_winners(network, points)
     np.testing.assert_array_equal(found.first, exact.winners)
     assert not len(found.tied)
+    assert seen == tried
 
 
 def test_deep_maxout_and_transformers_are_decided_by_limbs():
@@ -159,6 +217,14 @@ def gaussian_transformer():
     return HardTransformer(blocks)
 
 
+def shrinking_relu():
+    """A network whose second layer is small but has the errors of its large first one."""
+    rng = np.random.default_rng(0)
+    steep, flat = rng.normal(size=(2, 2))
+    weights = [np.stack([1e6 * steep, 1e6 * steep + flat], axis=1), [[-1.0], [1.0]], [[1.0, -1.0]]]
+    return ReluNetwork([*weights, np.ones((2, 1))], [[1e7, 1e7], [0.5], [-0.3, 0.7], [0.0]])
+
+
 def gaussian_maxout():
     rng = np.random.default_rng(0)
     units = [[rng.normal(size=(3, 4 if i else 2)) for _ in range(4)] for i in range(3)]
@@ -168,7 +234,7 @@ def gaussian_maxout():
 
 @pytest.mark.parametrize(
     "model",
-    [gaussian_relu(2, [2, 6, 6, 6]), gaussian_maxout(), gaussian_transformer()],
+    [gaussian_relu(2, [2, 6, 6, 6]), shrinking_relu(), gaussian_maxout(), gaussian_transformer()],
     ids=lambda model: type(model).__name__,
 )
 def test_points_next_to_walls_are_told_from_points_on_them(model):
@@ -176,6 +242,8 @@ def test_points_next_to_walls_are_told_from_points_on_them(model):
     points = next_to_walls(model.network)
     check_winners(model.network, points)
     assert float_pass(model.network, points, None, named=True).is_open.mean() > 0.5
+    if is_rectified(model.network):
+        check_norms(model.network, points)
     for n_limbs in (2, 3, 4):
         check_limbs(model.network, points, n_limbs)
     assert limb_pass(model.network, points, 2).is_open.mean() > 0.5
