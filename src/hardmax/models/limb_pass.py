@@ -23,6 +23,7 @@ from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.enclosures import EnclosedMap
 from hardmax.models.float_pass import PreparedLayer, prepared
 from hardmax.models.form_bundles import FormBundle, ReluBundle
+from hardmax.models.normed_maps import TINY, is_rectified, normed_map
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MOST_WEIGHTS = 1 << 23
@@ -79,11 +80,15 @@ def limb_pass(
     widths += [layer.output.dim_in for layer in network.layers]
     form = LimbFormat.for_width(n_limbs, max(widths))
     stream = in_limbs(form, [Term(points.copy())], np.zeros(points.shape))
-    stream = _mapped(form, None if chart is None else chart.enclosed, stream)
-    stream = _mapped(form, ready.embedding, stream)
     shape = len(points), network.n_groups
     marks = np.zeros((2, len(points)), dtype=np.bool_)
     found = Winners(np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.int64), *marks)
+    if is_rectified(network):
+        before = [m for m in (chart, network.embedding) if m is not None and not m.is_identity]
+        _name_rectified(form, network, before, stream, found)
+        return found
+    stream = _mapped(form, None if chart is None else chart.enclosed, stream)
+    stream = _mapped(form, ready.embedding, stream)
     position = 0
     for i, layer in enumerate(ready.layers):
         mine = slice(position, position + len(layer.slots))
@@ -96,6 +101,54 @@ def limb_pass(
         stream = _total(form, stream, result) if layer.residual else result
         position += len(layer.slots)
     return found
+
+
+def _name_rectified(
+    form: LimbFormat,
+    network: ArgmaxNetwork,
+    before: list[AffineMap],
+    stream: Limbs,
+    found: Winners,
+) -> None:
+    """Name the units of a ReLU network, with bounds on whole vectors as in `normed_pass`."""
+    errors = _norms(stream.radii)
+    for affine in before:
+        stream, errors = _with_norms(form, affine, stream, errors)
+    position = 0
+    for layer in network.layers:
+        mine = slice(position, position + layer.n_groups)
+        part = Winners(found.first[:, mine], found.n_tied[:, mine], found.is_open, found.is_close)
+        query, errors = _with_norms(form, layer.query, stream, errors)
+        stream = _rectified(query, part, slice(None))
+        position += layer.n_groups
+
+
+def _with_norms(
+    form: LimbFormat, affine: AffineMap, stream: Limbs, errors: FloatArray
+) -> tuple[Limbs, FloatArray]:
+    """Apply a map; return the values with radii, and the norms of their errors."""
+    if affine.enclosed is None:
+        return stream._replace(radii=np.maximum(stream.radii, errors[:, np.newaxis])), errors
+    image = _mapped(form, affine.enclosed, stream._replace(radii=np.zeros_like(stream.radii)))
+    if not errors.any():
+        return image, _norms(image.radii)
+    normed = normed_map(affine)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        least = np.where(errors > 0.0, TINY, 0.0)
+        radii = image.radii + (errors[:, np.newaxis] * normed.omega * GROWTH + least[:, np.newaxis])
+        errors = (normed.sigma * errors + _norms(image.radii)) * GROWTH + least
+    # Infinity times 0, or less infinity, is nothing known.
+    return image._replace(radii=_known(radii)), _known(errors)
+
+
+def _norms(radii: FloatArray) -> FloatArray:
+    """Bound the norms of vectors whose entries have these bounds."""
+    largest = radii.max(axis=1, initial=0.0)
+    return np.asarray(largest * (np.sqrt(radii.shape[1]) * GROWTH))
+
+
+def _known(bounds: FloatArray) -> FloatArray:
+    return np.where(np.isnan(bounds), np.inf, bounds)
 
 
 def _n_weights(network: ArgmaxNetwork) -> int:

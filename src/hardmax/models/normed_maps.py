@@ -1,11 +1,12 @@
 """Affine maps with bounds on their norms: errors of a whole vector grow by these alone."""
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax.algebra.exact.rounding import UNIT_ROUNDOFF, rounding_factor
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.enclosures import FLOOR
 from hardmax.typing import FloatArray
 
@@ -62,6 +63,17 @@ class NormedMap:
             bias_norm = float(np.sqrt((bias**2).sum())) * RAISE + TINY
         sigma = min(_spectral_bound(weight, frobenius), frobenius)
         return cls(weight, bias, omega, sigma, frobenius, bias_norm, kappa)
+
+
+_known: "WeakKeyDictionary[AffineMap, NormedMap]" = WeakKeyDictionary()
+
+
+def normed_map(affine: AffineMap) -> NormedMap:
+    """Find the norms of a map, once."""
+    found = _known.get(affine)
+    if found is None:
+        found = _known[affine] = NormedMap.of(affine.weight, affine.bias)
+    return found
 
 
 def _spectral_bound(weight: FloatArray, frobenius: float) -> float:

@@ -10,18 +10,15 @@ $\sigma$ from layer to layer, where radii grow by the norm of $|W|$: two or thre
 """
 
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
-from hardmax.models.normed_maps import RAISE, TINY, NormedMap
+from hardmax.models.normed_maps import RAISE, TINY, normed_map
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _LEAST_NORM = 2.0**-500
 """Covers numbers whose squares underflow."""
-
-_normed: "WeakKeyDictionary[AffineMap, NormedMap]" = WeakKeyDictionary()
 
 
 class NormedPass(NamedTuple):
@@ -75,9 +72,7 @@ def _mapped(
     affine: AffineMap, stream: FloatArray, errors: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Apply a map; return the values, the norms of their errors, and a radius for each."""
-    normed = _normed.get(affine)
-    if normed is None:
-        normed = _normed[affine] = NormedMap.of(affine.weight, affine.bias)
+    normed = normed_map(affine)
     values = stream @ normed.weight
     values += normed.bias
     norms = np.sqrt(np.einsum("ij,ij->i", stream, stream)) * RAISE + _LEAST_NORM
