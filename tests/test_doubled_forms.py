@@ -248,16 +248,15 @@ def test_sharpening_everywhere_changes_no_cell_of_space(name, is_bounded, monkey
     assert any(calls)
 
 
-@pytest.mark.parametrize(
-    ("seed", "widths", "domain"),
-    [
-        (0, [2, *[8] * 32], Box([-1, -1], [1, 1])),
-        (1, [2, *[6] * 40], WholeSpace(2)),
-        (2, [5, *[12] * 20], Slice(np.full(5, 0.1), np.eye(5)[:2] / 3, Box([-2, -2], [2, 2]))),
-        (3, [3, *[6] * 28], Box([-1] * 3, [1] * 3)),
-    ],
-    ids=["box", "plane", "slice", "space"],
-)
+THIRDS = np.eye(5)[:2] / 3.0
+DEEP = {
+    "box": (3, [2, *[16] * 40], Box([-0.1, -0.1], [0.1, 0.1])),
+    "slice": (4, [5, *[16] * 36], Slice(np.full(5, 0.1), THIRDS, Box([-0.3, -0.3], [0.3, 0.3]))),
+    "space": (4, [3, *[16] * 40], Box([-0.03] * 3, [0.03] * 3)),
+}
+
+
+@pytest.mark.parametrize(("seed", "widths", "domain"), DEEP.values(), ids=DEEP)
 def test_deep_networks_need_no_rational_arithmetic(seed, widths, domain):
     model = gaussian_relu(seed, widths)
     found = enumerate_regions(model, domain)
@@ -265,9 +264,23 @@ def test_deep_networks_need_no_rational_arithmetic(seed, widths, domain):
     assert signatures(found) == signatures(enumerate_regions(model, domain, exact=True))
 
 
+@pytest.mark.parametrize(("seed", "widths"), [(5, [2, *[4] * 12]), (0, [3, *[3] * 6])])
+def test_generic_networks_need_none_at_infinity(seed, widths):
+    # Regions with one unit on, or none, reach to infinity: lines are parallel there.
+    model = gaussian_relu(seed, widths)
+    found = enumerate_regions(model, WholeSpace(widths[0]))
+    assert found.decisions.rational == 0
+    assert signatures(found) == signatures(
+        enumerate_regions(model, WholeSpace(widths[0]), exact=True)
+    )
+
+
 def test_doubled_forms_of_the_network_before_are_forgotten():
-    deep = [gaussian_relu(seed, [2, *[8] * 32]) for seed in range(4)]
-    box = Box([-1, -1], [1, 1])
-    alone = [enumerate_regions(model, box, exact=True).n_cells for model in deep]
-    assert [enumerate_regions(model, box, count_only=True).n_cells for model in deep] == alone
-    assert [enumerate_regions(model, box).n_cells for model in deep] == alone
+    one, other = (gaussian_relu(seed, [2, *[16] * 40]).network for seed in (3, 4))
+    box = DEEP["box"][2]
+    planar._spare.clear()
+    alone = planar.explore(one, box)
+    planar.explore(other, box)
+    again = planar.explore(one, box)
+    assert signatures(again) == signatures(alone)
+    assert np.array_equal(again.vertices, alone.vertices)
