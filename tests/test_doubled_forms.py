@@ -134,6 +134,20 @@ def test_sums_hold_the_exact_forms(draw):
         assert doubled[0, 6, 0] >= 2.0**-60
 
 
+@pytest.mark.parametrize("draw", DRAWS)
+def test_added_values_are_not_lost(draw):
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        doubled = np.zeros((1, 7, 1))
+        doubled[0] = doubled_block(rng, DRAWS[draw], 1)
+        doubled[0, 6] = 0.0
+        truth = values(doubled[0])[0]
+        for value in DRAWS[draw](rng, 4, 1)[:, 0]:
+            add_value(doubled, 0, 0, value, 0.0, PLANE)
+            truth[2] += Fraction(value)
+        assert_encloses(doubled[0, :, 0], truth, np.inf)
+
+
 def test_an_uncertain_gain_widens_the_radius():
     doubled = np.zeros((1, 7, 2))
     doubled[0, :3, 1] = 1.0, 2.0, 3.0
@@ -143,8 +157,9 @@ def test_an_uncertain_gain_widens_the_radius():
 
 def test_overflow_is_never_trusted():
     doubled = np.zeros((3, 7, 2))
-    doubled[0, :3, :2] = 1e200
-    numbers = np.full(6, 1e200)
+    # The bound on rounding, of size 1e290, does not overflow.
+    doubled[0, :3, :2] = 1e160
+    numbers = np.full(6, 1e160)
     order = np.zeros((1, 2), dtype=np.int64)
     compose_doubled(doubled, 0, 2, numbers, 0, 4, 2, 1, SCALE, order, PLANE)
     assert not (doubled[1, 6] < np.inf).any()
