@@ -29,13 +29,14 @@ N_LAYOUT = 35
 # stream had scores far from any grid; whether they have just been updated; a count of their
 # changes; whether radii hold errors only (see `effect_updates`); and whether the stream before the
 # layer is known by its scores alone. Last, the count of the regions for which doubled forms are
-# known (see `doubled_paths`), and which lines are parallel (see `planar_rays`).
+# known (see `doubled_paths`), which lines are parallel (see `planar_rays`), and, in space, how many
+# forms before the layer vary (see `varying_forms`).
 (
     STREAM_IS_EXACT, STREAM_GRID, SCORES_ARE_EXACT, SCORES_GRID, VERSION, IS_MERGED, N_PENDING,
     HAS_OUTPUT, N_UPDATES, BASE, IS_ROUGH, IS_FRESH, N_CHANGES, IS_TOTAL, IS_STALE, DOUBLED,
-    RAY, RAY_UNIT,
-) = range(18)  # fmt: skip
-N_FLAGS = 18
+    RAY, RAY_UNIT, N_VARYING,
+) = range(19)  # fmt: skip
+N_FLAGS = 19
 
 # What the searches return; more of it in their own buffers.
 DONE, BUDGET, STACK_FULL, LEAVES_FULL, CELL_LIMIT, PARKED = range(6)

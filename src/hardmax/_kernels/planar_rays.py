@@ -8,22 +8,11 @@ which floats cannot see. Where all forms before a layer are constant, so are all
 
 import numba
 
-from hardmax._kernels.effects import form_of
-from hardmax._kernels.layouts import (
-    FIRST_GROUP,
-    IS_PENCIL,
-    IS_PLAIN,
-    IS_RELU,
-    N_GROUPS,
-    N_IN,
-    RAY,
-    RAY_UNIT,
-    RESIDUAL,
-    Tables,
-)
-from hardmax._kernels.planar_buffers import SHIFT, Frames
+from hardmax._kernels.layouts import IS_PENCIL, IS_RELU, RAY, RAY_UNIT, Tables
+from hardmax._kernels.planar_buffers import PLANE, SHIFT, Frames
 from hardmax._kernels.planar_signs import Pencils
-from hardmax.typing import FloatArray, IntArray
+from hardmax._kernels.varying_forms import count_varying
+from hardmax.typing import IntArray
 
 _NONE, _EVERYWHERE = 2**62, -(2**62)
 NO_PENCILS = -1, _NONE, _NONE
@@ -39,33 +28,15 @@ def pencils_of(layout: IntArray, flags: IntArray, layer: int) -> Pencils:
 @numba.njit(cache=True, _nrt=False)
 def note_ray(tables: Tables, frames: Frames, layer: int) -> None:
     """Find out from which layer on, if at all, lines are parallel to those of a layer."""
-    layout, flags, blocks, before = tables.layout, frames.flags, frames.blocks, layer - 1
+    layout, flags, before = tables.layout, frames.flags, layer - 1
     flags[layer, RAY] = flags[before, RAY] if layer > 0 else _NONE
     flags[layer, RAY_UNIT] = flags[before, RAY_UNIT] if layer > 0 else _NONE
-    if layer == 0 or flags[layer, RAY] == _EVERYWHERE:
+    if flags[layer, RAY] == _EVERYWHERE:
         return
-    n_varying = 0
-    unit = -1
-    is_plain = layout[before, IS_RELU] == 1 or layout[before, IS_PLAIN] == 1
-    if is_plain and layout[before, RESIDUAL] == 0:
-        first, scores = layout[before, FIRST_GROUP], layout.shape[0] + before
-        for g in range(layout[before, N_GROUPS]):
-            form = form_of(layout, tables.indices, before, g, frames.signature[first + g])
-            if form >= 0 and _varies(blocks, scores, form):
-                n_varying += 1
-                unit = g
-    else:
-        for j in range(layout[layer, N_IN]):
-            n_varying += _varies(blocks, layer, j)
+    n_varying, group = count_varying(tables, frames, layer, PLANE)
     if n_varying == 0:
         flags[layer, RAY] = _EVERYWHERE
     elif n_varying == 1 and flags[layer, RAY] == _NONE:
         flags[layer, RAY] = layer * SHIFT
-        if layout[before, IS_RELU] == 1 and unit >= 0:
-            flags[layer, RAY_UNIT] = before * SHIFT + unit
-
-
-@numba.njit(cache=True, _nrt=False)
-def _varies(blocks: FloatArray, b: int, i: int) -> bool:
-    """Say whether a form may not be constant."""
-    return bool(blocks[b, 0, i] != 0.0 or blocks[b, 1, i] != 0.0 or blocks[b, 3, i] != 0.0)
+        if group >= 0 and layout[before, IS_RELU] == 1:
+            flags[layer, RAY_UNIT] = before * SHIFT + group

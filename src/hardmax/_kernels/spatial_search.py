@@ -25,6 +25,7 @@ from hardmax._kernels.layouts import (
     LEAVES_FULL,
     N_GROUPS,
     N_PENDING,
+    N_VARYING,
     PARKED,
     STACK_FULL,
     Tables,
@@ -69,6 +70,7 @@ from hardmax._kernels.spatial_groups import (
 from hardmax._kernels.spatial_leaves import has_room, note_ties, store
 from hardmax._kernels.spatial_sharpening import sharpen
 from hardmax._kernels.spatial_signs import bounds, signs_into
+from hardmax._kernels.varying_forms import count_varying
 from hardmax.typing import FloatArray
 
 _ONGOING = -1
@@ -130,6 +132,9 @@ def enter(tables: Tables, frames: Frames, stack: Stack) -> None:
     top = stack.state[N_ITEMS] - 1
     layer = stack.items[top, LAYER]
     compose_scores(tables, frames, layer, frames.axes)
+    if stack.points.shape[1] > len(frames.axes) + 1:
+        count, _ = count_varying(tables, frames, layer, frames.axes)
+        frames.flags[layer, N_VARYING] = count
     analyse(tables, frames, stack, layer, top)
 
 

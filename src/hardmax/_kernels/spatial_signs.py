@@ -22,6 +22,7 @@ from hardmax._kernels.layouts import (
     FIRST_GROUP,
     IS_RELU,
     N_GROUPS,
+    N_VARYING,
     OUTPUT_IS_IDENTITY,
     RESIDUAL,
     Tables,
@@ -130,8 +131,9 @@ def signs_into(
         if has_far and is_far(points, start + i, dim):
             sign = _far_sign(stack, scratch, start + i, f_start, row)
             # A form that stays bounded towards a vertex has the sign of what is left.
-            if sign == UNDECIDED and _vanishes(
-                tables, frames, stack, scratch, start + i, f_start, row, True
+            if sign == UNDECIDED and (
+                _stays_bounded(tables, frames, stack, scratch, start + i, f_start, row)
+                or _vanishes(tables, frames, stack, scratch, start + i, f_start, row, True)
             ):
                 sign = _closer_sign(stack, scratch, start + i, f_start, row, scratch.heights[i])
         elif sign == 0:
@@ -262,7 +264,6 @@ def _vanishes(
     layer, unit = names[row, 0], names[row, 1]
     if layout[layer, IS_RELU] == 0:
         return False
-    dim = stack.pool.shape[1] - 5
     n = collect(stack.masks[i], stack.facets, f_start, scratch.tight)
     for level in range(layer + 1):
         if layout[level, IS_RELU] == 0:
@@ -279,10 +280,6 @@ def _vanishes(
         if layout[before, OUTPUT_IS_IDENTITY] == 0:
             continue
         first, n_before = layout[before, FIRST_GROUP], layout[before, N_GROUPS]
-        if ignores_bias and n == dim and _spans(frames, stack, scratch, n, level, first, n_before):
-            for u in range(n_units):
-                zeros[level, u] = True
-            continue
         for u in range(n_units):
             has_bias = tables.numbers[layout[level, AT_QUERY_BIAS] + u] != 0.0
             if has_bias and not ignores_bias:
@@ -297,30 +294,37 @@ def _vanishes(
 
 
 @numba.njit(cache=True, _nrt=False)
-def _spans(
+def _stays_bounded(
+    tables: Tables,
     frames: Frames,
     stack: Stack,
     scratch: Scratch,
-    n: int,
-    level: int,
-    first: int,
-    n_before: int,
+    i: int,
+    f_start: int,
+    row: int,
 ) -> bool:
-    """Say whether the facets through a vertex span all slopes that a layer can have.
+    """Say whether the facets through a vertex at infinity span all slopes that a form can have.
 
-    These, and those of all later layers, lie in the span of the units before it that are on. Facets
-    are independent where only as many meet as there are dimensions, and every form of their span
-    stays bounded towards a vertex at infinity.
+    These lie in the span of the forms before some layer, as do those of all facets of that layer
+    and of later ones, and of a unit before it that is on. Facets are independent where only as many
+    meet as there are dimensions, and every form of their span stays bounded towards the vertex.
     """
-    rank = 0
-    for j in range(n_before):
-        rank += frames.signature[first + j]
-    count = 0
-    for t in range(n):
-        name = stack.names[scratch.tight[t]]
-        if name[0] >= level or (name[0] == level - 1 and frames.signature[first + name[1]] == 1):
-            count += 1
-    return bool(count >= rank)
+    layout, names, dim = tables.layout, stack.names, stack.pool.shape[1] - 5
+    n = collect(stack.masks[i], stack.facets, f_start, scratch.tight)
+    if n != dim:
+        return False
+    for level in range(1, names[row, 0] + 1):
+        before = level - 1
+        has_units = layout[before, IS_RELU] == 1 and layout[before, RESIDUAL] == 0
+        count = 0
+        for t in range(n):
+            layer, unit = names[scratch.tight[t], 0], names[scratch.tight[t], 1]
+            count += layer >= level
+            if has_units and layer == before:
+                count += frames.signature[layout[before, FIRST_GROUP] + unit]
+        if count >= frames.flags[level, N_VARYING]:
+            return True
+    return False
 
 
 @numba.njit(cache=True, _nrt=False)

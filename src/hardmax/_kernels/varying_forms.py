@@ -1,0 +1,66 @@
+"""How many forms the scores of a layer depend on. No checks: see callers.
+
+On a region the scores of a layer, and all forms after it, are functions of what the winners before
+it pass on. Where that is less than there are dimensions, their slopes span less than all of space,
+which rounding hides.
+"""
+
+import numba
+
+from hardmax._kernels.effect_updates import Frames
+from hardmax._kernels.effects import form_of
+from hardmax._kernels.layouts import (
+    AT_STARTS,
+    FIRST_GROUP,
+    IS_MERGED,
+    IS_PLAIN,
+    IS_RELU,
+    N_GROUPS,
+    N_IN,
+    RESIDUAL,
+    Axes,
+    Tables,
+)
+from hardmax.typing import FloatArray
+
+
+@numba.njit(cache=True, _nrt=False)
+def count_varying(tables: Tables, frames: Frames, layer: int, axes: Axes) -> tuple[int, int]:
+    """Count the forms before a layer that may vary; name a group that passes one on, or -1.
+
+    Before the first layer there are as many as dimensions.
+    """
+    layout, blocks, before = tables.layout, frames.blocks, layer - 1
+    if layer == 0:
+        return len(axes), -1
+    count = 0
+    group = -1
+    if layout[before, RESIDUAL] == 1:
+        for j in range(layout[layer, N_IN]):
+            count += _varies(blocks, layer, j, axes)
+        return count, group
+    is_plain = layout[before, IS_RELU] == 1 or layout[before, IS_PLAIN] == 1
+    gains = frames.gains if frames.flags[before, IS_MERGED] == 1 else tables.gains
+    first, scores = layout[before, FIRST_GROUP], layout.shape[0] + before
+    for g in range(layout[before, N_GROUPS]):
+        winner = frames.signature[first + g]
+        if is_plain:
+            form = form_of(layout, tables.indices, before, g, winner)
+        else:
+            form = tables.indices[layout[before, AT_STARTS] + g] + winner
+            # Values are constants; only with a gain is a score passed on.
+            if gains[before, 0, form] == 0.0 and gains[before, 1, form] == 0.0:
+                form = -1
+        if form >= 0 and _varies(blocks, scores, form, axes):
+            count += 1
+            group = g
+    return count, group
+
+
+@numba.njit(cache=True, _nrt=False)
+def _varies(blocks: FloatArray, b: int, i: int, axes: Axes) -> bool:
+    """Say whether a form may not be constant."""
+    varies = blocks[b, len(axes) + 1, i] != 0.0
+    for k in range(len(axes)):
+        varies = varies or blocks[b, k, i] != 0.0
+    return bool(varies)
