@@ -413,7 +413,7 @@ def test_composition_agrees_with_the_model_at_points(seed, x):
     exact = exact_network(network, np.array([[1, 0, 0], [0, 1, 0]], dtype=object), 1)
     stream, column = exact.stream, 0
     for layer in exact.layers:
-        rows = layer.score_rows(stream)
+        rows = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
         at = [row[0] * int(x[0]) + row[1] * int(x[1]) + row[2] for row in rows]
         winners = []
         for group in range(layer.n_groups):
@@ -424,7 +424,7 @@ def test_composition_agrees_with_the_model_at_points(seed, x):
             g: [j for j in range(layer.starts[g], layer.starts[g + 1]) if at[j] == at[winners[g]]]
             for g in range(layer.n_groups)
         }
-        stream = layer.after(stream, rows, winners, ties)
+        stream = layer.after(stream, winners, ties)
         column += layer.n_groups
 
 
@@ -455,11 +455,11 @@ def test_rounded_compositions_stay_within_their_bounds(seed, spread):
         scores = enclosure.scores.times(rounded)
         winners = np.array([rng.integers(a, b) for a, b in itertools.pairwise(layer.starts)])
         scale = forms.scale * layer.scores_scale
-        assert_encloses(scores, [[Fraction(int(x), scale) for x in row] for row in rows])
-        forms = layer.after(forms, rows, winners.tolist(), {})
-        rounded = enclosure.after(rounded, scores, winners)
-        table = forms.matrix.tolist()
-        assert_encloses(rounded, [[Fraction(int(x), forms.scale) for x in row] for row in table])
+        unpacked = [forms.packing.unpacked(int(row)) for row in rows]
+        assert_encloses(scores, [[Fraction(x, scale) for x in row] for row in unpacked])
+        forms = layer.after(forms, winners.tolist(), {})
+        rounded = enclosure.after(rounded, scores, np.zeros(1, np.int64), winners[:, np.newaxis])
+        assert_encloses(rounded, [[Fraction(x, forms.scale) for x in row] for row in forms.rows])
 
 
 def test_rounded_sums_of_values_stay_within_their_bounds():
@@ -467,21 +467,22 @@ def test_rounded_sums_of_values_stay_within_their_bounds():
     starts, slots = np.arange(11), np.zeros(10, dtype=np.int64)
     identity = AffineMap.identity(1)
     values = np.full((10, 1), 0.1)
-    scores = np.ones((10, 1)), np.zeros(10)
-    layer = ArgmaxLayer(identity, *scores, starts, slots, np.zeros(10), values, identity, False)
+    forms = np.ones((10, 1)), np.zeros(10)
+    layer = ArgmaxLayer(identity, *forms, starts, slots, np.zeros(10), values, identity, False)
     network = ArgmaxNetwork((layer,), identity, identity)
     exact = exact_network(network, np.array([[1, 0]], dtype=object), 1)
     winners = np.arange(10)
     rounded = rounded_layer(exact.layers[0])
     stream = enclosed(exact.stream)
-    after = rounded.after(stream, rounded.scores.times(stream), winners)
+    scores = rounded.scores.times(stream)
+    after = rounded.after(stream, scores, np.zeros(1, np.int64), winners[:, np.newaxis])
     assert sum([0.1] * 10) != 1.0
     assert_encloses(after, [[Fraction(0), 10 * Fraction(0.1)], [Fraction(0), Fraction(1)]])
 
 
 def assert_encloses(enclosure, exact):
     for centre, radius, truth in zip(*enclosure, exact, strict=True):
-        for c, r, x in zip(centre.tolist(), radius.tolist(), truth, strict=True):
+        for c, r, x in zip(centre.ravel().tolist(), radius.ravel().tolist(), truth, strict=True):
             if math.isfinite(c) and math.isfinite(r):
                 assert abs(Fraction(c) - x) <= Fraction(r)
 

@@ -15,7 +15,7 @@ from hardmax.regions.verification_polygons import (
     Polygon,
     domain_pieces,
 )
-from hardmax.regions.verification_tiling import TreeWalk
+from hardmax.regions.verification_walk import TreeWalk
 from hardmax.typing import IntArray, WideArray
 
 

@@ -27,7 +27,8 @@ from hardmax.regions.certificate_format import (
 )
 from hardmax.regions.verification_composition import exact_network, integers_of
 from hardmax.regions.verification_refusals import check_refusals
-from hardmax.regions.verification_tiling import RefusedError, check_tiling
+from hardmax.regions.verification_tiling import check_tiling
+from hardmax.regions.verification_walk import RefusedError
 from hardmax.typing import IntArray, WideArray
 
 

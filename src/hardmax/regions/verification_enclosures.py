@@ -1,36 +1,67 @@
 r"""Rounded composition for the verifier, with bounds: what needs no exact look.
 
-A table of forms is enclosed entry by entry, $|\text{true} - \text{centre}| \le \text{radius}$. Let
-$u = 2^{-53}$. For a product $T Z$ of $n$ terms, with $T$ rounded to a relative $2u$ or an absolute
-$2^{-1074}$ and $Z$ enclosed with radius $R$, the rounded product is wrong by at most
-$(1 + 2u)|T| R + ((n + 1) u + 2u + O(u^2)) |T||Z|$ and terms below the normal range
-[Higham02, section 3.5]. The code computes $A (R + g |Z|) + 2^{-1000}$ with $g = 2(n + 16) u$ and
-$A = (1 + g)|T| + 2^{-1000}$: more than twice what is needed, which also covers the rounding of the
-bound itself. Overflow gives infinities and NaN, and neither is ever less than anything.
+Many tables of forms are enclosed at once, entry by entry, $|\text{true} - \text{centre}| \le
+\text{radius}$; the last axis of every array counts the tables. Let $u = 2^{-53}$. For a product
+$T Z$ of $n$ terms, with $T$ rounded to a relative $2u$ or an absolute $2^{-1074}$ and $Z$ enclosed
+with radius $R$, the rounded product is wrong by at most
+$(1 + 2u)|T| R + ((n + 1) u + 2u + O(u^2)) |T||Z|$ and terms below the normal range, in whatever
+order the terms are added [Higham02, section 3.5]. The code computes $A (R + g |Z|) + 2^{-1000}$
+with $g = 2(n + 16) u$ and $A = (1 + g)|T| + 2^{-1000}$: more than twice what is needed, which also
+covers the rounding of the bound itself. Overflow gives infinities and NaN, and neither is ever less
+than anything.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import fmpz_mat
 
-from hardmax.regions.verification_composition import ExactLayer, Forms
-from hardmax.regions.verification_polygons import RELATIVE
+from hardmax.regions.verification_composition import ExactLayer
+from hardmax.regions.verification_packing import Forms
+from hardmax.regions.verification_polygons import ABSOLUTE, RELATIVE
 from hardmax.typing import FloatArray, IntArray
 
 TINY = 2.0**-1000
+_SMALL = 1 << 18
 
 
 class Enclosure(NamedTuple):
-    """Forms between bounds; the constant form 1 in the last row.
+    """Tables of forms between bounds; in each the constant form 1 in the last row.
 
     Attributes:
-        centre: Shape `(n_forms + 1, n_columns)`.
+        centre: Shape `(n_forms + 1, n_columns, n_tables)`.
         radius: The same shape.
     """
 
     centre: FloatArray
     radius: FloatArray
+
+    def at(self, owners: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Enclose the values of forms at points, where radii have room for rounding a value.
+
+        Args:
+            owners: For each point the table it belongs to, shape `(n_points,)`.
+            points: Scaled and rounded vertices, shape `(n_columns, n_points)`.
+
+        Returns:
+            Lower and upper bounds, shape `(n_forms, n_points)`.
+        """
+        value = _summed(self.centre, owners, points)
+        # Entries of a vertex below the normal range have an absolute error.
+        error = _summed(self.radius, owners, np.abs(points) + ABSOLUTE)
+        error *= 1.0 + RELATIVE
+        error += ABSOLUTE
+        return value - error, value + error
+
+
+def _summed(table: FloatArray, owners: IntArray, points: FloatArray) -> FloatArray:
+    total = table[:, 0].take(owners, axis=1)
+    total *= points[0]
+    for k in range(1, len(points)):
+        term = table[:, k].take(owners, axis=1)
+        term *= points[k]
+        total += term
+    return total
 
 
 class Product(NamedTuple):
@@ -47,124 +78,204 @@ class Product(NamedTuple):
     slack: float
 
     def times(self, forms: Enclosure) -> Enclosure:
-        """Enclose the product."""
+        """Enclose the products."""
+        n, *tail = forms.centre.shape
         weighted = np.abs(forms.centre)
         weighted *= self.slack
         weighted += forms.radius
-        radius = self.bound @ weighted
+        radius = _product(self.bound, weighted.reshape(n, -1))
         radius += TINY
-        return Enclosure(self.matrix @ forms.centre, radius)
+        centre = _product(self.matrix, forms.centre.reshape(n, -1))
+        return Enclosure(centre.reshape(-1, *tail), radius.reshape(-1, *tail))
+
+
+def _product(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Multiply matrices, a part at a time: so small that no library starts threads for it."""
+    step = max(1, _SMALL // max(1, left.size))
+    result = np.empty((len(left), right.shape[1]))
+    for start in range(0, right.shape[1], step):
+        part = slice(start, start + step)
+        np.matmul(left, right[:, part], out=result[:, part])
+    return result
 
 
 class RoundedLayer(NamedTuple):
     """A layer in floating point.
 
     Attributes:
-        scores: The scores of all forms on the layer's input; their radii leave room for the
+        scores: The scores of the live forms on the layer's input; their radii leave room for the
             rounding of a value at a vertex.
-        gains: The gain of each form, shape `(n_forms, 1)`; None if all are 0.
+        live: The forms whose score is not zero whatever the input.
+        n_forms: How many forms the layer has.
+        row_of: For each form its row in `scores`; any row if it is not live.
+        gains: The gain of each form, 0 if it is not live, shape `(n_forms,)`; None if all are 0.
         gain_bounds: The sizes of the gains, with room for the rounding of a product and a sum.
         slots: Which column each group's gain goes to; None for its own.
-        values: The value of each form, shape `(n_forms, n_values)`; None if all are 0.
-        columns: Which column each value goes to, shape `(n_groups * n_values,)`.
+        values: The value of each form, shape `(n_values, n_forms)`; None if all are 0.
+        first_columns: The first column of each group's values.
         width: How many columns the blocks fill.
         output: The map after the blocks; None for the identity.
         residual: Whether the input is added.
-        constants: What layers without gains add, for the winners met so far.
     """
 
     scores: Product
+    live: IntArray
+    n_forms: int
+    row_of: IntArray
     gains: FloatArray | None
     gain_bounds: FloatArray
-    slots: IntArray | None
+    slots: list[int] | None
     values: FloatArray | None
-    columns: IntArray
+    first_columns: list[int]
     width: int
     output: Product | None
     residual: bool
-    constants: dict[bytes, Enclosure]
 
-    def after(self, stream: Enclosure, scores: Enclosure, winners: IntArray) -> Enclosure:
-        """Enclose the forms after the layer, where no winner coincides with another form."""
-        if self.gains is not None:
-            return self._finished(stream, self._written(self._blocks(scores, winners)))
-        # Without gains the layer adds constants, which winners alone decide.
-        key = winners.tobytes()
-        written = self.constants.get(key)
-        if written is None:
-            written = self.constants[key] = self._written(self._blocks(scores, winners))
-        return self._finished(stream, written)
+    def scores_at(
+        self, scores: Enclosure, owners: IntArray, points: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Enclose the scores of all forms at points, as `Enclosure.at` does."""
+        low, high = scores.at(owners, points)
+        if len(self.live) == self.n_forms:
+            return low, high
+        lows, highs = (np.zeros((self.n_forms, len(owners))) for _ in range(2))
+        lows[self.live], highs[self.live] = low, high
+        return lows, highs
 
-    def _blocks(self, scores: Enclosure, winners: IntArray) -> Enclosure:
+    def after(
+        self, streams: Enclosure, scores: Enclosure, tables: IntArray, winners: IntArray
+    ) -> Enclosure:
+        """Enclose the forms after the layer, where no winner coincides with another form.
+
+        Args:
+            streams: The forms before it.
+            scores: Their scores.
+            tables: Which of the tables each result continues, shape `(n_results,)`.
+            winners: The winning forms, shape `(n_groups, n_results)`.
+        """
+        if self.gains is None:
+            return self._shifted(streams, tables, winners)
+        written = self._blocks(scores, tables, winners)
+        if self.output is not None:
+            written = self.output.times(written)
+        centre, radius = written
+        if self.residual:
+            centre += streams.centre.take(tables, axis=2)
+            radius += streams.radius.take(tables, axis=2)
+            _add_rounding(centre, radius)
+        return _with_constant(centre, radius)
+
+    def _shifted(self, streams: Enclosure, tables: IntArray, winners: IntArray) -> Enclosure:
+        """Enclose the forms after a layer without gains, which adds constants."""
+        constants = Enclosure(*(np.zeros((self.width + 1, len(tables))) for _ in range(2)))
+        self._add_values(constants, winners)
+        constants.centre[-1] = 1.0
+        if self.output is not None:
+            constants = self.output.times(constants)
+        if self.residual:
+            centre, radius = (table.take(tables, axis=2) for table in streams)
+        else:
+            shape = len(constants.centre), streams.centre.shape[1], len(tables)
+            centre, radius = np.zeros(shape), np.zeros(shape)
+        column, spread = centre[:, -1], radius[:, -1]
+        column += constants.centre
+        spread += constants.radius
+        _add_rounding(column, spread)
+        return _with_constant(centre, radius)
+
+    def _blocks(self, scores: Enclosure, tables: IntArray, winners: IntArray) -> Enclosure:
         """Enclose what the winners contribute, block by block."""
-        n_columns = scores.centre.shape[1]
-        blocks = np.zeros((self.width + 1, n_columns))
-        spread = np.zeros((self.width + 1, n_columns))
-        slack = (len(winners) + 16) * 2.0**-52
-        if self.gains is not None:
-            rows = self.gains.take(winners, axis=0) * scores.centre.take(winners, axis=0)
-            # A product and a sum of at most `len(winners)` such terms.
-            error = np.abs(rows)
-            error *= 2.0 * slack
-            room = self.gain_bounds.take(winners, axis=0)
-            error += room * scores.radius.take(winners, axis=0)
+        assert self.gains is not None
+        _, n_columns, n_tables = scores.centre.shape
+        n_groups, n_results = winners.shape
+        blocks, spread = (np.zeros((self.width + 1, n_columns, n_results)) for _ in range(2))
+        gains, room = self.gains.take(winners), self.gain_bounds.take(winners)
+        places = self.row_of.take(winners) * (n_columns * n_tables) + tables
+        for k in range(n_columns):
+            rows = scores.centre.take(places)
+            rows *= gains
+            error = scores.radius.take(places)
+            error *= room
+            # A product and a sum of at most `n_groups` such terms.
+            size = np.abs(rows)
+            size *= 2.0 * _slack(n_groups)
+            error += size
             error += TINY
             if self.slots is None:
-                blocks[:-1], spread[:-1] = rows, error
+                blocks[:-1, k], spread[:-1, k] = rows, error
             else:
-                np.add.at(blocks, self.slots, rows)
-                np.add.at(spread, self.slots, error)
-        if self.values is not None:
-            values = self.values[winners].ravel()
-            blocks[:-1, -1] += np.bincount(self.columns, values, self.width)
-            spread[:-1, -1] += slack * np.bincount(self.columns, np.abs(values), self.width)
-            spread[:-1, -1] += 2.0**-51 * np.abs(blocks[:-1, -1]) + TINY
+                for slot, row, wrong in zip(self.slots, rows, error, strict=True):
+                    blocks[slot, k] += row
+                    spread[slot, k] += wrong
+            places += n_tables
+        self._add_values(Enclosure(blocks[:, -1], spread[:, -1]), winners)
         blocks[-1, -1] = 1.0
         return Enclosure(blocks, spread)
 
-    def _written(self, blocks: Enclosure) -> Enclosure:
-        return blocks if self.output is None else self.output.times(blocks)
+    def _add_values(self, constants: Enclosure, winners: IntArray) -> None:
+        """Add the winners' values to the constants of all blocks, shape `(width + 1, n)`."""
+        if self.values is None:
+            return
+        total, size = (np.zeros((self.width, winners.shape[1])) for _ in range(2))
+        n_values = len(self.values)
+        for first, forms in zip(self.first_columns, winners, strict=True):
+            values = self.values.take(forms, axis=1)
+            total[first : first + n_values] += values
+            size[first : first + n_values] += np.abs(values)
+        centre, radius = constants.centre[:-1], constants.radius[:-1]
+        centre += total
+        radius += _slack(len(winners)) * size
+        radius += 2.0**-51 * np.abs(centre) + TINY
 
-    def _finished(self, stream: Enclosure, written: Enclosure) -> Enclosure:
-        if self.residual:
-            centre = written.centre + stream.centre
-            radius = (written.radius + stream.radius) * (1.0 + 2.0**-50)
-            radius += 2.0**-51 * np.abs(centre) + TINY
-        else:
-            centre, radius = written.centre.copy(), written.radius.copy()
-        # The constant form is known.
-        centre[-1], radius[-1] = 0.0, 0.0
-        centre[-1, -1] = 1.0
-        return Enclosure(centre, radius)
+
+def _slack(n_groups: int) -> float:
+    return (n_groups + 16) * 2.0**-52
+
+
+def _add_rounding(centre: FloatArray, radius: FloatArray) -> None:
+    """Make room for the rounding of a sum of two enclosures, in place."""
+    radius *= 1.0 + 2.0**-50
+    radius += 2.0**-51 * np.abs(centre) + TINY
+
+
+def _with_constant(centre: FloatArray, radius: FloatArray) -> Enclosure:
+    """Write the constant form, which is known, into the last row."""
+    centre[-1], radius[-1] = 0.0, 0.0
+    centre[-1, -1] = 1.0
+    return Enclosure(centre, radius)
 
 
 def rounded_layer(exact: ExactLayer) -> RoundedLayer:
     """Round the weights of a layer."""
-    scores = np.zeros((exact.n_forms, exact.scores.ncols()))
+    live = np.array(exact.live, dtype=np.int64)
+    scores = np.zeros((0, exact.scores.ncols()))
     if exact.live:
-        scores[exact.live] = rounded_quotients(exact.scores, exact.scores_scale)
+        scores = rounded_quotients(exact.score_lists, exact.scores_scale)
+    row_of = np.zeros(exact.n_forms, dtype=np.int64)
+    row_of[live] = np.arange(len(live))
     output = None
     if exact.output is not None:
-        output = product(rounded_quotients(exact.output, exact.output_scale))
+        output = product(rounded_quotients(exact.output.tolist(), exact.output_scale))
     n_values = 1 + max((column for pairs in exact.values for column, _ in pairs), default=0)
-    values = np.zeros((exact.n_forms, n_values))
+    values = np.zeros((n_values, exact.n_forms))
     for form, pairs in enumerate(exact.values):
         for column, value in pairs:
-            values[form, column] = value / exact.values_scale
-    columns = np.array(exact.slots)[:, np.newaxis] + np.arange(n_values)
-    in_place = exact.slots == list(range(exact.width))
-    gains = np.array([[gain / exact.gains_scale] for gain in exact.gains])
+            values[column, form] = value / exact.values_scale
+    gains = np.zeros(exact.n_forms)
+    gains[live] = [exact.gains[form] / exact.gains_scale for form in exact.live]
     return RoundedLayer(
         scores=product(scores, more=RELATIVE),
+        live=live,
+        n_forms=exact.n_forms,
+        row_of=row_of,
         gains=gains if gains.any() else None,
         gain_bounds=(1.0 + (exact.n_groups + 16) * 2.0**-51) * np.abs(gains),
-        slots=None if in_place else columns[:, 0],
+        slots=None if exact.slots == list(range(exact.width)) else exact.slots,
         values=values if values.any() else None,
-        columns=columns.ravel(),
+        first_columns=exact.slots,
         width=exact.width,
         output=output,
         residual=exact.residual,
-        constants={},
     )
 
 
@@ -180,19 +291,19 @@ def product(matrix: FloatArray, more: float = 0.0) -> Product:
 
 
 def enclosed(forms: Forms) -> Enclosure:
-    """Round exact forms."""
-    centre = rounded_quotients(forms.matrix, forms.scale)
+    """Round exact forms: one table."""
+    centre = rounded_quotients(forms.rows, forms.scale)[:, :, np.newaxis]
     return Enclosure(centre, 2.0**-52 * np.abs(centre) + TINY)
 
 
-def rounded_quotients(matrix: fmpz_mat, scale: int) -> FloatArray:
+def rounded_quotients(rows: Sequence[Sequence[Any]], scale: int) -> FloatArray:
     """Divide integers by a positive integer, each quotient rounded once, infinite if too large.
 
     Examples:
-        >>> rounded_quotients(fmpz_mat([[1, -(10**400)]]), 4).tolist()
+        >>> rounded_quotients([[1, -(10**400)]], 4).tolist()
         [[0.25, -inf]]
     """
-    return np.array([[_quotient(int(x), scale) for x in row] for row in matrix.tolist()])
+    return np.array([[_quotient(int(x), scale) for x in row] for row in rows])
 
 
 def _quotient(x: Any, scale: int) -> float:

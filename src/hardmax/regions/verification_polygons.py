@@ -56,6 +56,8 @@ class Plane:
     _line_numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _vertex_numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _meets: dict[tuple[int, int], int] = field(default_factory=dict)
+    _rounded_table: FloatArray = field(default_factory=lambda: np.empty((3, 0)))
+    _n_rounded: int = 0
 
     def edge(self, a: int, b: int, c: int) -> int:
         """Return the edge label of the half-plane where a form, not identically 0, is positive."""
@@ -83,6 +85,18 @@ class Plane:
             self.vertices.append(point)
             self.rounded_vertices.append(_rounded(*point))
         return number
+
+    def rounded(self, vertices: list[int]) -> FloatArray:
+        """Return vertices, scaled and rounded, as columns; shape `(3, n_vertices)`."""
+        n, table = len(self.rounded_vertices), self._rounded_table
+        if n > table.shape[1]:
+            table = np.empty((3, 2 * n))
+            table[:, : self._n_rounded] = self._rounded_table[:, : self._n_rounded]
+            self._rounded_table = table
+        if n > self._n_rounded:
+            table[:, self._n_rounded : n] = np.array(self.rounded_vertices[self._n_rounded :]).T
+            self._n_rounded = n
+        return table.take(vertices, axis=1)
 
     def polygon(self, rows: Sequence[tuple[int, int, int]]) -> Polygon:
         """Put a polygon together from its forms, positive inside, going round."""
@@ -236,13 +250,6 @@ def _clipped(plane: Plane, polygon: Polygon, forms: list[tuple[int, int, int]]) 
             return None
         part = plane.clip(part, plane.edge(*form))
     return part
-
-
-def corners(plane: Plane, polygon: Polygon) -> tuple[FloatArray, FloatArray]:
-    """Return the scaled and rounded vertices of a polygon, shape `(3, n_vertices)`, and sizes."""
-    points = np.array([plane.rounded_vertices[v] for v in polygon.vertices]).T
-    # Entries of a vertex below the normal range have an absolute error.
-    return points, np.abs(points) + ABSOLUTE
 
 
 def _rounded(a: int, b: int, c: int) -> tuple[float, float, float]:

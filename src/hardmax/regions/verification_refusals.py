@@ -19,8 +19,9 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.regions.certificate_format import Proof
-from hardmax.regions.verification_composition import ExactLayer, ExactNetwork, Forms
-from hardmax.regions.verification_tiling import RefusedError
+from hardmax.regions.verification_composition import ExactLayer, ExactNetwork
+from hardmax.regions.verification_packing import Forms
+from hardmax.regions.verification_walk import RefusedError
 from hardmax.typing import IntArray, WideArray
 
 
@@ -65,7 +66,7 @@ class _Floor:
         column: Its first column in a signature.
         first_form: Its first form, counted through all layers.
         stream: The forms before it.
-        scores: Its scores.
+        scores: The coefficients of its scores.
     """
 
     index: int
@@ -73,7 +74,7 @@ class _Floor:
     column: int
     first_form: int
     stream: Forms
-    scores: list[list[fmpz]]
+    scores: list[tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +137,12 @@ class _Walk:
         cells: tuple[int, int],
         decided: dict[int, tuple[_Floor, int]],
     ) -> list[_Node]:
-        """Start a layer; after the last there is nothing to do."""
-        if index == len(self.network.layers):
+        """Start a layer; without any there is nothing to do."""
+        if not self.network.layers:
             return []
         layer = self.network.layers[index]
-        floor = _Floor(index, layer, column, first_form, stream, layer.score_rows(stream))
+        scores = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
+        floor = _Floor(index, layer, column, first_form, stream, scores)
         names = [
             next(i for i in range(start, end) if floor.scores[i] == floor.scores[form])
             for start, end in zip(layer.starts, layer.starts[1:], strict=False)
@@ -209,12 +211,14 @@ class _Walk:
 
     def _next_layer(self, node: _Node) -> list[_Node]:
         floor, layer = node.floor, node.floor.layer
+        if floor.index + 1 == len(self.network.layers):
+            return []
         winners = [forms[0] for forms in node.present]
         ties = {}
         for group, winner in enumerate(winners):
             group_forms = range(layer.starts[group], layer.starts[group + 1])
             ties[group] = [f for f in group_forms if floor.scores[f] == floor.scores[winner]]
-        stream = layer.after(floor.stream, floor.scores, winners, ties)
+        stream = layer.after(floor.stream, winners, {g: f for g, f in ties.items() if len(f) > 1})
         decided = dict(node.decided)
         decided.update({floor.column + g: (floor, w) for g, w in enumerate(winners)})
         column, form = floor.column + layer.n_groups, floor.first_form + layer.n_forms
@@ -254,7 +258,7 @@ class _Walk:
                     return None
                 floor, winner = place
                 pairs = zip(floor.scores[winner], floor.scores[form], strict=True)
-                return _primitive([int(x - y) for x, y in pairs])
+                return _primitive([x - y for x, y in pairs])
             form -= layer.n_forms
             column += layer.n_groups
         return None

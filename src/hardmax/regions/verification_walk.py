@@ -1,0 +1,401 @@
+r"""The walk of the verifier over the tree of signatures: the polygon of every listed cell.
+
+Cells that share the winners of some layers share what these layers compose to: a *floor* is a layer
+on the polygon where the layers before it are affine, with the range of cells that begin in this way.
+Floors of one layer go in batches, so that the rounded part of the work is a few products of
+matrices for all of them: scores with error bounds, their values at the corners of the polygons, and
+which groups are thereby settled. Where a group is not, because several winners are listed or
+because a rival may not be beaten, integers decide: the forms are composed exactly, for this floor
+alone, and the polygon is clipped without rounding.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from flint import fmpz
+
+from hardmax.regions.verification_composition import ExactLayer, ExactNetwork
+from hardmax.regions.verification_enclosures import (
+    Enclosure,
+    RoundedLayer,
+    enclosed,
+    rounded_layer,
+)
+from hardmax.regions.verification_packing import Forms
+from hardmax.regions.verification_polygons import Piece, Polygon
+from hardmax.typing import BoolArray, FloatArray, IntArray
+
+# So many floors go together: enough to spread the cost of a call, few enough to stay in the cache.
+BATCH = 256
+
+Ties = dict[int, list[int]]
+"""For a group whose winner coincides with other forms, all of them."""
+
+
+class RefusedError(Exception):
+    """The certificate is wrong; the message says where.
+
+    Attributes:
+        cell: The cell at fault as the walk counts cells, or None.
+    """
+
+    def __init__(self, reason: str, cell: int | None = None) -> None:
+        super().__init__(reason)
+        self.cell = cell
+
+
+@dataclass(frozen=True, eq=False)
+class TreeWalk:
+    """The tree of signatures: every prefix is composed once.
+
+    Attributes:
+        stream: The forms before the first layer.
+        layers: The layers, exact and rounded.
+        signatures: The cells in lexicographic order, none twice.
+        columns: The columns of the signatures.
+    """
+
+    stream: Forms
+    layers: list["_Layer"]
+    signatures: IntArray
+    columns: list[IntArray]
+
+    @classmethod
+    def read(cls, network: ExactNetwork, signatures: IntArray) -> "TreeWalk":
+        """Prepare a walk over signatures in lexicographic order."""
+        layers: list[_Layer] = []
+        column = 0
+        for exact in network.layers:
+            layers.append(_Layer(exact, rounded_layer(exact), np.array(exact.starts[:-1]), column))
+            column += exact.n_groups
+        columns = [np.ascontiguousarray(column) for column in signatures.T]
+        return cls(network.stream, layers, signatures, columns)
+
+    def leaves(self, piece: Piece) -> Iterator[tuple[int, Polygon]]:
+        """Yield every cell that has a part with interior in a piece, with the part's polygon."""
+        if not self.layers:
+            yield 0, piece.polygon
+            return
+        everything = np.array([0]), np.array([len(self.signatures)])
+        arrivals = _Arrivals(np.zeros(1, np.int64), _no_winners(1), *everything, [piece.polygon])
+        stack = [_Batch(self, piece, 0, enclosed(self.stream), arrivals, None, {0: self.stream})]
+        while stack:
+            batch = stack.pop()
+            arrivals = batch.decided()
+            if batch.index + 1 == len(self.layers):
+                yield from zip(arrivals.begins.tolist(), arrivals.polygons, strict=True)
+            else:
+                stack += [batch.above(part) for part in arrivals.parts()]
+
+
+class _Layer(NamedTuple):
+    """A layer, exact and rounded.
+
+    Attributes:
+        exact: The layer in integers.
+        rounded: The layer in floating point.
+        first_forms: The first form of each group.
+        column: Its first column in a signature.
+    """
+
+    exact: ExactLayer
+    rounded: RoundedLayer
+    first_forms: IntArray
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrivals:
+    """Polygons on which a batch of floors is decided, in the order of the cells.
+
+    Attributes:
+        floors: The floor of each, counted in the batch.
+        winners: The winning forms, shape `(n_groups, n)`.
+        begins: The first cell of each.
+        ends: The end of its range of cells.
+        polygons: The polygons.
+        ties: For those with coinciding forms, which coincide with the winners.
+    """
+
+    floors: IntArray
+    winners: IntArray
+    begins: IntArray
+    ends: IntArray
+    polygons: list[Polygon]
+    ties: dict[int, Ties] = field(default_factory=dict)
+
+    def parts(self) -> Iterator["_Arrivals"]:
+        """Cut into batches of nearly equal size."""
+        n = len(self.polygons)
+        n_parts = -(-n // BATCH)
+        bounds = [n * i // n_parts for i in range(n_parts + 1)] if n else []
+        for start, end in zip(bounds, bounds[1:], strict=False):
+            yield _Arrivals(
+                self.floors[start:end],
+                self.winners[:, start:end],
+                self.begins[start:end],
+                self.ends[start:end],
+                self.polygons[start:end],
+                {i - start: ties for i, ties in self.ties.items() if start <= i < end},
+            )
+
+
+class _Batch:
+    """Floors of one layer.
+
+    What is certain in floating point is settled there; exact forms are composed when asked for.
+
+    Attributes:
+        piece: The piece of the domain.
+        index: Which layer.
+        layer: The layer.
+        arrivals: Where the layer before left off.
+    """
+
+    def __init__(
+        self,
+        walk: TreeWalk,
+        piece: Piece,
+        index: int,
+        streams: Enclosure,
+        arrivals: _Arrivals,
+        below: "_Batch | None",
+        exact: dict[int, Forms],
+    ) -> None:
+        self.piece, self.index, self.arrivals = piece, index, arrivals
+        self.layer = walk.layers[index]
+        self._walk, self._below = walk, below
+        self._streams, self._exact = streams, exact
+        self._scores = self.layer.rounded.scores.times(streams)
+
+    def decided(self) -> _Arrivals:
+        """Split every floor by its groups, as far as listed cells go."""
+        arrivals, first_forms, column = self.arrivals, self.layer.first_forms, self.layer.column
+        width = slice(column, column + len(first_forms))
+        first = self._walk.signatures[arrivals.begins, width].T + first_forms[:, np.newaxis]
+        sizes = np.array([len(polygon.vertices) for polygon in arrivals.polygons])
+        offsets = np.cumsum(sizes) - sizes
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        vertices = [v for polygon in arrivals.polygons for v in polygon.vertices]
+        points = self.piece.plane.rounded(vertices)
+        low, high = self.layer.rounded.scores_at(self._scores, owners, points)
+        settled = self._certain(low, high, first, owners, offsets) & self._agreeing(first)
+        is_open = ~np.logical_and.reduce(settled, axis=0)
+        if not is_open.any():
+            floors = np.arange(len(sizes))
+            begins, ends, polygons = arrivals.begins, arrivals.ends, arrivals.polygons
+            return _Arrivals(floors, first, begins, ends, polygons)
+        return self._split(first, settled, is_open, (low, high), np.append(offsets, len(owners)))
+
+    def _certain(
+        self,
+        low: FloatArray,
+        high: FloatArray,
+        first: IntArray,
+        owners: IntArray,
+        offsets: IntArray,
+    ) -> BoolArray:
+        """Say which groups a form certainly wins: at all corners it is above all its rivals."""
+        group_of = self.layer.exact.group_of
+        at_corners = first.take(owners, axis=1)
+        at_corners *= len(owners)
+        at_corners += np.arange(len(owners))
+        best = low.take(at_corners)
+        beaten = np.logical_and.reduceat(best.take(group_of, axis=0) > high, offsets, axis=1)
+        beaten[first, np.arange(len(offsets))] = True
+        return np.asarray(np.logical_and.reduceat(beaten, self.layer.first_forms, axis=0))
+
+    def _agreeing(self, first: IntArray) -> BoolArray:
+        """Say in which groups all cells of a floor have the same winner, shape as `first`."""
+        arrivals, column = self.arrivals, self.layer.column
+        signatures, n_groups = self._walk.signatures, len(first)
+        agreeing = np.ones(first.shape, dtype=np.bool_)
+        block = slice(column, column + n_groups)
+        # In lexicographic order, what the first and the last cell agree in, all agree in.
+        last = signatures[arrivals.ends - 1, block].T + self.layer.first_forms[:, np.newaxis]
+        for floor in np.flatnonzero((first != last).any(axis=0)).tolist():
+            rows = signatures[arrivals.begins[floor] : arrivals.ends[floor], block]
+            agreeing[:, floor] = np.logical_and.reduce(rows == rows[0])
+        return agreeing
+
+    def _split(
+        self,
+        first: IntArray,
+        settled: BoolArray,
+        is_open: BoolArray,
+        bounds: tuple[FloatArray, FloatArray],
+        offsets: IntArray,
+    ) -> _Arrivals:
+        """Split the floors with groups that are not settled."""
+        arrivals = self.arrivals
+        floors = np.flatnonzero(~is_open)
+        begins, ends = arrivals.begins[floors].tolist(), arrivals.ends[floors].tolist()
+        polygons = [arrivals.polygons[i] for i in floors.tolist()]
+        chosen = [first[:, floors]]
+        of = floors.tolist()
+        ties = {}
+        for i in np.flatnonzero(is_open).tolist():
+            columns = slice(offsets[i], offsets[i + 1])
+            pending = np.flatnonzero(~settled[:, i]).tolist()
+            floor = _Floor(self, i, pending, bounds[0][:, columns], bounds[1][:, columns])
+            cells = int(arrivals.begins[i]), int(arrivals.ends[i])
+            nodes = [_Node(arrivals.polygons[i], cells, (), ())]
+            for group in pending:
+                nodes = [child for node in nodes for child in self._children(floor, group, node)]
+            winners = np.repeat(first[:, i : i + 1], len(nodes), axis=1)
+            for j, node in enumerate(nodes):
+                winners[pending, j] = node.choices
+                if node.ties:
+                    ties[len(of) + j] = dict(node.ties)
+                begins.append(node.cells[0])
+                ends.append(node.cells[1])
+                polygons.append(node.polygon)
+            chosen.append(winners)
+            of += [i] * len(nodes)
+        return _Arrivals(
+            np.array(of, dtype=np.int64),
+            np.concatenate(chosen, axis=1),
+            np.array(begins, dtype=np.int64),
+            np.array(ends, dtype=np.int64),
+            polygons,
+            ties,
+        )
+
+    def _children(self, floor: "_Floor", group: int, node: "_Node") -> list["_Node"]:
+        """Split a node by its next group, as far as listed cells go."""
+        layer, plane = self.layer.exact, self.piece.plane
+        column = self.layer.column + group
+        begin, end = node.cells
+        listed = self._walk.columns[column]
+        known: dict[int, list[int]] = {}
+        children = []
+        last = listed.item(end - 1)
+        while begin < end:
+            # The cells are in order and agree before this column: equal entries are neighbours.
+            winner = listed.item(begin)
+            stop = end
+            if winner != last:
+                stop = begin + int(listed[begin:end].searchsorted(winner, side="right"))
+            cells, begin = (begin, stop), stop
+            form = layer.starts[group] + winner
+            tied = [form]
+            part: Polygon | None = node.polygon
+            for rival in floor.rivals(group, form):
+                assert part is not None
+                edge = floor.edge(form, rival)
+                if edge is None:
+                    if rival < form:
+                        raise RefusedError(
+                            f"form {winner} of group {column} coincides there with "
+                            f"form {rival - layer.starts[group]}, which names the cell",
+                            cells[0],
+                        )
+                    tied.append(rival)
+                    continue
+                signs = None
+                if part is node.polygon:
+                    signs = known.get(edge >> 1)
+                    if signs is None:
+                        signs = plane.signs(part.vertices, edge >> 1)
+                        known[edge >> 1] = signs
+                part = plane.clip(part, edge, signs)
+                if part is None:
+                    break
+            if part is not None:
+                ties = (*node.ties, (group, tied)) if len(tied) > 1 else node.ties
+                children.append(_Node(part, cells, (*node.choices, form), ties))
+        return children
+
+    def above(self, arrivals: _Arrivals) -> "_Batch":
+        """Return the next layer on polygons where this one is decided."""
+        rounded = self.layer.rounded
+        streams = rounded.after(self._streams, self._scores, arrivals.floors, arrivals.winners)
+        batch = _Batch.__new__(_Batch)
+        exact = {}
+        for i, ties in arrivals.ties.items():
+            # The mean over coinciding forms is taken exactly.
+            stream, winners = self.stream(int(arrivals.floors[i])), arrivals.winners[:, i].tolist()
+            exact[i] = self.layer.exact.after(stream, winners, ties)
+            one = enclosed(exact[i])
+            streams.centre[:, :, i], streams.radius[:, :, i] = one.centre[..., 0], one.radius[..., 0]
+        batch.__init__(self._walk, self.piece, self.index + 1, streams, arrivals, self, exact)
+        return batch
+
+    def stream(self, floor: int) -> Forms:
+        """Return the exact forms before the layer."""
+        way: list[tuple[_Batch, int]] = []
+        batch, i = self, floor
+        while i not in batch._exact:
+            way.append((batch, i))
+            assert batch._below is not None
+            batch, i = batch._below, int(batch.arrivals.floors[i])
+        forms = batch._exact[i]
+        for above, j in reversed(way):
+            winners = above.arrivals.winners[:, j].tolist()
+            forms = above._exact[j] = batch.layer.exact.after(forms, winners, {})
+            batch = above
+        return forms
+
+
+class _Floor:
+    """A floor with groups that floating point does not settle.
+
+    Attributes:
+        pending: These groups.
+    """
+
+    def __init__(
+        self, batch: _Batch, index: int, pending: list[int], low: FloatArray, high: FloatArray
+    ) -> None:
+        self.pending = pending
+        self._batch, self._index, self._low, self._high = batch, index, low, high
+        self._stream: Forms
+        self._rows: list[fmpz] | None = None
+        self._edges: dict[tuple[int, int], int | None] = {}
+        self._rivals: dict[int, list[int]] = {}
+
+    def rivals(self, group: int, form: int) -> list[int]:
+        """List the forms of a group that another is not proved to beat on the whole polygon."""
+        rivals = self._rivals.get(form)
+        if rivals is None:
+            starts = self._batch.layer.exact.starts
+            start, end = starts[group], starts[group + 1]
+            if end - start == 2:
+                return [start + end - 1 - form]
+            open_ = ~np.logical_and.reduce(self._low[form] > self._high[start:end], axis=1)
+            open_[form - start] = False
+            rivals = [start + int(j) for j in np.flatnonzero(open_)]
+            self._rivals[form] = rivals
+        return rivals
+
+    def edge(self, form: int, rival: int) -> int | None:
+        """Return the half-plane where a form is at least its rival; None if they coincide."""
+        key = (form, rival)
+        if key in self._edges:
+            return self._edges[key]
+        if self._rows is None:
+            self._stream = self._batch.stream(self._index)
+            self._rows = self._batch.layer.exact.score_rows(self._stream, self.pending)
+        difference = self._rows[form] - self._rows[rival]
+        edge = None
+        if difference:
+            a, b, c = self._stream.packing.unpacked(int(difference))
+            edge = self._batch.piece.wall(a, b, c)
+        self._edges[key] = edge
+        self._edges[rival, form] = None if edge is None else edge ^ 1
+        return edge
+
+
+class _Node(NamedTuple):
+    """A polygon on which some pending groups of a floor are decided."""
+
+    polygon: Polygon
+    cells: tuple[int, int]
+    choices: tuple[int, ...]
+    ties: tuple[tuple[int, list[int]], ...]
+
+
+def _no_winners(n: int) -> IntArray:
+    return np.zeros((0, n), dtype=np.int64)
