@@ -216,7 +216,10 @@ def _order(signatures: IntArray) -> IntArray:
     if signatures.shape[1] == 0:
         order = np.arange(len(signatures))
     else:
-        order = np.lexsort(signatures.T[::-1])
+        # Entries are not negative, so most significant bytes first compare as the numbers do.
+        big_endian = np.dtype(np.min_scalar_type(signatures.max())).newbyteorder(">")
+        table = np.ascontiguousarray(signatures, dtype=big_endian)
+        order = table.view(f"S{table.shape[1] * table.itemsize}").ravel().argsort(kind="stable")
     ordered = signatures[order]
     twice = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     if twice.size:

@@ -11,6 +11,8 @@ alone, and the polygon is clipped without rounding.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -182,12 +184,11 @@ class _Batch:
         points = self.piece.plane.rounded(vertices)
         low, high = self.layer.rounded.scores_at(self._scores, owners, points)
         settled = self._certain(low, high, first, owners, offsets) & self._agreeing(first)
-        is_open = ~np.logical_and.reduce(settled, axis=0)
-        if not is_open.any():
+        if settled.all():
             floors = np.arange(len(sizes))
             begins, ends, polygons = arrivals.begins, arrivals.ends, arrivals.polygons
             return _Arrivals(floors, first, begins, ends, polygons)
-        return self._split(first, settled, is_open, (low, high), np.append(offsets, len(owners)))
+        return self._split(first, ~settled, (low, high), np.append(offsets, len(owners)))
 
     def _certain(
         self,
@@ -223,45 +224,41 @@ class _Batch:
     def _split(
         self,
         first: IntArray,
-        settled: BoolArray,
-        is_open: BoolArray,
+        is_pending: BoolArray,
         bounds: tuple[FloatArray, FloatArray],
         offsets: IntArray,
     ) -> _Arrivals:
         """Split the floors with groups that are not settled."""
         arrivals = self.arrivals
-        floors = np.flatnonzero(~is_open)
-        begins, ends = arrivals.begins[floors].tolist(), arrivals.ends[floors].tolist()
-        polygons = [arrivals.polygons[i] for i in floors.tolist()]
-        chosen = [first[:, floors]]
-        of = floors.tolist()
-        ties = {}
-        for i in np.flatnonzero(is_open).tolist():
-            columns = slice(offsets[i], offsets[i + 1])
-            pending = np.flatnonzero(~settled[:, i]).tolist()
-            floor = _Floor(self, i, pending, bounds[0][:, columns], bounds[1][:, columns])
-            cells = int(arrivals.begins[i]), int(arrivals.ends[i])
-            nodes = [_Node(arrivals.polygons[i], cells, (), ())]
+        all_begins, all_ends = arrivals.begins.tolist(), arrivals.ends.tolist()
+        floors = np.flatnonzero(~np.logical_or.reduce(is_pending, axis=0)).tolist()
+        begins, ends = [all_begins[i] for i in floors], [all_ends[i] for i in floors]
+        polygons = [arrivals.polygons[i] for i in floors]
+        ties: dict[int, Ties] = {}
+        chosen: list[tuple[int, int, int]] = []
+        pairs = np.argwhere(is_pending.T).tolist()
+        for i, group_pairs in groupby(pairs, key=itemgetter(0)):
+            pending = [group for _, group in group_pairs]
+            floor = _Floor(self, i, pending, bounds, slice(offsets[i], offsets[i + 1]))
+            nodes = [_Node(arrivals.polygons[i], (all_begins[i], all_ends[i]), (), ())]
             for group in pending:
                 nodes = [child for node in nodes for child in self._children(floor, group, node)]
-            winners = np.repeat(first[:, i : i + 1], len(nodes), axis=1)
-            for j, node in enumerate(nodes):
-                winners[pending, j] = node.choices
+            for node in nodes:
+                place = len(floors)
+                chosen += zip(pending, repeat(place), node.choices, strict=False)
                 if node.ties:
-                    ties[len(of) + j] = dict(node.ties)
+                    ties[place] = dict(node.ties)
+                floors.append(i)
                 begins.append(node.cells[0])
                 ends.append(node.cells[1])
                 polygons.append(node.polygon)
-            chosen.append(winners)
-            of += [i] * len(nodes)
-        return _Arrivals(
-            np.array(of, dtype=np.int64),
-            np.concatenate(chosen, axis=1),
-            np.array(begins, dtype=np.int64),
-            np.array(ends, dtype=np.int64),
-            polygons,
-            ties,
-        )
+        of = np.array(floors, dtype=np.int64)
+        winners = first.take(of, axis=1)
+        if chosen:
+            groups, places, forms = np.array(chosen).T
+            winners[groups, places] = forms
+        cells = (np.array(ends_, dtype=np.int64) for ends_ in (begins, ends))
+        return _Arrivals(of, winners, *cells, polygons, ties)
 
     def _children(self, floor: "_Floor", group: int, node: "_Node") -> list["_Node"]:
         """Split a node by its next group, as far as listed cells go."""
@@ -312,7 +309,6 @@ class _Batch:
         """Return the next layer on polygons where this one is decided."""
         rounded = self.layer.rounded
         streams = rounded.after(self._streams, self._scores, arrivals.floors, arrivals.winners)
-        batch = _Batch.__new__(_Batch)
         exact = {}
         for i, ties in arrivals.ties.items():
             # The mean over coinciding forms is taken exactly.
@@ -320,8 +316,7 @@ class _Batch:
             exact[i] = self.layer.exact.after(stream, winners, ties)
             one = enclosed(exact[i])
             streams.centre[:, :, i], streams.radius[:, :, i] = one.centre[..., 0], one.radius[..., 0]
-        batch.__init__(self._walk, self.piece, self.index + 1, streams, arrivals, self, exact)
-        return batch
+        return _Batch(self._walk, self.piece, self.index + 1, streams, arrivals, self, exact)
 
     def stream(self, floor: int) -> Forms:
         """Return the exact forms before the layer."""
@@ -347,10 +342,16 @@ class _Floor:
     """
 
     def __init__(
-        self, batch: _Batch, index: int, pending: list[int], low: FloatArray, high: FloatArray
+        self,
+        batch: _Batch,
+        index: int,
+        pending: list[int],
+        bounds: tuple[FloatArray, FloatArray],
+        corners: slice,
     ) -> None:
         self.pending = pending
-        self._batch, self._index, self._low, self._high = batch, index, low, high
+        self._batch, self._index = batch, index
+        self._bounds, self._corners = bounds, corners
         self._stream: Forms
         self._rows: list[fmpz] | None = None
         self._edges: dict[tuple[int, int], int | None] = {}
@@ -364,7 +365,9 @@ class _Floor:
             start, end = starts[group], starts[group + 1]
             if end - start == 2:
                 return [start + end - 1 - form]
-            open_ = ~np.logical_and.reduce(self._low[form] > self._high[start:end], axis=1)
+            low, high = self._bounds
+            beaten = low[form, self._corners] > high[start:end, self._corners]
+            open_ = ~np.logical_and.reduce(beaten, axis=1)
             open_[form - start] = False
             rivals = [start + int(j) for j in np.flatnonzero(open_)]
             self._rivals[form] = rivals
