@@ -33,7 +33,7 @@ from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
 from hardmax.regions.tiling_witnesses import interior_points
 from hardmax.regions.verification import as_strip
 from hardmax.regions.verification_composition import exact_network
-from hardmax.regions.verification_walk import RefusedError
+from hardmax.regions.verification_floors import RefusedError
 from hardmax.typing import ArrayLike, IntArray, WideArray
 
 

@@ -9,6 +9,7 @@ taken is refused by a proof (`verification_refusals`).
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import gcd
 from typing import Any
 
@@ -26,9 +27,9 @@ from hardmax.regions.certificate_format import (
     integer_table,
 )
 from hardmax.regions.verification_composition import exact_network, integers_of
+from hardmax.regions.verification_floors import RefusedError
 from hardmax.regions.verification_refusals import check_refusals
 from hardmax.regions.verification_tiling import check_tiling
-from hardmax.regions.verification_walk import RefusedError
 from hardmax.typing import IntArray, WideArray
 
 
@@ -213,19 +214,15 @@ def _is_proof(proof: Any) -> bool:
 
 def _order(signatures: IntArray) -> IntArray:
     """Return the lexicographic order; refuse a signature listed twice."""
-    if signatures.shape[1] == 0:
-        order = np.arange(len(signatures))
-    else:
-        # Entries are not negative, so most significant bytes first compare as the numbers do.
-        big_endian = np.dtype(np.min_scalar_type(signatures.max())).newbyteorder(">")
-        table = np.ascontiguousarray(signatures, dtype=big_endian)
-        order = table.view(f"S{table.shape[1] * table.itemsize}").ravel().argsort(kind="stable")
-    ordered = signatures[order]
-    twice = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
-    if twice.size:
-        first, second = sorted(order[twice[0] : twice[0] + 2].tolist())
-        raise RefusedError(f"cells {first} and {second} are the same")
-    return np.asarray(order)
+    # Entries are not negative, so most significant bytes first compare as the numbers do.
+    big_endian = np.min_scalar_type(signatures.max(initial=0)).newbyteorder(">")
+    keys = [row.tobytes() for row in signatures.astype(big_endian)]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    for first, second in pairwise(order):
+        if keys[first] == keys[second]:
+            # Equal keys stay in the order of the cells.
+            raise RefusedError(f"cells {first} and {second} are the same")
+    return np.array(order)
 
 
 def as_strip(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.regions.verification_composition import ExactLayer
+from hardmax.regions.verification_layers import ExactLayer
 from hardmax.regions.verification_packing import Forms
 from hardmax.regions.verification_polygons import ABSOLUTE, RELATIVE
 from hardmax.typing import FloatArray, IntArray

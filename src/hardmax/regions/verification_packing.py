@@ -9,7 +9,6 @@ bound: the scores of a layer, and the difference of two.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from flint import fmpz, fmpz_mat
@@ -62,8 +61,7 @@ class Packing(NamedTuple):
         return [fmpz(self.packed(old.unpacked(int(form)))) for form in forms]
 
 
-@dataclass(frozen=True, eq=False)
-class Forms:
+class Forms(NamedTuple):
     r"""Affine forms with a common denominator: $q f_1, \dots, q f_n$, and last the constant $q$.
 
     Attributes:

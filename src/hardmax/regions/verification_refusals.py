@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
-from flint import fmpz, fmpz_mat
+from flint import fmpz_mat
 
 from hardmax.regions.certificate_format import Proof
-from hardmax.regions.verification_composition import ExactLayer, ExactNetwork
+from hardmax.regions.verification_composition import ExactNetwork
+from hardmax.regions.verification_floors import RefusedError
+from hardmax.regions.verification_layers import ExactLayer
 from hardmax.regions.verification_packing import Forms
-from hardmax.regions.verification_walk import RefusedError
 from hardmax.typing import IntArray, WideArray
 
 

@@ -18,8 +18,9 @@ proves them satisfied. What they leave open is decided in integers.
 import numpy as np
 
 from hardmax.regions.verification_composition import ExactNetwork
+from hardmax.regions.verification_floors import RefusedError
 from hardmax.regions.verification_polygons import CoincidenceError, Piece, domain_pieces
-from hardmax.regions.verification_walk import RefusedError, TreeWalk
+from hardmax.regions.verification_walk import TreeWalk
 from hardmax.typing import IntArray, WideArray
 
 

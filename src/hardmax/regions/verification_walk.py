@@ -1,30 +1,32 @@
-r"""The walk of the verifier over the tree of signatures: the polygon of every listed cell.
+"""The walk of the verifier over the tree of signatures: the polygon of every listed cell.
 
-Cells that share the winners of some layers share what these layers compose to: a *floor* is a layer
-on the polygon where the layers before it are affine, with the range of cells that begin in this way.
+Cells that share the winners of some layers share what these layers compose to: a *floor* is a
+layer on the polygon where the layers before it are affine, with the range of cells that begin so.
 Floors of one layer go in batches, so that the rounded part of the work is a few products of
 matrices for all of them: scores with error bounds, their values at the corners of the polygons, and
 which groups are thereby settled. Where a group is not, because several winners are listed or
 because a rival may not be beaten, integers decide: the forms are composed exactly, for this floor
-alone, and the polygon is clipped without rounding.
+alone, and the polygon is clipped without rounding (`verification_floors`).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, repeat
+from functools import partial
+from itertools import groupby, pairwise, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from flint import fmpz
 
-from hardmax.regions.verification_composition import ExactLayer, ExactNetwork
+from hardmax.regions.verification_composition import ExactNetwork
 from hardmax.regions.verification_enclosures import (
     Enclosure,
     RoundedLayer,
     enclosed,
     rounded_layer,
 )
+from hardmax.regions.verification_floors import Floor, Scores
+from hardmax.regions.verification_layers import ExactLayer
 from hardmax.regions.verification_packing import Forms
 from hardmax.regions.verification_polygons import Piece, Polygon
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -34,18 +36,6 @@ BATCH = 256
 
 Ties = dict[int, list[int]]
 """For a group whose winner coincides with other forms, all of them."""
-
-
-class RefusedError(Exception):
-    """The certificate is wrong; the message says where.
-
-    Attributes:
-        cell: The cell at fault as the walk counts cells, or None.
-    """
-
-    def __init__(self, reason: str, cell: int | None = None) -> None:
-        super().__init__(reason)
-        self.cell = cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +62,9 @@ class TreeWalk:
         for exact in network.layers:
             layers.append(_Layer(exact, rounded_layer(exact), np.array(exact.starts[:-1]), column))
             column += exact.n_groups
-        columns = [np.ascontiguousarray(column) for column in signatures.T]
-        return cls(network.stream, layers, signatures, columns)
+        narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
+        columns = [np.ascontiguousarray(column) for column in narrow.T]
+        return cls(network.stream, layers, narrow, columns)
 
     def leaves(self, piece: Piece) -> Iterator[tuple[int, Polygon]]:
         """Yield every cell that has a part with interior in a piece, with the part's polygon."""
@@ -133,7 +124,7 @@ class _Arrivals:
         n = len(self.polygons)
         n_parts = -(-n // BATCH)
         bounds = [n * i // n_parts for i in range(n_parts + 1)] if n else []
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             yield _Arrivals(
                 self.floors[start:end],
                 self.winners[:, start:end],
@@ -188,7 +179,7 @@ class _Batch:
             floors = np.arange(len(sizes))
             begins, ends, polygons = arrivals.begins, arrivals.ends, arrivals.polygons
             return _Arrivals(floors, first, begins, ends, polygons)
-        return self._split(first, ~settled, (low, high), np.append(offsets, len(owners)))
+        return self._split(first, ~settled, low, high, np.append(offsets, len(owners)))
 
     def _certain(
         self,
@@ -210,100 +201,59 @@ class _Batch:
 
     def _agreeing(self, first: IntArray) -> BoolArray:
         """Say in which groups all cells of a floor have the same winner, shape as `first`."""
-        arrivals, column = self.arrivals, self.layer.column
-        signatures, n_groups = self._walk.signatures, len(first)
+        arrivals, signatures = self.arrivals, self._walk.signatures
+        block = slice(self.layer.column, self.layer.column + len(first))
         agreeing = np.ones(first.shape, dtype=np.bool_)
-        block = slice(column, column + n_groups)
-        # In lexicographic order, what the first and the last cell agree in, all agree in.
+        # In lexicographic order, if the first and the last cell agree in all groups, all cells do.
         last = signatures[arrivals.ends - 1, block].T + self.layer.first_forms[:, np.newaxis]
-        for floor in np.flatnonzero((first != last).any(axis=0)).tolist():
-            rows = signatures[arrivals.begins[floor] : arrivals.ends[floor], block]
-            agreeing[:, floor] = np.logical_and.reduce(rows == rows[0])
+        open_ = np.flatnonzero((first != last).any(axis=0))
+        if len(open_):
+            sizes = arrivals.ends[open_] - arrivals.begins[open_]
+            offsets = np.cumsum(sizes) - sizes
+            cells = np.arange(sizes.sum()) + np.repeat(arrivals.begins[open_] - offsets, sizes)
+            same = signatures[cells, block] == np.repeat(
+                signatures[arrivals.begins[open_], block], sizes, axis=0
+            )
+            agreeing[:, open_] = np.logical_and.reduceat(same, offsets, axis=0).T
         return agreeing
 
     def _split(
         self,
         first: IntArray,
-        is_pending: BoolArray,
-        bounds: tuple[FloatArray, FloatArray],
+        is_open: BoolArray,
+        low: FloatArray,
+        high: FloatArray,
         offsets: IntArray,
     ) -> _Arrivals:
         """Split the floors with groups that are not settled."""
-        arrivals = self.arrivals
+        arrivals, column = self.arrivals, self.layer.column
+        listed = self._walk.columns[column : column + len(first)]
         all_begins, all_ends = arrivals.begins.tolist(), arrivals.ends.tolist()
-        floors = np.flatnonzero(~np.logical_or.reduce(is_pending, axis=0)).tolist()
+        floors = np.flatnonzero(~np.logical_or.reduce(is_open, axis=0)).tolist()
         begins, ends = [all_begins[i] for i in floors], [all_ends[i] for i in floors]
         polygons = [arrivals.polygons[i] for i in floors]
         ties: dict[int, Ties] = {}
         chosen: list[tuple[int, int, int]] = []
-        pairs = np.argwhere(is_pending.T).tolist()
-        for i, group_pairs in groupby(pairs, key=itemgetter(0)):
-            pending = [group for _, group in group_pairs]
-            floor = _Floor(self, i, pending, bounds, slice(offsets[i], offsets[i + 1]))
-            nodes = [_Node(arrivals.polygons[i], (all_begins[i], all_ends[i]), (), ())]
-            for group in pending:
-                nodes = [child for node in nodes for child in self._children(floor, group, node)]
-            for node in nodes:
+        for i, pairs in groupby(np.argwhere(is_open.T).tolist(), key=itemgetter(0)):
+            open_groups = [group for _, group in pairs]
+            corners = slice(offsets[i], offsets[i + 1])
+            scores = Scores(partial(self.stream, i), low[:, corners], high[:, corners])
+            floor = Floor(self.layer.exact, self.piece, listed, column, scores, open_groups)
+            for node in floor.split(arrivals.polygons[i], (all_begins[i], all_ends[i])):
                 place = len(floors)
-                chosen += zip(pending, repeat(place), node.choices, strict=False)
+                chosen += zip(open_groups, repeat(place), node.choices, strict=False)
                 if node.ties:
                     ties[place] = dict(node.ties)
                 floors.append(i)
                 begins.append(node.cells[0])
                 ends.append(node.cells[1])
                 polygons.append(node.polygon)
-        of = np.array(floors, dtype=np.int64)
+        of, begin, end = (np.array(table, dtype=np.int64) for table in (floors, begins, ends))
         winners = first.take(of, axis=1)
         if chosen:
             groups, places, forms = np.array(chosen).T
             winners[groups, places] = forms
-        cells = (np.array(ends_, dtype=np.int64) for ends_ in (begins, ends))
-        return _Arrivals(of, winners, *cells, polygons, ties)
-
-    def _children(self, floor: "_Floor", group: int, node: "_Node") -> list["_Node"]:
-        """Split a node by its next group, as far as listed cells go."""
-        layer, plane = self.layer.exact, self.piece.plane
-        column = self.layer.column + group
-        begin, end = node.cells
-        listed = self._walk.columns[column]
-        known: dict[int, list[int]] = {}
-        children = []
-        last = listed.item(end - 1)
-        while begin < end:
-            # The cells are in order and agree before this column: equal entries are neighbours.
-            winner = listed.item(begin)
-            stop = end
-            if winner != last:
-                stop = begin + int(listed[begin:end].searchsorted(winner, side="right"))
-            cells, begin = (begin, stop), stop
-            form = layer.starts[group] + winner
-            tied = [form]
-            part: Polygon | None = node.polygon
-            for rival in floor.rivals(group, form):
-                assert part is not None
-                edge = floor.edge(form, rival)
-                if edge is None:
-                    if rival < form:
-                        raise RefusedError(
-                            f"form {winner} of group {column} coincides there with "
-                            f"form {rival - layer.starts[group]}, which names the cell",
-                            cells[0],
-                        )
-                    tied.append(rival)
-                    continue
-                signs = None
-                if part is node.polygon:
-                    signs = known.get(edge >> 1)
-                    if signs is None:
-                        signs = plane.signs(part.vertices, edge >> 1)
-                        known[edge >> 1] = signs
-                part = plane.clip(part, edge, signs)
-                if part is None:
-                    break
-            if part is not None:
-                ties = (*node.ties, (group, tied)) if len(tied) > 1 else node.ties
-                children.append(_Node(part, cells, (*node.choices, form), ties))
-        return children
+        return _Arrivals(of, winners, begin, end, polygons, ties)
 
     def above(self, arrivals: _Arrivals) -> "_Batch":
         """Return the next layer on polygons where this one is decided."""
@@ -315,7 +265,10 @@ class _Batch:
             stream, winners = self.stream(int(arrivals.floors[i])), arrivals.winners[:, i].tolist()
             exact[i] = self.layer.exact.after(stream, winners, ties)
             one = enclosed(exact[i])
-            streams.centre[:, :, i], streams.radius[:, :, i] = one.centre[..., 0], one.radius[..., 0]
+            streams.centre[:, :, i], streams.radius[:, :, i] = (
+                one.centre[..., 0],
+                one.radius[..., 0],
+            )
         return _Batch(self._walk, self.piece, self.index + 1, streams, arrivals, self, exact)
 
     def stream(self, floor: int) -> Forms:
@@ -332,72 +285,6 @@ class _Batch:
             forms = above._exact[j] = batch.layer.exact.after(forms, winners, {})
             batch = above
         return forms
-
-
-class _Floor:
-    """A floor with groups that floating point does not settle.
-
-    Attributes:
-        pending: These groups.
-    """
-
-    def __init__(
-        self,
-        batch: _Batch,
-        index: int,
-        pending: list[int],
-        bounds: tuple[FloatArray, FloatArray],
-        corners: slice,
-    ) -> None:
-        self.pending = pending
-        self._batch, self._index = batch, index
-        self._bounds, self._corners = bounds, corners
-        self._stream: Forms
-        self._rows: list[fmpz] | None = None
-        self._edges: dict[tuple[int, int], int | None] = {}
-        self._rivals: dict[int, list[int]] = {}
-
-    def rivals(self, group: int, form: int) -> list[int]:
-        """List the forms of a group that another is not proved to beat on the whole polygon."""
-        rivals = self._rivals.get(form)
-        if rivals is None:
-            starts = self._batch.layer.exact.starts
-            start, end = starts[group], starts[group + 1]
-            if end - start == 2:
-                return [start + end - 1 - form]
-            low, high = self._bounds
-            beaten = low[form, self._corners] > high[start:end, self._corners]
-            open_ = ~np.logical_and.reduce(beaten, axis=1)
-            open_[form - start] = False
-            rivals = [start + int(j) for j in np.flatnonzero(open_)]
-            self._rivals[form] = rivals
-        return rivals
-
-    def edge(self, form: int, rival: int) -> int | None:
-        """Return the half-plane where a form is at least its rival; None if they coincide."""
-        key = (form, rival)
-        if key in self._edges:
-            return self._edges[key]
-        if self._rows is None:
-            self._stream = self._batch.stream(self._index)
-            self._rows = self._batch.layer.exact.score_rows(self._stream, self.pending)
-        difference = self._rows[form] - self._rows[rival]
-        edge = None
-        if difference:
-            a, b, c = self._stream.packing.unpacked(int(difference))
-            edge = self._batch.piece.wall(a, b, c)
-        self._edges[key] = edge
-        self._edges[rival, form] = None if edge is None else edge ^ 1
-        return edge
-
-
-class _Node(NamedTuple):
-    """A polygon on which some pending groups of a floor are decided."""
-
-    polygon: Polygon
-    cells: tuple[int, int]
-    choices: tuple[int, ...]
-    ties: tuple[tuple[int, list[int]], ...]
 
 
 def _no_winners(n: int) -> IntArray:
