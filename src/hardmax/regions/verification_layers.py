@@ -23,8 +23,9 @@ _ZERO = fmpz(0)
 
 
 # A layer's map costs as much as composing a few times without it; in a deep network winners come
-# again and again, in a shallow one seldom. So many integers are kept as maps of one layer.
-_BEFORE_MAP, _KEPT = 3, 1 << 20
+# again and again, in a shallow one seldom. Memory bounds how many winners are counted, and how many
+# integers are kept as maps of one layer.
+_BEFORE_MAP, _COUNTED, _KEPT = 3, 1 << 16, 1 << 22
 
 
 class Plan(NamedTuple):
@@ -102,7 +103,8 @@ class ExactLayer:
     output: fmpz_mat | None
     output_scale: int
     residual: bool
-    _maps: dict[tuple[int, ...], LayerMap | int] = field(default_factory=dict)
+    _maps: dict[tuple[int, ...], LayerMap] = field(default_factory=dict)
+    _counts: dict[tuple[int, ...], int] = field(default_factory=dict)
     _growths: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -182,16 +184,18 @@ class ExactLayer:
 
     def _map(self, winners: tuple[int, ...]) -> LayerMap | None:
         """Return the layer's map once winners have come so often that it pays."""
-        known = self._maps.get(winners, 0)
-        if isinstance(known, LayerMap):
-            return known
-        if known < _BEFORE_MAP:
-            self._maps[winners] = known + 1
-            return None
-        if len(self._maps) * (self.dim_in + 1) ** 2 > _KEPT:
-            self._maps.clear()
-        new = self._maps[winners] = self._new_map(winners)
-        return new
+        known = self._maps.get(winners)
+        if known is None:
+            count = self._counts.get(winners, 0)
+            if count < _BEFORE_MAP:
+                if len(self._counts) >= _COUNTED:
+                    self._counts.clear()
+                self._counts[winners] = count + 1
+                return None
+            if len(self._maps) * (self.dim_in + 1) ** 2 >= _KEPT:
+                self._maps.clear()
+            known = self._maps[winners] = self._new_map(winners)
+        return known
 
     def _new_map(self, winners: tuple[int, ...]) -> LayerMap:
         plan = self._plan(1, 1, 1)

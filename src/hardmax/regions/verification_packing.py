@@ -97,5 +97,6 @@ class Forms(NamedTuple):
 
     def widened(self, bits: int) -> "Forms":
         """Pack the same forms so that such a bound would still leave the reserve."""
-        reserve = self.packing.reserve
-        return Forms.of(self.rows, bits + reserve, reserve)
+        _, width, reserve = self.packing
+        # Some more: what comes after will be longer still.
+        return Forms.of(self.rows, max(bits + reserve, width + width // 4), reserve)
