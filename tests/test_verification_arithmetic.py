@@ -307,3 +307,111 @@ def test_rounded_vertices_are_kept_as_the_plane_grows():
         assert plane.rounded(numbers).T.tolist() == [
             list(plane.rounded_vertices[i]) for i in numbers
         ]
+
+
+def one_layer(gains, values, output=None, *, slots=None, residual=False, scores=None):
+    """A layer with one form for each group, by default the only input."""
+    n = len(gains)
+    output = AffineMap.identity(1) if output is None else output
+    slopes, offsets = (np.ones((n, 1)), np.zeros(n)) if scores is None else scores
+    slots = np.zeros(n, np.int64) if slots is None else np.array(slots)
+    table = np.reshape(np.array(values, dtype=float), (n, -1))
+    layer = ArgmaxLayer(
+        *(AffineMap.identity(1), slopes, offsets, np.arange(n + 1), slots),
+        *(np.array(gains, dtype=float), table, output, residual),
+    )
+    return ArgmaxNetwork((layer,), AffineMap.identity(1), AffineMap.identity(output.dim_out))
+
+
+def constants_after(network, score, stream=0.0, wrong=0.0):
+    """Enclose the constants after a layer whose scores are constants, known but for `wrong`."""
+    layer = rounded_layer(exact_network(network, np.array([[1, 0]], dtype=object), 1).layers[0])
+    n = layer.n_forms
+    scores = Enclosure(np.zeros((n, 2, 1)), np.zeros((n, 2, 1)))
+    scores.centre[:, 1, 0], scores.radius[:, 1, 0] = score, wrong
+    streams = Enclosure(np.array([[[0.0], [stream]], [[0.0], [1.0]]]), np.zeros((2, 2, 1)))
+    winners = np.arange(n)[:, np.newaxis]
+    after = layer.after(streams, scores, np.zeros(1, np.int64), winners)
+    return [(c, r) for c, r in zip(*(part[:-1, 1, 0].tolist() for part in after), strict=True)]
+
+
+def within(found, truth):
+    centre, radius = found
+    assert Fraction(centre) != truth, "nothing is rounded here"
+    return abs(Fraction(centre) - truth) <= Fraction(radius)
+
+
+def test_the_rounding_of_a_gain_is_enclosed():
+    (found,) = constants_after(one_layer([0.1], [0.0]), 3.0)
+    assert within(found, 3 * Fraction(0.1))
+
+
+def test_the_rounding_of_a_sum_of_gains_is_enclosed():
+    (found,) = constants_after(one_layer([1.0] * 40, [0.0] * 40), 0.1)
+    assert within(found, 40 * Fraction(0.1))
+
+
+def test_errors_of_scores_add_up_in_a_column():
+    ((_, radius),) = constants_after(one_layer([1.0, -2.0, 4.0], [0.0] * 3), 1.0, wrong=0.25)
+    assert Fraction(radius) >= Fraction(7, 4)
+
+
+def test_the_rounding_of_a_gain_plus_a_value_is_enclosed():
+    value = 1.5 * 2.0**-53
+    (found,) = constants_after(one_layer([1.0], [value]), 1.0)
+    assert within(found, 1 + Fraction(value))
+
+
+def test_the_rounding_of_a_sum_of_values_is_enclosed():
+    (found,) = constants_after(one_layer([0.0] * 40, [0.1] * 40), 0.0)
+    assert within(found, 40 * Fraction(0.1))
+
+
+def test_the_rounding_of_a_residual_is_enclosed():
+    value = 1.5 * 2.0**-53
+    for gains in ([0.0], [1.0]):
+        (found,) = constants_after(one_layer(gains, [value], residual=True), 0.0, stream=1.0)
+        assert within(found, 1 + Fraction(value))
+
+
+def test_the_rounding_of_an_output_map_is_enclosed():
+    """Also where the layer adds constants only."""
+    n = 60
+    small = 2.0**-53 * (1.0 + 2.0**-20)
+    output = AffineMap(np.array([[1.0]] + [[small]] * (n - 1)), np.zeros(1))
+    for gains, values, score in (([0.0] * n, [1.0] * n, 0.0), ([1.0] * n, [0.0] * n, 1.0)):
+        network = one_layer(gains, values, output, slots=range(n))
+        (found,) = constants_after(network, score)
+        assert within(found, 1 + (n - 1) * Fraction(small))
+
+
+def test_weights_that_underflow_are_enclosed():
+    """The product of two stored weights is below all floats, and the input is very large."""
+    query, slopes = AffineMap(np.array([[1e-200]]), np.zeros(1)), np.array([[1e-200]])
+    identity = AffineMap.identity(1)
+    layer = ArgmaxLayer(
+        *(query, slopes, np.zeros(1), np.array([0, 1]), np.array([0]), np.ones(1)),
+        *(np.zeros((1, 1)), identity, False),
+    )
+    network = ArgmaxNetwork((layer,), identity, identity)
+    exact = exact_network(network, np.array([[10**300, 0]], dtype=object), 1)
+    scores = rounded_layer(exact.layers[0]).scores.times(enclosed(exact.stream))
+    assert check(scores, 0, [[Fraction(1e-200) ** 2 * 10**300, Fraction(0)]]) == 0
+
+
+def test_a_column_that_many_groups_write_to_is_within_its_bound():
+    for gains, values in (([7.0] * 50, [0.0] * 50), ([0.0] * 50, [7.0] * 50)):
+        network = one_layer(gains, values, scores=(np.full((50, 1), 7.0), np.full(50, 7.0)))
+        exact = exact_network(network, np.array([[1, 1]], dtype=object), 1)
+        found = exact.layers[0].after(exact.stream, list(range(50)), {})
+        assert max(abs(x) for row in found.rows for x in row) < 2**found.bits
+
+
+def test_a_finer_scale_is_within_its_bound():
+    """Values of 40 bits below 1 multiply what is kept of the input."""
+    network = one_layer([0.0], [2.0**-40], residual=True)
+    exact = exact_network(network, np.array([[5, 6]], dtype=object), 7)
+    for _ in range(5):
+        found = exact.layers[0].after(exact.stream, [0], {})
+        assert fractions_of(found)[0] == [Fraction(5, 7), Fraction(6, 7) + Fraction(2.0**-40)]
+        assert max(abs(x) for row in found.rows for x in row) < 2**found.bits
