@@ -1,10 +1,12 @@
 """The verifier of certificates: cells checked in each CPU second, beside the engine's own speed.
 
 The engine is compiled and filtered; the verifier is Python over exact integers and shares nothing
-with it. Run as `python -m benchmarks.bench_verification`.
+with it. Deep networks are checked on a square around the origin that has some thousand cells.
+Run as `python -m benchmarks.bench_verification`, or with `--shallow` or `--deep` for a part.
 """
 
 import itertools
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +17,7 @@ from rich.table import Table
 
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.heads import AttentionHead
-from hardmax.models.networks import ReluNetwork
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.engines import enumerate_regions
@@ -63,10 +65,35 @@ def transformer(seed: int, n_blocks: int) -> HardTransformer:
     return HardTransformer([block() for _ in range(n_blocks)])
 
 
-def main() -> None:
-    table = Table("model", "domain", "cells", "make s", "verify s", "cells/s", "time/engine")
+def maxout(seed: int, width: int, depth: int) -> MaxoutNetwork:
+    """Units of two pieces, float32 Gaussian weights of variance 1/n."""
+    rng = np.random.default_rng(seed)
+    weights: list[Any] = []
+    biases: list[Any] = []
+    fan = 2
+    for _ in range(depth):
+        weights.append([rng.normal(0, fan**-0.5, (2, fan)).astype("f4") for _ in range(width)])
+        biases.append([rng.normal(0, 0.5, 2).astype("f4") for _ in range(width)])
+        fan = width
+    return MaxoutNetwork([*weights, np.ones((fan, 1))], [*biases, None])
+
+
+def square_with_cells(model: Any, fewest: int = 2_000, most: int = 20_000) -> Box:
+    """A square around the origin on which a model has so many cells, if one is found."""
+    radius = 5.0
+    for _ in range(40):
+        square = Box([-radius, -radius], [radius, radius])
+        n_cells = enumerate_regions(model, square, max_cells=most + 1).n_cells
+        if fewest <= n_cells <= most or radius > 1e4:
+            break
+        radius *= 0.6 if n_cells > most else 1.5
+    return square
+
+
+def shallow() -> list[tuple[str, Any, Any]]:
+    """Networks of two and three layers."""
     square = Box([-5.0, -5.0], [5.0, 5.0])
-    cases: list[tuple[str, Any, Any]] = [
+    return [
         ("relu 2-16-16", relu(65, 2, 16, 16, 1), square),
         ("relu 2-16-16", relu(65, 2, 16, 16, 1), WholeSpace(2)),
         ("relu 2-32-32-32", relu(66, 2, 32, 32, 32, 1), square),
@@ -78,6 +105,28 @@ def main() -> None:
         ("relu 2-64-64-64", relu(70, 2, 64, 64, 64, 1), square),
         ("relu 3-12-12, refusals", relu(67, 3, 12, 12, 1), Box([-5.0] * 3, [5.0] * 3)),
     ]
+
+
+def deep() -> list[tuple[str, Any, Any]]:
+    """Networks of 8 to 32 layers, transformers of 6 to 12 blocks."""
+    shapes = [(1, 16, 8), (2, 16, 16), (3, 16, 24), (11, 16, 32), (4, 32, 8), (5, 32, 12)]
+    shapes += [(12, 64, 8), (13, 64, 12)]
+    models: list[tuple[str, Any]] = [
+        (f"relu 2-[{width}]x{depth}", relu(seed, 2, *[width] * depth, 1))
+        for seed, width, depth in shapes
+    ]
+    models.append(("integer relu 2-[16]x8", integer_relu(16, 2, *[16] * 8, 1)))
+    models.append(("maxout 2-[16]x8", maxout(6, 16, 8)))
+    blocks = [(7, 6), (8, 9), (9, 12), (21, 12)]
+    models += [(f"transformer, {n} blocks", transformer(seed, n)) for seed, n in blocks]
+    return [(name, model, square_with_cells(model)) for name, model in models]
+
+
+def main() -> None:
+    """Print the table."""
+    table = Table("model", "radius", "cells", "make s", "verify s", "cells/s", "time/engine")
+    cases = [] if "--deep" in sys.argv else shallow()
+    cases += [] if "--shallow" in sys.argv else deep()
     for name, model, domain in cases:
         enumerate_regions(model, domain, max_cells=1)
         part, engine = cpu_seconds(lambda m=model, d=domain: enumerate_regions(m, d))
@@ -88,7 +137,7 @@ def main() -> None:
         assert verdict.ok, verdict.reason
         table.add_row(
             name,
-            type(domain).__name__,
+            f"{domain.high[0]:.3g}" if isinstance(domain, Box) else "R^2",
             f"{part.n_cells}",
             f"{made:.2f}",
             f"{checked:.2f}",

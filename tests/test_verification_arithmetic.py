@@ -363,8 +363,9 @@ def test_the_rounding_of_a_gain_plus_a_value_is_enclosed():
 
 
 def test_the_rounding_of_a_sum_of_values_is_enclosed():
-    (found,) = constants_after(one_layer([0.0] * 40, [0.1] * 40), 0.0)
-    assert within(found, 40 * Fraction(0.1))
+    small = 2.0**-53 * (1.0 + 2.0**-20)
+    (found,) = constants_after(one_layer([0.0] * 60, [1.0, *[small] * 59]), 0.0)
+    assert within(found, 1 + 59 * Fraction(small))
 
 
 def test_the_rounding_of_a_residual_is_enclosed():

@@ -270,3 +270,20 @@ def test_cells_too_small_for_floats_are_not_lost(depth):
             if len(cells) > 1:
                 assert refused(model, only(certificate, np.arange(len(cells)) != cell))
     assert n_slivers > 2
+
+
+def test_winners_beyond_a_byte_are_put_in_order():
+    """Tangents of a parabola: 300 pieces of one unit, and a second unit with two."""
+    centres = np.arange(300) / 150 - 1
+    pieces = np.column_stack([2 * centres, -(centres**2)])
+    halves = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    units = [pieces[:, :1], halves[:, :1]]
+    model = MaxoutNetwork([units, np.ones((2, 1))], [[pieces[:, 1], halves[:, 1]], None])
+    interval = Box([-2], [2])
+    cells = enumerate_regions(model, interval).signatures
+    assert len(cells) == 301
+    certificate = make_certificate(model, interval, cells)
+    order = np.random.default_rng(0).permutation(len(cells))
+    assert verify_certificate(model, only(certificate, order)).ok
+    for cell in (0, 150, 300):
+        assert refused(model, only(certificate, np.arange(301) != cell))
