@@ -107,6 +107,7 @@ class RoundedLayer(NamedTuple):
             rounding of a value at a vertex.
         live: The forms whose score is not zero whatever the input.
         n_forms: How many forms the layer has.
+        against_zero: Whether every group has two forms, of which one is live.
         row_of: For each form its row in `scores`; any row if it is not live.
         gains: The gain of each form, 0 if it is not live, shape `(n_forms,)`; None if all are 0.
         gain_bounds: The sizes of the gains, with room for the rounding of a product and a sum.
@@ -121,6 +122,7 @@ class RoundedLayer(NamedTuple):
     scores: Product
     live: IntArray
     n_forms: int
+    against_zero: bool
     row_of: IntArray
     gains: FloatArray | None
     gain_bounds: FloatArray
@@ -134,9 +136,12 @@ class RoundedLayer(NamedTuple):
     def scores_at(
         self, scores: Enclosure, owners: IntArray, points: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Enclose the scores of all forms at points, as `Enclosure.at` does."""
+        """Enclose the scores of all forms at points, as `Enclosure.at` does.
+
+        Of layers that compare with zero only the scores of the live forms.
+        """
         low, high = scores.at(owners, points)
-        if len(self.live) == self.n_forms:
+        if self.against_zero or len(self.live) == self.n_forms:
             return low, high
         lows, highs = (np.zeros((self.n_forms, len(owners))) for _ in range(2))
         lows[self.live], highs[self.live] = low, high
@@ -267,6 +272,9 @@ def rounded_layer(exact: ExactLayer) -> RoundedLayer:
         scores=product(scores, more=RELATIVE),
         live=live,
         n_forms=exact.n_forms,
+        against_zero=exact.n_forms == 2 * exact.n_groups
+        and np.array_equal(exact.group_of[live], np.arange(exact.n_groups))
+        and set(np.diff(exact.starts)) == {2},
         row_of=row_of,
         gains=gains if gains.any() else None,
         gain_bounds=(1.0 + (exact.n_groups + 16) * 2.0**-51) * np.abs(gains),

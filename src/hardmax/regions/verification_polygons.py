@@ -138,17 +138,18 @@ class Plane:
         vertices, edges = polygon
         if signs is None:
             signs = self.signs(vertices, edge >> 1)
-        if edge & 1:
-            signs = [-sign for sign in signs]
-        if max(signs) <= 0:
+        inside = -1 if edge & 1 else 1
+        if inside not in signs:
             return None
-        if min(signs) >= 0:
+        if -inside not in signs:
             return polygon
         n = len(vertices)
-        i = next(i for i in range(n) if signs[i] > 0 >= signs[i - 1])
+        i = 0
+        while signs[i] != inside or signs[i - 1] == inside:
+            i += 1
         entry = vertices[i - 1] if signs[i - 1] == 0 else self._meet(edges[i - 1], edge)
         kept_vertices, kept_edges = [entry], [edges[i - 1]]
-        while signs[i] > 0:
+        while signs[i] == inside:
             kept_vertices.append(vertices[i])
             kept_edges.append(edges[i])
             i = (i + 1) % n

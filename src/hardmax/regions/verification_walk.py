@@ -190,7 +190,11 @@ class _Batch:
         offsets: IntArray,
     ) -> BoolArray:
         """Say which groups a form certainly wins: at all corners it is above all its rivals."""
-        group_of = self.layer.exact.group_of
+        rounded, group_of = self.layer.rounded, self.layer.exact.group_of
+        if rounded.against_zero:
+            above = np.logical_and.reduceat(low > 0.0, offsets, axis=1)
+            below = np.logical_and.reduceat(high < 0.0, offsets, axis=1)
+            return np.where(first == rounded.live[:, np.newaxis], above, below)
         at_corners = first.take(owners, axis=1)
         at_corners *= len(owners)
         at_corners += np.arange(len(owners))
