@@ -91,8 +91,9 @@ def some(certificate, n=8):
 def test_deep_networks_are_verified_whatever_the_batches(case, monkeypatch):
     model, domain, certificate = case
     assert certificate.n_cells > 8
-    for size in (1, 7, 10**6):
+    for size, n_scores in ((1, 10**6), (7, 10**6), (10**6, 100), (10**6, 10**6)):
         monkeypatch.setattr(verification_walk, "BATCH", size)
+        monkeypatch.setattr(verification_walk, "SCORES", n_scores)
         verdict = verify_certificate(model, certificate, domain)
         assert (verdict.ok, verdict.n_cells, verdict.reason) == (True, certificate.n_cells, "")
 

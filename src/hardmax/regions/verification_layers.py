@@ -251,6 +251,8 @@ class ExactLayer:
             winners: The winning form of each group.
             ties: For a group whose winner coincides with other forms, all of them.
         """
+        if self._passes and not ties:
+            return [rows[winner] for winner in winners]
         blocks = [zero] * self.width
         for group, winner in enumerate(winners):
             forms = ties.get(group) or [winner]
@@ -264,6 +266,13 @@ class ExactLayer:
                     part = plan.constant * value // len(forms) * one
                     blocks[slot + column] = blocks[slot + column] + part
         return blocks
+
+    @cached_property
+    def _passes(self) -> bool:
+        """Whether each block is the winning score of its group, and needs no factor."""
+        is_plain = self.values_scale == 1 and not any(self.values)
+        gains = {self.gains[form] for form in self.live}
+        return is_plain and gains == {1} and self.slots == list(range(self.width))
 
     def bound_after(self, scale: int, bits: int) -> tuple[int, int]:
         """Return the scale and a bound of the forms after the layer, where no forms coincide."""

@@ -31,8 +31,9 @@ from hardmax.regions.verification_packing import Forms
 from hardmax.regions.verification_polygons import Piece, Polygon
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
-# So many floors go together: enough to spread the cost of a call, few enough to stay in the cache.
-BATCH = 256
+# So many floors go together, and so many scores: enough to spread the cost of a call, few enough to
+# need little memory.
+BATCH, SCORES = 512, 1 << 17
 
 Ties = dict[int, list[int]]
 """For a group whose winner coincides with other forms, all of them."""
@@ -73,14 +74,21 @@ class TreeWalk:
             return
         everything = np.array([0]), np.array([len(self.signatures)])
         arrivals = _Arrivals(np.zeros(1, np.int64), _no_winners(1), *everything, [piece.polygon])
-        stack = [_Batch(self, piece, 0, enclosed(self.stream), arrivals, None, {0: self.stream})]
-        while stack:
-            batch = stack.pop()
+        batch = _Batch(self, piece, 0, enclosed(self.stream), arrivals, None, {0: self.stream})
+        stack: list[tuple[_Batch, _Arrivals]] = []
+        while True:
             arrivals = batch.decided()
             if batch.index + 1 == len(self.layers):
                 yield from zip(arrivals.begins.tolist(), arrivals.polygons, strict=True)
             else:
-                stack += [batch.above(part) for part in arrivals.parts()]
+                n_forms = self.layers[batch.index + 1].exact.n_forms
+                size = max(1, min(BATCH, SCORES // n_forms))
+                stack += [(batch, part) for part in arrivals.parts(size)]
+            if not stack:
+                return
+            # The layer above is worked out when its turn comes, which keeps memory low.
+            below, part = stack.pop()
+            batch = below.above(part)
 
 
 class _Layer(NamedTuple):
@@ -119,10 +127,10 @@ class _Arrivals:
     polygons: list[Polygon]
     ties: dict[int, Ties] = field(default_factory=dict)
 
-    def parts(self) -> Iterator["_Arrivals"]:
-        """Cut into batches of nearly equal size."""
+    def parts(self, size: int) -> Iterator["_Arrivals"]:
+        """Cut into parts of nearly equal size, at most the given one."""
         n = len(self.polygons)
-        n_parts = -(-n // BATCH)
+        n_parts = -(-n // size)
         bounds = [n * i // n_parts for i in range(n_parts + 1)] if n else []
         for start, end in pairwise(bounds):
             yield _Arrivals(
