@@ -1,8 +1,8 @@
 """How the cost of a cell grows with width, depth, number of cells, keys and feed-forward units.
 
 Cost is CPU time for each cell, stored with its polytope and output map, or only counted. Next to it
-stands the local exponent, log2 of the cost over that of half the size. Searches stop at `MOST`
-cells; where a model has fewer, several models are drawn.
+stands the local exponent, log2 of the cost over that of half the size, and last how many signs were
+left to integers. Searches stop at `MOST` cells; where a model has fewer, several models are drawn.
 """
 
 import time
@@ -73,12 +73,13 @@ def transformer(n_keys: int, d_ff: int) -> Model:
     return drawn
 
 
-def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, float]:
-    """Return how many cells were found, and the CPU seconds for each, warm."""
+def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, float, int]:
+    """Return how many cells were found, the CPU seconds for each, warm, and signs left to integers."""
     explore = planar.explore if dim == 2 else spatial.explore
     box = Box([-radius] * dim, [radius] * dim)
     n_cells = 0
     spent = 0.0
+    n_left = 0
     seed = 0
     while n_cells < LEAST:
         network = model(seed)
@@ -89,21 +90,22 @@ def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, 
             last = time.process_time() - start
         spent += last
         n_cells += found.n_counted
+        n_left += found.decisions.rational
         seed += 1
-    return n_cells, spent / n_cells
+    return n_cells, spent / n_cells, n_left
 
 
 def table(
     title: str, name: str, rows: Iterable[tuple[float, Model]], dim: int = 2, radius: float = 5.0
 ) -> None:
     """Print costs and local exponents by size; the size is the radius of the box if `name` is."""
-    words = ("cells", "stored us", "exp.", "counted us", "exp.")
+    words = ("cells", "stored us", "exp.", "counted us", "exp.", "integers")
     print(f"\n{title}\n{name:>10}" + "".join(f"{word:>11}" for word in words))
     before: tuple[float, float, float] | None = None
     for size, model in rows:
         reach = size if name == "radius" else radius
-        n_cells, stored = cost(model, dim, reach, count_only=False)
-        _, counted = cost(model, dim, reach, count_only=True)
+        n_cells, stored, n_left = cost(model, dim, reach, count_only=False)
+        _, counted, _ = cost(model, dim, reach, count_only=True)
         exponents = ["", ""]
         if before is not None:
             ratio = np.log2(size / before[0])
@@ -111,7 +113,7 @@ def table(
             exponents = [f"{np.log2(now / then) / ratio:.2f}" for now, then in pairs]
         print(
             f"{size:10g}{n_cells:11d}{stored * 1e6:11.2f}{exponents[0]:>11}"
-            f"{counted * 1e6:11.2f}{exponents[1]:>11}",
+            f"{counted * 1e6:11.2f}{exponents[1]:>11}{n_left:11d}",
             flush=True,
         )
         before = size, stored, counted
@@ -121,9 +123,12 @@ def main() -> None:
     wide = (16, 32, 64, 128, 256, 512)
     table("ReLU 2->[w, w]", "w", [(w, relu([w, w])) for w in wide])
     table("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide])
-    table("ReLU 2->[w] x 6", "w", [(w, relu([w] * 6)) for w in wide[:-1]])
-    table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8, 16)])
-    table("ReLU 2->[16] x depth", "depth", [(n, relu([16] * n)) for n in (4, 8, 16, 32)])
+    table("ReLU 2->[w] x 6", "w", [(w, relu([w] * 6)) for w in wide])
+    table("ReLU 2->[w] x 12", "w", [(w, relu([w] * 12)) for w in wide[:-1]], radius=1.0)
+    table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8, 16, 32)])
+    table("ReLU 2->[16] x depth", "depth", [(n, relu([16] * n)) for n in (4, 8, 16, 32, 64)])
+    deep = [(n, relu([16] * n, 3)) for n in (2, 4, 8, 16, 32)]
+    table("ReLU 3->[16] x depth", "depth", deep, dim=3, radius=1.0)
     table("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0, 8.0)])
     table("maxout 2->[w, w], rank 2", "w", [(w, maxout(w, 2)) for w in wide[:-1]])
     table("maxout 2->[w, w, w], rank 2", "w", [(w, maxout(w, 3)) for w in wide[:-1]])

@@ -13,8 +13,8 @@ from hardmax._kernels.planar_search import search as planar_search
 from hardmax._kernels.spatial_buffers import LAYER
 from hardmax._kernels.spatial_buffers import N_ITEMS as N_SPATIAL_ITEMS
 from hardmax._kernels.spatial_search import search as spatial_search
-from hardmax.geometry.domains import Box, Slice, WholeSpace
-from hardmax.regions import planar, spatial
+from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
+from hardmax.regions import lines, planar, spatial
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.exact_paths import doubled_forms, unit
 from hardmax.regions.planar_domains import planar_domain
@@ -288,6 +288,22 @@ def test_generic_networks_need_none_at_infinity(seed, widths):
     assert signatures(found) == signatures(
         enumerate_regions(model, WholeSpace(widths[0]), exact=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("seed", "widths", "domain"),
+    [
+        (0, [2, *[16] * 40], Segment([-1.0, -1.0], [1.0, 1.0])),
+        (1, [3, *[24] * 28], Segment([-1.0, 0.1, 0.3], [1.0, 0.7, 0.9])),
+        (2, [1, *[16] * 36], WholeSpace(1)),
+    ],
+)
+def test_deep_lines_need_no_rational_arithmetic(seed, widths, domain):
+    network = gaussian_relu(seed, widths).network
+    found, truth = lines.explore(network, domain), lines.explore(network, domain, exact=True)
+    assert found.search.decisions.rational == 0
+    assert found.breakpoints.tolist() == truth.breakpoints.tolist()
+    assert found.signatures.tolist() == truth.signatures.tolist()
 
 
 def test_doubled_forms_of_the_network_before_are_forgotten():

@@ -225,3 +225,16 @@ def test_trivial_rows_of_a_polytope_change_nothing():
     plain = Polytope([[1, 0], [-1, 0], [0, 1], [0, -1]], [1, 1, 1, 1])
     padded = Polytope([[0, 0], [1, 0], [1, 0], [-2, 0], [0, 1], [0, -1]], [5, 1, 1, 2, 1, 1])
     assert names(enumerate_regions(model, plain)) == names(enumerate_regions(model, padded))
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("weight", [1e300, -1e308])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_products_beyond_the_floats_decide_nothing(dim, weight, bias):
+    # Infinity less infinity is no number, and a number without a sign.
+    weights = np.zeros((dim, 1))
+    weights[:2, 0] = weight, -weight
+    model = ReluNetwork([weights, [[1.0]]], [[bias], [0.0]])
+    box = Box([1e10] * dim, [2e10] * dim)
+    for count_only in (False, True):
+        assert enumerate_regions(model, box, count_only=count_only).n_cells == 2

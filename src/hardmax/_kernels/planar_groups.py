@@ -133,12 +133,12 @@ def _analyse_units(
             if not value < -error:
                 work[1, i] = _BEYOND
     reach = 2.0 * size / scale + 1.0 + 2.0 * rho / scale
-    blur = rho + KAPPA * size
     n_pending = 0
     for i in range(n_units):
         slopes = abs(blocks[b, 0, i]) + abs(blocks[b, 1, i])
-        error = blocks[b, 3, i] * reach + slopes * blur + KAPPA * abs(blocks[b, 2, i])
-        error = error * UP + TINY
+        error = blocks[b, 3, i] * reach + slopes * rho
+        # Infinite where a product overflows.
+        error = (error + KAPPA * (slopes * size + abs(blocks[b, 2, i]))) * UP + TINY
         if work[0, i] > error:
             fixed[layer, i] = 1
         elif work[1, i] < -error:
@@ -188,7 +188,6 @@ def cull(
     """
     size, rho, far_rho = _bounds(edges, start, n)
     reach = 2.0 * size / scale + 1.0 + 2.0 * rho / scale
-    blur = rho + KAPPA * size
     mx = 0.0
     my = 0.0
     for v in range(start, start + n):
@@ -197,7 +196,8 @@ def cull(
     for m in range(count):
         j = order[1, m]
         slopes = abs(blocks[b, 0, j]) + abs(blocks[b, 1, j])
-        error = blocks[b, 3, j] * reach + slopes * blur + KAPPA * abs(blocks[b, 2, j])
+        error = blocks[b, 3, j] * reach + slopes * rho
+        error += KAPPA * (slopes * size + abs(blocks[b, 2, j]))
         work[0, m] = error * UP + TINY
         error = slopes * (KAPPA + far_rho) + 2.0 * blocks[b, 3, j] / scale * (1.0 + far_rho)
         work[1, m] = error * UP + TINY

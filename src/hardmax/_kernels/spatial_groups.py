@@ -98,13 +98,14 @@ def _analyse_units(
             work[0, i] = min(work[0, i], work[2, i])
             work[1, i] = max(work[1, i], work[2, i])
     reach = dim * (size + rho) / scale + 1.0
-    blur = rho + KAPPA * size
     n_pending = 0
     for i in range(n_units):
         slopes = 0.0
         for k in range(dim):
             slopes += abs(forms[block, k, i])
-        error = forms[block, dim + 1, i] * reach + slopes * blur + KAPPA * abs(forms[block, dim, i])
+        error = forms[block, dim + 1, i] * reach + slopes * rho
+        # Infinite where a product overflows.
+        error += KAPPA * (slopes * size + abs(forms[block, dim, i]))
         error = error * UP + TINY
         if work[0, i] > error:
             frames.fixed[layer, i] = 1
@@ -186,14 +187,14 @@ def cull(
     dim = forms.shape[1] - 2
     size, rho = bounds(points, start, n, dim)
     reach = dim * (size + rho) / scale + 1.0
-    blur = rho + KAPPA * size
     for m in range(count):
         j = frames.candidates[layer, first + m]
         kept[1, m] = j
         slopes = 0.0
         for k in range(dim):
             slopes += abs(forms[block, k, j])
-        error = forms[block, dim + 1, j] * reach + slopes * blur + KAPPA * abs(forms[block, dim, j])
+        error = forms[block, dim + 1, j] * reach + slopes * rho
+        error += KAPPA * (slopes * size + abs(forms[block, dim, j]))
         errors[0, m] = error * UP + TINY
     for v in range(-1, n):
         if count == 1:

@@ -24,7 +24,7 @@ from hardmax._kernels.spatial_buffers import (
 )
 from hardmax._kernels.spatial_cells import normalise, solve
 from hardmax._kernels.spatial_groups import put_difference, put_unit
-from hardmax._kernels.spatial_vertices import collect, independent_rows, radii_into
+from hardmax._kernels.spatial_vertices import collect, independent_rows, is_far, radii_into
 from hardmax.typing import FloatArray
 
 
@@ -82,6 +82,9 @@ def _sharpen_vertex(stack: Stack, scratch: Scratch, i: int, f_start: int) -> boo
         return False
     solve(stack, scratch, 0, dim)
     radii_into(stack.pool, scratch, fresh, 0)
+    # Of many facets through a vertex at infinity, some may be chosen that do not say so.
+    if points.shape[1] > dim + 1 and is_far(points, i, dim) != is_far(fresh, 0, dim):
+        return False
     is_clearer = False
     # Radii come after the coordinates of a point, and after those of its direction.
     for k in range(dim, points.shape[1], dim + 1):

@@ -219,4 +219,6 @@ def _is_dense(affine: AffineMap) -> bool:
         return False
     sizes = np.abs(affine.weight).ravel()
     middle = len(sizes) // 2
-    return bool(sizes.all() and sizes.max() <= _LARGEST_SHARE * np.partition(sizes, middle)[middle])
+    with np.errstate(over="ignore"):
+        most = _LARGEST_SHARE * np.partition(sizes, middle)[middle]
+    return bool(sizes.all() and sizes.max() <= most)

@@ -37,13 +37,15 @@ $(r + 4u|a|) / (|a| + |b| - 2r)$ of the length; and the true breakpoints have th
 points if neighbours are further apart than they are off.
 
 A ReLU network is continuous: at a breakpoint where every other form is known not to vanish, one
-entry of the signature changes, and no other. Intervals on which something is not known are split
-in integers by the search that calls this one, and their parts come back here.
+entry of the signature changes, and no other. Intervals on which something is not known start again
+with values from forms in twice the precision (see `doubled_lines`); if that does not help they are
+split in integers by the search that calls this one, and their parts come back here.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,6 +54,8 @@ import numpy as np
 from hardmax._kernels import line_values as kernels
 from hardmax._kernels.rectified_rows import FLOOR, RAISE, TINY, UNIT
 from hardmax.models.enclosures import Enclosed
+from hardmax.regions.charted_domains import embedded
+from hardmax.regions.doubled_lines import DoubledLine
 from hardmax.regions.line_filter import LineForms
 from hardmax.regions.line_intervals import Intervals, Points, exact_points
 from hardmax.regions.packed_layers import packed_layers
@@ -108,12 +112,14 @@ class _Run:
         rows: Its values, scales, etas, places and names.
         prefix: The winners of the layers before, on the first interval.
         outer: The exact ends of the first and the last interval, as far as they are known.
+        is_sharp: Whether this is one interval with values known to all digits.
     """
 
     index: int
     rows: tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
     prefix: AnyArray
     outer: tuple[Fraction | None, Fraction | None]
+    is_sharp: bool = False
 
     def part(self, begin: int, end: int, prefix: AnyArray) -> "_Run":
         """The intervals from one up to another, with the winners on the first."""
@@ -147,6 +153,11 @@ class RectifiedLine:
         self.layers = packed_layers(search.network)
         self.n_layers = len(self.layers.widths)
         self.most_rows = self.layers.most_rows(_ENTRIES_AT_ONCE, _PRODUCTS_AT_ONCE)
+
+    @cached_property
+    def doubled(self) -> DoubledLine:
+        """The forms of an interval in twice the precision."""
+        return DoubledLine(self.layers, embedded(self.search.network, self.search.domain))
 
     def between(self, start: FloatArray, end: FloatArray) -> Iterator[CellRun | Intervals | int]:
         """Yield the cells between two points before the first layer, exactly given.
@@ -232,7 +243,8 @@ class RectifiedLine:
         self.search.decisions.filtered += n_signs
         begin, end = layers.unit_starts[run.index], layers.unit_starts[index]
         prefix = np.concatenate([run.prefix, states[begin:end]])
-        return status, _Run(index, tuple(rows), prefix, run.outer), is_open
+        is_sharp = run.is_sharp and index == run.index
+        return status, _Run(index, tuple(rows), prefix, run.outer, is_sharp), is_open
 
     def _search(self, run: _Run) -> Iterator[CellRun | Intervals | int]:
         """Cut intervals by the layers that are left."""
@@ -243,8 +255,6 @@ class RectifiedLine:
             return
         yield 0
         if status == kernels.OPEN:
-            n_open = int(is_open.sum())
-            self.search.decisions.rational += n_open * int(self.layers.widths[run.index])
             turns = np.flatnonzero(is_open[1:] != is_open[:-1]) + 1
             bounds = sorted({0, *turns.tolist(), *np.flatnonzero(is_open).tolist(), n})
         else:
@@ -253,11 +263,39 @@ class RectifiedLine:
             bounds = [*range(0, n, step), n]
         for begin, end in pairwise(bounds):
             prefix = self._prefix(run, begin)
-            if status == kernels.OPEN and is_open[begin]:
-                ends = run.points[begin : begin + 2]
-                yield from self._exact_parts(run.index, ends, prefix)
-            else:
-                yield from self._search(run.part(begin, end, prefix))
+            part = run.part(begin, end, prefix)
+            if not (status == kernels.OPEN and is_open[begin]):
+                yield from self._search(part)
+                continue
+            ends = run.points[begin : begin + 2]
+            sharp = None if run.is_sharp else self._sharpened(part, ends)
+            if sharp is not None:
+                yield from self._search(sharp)
+                continue
+            self.search.decisions.rational += int(self.layers.widths[run.index])
+            yield from self._exact_parts(run.index, ends, prefix)
+
+    def _sharpened(self, run: _Run, ends: Points) -> _Run | None:
+        """Start again with one interval, its values known to all digits; None if that is in vain.
+
+        Where the ends are not known exactly, how far they may be off is measured by the length; on
+        a ray by 1, since values at infinity are slopes.
+        """
+        places = [self.doubled.place(ends, i, run.prefix) for i in range(2)]
+        (low, low_off), (high, high_off) = places
+        length = 1.0 if low is None or high is None else float(high - low) * (1.0 - 2.0**-40)
+        length -= low_off + high_off
+        if not length > 0.0:
+            return None
+        stream = self.doubled.stream(run.index, run.prefix)
+        first = _end(stream, low, -1.0), _end(stream, high, 1.0)
+        values, scales, _, where, _ = self._run_between(
+            run.index, first, run.prefix, run.outer
+        ).rows
+        etas = np.array([[low_off, high_off]]) / length * RAISE
+        return _Run(
+            run.index, (values, scales, etas, where, ends.names), run.prefix, run.outer, True
+        )
 
     def _exact_parts(
         self, index: int, ends: Points, prefix: AnyArray

@@ -12,7 +12,7 @@ _ENTRIES_AT_ONCE = 1 << 20
 def hashed_signatures(names: AnyArray) -> AnyArray:
     """Hash signatures to 64 bits: random weights, the same for every call and every chunk.
 
-    Two signatures share a hash with probability about $2^{-64}$, and never if they differ in one
+    Two signatures share a hash with probability at most about $2^{-63}$, and never if they differ in one
     entry only.
 
     Args:

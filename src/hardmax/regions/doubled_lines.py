@@ -1,0 +1,115 @@
+r"""Intervals of a line through a ReLU network, known to all digits of a float.
+
+Errors of values carried from layer to layer grow. The forms of an interval, slopes and offsets, are
+composed again in twice the precision (see `_kernels.doubled_forms`); so its ends, which are zeros
+of such forms, and the values there are known as well as floats can say.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax._kernels.doubled_lines import compose_units
+from hardmax.models.enclosures import Enclosed
+from hardmax.models.recomposition import RationalForms
+from hardmax.regions.exact_paths import doubled_forms
+from hardmax.regions.line_filter import LineForms
+from hardmax.regions.line_intervals import Points
+from hardmax.regions.packed_layers import PackedLayers
+from hardmax.typing import AnyArray
+
+_UP = 1.0 + 2.0**-40
+"""More than what rounding takes away from a bound."""
+
+
+class Place(NamedTuple):
+    """Where an end of an interval is: a float, or None at infinity, and how far that may be off."""
+
+    where: Fraction | None
+    off: float
+
+
+class DoubledLine:
+    """The forms of all layers on an interval; those of the last one are kept while they hold.
+
+    Args:
+        layers: The layers.
+        stream: The stream before the first layer.
+    """
+
+    def __init__(self, layers: PackedLayers, stream: RationalForms) -> None:
+        self.layers = layers
+        first = doubled_forms(stream, stream.rows, 1.0)
+        n_layers, most = len(layers.widths), max(int(layers.widths.max()), first.shape[1])
+        self._doubled = np.zeros((n_layers + 3, 5, most))
+        self._doubled[0, :, : first.shape[1]] = first
+        self._n_first = first.shape[1]
+        self._order = np.zeros((1, most), dtype=np.int64)
+        self._states = np.zeros(layers.unit_starts[-1], dtype=np.uint8)
+        self._n_known = 0
+
+    def stream(self, index: int, prefix: AnyArray) -> LineForms:
+        """Return the stream before a layer on the interval with a prefix, as one batch."""
+        self._compose(index, prefix)
+        if index == 0:
+            return _rounded(self._doubled[0, :, : self._n_first])
+        starts = self.layers.unit_starts
+        is_on = prefix[starts[index - 1] : starts[index]] == 1
+        return _rounded(self._doubled[index, :, : len(is_on)] * is_on)
+
+    def place(self, points: Points, i: int, prefix: AnyArray) -> Place:
+        """Return where an end of an interval with a prefix is."""
+        exact: Fraction | None = points.values[i]
+        layer, form, _ = points.names[i].tolist()
+        if exact is None and layer >= 0:
+            self._compose(layer + 1, prefix)
+            slope, offset, *rest, radius = self._doubled[layer + 1, :, form >> 1].tolist()
+            size = abs(slope) * (1.0 - 2.0**-40) - radius
+            if not 0.0 < size < np.inf or not radius < np.inf:
+                return Place(Fraction(0), np.inf)
+            exact = -(Fraction(offset) + Fraction(rest[1])) / (Fraction(slope) + Fraction(rest[0]))
+            nearest = _nearest(exact)
+            spread = radius * (1.0 + abs(nearest)) / size
+        elif exact is None:
+            return Place(None, 0.0)
+        else:
+            nearest, spread = _nearest(exact), 0.0
+        if not abs(nearest) < np.inf:
+            return Place(Fraction(0), np.inf)
+        off = (abs(nearest) * 2.0**-52 + spread) * _UP + 2.0**-1000
+        return Place(
+            Fraction(nearest), 0.0 if Fraction(nearest) == exact and spread == 0.0 else off
+        )
+
+    def _compose(self, end: int, prefix: AnyArray) -> None:
+        """Compose the forms of the layers before `end` that are not those of the last prefix."""
+        layers, starts = self.layers, self.layers.unit_starts
+        while self._n_known and not np.array_equal(
+            self._states[: starts[self._n_known - 1]], prefix[: starts[self._n_known - 1]]
+        ):
+            self._n_known -= 1
+        if self._n_known >= end:
+            return
+        n_states = starts[end - 1]
+        self._states[:n_states] = prefix[:n_states]
+        arrays = layers.widths, starts, layers.weights, layers.weight_starts
+        compose_units(self._doubled, self._n_known, end, self._states, *arrays, self._order)
+        self._n_known = end
+
+
+def _nearest(exact: Fraction) -> float:
+    """Return the nearest float, infinite if there is none."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return float("inf")
+
+
+def _rounded(block: AnyArray) -> LineForms:
+    """Return doubled forms as floats with radii."""
+    slopes, offsets, low_slopes, low_offsets, radii = block[:, None]
+    return LineForms(
+        Enclosed(slopes, (np.abs(low_slopes) + radii) * _UP),
+        Enclosed(offsets, (np.abs(low_offsets) + radii) * _UP),
+    )
