@@ -12,8 +12,8 @@ _ENTRIES_AT_ONCE = 1 << 20
 def hashed_signatures(names: AnyArray) -> AnyArray:
     """Hash signatures to 64 bits: random weights, the same for every call and every chunk.
 
-    Two signatures share a hash with probability at most about $2^{-63}$, and never if they differ in one
-    entry only.
+    Two signatures share a hash with probability at most about $2^{-63}$, and never if they differ
+    in one entry only.
 
     Args:
         names: Shape `(n, n_groups)`, whole numbers.
