@@ -283,7 +283,11 @@ def refresh_effects(
             is_known = lists[_KNOWN, m, u] >= reach
             is_known = is_known and lists[_N_CORRECTIONS, m, u] <= layout[m + 1, N_GROUPS]
             for k in range(m + 1, reach if is_known else 0):
-                for v in range(layout[k, N_GROUPS]):
+                # Most layers have not changed, and a loop without branches finds that out quickly.
+                n_differ = 0
+                for v in range(np.uint64(layout[k, N_GROUPS])):
+                    n_differ += patterns[m, k - m - 1, u, v] != composed[k, v]
+                for v in range(layout[k, N_GROUPS] if n_differ > 0 else 0):
                     if patterns[m, k - m - 1, u, v] != composed[k, v] and at <= most:
                         if at < most:
                             changes[0, at] = k
