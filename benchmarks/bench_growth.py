@@ -74,7 +74,7 @@ def transformer(n_keys: int, d_ff: int) -> Model:
 
 
 def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, float, int]:
-    """Return how many cells were found, the CPU seconds for each, warm, and signs left to integers."""
+    """Return the number of cells, the CPU seconds for each, warm, and signs left to integers."""
     explore = planar.explore if dim == 2 else spatial.explore
     box = Box([-radius] * dim, [radius] * dim)
     n_cells = 0
