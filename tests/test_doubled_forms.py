@@ -1,6 +1,7 @@
 """Forms composed in twice the precision: within their radii of the truth, and the same cells."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hardmax._kernels.spatial_buffers import LAYER
 from hardmax._kernels.spatial_buffers import N_ITEMS as N_SPATIAL_ITEMS
 from hardmax._kernels.spatial_search import search as spatial_search
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
+from hardmax.models.networks import ReluNetwork
 from hardmax.regions import lines, planar, spatial
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.exact_paths import doubled_forms, unit
@@ -288,6 +290,43 @@ def test_generic_networks_need_none_at_infinity(seed, widths):
     assert signatures(found) == signatures(
         enumerate_regions(model, WholeSpace(widths[0]), exact=True)
     )
+
+
+def with_repeated_units(seed, dim, width, depth, *, has_bias=True):
+    """Gaussian units, the second of three the first again, the third its opposite."""
+    rng = np.random.default_rng(seed)
+    weights, biases, fan = [], [], dim
+    for _ in range(depth):
+        columns = rng.normal(0, np.sqrt(2 / fan), (fan + 1, width))
+        columns[:, 1::3] = columns[:, 0::3][:, : len(columns[0, 1::3])]
+        columns[:, 2::3] = -columns[:, 0::3][:, : len(columns[0, 2::3])]
+        weights.append(columns[:-1])
+        biases.append(columns[-1] * has_bias)
+        fan = width
+    return ReluNetwork([*weights, np.ones((fan, 1))], [*biases, [0.0]])
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_repeated_units_need_no_rational_arithmetic(dim, is_bounded, has_bias):
+    model = with_repeated_units(dim, dim, 6, 4, has_bias=has_bias)
+    domain = Box([-2.0] * dim, [3.0] * dim) if is_bounded else WholeSpace(dim)
+    found, truth = (enumerate_regions(model, domain, exact=exact) for exact in (False, True))
+    assert found.decisions.rational == 0
+    assert signatures(found) == signatures(truth)
+    assert (found.n_regions, found.n_affine_maps) == (truth.n_regions, truth.n_affine_maps)
+
+
+def test_regions_with_one_unit_on_and_no_biases_need_none():
+    rng = np.random.default_rng(0)
+    sizes = [2, *[8] * 8, 1]
+    shapes = pairwise(sizes)
+    model = ReluNetwork([rng.normal(0, np.sqrt(2 / a), (a, b)) for a, b in shapes])
+    box = Box([-5.0, -5.0], [5.0, 5.0])
+    found = enumerate_regions(model, box)
+    assert found.decisions.rational == 0
+    assert signatures(found) == signatures(enumerate_regions(model, box, exact=True))
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ class Tables(NamedTuple):
         sizes: Their absolute values.
         indices: The `starts` and `slots` of all layers.
         first: `(n_layers, most_forms)`: the first form of the group that coincides with each
-            form whatever comes before, so that only firsts compete.
+            form whatever comes before, so that only firsts compete. In a ReLU layer, for each unit
+            the first one with the same weights and bias, or, as -1 less it, with the opposite ones.
         gains: `(n_layers, 2, most_forms)`: the gains and their radii, means over coinciding forms.
         values: `(n_layers, 2, most_forms, most_width)`: values and radii likewise.
         scale: `(1,)`: the $X$.

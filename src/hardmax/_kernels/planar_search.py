@@ -90,7 +90,7 @@ def search(
         elif layout[layer, IS_RELU] == 1:
             status = split_by_unit(
                 state, stack.edges, stack.labels, stack.signs, items, stack.winners, frames.blocks,
-                layout.shape[0] + layer, frames.pending, flags[layer, N_PENDING],
+                layout.shape[0] + layer, frames.pending, flags[layer, N_PENDING], tables.first,
                 layout[layer, IS_HOMOGENEOUS] == 1,
                 pencils_of(layout, flags, layer), tables.scale[0], frames.expansion,
             )  # fmt: skip
@@ -110,7 +110,7 @@ def _enter(tables: Tables, frames: Frames, stack: Stack) -> int:
     top = stack.state[N_ITEMS] - 1
     layer = stack.items[top, 2]
     compose_scores(tables, frames, layer, PLANE)
-    if stack.state[HAS_FAR] == 1:
+    if stack.state[HAS_FAR] == 1 or tables.layout[layer, IS_HOMOGENEOUS] == 1:
         note_ray(tables, frames, layer)
     analyse(tables, frames, stack, layer, stack.items[top, 0], stack.items[top, 1])
     stack.items[top, 3] = 0

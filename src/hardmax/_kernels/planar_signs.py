@@ -49,10 +49,10 @@ UP = 1.0 + 2.0**-40
 """More than what rounding takes away from a bound."""
 TINY = 2.0**-1000
 UNDECIDED = 2
-Pencils = tuple[int, int, int]
-"""About the forms of a layer: the layer, if all of them vanish at one point, else -1; and the label
+Pencils = tuple[int, int, int, int]
+"""About the forms of a layer: the layer, if all of them vanish at one point, else -1; the label
 from which on edges are parallel to them, and the label of one more edge that is (see
-`planar_rays`)."""
+`planar_rays`); and whether no form has an offset, so that parallel lines are the same."""
 _SMALLEST, _LARGEST = 2.0**-150, 2.0**150
 
 
@@ -121,6 +121,8 @@ def sign_at(
             return 0
         if x == 0.0 and y == 0.0 and rho == 0.0:
             return 0
+        if pencils[3] == 1 and is_parallel(labels, before, i, pencils):
+            return 0
     if in_pencil(labels, before, i, pencils):
         return 0
     return int(_exact_sign(edges, before, i, g, expansion, state))
@@ -142,8 +144,8 @@ def in_pencil(labels: IntArray, before: int, i: int, pencils: Pencils) -> bool:
 
 @numba.njit(cache=True, _nrt=False)
 def is_parallel(labels: IntArray, before: int, i: int, pencils: Pencils) -> bool:
-    """Say whether the finite edge at a vertex at infinity is parallel to the lines of a layer."""
-    _, ray, unit = pencils
+    """Say whether an edge at a vertex is parallel to the lines of a layer."""
+    _, ray, unit, _ = pencils
     one, other = labels[before, 0], labels[i, 0]
     return bool(one >= ray or other >= ray or one == unit or other == unit)
 

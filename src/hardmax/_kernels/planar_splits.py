@@ -11,11 +11,19 @@ from hardmax._kernels.layouts import (
     WIDTH,
     Tables,
 )
-from hardmax._kernels.planar_buffers import MARK, N_CUTS, N_ITEMS, ONGOING, SHIFT, Frames, Stack
+from hardmax._kernels.planar_buffers import (
+    MARK,
+    N_CUTS,
+    N_ITEMS,
+    ONGOING,
+    SHIFT,
+    Frames,
+    Stack,
+)
 from hardmax._kernels.planar_clipping import copy_rows, cut, signs_into
 from hardmax._kernels.planar_groups import cull, difference, is_origin, unit_form
 from hardmax._kernels.planar_rays import pencils_of
-from hardmax._kernels.planar_signs import UNDECIDED, Pencils, in_pencil
+from hardmax._kernels.planar_signs import UNDECIDED, Pencils, in_pencil, sign_at
 from hardmax._kernels.planar_trees import gather, plant
 from hardmax._kernels.planar_walks import (
     WALK_FROM,
@@ -25,6 +33,7 @@ from hardmax._kernels.planar_walks import (
     next_tie,
     push_neighbours,
 )
+from hardmax._kernels.varying_forms import wall_of
 from hardmax.typing import FloatArray, IntArray
 
 
@@ -40,6 +49,7 @@ def split_by_unit(
     b: int,
     pending: IntArray,
     n_pending: int,
+    first: IntArray,
     is_homogeneous: bool,
     pencils: Pencils,
     scale: float,
@@ -55,6 +65,15 @@ def split_by_unit(
             return STACK_FULL
         unit = pending[layer, position]
         g = unit_form(blocks, b, unit, is_homogeneous, scale)
+        if first[layer, unit] != unit:
+            winner = _settled_winner(
+                edges, labels, start, n, g, pencils, expansion, state, pending, winners, first, top,
+                position, layer,
+            )  # fmt: skip
+            if winner >= 0:
+                winners[top, position] = winner
+                items[top, 3] = position + 1
+                continue
         n_positive, n_negative = signs_into(
             edges, labels, start, n, g, pencils, signs, expansion, state
         )
@@ -83,6 +102,43 @@ def split_by_unit(
             winners[top + 1, p] = winners[top, p]
         winners[top + 1, position] = 0
         state[N_ITEMS] += 1
+
+
+@numba.njit(cache=True, _nrt=False)
+def _settled_winner(
+    edges: FloatArray,
+    labels: IntArray,
+    start: int,
+    n: int,
+    g: tuple[float, float, float, float, float],
+    pencils: Pencils,
+    expansion: FloatArray,
+    state: IntArray,
+    pending: IntArray,
+    winners: IntArray,
+    first: IntArray,
+    top: int,
+    position: int,
+    layer: int,
+) -> int:
+    """Return the winner of a unit whose wall has already split the polygon; -1 if it has not."""
+    code = first[layer, pending[layer, position]]
+    twin = wall_of(first, layer, pending[layer, position])
+    p = position - 1
+    while p >= 0 and pending[layer, p] != twin:
+        p -= 1
+    if p < 0:
+        return -1
+    if code >= 0:
+        return int(winners[top, p])
+    if winners[top, p] == 1:
+        return 0
+    # The opposite of a form that is nowhere positive: positive, unless both vanish everywhere.
+    for i in range(start, start + n):
+        before = i - 1 if i > start else start + n - 1
+        if sign_at(edges, labels, before, i, g, pencils, expansion, state) == 1:
+            return 1
+    return -1
 
 
 @numba.njit(cache=True, _nrt=False, inline="always")

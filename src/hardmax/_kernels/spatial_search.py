@@ -25,7 +25,6 @@ from hardmax._kernels.layouts import (
     LEAVES_FULL,
     N_GROUPS,
     N_PENDING,
-    N_VARYING,
     PARKED,
     STACK_FULL,
     Tables,
@@ -70,7 +69,7 @@ from hardmax._kernels.spatial_groups import (
 from hardmax._kernels.spatial_leaves import has_room, note_ties, store
 from hardmax._kernels.spatial_sharpening import sharpen
 from hardmax._kernels.spatial_signs import bounds, signs_into
-from hardmax._kernels.varying_forms import count_varying
+from hardmax._kernels.varying_forms import note_varying
 from hardmax.typing import FloatArray
 
 _ONGOING = -1
@@ -133,8 +132,7 @@ def enter(tables: Tables, frames: Frames, stack: Stack) -> None:
     layer = stack.items[top, LAYER]
     compose_scores(tables, frames, layer, frames.axes)
     if stack.points.shape[1] > len(frames.axes) + 1:
-        count, _ = count_varying(tables, frames, layer, frames.axes)
-        frames.flags[layer, N_VARYING] = count
+        note_varying(tables, frames, layer, frames.axes)
     analyse(tables, frames, stack, layer, top)
 
 

@@ -46,6 +46,7 @@ from hardmax._kernels.spatial_vertices import (
     independent_rows,
     is_far,
 )
+from hardmax._kernels.varying_forms import wall_of
 from hardmax.typing import FloatArray
 
 UNDECIDED = 2
@@ -254,11 +255,11 @@ def _vanishes(
 ) -> bool:
     """Say whether a ReLU unit is zero at a vertex because all it adds up is zero there.
 
-    A unit is zero where its own wall is tight, and where it has no bias and every unit before it
-    that it reads is off, or zero. This settles networks without biases, where regions with few
-    active units have walls through many vertices. At infinity, and ignoring biases, it says whether
-    the unit stays bounded there: so it does where regions extend along directions that no active
-    unit sees.
+    A unit is zero where its wall, which others may have too, is tight, and where it has no bias and
+    every unit before it that it reads is off, or zero. This settles networks without biases, where
+    regions with few active units have walls through many vertices. At infinity, and ignoring
+    biases, it says whether the unit stays bounded there: so it does where regions extend along
+    directions that no active unit sees.
     """
     layout, names, zeros = tables.layout, stack.names, scratch.zeros
     layer, unit = names[row, 0], names[row, 1]
@@ -273,7 +274,9 @@ def _vanishes(
             zeros[level, u] = False
         for t in range(n):
             if names[scratch.tight[t], 0] == level:
-                zeros[level, names[scratch.tight[t], 1]] = True
+                zeros[level, wall_of(tables.first, level, names[scratch.tight[t], 1])] = True
+        for u in range(n_units):
+            zeros[level, u] = zeros[level, wall_of(tables.first, level, u)]
         before = level - 1
         if before < 0 or layout[before, IS_RELU] == 0 or layout[before, RESIDUAL] == 1:
             continue
@@ -321,8 +324,18 @@ def _stays_bounded(
             layer, unit = names[scratch.tight[t], 0], names[scratch.tight[t], 1]
             count += layer >= level
             if has_units and layer == before:
-                count += frames.signature[layout[before, FIRST_GROUP] + unit]
+                count += _is_passed_on(tables, frames, before, unit)
         if count >= frames.flags[level, N_VARYING]:
+            return True
+    return False
+
+
+@numba.njit(cache=True, _nrt=False)
+def _is_passed_on(tables: Tables, frames: Frames, layer: int, unit: int) -> bool:
+    """Say whether a unit that is on has the wall of another one."""
+    wall, first = wall_of(tables.first, layer, unit), tables.layout[layer, FIRST_GROUP]
+    for u in range(tables.layout[layer, N_GROUPS]):
+        if frames.signature[first + u] == 1 and wall_of(tables.first, layer, u) == wall:
             return True
     return False
 

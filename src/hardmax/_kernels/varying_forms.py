@@ -17,11 +17,12 @@ from hardmax._kernels.layouts import (
     IS_RELU,
     N_GROUPS,
     N_IN,
+    N_VARYING,
     RESIDUAL,
     Axes,
     Tables,
 )
-from hardmax.typing import FloatArray
+from hardmax.typing import FloatArray, IntArray
 
 
 @numba.njit(cache=True, _nrt=False)
@@ -43,6 +44,9 @@ def count_varying(tables: Tables, frames: Frames, layer: int, axes: Axes) -> tup
     gains = frames.gains if frames.flags[before, IS_MERGED] == 1 else tables.gains
     first, scores = layout[before, FIRST_GROUP], layout.shape[0] + before
     for g in range(layout[before, N_GROUPS]):
+        # A unit that repeats another adds nothing to the span.
+        if layout[before, IS_RELU] == 1 and 0 <= tables.first[before, g] < g:
+            continue
         winner = frames.signature[first + g]
         if is_plain:
             form = form_of(layout, tables.indices, before, g, winner)
@@ -55,6 +59,20 @@ def count_varying(tables: Tables, frames: Frames, layer: int, axes: Axes) -> tup
             count += 1
             group = g
     return count, group
+
+
+@numba.njit(cache=True, _nrt=False)
+def wall_of(first: IntArray, layer: int, unit: int) -> int:
+    """Return the first unit of a layer that has the wall of another one."""
+    code = first[layer, unit]
+    return int(code if code >= 0 else -1 - code)
+
+
+@numba.njit(cache=True, _nrt=False)
+def note_varying(tables: Tables, frames: Frames, layer: int, axes: Axes) -> None:
+    """Keep how many forms before a layer may vary."""
+    count, _ = count_varying(tables, frames, layer, axes)
+    frames.flags[layer, N_VARYING] = count
 
 
 @numba.njit(cache=True, _nrt=False)

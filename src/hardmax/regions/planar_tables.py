@@ -145,7 +145,9 @@ def _flattened(network: ArgmaxNetwork) -> Tables:
     for i, layer in enumerate(network.layers):
         n_forms, width = layer.values.shape
         classes: list[list[int]] = []
-        if not layer.is_relu:
+        if layer.is_relu:
+            first[i, : layer.n_groups] = _first_units(layer.query)
+        else:
             classes = coincidence_classes(layer.exact_scores[0].tolist(), layer.starts.tolist())
         for members in classes:
             first[i, members] = members[0]
@@ -155,6 +157,25 @@ def _flattened(network: ArgmaxNetwork) -> Tables:
     flat = np.concatenate([*numbers.arrays, np.zeros(1)])
     places = np.concatenate([*indices.arrays, np.zeros(1, dtype=np.int64)]).astype(np.int64)
     return Tables(layout, flat, np.abs(flat), places, first, gains, values, np.ones(1))
+
+
+def _first_units(affine: AffineMap) -> IntArray:
+    """Return for each unit the first with its weights and bias, or -1 less the opposite of it.
+
+    Examples:
+        >>> _first_units(AffineMap([[1.0, 2.0, 1.0, -1.0]], [3.0, 0.0, 3.0, -3.0])).tolist()
+        [0, 1, 0, -1]
+    """
+    # Adding 0 makes -0 and 0 the same.
+    columns = np.vstack([affine.weight, affine.bias]).T + 0.0
+    seen: dict[bytes, int] = {}
+    found = np.arange(len(columns))
+    for i, (one, opposite) in enumerate(zip(columns, 0.0 - columns, strict=True)):
+        if opposite.tobytes() in seen:
+            found[i] = -1 - seen[opposite.tobytes()]
+        found[i] = seen.get(one.tobytes(), found[i])
+        seen.setdefault(one.tobytes(), i)
+    return found
 
 
 def _layer_layout(
