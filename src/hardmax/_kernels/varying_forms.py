@@ -29,17 +29,17 @@ from hardmax.typing import FloatArray, IntArray
 def count_varying(tables: Tables, frames: Frames, layer: int, axes: Axes) -> tuple[int, int]:
     """Count the forms before a layer that may vary; name a group that passes one on, or -1.
 
-    Before the first layer there are as many as dimensions.
+    More than there are dimensions are not counted. Before the first layer there are as many.
     """
-    layout, blocks, before = tables.layout, frames.blocks, layer - 1
+    layout, blocks, before, dim = tables.layout, frames.blocks, layer - 1, len(axes)
     if layer == 0:
-        return len(axes), -1
+        return dim, -1
     count = 0
     group = -1
     if layout[before, RESIDUAL] == 1:
         for j in range(layout[layer, N_IN]):
             count += _varies(blocks, layer, j, axes)
-        return count, group
+        return min(count, dim), group
     is_plain = layout[before, IS_RELU] == 1 or layout[before, IS_PLAIN] == 1
     gains = frames.gains if frames.flags[before, IS_MERGED] == 1 else tables.gains
     first, scores = layout[before, FIRST_GROUP], layout.shape[0] + before
@@ -58,6 +58,8 @@ def count_varying(tables: Tables, frames: Frames, layer: int, axes: Axes) -> tup
         if form >= 0 and _varies(blocks, scores, form, axes):
             count += 1
             group = g
+            if count == dim:
+                break
     return count, group
 
 
