@@ -36,7 +36,7 @@ UP = 1.0 + 2.0**-30
 
 @intrinsic
 def _fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return `a * b + c`, rounded once."""
+    """Return `a * b + c`, rounded once: the error of a product in one operation, not 16."""
 
     def write(context: Any, builder: Any, signature: Any, numbers: Any) -> Any:
         return builder.fma(*numbers)

@@ -39,7 +39,7 @@ def compose_units(
         source, n_in = 0, (weight_starts[i + 1] - weight_starts[i]) // widths[i] - 1
         if i > 0:
             source = doubled.shape[0] - 2
-            switch_units(doubled, i, states[unit_starts[i - 1] : unit_starts[i]], source)
+            _switch_units(doubled, i, states[unit_starts[i - 1] : unit_starts[i]], source)
         at_bias = weight_starts[i] + n_in * widths[i]
         compose_doubled(
             doubled, source, n_in, weights, weight_starts[i], at_bias, widths[i], i + 1, 1.0,
@@ -48,7 +48,7 @@ def compose_units(
 
 
 @numba.njit(cache=True)
-def switch_units(doubled: FloatArray, block: int, states: AnyArray, to: int) -> None:
+def _switch_units(doubled: FloatArray, block: int, states: AnyArray, to: int) -> None:
     """Write what units pass on."""
     for j in range(len(states)):
         for k in range(doubled.shape[1]):

@@ -28,7 +28,11 @@ NO_PENCILS = -1, _NONE, _NONE, 0
 
 @numba.njit(cache=True, _nrt=False)
 def pencils_of(layout: IntArray, flags: IntArray, layer: int) -> Pencils:
-    """Return which forms of a layer vanish together."""
+    """Return which forms of a layer vanish together.
+
+    What is said about parallel lines holds where `note_ray` was called; nobody asks elsewhere,
+    where there is neither a vertex at infinity nor a layer without offsets.
+    """
     pencil = layer if layout[layer, IS_PENCIL] == 1 else -1
     return pencil, flags[layer, RAY], flags[layer, RAY_UNIT], layout[layer, IS_HOMOGENEOUS]
 

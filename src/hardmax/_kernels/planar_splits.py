@@ -11,15 +11,7 @@ from hardmax._kernels.layouts import (
     WIDTH,
     Tables,
 )
-from hardmax._kernels.planar_buffers import (
-    MARK,
-    N_CUTS,
-    N_ITEMS,
-    ONGOING,
-    SHIFT,
-    Frames,
-    Stack,
-)
+from hardmax._kernels.planar_buffers import MARK, N_CUTS, N_ITEMS, ONGOING, SHIFT, Frames, Stack
 from hardmax._kernels.planar_clipping import copy_rows, cut, signs_into
 from hardmax._kernels.planar_groups import cull, difference, is_origin, unit_form
 from hardmax._kernels.planar_rays import pencils_of

@@ -56,7 +56,7 @@ class DoubledLine:
             return _rounded(self._doubled[0, :, : self._n_first])
         starts = self.layers.unit_starts
         is_on = prefix[starts[index - 1] : starts[index]] == 1
-        return _rounded(self._doubled[index, :, : len(is_on)] * is_on)
+        return _rounded(np.where(is_on, self._doubled[index, :, : len(is_on)], 0.0))
 
     def place(self, points: Points, i: int, prefix: AnyArray) -> Place:
         """Return where an end of an interval with a prefix is."""
