@@ -48,3 +48,7 @@ class RecordFormatError(HardmaxError, ValueError):
 
 class MissingExtraError(HardmaxError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+class CoreError(HardmaxError, ImportError):
+    """The compiled core is missing, of another version, or cannot compute exactly here."""
