@@ -78,23 +78,23 @@ def explore(
     return run.result(run.work(limits, progress))
 
 
-def _scale_of(domain: PlanarDomain) -> float:
-    """Return a power of two, at least 1, that no coordinate of a corner exceeds."""
-    corners = float(np.abs(domain.edges[:, 6:8]).max(initial=1.0))
-    return float(2.0 ** min(np.frexp(corners)[1], 1000))
-
-
-def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain, scale: float) -> FirstStream:
+def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
     """Return the embedding on the domain."""
     embedding, chart = network.embedding, domain.chart
+    if chart is None and embedding.is_identity:
+        return _COORDINATES
     if chart is None:
         block, doubled = np.zeros((4, embedding.dim_out)), np.zeros((7, embedding.dim_out))
         block[:2], block[2] = embedding.weight, embedding.bias
         doubled[:3] = block[:3]
         return FirstStream(block, doubled, finest_grid(block))
     forms = chart_forms(chart).compose(embedding)
-    block = rounded_forms(forms, forms.rows, scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, scale), finest_grid(block))
+    block = rounded_forms(forms, forms.rows, domain.scale)
+    return FirstStream(block, doubled_forms(forms, forms.rows, domain.scale), finest_grid(block))
+
+
+_NO_WINNERS = np.zeros(1, dtype=np.int32)
+_COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0)
 
 
 class _Run(SearchRun):
@@ -105,17 +105,15 @@ class _Run(SearchRun):
         self.domain = domain
         self.stores = stores
         self.packed = core_network(network)
-        self.scale = _scale_of(domain)
         self.search = PlaneSearch(
             self.packed,
-            _first_stream(network, domain, self.scale),
-            self.scale,
+            _first_stream(network, domain),
+            domain.scale,
             is_bounded=domain.is_bounded,
             stores=stores,
         )
-        no_winners = np.zeros(1, dtype=np.int32)
-        self.search.push(0, no_winners, domain.edges, domain.walls)
-        self.path = ExactPath(network, domain, self.search, self.scale)
+        self.search.push(0, _NO_WINNERS, domain.edges, domain.walls)
+        self.path = ExactPath(network, domain, self.search)
         self.found: list[FoundCells] = []
         self.room = CellsRoom()
         if stores:
@@ -207,7 +205,7 @@ class _Run(SearchRun):
         """Compose maps that overflowed on the way in exact arithmetic."""
         for cell in np.flatnonzero(~np.isfinite(cells.map_radii)).tolist():
             forms = exact_affine_map(self.network, self.path.chart, cells.signatures[cell])
-            block = rounded_forms(forms, forms.rows, self.scale)
+            block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:3]
             cells.map_radii[cell] = block[3].max()
 

@@ -160,13 +160,13 @@ class PlaneSearch:
 
     def signature(self) -> IntArray:
         """Return the winners on the path."""
-        winners = np.zeros(len(self.network.group_layers) + 1, dtype=np.int32)
+        winners = np.zeros(self.network.n_groups + 1, dtype=np.int32)
         self._core.hm_plane_signature(self._at, address(winners))
         return winners[:-1]
 
     def versions(self) -> tuple[list[int], list[bool]]:
         """Return for each layer a count of its regions, and whether coinciding forms are merged."""
-        n_layers = len(self.network.first_groups)
+        n_layers = self.network.n_layers
         versions = np.zeros(n_layers + 1, dtype=np.int64)
         merged = np.zeros(n_layers + 1, dtype=np.int32)
         self._core.hm_plane_versions(self._at, address(versions), address(merged))
