@@ -39,7 +39,7 @@ def up_to_date_folder(checkout: Path, preset: str) -> Path:
 def is_stale(sources: Path, folder: Path) -> bool:
     """Return whether a source was added, removed or changed since the build in `folder` began."""
     built = _built_at(folder)
-    return built is None or _newest(sources) >= built
+    return built is None or _newest(sources) > built
 
 
 def _built_at(folder: Path) -> int | None:
