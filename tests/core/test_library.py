@@ -106,7 +106,8 @@ def checkout_with_core(tmp_path):
 
 def version_in(folder):
     """Ask a library for its version, without the checks."""
-    code = f"import ctypes; print(ctypes.CDLL({str(library.library_path(folder, 'baseline'))!r}).hm_interface_version())"
+    path = str(library.library_path(folder, "baseline"))
+    code = f"import ctypes; print(ctypes.CDLL({path!r}).hm_interface_version())"
     return int(run_python(code).stdout)
 
 

@@ -114,7 +114,7 @@ def _compiler_of_the_environment() -> dict[str, str]:
 
 
 def _forget_missing_tools(folder: Path) -> None:
-    """Forget a configuration whose compiler or build program is gone, as after an isolated build."""
+    """Forget a configuration whose tools are gone, as they are after an isolated build."""
     cache = folder / "CMakeCache.txt"
     if not cache.exists():
         return
