@@ -8,7 +8,7 @@ is built again when a source has changed (`building`).
 import functools
 import os
 import sys
-from ctypes import CDLL, POINTER, c_char_p, c_double, c_int32, c_int64
+from ctypes import CDLL, POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ INTERFACE_VERSION = 1
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
+_AT = c_void_p
 
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     # name: what it returns, then its arguments
@@ -25,6 +26,23 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_instruction_set": (c_char_p,),
     "hm_widest_instruction_set": (c_char_p,),
     "hm_float_environment": (c_int32,),
+    "hm_network_size": (c_size_t, _AT, _AT),
+    "hm_network_init": (None, _AT, _AT, _AT),
+    "hm_plane_size": (c_size_t, _AT, c_int32),
+    "hm_plane_init": (None, _AT, _AT, _AT),
+    "hm_plane_stack_size": (c_size_t, _AT, c_int32, c_int32),
+    "hm_plane_set_stack": (None, _AT, _AT, c_int32, c_int32),
+    "hm_plane_push": (c_int32, _AT, c_int32, _AT, c_int32, _AT, _AT),
+    "hm_plane_run": (c_int32, _AT, _AT, c_int64, c_int64),
+    "hm_plane_counts": (None, _AT, _AT),
+    "hm_plane_item": (c_int32, _AT, c_int32, _AT, _AT, _AT),
+    "hm_plane_signature": (None, _AT, _AT),
+    "hm_plane_versions": (None, _AT, _AT, _AT),
+    "hm_plane_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
+    "hm_plane_scores": (None, _AT, c_int32, _AT),
+    "hm_plane_replace": (c_int32, _AT, c_int32, _AT, _AT, _AT, _AT),
+    "hm_plane_set_vertices": (None, _AT, _AT),
+    "hm_plane_refresh": (None, _AT, c_int32, _AT, c_int32, c_int32, _AT, c_int32, c_int32, *5 * [_AT]),
     "hm_test_two_sum": (None, c_double, c_double, _DOUBLES),
     "hm_test_fast_two_sum": (None, c_double, c_double, _DOUBLES),
     "hm_test_halves": (None, c_double, _DOUBLES),
