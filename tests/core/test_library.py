@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,12 @@ from tests.core.instruction_sets import FOLDER, LIBRARIES, RUNNABLE
 
 ROOT = Path(__file__).parents[2]
 HEADER = (ROOT / "core" / "include" / "hardmax" / "interface.h").read_text()
-C_TYPES = {
+NUMBERS = {
     "void": None,
     "double": c_double,
     "int32_t": c_int32,
     "int64_t": c_int64,
-    "const char *": c_char_p,
-    "double *": POINTER(c_double),
-    "const double *": POINTER(c_double),
+    "size_t": c_size_t,
 }
 
 
@@ -38,14 +36,26 @@ def run_python(code, **environment):
     )
 
 
+def accepted(argument):
+    """Return the ctypes that may stand for an argument of the header, as `const double *x`."""
+    kind, _, is_array = re.fullmatch(r"\s*(.*?)(\w+)\s*(\[\d*\])?", argument).groups()
+    *words, number = kind.replace("const", "").replace("*", " * ").split()
+    if number == "*" or is_array:
+        number = words[-1] if number == "*" else number
+        exact = {"char": c_char_p}.get(number) or POINTER(NUMBERS.get(number) or c_void_p)
+        return {c_void_p, exact} if number != "char" else {exact}
+    return {NUMBERS[number]}
+
+
 def test_the_declared_signatures_are_those_of_the_header():
     declarations = re.findall(r"^HM_API ([^;]+?)\b(hm_\w+)\(([^)]*)\);", HEADER, re.M)
-    in_header = {}
+    assert {name for _, name, _ in declarations} == set(library.SIGNATURES)
     for result, name, arguments in declarations:
-        kinds = [] if arguments == "void" else re.split(r",\s*", arguments)
-        kinds = [re.sub(r"\w+$", "", kind).strip() for kind in kinds]
-        in_header[name] = (C_TYPES[result.strip()], *(C_TYPES[kind] for kind in kinds))
-    assert in_header == library.SIGNATURES
+        kinds = [] if arguments == "void" else arguments.split(",")
+        declared = library.SIGNATURES[name]
+        assert len(declared) == 1 + len(kinds), name
+        for kind, used in zip([f"{result} result", *kinds], declared, strict=True):
+            assert used in accepted(kind), (name, kind)
     assert f"#define HM_INTERFACE_VERSION {library.INTERFACE_VERSION}\n" in HEADER
 
 
