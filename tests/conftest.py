@@ -19,8 +19,8 @@ def _save_one_at_a_time(cache, key, data):
     """Save compiled code under a lock that all workers share.
 
     numba reads the index of a function's specialisations, takes the first free file name and writes
-    the index back: two processes that save two specialisations at once would take the same name, and
-    one would later run the code of the other.
+    the index back: two processes that save two specialisations at once would take the same name,
+    and one would later run the code of the other.
     """
     with open(os.path.join(cache._cache_path, ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

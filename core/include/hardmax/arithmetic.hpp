@@ -58,12 +58,18 @@ HM_FUNCTION Doubled halves(double a) {
 // Let a be on the grid 2^p and b on the grid 2^q, |a|, |b| < 2^996, |a b| < 2^1022.
 // * If p + q >= -1074 then high + low = a b exactly: all four products of halves are on the grid
 //   2^(p+q), hence exact, and so are the differences.
-// * In any case |high + low - a b| <= 4 eta / 2 = 2^-1073. Proof: where a product of halves is off the
-//   grid eta, it is moved onto it by at most eta / 2. That happens to the product of both high halves
-//   only if |a b| < 2^-1020, to a mixed one only if |a b| < 2^-993, to that of the low halves only if
-//   |a b| < 2^-966. What remains to be summed from there on is then below 2^-1020, 2^-25 2^-993 and
-//   2^-52 2^-966: on the grid eta and less than 2^53 eta, so all differences from there on are exact,
-//   and the result errs by the at most four moves.
+// * In any case |high + low - a b| <= 2 eta. Proof: let 2^i <= |a| < 2^(i+1), 2^j <= |b| < 2^(j+1) and
+//   e = i + j. The high half of a is at most 2^(i+1) and on the grid 2^(i-25), the low half at most
+//   2^(i-26) and on the grid 2^(i-52), or they are on coarser grids if a is subnormal; b likewise. A
+//   product of halves that is off the grid eta is moved onto it, by at most eta / 2. That needs
+//   e <= -1025 for high times high, e <= -998 for a mixed one, e <= -971 for low times low. Each number
+//   that is formed after the first one moved is, up to the moves, what is left of a b - product once
+//   some of the products of halves are taken away:
+//     e <= -1025: at most the sum of all of them, below 2^(e+4) <= 2^-1021;
+//     e <= -998:  high times high is gone: at most 2^(e-24) + 2^(e-50) < 2^(e-23) <= 2^-1021;
+//     e <= -971:  only low times low is left: at most 2^(e-52) + 2^(e-52) <= 2^-1022.
+//   Numbers on the grid eta up to 2^53 eta = 2^-1021 are floats, so these differences are exact; those
+//   before the first move are exact as if nothing underflowed. The four moves are the whole error.
 //
 // The last `+ 0.0` makes an error of -0 into +0, which is what a fused operation gives: where the
 // product is exact, both ways agree in every bit.

@@ -39,7 +39,7 @@ def up_to_date_folder(checkout: Path, preset: str) -> Path:
 def is_stale(sources: Path, folder: Path) -> bool:
     """Return whether a source was added, removed or changed since the build in `folder` began."""
     built = _built_at(folder)
-    return built is None or _newest(sources) >= built
+    return built is None or _newest(sources) > built
 
 
 def _built_at(folder: Path) -> int | None:
@@ -104,8 +104,17 @@ def _program(name: str) -> str | None:
     return shutil.which(name, path=f"{beside}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
 
 
+def _compiler_of_the_environment() -> dict[str, str]:
+    """Return the variables for the compiler that make put here, if there is no other one."""
+    shims = Path(sys.prefix) / "compiler"
+    if "CXX" in os.environ or any(map(_program, ("c++", "g++", "clang++"))):
+        return {}
+    tools = {"CXX": "c++", "CC": "cc", "AR": "ar", "RANLIB": "ranlib"}
+    return {key: str(shims / tool) for key, tool in tools.items() if (shims / tool).exists()}
+
+
 def _forget_missing_tools(folder: Path) -> None:
-    """Forget a configuration whose compiler or build program is gone, as after an isolated build."""
+    """Forget a configuration whose tools are gone, as they are after an isolated build."""
     cache = folder / "CMakeCache.txt"
     if not cache.exists():
         return
@@ -125,6 +134,7 @@ def _run(command: list[str], folder: Path) -> None:
 
     # The libraries a sanitizer preloads are for the tests, not for the compiler.
     environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+    environment.update(_compiler_of_the_environment())
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         output = "\n".join((done.stdout + done.stderr).splitlines()[-40:])

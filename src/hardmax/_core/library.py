@@ -1,8 +1,8 @@
 """Finding and loading the compiled core.
 
 An installed package carries the library beside this file, once for each instruction set; the widest
-one that the processor runs is loaded. A checkout has it in its build folder instead, and there it is
-built again when a source has changed (`building`).
+one that the processor runs is loaded. A checkout has it in its build folder instead, and there it
+is built again when a source has changed (`building`).
 """
 
 import functools
