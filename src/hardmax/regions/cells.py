@@ -65,9 +65,7 @@ class WallNames(NamedTuple):
         return walls
 
     @classmethod
-    def encoded(
-        cls, walls: IntArray, form_starts: IntArray, group_layers: IntArray
-    ) -> "WallNames":
+    def encoded(cls, walls: IntArray, form_starts: IntArray, group_layers: IntArray) -> "WallNames":
         """Return the names of edges given as `decoded` returns them."""
         codes = np.asarray(-5 - walls[:, 1], dtype=np.int32)
         inside = walls[:, 0] >= 0

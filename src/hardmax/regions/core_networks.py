@@ -82,9 +82,7 @@ def _laid_out(network: ArgmaxNetwork) -> CoreNetwork:
     memory = Memory(library.hm_network_size(address(packed), address(flat)))
     library.hm_network_init(memory.address, address(packed), address(flat))
     largest = max((_largest_group(layer) for layer in network.layers), default=0)
-    return CoreNetwork(
-        memory, tuple(layer.starts for layer in network.layers), largest, len(flat)
-    )
+    return CoreNetwork(memory, tuple(layer.starts for layer in network.layers), largest, len(flat))
 
 
 def _largest_group(layer: ArgmaxLayer) -> int:

@@ -23,8 +23,8 @@ from hardmax.algebra.exact.decisions import Decisions
 from hardmax.algebra.exact.dyadic import lowest_bits
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
-from hardmax.regions.planar_domains import divided
 from hardmax.regions.coincidences import coincidence_classes, coinciding_means
+from hardmax.regions.planar_domains import divided
 from hardmax.typing import FloatArray
 
 

@@ -76,7 +76,9 @@ def _polygon(read: ChartedDomain) -> PlanarDomain:
         columns[6:] = rounded_vertex(edge.start)
     walls = np.array([edge.label for edge in polygon], dtype=np.int32)
     chart = None if read.is_identity else read.chart
-    return PlanarDomain(chart, read.exact_rows, edges, walls, not edges[:, 9:11].any(), _scale(edges))
+    return PlanarDomain(
+        chart, read.exact_rows, edges, walls, not edges[:, 9:11].any(), _scale(edges)
+    )
 
 
 def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:

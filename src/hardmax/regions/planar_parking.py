@@ -92,7 +92,11 @@ class ExactPath:
 
     def _refresh(self, layer: int) -> None:
         """Replace the floats of a layer by the nearest ones, and merge what coincides."""
-        model, scores, stream = self.network.layers[layer], self._scores[layer], self._streams[layer]
+        model, scores, stream = (
+            self.network.layers[layer],
+            self._scores[layer],
+            self._streams[layer],
+        )
         picked = scores.rows[1::2] if model.is_relu else scores.rows
         blocks = [
             rounded_forms(stream, stream.rows, self.scale),
