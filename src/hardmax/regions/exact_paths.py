@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.layouts import (
     AT_STARTS,
     IS_MERGED,
@@ -19,6 +18,7 @@ from hardmax._kernels.layouts import (
     VERSION,
     Tables,
 )
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.algebra.exact.dyadic import lowest_bits
 from hardmax.models.argmax_layers import ArgmaxNetwork

@@ -201,7 +201,7 @@ class _Run(SearchRun):
         """Set the cells found aside; arrays of the right size, so that the block is free again."""
         n_cells, n_vertices = self.room.n_cells, self.room.n_vertices
         block = self.block
-        kept = [array[:n_cells].copy() for array in block[:4]]
+        kept: list[Any] = [array[:n_cells].copy() for array in block[:4]]
         kept += [array[:n_vertices].copy() for array in block[4:]]
         self.found.append(FoundCells(*kept))
         self.room.n_cells = self.room.n_vertices = 0

@@ -8,7 +8,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.regions.core_networks import CoreNetwork
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray
 
 DONE, BUDGET, CELL_LIMIT, CELLS_FULL, STACK_FULL, UNCLEAR, BLURRED = range(7)
 """Why a search stopped."""
@@ -80,10 +80,10 @@ class Task(NamedTuple):
 
     layer: int
     is_part: bool
-    signature: IntArray
-    typical: IntArray
+    signature: AnyArray
+    typical: AnyArray
     edges: FloatArray
-    walls: IntArray
+    walls: AnyArray
     is_merged: bool
 
 
@@ -103,10 +103,10 @@ class FoundCells(NamedTuple):
     signatures: AnyArray
     maps: FloatArray
     map_radii: FloatArray
-    ends: IntArray
+    ends: AnyArray
     points: FloatArray
     directions: FloatArray
-    walls: IntArray
+    walls: AnyArray
 
 
 class PlaneSearch:
@@ -191,7 +191,7 @@ class PlaneSearch:
         found, filtered, expanded, n_items = self._counts.tolist()
         return found, filtered, expanded, n_items
 
-    def item(self, index: int) -> tuple[tuple[int, int, int], FloatArray, IntArray]:
+    def item(self, index: int) -> tuple[tuple[int, int, int], FloatArray, AnyArray]:
         """Return a polygon of the stack: layer, groups done and next group; edges; walls."""
         at, place = self.address, address(self._place)
         n = self._core.hm_plane_item(at, index, place, None, None)
@@ -200,11 +200,11 @@ class PlaneSearch:
         layer, position, group = self._place.tolist()
         return (layer, position, group), edges, walls
 
-    def top(self) -> tuple[tuple[int, int, int], FloatArray, IntArray]:
+    def top(self) -> tuple[tuple[int, int, int], FloatArray, AnyArray]:
         """Return the polygon on top of the stack."""
         return self.item(self.counts()[3] - 1)
 
-    def signature(self) -> IntArray:
+    def signature(self) -> AnyArray:
         """Return the winners on the path."""
         winners = np.zeros(self.network.n_groups + 1, dtype=np.int32)
         self._core.hm_plane_signature(self.address, address(winners))
@@ -230,7 +230,7 @@ class PlaneSearch:
         self._core.hm_plane_scores(self.address, layer, address(block))
         return block
 
-    def replace_top(self, parts: list[tuple[int, FloatArray, IntArray]]) -> None:
+    def replace_top(self, parts: list[tuple[int, FloatArray, AnyArray]]) -> None:
         """Replace the polygon on top by parts: winner, edges and walls of each."""
         # The smallest winner goes on top.
         parts = sorted(parts, key=lambda part: -part[0])
@@ -251,7 +251,7 @@ class PlaneSearch:
         layer: int,
         stream: tuple[FloatArray, int],
         scores: tuple[FloatArray, int],
-        merged: tuple[IntArray, FloatArray, FloatArray] | None,
+        merged: tuple[AnyArray, FloatArray, FloatArray] | None,
     ) -> None:
         """Replace what is known about a layer by better forms, each block with its grid.
 
@@ -262,7 +262,7 @@ class PlaneSearch:
             merged: For each form the first one that coincides with it, the means of the gains, and
                 those of the values, each with radii.
         """
-        contributions = [None] * 5
+        contributions: list[int | None] = [None] * 5
         if merged is not None:
             first, gains, values = merged
             arrays = first, gains[0], gains[1], values[0], values[1]

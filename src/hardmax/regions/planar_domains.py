@@ -12,7 +12,7 @@ from hardmax.models.argmax_layers import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.planar_core import N_EDGE
 from hardmax.regions.planar_polygons import Line, Vertex, clipped, plane
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray
 
 
 class PlanarDomain(NamedTuple):
@@ -30,7 +30,7 @@ class PlanarDomain(NamedTuple):
     chart: AffineMap | None
     rows: AnyArray
     edges: FloatArray
-    walls: IntArray
+    walls: AnyArray
     is_bounded: bool
     scale: float
 

@@ -18,7 +18,7 @@ from hardmax.regions.planar_core import N_EDGE, PlaneSearch
 from hardmax.regions.planar_domains import PlanarDomain, divided, rounded_vertex
 from hardmax.regions.planar_exact_walks import Contest
 from hardmax.regions.planar_polygons import Edge, Label, Line, clipped, polygon
-from hardmax.typing import IntArray
+from hardmax.typing import AnyArray
 
 WALK_FROM = 24
 """Groups of at least so many forms are walked from one winner to the next."""
@@ -82,7 +82,7 @@ class ExactPath:
                 self._is_refreshed[i] = True
         return self._scores[layer]
 
-    def _stream(self, layer: int, signature: IntArray) -> RationalForms:
+    def _stream(self, layer: int, signature: AnyArray) -> RationalForms:
         if layer == 0:
             return chart_forms(self.chart).compose(self.network.embedding)
         before = self.network.layers[layer - 1]
