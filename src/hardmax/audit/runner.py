@@ -150,17 +150,13 @@ def read_audit(out: Path) -> list[Ruling]:
 def _draw(result: Result, out: Path) -> Path | None:
     if result.finding.figure is None:
         return None
-    import matplotlib as mpl
-    from matplotlib import pyplot as plt
-
-    from hardmax.plotting.style import STYLE
+    from hardmax.plotting.style import off_screen
 
     path = out / f"{result.claim.id}.svg"
-    with mpl.rc_context({**STYLE, "backend": "Agg"}):
+    with off_screen():
         figure = result.finding.figure()
         with replacing(path) as stream:
             figure.savefig(stream, format="svg", metadata={"Date": None})
-        plt.close(figure)
     return path
 
 

@@ -76,12 +76,10 @@ def load_records(out: Path) -> list[Record]:
 
 
 def _run(experiment: Experiment, out: Path) -> Record:
-    import matplotlib as mpl
-
-    from hardmax.plotting.style import STYLE
+    from hardmax.plotting.style import off_screen
 
     start = time.perf_counter()
-    with mpl.rc_context({**STYLE, "backend": "Agg"}):
+    with off_screen():
         outcome = experiment.run(experiment.parameters)
         seconds = time.perf_counter() - start
         if outcome.figure is not None:
@@ -107,11 +105,8 @@ def _run(experiment: Experiment, out: Path) -> Record:
 
 
 def _save_figure(figure: Any, stem: Path) -> None:
-    from matplotlib import pyplot as plt
-
     for suffix, metadata in _FIGURES.items():
         figure.savefig(stem.with_name(stem.name + suffix), metadata=metadata)
-    plt.close(figure)
 
 
 def _finished(experiment: Experiment, out: Path) -> Record | None:
