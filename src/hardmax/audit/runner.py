@@ -3,8 +3,8 @@
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.files import replacing, write_text
 from hardmax.pages import Ruling, ledger, page
 from hardmax.progress import track
-from hardmax.records import Record
+from hardmax.records import Record, code_fingerprint, file_digest, library_versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +78,21 @@ def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
 
 def summary(results: Sequence[Result]) -> str:
     """Return how many claims got which verdict, in words."""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in count_verdicts(results).items())
-    return f"{len(results)} claims: {counts}."
+    return _in_words(count_verdicts(results))
+
+
+def _in_words(verdicts: Mapping[str, int]) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    return f"{sum(verdicts.values())} claims: {counts}."
 
 
 def audit_record(results: Sequence[Result]) -> Record:
-    """Pack results as one record, which reads back bit for bit."""
+    """Pack results as one record, which reads back bit for bit; its input is this package's code."""
     return Record(
         "audit",
         {"claims": [result.claim.id for result in results]},
         {"verdicts": count_verdicts(results), "claims": [result.row for result in results]},
+        inputs=code_fingerprint(),
         seconds=sum(result.seconds for result in results),
     )
 
@@ -109,6 +114,8 @@ def make_folder(out: Path) -> None:
 def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> list[Path]:
     """Write a record (JSON), a page (HTML) and one `ID.svg` for each picture to a folder.
 
+    The record is written last and holds the SHA-256 of the other files under `files`.
+
     Args:
         results: What `run_audit` returned.
         out: The folder; made if it is not there.
@@ -126,10 +133,11 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
     drawn = {name: path.read_bytes() for name, path in pictures.items()}
     record = audit_record(results)
     files = [out / f"{name}.json", out / f"{name}.html"]
-    record.save(files[0])
     title = f"{'Every claim' if name == 'audit' else name}, checked by running it"
     body = f"<h1>{title}</h1>\n" + ledger(rulings(record), drawn)
     write_text(files[1], page(title, body))
+    digests = {path.name: file_digest(path) for path in [files[1], *pictures.values()]}
+    replace(record, results={**record.results, "files": digests}).save(files[0])
     return [*files, *pictures.values()]
 
 
@@ -145,6 +153,26 @@ def read_audit(out: Path) -> list[Ruling]:
         return rulings(Record.load(out / "audit.json"))
     except (FileNotFoundError, RecordFormatError, KeyError, TypeError):
         return []
+
+
+def kept_audit(out: Path) -> str | None:
+    """Return the summary of the ledger in a folder if it need not be computed again, else None.
+
+    It need not if all of this package's code, the libraries and the files are what they were when
+    the whole ledger was written there. Nothing else enters: claims and their instances are code.
+    """
+    try:
+        stored = Record.load(out / "audit.json")
+        whole = all(file_digest(out / k) == v for k, v in stored.results["files"].items())
+        claimed = [claim.id for claim in all_claims()]
+        unchanged = (
+            stored.parameters["claims"] == claimed
+            and dict(stored.versions) == library_versions()
+            and stored.inputs == code_fingerprint()
+        )
+        return _in_words(stored.results["verdicts"]) if whole and unchanged else None
+    except (OSError, RecordFormatError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _draw(result: Result, out: Path) -> Path | None:
