@@ -87,7 +87,7 @@ def _in_words(verdicts: Mapping[str, int]) -> str:
 
 
 def audit_record(results: Sequence[Result]) -> Record:
-    """Pack results as one record, which reads back bit for bit; its input is this package's code."""
+    """Pack results as one record, which reads back bit for bit; its input is the package's code."""
     return Record(
         "audit",
         {"claims": [result.claim.id for result in results]},
