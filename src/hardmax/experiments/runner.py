@@ -27,7 +27,7 @@ def run_experiments(
     A record whose parameters, library versions and code (all of this package) are the present ones
     is not computed again, so an interrupted run goes on where it stopped; one whose figures or
     tables are missing or damaged is. The results of a record are the experiment's own numbers
-    beside `title`, `summary`, `claimed`, `claims` and `files`, the SHA-256 of each figure and table.
+    beside `title`, `summary`, `claimed`, `claims` and `files` (the SHA-256 of each file).
 
     Args:
         names: Names from `experiment_titles`.
