@@ -113,7 +113,7 @@ def minkowski_vertices(
         >>> parallel.count, parallel.points.tolist()
         (2, [[5.0, 5.0], [9.0, 13.0]])
     """
-    sets = _read(point_sets)
+    sets = read_point_sets(point_sets)
     winners = joint_winners(sets, np.zeros((0, sets[0].shape[1])), "Minkowski sum", start)
     directions = winners.directions
     if not directions.any(axis=1).all():
@@ -132,7 +132,7 @@ def minkowski_vertices(
     )
 
 
-def _read(point_sets: Any) -> list[FloatArray]:
+def read_point_sets(point_sets: Any) -> list[FloatArray]:
     """Read the point sets, naming the one that is wrong."""
     try:
         listed = list(point_sets)

@@ -228,6 +228,21 @@ class Polytope:
         """
         return face_lattices.face_numbers(self._lattice, self.dim)
 
+    @property
+    def is_simplicial(self) -> bool:
+        """Whether every facet is a simplex: bounded, with as many vertices as the dimension.
+
+        Examples:
+            >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+            >>> Polytope.from_points(square).is_simplicial
+            True
+            >>> cube = np.c_[np.r_[square, square], [0] * 4 + [1] * 4]
+            >>> Polytope.from_points(cube).is_simplicial
+            False
+        """
+        corners = self.facets.vertices.sum(axis=1)
+        return self.is_bounded and bool((corners == self.dim).all())
+
     @cached_property
     def volume(self) -> Fraction | float:
         r"""The $d$-dimensional volume, exact: 0 if flat or empty, `inf` if unbounded."""

@@ -32,6 +32,7 @@ from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
     from hardmax.geometry.polytopes import Polytope
+    from hardmax.tropical.rational_maps import TropicalRationalMap
     from hardmax.tropical.subdivisions import DualSubdivision
 
 MAX_TERMS = 20_000
@@ -50,6 +51,11 @@ class TropicalPolynomial:
     **Arithmetic** is tropical. `P + Q` is the maximum, `P * Q` the ordinary sum, and a number
     stands for a constant polynomial: `2 * P` is $P + 2$. `P ** r` is the ordinary multiple $rP$,
     for real $r \ge 0$. Results have their like terms collected (one term per exponent).
+
+    `P / Q` is the tropical quotient $P \oslash Q$, the function $P - Q$: a `TropicalRationalMap`
+    with one channel, because a difference of convex functions need not be convex (Definition III.6
+    of [SL26]). `P - Q` is that same function and `-P` is $0 \oslash P$: the maximum has no inverse
+    that a minus sign could mean.
 
     **Exactness.** The entries passed in mean the dyadic rationals they store, and every operation
     is exact: `coefficients` holds the true terms of the result as scaled integers, also where
@@ -78,6 +84,11 @@ class TropicalPolynomial:
         max(2x, 2y, 0)
         >>> (P * P).equals(P**2)
         True
+        >>> F = TropicalPolynomial([[1], [0]], [0, 0]) / TropicalPolynomial([[1], [0]], [-1, 0])
+        >>> print(F)
+        max(x, 0) - max(x - 1, 0)
+        >>> F([[-3.0], [0.5], [3.0]]).ravel().tolist()
+        [0.0, 0.5, 1.0]
 
         Nothing is lost where floats would round:
 
@@ -272,6 +283,21 @@ class TropicalPolynomial:
         (left, right), exponent = aligned((self.coefficients, other.coefficients))
         sums = left[:, None, :] + right[None, :, :]
         return _collected(sums.reshape(count, self.dim + 1), exponent)
+
+    def __truediv__(self, other: TropicalPolynomial | float) -> TropicalRationalMap:
+        from hardmax.tropical.rational_maps import TropicalRationalMap
+
+        if isinstance(other, TropicalRationalMap):
+            return NotImplemented
+        return TropicalRationalMap((self,), self._operand(other))
+
+    def __rtruediv__(self, other: float) -> TropicalRationalMap:
+        return self._operand(other) / self
+
+    def __neg__(self) -> TropicalRationalMap:
+        return 0.0 / self
+
+    __sub__, __rsub__ = __truediv__, __rtruediv__
 
     def __pow__(self, exponent: float) -> TropicalPolynomial:
         scaled = scaled_integers(np.array([number("exponent", exponent, at_least=0)]))
