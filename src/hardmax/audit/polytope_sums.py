@@ -7,7 +7,6 @@ import numpy as np
 
 from hardmax.bounds import cells_bias_free
 from hardmax.geometry.minkowski import minkowski_vertices
-from hardmax.geometry.polytopes import Polytope
 from hardmax.typing import FloatArray
 
 

@@ -48,9 +48,9 @@ def cayley_polytope(point_sets: Iterable[ArrayLike]) -> Polytope:
     r"""Return the hull of the Cayley embedding (see `cayley_embedding`), exactly.
 
     *The Cayley trick.* Its section at $(\tfrac1H, \dots, \tfrac1H)$ is
-    $\tfrac1H (P_1 + \dots + P_H)$ with $P_h = \operatorname{conv} A_h$, and a face $F$ of the sum is
-    the section of the one face that is the hull of the summands of $F$. So the vertices of the sum
-    are the faces that have one vertex from each set: for two sets, the edges between them.
+    $\tfrac1H (P_1 + \dots + P_H)$ with $P_h = \operatorname{conv} A_h$, and a face $F$ of the sum
+    is the section of one face, the hull of the summands of $F$. So the vertices of the sum are the
+    faces that have one vertex from each set: for two sets, the edges between them.
 
     Examples:
         A triangle and its negative make an octahedron; six of its edges join the two, and their sum
