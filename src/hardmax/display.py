@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+"""Okabe and Ito's colours, safe for the common kinds of colour blindness; black is for walls."""
 LONGEST = 200
 """How many characters a `repr` may have."""
 _LONGEST_PART = 60
@@ -82,9 +84,7 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
         1
     """
     head = "".join(f'<th style="{_CELL}">{escape(column)}</th>' for column in columns)
-    body = "".join(
-        "<tr>" + "".join(_grid_cell(value) for value in row) + "</tr>" for row in rows
-    )
+    body = "".join("<tr>" + "".join(_grid_cell(value) for value in row) + "</tr>" for row in rows)
     return (
         f'<div><div style="font-weight:600;margin:2px 0 4px">{escape(title)}</div>'
         f'<table style="border-collapse:collapse;border:0"><thead><tr>{head}</tr></thead>'
@@ -108,7 +108,7 @@ def summary(value: Any) -> str:
         >>> summary(np.zeros(3)), summary(np.zeros((9, 9))), summary([1] * 50), summary({"a": 1})
         ('[0.0, 0.0, 0.0]', '<9 x 9 float64>', '<50 items>', '<1 entry>')
         >>> summary("word " * 50)
-        "'word word word word word word word word word word word w...'"
+        "'word word word word word word word word word word word wo...'"
     """
     if isinstance(value, np.ndarray):
         return _array(value)

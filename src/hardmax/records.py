@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
 from hardmax.files import read_text, write_text
 
@@ -62,6 +63,9 @@ class Record:
     inputs: str = ""
     seconds: float = 0.0
     versions: Mapping[str, str] = field(default_factory=lambda: library_versions())
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and self.to_json() == other.to_json()

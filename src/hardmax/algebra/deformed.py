@@ -160,7 +160,7 @@ def deformed_matmul(a: ArrayLike, b: ArrayLike, tau: ArrayLike) -> FloatArray:
         if (np.isinf(terms) & np.isfinite(rows) & np.isfinite(columns)).any():
             raise overflow(("a", "b"))
         product[start : start + step] = _soft_maximum(terms, tau_of[start : start + step])
-    return product.reshape(shape)[()]  # type: ignore[no-any-return]
+    return product.reshape(shape)[()]
 
 
 def _broadcast_tau(tau: FloatArray, shape: tuple[int, ...]) -> FloatArray:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hardmax.audit.claims import Claim, Finding, Trial, Verdict
 from hardmax.audit.ledger import all_claims
+from hardmax.display import card
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.files import replacing, write_text
 from hardmax.pages import Ruling, ledger, page
@@ -30,6 +31,14 @@ class Result:
     claim: Claim[Any]
     finding: Finding
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"Result({self.claim.id}: {self.finding.verdict.value}, {self.seconds:.2g} s)"
+
+    def _repr_html_(self) -> str:
+        row = self.row
+        names = ("where", "statement", "verdict", "explanation", "corrected")
+        return card(f"Claim {self.claim.id}", {name: row[name] or None for name in names})
 
     @property
     def row(self) -> dict[str, Any]:

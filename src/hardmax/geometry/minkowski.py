@@ -16,6 +16,7 @@ import numpy as np
 from hardmax.algebra.exact.decisions import Decisions, Stage
 from hardmax.algebra.exact.dyadic import nearest_floats, rationals, scaled_integers
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card
 from hardmax.errors import DtypeError, EmptyInputError
 from hardmax.geometry.cell_adjacency import neighbouring_tuples
 from hardmax.geometry.joint_argmax import JointWinners, joint_winners
@@ -43,6 +44,13 @@ class MinkowskiVertices:
     directions: FloatArray
     decisions: Decisions
     _winners: JointWinners
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        n_sets = len(self.point_sets)
+        sets = f"{n_sets} point set{'s' * (n_sets != 1)} in R^{self.dim}"
+        return f"MinkowskiVertices({self.count} of the sum of {sets})"
 
     @property
     def count(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats, scaled_integers
 from hardmax.arguments import Sizes
+from hardmax.display import card, html_card, short_repr
 from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
 from hardmax.geometry import face_lattices
 from hardmax.geometry.descriptions import (
@@ -42,6 +43,9 @@ class Facets:
     rows: IntArray
     vertices: BoolArray
     rays: BoolArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -134,6 +138,10 @@ class Polytope:
 
     def __repr__(self) -> str:
         return f"Polytope({self.rows.shape[0]} inequalities in R^{self.ambient_dim})"
+
+    def _repr_html_(self) -> str:
+        A, b = self.inequalities
+        return card(repr(self), {"A": A, "b": b, "vertices": self.__dict__.get("vertices")})
 
     @property
     def ambient_dim(self) -> int:

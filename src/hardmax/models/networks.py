@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
@@ -38,6 +39,8 @@ class ReluNetwork(ArgmaxModel):
 
     weights: Sequence[FloatArray]
     biases: Sequence[FloatArray] | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
@@ -100,6 +103,8 @@ class MaxoutNetwork(ArgmaxModel):
 
     weights: Sequence[Any]
     biases: Sequence[Any] | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)

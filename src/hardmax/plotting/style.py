@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from cycler import cycler
 
+from hardmax.display import PALETTE as PALETTE
 from hardmax.typing import FloatArray
 
 WALL = "#1a1a1a"
@@ -19,8 +20,6 @@ KEY_EDGE = "#1a1a1a"
 DEAD_KEY = "#b00020"
 """Keys that never win."""
 
-PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
-"""Okabe and Ito's colours, safe for the common kinds of colour blindness; black is for walls."""
 _TINT = 0.35
 """How far a cell's fill is mixed with white, so that walls and keys stand out on it."""
 _N_COLOURS = 64

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from hardmax.algebra.exact.decisions import Decisions
+from hardmax.display import short_repr
 from hardmax.typing import FloatArray, IntArray
 
 
@@ -71,6 +72,8 @@ class CellArrays:
     walls: IntArray | None = None
     cuts: IntArray | None = None
     facets: CellFacets | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes, floats_any_shape, integer, number, owned
+from hardmax.display import card
 from hardmax.errors import (
     ArgumentError,
     DtypeError,
@@ -372,6 +373,14 @@ class TropicalPolynomial:
             1 \odot x_{1}^{\odot 2} \oplus x_{2}^{\odot (-1)} \oplus 0
         """
         return printing.latex(self.slopes, self.offsets, tropical)
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "terms": str(self.n_terms),
+            "variables": str(self.dim),
+            "coefficients": None if self.fits_float64 else "rounded for display",
+        }
+        return card(str(self), rows)
 
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"

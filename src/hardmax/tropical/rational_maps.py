@@ -10,6 +10,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats, scaled_integers
 from hardmax.arguments import Sizes, integer, number
+from hardmax.display import card
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.tropical.coefficients import terms_key
 from hardmax.tropical.combinations import over_common_denominator
@@ -285,6 +286,10 @@ class TropicalRationalMap:
         if len(rows) == 1:
             return rows[0]
         return r"\begin{pmatrix}" + r" \\ ".join(rows) + r"\end{pmatrix}"
+
+    def _repr_html_(self) -> str:
+        rows = {"channels": [str(p) for p in self.numerators], "denominator": str(self.denominator)}
+        return card(repr(self), rows)
 
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"
