@@ -140,6 +140,22 @@ def cut(text: str, longest: int = _LONGEST_PART) -> str:
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
+def spell_widths(widths: Sequence[int]) -> str:
+    """Write the widths of layers, in words where there are many.
+
+    Examples:
+        >>> spell_widths([16, 16]), spell_widths([40] * 60)
+        ('[16, 16]', '60 layers of 40')
+        >>> spell_widths([8, *[40] * 60])
+        '61 layers of 8 to 40'
+    """
+    text = str(list(widths))
+    if len(text) <= _LONGEST_PART:
+        return text
+    low, high = min(widths), max(widths)
+    return f"{len(widths)} layers of {low}" + (f" to {high}" if high > low else "")
+
+
 def _array(value: Any) -> str:
     if value.size <= _SHOWN_NUMBERS and (text := str(value.tolist())) and len(text) <= 80:
         return text

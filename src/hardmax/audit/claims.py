@@ -12,7 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from hardmax.display import card, cut, short_repr
+from hardmax.display import card, cut, html_card, short_repr
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +52,7 @@ class Trial:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 def judge(trials: Iterable[Trial]) -> Verdict:
