@@ -273,7 +273,7 @@ class Many:
             Many(*[["long words"] * 5] * 3),
             "Many(first=<5 items>, second=<5 items>, third=<5 items>)",
         ),
-        (Many(len, {1}), "Many(first=len, second=[1], third=None)"),
+        (Many(len, {1}), "Many(first=len, second={1}, third=None)"),
         (Many(Many(*["x" * 50] * 3)), "Many(first=<Many>, second=None, third=None)"),
     ],
 )
@@ -290,7 +290,7 @@ def test_too_many_fields_end_in_dots():
 
 
 def test_cut_and_summary_keep_what_is_short():
-    assert (cut("a  b\nc"), summary("a"), summary(())) == ("a b c", "'a'", "[]")
+    assert (cut("a  b\nc"), summary("a"), summary(())) == ("a b c", "'a'", "()")
 
 
 # Help

@@ -117,8 +117,13 @@ def summary(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"<{len(value)} entr{'y' if len(value) == 1 else 'ies'}>"
     if isinstance(value, list | tuple | set | frozenset):
-        items = [summary(item) for item in list(value)[:_SHOWN_NUMBERS]]
-        text = f"[{', '.join(items)}]"
+        items = ", ".join(summary(item) for item in list(value)[:_SHOWN_NUMBERS])
+        if isinstance(value, list):
+            text = f"[{items}]"
+        elif isinstance(value, tuple):
+            text = f"({items}{',' * (len(value) == 1)})"
+        else:
+            text = f"{{{items}}}"
         short = len(value) <= _SHOWN_NUMBERS and len(text) <= _LONGEST_PART
         return text if short else f"<{len(value)} item{'s' * (len(value) != 1)}>"
     if callable(value) and hasattr(value, "__name__"):

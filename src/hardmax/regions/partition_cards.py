@@ -57,6 +57,8 @@ def _picture(partition: "Partition") -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="the cells" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.1f} {height:.1f}">'
+        # On white, so that the colours are the same on a dark page.
+        f'<rect width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>'
         f'<g fill-opacity="0.75" stroke="#1a1a1a" stroke-width="0.6" stroke-linejoin="round">'
         f"{''.join(polygons)}</g></svg>"
     )
