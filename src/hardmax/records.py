@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
-from importlib import metadata
+from functools import cache
+from importlib import metadata, resources
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
 from hardmax.files import read_text, write_text
 
@@ -60,6 +63,9 @@ class Record:
     inputs: str = ""
     seconds: float = 0.0
     versions: Mapping[str, str] = field(default_factory=lambda: library_versions())
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and self.to_json() == other.to_json()
@@ -151,6 +157,26 @@ def library_versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+@cache
+def code_fingerprint() -> str:
+    """Hash every file of this package, as it was at the first call in this process.
+
+    A stored result is worth keeping only as long as the code it came from is the same: the version
+    alone does not tell while the code is worked on.
+    """
+    root = Path(str(resources.files("hardmax")))
+    paths = [path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    found = {path.relative_to(root).as_posix(): path for path in paths}
+    digests = {name: file_digest(path) for name, path in found.items()}
+    return fingerprint(digests)
+
+
+def file_digest(path: str | os.PathLike[str]) -> str | None:
+    """Return the SHA-256 of a file, None if there is none."""
+    file = Path(path)
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
 def _feed(update: Callable[[bytes], object], value: Any) -> None:

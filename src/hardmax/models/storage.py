@@ -5,6 +5,8 @@ executed while reading, every tensor the structure names must be there and no ot
 go through the same checks as those a caller passes. The format is described in `MODEL_FORMAT`.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from typing import Any

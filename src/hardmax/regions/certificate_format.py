@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.display import html_card
 from hardmax.errors import RecordFormatError
 from hardmax.files import read_text, write_text
 from hardmax.records import fingerprint
@@ -64,6 +65,8 @@ class Certificate:
     witnesses: WideArray
     kind: str
     proofs: tuple[Proof, ...] = ()
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         dim = self.chart.shape[1] - 1

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax.display import short_repr
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
@@ -41,6 +42,8 @@ class ChartedDomain:
     stages: tuple[AffineMap, ...]
     corners: tuple[FloatArray, FloatArray] | None = None
     ends: tuple[FloatArray, FloatArray] | None = None
+
+    __repr__ = short_repr
 
     @property
     def is_identity(self) -> bool:

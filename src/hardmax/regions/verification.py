@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from flint import fmpz_mat
 
+from hardmax.display import html_card
 from hardmax.errors import DtypeError
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.records import fingerprint
@@ -46,6 +47,8 @@ class Verdict:
     ok: bool
     n_cells: int
     reason: str = ""
+
+    _repr_html_ = html_card
 
     def __bool__(self) -> bool:
         return self.ok
