@@ -193,18 +193,21 @@ def nested(depth, inner):
     return inner
 
 
-def test_nesting_that_is_written_can_be_read():
-    for inner in (1, float("nan"), np.array([np.inf]), {}):
-        for depth in range(90, 110):
-            made = Record("r", {}, {"deep": nested(depth, inner)})
-            try:
-                text = made.to_json()
-            except ArgumentError as error:
-                assert "nested at most" in str(error)
-                assert depth > 90
-            else:
-                assert Record.from_json(text) == made
-                assert depth < 100
+@pytest.mark.parametrize("inner", [1, float("nan"), np.array([np.inf]), {}])
+def test_nesting_that_is_written_can_be_read(inner):
+    written = []
+    for depth in range(90, 110):
+        made = Record("r", {}, {"deep": nested(depth, inner)})
+        try:
+            text = made.to_json()
+        except ArgumentError:
+            continue
+        assert Record.from_json(text) == made
+        written.append(depth)
+    assert 90 in written
+    assert 100 not in written
+    with pytest.raises(ArgumentError, match="nested at most"):
+        Record("r", {}, {"deep": nested(100_000, inner)}).to_json()
 
 
 def test_integers_and_fractions_of_any_length_come_back():
@@ -212,7 +215,7 @@ def test_integers_and_fractions_of_any_length_come_back():
     values = [10**5000, -(10**5000), Fraction(10**5000, 3), Fraction(-1, 7**4000), 2**8192 - 1]
     back = Record.from_json(Record("r", {}, {"v": values}).to_json()).results["v"]
     assert back == values
-    with pytest.raises(ArgumentError, match="`results.v` must hold fractions"):
+    with pytest.raises(ArgumentError, match=r"`results\.v` must hold fractions"):
         Record("r", {}, {"v": Fraction(1, 3**50_000)}).to_json()
 
 

@@ -98,7 +98,7 @@ class Record:
         wanted = {f.name for f in fields(cls)}
         if set(values) != wanted:
             raise RecordFormatError(
-                f"`text` must have the fields {sorted(wanted)}; got {str(sorted(values)):.200}."
+                f"`text` must have the fields {sorted(wanted)}; got {sorted(values)!s:.200}."
             )
         for name, (is_right, what) in _FIELD_TYPES.items():
             if not is_right(values[name]):
@@ -279,7 +279,8 @@ def _decode_array(dtype: Any, shape: Any, data: Any) -> Any:
             array[i] = entry
         return array.reshape(shape)
     # NumPy alone would read null as NaN, text as numbers and 0.5 as the integer 0.
-    kinds = {"f": {float, int}, "b": {bool}}.get(array.dtype.kind, {int})
+    of_kind: dict[str, set[type]] = {"f": {float, int}, "b": {bool}}
+    kinds = of_kind.get(array.dtype.kind, {int})
     if not set(map(type, entries)) <= kinds:
         raise RecordFormatError(f"an array of {dtype} with entries of another type")
     with np.errstate(over="ignore"):
