@@ -4,7 +4,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -142,9 +142,11 @@ def rulings(record: Record) -> list[Ruling]:
 def read_audit(out: Path) -> list[Ruling]:
     """Return the ledger that `write_audit` left in a folder; empty if there is none."""
     try:
-        return rulings(Record.load(out / "audit.json"))
+        read = rulings(Record.load(out / "audit.json"))
     except (FileNotFoundError, RecordFormatError, KeyError, TypeError):
         return []
+    is_whole = all(isinstance(text, str) for ruling in read for text in astuple(ruling))
+    return read if is_whole else []
 
 
 def _draw(result: Result, out: Path) -> Path | None:

@@ -17,6 +17,8 @@ from hardmax.records import Record, fingerprint, library_versions
 # are equal files.
 _FIGURES: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}}
 
+_TEXTS = ("title", "summary", "claimed")
+
 
 def run_experiments(
     names: Sequence[str], out: Path, *, level: Level = "default", again: bool = False
@@ -70,7 +72,11 @@ def load_records(out: Path) -> list[Record]:
             record = Record.load(path)
         except (OSError, RecordFormatError):
             continue
-        if record.results.keys() >= {"title", "summary", "claimed", "claims"}:
+        claims = record.results.get("claims")
+        if isinstance(claims, list) and all(
+            isinstance(text, str)
+            for text in [*(record.results.get(name) for name in _TEXTS), *claims]
+        ):
             records.append(record)
     return records
 
@@ -135,8 +141,11 @@ def _finished(experiment: Experiment, out: Path) -> Record | None:
 
 
 def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, None if there is none."""
-    return sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    """Return the SHA-256 of a file, None if there is none that can be read."""
+    try:
+        return sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    except OSError:  # The name comes from a record, which may hold any text.
+        return None
 
 
 def _source_hash(experiment: Experiment) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, RecordFormatError, SizeLimitError
 from hardmax.extras import load_extra
 from hardmax.files import replacing
+from hardmax.parquet_files import open_parquet, read_parquet
 
 FOLDER = "tables"
 
@@ -48,6 +49,8 @@ def connect(out: Path) -> Any:
     files = sorted((out / FOLDER).glob("*.parquet"))
     if not files:
         raise ArgumentError(f"`out` must be a folder of results with tables; {out} has none.")
+    for path in files:
+        _open(path).close()
     connection = duckdb.connect(":memory:")
     for path in files:
         view, file = path.stem.replace('"', '""'), str(path).replace("'", "''")
@@ -66,13 +69,13 @@ def read_tables(out: Path) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]
     Raises:
         ArgumentError: If one of the files is no table.
     """
-    parquet = _library("pyarrow.parquet")
     tables = {}
     for path in sorted((out / FOLDER).glob("*.parquet")):
-        try:
-            table = parquet.ParquetFile(path).read()
-        except (_library("pyarrow").ArrowException, OSError):
-            raise ArgumentError(_damaged(path)) from None
+        with _open(path) as file:
+            try:
+                table = read_parquet(file, path)
+            except RecordFormatError:
+                raise ArgumentError(_damaged(path)) from None
         columns = [column.to_pylist() for column in table.columns]
         tables[path.stem] = (table.column_names, list(zip(*columns, strict=True)))
     return tables
@@ -96,6 +99,14 @@ def query(out: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         connection.close()
 
 
+def _open(path: Path) -> Any:
+    """Open a table whose footer is plausible: a small file can announce billions of rows."""
+    try:
+        return open_parquet(path, extra=_EXTRA, purpose=_PURPOSE)
+    except (RecordFormatError, SizeLimitError, OSError):
+        raise ArgumentError(_damaged(path)) from None
+
+
 def _damaged(path: Path) -> str:
     return (
         f"`out` must hold tables that can be read; {path} cannot. Remove it and run `hardmax "
@@ -110,5 +121,8 @@ def _plain(value: Any) -> Any:
     return str(value) if too_long else value
 
 
+_EXTRA, _PURPOSE = "store", "Tables of results"
+
+
 def _library(name: str) -> Any:
-    return load_extra(name, extra="store", purpose="Tables of results")
+    return load_extra(name, extra=_EXTRA, purpose=_PURPOSE)
