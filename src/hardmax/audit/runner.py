@@ -1,6 +1,5 @@
 """Running the ledger: every check once, the results as a record, a page and pictures."""
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -10,8 +9,8 @@ from typing import Any
 
 from hardmax.audit.claims import Claim, Finding, Trial, Verdict
 from hardmax.audit.ledger import all_claims
-from hardmax.errors import ArgumentError, RecordFormatError
-from hardmax.files import replacing, write_text
+from hardmax.errors import RecordFormatError
+from hardmax.files import make_folder, replacing, write_text
 from hardmax.pages import Ruling, ledger, page
 from hardmax.progress import track
 from hardmax.records import Record
@@ -90,20 +89,6 @@ def audit_record(results: Sequence[Result]) -> Record:
         {"verdicts": count_verdicts(results), "claims": [result.row for result in results]},
         seconds=sum(result.seconds for result in results),
     )
-
-
-def make_folder(out: Path) -> None:
-    """Make a folder if it is not there, and see that a file can be written to it.
-
-    Raises:
-        ArgumentError: If it cannot.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
 
 
 def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> list[Path]:
