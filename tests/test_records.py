@@ -222,9 +222,29 @@ def test_integers_and_fractions_of_any_length_come_back():
 def test_whole_numbers_in_an_array_of_floats_are_floats():
     """Other programs write 1.0 as 1."""
     content = json.loads(Record("r", {}, {}).to_json())
+    del content["content"]
+    content["format"] = "hardmax.record/1"
     content["results"] = {"a": {"$array": "float64", "shape": [2], "data": [1, -3]}}
     back = Record.from_json(json.dumps(content)).results["a"]
     assert (back.dtype, back.tolist()) == (np.float64, [1.0, -3.0])
+
+
+def test_a_changed_number_is_noticed():
+    text = Record("r", {"n": 3}, {"cells": 17}).to_json()
+    assert Record.from_json(text).results == {"cells": 17}
+    for changed in (
+        text.replace("17", "18"),
+        text.replace('"n": 3', '"n": 4'),
+        text.replace('"n": 3', '"m": 3'),
+        text.replace("record/2", "record/1"),
+    ):
+        with pytest.raises(RecordFormatError, match="its hash `content` is another one"):
+            Record.from_json(changed)
+    content = json.loads(text)
+    del content["content"]
+    with pytest.raises(RecordFormatError, match="is missing"):
+        Record.from_json(json.dumps(content))
+    assert Record.from_json(json.dumps(content | {"format": "hardmax.record/1"})).seed is None
 
 
 def test_a_damaged_file_is_named(tmp_path):

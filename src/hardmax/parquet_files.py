@@ -60,13 +60,15 @@ def open_parquet(
 
 
 def read_parquet(file: Any, path: str | os.PathLike[str]) -> Any:
-    """Read the table of an open file; its path is for messages.
+    """Read the table of an open file, every text and list of it valid; its path is for messages.
 
     Raises:
         RecordFormatError: If a page is damaged.
     """
     try:
-        return file.read()
+        table = file.read()
+        table.validate(full=True)
+        return table
     except Exception as error:
         raise _damaged(path, error) from None
 

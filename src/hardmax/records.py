@@ -24,7 +24,10 @@ from hardmax.errors import ArgumentError, DtypeError, HardmaxError, RecordFormat
 from hardmax.files import read_text, write_text
 from hardmax.json_text import MOST_NESTED, parse_json
 
-FORMAT = "hardmax.record/1"
+FORMAT = "hardmax.record/2"
+"""The value of `format` in a record; `content` is a hash of the other fields. Records of format
+`hardmax.record/1`, which have none, are still read; nothing shows whether these were changed."""
+_OLD_FORMAT = "hardmax.record/1"
 _LIBRARIES = ("hardmax", "numpy", "scipy", "numba", "python-flint", "highspy")
 _ARRAY_DTYPES = ("float64", "float32", "int64", "int32", "int8", "uint8", "bool", "object")
 _FLOATS = {repr(x): x for x in (float("inf"), float("-inf"), float("nan"))}
@@ -59,7 +62,7 @@ class Record:
         Traceback (most recent call last):
             ...
         hardmax.errors.RecordFormatError: `text` must be a record of format
-        'hardmax.record/1'; got 'something else'.
+        'hardmax.record/2'; got 'something else'.
     """
 
     name: str
@@ -79,7 +82,8 @@ class Record:
     def to_json(self) -> str:
         """Write the record as JSON text, keys in a fixed order."""
         content = {f.name: _encode(getattr(self, f.name), f.name) for f in fields(self)}
-        return json.dumps({"format": FORMAT, **content}, indent=1, allow_nan=False)
+        stored = {"format": FORMAT, "content": _content_hash(content), **content}
+        return json.dumps(stored, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
@@ -89,12 +93,14 @@ class Record:
             RecordFormatError: If the text is not such a record.
         """
         content = parse_json(text)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        found = content.pop("format", None) if isinstance(content, dict) else None
+        if found not in (FORMAT, _OLD_FORMAT):
+            found = found if isinstance(content, dict) else type(content).__name__
             raise RecordFormatError(
                 f"`text` must be a record of format {FORMAT!r}; got {found!r:.60}."
             )
-        values = {key: _decode(value) for key, value in content.items() if key != "format"}
+        digest = content.pop("content", None)
+        values = {key: _decode(value) for key, value in content.items()}
         wanted = {f.name for f in fields(cls)}
         if set(values) != wanted:
             raise RecordFormatError(
@@ -105,6 +111,11 @@ class Record:
                 raise RecordFormatError(
                     f"`text` must have {what} as `{name}`; got {_shown(values[name])}."
                 )
+        if digest != (None if found == _OLD_FORMAT else _content_hash(content)):
+            raise RecordFormatError(
+                "`text` must be a record as it was written; its hash `content` is "
+                f"{'missing' if digest is None else 'another one'}."
+            )
         return cls(**{**values, "seconds": float(values["seconds"])})
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -209,6 +220,11 @@ def _feed(update: Callable[[bytes], object], value: Any) -> None:
             "`inputs` must be arrays, numbers or strings in lists, mappings or dataclasses; "
             f"got {type(value).__name__}."
         )
+
+
+def _content_hash(content: Mapping[str, Any]) -> str:
+    """Hash the fields of a record as JSON has them."""
+    return fingerprint(json.dumps(content, sort_keys=True))
 
 
 def _encode(value: Any, where: str, depth: int = 1) -> Any:

@@ -130,7 +130,8 @@ def _partition(file: Path, domain: str | None) -> "Partition":
         with calling(text="--domain"):
             where = parse_domain(domain)
     with opening("FILE", file):
-        is_parquet = file.open("rb").read(4) == b"PAR1"
+        with file.open("rb") as stream:
+            is_parquet = stream.read(4) == b"PAR1"
         if is_parquet:
             return load_partition(file, domain=where)
     model, _ = read_model("FILE", file)

@@ -32,7 +32,7 @@ def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.parquet"
     with replacing(path) as stream:
-        _library("pyarrow.parquet").write_table(pa.table(columns), stream)
+        _library("pyarrow.parquet").write_table(pa.table(columns), stream, write_page_checksum=True)
     return path
 
 
