@@ -15,6 +15,8 @@ from .algebra.semiring import TropicalNumber as TropicalNumber
 from .algebra.semiring import maxplus as maxplus
 from .algebra.semiring import minplus as minplus
 from .errors import HardmaxError as HardmaxError
+from .geometry.domain_text import domain_text as domain_text
+from .geometry.domain_text import parse_domain as parse_domain
 from .geometry.domains import Box as Box
 from .geometry.domains import Line as Line
 from .geometry.domains import Ray as Ray
