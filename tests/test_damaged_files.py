@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from hardmax.audit.runner import read_audit
 from hardmax.constructions.compiled_files import load_compiled
@@ -19,6 +21,7 @@ from hardmax.constructions.compiled_function_files import load_function
 from hardmax.constructions.cpwl_compiler import compile_cpwl
 from hardmax.constructions.knots import Knots
 from hardmax.constructions.maxout_compiler import compile_relu
+from hardmax.constructions.state_dicts import load_network
 from hardmax.errors import HardmaxError
 from hardmax.experiments.runner import load_records
 from hardmax.experiments.store import query, read_tables, write_table
@@ -26,6 +29,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import load_model, save_model
+from hardmax.models.tensor_files import content_hash
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.records import Record, fingerprint
 from hardmax.regions.arrow_tables import load_partition, save_partition
@@ -208,11 +212,6 @@ def test_swapped_types_give_what_was_saved_or_a_refusal(name, tmp_path):
 @pytest.mark.parametrize("name", ["relu", "maxout", "transformer", "network", "compiled"])
 def test_swapped_types_in_a_header_with_a_right_hash_give_a_model_or_a_refusal(name, tmp_path):
     """Who damages a file on purpose can write the hash anew."""
-    from safetensors import safe_open
-    from safetensors.numpy import load_file, save_file
-
-    from hardmax.models.tensor_files import content_hash
-
     kind, path = KINDS[name], tmp_path / "model.file"
     kind.write(path)
     original = kind.read(path)
@@ -235,6 +234,22 @@ def test_swapped_types_in_a_header_with_a_right_hash_give_a_model_or_a_refusal(n
         # A right hash and a possible structure: that is another model, and no damage.
         assert type(read) is type(original)
         assert kind.content(read)
+
+
+def test_a_damaged_state_dict_is_a_network_or_refused(tmp_path):
+    """It has no hash of ours: other numbers are another network."""
+    path, chance = tmp_path / "state.file", random.Random(7)
+    save_file({"0.weight": np.eye(3, 2), "0.bias": np.ones(3), "2.weight": np.ones((1, 3))}, path)
+    whole = path.read_bytes()
+    for _ in range(200):
+        content = bytearray(whole)
+        content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
+        path.write_bytes(content[: chance.choice((len(content), chance.randrange(len(content))))])
+        try:
+            network = load_network(path)
+        except HardmaxError:
+            continue
+        assert isinstance(network, ReluNetwork)
 
 
 def test_spoiled_tables_are_read_or_refused(tmp_path):
