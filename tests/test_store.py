@@ -96,6 +96,18 @@ def test_a_query_that_is_wrong_or_reaches_outside_is_refused(tmp_path, sql):
 
 
 @pytest.mark.parametrize("read", [lambda out: query(out, "SHOW TABLES"), read_tables])
+def test_many_rows_in_few_bytes_are_refused_before_they_are_read(tmp_path, read):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = write_table(tmp_path, "t", [{"n": 1}])
+    pq.write_table(pa.table({"n": pa.array([0] * 10**6)}), path)
+    assert path.stat().st_size < 10**5
+    with pytest.raises(ArgumentError, match=r"t\.parquet cannot"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("read", [lambda out: query(out, "SHOW TABLES"), read_tables])
 def test_a_damaged_table_is_named(tmp_path, read):
     path = write_table(tmp_path, "counts", ROWS)
     path.write_bytes(path.read_bytes()[:-4])

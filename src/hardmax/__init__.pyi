@@ -18,6 +18,8 @@ from .algebra.semiring import minplus as minplus
 from .errors import HardmaxError as HardmaxError
 from .geometry.cayley import cayley_embedding as cayley_embedding
 from .geometry.cayley import cayley_polytope as cayley_polytope
+from .geometry.domain_text import domain_text as domain_text
+from .geometry.domain_text import parse_domain as parse_domain
 from .geometry.domains import Box as Box
 from .geometry.domains import Line as Line
 from .geometry.domains import Ray as Ray

@@ -1,18 +1,17 @@
 """Running the ledger: every check once, the results as a record, a page and pictures."""
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hardmax.audit.claims import Claim, Finding, Trial, Verdict
 from hardmax.audit.ledger import all_claims
 from hardmax.display import card
-from hardmax.errors import ArgumentError, RecordFormatError
-from hardmax.files import replacing, write_text
+from hardmax.errors import RecordFormatError
+from hardmax.files import make_folder, replacing, write_text
 from hardmax.pages import Ruling, ledger, page
 from hardmax.progress import track
 from hardmax.records import Record, code_fingerprint, file_digest, library_versions
@@ -106,20 +105,6 @@ def audit_record(results: Sequence[Result]) -> Record:
     )
 
 
-def make_folder(out: Path) -> None:
-    """Make a folder if it is not there, and see that a file can be written to it.
-
-    Raises:
-        ArgumentError: If it cannot.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
-
-
 def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> list[Path]:
     """Write a record (JSON), a page (HTML) and one `ID.svg` for each picture to a folder.
 
@@ -159,9 +144,11 @@ def rulings(record: Record) -> list[Ruling]:
 def read_audit(out: Path) -> list[Ruling]:
     """Return the ledger that `write_audit` left in a folder; empty if there is none."""
     try:
-        return rulings(Record.load(out / "audit.json"))
+        read = rulings(Record.load(out / "audit.json"))
     except (FileNotFoundError, RecordFormatError, KeyError, TypeError):
         return []
+    is_whole = all(isinstance(text, str) for ruling in read for text in astuple(ruling))
+    return read if is_whole else []
 
 
 def kept_audit(out: Path) -> str | None:

@@ -15,6 +15,8 @@ from hardmax.records import Record, code_fingerprint, file_digest, library_versi
 # are equal files.
 _FIGURES: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}}
 
+_TEXTS = ("title", "summary", "claimed")
+
 
 def run_experiments(
     names: Sequence[str], out: Path, *, level: Level = "default", again: bool = False
@@ -82,7 +84,11 @@ def load_records(folder: Path) -> list[Record]:
             record = Record.load(path)
         except (OSError, RecordFormatError):
             continue
-        if record.results.keys() >= {"title", "summary", "claimed", "claims"}:
+        claims = record.results.get("claims")
+        if isinstance(claims, list) and all(
+            isinstance(text, str)
+            for text in [*(record.results.get(name) for name in _TEXTS), *claims]
+        ):
             records.append(record)
     return records
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hardmax.errors import ArgumentError, MissingExtraError
+from hardmax.errors import ArgumentError, MissingExtraError, RecordFormatError, SizeLimitError
 from hardmax.extras import load_extra
 from hardmax.files import replacing
+from hardmax.parquet_files import open_parquet, read_parquet
 
 FOLDER = "tables"
 _PARQUET, _LINES = ".parquet", ".jsonl"
@@ -53,7 +54,7 @@ def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path
     else:
         path, other = folder / f"{name}{_PARQUET}", folder / f"{name}{_LINES}"
         with replacing(path) as stream:
-            parquet.write_table(pa.table(columns), stream)
+            parquet.write_table(pa.table(columns), stream, write_page_checksum=True)
     other.unlink(missing_ok=True)
     return path
 
@@ -71,6 +72,9 @@ def connect(out: Path) -> Any:
     files = _files(out)
     if not files:
         raise ArgumentError(f"`out` must be a folder of results with tables; {out} has none.")
+    for path in files:
+        if path.suffix == _PARQUET:
+            _open(path).close()
     connection = duckdb.connect(":memory:")
     for path in files:
         try:
@@ -125,11 +129,11 @@ def _files(out: Path) -> list[Path]:
 
 
 def _read_parquet(path: Path) -> Table:
-    parquet = _library("pyarrow.parquet")
-    try:
-        table = parquet.ParquetFile(path).read()
-    except (_library("pyarrow").ArrowException, OSError):
-        raise ArgumentError(_damaged(path)) from None
+    with _open(path) as file:
+        try:
+            table = read_parquet(file, path)
+        except RecordFormatError:
+            raise ArgumentError(_damaged(path)) from None
     columns = [column.to_pylist() for column in table.columns]
     return table.column_names, list(zip(*columns, strict=True))
 
@@ -174,6 +178,14 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _open(path: Path) -> Any:
+    """Open a table whose footer is plausible: a small file can announce billions of rows."""
+    try:
+        return open_parquet(path, extra=_EXTRA, purpose=_PURPOSE)
+    except (RecordFormatError, SizeLimitError, OSError):
+        raise ArgumentError(_damaged(path)) from None
+
+
 def _damaged(path: Path) -> str:
     return (
         f"`out` must hold tables that can be read; {path} cannot. Remove it and run `hardmax "
@@ -188,5 +200,8 @@ def _plain(value: Any) -> Any:
     return str(value) if too_long else value
 
 
+_EXTRA, _PURPOSE = "store", "Tables of results"
+
+
 def _library(name: str) -> Any:
-    return load_extra(name, extra="store", purpose="Tables of results")
+    return load_extra(name, extra=_EXTRA, purpose=_PURPOSE)

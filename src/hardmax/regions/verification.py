@@ -159,6 +159,11 @@ def _check(network: ArgmaxNetwork, certificate: Certificate, order: IntArray) ->
 
 def _check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
     """Refuse what is not even a statement about this model."""
+    for name in ("model", "domain_fingerprint", "kind"):
+        if not isinstance(getattr(certificate, name), str):
+            raise RefusedError(f"`{name}` is not text")
+    if not isinstance(certificate.proofs, tuple):
+        raise RefusedError("`proofs` is not a tuple of proofs")
     if certificate.model != fingerprint(network):
         raise RefusedError("the certificate is about another model")
     chart, rows, witnesses = certificate.chart, certificate.rows, certificate.witnesses
