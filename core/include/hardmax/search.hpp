@@ -269,7 +269,7 @@ inline int split_by_group(Search& s) {
   const Layer& layer = s.path.network->layers[item.layer];
   const Frame<2>& frame = s.path.frames[item.layer];
   const int group = frame.pending[item.position], first = layer.starts[group];
-  const GroupSplit split{layer, frame, pencils_of(s.path, item.layer), item.layer, group, first, s.path.scale};
+  const GroupSplit split{layer, frame, pencils_of(s.path, item.layer, group), item.layer, group, first, s.path.scale};
   const Edge* polygon = s.edges + item.start;
   int count = frame.n_candidates[group];
   const bool walks = count >= kWalkFrom;
