@@ -1,43 +1,107 @@
-"""Networks from safetensors files: saved by this library, or state dicts of `torch.nn.Sequential`.
+"""Networks from files: what the file says they compute, and what it does not say.
 
-A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`, and says nothing about what
-stands between the layers: a ReLU is assumed after each but the last. Nor does a file keep the order
-of its tensors: layers go by the numbers in their names and by their shapes, and where both together
-leave a choice the file is refused.
+An ONNX file, a scripted module and a file of this library say what stands between the layers, and
+are read for it. A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`, and says nothing
+about activations: they can be stated, and if they are not, a ReLU after each layer but the last is
+*assumed*, which `NetworkFile.assumption` and all that is made from it keep saying. Nor does a file
+keep the order of its tensors: layers go by the numbers in their names and by their shapes, and
+where both together leave a choice the file is refused.
+
+Nothing in a file is ever run, scripted modules included.
 """
 
 import os
 import re
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
+from hardmax.arguments import Sizes
 from hardmax.constructions.piece_layers import SourceNetwork
-from hardmax.errors import HardmaxError, RecordFormatError
-from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax.models.activations import Activation, activation_items, prelu, read_activations
+from hardmax.models.argmax_layers import AffineMap
+from hardmax.models.layered_networks import Step, chained, network_of
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork, read_affine
+from hardmax.models.onnx_networks import onnx_steps
 from hardmax.models.storage import load_model
 from hardmax.models.tensor_files import read_tensors
+from hardmax.models.torchscript_files import is_script_archive
+from hardmax.models.torchscript_programs import script_steps
 from hardmax.typing import AnyArray
 
 _MOST_STEPS = 1000
 _STORED_AS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_SAFE = "safetensors.torch.save_file(net.state_dict(), path)"
 
 
-def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
-    """Read a ReLU or maxout network from a safetensors file.
+@dataclass(frozen=True, eq=False)
+class NetworkFile:
+    """A network from a file, and how it is known what stands between its layers.
+
+    Attributes:
+        network: The network.
+        activations: What stands after each affine layer, in words; None for a maxout network.
+        known_from: `"file"` if the file says it, `"stated"` if the caller did, `"assumed"` if
+            nobody did.
+    """
+
+    network: SourceNetwork
+    activations: tuple[str, ...] | None
+    known_from: Literal["file", "stated", "assumed"]
+
+    @property
+    def assumption(self) -> str | None:
+        """What was assumed about the network, in a sentence; None if nothing was."""
+        if self.known_from != "assumed" or self.activations is None:
+            return None
+        if len(self.activations) == 1:
+            return "nothing after the only layer; a state dict does not say"
+        return "a ReLU after every layer but the last, nothing after it; a state dict does not say"
+
+
+def load_network(
+    path: str | os.PathLike[str], activations: Any = None, last_activation: Any = None
+) -> SourceNetwork:
+    """Read a network of maxima from a file (see `read_network_file`, which also says how)."""
+    return read_network_file(path, activations, last_activation).network
+
+
+def read_network_file(
+    path: str | os.PathLike[str],
+    activations: Activation | str | Sequence[Activation | str] | None = None,
+    last_activation: Activation | str | None = None,
+) -> NetworkFile:
+    """Read a network of maxima from a file, with how its activations are known.
 
     Args:
-        path: A file written by `save_model`, or the state dict of a `torch.nn.Sequential` of
-            `Linear` and `ReLU`: matrices `NAME.weight` of shape `(n_out, n_in)` and vectors
-            `NAME.bias` (which may be missing), in any type of floats, bfloat16 included. Layers
-            follow the numbers in their names; names without numbers will do if only one order
-            lets every layer take what the one before gives.
+        path: A file written by `save_model`; an ONNX file (`.onnx`); a module saved by
+            `torch.jit.save`; or a safetensors file with the state dict of a `torch.nn.Sequential`
+            or such: matrices `NAME.weight` of shape `(n_out, n_in)` and vectors `NAME.bias` (which
+            may be missing), in any type of floats, bfloat16 included. Layers follow the numbers in
+            their names; names without numbers will do if only one order lets every layer take what
+            the one before gives.
+        activations: For a state dict, what stands between its layers, in the words of
+            `read_activation`: one for all layers but the last, or one for each, the last included.
+            `prelu` takes its slopes from the file. None assumes `relu`, and says so.
+        last_activation: What stands after the last layer, if `activations` is one for all.
 
     Raises:
         RecordFormatError: If the file holds something else; the message says what.
+        ArgumentError: If `activations` are no piecewise linear ones, or given for a file that has
+            its own.
     """
+    stated = activations is not None or last_activation is not None
+    steps = _own_steps(path)
+    if steps is not None:
+        _refuse_statement(path, stated)
+        words = tuple(str(step) for step in steps if isinstance(step, Activation))
+        return NetworkFile(_network(path, steps), words or ("identity",), "file")
     floats = _floats(path)
     try:
         header, tensors = read_tensors(path)
@@ -47,18 +111,57 @@ def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
             raise
         header, tensors = None, floats
     if header is not None:
+        _refuse_statement(path, stated)
         model = load_model(path)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
             raise RecordFormatError(
                 f"`path` must hold a ReLU or maxout network; {path} holds a {type(model).__name__}."
             )
-        return model
+        is_relu = isinstance(model, ReluNetwork)
+        known = ("relu",) * (len(model.weights) - 1) + ("identity",) if is_relu else None
+        return NetworkFile(model, known, "file")
+    given = tensors if floats is None else floats
     try:
-        return _from_state_dict(tensors if floats is None else floats)
+        layers = _StateDict.of(given)
     except HardmaxError as error:
-        raise RecordFormatError(
-            f"`path` must hold a ReLU or maxout network; in {path}: {error}"
-        ) from None
+        raise _no_network(path, error) from None
+    used = layers.activations(path, activations if stated else None, last_activation)
+    try:
+        network = network_of(chained(layers.maps(), used))
+    except HardmaxError as error:
+        raise _no_network(path, error) from None
+    return NetworkFile(network, tuple(map(str, used)), "stated" if stated else "assumed")
+
+
+def _own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
+    """The steps of a file that has them; None if it is of another kind."""
+    if Path(path).suffix.lower() == ".onnx":
+        return onnx_steps(path)
+    if not Path(path).is_file() or not is_script_archive(path):
+        return None
+    try:
+        return script_steps(path)
+    except HardmaxError as error:
+        raise _no_network(path, error) from None
+
+
+def _network(path: str | os.PathLike[str], steps: Sequence[Step]) -> SourceNetwork:
+    try:
+        return network_of(steps)
+    except HardmaxError as error:
+        raise _no_network(path, error) from None
+
+
+def _no_network(path: str | os.PathLike[str], error: HardmaxError) -> RecordFormatError:
+    return RecordFormatError(f"`path` must hold a ReLU or maxout network; in {path}: {error}")
+
+
+def _refuse_statement(path: str | os.PathLike[str], stated: bool) -> None:
+    if stated:
+        raise ArgumentError(
+            f"`activations` must not be given for a file that says what stands between its layers, "
+            f"as {path} does."
+        )
 
 
 def _floats(path: str | os.PathLike[str]) -> dict[str, AnyArray] | None:
@@ -91,42 +194,138 @@ def _refuse_pickles(path: str | os.PathLike[str]) -> None:
     with Path(path).open("rb") as file:
         if file.read(4) == b"PK\x03\x04":
             raise RecordFormatError(
-                f"`path` must be a safetensors file; {path} looks like one of torch.save. Write "
-                "the weights with safetensors.torch.save_file(net.state_dict(), path)."
+                f"`path` must be a safetensors file, an ONNX file or a module of torch.jit.save; "
+                f"{path} looks like one of torch.save. Write the weights with {_SAFE}."
             )
 
 
-def _from_state_dict(tensors: dict[str, AnyArray]) -> ReluNetwork:
-    layers: dict[str, dict[str, AnyArray]] = defaultdict(dict)
-    for name, array in tensors.items():
-        layer, _, part = name.rpartition(".")
-        if part not in ("weight", "bias"):
-            raise RecordFormatError(
-                f"every tensor must be the `weight` or the `bias` of a Linear layer; got `{name}`."
+@dataclass(frozen=True, eq=False)
+class _StateDict:
+    """The Linear layers of a state dict, in order, and slopes that stand between them.
+
+    Attributes:
+        names: The layers.
+        weights: Their matrices, shape `(n_out, n_in)`.
+        biases: Their biases, where they have any.
+        slopes: Vectors that follow a layer, by its name: each with its own name.
+    """
+
+    names: list[str]
+    weights: dict[str, AnyArray]
+    biases: dict[str, AnyArray]
+    slopes: dict[str, tuple[str, AnyArray]]
+
+    @classmethod
+    def of(cls, tensors: dict[str, AnyArray]) -> "_StateDict":
+        layers: dict[str, dict[str, AnyArray]] = defaultdict(dict)
+        for name, array in tensors.items():
+            layer, _, part = name.rpartition(".")
+            if part not in ("weight", "bias"):
+                raise RecordFormatError(
+                    "every tensor must be the `weight` or the `bias` of a Linear layer; got "
+                    f"`{name}`."
+                )
+            layers[layer][part] = array
+        if not layers:
+            raise RecordFormatError("it has no tensors.")
+        vectors: dict[str, AnyArray] = {}
+        for layer, parts in layers.items():
+            weight = parts.get("weight")
+            if weight is not None and weight.ndim == 1 and "bias" not in parts:
+                vectors[layer] = weight
+            elif weight is None or weight.ndim != 2:
+                shape = "none" if weight is None else weight.shape
+                raise RecordFormatError(
+                    f"`{layer}.weight` must have shape (n_out, n_in), as a Linear layer has; got "
+                    f"{shape}."
+                )
+        weights = {n: parts["weight"] for n, parts in layers.items() if n not in vectors}
+        biases = {n: parts["bias"] for n, parts in layers.items() if "bias" in parts}
+        names = _in_order({name: weight.shape for name, weight in weights.items()})
+        for before, name in pairwise(names):
+            if weights[name].shape[1] != len(weights[before]):
+                raise RecordFormatError(
+                    f"`{name}.weight` must take the {len(weights[before])} outputs of the layer "
+                    f"before; got shape {weights[name].shape}."
+                )
+        return cls(names, weights, biases, _followers(names, vectors))
+
+    def maps(self) -> list[AffineMap]:
+        """Return the layers as affine maps, in order."""
+        return [
+            read_affine(f"{n}.weight", self.weights[n].T, f"{n}.bias", self.biases.get(n), Sizes())
+            for n in self.names
+        ]
+
+    def activations(self, path: str | os.PathLike[str], stated: Any, last: Any) -> list[Activation]:
+        """Say what stands after each layer: as stated, or assumed."""
+        n = len(self.names)
+        if stated is None and last is None:
+            try:
+                self._refuse_assuming()
+            except HardmaxError as error:
+                raise _no_network(path, error) from None
+        elif stated is None and n > 1:
+            raise ArgumentError(
+                f"`activations` must be given beside `last_activation`: {path} does not say what "
+                "stands between its layers."
             )
-        layers[layer][part] = array
-    if not layers:
-        raise RecordFormatError("it has no tensors.")
-    weights: list[AnyArray] = []
-    biases: list[AnyArray | None] = []
-    for layer, parts in layers.items():
-        weight = parts.get("weight")
-        if weight is None or weight.ndim != 2:
-            shape = "none" if weight is None else weight.shape
-            raise RecordFormatError(
-                f"`{layer}.weight` must have shape (n_out, n_in), as a Linear layer has; got "
-                f"{shape}."
-            )
-    for layer in _in_order({layer: parts["weight"].shape for layer, parts in layers.items()}):
-        weight = layers[layer]["weight"]
-        if weights and weight.shape[1] != weights[-1].shape[1]:
-            raise RecordFormatError(
-                f"`{layer}.weight` must take the {weights[-1].shape[1]} outputs of the layer "
-                f"before; got shape {weight.shape}."
-            )
-        weights.append(np.ascontiguousarray(weight.T))
-        biases.append(layers[layer].get("bias"))
-    return ReluNetwork(weights, biases)  # type: ignore[arg-type]
+        assumed = [*["relu"] * (n - 1), "identity" if last is None else last]
+        if stated is None:
+            last = None
+        items = assumed if stated is None else activation_items(stated)
+        if len(items) == 1 and _is_filed_prelu(items[0]):
+            items = [*items * (n - 1), "identity" if last is None else last]
+            last = None
+        used = {}
+        if len(items) == n:
+            for i, (name, item) in enumerate(zip(self.names, items, strict=True)):
+                if _is_filed_prelu(item):
+                    if name not in self.slopes:
+                        raise ArgumentError(
+                            f"`activations` must say prelu(SLOPE) where the file has no slopes; in "
+                            f"{path} none follow `{name}`."
+                        )
+                    used[name] = self.slopes[name]
+                    items[i] = prelu(used[name][1])
+        unused = [vector for name, (vector, _) in self.slopes.items() if name not in used]
+        if unused:
+            raise _no_network(path, RecordFormatError(_vector_message(unused[0])))
+        return read_activations(items, last, n)
+
+    def _refuse_assuming(self) -> None:
+        """Raise where the file itself speaks against a ReLU between the layers."""
+        for vector, _ in self.slopes.values():
+            raise RecordFormatError(_vector_message(vector))
+        for before, name in pairwise(self.names):
+            if before.isdecimal() and name.isdecimal() and int(name) == int(before) + 1:
+                raise RecordFormatError(
+                    f"the layers `{before}` and `{name}` of a torch.nn.Sequential stand side by "
+                    "side, with nothing between them: state `activations`, identity if that is so."
+                )
+
+
+def _vector_message(name: str) -> str:
+    return (
+        f"`{name}.weight` must have shape (n_out, n_in), as a Linear layer has; it has one axis. "
+        "If it holds the slopes of a PReLU, state prelu in `activations`."
+    )
+
+
+def _is_filed_prelu(item: Any) -> bool:
+    return isinstance(item, str) and item.strip().lower() == "prelu"
+
+
+def _followers(names: list[str], vectors: dict[str, AnyArray]) -> dict[str, tuple[str, AnyArray]]:
+    """Find the layer that each vector follows, by the numbers in the names."""
+    followers: dict[str, tuple[str, AnyArray]] = {}
+    for vector, slopes in vectors.items():
+        before = [name for name in names if _is_before(name, vector)]
+        after = [name for name in names if _is_before(vector, name)]
+        if not before or [*before, *after] != names or before[-1] in followers:
+            raise RecordFormatError(_vector_message(vector))
+        followers[before[-1]] = vector, slopes
+    return followers
 
 
 def _in_order(shapes: dict[str, tuple[int, ...]]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.arguments import Sizes, number
-from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
+from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.typing import ArrayLike
 
 
@@ -216,10 +216,9 @@ def read_activations(
         >>> read_activations("hardtanh(-1, 1), none", None, 2)
         [Activation('hardtanh'), Activation('identity')]
     """
-    items: Any = re.split(r",(?![^(]*\))", value) if isinstance(value, str) else value
-    if isinstance(items, Activation) or not isinstance(items, Sequence):
-        items = [items]
-    read = [read_activation(item, name) for item in items]
+    read = [read_activation(item, name) for item in activation_items(value)]
+    if not read:
+        raise EmptyInputError(f"`{name}` must have at least one entry; got none.")
     ending = IDENTITY if last is None else read_activation(last, f"last_{_singular(name)}")
     if len(read) == 1 and (n_layers > 1 or last is not None):
         return [*read * (n_layers - 1), ending]
@@ -233,6 +232,18 @@ def read_activations(
     raise ShapeMismatchError(
         f"`{name}` must be one activation, or {n_layers}, one for each layer; got {len(read)}."
     )
+
+
+def activation_items(value: Any) -> list[Any]:
+    """Return activations that were given alone, in a sequence, or in words with commas.
+
+    Examples:
+        >>> activation_items("relu, clip(0, 6)")
+        ['relu', ' clip(0, 6)']
+    """
+    if isinstance(value, str):
+        return re.split(r",(?![^(]*\))", value)
+    return list(value) if isinstance(value, Sequence) else [value]
 
 
 def _singular(name: str) -> str:

@@ -64,7 +64,7 @@ def onnx_steps(path: str | os.PathLike[str]) -> list[Step]:
     except Exception as error:  # protobuf and onnx raise types of their own on damaged data.
         raise RecordFormatError(
             f"`path` must be an ONNX file; reading {path} failed: "
-            f"{type(error).__name__}: {str(error):.200}."
+            f"{type(error).__name__}: {error!s:.200}."
         ) from None
     inputs = [value for value in graph.input if value.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
