@@ -100,8 +100,9 @@ def read_network_file(
     steps = _own_steps(path)
     if steps is not None:
         _refuse_statement(path, stated)
-        words = tuple(str(step) for step in steps if isinstance(step, Activation))
-        return NetworkFile(_network(path, steps), words or ("identity",), "file")
+        words = [str(step) for step in steps if isinstance(step, Activation)]
+        ending = [] if steps and isinstance(steps[-1], Activation) else ["identity"]
+        return NetworkFile(_network(path, steps), (*words, *ending), "file")
     floats = _floats(path)
     try:
         header, tensors = read_tensors(path)

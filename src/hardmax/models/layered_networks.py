@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.errors import ArgumentError, NonFiniteError, ShapeMismatchError
+from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.activations import RELU, Activation, Stage
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
@@ -58,10 +58,6 @@ def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
     first = next((step for step in steps if isinstance(step, AffineMap)), None)
     if first is None:
         raise ArgumentError("a network must have at least one Linear layer; got none.")
-    for step in steps:
-        arrays = (step.weight, step.bias) if isinstance(step, AffineMap) else ()
-        if not all(np.isfinite(array).all() for array in arrays):
-            raise NonFiniteError("the weights and biases must be finite; got NaN or infinity.")
     layers: list[_Layer] = []
     pending = AffineMap.identity(first.dim_in)
     for step in steps:
