@@ -52,6 +52,23 @@ def test_published_slopes_give_the_winners_and_outputs_of_bloom(d_k, reference):
 
 
 @pytest.mark.parametrize("d_k", WIDTHS)
+def test_slopes_of_falcon_act_on_raw_scores(d_k):
+    head, x = random_head(d_k)
+    logits = published.falcon_logits(x @ head.query_weight + head.query_bias, head.keys, 0.5)
+    heads = heads_by_position(head, slope=0.5)
+    assert [int(at.winners(row)) for at, row in zip(heads, x, strict=True)] == logits.argmax(
+        axis=1
+    ).tolist()
+    soft = [at.soft(row, head.standard_temperature) for at, row in zip(heads, x, strict=True)]
+    np.testing.assert_allclose(soft, outputs(head, logits), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 3, 6, 8, 12, 16, 40])
+def test_slopes_of_mpt_are_the_same(n_heads):
+    np.testing.assert_allclose(alibi_slopes(n_heads), published.mpt_slopes(n_heads), rtol=1e-12)
+
+
+@pytest.mark.parametrize("d_k", WIDTHS)
 @pytest.mark.parametrize("scalar", [None, 144.0])
 def test_published_caps_give_the_winners_and_outputs_of_gemma(d_k, scalar):
     head, x = random_head(d_k, spread=20.0)

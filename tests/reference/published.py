@@ -14,6 +14,21 @@ def bloom_logits(queries, keys, slope):
     return np.where(np.tri(len(queries), len(keys), dtype=bool), logits, -np.inf)
 
 
+def falcon_logits(queries, keys, slope):
+    """Falcon: slope times the position of the key, added to raw scores, and then both divided."""
+    logits = (queries @ keys.T + slope * np.arange(len(keys))) / np.sqrt(queries.shape[1])
+    return np.where(np.tri(len(queries), len(keys), dtype=bool), logits, -np.inf)
+
+
+def mpt_slopes(n_heads):
+    """MPT: the slopes of the next larger power of two, every other one first."""
+    n = 2 ** int(np.ceil(np.log2(n_heads)))
+    slopes = 1.0 / 2.0 ** (np.arange(1, n + 1) * (8 / n))
+    if n == n_heads:
+        return slopes
+    return np.concatenate([slopes[1::2], slopes[::2]])[:n_heads]
+
+
 def press_logits(queries, keys, slope):
     """The ALiBi paper: minus slope times distance, added to scaled scores, then a causal mask."""
     distance = np.arange(len(queries))[:, None] - np.arange(len(keys))

@@ -57,16 +57,16 @@ def alibi_bias(
     are rounded to float64; they are exact for the slopes of `alibi_slopes` with a power of two up
     to 8 heads, if $D$ is a power of two.
 
-    Published models (BLOOM, MPT, Falcon-RW, and the paper itself) add $-m(i - j)$ to scores that
-    were divided by $\sqrt{d_k}$ before. Scores here are raw dot products, so their slopes take
-    `score_divisor=head.standard_temperature`.
+    BLOOM and MPT, like the paper itself, add $-m(i - j)$ to scores that were divided by
+    $\sqrt{d_k}$ before. Scores here are raw dot products, so their slopes take
+    `score_divisor=head.standard_temperature`. Falcon adds first and divides then: 1.
 
     Args:
         n_keys: How many keys there are, at least 1.
         position: The position $i$ of the query.
         slope: The $m$, finite.
         score_divisor: The $D$, above 0, that scores are divided by before the slope acts on them:
-            1 for a slope on raw scores, $\sqrt{d_k}$ for a published one.
+            1 for a slope on raw scores, $\sqrt{d_k}$ for the meaning of the paper.
 
     References:
         [PSL22].
@@ -145,7 +145,7 @@ def heads_by_position(
         window: How many keys each query sees; all earlier ones and its own if None.
         slope: The ALiBi slope, or None for no position bias.
         score_divisor: What scores are divided by before the slope acts on them (`alibi_bias`):
-            `"standard"` for $\sqrt{d_k}$, the meaning of published slopes.
+            `"standard"` for $\sqrt{d_k}$, the meaning of slopes in the paper, BLOOM and MPT.
 
     Examples:
         >>> head = AttentionHead(np.eye(1), np.eye(3, 1), np.eye(3), np.eye(3))
