@@ -237,6 +237,10 @@ def test_a_program_is_compiled_as_what_it_is_without_torch(tmp_path, program):
         ("return torch.linear(x, self.w0, self.w0)", "a bias must have shape"),
         ("import os\nreturn x", "statement `import`"),
         ("return x.__class__", "not read"),
+        (
+            "h = torch.linear(x, self.w0)\na = torch.relu_(h)\nreturn torch.linear(h, self.w1)",
+            "read after an operation in place",
+        ),
         ("return torch.threshold(torch.linear(x, self.w0), 0.5, 0.)", "jumps from 0 to 0.5"),
         ("return " + "-" * 3000 + "1", "nested too deeply|cannot be read|must return"),
     ],
@@ -438,7 +442,7 @@ def torch_networks(torch):
 
         def forward(self, x):
             x = torch.clamp(self.inner(x), min=-0.5)
-            x = functional.hardtanh(x, -0.25, 0.75) - 0.125
+            x = functional.threshold(functional.hardtanh(x, -0.25, 0.75), -0.125, -0.125) - 0.125
             return functional.prelu(self.out(x.abs()), self.slopes)
 
     class Overriding(nn.Sequential):
@@ -450,7 +454,7 @@ def torch_networks(torch):
         return nn.Sequential(layers[0], activations[0], layers[1], *activations[1:])
 
     modules = {
-        "final relu": pair(nn.ReLU(), nn.ReLU()),
+        "final relu": pair(nn.ReLU(inplace=True), nn.ReLU()),
         "leaky": pair(nn.LeakyReLU(0.2)),
         "leaky above 1": pair(nn.LeakyReLU(1.5), nn.LeakyReLU(-0.5)),
         "prelu": pair(nn.PReLU()),
@@ -531,6 +535,17 @@ def test_modules_of_torch_that_are_no_maxima_are_refused_with_layer_and_reason(t
         def forward(self, x):
             return torch.sigmoid(super().forward(x))
 
+    class Overwriting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(3, 2), nn.Linear(2, 2)
+            self.act = nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            h = self.first(x)
+            self.act(h)
+            return self.last(h)
+
     hooked = nn.Sequential(nn.Linear(3, 2))
     hooked[0].register_forward_hook(lambda m, i, o: 2 * o)
     cases = [
@@ -545,6 +560,7 @@ def test_modules_of_torch_that_are_no_maxima_are_refused_with_layer_and_reason(t
         (Skipping(), "skip connections"),
         (nn.Sequential(MyLinear(3, 2)), "sigmoid|not piecewise"),
         (hooked, "must have no hooks"),
+        (Overwriting(), "read after an operation in place"),
     ]
     for net, message in cases:
         with pytest.raises(HardmaxError, match=message):

@@ -31,7 +31,7 @@ from hardmax.typing import FloatArray
 def flat_modules(torch: Any, module: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """List the layers of containers in order, each with its place, such as `layer 2.0`."""
     if isinstance(module, torch.nn.ModuleList | list | tuple) or (
-        isinstance(module, torch.nn.Sequential) and _is_of_torch(torch, module)
+        isinstance(module, torch.nn.Sequential) and runs_as_torch(module)
     ):
         for i, part in enumerate(module):
             yield from flat_modules(torch, part, f"{place}.{i}" if place else f"layer {i}")
@@ -57,7 +57,7 @@ def module_steps(torch: Any, module: Any, place: str) -> list[Step]:
         return script_steps(io.BytesIO(module.save_to_buffer()))
     kinds = _kinds(torch)
     kind = next((kind for kind in kinds if isinstance(module, kind)), None)
-    if kind is not None and _is_of_torch(torch, module):
+    if kind is not None and runs_as_torch(module):
         try:
             return kinds[kind](module)
         except ArgumentError as error:
@@ -118,7 +118,7 @@ def _kinds(torch: Any) -> dict[Any, Callable[[Any], list[Step]]]:
     }
 
 
-def _is_of_torch(torch: Any, module: Any) -> bool:
+def runs_as_torch(module: Any) -> bool:
     """Whether a module runs the program of torch, unchanged."""
     forward = getattr(type(module), "forward", None)
     if any(getattr(module, name, None) for name in ("_forward_hooks", "_forward_pre_hooks")):
@@ -177,6 +177,13 @@ def _node_value(torch: Any, module: Any, node: Any, values: dict[Any, Any], plac
         if len(signals) != 1 or len(arguments) != 1:
             raise DtypeError("a layer must take one signal.")
         part = module.get_submodule(node.target)
-        return signals[0].then(*module_steps(torch, part, f"`{node.target}`"))
-    name = node.target if isinstance(node.target, str) else node.target.__name__
-    return apply_operation(name, arguments, named)
+        result = signals[0].then(*module_steps(torch, part, f"`{node.target}`"))
+        signals[0].is_overwritten = any(getattr(m, "inplace", False) for m in part.modules())
+        return result
+    if isinstance(node.target, str):
+        return apply_operation(node.target, arguments, named)
+    home = str(getattr(node.target, "__module__", None))
+    if home not in ("torch", "_operator") and not home.startswith("torch."):
+        raise DtypeError(f"`{home}.{node.target.__name__}` is not an operation of torch.")
+    # `torch.nn.functional.threshold` calls itself `_threshold`.
+    return apply_operation(node.target.__name__.removeprefix("_"), arguments, named)

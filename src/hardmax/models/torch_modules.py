@@ -16,7 +16,13 @@ from hardmax.models.evaluation import read_temperatures
 from hardmax.models.heads import AttentionHead
 from hardmax.models.layered_networks import network_of
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.models.torch_layers import affine_map, flat_modules, module_steps, tensor_array
+from hardmax.models.torch_layers import (
+    affine_map,
+    flat_modules,
+    module_steps,
+    runs_as_torch,
+    tensor_array,
+)
 from hardmax.models.torch_transformers import linear_module, soft_transformer
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.typing import ArrayLike, FloatArray
@@ -74,6 +80,11 @@ def from_torch(
     tokens = Sizes().floats("memory", memory, ("n_tokens", "d"))
     blocks = []
     for attention, rest in _blocks(torch, parts):
+        if not runs_as_torch(attention):
+            raise DtypeError(
+                "`module` must have a MultiheadAttention that runs torch's own program; got "
+                f"{type(attention).__name__}."
+            )
         ffn = _feed_forward(torch, rest) if rest else None
         heads = _heads(attention, tokens)
         blocks.append(Block(heads, ffn, attention_residual, ffn_residual))
@@ -144,7 +155,8 @@ def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
 
 def _feed_forward(torch: Any, parts: list[Any]) -> FeedForward:
     kinds = [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]
-    if len(parts) != 3 or not all(map(isinstance, parts, kinds)):
+    fitting = len(parts) == 3 and all(map(isinstance, parts, kinds))
+    if not fitting or not all(map(runs_as_torch, parts)):
         raise ArgumentError(
             "`module` must have Linear, ReLU, Linear or nothing after a MultiheadAttention; got "
             f"{', '.join(type(part).__name__ for part in parts)}."

@@ -26,19 +26,28 @@ from hardmax.models.layered_networks import Step
 from hardmax.typing import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Signal:
     """What became of the input: the steps so far.
 
     Attributes:
         steps: Affine maps and activations, in order; none for the input itself.
+        is_overwritten: Whether an operation in place has put its result where this was; who reads
+            it after that reads something else, and is refused.
     """
 
     steps: tuple[Step, ...] = ()
+    is_overwritten: bool = False
 
     def then(self, *steps: Step) -> "Signal":
         """Return the signal after more steps."""
+        self.refuse_overwritten()
         return Signal((*self.steps, *steps))
+
+    def refuse_overwritten(self) -> None:
+        """Raise if the signal is no more."""
+        if self.is_overwritten:
+            raise ArgumentError("a signal is read after an operation in place has changed it.")
 
 
 def apply_operation(name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Signal:
@@ -73,10 +82,19 @@ def apply_operation(name: str, arguments: Sequence[Any], named: Mapping[str, Any
         raise ArgumentError(
             f"`{name}` must act on one signal; skip connections and sums of layers are not read."
         )
+    signal = next(value for value in given.values() if isinstance(value, Signal))
+    signal.refuse_overwritten()
     try:
-        return build(given)
+        result = build(given)
+        signal.is_overwritten = result is not signal and (word != name or is_in_place(given))
+        return result
     except (TypeError, AttributeError):
         raise ArgumentError(f"`{name}` has arguments this library does not know.") from None
+
+
+def is_in_place(given: Mapping[str, Any]) -> bool:
+    """Whether an operation is told to overwrite what it is given."""
+    return given.get("inplace", False) is not False
 
 
 def affine_of(weight: Any, bias: Any = None) -> AffineMap:
