@@ -410,6 +410,22 @@ def test_slopes_in_the_file_belong_to_the_layer_before(tmp_path):
         load_network(tmp_path / "s.safetensors", "prelu")
 
 
+def test_one_layer_takes_one_activation(tmp_path):
+    w0, b0 = LAYERS[0]
+    save_file({"0.weight": w0, "0.bias": b0}, tmp_path / "s.safetensors")
+    bare = read_network_file(tmp_path / "s.safetensors")
+    assert bare.activations == ("identity",)
+    assert bare.assumption == "nothing after the only layer; a state dict does not say"
+    for words in (("relu", None), (None, "relu"), (["relu"], None)):
+        told = read_network_file(tmp_path / "s.safetensors", *words)
+        np.testing.assert_allclose(told.network(POINTS), np.maximum(hidden(POINTS), 0), atol=1e-14)
+        assert (told.known_from, told.assumption) == ("stated", None)
+    tensors = {"0.weight": w0, "0.bias": b0, "1.weight": SLOPES.astype(float)}
+    save_file(tensors, tmp_path / "s.safetensors")
+    net = load_network(tmp_path / "s.safetensors", "prelu")
+    np.testing.assert_allclose(net(POINTS), leaky(hidden(POINTS), SLOPES.astype(float)), atol=1e-14)
+
+
 def test_layers_side_by_side_in_a_sequential_have_nothing_between_them(tmp_path):
     (w0, b0), (w1, _) = LAYERS
     save_file({"0.weight": w0, "0.bias": b0, "1.weight": w1}, tmp_path / "s.safetensors")
@@ -569,7 +585,7 @@ def test_modules_of_torch_that_are_no_maxima_are_refused_with_layer_and_reason(t
 
 def test_onnx_files_of_torch_are_read(torch, tmp_path):
     pytest.importorskip("onnx")
-    for kind in ("final relu", "leaky", "prelu for each channel", "hard tanh", "relu6", "custom"):
+    for kind in ("final relu", "leaky", "prelu for each channel", "hard tanh", "relu6"):
         net = torch_networks(torch)[kind].eval()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
