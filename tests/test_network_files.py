@@ -311,6 +311,20 @@ def test_tensors_that_are_not_what_they_say_are_refused(tmp_path, pickled):
         load_network(tmp_path / "net.pt")
 
 
+@pytest.mark.parametrize("pickled", [text("abc"), b"N", b"\x88", b")", b"}", b"]", b"J\1\0\0\0"])
+@pytest.mark.parametrize(
+    "call", ["linear(x, self.w)", "prelu(x, self.w)", "add(x, self.w)", "clamp(x, self.w)",
+             "leaky_relu(x, self.w)", "flatten(x, self.w)", "threshold(x, self.w, self.w)"],
+)  # fmt: skip
+def test_attributes_of_any_kind_are_refused_where_they_do_not_fit(tmp_path, pickled, call):
+    program = "class Net(Module):\n  def forward(self, x):\n    y = torch.linear(x, self.m)\n"
+    program += f"    z = torch.{call.replace('(x', '(y')}\n    return torch.linear(z, self.w)\n"
+    attributes = {"w": pickled, "m": tensor("m", W)}
+    write_archive(tmp_path / "net.pt", module("Net", attributes), program, {"m": W})
+    with pytest.raises(RecordFormatError):
+        load_network(tmp_path / "net.pt")
+
+
 def test_archives_with_compressed_numbers_or_endless_programs_are_refused(tmp_path):
     path = tmp_path / "net.pt"
     write_network(path, LAYERS, "return x")
@@ -329,9 +343,17 @@ def test_archives_with_compressed_numbers_or_endless_programs_are_refused(tmp_pa
 def test_damaged_archives_are_refused_or_read_as_numbers(tmp_path):
     path = tmp_path / "net.pt"
     write_network(path, LAYERS, next(iter(PROGRAMS)))
+    # As torch does: programs are compressed, numbers are not.
+    with zipfile.ZipFile(path) as plain:
+        contents = {name: plain.read(name) for name in plain.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in contents.items():
+            kind = zipfile.ZIP_DEFLATED if member.endswith(".py") else zipfile.ZIP_STORED
+            archive.writestr(member, content, kind)
+    load_network(path)
     whole = path.read_bytes()
     rng = np.random.default_rng(5)
-    for _ in range(300):
+    for _ in range(600):
         damaged = bytearray(whole)
         damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(damaged))

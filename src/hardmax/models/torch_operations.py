@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, HardmaxError
 from hardmax.models.activations import (
     ABS,
     RELU,
@@ -88,7 +88,9 @@ def apply_operation(name: str, arguments: Sequence[Any], named: Mapping[str, Any
         result = build(given)
         signal.is_overwritten = result is not signal and (word != name or is_in_place(given))
         return result
-    except (TypeError, AttributeError):
+    except HardmaxError:
+        raise
+    except (TypeError, ValueError, AttributeError, IndexError):
         raise ArgumentError(f"`{name}` has arguments this library does not know.") from None
 
 

@@ -72,7 +72,9 @@ def is_script_archive(path: str | os.PathLike[str]) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name.partition("/")[2] for name in archive.namelist()]
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+    except OSError:
+        raise
+    except Exception:  # Whatever is wrong with it, it is no archive.
         return False
     return "constants.pkl" in names and any(name.startswith("code/") for name in names)
 
@@ -95,13 +97,8 @@ def read_script_archive(source: str | os.PathLike[str] | io.BytesIO) -> ScriptAr
             constants = _Reader(members, "constants.pkl", "constants").load()
     except RecordFormatError:
         raise
-    # What the unpickler of the standard library raises on damaged data is not limited to its own.
-    except (zipfile.BadZipFile, pickle.UnpicklingError, OSError, EOFError) as error:
-        raise _refused(error) from None
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise _refused(error) from None
-    except (RecursionError, MemoryError, OverflowError, NotImplementedError) as error:
-        raise _refused(error) from None
+    except Exception as error:  # zip, zlib and pickle raise many types on damaged data.
+        raise _refused(f"{type(error).__name__}: {error!s:.200}") from None
     if not isinstance(root, ScriptModule) or not isinstance(constants, tuple):
         raise _refused("it holds no module")
     return ScriptArchive(root, sources, constants)
