@@ -50,6 +50,7 @@ from .models.networks import MaxoutNetwork as MaxoutNetwork
 from .models.networks import ReluNetwork as ReluNetwork
 from .models.normalisation import Normalisation as Normalisation
 from .models.normalisation import NormalisedRouting as NormalisedRouting
+from .models.onnx_networks import from_onnx as from_onnx
 from .models.own_key import OwnKeyRouting as OwnKeyRouting
 from .models.quadrics import Quadric as Quadric
 from .models.rotary import rotary_head as rotary_head
