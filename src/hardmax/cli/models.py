@@ -1,33 +1,53 @@
 """Any model file the library reads, for the commands that take one."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from hardmax.cli.flags import opening
+import typer
 
-ASSUMED = "a state dict does not say what stands between its layers: a ReLU after each but the last"
+from hardmax.cli.flags import calling, opening
+
+Activations = Annotated[
+    str | None,
+    typer.Option(
+        help="For a state dict: what stands between its layers (`hardmax compile --help`)."
+    ),
+]
+LastActivation = Annotated[
+    str | None, typer.Option(help="For a state dict: what stands after its last layer.")
+]
 
 
-def read_model(flag: str, path: Path) -> tuple[Any, str]:
+def read_model(
+    flag: str, path: Path, activations: str | None = None, last_activation: str | None = None
+) -> tuple[Any, str]:
     """Read a model from any file the library reads.
 
     Args:
         flag: What the file is called on the command line, for messages.
-        path: A file of `save_model`, a compiled transformer or function, or a state dict of a
-            `torch.nn.Sequential` of `Linear` and `ReLU`, as safetensors.
+        path: A file of `save_model`, a compiled transformer or function, or any file of a network
+            that `read_network_file` reads.
+        activations: For a state dict, what stands between its layers.
+        last_activation: For a state dict, what stands after its last layer.
 
     Returns:
         A model that the engines read, and what had to be assumed about it; may be empty.
     """
     from hardmax.constructions.compiled_files import load_compiled
     from hardmax.constructions.compiled_function_files import load_function
-    from hardmax.constructions.state_dicts import load_network
+    from hardmax.constructions.state_dicts import read_network_file
+    from hardmax.errors import ArgumentError
     from hardmax.models.storage import load_model
 
     with opening(flag, path):
         kind = _format(path)
         if kind is None:
-            return load_network(path), ASSUMED
+            with calling(activations="--activations", last_activation="--last-activation"):
+                file = read_network_file(path, activations, last_activation)
+            return file.network, file.assumption or ""
+        for name, given in (("activations", activations), ("last-activation", last_activation)):
+            if given is not None:
+                raise ArgumentError(f"`--{name}` is for state dicts; {path} says what it holds.")
         if kind.startswith("hardmax.compiled-function/"):
             return load_function(path), ""
         if kind.startswith("hardmax.compiled/"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax.cli.flags import calling, opening
-from hardmax.cli.models import described, read_model
+from hardmax.cli.models import Activations, LastActivation, described, read_model
 from hardmax.cli.pictures import check_folder, check_picture, counts, save_picture
 from hardmax.errors import ArgumentError
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hardmax.regions.partition import Partition
 
 _MODEL_HELP = (
-    "A model file (safetensors): saved by hardmax, compiled by hardmax, or the state dict of a "
-    "torch.nn.Sequential of Linear and ReLU."
+    "A model file: saved or compiled by hardmax, an ONNX file, a module of torch.jit.save, or a "
+    "state dict (safetensors)."
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL_HELP)]
 
@@ -44,6 +44,9 @@ def regions(
     exact: Annotated[
         bool, typer.Option("--exact", help="Decide in integers alone, without floats: slower.")
     ] = False,
+    workers: Annotated[int, typer.Option(help="How many threads search the plane.")] = 1,
+    activations: Activations = None,
+    last_activation: LastActivation = None,
 ) -> None:
     """Find every cell of a model on a domain, exactly, and count cells, regions and affine maps.
 
@@ -71,7 +74,7 @@ def regions(
     from hardmax.geometry.domain_text import domain_text, parse_domain
 
     _refuse_together(count, {"--out": out, "--certificate": certificate, "--plot": plot})
-    network, assumed = read_model("MODEL", model)
+    network, assumed = read_model("MODEL", model, activations, last_activation)
     with calling(text="--domain"):
         where = parse_domain(domain)
     _check_targets(out, certificate, plot, where.dim)
@@ -81,7 +84,9 @@ def regions(
     print(f"{'domain':<14}{domain_text(where)}", flush=True)
     start = time.perf_counter()
     limits = {"max_cells": max_cells, "max_seconds": max_seconds}
-    part, is_stopped = _search(network, where, {**limits, "count_only": count, "exact": exact})
+    part, is_stopped = _search(
+        network, where, {**limits, "count_only": count, "exact": exact, "workers": workers}
+    )
     seconds = time.perf_counter() - start
     for name, number in counts(part, only_cells=count):
         print(f"{name:<14}{number}")
@@ -120,6 +125,8 @@ def verify(
             help="Refuse a certificate about any other domain (`hardmax regions --help`)."
         ),
     ] = None,
+    activations: Activations = None,
+    last_activation: LastActivation = None,
 ) -> None:
     """Check a certificate from the stored weights alone, in integers.
 
@@ -133,7 +140,7 @@ def verify(
     from hardmax.regions.certificate_format import Certificate
     from hardmax.regions.verification import verify_certificate
 
-    network, assumed = read_model("MODEL", model)
+    network, assumed = read_model("MODEL", model, activations, last_activation)
     with opening("CERTIFICATE", certificate):
         claim = Certificate.load(certificate)
     where = None
