@@ -88,7 +88,7 @@ HM_API void hm_plane_typical(const void* search, int8_t* typical);
 /* Compose the stream after a layer again, after the layer was refreshed. */
 HM_API void hm_plane_recompose(void* search, int32_t layer);
 
-/* Go on; returns 0 done, 1 budget spent, 2 limit of cells reached, 3 no room for cells, 4 stack full,
+/* Go on; returns 0 done, 1 budget spent, 2 stack full, 3 no room for cells, 4 limit of cells reached,
  * 5 the polygon on top has an undecided sign, 6 the cell on top has an uncertain vertex. */
 typedef struct {
   int64_t room_cells, room_vertices;

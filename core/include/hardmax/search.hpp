@@ -21,7 +21,7 @@
 namespace hardmax {
 
 enum Status : int {
-  kDone = 0, kBudget, kCellLimit, kCellsFull, kStackFull, kUnclear, kBlurred,
+  kDone = 0, kBudget, kStackFull, kCellsFull, kCellLimit, kUnclear, kBlurred,
   kOngoing = -1,
 };
 

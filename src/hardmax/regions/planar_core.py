@@ -10,7 +10,7 @@ from hardmax._core.memory import Memory, address
 from hardmax.regions.core_networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray
 
-DONE, BUDGET, CELL_LIMIT, CELLS_FULL, STACK_FULL, UNCLEAR, BLURRED = range(7)
+DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, BLURRED = range(7)
 """Why a search stopped."""
 N_EDGE = 12
 """Numbers of an edge: its line `a1, a2, c`, far offset, radii of slopes and offset; its start
