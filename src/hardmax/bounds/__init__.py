@@ -43,6 +43,7 @@ from hardmax.bounds.transformers import (
     transformer_lower,
     transformer_upper,
 )
+from hardmax.bounds.two_layers import is_largest, two_relu_layers
 
 __all__ = [
     "Bound",
@@ -58,6 +59,7 @@ __all__ = [
     "gaussian_hull_vertices",
     "gaussian_hull_vertices_asymptotic",
     "hinz_van_de_geer",
+    "is_largest",
     "lifted_cells",
     "maxout_lower",
     "maxout_regions_at_initialization",
@@ -77,6 +79,7 @@ __all__ = [
     "transformer_lower",
     "transformer_table",
     "transformer_upper",
+    "two_relu_layers",
     "visible_keys",
     "zaslavsky",
 ]

@@ -40,3 +40,4 @@ from .tropical_forms import LatticeForm as LatticeForm
 from .tropical_forms import maxout_from_difference as maxout_from_difference
 from .tropical_forms import maxout_from_lattice as maxout_from_lattice
 from .tropical_forms import maxout_from_rational_map as maxout_from_rational_map
+from .two_layer_networks import extremal_relu_network as extremal_relu_network
