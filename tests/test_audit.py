@@ -20,6 +20,7 @@ from hardmax.audit.claims import (
 from hardmax.audit.enclosures import ball, log_sum_exp, precisely, softmax
 from hardmax.audit.ledger import all_claims, find_claims, is_part_of
 from hardmax.audit.runner import audit_record, count_verdicts, run_audit
+from hardmax.audit.table_of_symbols import NAME_ONLY, ROWS
 from hardmax.errors import ArgumentError
 from hardmax.records import Record
 
@@ -51,13 +52,16 @@ POINTS = {
 
 BY_HAND = {
     "holds": "II.1 III.2a III.2b III.4 III.5c III.8 III.9a III.9b III.10 III.11a III.12b III-E.2 "
-    "IV.1 IV.2a IV.2b IV.3a IV.5 IV.6a AppB Fig5b Fig6b.1 Tab2",
+    "IV.1 IV.2a IV.2b IV.3a IV.5 IV.6a AppB Fig5b Fig6b.1 Tab2 "
+    "III.6b Tab1.12 Tab1.64",
     "holds with conditions": "I.1 I.3 III.1 III.3a III.7 III.11b III.13a III.13b III-E.4 IV.3b "
-    "IV.4b IV.6b III.5a III.12c VII.2 VIII.1 VIII.2",
+    "IV.4b IV.6b III.5a III.12c VII.2 VIII.1 VIII.2 "
+    "III.10b Tab1.1 Tab1.13 Tab1.16 Tab1.29 Tab1.40 Tab1.54",
     "loose": "III.6",
     "false": "I.2 III.3b Fig2 III.5b III.5d III-D III.11c III.12a "
-    "III-E.1 III-E.3 III-E.5 IV.3c Fig3 IV.4a AppC VII.1 Fig5a Fig6a.1 Fig6b.2 Tab1",
-    "not checkable": "Fig1 Fig6a.2",
+    "III-E.1 III-E.3 III-E.5 IV.3c Fig3 IV.4a AppC VII.1 Fig5a Fig6a.1 Fig6b.2 Tab1 "
+    "II.2 III.5e Tab1.8",
+    "not checkable": "Fig1 Fig6a.2 I.4",
 }
 """Verdicts read off by hand for sections I to IV, VII, VIII and Appendices A to C."""
 
@@ -88,6 +92,16 @@ def test_every_numbered_statement_has_a_claim(name):
 def test_every_point_has_a_claim(point):
     for name in POINTS[point].split():
         assert find_claims(name)
+
+
+def test_every_row_of_the_table_of_symbols_is_a_name_or_has_a_claim():
+    assert len(ROWS) == len({symbol for symbol, _ in ROWS}) == 67
+    for symbol, claim_id in ROWS:
+        assert claim_id == NAME_ONLY or claim_id in CLAIMS, symbol
+    carried = {claim_id for _, claim_id in ROWS}
+    assert {claim_id for claim_id in CLAIMS if claim_id.startswith("Tab1")} <= carried
+    for number, (_, claim_id) in enumerate(ROWS, 1):
+        assert claim_id == f"Tab1.{number}" or f"Tab1.{number}" not in CLAIMS
 
 
 def test_the_second_paper_is_in_the_ledger():
