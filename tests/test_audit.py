@@ -20,7 +20,7 @@ from hardmax.audit.claims import (
 from hardmax.audit.enclosures import ball, log_sum_exp, precisely, softmax
 from hardmax.audit.ledger import all_claims, find_claims, is_part_of
 from hardmax.audit.runner import audit_record, count_verdicts, run_audit
-from hardmax.audit.table_of_symbols import NAME_ONLY, ROWS
+from hardmax.audit.symbol_rows import NAME_ONLY, ROWS
 from hardmax.errors import ArgumentError
 from hardmax.records import Record
 

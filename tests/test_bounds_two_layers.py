@@ -103,6 +103,32 @@ def test_inputs_beyond_the_third_change_nothing():
     assert count(wide) == two_relu_layers(2, 3, 40) == 7 + 240 + 3 * 780
 
 
+FOUND = {
+    22: ([[0, 4, 9, -3], [-7, 7, 7, 6]], [4, 2, 0, -3], [[1], [2], [-1], [1]], [-8]),
+    36: (
+        [[-9, 3, 5, 4], [0, -9, -4, 9]],
+        [1, -7, 1, -7],
+        [[-1, 3], [9, -6], [-4, 3], [-7, 2]],
+        [9, -9],
+    ),
+    54: (
+        [[19, -2, 3, 5], [-4, 12, -20, -7]],
+        [15, -6, -12, 13],
+        [[11, 18, -4], [-2, -1, 8], [-6, -18, 18], [-4, -5, 1]],
+        [14, 8, -5],
+    ),
+}
+"""Networks with four units in the first layer that a search found, by their numbers of cells."""
+
+
+@pytest.mark.parametrize("cells", FOUND)
+def test_four_units_in_the_first_layer_leave_a_gap_unless_the_second_has_one(cells):
+    network = two_layers(*(np.array(part, float) for part in FOUND[cells]))
+    assert count(network) == cells
+    most = two_relu_layers(2, 4, network.widths[1])
+    assert cells <= most == {22: 22, 36: 42, 54: 71}[cells]
+
+
 # No network has more
 
 

@@ -1,4 +1,4 @@
-"""Table I of [SL26], Appendix A, row by row: which rows assert something, and whether it holds."""
+"""Table I of [SL26], Appendix A: what its rows assert, and whether it holds (see `symbol_rows`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,80 +20,6 @@ from hardmax.models.transformers import Block, HardTransformer
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.typing import FloatArray
-
-NAME_ONLY = ""
-"""In `ROWS`: the row introduces a name and asserts nothing that could fail."""
-
-ROWS: tuple[tuple[str, str], ...] = (
-    ("N", "Tab1.1"),
-    ("d_model", NAME_ONLY),
-    ("d_k, d_v", NAME_ONLY),
-    ("d, d_out", NAME_ONLY),
-    ("H", NAME_ONLY),
-    ("d_ff, n", NAME_ONLY),
-    ("L", NAME_ONLY),
-    ("T", "Tab1.8"),
-    ("N(T)", "Tab1.8"),
-    ("V_single, V_multi", "V.2a"),
-    ("Theta, Omega, O", NAME_ONLY),
-    ("X", "Tab1.12"),
-    ("x, q", "Tab1.13"),
-    ("W_Q, W_K", "Tab1.12"),
-    ("W_V", "Tab1.12"),
-    ("W_O", "Tab1.16"),
-    ("Q, K, V", "Tab1.12"),
-    ("q_i, k_j, v_j", "Tab1.12"),
-    ("W_Q^(h), projected key", "Tab1.12"),
-    ("a_j", "Tab1"),
-    ("Z(q; tau)", "Tab1.12"),
-    ("v_jc", "Tab1.29"),
-    ("inner product, norm", NAME_ONLY),
-    ("tau", "III-D"),
-    ("s, s_j", "Tab1.12"),
-    ("S_l", NAME_ONLY),
-    ("P^(tau)", "VI.1a"),
-    ("P^(0)", "VI.1a"),
-    ("lifted v_jc", "Tab1.29"),
-    ("p, p_j (masses)", "Tab1.12"),
-    ("delta, stable region", "VI.1a"),
-    ("Hessian of P^(tau)", "Tab1.12"),
-    ("T, (+), (x)", "III.4"),
-    ("division, deformed operations", "III.9a"),
-    ("P(x)", "III.5c"),
-    ("Newt(P)", "III.5b"),
-    ("Sigma", NAME_ONLY),
-    ("Sigma(P)", "III.7"),
-    ("sigma_j", "III.7"),
-    ("H(P), H", "Tab1.40"),
-    ("common refinement", "III.8"),
-    ("f_h, P_h", "III.13a"),
-    ("Psi", "AppD.1"),
-    ("Newt(Psi)", "AppD.1"),
-    ("F, Phi", "III.6b"),
-    ("omega", "III.1"),
-    ("S, S-hat", NAME_ONLY),
-    ("c_j", NAME_ONLY),
-    ("V_j, P_j", "IV.2a"),
-    ("d_pow", "IV.2a"),
-    ("V(K)", "IV.3a"),
-    ("C_j, int C_j", "IV.3c"),
-    ("w_j", "IV.3a"),
-    ("R(n, d)", "Tab1.54"),
-    ("f_0(P)", NAME_ONLY),
-    ("A_Omega, b_Omega", "Tab1.12"),
-    ("partitions of MHSA and FFN", NAME_ONLY),
-    ("region counts of MHSA and FFN", "AppE.2"),
-    ("C_d", "AppE.2"),
-    ("partition and regions after l layers", NAME_ONLY),
-    ("N_l", "AppE.7"),
-    ("Omega", "III.1"),
-    ("Refine(Omega)", NAME_ONLY),
-    ("p_j (points)", "Tab1.64"),
-    ("w, s(x)", "F.2"),
-    ("Omega_0, J(x)", "AppF.2"),
-    ("sigma_i, beta", "AppF.2"),
-)
-"""The symbols of all rows, in order, and the claim that carries what the row asserts."""
 
 
 def _check_sites(claimed: Callable[[FloatArray, FloatArray], int]) -> Finding:

@@ -23,6 +23,7 @@ from hardmax.bounds.averages import (
     gaussian_hull_vertices,
     gaussian_hull_vertices_asymptotic,
     maxout_regions_at_initialization,
+    random_block_cells,
     relu_regions_at_initialization,
 )
 from hardmax.bounds.bound import Bound, Estimate
@@ -69,6 +70,7 @@ __all__ = [
     "paper",
     "parallel_arrangement",
     "planar_k_sets",
+    "random_block_cells",
     "rankings_bias_free",
     "rankings_with_bias",
     "relu_regions_at_initialization",

@@ -104,7 +104,7 @@ def serra(input_dim: int, widths: Sequence[int]) -> int:
         widths: The widths $n_1, \dots, n_L$, each at least 1.
 
     References:
-        Theorem 1 of [STR18].
+        [STR18].
 
     Examples:
         >>> serra(2, [3, 3]), serra(2, [3])

@@ -6,7 +6,11 @@ from hardmax.arguments import integer
 from hardmax.bounds import paper
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.attention import attention_cells
-from hardmax.bounds.averages import gaussian_hull_vertices, relu_regions_at_initialization
+from hardmax.bounds.averages import (
+    gaussian_hull_vertices,
+    random_block_cells,
+    relu_regions_at_initialization,
+)
 from hardmax.bounds.bound import Bound, Estimate
 from hardmax.bounds.relu import hinz_van_de_geer, montufar_2014, montufar_2017, serra
 from hardmax.bounds.sizes import Bias, read_integers
@@ -62,7 +66,7 @@ def transformer_table(
     return [
         *_layer_rows(n_keys, n_heads, dim, d_ff, head_dim),
         *_model_rows(n_keys, n_heads, dim, d_ff, depth, head_dim),
-        *_estimates(n_keys, dim, d_ff, depth, head_dim),
+        *_estimates(n_keys, n_heads, dim, d_ff, depth, head_dim),
     ]
 
 
@@ -234,7 +238,7 @@ def _model_rows(
 
 
 def _estimates(
-    n_keys: int, dim: int, d_ff: int, depth: int, head_dim: int | None
+    n_keys: int, n_heads: int, dim: int, d_ff: int, depth: int, head_dim: int | None
 ) -> list[Bound | Estimate]:
     span = dim if head_dim is None else min(dim, head_dim)
     vertices = gaussian_hull_vertices(n_keys, span)
@@ -246,6 +250,8 @@ def _estimates(
             vertices.source,
         )
     ]
+    if span == dim == 2 and depth == 1:
+        rows.append(random_block_cells(n_keys, n_heads, d_ff))
     if d_ff:
         rows.append(relu_regions_at_initialization(depth * d_ff, dim))
     return rows
