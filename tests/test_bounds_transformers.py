@@ -274,26 +274,43 @@ def test_one_block_on_the_plane_attains_its_bound(n_keys, n_heads, d_ff):
     assert part.n_cells == bounds.block_upper(n_keys, n_heads, 2, d_ff, bias="none")
 
 
-def test_three_biased_heads_with_two_keys_attain_the_bound_in_two_blocks():
-    """What lies beyond one of three lines is moved back across it, along its normal."""
-    normals = np.array([[4.0, 0.0], [-2.0, 3.0], [-2.0, -3.0]])
+BIASED_BLOCKS = [
+    ([[4, 0], [-2, 3], [-2, -3]], [-4, -4, -4], [[4, 0], [-2, 3], [-2, -3]]),
+    (
+        [[-4, 0], [1, 2], [5, 6], [0, 1]],
+        [-120, -57, -74, -21],
+        [[-33, 19], [-4, 20], [28, -1], [-28, 25]],
+    ),
+    (
+        [[0, -1], [-5, 3], [1, 1], [3, 5], [-5, -3]],
+        [10.125, -2.875, -7.625, -2.125, -7.125],
+        [[9.875, -12.5], [-11, 12.25], [9.25, 1.25], [-3, 9], [-11.125, 1.25]],
+    ),
+]
+"""Normals and offsets of lines, and the vector by which what lies beyond a line is moved back."""
+
+
+@pytest.mark.parametrize(("normals", "offsets", "moves"), BIASED_BLOCKS)
+def test_few_biased_heads_with_two_keys_attain_the_bound_in_two_blocks(normals, offsets, moves):
+    n_heads = len(normals)
 
     def block(scale):
-        heads = [
-            AttentionHead(
-                normal[:, None],
-                [[0.0], [1.0]],
-                np.array([[0.0, 0.0], -normal]) * scale,
-                np.eye(2),
-                logit_bias=[0.0, -4.0 * scale],
-            )
-            for normal in normals
-        ]
-        return Block(heads)
+        return Block(
+            [
+                AttentionHead(
+                    np.array(normal, float)[:, None],
+                    [[0.0], [1.0]],
+                    np.array([[0.0, 0.0], move]) * -scale,
+                    np.eye(2),
+                    logit_bias=[0.0, offset * scale],
+                )
+                for normal, offset, move in zip(normals, offsets, moves, strict=True)
+            ]
+        )
 
-    part = enumerate_regions(HardTransformer([block(1.0), block(2.0**-6)]), WholeSpace(2))
-    assert bounds.transformer_upper(2, 3, 2, 0, 2, bias="logit") == 49
-    assert part.n_cells == 49
+    part = enumerate_regions(HardTransformer([block(1.0), block(2.0**-9)]), WholeSpace(2))
+    most = bounds.transformer_upper(2, n_heads, 2, 0, 2, bias="logit")
+    assert part.n_cells == most == {3: 49, 4: 121, 5: 256}[n_heads]
 
 
 @pytest.mark.parametrize(
