@@ -27,13 +27,16 @@ def _check_close_but_bent(family: Callable[[Fraction], Sequence[Point]]) -> Find
     for distance in (Fraction(1, 4), Fraction(1, 64), Fraction(1, 1024)):
         corners = list(family(distance))
         # Between corners the function and y = x are affine, so the distance is largest at one.
-        furthest = max(abs(y - x) for x, y in corners)
+        sides = [y - x for x, y in corners]
+        furthest = max(map(abs, sides))
         slopes = [(y - b) / (x - a) for (a, b), (x, y) in pairwise(corners)]
         nearest = min(abs(slope - 1) for slope in slopes)
+        whole = corners[0][0] == 0 and corners[-1][0] == 1
+        both_sides = all(b == -a and abs(a) == distance for a, b in pairwise(sides))
         trials.append(
             Trial(
-                f"within {distance} of y = x on [0, 1]",
-                furthest <= distance and nearest >= 1,
+                f"within {distance} of y = x on [0, 1], which it leaves by that much on both sides",
+                whole and both_sides and nearest >= 1,
                 numbers={
                     "distance": str(furthest),
                     "pieces": len(slopes),

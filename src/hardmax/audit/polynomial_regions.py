@@ -10,17 +10,14 @@ import numpy as np
 
 from hardmax.audit.claims import Claim, Finding, Trial
 from hardmax.tropical.polynomials import TropicalPolynomial
+from hardmax.tropical.rational_maps import TropicalRationalMap
 
-
-def _newton_and_coefficients(polynomial: TropicalPolynomial) -> Hashable:
-    polytope = polynomial.newton_polytope()
-    ends = sorted(map(tuple, polytope.vertices.tolist()))
-    return tuple(ends), tuple(polynomial.offsets.tolist())
-
-
-def _terms(polynomial: TropicalPolynomial) -> Hashable:
-    rows = zip(polynomial.slopes.ravel().tolist(), polynomial.offsets.tolist(), strict=True)
-    return tuple(sorted(rows))
+DATA: dict[str, Callable[[TropicalPolynomial], Hashable]] = {
+    "Newton polytope": lambda p: tuple(sorted(map(tuple, p.newton_polytope().vertices.tolist()))),
+    "exponents": lambda p: tuple(sorted(p.slopes.ravel().tolist())),
+    "coefficients": lambda p: tuple(p.offsets[np.argsort(p.slopes[:, 0])].tolist()),
+}
+"""What may be known of a polynomial in one variable; coefficients in the order of exponents."""
 
 
 def _walls(polynomial: TropicalPolynomial) -> list[Fraction]:
@@ -35,30 +32,50 @@ def _walls(polynomial: TropicalPolynomial) -> list[Fraction]:
     return [(c - e) / (b - a) for (a, c), (b, e) in pairwise(lines)]
 
 
-def _check_determined_by(data: Callable[[TropicalPolynomial], Hashable]) -> Finding:
+def _pairs() -> list[tuple[str, list[TropicalPolynomial]]]:
+    """Return pairs of polynomials that agree in some of the data."""
+
     def polynomial(exponents: list[int], coefficients: list[int]) -> TropicalPolynomial:
         return TropicalPolynomial(
             np.array(exponents, np.float64)[:, None], np.array(coefficients, np.float64)
         )
 
-    trials = []
-    for name, first, second in (
-        ("exponents 0, 1, 3 and 0, 2, 3", ([0, 1, 3], [0, 1, 0]), ([0, 2, 3], [0, 1, 0])),
-        ("coefficients 0, 1, 0 and 0, 2, 0", ([0, 1, 3], [0, 1, 0]), ([0, 1, 3], [0, 2, 0])),
-        ("the same terms in another order", ([0, 1, 3], [0, 1, 0]), ([3, 0, 1], [0, 0, 1])),
-    ):
-        pair = [polynomial(*terms) for terms in (first, second)]
-        walls = [_walls(p) for p in pair]
-        alike = data(pair[0]) == data(pair[1])
-        numbers = {"walls": [list(map(str, w)) for w in walls], "same_data": alike}
-        trials.append(Trial(name, walls[0] == walls[1] or not alike, numbers=numbers))
+    terms = [0, 1, 3], [0, 1, 0]
+    return [
+        (name, [polynomial(*terms), polynomial(*other)])
+        for name, other in (
+            ("exponents 0, 1, 3 and 0, 2, 3", ([0, 2, 3], [0, 1, 0])),
+            ("coefficients 0, 1, 0 and 0, 2, 0", ([0, 1, 3], [0, 2, 0])),
+            ("the same terms in another order", ([3, 0, 1], [0, 0, 1])),
+        )
+    ]
+
+
+def _determine(known: frozenset[str]) -> dict[str, bool]:
+    """Tell for each pair whether polynomials alike in the known data have the same walls."""
+    return {
+        name: any(DATA[word](p) != DATA[word](q) for word in known) or _walls(p) == _walls(q)
+        for name, (p, q) in _pairs()
+    }
+
+
+def _check_determined_by(known: frozenset[str]) -> Finding:
+    walls = {name: [list(map(str, _walls(p))) for p in pair] for name, pair in _pairs()}
+    trials = [
+        Trial(name, right, numbers={"walls": walls[name], "known": sorted(known)})
+        for name, right in _determine(known).items()
+    ]
+    for word in sorted(known):
+        # A list with something superfluous is not what determines the regions.
+        spared = all(_determine(known - {word}).values())
+        trials.append(Trial(f"without the {word}", not spared))
     first_walls, second_walls = (", ".join(w) for w in trials[0].numbers["walls"])
     return Finding(
         tuple(trials),
         "max(0, 1 + x, 3x) and max(0, 1 + 2x, 3x) have the Newton polytope [0, 3] and the "
         f"coefficients 0, 1, 0 in common, but walls at {first_walls} and at {second_walls}.",
-        "Determined by the exponent vectors together with their coefficients: those inside the "
-        "Newton polytope count as well.",
+        "Determined by all exponent vectors and their coefficients, and by nothing less: exponents "
+        "inside the Newton polytope count as well.",
     )
 
 
@@ -83,10 +100,7 @@ class Zigzag:
         return self.slopes[sum(k < x for k in self.kinks)]
 
 
-Quotient = tuple[TropicalPolynomial, TropicalPolynomial]
-
-
-def _difference(function: Zigzag) -> Quotient:
+def _difference(function: Zigzag) -> TropicalRationalMap:
     """Put upward kinks into the numerator and downward kinks into the denominator."""
     start = -float(sum(_hinge_at_zero(k, j) for k, j in _jumps(function)))
     above = TropicalPolynomial(np.array([[float(function.slopes[0])]]), np.array([start]))
@@ -95,7 +109,7 @@ def _difference(function: Zigzag) -> Quotient:
         size = float(abs(jump))
         hinge = TropicalPolynomial(np.array([[0.0], [size]]), np.array([0.0, -size * kink]))
         above, below = (above * hinge, below) if jump > 0 else (above, below * hinge)
-    return above, below
+    return TropicalRationalMap((above,), below)
 
 
 def _jumps(function: Zigzag) -> list[tuple[int, int]]:
@@ -107,8 +121,10 @@ def _hinge_at_zero(kink: int, jump: int) -> int:
     return jump * max(0, -kink)
 
 
-def _numerator(function: Zigzag) -> Quotient:
-    return _difference(function)[0], TropicalPolynomial.constant(0.0, 1)
+def _numerator(function: Zigzag) -> TropicalRationalMap:
+    return TropicalRationalMap(
+        _difference(function).numerators, TropicalPolynomial.constant(0.0, 1)
+    )
 
 
 def _is_convex(values: list[Fraction]) -> bool:
@@ -117,7 +133,7 @@ def _is_convex(values: list[Fraction]) -> bool:
     return steps == sorted(steps)
 
 
-def _check_differences(claimed: Callable[[Zigzag], Quotient]) -> Finding:
+def _check_differences(claimed: Callable[[Zigzag], TropicalRationalMap]) -> Finding:
     points = [Fraction(i, 4) for i in range(-24, 25)]
     array = np.array([[float(x)] for x in points])
     trials = []
@@ -127,7 +143,9 @@ def _check_differences(claimed: Callable[[Zigzag], Quotient]) -> Finding:
         Zigzag((-3, -1, 0, 2), (2, -1, 1, -3, 0)),
     ):
         convex = list(function.slopes) == sorted(function.slopes)
-        parts = [list(map(Fraction, np.asarray(p.exact_values(array)))) for p in claimed(function)]
+        quotient = claimed(function)
+        both = (*quotient.numerators, quotient.denominator)
+        parts = [list(map(Fraction, np.asarray(part.exact_values(array)))) for part in both]
         same = all(p - q == function.value(x) for p, q, x in zip(*parts, points, strict=True))
         bent = all(_is_convex(part) for part in parts)
         trials.append(
@@ -156,9 +174,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         kind="text",
         statement="The subdivision into maximal linear regions is fully determined by the Newton "
         "polytope and the coefficients.",
-        content=_newton_and_coefficients,
+        content=frozenset({"Newton polytope", "coefficients"}),
         check=_check_determined_by,
-        repaired=_terms,
+        repaired=frozenset({"exponents", "coefficients"}),
     ),
     Claim(
         id="III.6b",

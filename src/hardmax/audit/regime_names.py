@@ -1,6 +1,6 @@
 """The saturated regime of [SL26]: which numbers of heads the word stands for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -8,15 +8,15 @@ from hardmax.audit.claims import Claim, Finding, Trial
 from hardmax.audit.growth import polynomial_degree
 from hardmax.bounds.attention import cells_with_bias
 
-Regimes = Mapping[str, Callable[[int, int], bool]]
+Regimes = tuple[tuple[str, Callable[[int, int], bool]], ...]
 """For each statement, whether H heads in dimension d are called saturated there."""
 
-AS_PRINTED: Regimes = {
-    "Theorem V.2": lambda n_heads, dim: n_heads > dim,
-    "Theorem V.5": lambda n_heads, dim: n_heads >= dim,
-    "Corollary V.9": lambda n_heads, dim: n_heads >= dim,
-}
-FROM_D_ON: Regimes = {name: lambda n_heads, dim: n_heads >= dim for name in AS_PRINTED}
+AS_PRINTED: Regimes = (
+    ("Theorem V.2", lambda n_heads, dim: n_heads > dim),
+    ("Theorem V.5", lambda n_heads, dim: n_heads >= dim),
+    ("Corollary V.9", lambda n_heads, dim: n_heads >= dim),
+)
+FROM_D_ON: Regimes = tuple((name, lambda n_heads, dim: n_heads >= dim) for name, _ in AS_PRINTED)
 
 
 def _largest_degree(n_heads: int, dim: int) -> int:
@@ -27,7 +27,7 @@ def _largest_degree(n_heads: int, dim: int) -> int:
 def _check_one_meaning(regimes: Regimes) -> Finding:
     trials = []
     for dim, n_heads in product((1, 2, 3), (1, 2, 3, 4)):
-        called = {name: is_saturated(n_heads, dim) for name, is_saturated in regimes.items()}
+        called = {name: is_saturated(n_heads, dim) for name, is_saturated in regimes}
         # Saturated heads are those of which one more does not raise the exponent of N.
         degrees = [_largest_degree(h, dim) for h in (n_heads, n_heads + 1)]
         same = set(called.values()) == {degrees[0] == degrees[1]}

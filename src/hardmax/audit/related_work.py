@@ -62,17 +62,19 @@ def _check_nobody_counts(counting: frozenset[str]) -> Finding:
     )
 
 
-def _check_priority(compared: tuple[Work, ...] | None) -> Finding:
+def _check_priority(earlier: frozenset[str] | None) -> Finding:
     """Being first says something about all other works; the paper names none it compared with."""
     trials: tuple[Trial, ...] = (Trial("all works before it", None),)
-    if compared is not None:
-        trials = tuple(
-            Trial(
-                f"[{work.key}]",
-                not (work.number < OWN_NUMBER and work.has_tight_bound),
-                numbers={"number": work.number, "abstract": work.abstract},
-            )
-            for work in compared
+    if earlier is not None:
+        work = GU_YANG_ZHOU
+        trials = (
+            equal_trial(
+                f"an earlier tight bound in [{work.key}]",
+                work.number < OWN_NUMBER and work.has_tight_bound,
+                work.key in earlier,
+                number=work.number,
+                abstract=work.abstract,
+            ),
         )
     return Finding(
         trials,
@@ -93,8 +95,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "transformers; how attention partitions space is unquantified in the literature.",
         content=None,
         check=_check_priority,
-        corrupted=(Work("an earlier work", 2500.00001, "tight number of linear regions"),),
-        repaired=(GU_YANG_ZHOU,),
+        corrupted=frozenset({"GYZ26"}),
+        repaired=frozenset(),
     ),
     Claim(
         id="II.2",

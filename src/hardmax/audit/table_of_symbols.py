@@ -92,7 +92,7 @@ class Sizes:
     heads: int
 
 
-Spaces = Mapping[str, Callable[[Sizes], tuple[int, ...]]]
+Spaces = tuple[tuple[str, Callable[[Sizes], tuple[int, ...]]], ...]
 
 _LAYERS = (Sizes(5, 4, 4, 4, 1), Sizes(6, 4, 2, 2, 2), Sizes(3, 4, 2, 3, 2), Sizes(4, 3, 5, 2, 2))
 _STANDARD = _LAYERS[1]
@@ -136,24 +136,24 @@ def _objects(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     }
 
 
-SPACES: Spaces = {
-    "X": lambda s: (s.n, s.d),
-    "W_Q": lambda s: (s.d, s.d_k),
-    "W_K": lambda s: (s.d, s.d_k),
-    "W_V": lambda s: (s.d, s.d_v),
-    "Q": lambda s: (s.n, s.d_k),
-    "K": lambda s: (s.n, s.d_k),
-    "V": lambda s: (s.n, s.d_v),
-    "k_j": lambda s: (s.d_k,),
-    "v_j": lambda s: (s.d_v,),
-    "projected key": lambda s: (s.d,),
-    "Z": lambda s: (s.d_v,),
-    "s": lambda s: (s.n,),
-    "p": lambda s: (s.n,),
-    "Hessian": lambda s: (s.n, s.n),
-    "A_Omega": lambda s: (s.d, s.d),
-    "b_Omega": lambda s: (s.d,),
-}
+SPACES: Spaces = (
+    ("X", lambda s: (s.n, s.d)),
+    ("W_Q", lambda s: (s.d, s.d_k)),
+    ("W_K", lambda s: (s.d, s.d_k)),
+    ("W_V", lambda s: (s.d, s.d_v)),
+    ("Q", lambda s: (s.n, s.d_k)),
+    ("K", lambda s: (s.n, s.d_k)),
+    ("V", lambda s: (s.n, s.d_v)),
+    ("k_j", lambda s: (s.d_k,)),
+    ("v_j", lambda s: (s.d_v,)),
+    ("projected key", lambda s: (s.d,)),
+    ("Z", lambda s: (s.d_v,)),
+    ("s", lambda s: (s.n,)),
+    ("p", lambda s: (s.n,)),
+    ("Hessian", lambda s: (s.n, s.n)),
+    ("A_Omega", lambda s: (s.d, s.d)),
+    ("b_Omega", lambda s: (s.d,)),
+)
 
 
 def _spaces_check(met: Callable[[Sizes], bool], corrected: str = "") -> Callable[[Spaces], Finding]:
@@ -163,14 +163,14 @@ def _spaces_check(met: Callable[[Sizes], bool], corrected: str = "") -> Callable
         trials = []
         for sizes in _LAYERS:
             built = _objects(sizes)
-            wrong = [name for name, space in spaces.items() if built[name] != space(sizes)]
+            wrong = [name for name, space in spaces if built[name] != space(sizes)]
             trials.append(
                 Trial(
                     f"N = {sizes.n}, d = {sizes.d}, d_k = {sizes.d_k}, d_v = {sizes.d_v}, H = "
                     f"{sizes.heads}",
                     not wrong,
                     condition=met(sizes),
-                    numbers={"wrong": wrong, "shapes": {n: list(built[n]) for n in spaces}},
+                    numbers={"wrong": wrong, "shapes": {n: list(built[n]) for n, _ in spaces}},
                 )
             )
         failing = [t for t in trials if not t.holds]
@@ -329,30 +329,30 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "These are matrices and vectors of the shapes the table gives.",
         content=SPACES,
         check=_spaces_check(lambda sizes: True),
-        corrupted={**SPACES, "V": lambda s: (s.n, s.d_k)},
+        corrupted=(*SPACES, ("V", lambda s: (s.n, s.d_k))),
     ),
     _row(
         13,
         "row of x and q",
         "Query embedding x and query point q are vectors of the model space R^d.",
-        content={"x": lambda s: (s.d,), "q": lambda s: (s.d,)},
+        content=(("x", lambda s: (s.d,)), ("q", lambda s: (s.d,))),
         check=_spaces_check(
             lambda sizes: sizes.d_k == sizes.d, "q = x W_Q has d_k entries; d only if d_k = d."
         ),
-        corrupted={"x": lambda s: (s.n,), "q": lambda s: (s.d,)},
-        repaired={"x": lambda s: (s.d,), "q": lambda s: (s.d_k,)},
+        corrupted=(("x", lambda s: (s.n,)), ("q", lambda s: (s.d,))),
+        repaired=(("x", lambda s: (s.d,)), ("q", lambda s: (s.d_k,))),
     ),
     _row(
         16,
         "row of W_O",
         "The output projection W_O is a square matrix of size d_model.",
-        content={"W_O": lambda s: (s.d, s.d)},
+        content=(("W_O", lambda s: (s.d, s.d)),),
         check=_spaces_check(
             lambda sizes: sizes.heads * sizes.d_v == sizes.d,
             "W_O has H d_v rows and d columns; square if H d_v = d, the usual choice.",
         ),
-        corrupted={"W_O": lambda s: (s.d_v, s.d)},
-        repaired={"W_O": lambda s: (s.heads * s.d_v, s.d)},
+        corrupted=(("W_O", lambda s: (s.d_v, s.d)),),
+        repaired=(("W_O", lambda s: (s.heads * s.d_v, s.d)),),
     ),
     _row(
         29,
