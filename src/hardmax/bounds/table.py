@@ -6,11 +6,16 @@ from hardmax.arguments import integer
 from hardmax.bounds import paper
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.attention import attention_cells
-from hardmax.bounds.averages import gaussian_hull_vertices, relu_regions_at_initialization
+from hardmax.bounds.averages import (
+    gaussian_hull_vertices,
+    random_block_cells,
+    relu_regions_at_initialization,
+)
 from hardmax.bounds.bound import Bound, BoundTable, Estimate
 from hardmax.bounds.relu import hinz_van_de_geer, montufar_2014, montufar_2017, serra
-from hardmax.bounds.sizes import Bias
+from hardmax.bounds.sizes import Bias, read_integers
 from hardmax.bounds.transformers import block_lower, block_upper
+from hardmax.bounds.two_layers import is_largest, two_relu_layers
 from hardmax.errors import SizeLimitError
 
 _BIAS_WORDS: dict[Bias, str] = {
@@ -62,7 +67,7 @@ def transformer_table(
         [
             *_layer_rows(n_keys, n_heads, dim, d_ff, head_dim),
             *_model_rows(n_keys, n_heads, dim, d_ff, depth, head_dim),
-            *_estimates(n_keys, dim, d_ff, depth, head_dim),
+            *_estimates(n_keys, n_heads, dim, d_ff, depth, head_dim),
         ]
     )
 
@@ -74,12 +79,17 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
         input_dim: The number of inputs $n_0 \ge 1$.
         widths: The widths $n_1, \dots, n_L$ of the hidden layers.
 
+    Returns:
+        For two layers `two_relu_layers` first, of kind `"exact"` where it is the maximum itself;
+        then the bounds of the literature from weak to sharp, and an estimate last.
+
     Raises:
         HardmaxError: If a size is not a positive integer.
 
     Examples:
         >>> for row in relu_table(2, [3, 3]):
         ...     print(f"{row.text:>6}  {row.kind:<9} {row.source}")
+            34  exact     [HG19], sharpened
             49  upper     [Mon17]
             40  upper     [STR18]
             40  upper     [HG19], [Hin21]
@@ -89,6 +99,7 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
     everywhere = "every network of this shape"
     rows = BoundTable()
     rows += [
+        *_two_layer_rows(input_dim, widths),
         Bound(
             "product of layers", montufar_2017(input_dim, widths), "upper", everywhere, "[Mon17]"
         ),
@@ -107,6 +118,20 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
         rows.append(Bound("folds", folds, "lower", "some network of this shape", "[MPCB14]"))
     rows.append(relu_regions_at_initialization(sum(widths), input_dim))
     return rows
+
+
+def _two_layer_rows(input_dim: int, widths: Sequence[int]) -> list[Bound]:
+    sizes = read_integers("widths", widths, at_least=1)
+    if len(sizes) != 2:
+        return []
+    most, name, source = (
+        two_relu_layers(input_dim, *sizes),
+        "two layers, cells",
+        "[HG19], sharpened",
+    )
+    if is_largest(input_dim, sizes[0]):
+        return [Bound(name, most, "exact", "the maximum over all weights", source)]
+    return [Bound(name, most, "upper", "every network of this shape", source)]
 
 
 def _layer_rows(
@@ -216,7 +241,7 @@ def _model_rows(
 
 
 def _estimates(
-    n_keys: int, dim: int, d_ff: int, depth: int, head_dim: int | None
+    n_keys: int, n_heads: int, dim: int, d_ff: int, depth: int, head_dim: int | None
 ) -> list[Bound | Estimate]:
     span = dim if head_dim is None else min(dim, head_dim)
     vertices = gaussian_hull_vertices(n_keys, span)
@@ -228,6 +253,8 @@ def _estimates(
             vertices.source,
         )
     ]
+    if span == dim == 2 and depth == 1:
+        rows.append(random_block_cells(n_keys, n_heads, d_ff))
     if d_ff:
         rows.append(relu_regions_at_initialization(depth * d_ff, dim))
     return rows
