@@ -17,8 +17,8 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.models.recomposition import chart_forms
 from hardmax.regions import lines, spatial
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.exact_paths import doubled_forms, unit
 from hardmax.regions.planar_domains import planar_domain
+from hardmax.regions.rounded_forms import doubled_forms, unit
 from tests.plane_frames import PLANE
 from tests.region_models import (
     gaussian_relu,

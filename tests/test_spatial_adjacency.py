@@ -17,8 +17,8 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions import overlapping_facets, spatial_adjacency
 from hardmax.regions.adjacency import neighbouring_cells
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.exact_paths import unit
 from hardmax.regions.planar_adjacency import Regions
+from hardmax.regions.rounded_forms import unit
 from tests.region_models import (
     box_and_space,
     gaussian_relu,

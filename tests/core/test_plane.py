@@ -8,9 +8,9 @@ import pytest
 from hardmax._core.library import core
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.regions import planar
-from hardmax.regions.exact_paths import unit
 from hardmax.regions.planar_core import BUDGET, PlaneSearch
 from hardmax.regions.planar_parking import ExactPath
+from hardmax.regions.rounded_forms import unit
 from tests.region_models import (
     gaussian_relu,
     integer_maxout,

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED, min_norm_point
 from hardmax.errors import DtypeError, ShapeMismatchError
 from hardmax.geometry.exact_min_norm_point import exact_nearest_point
 from hardmax.typing import FloatArray, IntArray, WideArray
@@ -73,11 +72,11 @@ def decide_open_cone(rows: WideArray) -> ConeDecision:
         return _closed([int(zero[0])], [1])
     floats, exponents = _unit_rows(rows)
     status, support, point = _candidate(floats)
-    if status == SEPARATED:
+    if status is True:
         direction = _positive_direction(rows, point, exponents)
         if direction is not None:
             return _open(direction)
-    elif status == CONTAINED:
+    elif status is False:
         multipliers = positive_dependence(rows[support])
         if multipliers is not None:
             return _closed(support, multipliers)
@@ -198,7 +197,11 @@ def _unit_rows(rows: WideArray) -> tuple[FloatArray, list[int]]:
     return np.ascontiguousarray(floats), exponents.tolist()
 
 
-def _candidate(rows: FloatArray) -> tuple[int, list[int], FloatArray]:
+def _candidate(rows: FloatArray) -> tuple[bool | None, list[int], FloatArray]:
+    """Return whether the cone seems open, if that is clear; active rows; and a point."""
+    # What is compiled is loaded when it is needed.
+    from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED, min_norm_point
+
     n_rows, dim = rows.shape
     support = np.zeros(dim + 2, np.int64)
     point = rows.sum(axis=0)
@@ -215,7 +218,8 @@ def _candidate(rows: FloatArray) -> tuple[int, list[int], FloatArray]:
         np.zeros((dim + 2, dim + 2)),
         np.zeros((3, dim + 2)),
     )
-    return status, support[:n_active].tolist(), point
+    seems_open = {SEPARATED: True, CONTAINED: False}.get(status)
+    return seems_open, support[:n_active].tolist(), point
 
 
 def _positive_direction(

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED
-from hardmax._kernels.vertex_candidates import vertex_candidates_into
 from hardmax.geometry.affine_coordinates import AffineCoordinates, flint_matrix
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.progress import Progress
@@ -182,6 +180,9 @@ def _clarkson(
     open_points: IntArray,
 ) -> Iterator[_Candidates]:
     """Run the compiled search on the open points, in blocks."""
+    # What is compiled is loaded when it is needed.
+    from hardmax._kernels.vertex_candidates import vertex_candidates_into
+
     points, rays = white
     n_points, dim = points.shape
     is_known = proofs.is_vertex.copy()
@@ -219,6 +220,8 @@ def _accept_candidates(
     progress: Progress[int],
 ) -> None:
     """Prove what the compiled search proposed; decide exactly what cannot be proven."""
+    from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED
+
     separated = found.status == SEPARATED
     _accept_winners(coordinates, found.targets[separated], found.directions[separated], proofs)
     contained = np.flatnonzero(found.status == CONTAINED)

@@ -13,10 +13,10 @@ import numpy as np
 from hardmax._kernels.doubled_lines import compose_units
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.recomposition import RationalForms
-from hardmax.regions.exact_paths import doubled_forms
 from hardmax.regions.line_filter import LineForms
 from hardmax.regions.line_intervals import Points
 from hardmax.regions.packed_layers import PackedLayers
+from hardmax.regions.rounded_forms import doubled_forms
 from hardmax.typing import AnyArray
 
 _UP = 1.0 + 2.0**-40

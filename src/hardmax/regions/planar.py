@@ -10,7 +10,6 @@ from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import chart_forms, exact_affine_map
 from hardmax.regions.cells import CellArrays, WallNames
 from hardmax.regions.core_networks import core_network
-from hardmax.regions.exact_paths import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.planar_core import (
     BLURRED,
     CELLS_FULL,
@@ -24,6 +23,7 @@ from hardmax.regions.planar_core import (
 )
 from hardmax.regions.planar_domains import PlanarDomain, planar_domain
 from hardmax.regions.planar_parking import ExactPath
+from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.shared_searches import share
 

@@ -13,11 +13,11 @@ from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, chart_forms, layer_output, layer_scores
 from hardmax.regions.coincidences import coincidence_classes, coinciding_means
-from hardmax.regions.exact_paths import finest_grid, rounded_forms, unit
 from hardmax.regions.planar_core import N_EDGE, PlaneSearch
 from hardmax.regions.planar_domains import PlanarDomain, divided, rounded_vertex
 from hardmax.regions.planar_exact_walks import Contest
 from hardmax.regions.planar_polygons import Edge, Label, Line, clipped, polygon
+from hardmax.regions.rounded_forms import finest_grid, rounded_forms, unit
 from hardmax.typing import AnyArray
 
 WALK_FROM = 24

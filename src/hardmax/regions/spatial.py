@@ -40,7 +40,7 @@ from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.regions.cells import CellArrays, CellFacets
-from hardmax.regions.exact_paths import doubled_forms, rounded_forms
+from hardmax.regions.rounded_forms import doubled_forms, rounded_forms
 from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.spatial_domains import (
     SpatialDomain,

@@ -6,8 +6,8 @@ from hardmax._kernels.layouts import Tables
 from hardmax._kernels.spatial_buffers import Frames, new_frames
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain, embedded
-from hardmax.regions.exact_paths import finest_grid, rounded_forms
 from hardmax.regions.planar_tables import adapted, network_tables
+from hardmax.regions.rounded_forms import finest_grid, rounded_forms
 
 
 def spatial_frames(

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax._kernels import winners as kernels
 from hardmax.algebra.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.algebra.exact.dyadic import homogeneous_points, integer_matrix
 from hardmax.algebra.exact.rounding import (
@@ -68,6 +67,9 @@ def winners(
         >>> result.form.tolist(), result.n_tied.tolist()
         ([0, 1], [3, 2])
     """
+    # What is compiled is loaded when it is needed.
+    from hardmax._kernels import winners as kernels
+
     points = Sizes(dim=forms.dim).floats("points", points, ("n_points", "dim"), nonempty=())
     first_stage = starting_stage(start)
     tally = Decisions() if tally is None else tally
@@ -133,6 +135,9 @@ def _scan(
     All values at $x$ have magnitude at most $\sum_k |x_k| \max_j |a_{jk}| + \max_j |c_j|$, so one
     matrix-vector product bounds the errors of the whole batch.
     """
+    # What is compiled is loaded when it is needed.
+    from hardmax._kernels import winners as kernels
+
     dim = slopes.shape[1]
     exact = dot_products_are_exact(points, slopes, offsets)
     largest_slopes = np.abs(slopes).max(axis=0, initial=0.0)
