@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.typing import FloatArray, IntArray
 
@@ -71,6 +73,12 @@ class CellArrays:
     walls: IntArray | None = None
     cuts: IntArray | None = None
     facets: CellFacets | None = None
+
+
+def nothing_found(n_groups: int) -> CellArrays:
+    """What a search that was stopped before its first cell has found."""
+    none = np.empty((0, n_groups), dtype=np.int64)
+    return CellArrays(none, False, Decisions(), None, None, None, None, 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ from hardmax._kernels.planar_search import search
 from hardmax._kernels.planar_trees import LISTED_PER_FORM, NODES_PER_FORM
 from hardmax._kernels.planar_walks import WALK_FROM
 from hardmax.algebra.exact.decisions import Decisions
+from hardmax.interrupts import held_interrupts
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import chart_forms, exact_affine_map
 from hardmax.regions.cells import CellArrays
@@ -81,11 +82,12 @@ def explore(
         progress: Show a bar where the search takes longer than a second.
 
     Returns:
-        The cells, with counter-clockwise polygons and output maps. `is_complete` is False if the
-        search was stopped, by a limit or by an interrupt.
+        The cells, with counter-clockwise polygons and output maps. `is_complete` is False if a
+        limit stopped the search.
 
     Raises:
         ArgumentError: If the domain is not planar, or has no interior.
+        Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
         >>> from hardmax.geometry.domains import Box, WholeSpace
@@ -99,7 +101,7 @@ def explore(
     """
     limits = read_limits(max_cells, max_seconds)
     run = _Run(network, planar_domain(domain, network.dim_in), stores=not count_only)
-    return run.result(run.work(limits, progress))
+    return run.finish(limits, progress)
 
 
 class _Buffers(NamedTuple):
@@ -263,8 +265,9 @@ class _Run(SearchRun):
         elif status == BLURRED:
             self.path.sharpen_top(self.stack)
         elif status == LEAVES_FULL:
-            self._harvest()
-            self._make_room()
+            with held_interrupts():
+                self._harvest()
+                self._make_room()
         elif status == STACK_FULL:
             self.stack = grown_stack(self.stack)
 

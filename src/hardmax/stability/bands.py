@@ -82,7 +82,7 @@ def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> Mar
     partition = enumerate_regions(network, domain)
     total = domain_volume(partition.domain)
     exact = [Fraction(float(level)) for level in levels]
-    volumes = np.empty(partition.n_cells, dtype=object)
+    volumes = np.empty(partition.n_found, dtype=object)
     for i, name in enumerate(partition.signatures.tolist()):
         cell = cell_leads(network, partition.domain, name)
         volumes[i] = polytope_volume(cell.rows_at(exact.__getitem__, cell.leads), cell.dim)
