@@ -66,10 +66,11 @@ class Interrupted(HardmaxError, KeyboardInterrupt):
             partition that partition; None if nothing had begun.
 
     Examples:
-        >>> raise Interrupted("the search was interrupted")
-        Traceback (most recent call last):
-        ...
-        hardmax.errors.Interrupted: the search was interrupted
+        >>> try:
+        ...     raise Interrupted("the search was interrupted", partial=["a cell"])
+        ... except KeyboardInterrupt as stop:
+        ...     print(stop, stop.partial)
+        the search was interrupted ['a cell']
     """
 
     def __init__(self, message: str, partial: Any = None) -> None:

@@ -12,8 +12,10 @@ Found = TypeVar("Found")
 
 
 @contextmanager
-def held_interrupts(*, deliver: bool = True) -> Iterator[None]:
+def held_interrupts(*, deliver: bool = True) -> Iterator[Callable[[], None]]:
     """Hold Ctrl-C back while the block runs; it acts as soon as the block has ended.
+
+    In a long block, call what `with` hands over wherever an interrupt may act.
 
     Python raises `KeyboardInterrupt` between any two steps of a program, so two steps that belong
     together need this around them. Interrupts only reach the main thread: elsewhere nothing is
@@ -35,16 +37,39 @@ def held_interrupts(*, deliver: bool = True) -> Iterator[None]:
     """
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        yield
+        yield lambda: None
         return
     held: list[tuple[int, Any]] = []
+
+    def act() -> None:
+        if held:
+            usual(*held.pop())
+
     signal.signal(signal.SIGINT, lambda number, frame: held.append((number, frame)))
     try:
-        yield
+        yield act
     finally:
         signal.signal(signal.SIGINT, usual)
-        if held and deliver:
-            usual(*held[0])
+        if deliver:
+            act()
+
+
+@contextmanager
+def interrupts_named() -> Iterator[None]:
+    """Let an interrupt be a `KeyboardInterrupt`, whatever compiled code has made of it.
+
+    An interrupt that arrives while a compiled function hands arrays over comes out of it as a
+    `SystemError` that was caused by one.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        raise KeyboardInterrupt from None
 
 
 def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) -> Found:
@@ -71,7 +96,8 @@ def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) ->
     is_complete = False
     found: list[Found] = []
     try:
-        is_complete = work()
+        with interrupts_named():
+            is_complete = work()
         with held_interrupts():
             found.append(pack(is_complete))
     except KeyboardInterrupt:

@@ -23,6 +23,7 @@ from typing import Any
 
 from hardmax.arguments import integer, number
 from hardmax.errors import DtypeError, Interrupted
+from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions import line_strips, lines, planar, spatial, split_tree
 from hardmax.regions.cells import nothing_found
@@ -120,7 +121,8 @@ def _searched(
         "split_tree": split_tree.explore,
     }
     try:
-        return packed(searches[engine](network, where, **limits))
+        with interrupts_named():
+            return packed(searches[engine](network, where, **limits))
     except Interrupted as stop:
         partial = packed(stop.partial)
     except KeyboardInterrupt:

@@ -92,7 +92,7 @@ class _Collector:
         self.n_cells = 0
 
     def add(self, batch: Intervals | CellRun | int) -> None:
-        """Keep a batch of cells, or only count it; never to be interrupted."""
+        """Keep a batch of cells, or only count it."""
         if isinstance(batch, int):
             self.n_cells += batch
         elif len(batch):
@@ -199,13 +199,13 @@ def explore(
 
     def work() -> bool:
         bar: Progress[int] = track(0, "cells")
-        with bar as progress:
+        with bar as progress, held_interrupts() as interrupt:
             for found in search.batches():
+                interrupt()
                 n_found = found if isinstance(found, int) else len(found)
                 left = n_found if max_cells is None else max_cells - collected.n_cells
                 room = min(n_found, left)
-                with held_interrupts():
-                    collected.add(room if isinstance(found, int) else found[:room])
+                collected.add(room if isinstance(found, int) else found[:room])
                 progress.advance(room)
                 late = max_seconds is not None and time.monotonic() - start > max_seconds
                 tedious = most_exact is not None and search.n_exact > most_exact

@@ -16,6 +16,7 @@ from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.geometry.polytopes import Polytope
+from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.pickling import WithoutCaches
 from hardmax.models.points import PointBatch
@@ -54,7 +55,8 @@ def _kept_on_interrupt(
     @wraps(question)
     def asked(self: "Partition", /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
         try:
-            return question(self, *args, **more)
+            with interrupts_named():
+                return question(self, *args, **more)
         except Interrupted:
             raise
         except KeyboardInterrupt:
