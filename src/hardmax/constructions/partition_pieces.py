@@ -21,6 +21,7 @@ from hardmax.geometry.domains import Box
 from hardmax.geometry.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.recomposition import RationalForms
+from hardmax.regions.charted_domains import enclosing_box
 from hardmax.regions.partition import Partition
 from hardmax.typing import WideArray
 
@@ -156,7 +157,5 @@ def _require_inside(partition: Partition, box: Box) -> None:
                 "`box` must lie in the domain of `partition`; it leaves it across "
                 f"{[float(a) for a in row[:-1]]} x <= {float(row[-1])}."
             )
-    if not Polytope.from_rows(
-        [tuple(row) for row in domain.exact_rows.tolist()], domain.dim
-    ).is_bounded:
+    if enclosing_box(domain) is None:
         raise ArgumentError("`partition` must be of a bounded domain; got an unbounded one.")
