@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hardmax.arguments import integer, number
+from hardmax.compilation import announce_compilation
 from hardmax.errors import DtypeError, Interrupted
 from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -81,6 +82,7 @@ def enumerate_regions(
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True).n_cells
         at least 3
     """
+    announce_compilation()
     try:
         network = read_network(model)
         where = charted(domain, network.dim_in)
