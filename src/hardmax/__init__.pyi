@@ -75,6 +75,7 @@ from .regions.partition import Partition as Partition
 from .regions.sampling import sample_regions as sample_regions
 from .regions.verification import Verdict as Verdict
 from .regions.verification import verify_certificate as verify_certificate
+from .stability.certified_temperatures import temperature_for as temperature_for
 from .tropical.order_k import OrderKDiagram as OrderKDiagram
 from .tropical.order_k import order_k_diagram as order_k_diagram
 from .tropical.order_k import top_k as top_k

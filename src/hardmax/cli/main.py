@@ -26,15 +26,15 @@ def run() -> None:
     """Run the command line; a refusal is one clear line and exit status 2, not a traceback."""
     try:
         app()
+    except KeyboardInterrupt:  # Before the refusals: an interrupted search is both.
+        print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
+        sys.exit(130)
     except HardmaxError as error:
         print(f"hardmax: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         print(f"hardmax: {error}; what was finished is kept", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
-        sys.exit(130)
 
 
 def _print_version(wanted: bool) -> None:

@@ -170,7 +170,8 @@ def enclosing_box(domain: ChartedDomain) -> EnclosingBox | None:
         return None
     if is_filled or (is_read and domain.dim > _MOST_BY_VERTICES):
         sides = [[side[k] for k in range(domain.dim)] for side in ends]
-        return EnclosingBox(*nearest_floats(np.array(sides, dtype=object)), is_filled)
+        low_end, high_end = nearest_floats(np.array(sides, dtype=object))
+        return EnclosingBox(low_end, high_end, is_filled)
     polytope = Polytope.from_rows([tuple(row) for row in rows], domain.dim)
     if not polytope.is_bounded:
         return None
