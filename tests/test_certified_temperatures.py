@@ -1,4 +1,4 @@
-"""The temperature for an error: certified, close to the largest, and refused where there is none."""
+"""The temperature for an error: certified, close to the largest, refused where there is none."""
 
 import math
 
@@ -113,8 +113,8 @@ def test_a_network_without_heads_is_hard_at_every_temperature():
 def test_boxes_of_many_dimensions_need_no_vertices():
     rng = np.random.default_rng(0)
     dim = 16
-    head = AttentionHead(rng.normal(size=(dim, 3)), rng.normal(size=(3, 3)), rng.normal(size=(3, 2)),
-                         rng.normal(size=(2, 2)))  # fmt: skip
+    shapes = (dim, 3), (3, 3), (3, 2), (2, 2)
+    head = AttentionHead(*(rng.normal(size=shape) for shape in shapes))
     middle = rng.normal(size=dim)
     box = Box(middle - 0.01, middle + 0.01)
     found = temperature_for(head, box, 1e-3)

@@ -84,7 +84,7 @@ def test_comparisons_that_are_certain_are_answered(five):
     [
         lambda c: c > 5,
         lambda c: c <= 5,
-        lambda c: 5 < c,
+        lambda c: np.int64(5) < c,
         lambda c: c >= 6,
         lambda c: c < 6,
         lambda c: np.int64(6) <= c,
@@ -102,14 +102,15 @@ def test_comparisons_nobody_can_answer_are_refused(ask):
 
 def test_a_lower_bound_equals_no_number_and_compares_with_no_word():
     for number in (4, 5, 6, 5.0, np.int64(5), np.float64(5)):
-        assert (AtLeast(5) == number) is False or not AtLeast(5) == number
-        assert not number == AtLeast(5)
+        assert (AtLeast(5) == number) is False
+        assert (number == AtLeast(5)) is False
+        assert AtLeast(5) != number
         assert AtLeast(5) not in {number}
     assert AtLeast(5) == AtLeast(5) != AtLeast(6)
     assert hash(AtLeast(5)) == hash(AtLeast(5))
     assert pickle.loads(pickle.dumps(AtLeast(5))) == AtLeast(5)
     with pytest.raises(TypeError):
-        AtLeast(5) < "6"
+        assert AtLeast(5) < "6"
     with pytest.raises(ArgumentError, match="`lower`"):
         AtLeast(-1)
 
@@ -209,9 +210,14 @@ def test_interrupted_is_both_and_survives_pickling():
 
 def test_an_interrupt_waits_for_the_end_of_what_holds_it():
     done = []
-    with pytest.raises(KeyboardInterrupt), held_interrupts(), held_interrupts():
-        signal.raise_signal(signal.SIGINT)
-        done.append(1)
+
+    def block():
+        with held_interrupts(), held_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
     assert done == [1]
     with held_interrupts(deliver=False):
         signal.raise_signal(signal.SIGINT)
@@ -331,7 +337,8 @@ LONG_SEARCH = """
         part = stop.partial
         names = {{tuple(name) for name in part.signatures.tolist()}}
         # It may be complete if it was interrupted while it was packed.
-        print(isinstance(part.n_cells, int if part.is_complete else hm.AtLeast), len(names) == part.n_found == len(part.signatures))
+        print(isinstance(part.n_cells, int if part.is_complete else hm.AtLeast))
+        print(len(names) == part.n_found == len(part.signatures))
         print(all(part.polytope(i).volume > 0 for i in range(min(part.n_found, 3))))
         print(hm.enumerate_regions(net, small, exact=exact, max_cells=2).n_found > 0)
 """
@@ -348,7 +355,7 @@ def test_ctrl_c_in_a_search_hands_over_what_was_found(dim, exact, presses):
         assert out.split() == ["True", "True", "True", "True"]
     else:  # Presses that come later meet the script itself.
         assert code in (0, -signal.SIGINT, 1)
-        assert out.startswith("True True") or "KeyboardInterrupt" in err or "Interrupted" in err
+        assert out.startswith("True\nTrue") or "KeyboardInterrupt" in err or "Interrupted" in err
 
 
 def test_ctrl_c_that_nobody_expects_ends_the_script():

@@ -56,7 +56,7 @@ class MissingExtraError(HardmaxError, ImportError):
     """An optional dependency is needed and not installed."""
 
 
-class Interrupted(HardmaxError, KeyboardInterrupt):
+class Interrupted(HardmaxError, KeyboardInterrupt):  # noqa: N818 (not an error)
     """Ctrl-C ended a computation; what it had found until then is not lost.
 
     It is a `KeyboardInterrupt`, so a script that does not expect it stops.

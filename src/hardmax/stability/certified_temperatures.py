@@ -217,9 +217,10 @@ def _refuse_jumps(partition: Partition, error: float) -> None:
                 before, after = ([float(x) for x in end] for end in ends)
                 raise DiscontinuityError(
                     "`model` must not jump by more than twice `error` in `domain`; at "
-                    f"{where}{[float(x) for x in place]} it jumps from {before} to {after}, and next to "
-                    f"it no temperature brings the error below {math.sqrt(jump) / 2:.3g}, got "
-                    f"error = {error:g}. Choose a domain that this wall does not meet."
+                    f"{where}{[float(x) for x in place]} it jumps from {before} to {after}, and "
+                    "next to it no temperature brings the error below "
+                    f"{math.sqrt(jump) / 2:.3g}, got error = {error:g}. Choose a domain that "
+                    "this wall does not meet."
                 )
 
 
