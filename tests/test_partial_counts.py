@@ -375,3 +375,25 @@ def test_ctrl_c_that_nobody_expects_ends_the_script():
     assert code == -signal.SIGINT or code == 1
     assert out == ""
     assert "hardmax.errors.Interrupted: the search was interrupted" in err
+
+
+@pytest.mark.parametrize("question", ["certificate()", "n_regions"])
+def test_ctrl_c_in_a_question_hands_over_the_partition(question):
+    code, out, err = _interrupted_run(
+        f"""
+        import numpy as np, hardmax as hm
+        rng = np.random.default_rng(0)
+        weights = [rng.normal(size=s) for s in ((2, 40), (40, 40), (40, 40), (40, 1))]
+        net = hm.ReluNetwork(weights, [rng.normal(size=w.shape[1]) for w in weights])
+        part = hm.enumerate_regions(net, hm.Box([-3, -3], [3, 3]))
+        print("READY", flush=True)
+        try:
+            while True:
+                part.{question}
+                for name in ("map_classes", "region_labels", "n_regions"):
+                    part.__dict__.pop(name, None)
+        except hm.errors.Interrupted as stop:
+            print(stop.partial is part, part.is_complete, part.n_regions > 0)
+        """
+    )
+    assert (code, out.split(), err) == (0, ["True", "True", "True"], "")
