@@ -4,32 +4,59 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# How many tests run at once: a number, or `auto` for one per core.
+WORKERS ?= auto
+
+# What compiles the core: CXX if it is set, or a compiler of the system, or, where there is none,
+# the one from PyPI. `make COMPILER=pypi` takes that one in any case.
+CANDIDATES := $(if $(filter-out default undefined,$(origin CXX)),$(CXX)) c++ g++ clang++
+COMPILER ?= $(firstword $(foreach name,$(CANDIDATES),$(shell command -v $(name) 2>/dev/null)) pypi)
+ifeq ($(COMPILER),pypi)
+SHIMS := $(CURDIR)/$(VENV)/compiler
+TOOLS := CXX=$(SHIMS)/c++ CC=$(SHIMS)/cc AR=$(SHIMS)/ar RANLIB=$(SHIMS)/ranlib
+else
+TOOLS := CXX=$(COMPILER)
+endif
+
+# uv is quick; where it is not available or fails, pip does the same.
+define install
+if test -x $(BIN)/uv && $(TOOLS) $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt $(1); then :; \
+else echo "uv is not available or failed: installing with pip (slower)"; \
+  $(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip && \
+  $(TOOLS) $(BIN)/python -m pip install --quiet --constraint constraints.txt $(1); fi
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint types contracts check bench clean
+.PHONY: help setup reproduce test lint types contracts check bench debug sanitize wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
 
-setup: $(READY)  ## make the environment in .venv (the other targets do it by themselves)
+setup: $(READY)  ## make the environment in .venv and compile the core (the other targets do it by themselves)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("hardmax needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@if $(BIN)/python -m pip install --quiet --constraint constraints.txt uv; then \
-	  echo "installing with uv"; \
-	  $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group dev --editable . ; \
-	else false; fi || { \
-	  echo "uv is not available or failed: installing with pip (slower)"; \
-	  $(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip && \
-	  $(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable . ; }
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt uv || true
+	@echo "installing the tools that build"
+	@$(call install,--group build)
+ifeq ($(COMPILER),pypi)
+	@echo "there is no C++ compiler here: taking the one from PyPI (ziglang, 100 MB; the first build takes about a minute)"
+	@$(call install,--group compiler)
+	@core/compiler-from-pypi.sh $(BIN)/python $(VENV)/compiler
+endif
+	@echo "compiling the core with $(COMPILER), installing hardmax and what it needs"
+	@rm -rf build/release
+	@$(call install,--no-build-isolation --group dev --editable .)
+	@$(BIN)/python -m hardmax._core
 	@touch $@
 
 reproduce: $(READY)  ## run the main job: every result the library can regenerate
 	$(BIN)/hardmax reproduce
 
 # One thread: the matrices are small, and idle threads of OpenBLAS spin.
-test: $(READY)  ## run the tests
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+test: $(READY)  ## run the tests, on every core
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
 
 lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .
@@ -44,8 +71,24 @@ contracts: $(READY)  ## check that imports go only downwards
 check: lint types contracts test  ## everything that must pass before a change lands
 
 bench: $(READY)  ## measure against the peers, as ratios in one run
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	@$(call install,--no-build-isolation --editable '.[bench]')
 	$(BIN)/python -m benchmarks
+
+debug: $(READY)  ## build the core for stepping through (docs/core.md); use it with HARDMAX_BUILD=debug
+	HARDMAX_BUILD=debug $(BIN)/python -m hardmax._core
+
+# The interpreter is not built with the sanitizers, so their libraries are loaded first; its own
+# allocator would hide the ends of small arrays, and what it keeps until the end is no leak.
+sanitize: $(READY)  ## run the core's tests with checked addresses and behaviour (needs GCC)
+	HARDMAX_BUILD=sanitize PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$$($(COMPILER) -print-file-name=libasan.so) $$($(COMPILER) -print-file-name=libubsan.so)" \
+	  $(BIN)/python -m pytest tests/core
+
+wheel: $(READY)  ## build the sdist and the wheel in dist/
+	@$(call install,--group wheel)
+	rm -rf dist
+	$(TOOLS) $(BIN)/python -m build --no-isolation --outdir dist .
+	if test "$$(uname -s)" = Linux; then PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) build dist results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

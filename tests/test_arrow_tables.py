@@ -31,7 +31,7 @@ def test_a_partition_comes_back_from_a_file(domain, tmp_path):
     assert back.decisions == part.decisions
     assert back.signatures.dtype == part.signatures.dtype
     np.testing.assert_array_equal(back.signatures, part.signatures)
-    for name in ("maps", "map_radii", "vertices", "starts", "directions", "walls", "cuts"):
+    for name in ("maps", "map_radii", "vertices", "starts", "directions", "walls"):
         mine, theirs = getattr(back.cells, name), getattr(part.cells, name)
         assert (mine is None) == (theirs is None)
         if mine is not None:

@@ -56,6 +56,10 @@ class MissingExtraError(HardmaxError, ImportError):
     """An optional dependency is needed and not installed."""
 
 
+class CoreError(HardmaxError, ImportError):
+    """The compiled core is missing, of another version, or cannot compute exactly here."""
+
+
 class Interrupted(HardmaxError, KeyboardInterrupt):  # noqa: N818 (not an error)
     """Ctrl-C ended a computation; what it had found until then is not lost.
 

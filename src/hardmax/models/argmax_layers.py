@@ -150,6 +150,13 @@ class ArgmaxLayer(WithoutCaches):
             frozen.setflags(write=False)
             object.__setattr__(self, name, frozen)
 
+    @classmethod
+    def trusted(cls, **fields: Any) -> "ArgmaxLayer":
+        """Return a layer of fields, and cached properties, that are known to fit together."""
+        layer = object.__new__(cls)
+        layer.__dict__.update(fields)
+        return layer
+
     @cached_property
     def is_table(self) -> BoolArray:
         """Which groups contribute constants only, as heads do: shape `(n_groups,)`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class ReluNetwork(ArgmaxModel):
         return sum(array.size for array in (*self.weights, *(self.biases or ())))
 
     def _build_network(self) -> ArgmaxNetwork:
-        maps = [AffineMap(w, b) for w, b in zip(self.weights, self.biases or (), strict=True)]
+        maps = list(map(AffineMap.trusted, self.weights, self.biases or ()))
         layers = [relu_layer(affine, AffineMap.identity(affine.dim_out)) for affine in maps[:-1]]
         return ArgmaxNetwork(tuple(layers), AffineMap.identity(maps[0].dim_in), maps[-1])
 
@@ -148,19 +149,27 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
 
     Unit $i$ is the group of the forms 0 and $q_i$, in this order.
     """
-    n = before.dim_out
-    return ArgmaxLayer(
-        query=before,
-        slopes=np.tile([[0.0], [1.0]], (n, 1)),
-        offsets=np.zeros(2 * n),
-        starts=np.arange(0, 2 * n + 1, 2),
-        slots=np.arange(n),
-        gains=np.tile([0.0, 1.0], n),
-        values=np.zeros((2 * n, 1)),
-        output=after,
-        residual=residual,
-        reads=np.arange(n)[:, np.newaxis],
-    )
+    units = _relu_units(before.dim_out)
+    if after.dim_in != before.dim_out or (residual and before.dim_in != after.dim_out):
+        return ArgmaxLayer(query=before, output=after, residual=residual, **units)
+    return ArgmaxLayer.trusted(query=before, output=after, residual=residual, is_relu=True, **units)
+
+
+@lru_cache(maxsize=64)
+def _relu_units(n: int) -> dict[str, Any]:
+    """The arrays that all layers of `n` ReLU units share."""
+    units: dict[str, Any] = {
+        "slopes": np.tile([[0.0], [1.0]], (n, 1)),
+        "offsets": np.zeros(2 * n),
+        "starts": np.arange(0, 2 * n + 1, 2),
+        "slots": np.arange(n),
+        "gains": np.tile([0.0, 1.0], n),
+        "values": np.zeros((2 * n, 1)),
+        "reads": np.arange(n)[:, np.newaxis],
+    }
+    for array in units.values():
+        array.setflags(write=False)
+    return units
 
 
 def affine_layer(affine: AffineMap) -> ArgmaxLayer:
@@ -189,7 +198,7 @@ def read_affine(
     offset = np.zeros(matrix.shape[1])
     if bias is not None:
         offset = sizes.floats(bias_name, bias, ("n_out",))
-    return AffineMap(matrix, offset)
+    return AffineMap.trusted(owned(matrix), owned(offset))
 
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:

@@ -28,7 +28,7 @@ FORMAT = "hardmax.partition/2"
 _METADATA = b"hardmax"
 # Arrays with one entry for each cell, and arrays with one for each vertex of each cell.
 _BY_CELL = ("signatures", "maps", "map_radii")
-_BY_VERTEX = ("vertices", "directions", "walls", "cuts")
+_BY_VERTEX = ("vertices", "directions", "walls")
 # Three to seven dimensions: one for each cell, each facet, and each tie.
 _OF_FACETS = ("blurs", "facets", "ties")
 _DTYPES = ("uint8", "uint16", "int32", "int64", "float64")
@@ -186,7 +186,7 @@ def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellA
             values["ties"],
             values["blurs"],
         )
-    return CellArrays(
+    cells = CellArrays(
         signatures=values["signatures"],
         is_complete=bool(header["is_complete"]),
         decisions=Decisions(*(int(count) for count in header["decisions"])),
@@ -196,10 +196,11 @@ def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellA
         starts=_starts(arrays["vertices"]) if "vertices" in arrays else None,
         n_counted=n_cells,
         directions=values.get("directions"),
-        walls=values.get("walls"),
-        cuts=values.get("cuts"),
         facets=facets,
     )
+    if "walls" in values:
+        cells.__dict__["walls"] = values["walls"]
+    return cells
 
 
 def _refuse_impossible(cells: CellArrays, network: ArgmaxNetwork, dim: int) -> None:

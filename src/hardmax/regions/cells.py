@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,47 @@ class CellFacets(NamedTuple):
     blurs: FloatArray
 
 
+class WallNames(NamedTuple):
+    """What the edges of polygons lie on, a number for each.
+
+    Attributes:
+        codes: The form beside the wall, counted over all layers; of the domain -5 less the row of
+            its inequality, from -4 on. Shape `(n_vertices,)`.
+        form_starts: The first form of each group, and the end; shape `(n_groups + 1,)`.
+        group_layers: The layer of each group, shape `(n_groups,)`.
+    """
+
+    codes: IntArray
+    form_starts: IntArray
+    group_layers: IntArray
+
+    def decoded(self, signatures: IntArray, starts: IntArray) -> IntArray:
+        """Return layer, group, winner and rival of each edge: shape `(n_vertices, 4)`."""
+        walls = np.zeros((len(self.codes), 4), dtype=np.int32)
+        inside = np.flatnonzero(self.codes >= 0)
+        walls[:, 0] = -1
+        walls[:, 1] = -5 - self.codes
+        codes = self.codes[inside]
+        group = np.searchsorted(self.form_starts, codes, side="right") - 1
+        cell = np.repeat(np.arange(len(signatures)), np.diff(starts))[inside]
+        layer = self.group_layers[group]
+        first_group = np.searchsorted(self.group_layers, layer)
+        walls[inside, 0] = layer
+        walls[inside, 1] = group - first_group
+        walls[inside, 2] = signatures[cell, group]
+        walls[inside, 3] = codes - self.form_starts[group]
+        return walls
+
+    @classmethod
+    def encoded(cls, walls: IntArray, form_starts: IntArray, group_layers: IntArray) -> "WallNames":
+        """Return the names of edges given as `decoded` returns them."""
+        codes = np.asarray(-5 - walls[:, 1], dtype=np.int32)
+        inside = walls[:, 0] >= 0
+        group = np.searchsorted(group_layers, walls[inside, 0]) + walls[inside, 1]
+        codes[inside] = form_starts[group] + walls[inside, 3]
+        return cls(codes, form_starts, group_layers)
+
+
 @dataclass(frozen=True, eq=False)
 class CellArrays:
     r"""The cells an engine found, in compressed rows: one entry of each array for each cell.
@@ -53,11 +95,7 @@ class CellArrays:
         n_counted: The number of cells, also where only counting was asked for.
         directions: The direction of each vertex, zero for a finite one; shape of `vertices`; None
             where the domain is bounded.
-        walls: Two dimensions only: for the edge from each vertex to the next, the layer, the group,
-            the winner and the rival that meet on it, the last two as indices within the group, or
-            `(-1, row, 0, 0)` for an edge of the domain; shape `(n_vertices, 4)`.
-        cuts: Two dimensions only: which cut of the search made the edge, 0 for the domain's. Both
-            sides of a cut carry its number; shape `(n_vertices,)`.
+        wall_names: Two dimensions only: what each edge lies on.
         facets: Three to seven dimensions only: the facets.
     """
 
@@ -70,9 +108,20 @@ class CellArrays:
     starts: IntArray | None
     n_counted: int
     directions: FloatArray | None = None
-    walls: IntArray | None = None
-    cuts: IntArray | None = None
+    wall_names: WallNames | None = None
     facets: CellFacets | None = None
+
+    @cached_property
+    def walls(self) -> IntArray | None:
+        """For the edge from each vertex of a polygon to the next, what meets on it.
+
+        The layer, the group, the winner and the rival, the last two as indices within the group, or
+        `(-1, row, 0, 0)` for an edge of the domain; shape `(n_vertices, 4)`. None in dimensions
+        other than two.
+        """
+        if self.wall_names is None or self.starts is None:
+            return None
+        return self.wall_names.decoded(self.signatures, self.starts)
 
 
 def nothing_found(n_groups: int) -> CellArrays:

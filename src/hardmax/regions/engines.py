@@ -44,6 +44,7 @@ def enumerate_regions(
     exact: bool = False,
     max_cells: int | None = None,
     max_seconds: float | None = None,
+    workers: int = 1,
 ) -> Partition:
     r"""Find every cell of a model on a domain, exactly.
 
@@ -59,6 +60,7 @@ def enumerate_regions(
         exact: Whether to decide in integers alone, without floats first. The result is the same.
         max_cells: Stop after this many cells.
         max_seconds: Stop after this time.
+        workers: How many threads search, in two dimensions; the result does not depend on it.
 
     Returns:
         The partition. If a limit stopped the search, its `is_complete` is False, its cells are some
@@ -92,9 +94,13 @@ def enumerate_regions(
             limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
         if max_seconds is not None:
             limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
+        n_workers = integer("workers", workers, at_least=1)
     except KeyboardInterrupt:
         raise Interrupted("the search was interrupted before it began") from None
-    return _searched(network, where, _engine(where.dim, exact), limits)
+    engine = _engine(where.dim, exact)
+    if engine == "planar":
+        limits["workers"] = n_workers
+    return _searched(network, where, engine, limits)
 
 
 def _engine(dim: int, exact: bool) -> str:

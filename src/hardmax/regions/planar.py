@@ -1,59 +1,37 @@
 """The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
 
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.doubled_forms import doubled_blocks
-from hardmax._kernels.effect_buffers import effect_arrays
-from hardmax._kernels.layouts import (
-    LEAVES_FULL,
-    N_GROUPS,
-    N_OUT,
-    OUTPUT_GRID,
-    PARKED,
-    STACK_FULL,
-    Tables,
-)
-from hardmax._kernels.planar_buffers import (
-    BLURRED,
-    HAS_FAR,
-    N_BROKEN,
-    N_CELLS,
-    N_EXPANDED,
-    N_FILTERED,
-    N_ITEMS,
-    N_LEAVES,
-    N_VERTICES,
-    Frames,
-    Leaves,
-    Stack,
-    grown_stack,
-    new_frames,
-    new_leaves,
-    new_stack,
-)
-from hardmax._kernels.planar_search import search
-from hardmax._kernels.planar_trees import LISTED_PER_FORM, NODES_PER_FORM
-from hardmax._kernels.planar_walks import WALK_FROM
+from hardmax._core.memory import address
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.interrupts import held_interrupts
+from hardmax.interrupts import held_interrupts, packed_when_done
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import chart_forms, exact_affine_map
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cells import CellArrays, WallNames
+from hardmax.regions.core_networks import core_network
 from hardmax.regions.exact_paths import doubled_forms, finest_grid, rounded_forms
+from hardmax.regions.planar_core import (
+    BLURRED,
+    CELLS_FULL,
+    STACK_FULL,
+    UNCLEAR,
+    CellsRoom,
+    FirstStream,
+    FoundCells,
+    PlaneSearch,
+    Task,
+)
 from hardmax.regions.planar_domains import PlanarDomain, planar_domain
 from hardmax.regions.planar_parking import ExactPath
-from hardmax.regions.planar_tables import adapted, network_tables
 from hardmax.regions.search_runs import SearchRun, read_limits
-from hardmax.typing import FloatArray
+from hardmax.regions.shared_searches import share
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _FIRST_CELLS = 1024
 _BLOCK_BYTES = 1 << 23
 """Cells are set aside in blocks of about this size, which stays in the caches."""
-_EDGES, _ITEMS = 1024, 128
 
 
 def explore(
@@ -63,15 +41,16 @@ def explore(
     count_only: bool = False,
     max_cells: int | None = None,
     max_seconds: float | None = None,
+    workers: int = 1,
     progress: bool = True,
 ) -> CellArrays:
     r"""Find every cell of a network on a planar domain.
 
-    The search splits convex polygons, one group of forms after the other, layer by layer and depth
-    first. A layer is composed once for each region of the layers before it; groups with one winner
-    on the whole region are settled there. Where the region before differs in few winners its forms
-    are updated, at a cost linear in the width. Cost per cell: at most one composition of every
-    layer, and a few sign tests for each form that is in doubt.
+    The search, compiled in `core/include/hardmax/search.hpp`, splits convex polygons, one group of
+    forms after the other, layer by layer and depth first. A layer is composed once for each region
+    of the layers before it; groups with one winner on the whole region are settled there. Wide
+    layers are composed once for typical winners, and cost what the others change. Cells come in the
+    lexicographic order of their signatures.
 
     Args:
         network: The network.
@@ -79,6 +58,8 @@ def explore(
         count_only: Store nothing; memory then does not grow with the number of cells.
         max_cells: Stop after so many cells.
         max_seconds: Stop after about so many seconds.
+        workers: How many threads search; the result does not depend on it. A search for at most
+            `max_cells` is done by one.
         progress: Show a bar where the search takes longer than a second.
 
     Returns:
@@ -94,257 +75,195 @@ def explore(
         >>> from hardmax.models.networks import ReluNetwork
         >>> cross = ReluNetwork([np.eye(2), np.ones((2, 1))]).network
         >>> cells = explore(cross, Box([-1, -1], [1, 1]))
-        >>> cells.n_counted, sorted(cells.signatures.tolist())
+        >>> cells.n_counted, cells.signatures.tolist()
         (4, [[0, 0], [0, 1], [1, 0], [1, 1]])
         >>> explore(cross, WholeSpace(2), count_only=True).n_counted
         4
     """
     limits = read_limits(max_cells, max_seconds)
-    run = _Run(network, planar_domain(domain, network.dim_in), stores=not count_only)
-    return run.finish(limits, progress)
+    where = planar_domain(domain, network.dim_in)
+    none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
+    whole = Task(0, False, *none, where.edges, where.walls, False)
+    run = _Run(network, where, whole, stores=not count_only)
+    runs = [run]
+
+    def begin(task: Task) -> _Run:
+        return _Run(network, where, task, stores=not count_only)
+
+    def work() -> bool:
+        if workers == 1 or limits.cells >= 0:
+            return run.work(limits, progress)
+        return share(runs, begin, limits.seconds, workers, progress)
+
+    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete))
 
 
-class _Buffers(NamedTuple):
-    """Scratch of a search that the next one of the same shape may use again.
-
-    Attributes:
-        shape: The sizes of a network and a domain that the buffers were made for.
-        frames: The forms on the path.
-        stack: The polygons.
-        leaves: The cells of one harvest.
-    """
-
-    shape: tuple[Any, ...]
-    frames: Frames
-    stack: Stack
-    leaves: Leaves
-
-
-class _Setting(NamedTuple):
-    """A network on a domain, as the kernels read both.
-
-    Attributes:
-        start: The domain.
-        tables: The network, adapted to it.
-        block: The first stream.
-        doubled: The same in twice the precision.
-        grid: A grid for it, if it is exact.
-        winner_type: What winners are stored in: one byte where that is enough.
-        cell_bytes: About how much room a cell takes.
-        shape: The sizes that buffers depend on.
-    """
-
-    start: PlanarDomain
-    tables: Tables
-    block: FloatArray
-    doubled: FloatArray
-    grid: int
-    winner_type: type[np.generic]
-    cell_bytes: int
-    shape: tuple[Any, ...]
-
-
-_settings: WeakKeyDictionary[ArgmaxNetwork, _Setting] = WeakKeyDictionary()
-_spare: list[_Buffers] = []
-"""At most one: allocating afresh takes as long as finding a hundred cells."""
-
-
-def _setting(network: ArgmaxNetwork, start: PlanarDomain) -> _Setting:
-    """Prepare a network for a domain; the answer is kept until another domain is asked for."""
-    known = _settings.get(network)
-    if known is not None and known.start is start:
-        return known
-    corners = np.abs(start.edges[:, 6:8]).max(initial=1.0)
-    # A power of two, so that dividing by it is exact.
-    scale = float(2.0 ** min(np.frexp(corners)[1], 1000))
-    tables = network_tables(network)
-    block, doubled, grid = _first_stream(network, start, tables, scale)
-    tables = adapted(tables, scale, not block[2:].any())
-    sizes = tables.layout[:, : N_OUT + 1].tobytes(), tables.values.shape
-    # Groups of other sizes need other scratch.
-    starts = tuple(layer.starts.tobytes() for layer in network.layers)
-    shape = sizes, starts, network.n_groups, network.dim_out, start.is_bounded
-    largest = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=0)
-    winner_type = np.uint8 if largest <= 256 else np.int64
-    cell_bytes = 4 * network.n_groups + 24 * network.dim_out + 256
-    _settings[network] = setting = _Setting(
-        start, tables, block, doubled, grid, winner_type, cell_bytes, shape
-    )
-    return setting
-
-
-def _first_stream(
-    network: ArgmaxNetwork, start: PlanarDomain, tables: Tables, scale: float
-) -> tuple[FloatArray, FloatArray, int]:
-    """Return the embedding on the domain, as a block, doubled, and a grid if the block is exact."""
-    embedding, chart = network.embedding, start.chart
+def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
+    """Return the embedding on the domain."""
+    embedding, chart = network.embedding, domain.chart
+    if chart is None and embedding.is_identity:
+        return _COORDINATES
     if chart is None:
         block, doubled = np.zeros((4, embedding.dim_out)), np.zeros((7, embedding.dim_out))
         block[:2], block[2] = embedding.weight, embedding.bias
         doubled[:3] = block[:3]
-        return block, doubled, int(tables.layout[-1, OUTPUT_GRID])
+        return FirstStream(block, doubled, finest_grid(block))
     forms = chart_forms(chart).compose(embedding)
-    block = rounded_forms(forms, forms.rows, scale)
-    return block, doubled_forms(forms, forms.rows, scale), finest_grid(block)
+    block = rounded_forms(forms, forms.rows, domain.scale)
+    return FirstStream(block, doubled_forms(forms, forms.rows, domain.scale), finest_grid(block))
 
 
-def _take_buffers(network: ArgmaxNetwork, setting: _Setting) -> _Buffers:
-    """Take the spare buffers if they fit, else allocate."""
-    try:
-        spare = _spare.pop()
-    except IndexError:
-        spare = None
-    if spare is not None and spare.shape == setting.shape:
-        spare.stack.state[:] = 0
-        spare.frames.flags[:] = 0
-        if spare.frames.effects.size == 0:
-            return spare
-        # They hold the weights of the network before.
-        return spare._replace(frames=spare.frames._replace(**effect_arrays(setting.tables)))
-    most_groups = int(setting.tables.layout[:, N_GROUPS].max(initial=1))
-    # A tree of boxes, and room for all parts at once, where large groups are walked.
-    most = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=0)
-    most = most if most >= WALK_FROM else 0
-    return _Buffers(
-        setting.shape,
-        new_frames(
-            setting.tables, network.n_groups, 1 + NODES_PER_FORM * most, LISTED_PER_FORM * most
-        ),
-        new_stack(_EDGES + 10 * most, _ITEMS + most, most_groups),
-        _room_for_cells(network, setting, _FIRST_CELLS),
-    )
-
-
-def _room_for_cells(network: ArgmaxNetwork, setting: _Setting, n_cells: int) -> Leaves:
-    return new_leaves(n_cells, network.n_groups, network.dim_out, setting.start.is_bounded)
+_COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0)
 
 
 class _Run(SearchRun):
     """One search: its buffers, and what has been found."""
 
-    def __init__(self, network: ArgmaxNetwork, start: PlanarDomain, stores: bool) -> None:
+    def __init__(
+        self, network: ArgmaxNetwork, domain: PlanarDomain, task: Task, *, stores: bool
+    ) -> None:
         self.network = network
-        self.start = start
+        self.domain = domain
         self.stores = stores
-        self.setting = _setting(network, start)
-        self.tables = self.setting.tables
-        self.buffers = _take_buffers(network, self.setting)
-        self.frames, self.stack, self.leaves = self.buffers[1:]
-        block = self.setting.block
-        self.frames.blocks[0, :, : block.shape[1]] = block
-        self.doubled = doubled_blocks(self.frames, self.setting.doubled)
-        self.frames.flags[0, :2] = int(not block[3].any()), self.setting.grid
-        n_edges = len(start.edges)
-        while len(self.stack.edges) < 4 * n_edges:
-            self.stack = grown_stack(self.stack)
-        self.stack.edges[:n_edges] = start.edges
-        self.stack.labels[:n_edges] = start.labels
-        self.stack.items[0] = 0, n_edges, 0, -1
-        self.stack.state[N_ITEMS] = 1
-        self.stack.state[HAS_FAR] = int(not start.is_bounded)
-        self.path = ExactPath(network, start, self.tables, self.frames)
-        self.found: list[Leaves] = []
+        self.packed = core_network(network)
+        self.search = PlaneSearch(
+            self.packed,
+            _first_stream(network, domain),
+            domain.scale,
+            is_bounded=domain.is_bounded,
+            stores=stores,
+        )
+        self.path = ExactPath(network, domain, self.search)
+        self.search.push(task)
+        if task.is_merged:
+            self.path.scores(task.layer - 1)
+            self.search.recompose(task.layer - 1)
+        self.found: list[FoundCells] = []
+        self.room = CellsRoom()
+        if stores:
+            self._make_room(_FIRST_CELLS)
         # A step may compose all weights once: the first slice must not be long either.
-        products = self.tables.numbers.size
-        self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // products))
+        self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
 
     @property
     def n_found(self) -> int:
         """How many cells have been found."""
-        return int(self.stack.state[N_CELLS])
+        return self.search.counts()[0]
+
+    def give_away(self) -> list[Task]:
+        """Give the lower half of the stack away, if there is more than one polygon on it."""
+        n_items = self.search.counts()[3]
+        return self.search.give_away(n_items // 2) if n_items > 1 else []
 
     def go_on(self, limit: int, budget: int) -> int:
         """Run the compiled search."""
-        buffers = self.frames, self.doubled, self.stack, self.leaves
-        return int(search(self.tables, *buffers, self.stores, limit, budget))
+        return self.search.run(self.room, limit, budget)
+
+    def first_signature(self) -> bytes:
+        """Return what sorts runs of one search by their cells; nothing where none are stored."""
+        block = self.found[0] if self.found else self.block if self.stores else None
+        return b"" if block is None else block.signatures[0].astype(">u4").tobytes()
 
     def make_way(self, status: int) -> None:
         """Split exactly, sharpen vertices, or make room."""
-        if status == PARKED:
-            self.stack = self.path.split_top(self.stack)
+        if status == UNCLEAR:
+            self.path.split_top()
         elif status == BLURRED:
-            self.path.sharpen_top(self.stack)
-        elif status == LEAVES_FULL:
-            with held_interrupts():
-                self._harvest()
-                self._make_room()
+            self.path.sharpen_top()
         elif status == STACK_FULL:
-            self.stack = grown_stack(self.stack)
+            self.search.grow()
+        elif status == CELLS_FULL:
+            with held_interrupts():
+                self._set_aside()
 
-    def _harvest(self) -> None:
-        """Set the cells found aside; arrays of the right size, so that buffers are free again."""
-        state = self.stack.state
-        cells, points = int(state[N_LEAVES]), int(state[N_VERTICES])
-        leaves = self.leaves
-        self.found.append(
-            Leaves(
-                leaves.signatures[:cells].astype(self.setting.winner_type),
-                leaves.maps[:cells].copy(),
-                leaves.radii[:cells].copy(),
-                leaves.starts[: cells + 1].copy(),
-                leaves.points[:points].copy(),
-                leaves.directions[:points].copy(),
-                leaves.walls[:points].copy(),
-                leaves.cuts[:points].copy(),
-            )
-        )
-        state[N_LEAVES] = state[N_VERTICES] = 0
-
-    def _make_room(self) -> None:
+    def _set_aside(self) -> None:
+        """Set the cells found aside, and make room for more; never to be interrupted."""
+        self.harvest()
+        cell_bytes = 4 * self.network.n_groups + 24 * self.network.dim_out + 256
+        size = min(2 * self.room.room_cells, max(_BLOCK_BYTES // cell_bytes, _FIRST_CELLS))
         # One polygon may have more vertices than a whole block has room for.
-        widest = int(self.stack.items[int(self.stack.state[N_ITEMS]) - 1, 1])
-        size = min(2 * len(self.leaves.radii), _BLOCK_BYTES // self.setting.cell_bytes)
-        if max(size, widest) > len(self.leaves.radii):
-            self.leaves = _room_for_cells(self.network, self.setting, max(size, widest))
+        widest = len(self.search.top()[1])
+        if max(size, widest) > self.room.room_cells:
+            self._make_room(max(size, widest))
 
-    def result(self, is_complete: bool) -> CellArrays:
-        """Pack what was found."""
-        state = self.stack.state
-        decisions = Decisions(int(state[N_FILTERED]), int(state[N_EXPANDED]), 0)
-        decisions = decisions + self.path.decisions
-        count = int(state[N_CELLS])
-        if not self.stores:
-            none = np.zeros((0, self.network.n_groups), dtype=np.int64)
-            self._give_back()
-            return CellArrays(none, is_complete, decisions, None, None, None, None, count)
-        self._harvest()
-        cells = self.found[0] if len(self.found) == 1 else _joined(self.found)
-        if state[N_BROKEN]:
-            self._repair(cells)
-        self._give_back()
-        return CellArrays(
-            cells.signatures,
-            is_complete,
-            decisions,
-            cells.maps,
-            cells.radii,
-            cells.points,
-            cells.starts,
-            count,
-            None if self.start.is_bounded else cells.directions,
-            cells.walls,
-            cells.cuts,
+    def _make_room(self, n_cells: int) -> None:
+        """Allocate a block of cells."""
+        n_vertices = 5 * n_cells
+        is_short = self.packed.largest_group <= 256
+        winner_type = np.uint8 if is_short else np.int32
+        self.block = FoundCells(
+            np.empty((n_cells, self.network.n_groups), dtype=winner_type),
+            np.empty((n_cells, 3, self.network.dim_out)),
+            np.empty(n_cells),
+            np.empty(n_cells, dtype=np.int64),
+            np.empty((n_vertices, 2)),
+            np.empty((0 if self.domain.is_bounded else n_vertices, 2)),
+            np.empty(n_vertices, dtype=np.int32),
         )
+        signatures, maps, radii, ends, points, directions, walls = map(address, self.block)
+        both = (signatures, None) if is_short else (None, signatures)
+        self.room = CellsRoom(
+            n_cells, n_vertices, 0, 0, self.room.n_broken, *both, maps, radii, ends, points,
+            None if self.domain.is_bounded else directions, walls,
+        )  # fmt: skip
 
-    def _give_back(self) -> None:
-        """Keep the first buffers, which are small, for the next search."""
-        _spare[:] = [self.buffers]
+    def harvest(self) -> None:
+        """Set the cells found aside; arrays of the right size, so that the block is free again."""
+        n_cells, n_vertices = self.room.n_cells, self.room.n_vertices
+        block = self.block
+        kept: list[Any] = [array[:n_cells].copy() for array in block[:4]]
+        kept += [array[:n_vertices].copy() for array in block[4:]]
+        self.found.append(FoundCells(*kept))
+        self.room.n_cells = self.room.n_vertices = 0
 
-    def _repair(self, cells: Leaves) -> None:
+    def repair(self, cells: FoundCells) -> None:
         """Compose maps that overflowed on the way in exact arithmetic."""
-        for cell in np.flatnonzero(~np.isfinite(cells.radii)).tolist():
+        for cell in np.flatnonzero(~np.isfinite(cells.map_radii)).tolist():
             forms = exact_affine_map(self.network, self.path.chart, cells.signatures[cell])
-            block = rounded_forms(forms, forms.rows, float(self.tables.scale[0]))
+            block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:3]
-            cells.radii[cell] = block[3].max()
+            cells.map_radii[cell] = block[3].max()
 
 
-def _joined(found: list[Leaves]) -> Leaves:
+def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
+    """Pack what one or more runs have found, one after the other."""
+    runs = sorted(runs, key=_Run.first_signature) if len(runs) > 1 else runs
+    first = runs[0]
+    counts = [run.search.counts() for run in runs]
+    count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
+    decisions = Decisions(filtered, expanded, 0)
+    for run in runs:
+        decisions = decisions + run.path.decisions
+    if not first.stores:
+        none = np.zeros((0, first.network.n_groups), dtype=np.int64)
+        return CellArrays(none, is_complete, decisions, None, None, None, None, count)
+    for run in runs:
+        run.harvest()
+    found = [block for run in runs for block in run.found]
+    cells = found[0] if len(found) == 1 else _joined(found)
+    if any(run.room.n_broken for run in runs):
+        first.repair(cells)
+    packed, is_bounded = first.packed, first.domain.is_bounded
+    return CellArrays(
+        cells.signatures,
+        is_complete,
+        decisions,
+        cells.maps,
+        cells.map_radii,
+        cells.points,
+        np.concatenate([np.zeros(1, dtype=np.int64), cells.ends]),
+        count,
+        None if is_bounded else cells.directions,
+        wall_names=WallNames(cells.walls, packed.form_starts, packed.group_layers),
+    )
+
+
+def _joined(found: list[FoundCells]) -> FoundCells:
     """Join blocks of cells."""
-    joined = Leaves(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-    starts = [np.zeros(1, dtype=np.int64)]
+    joined = FoundCells(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
     total = 0
+    ends = []
     for block in found:
-        starts.append(block.starts[1:] + total)
+        ends.append(block.ends + total)
         total += len(block.points)
-    return joined._replace(starts=np.concatenate(starts))
+    return joined._replace(ends=np.concatenate(ends))

@@ -1,17 +1,18 @@
 """The first polygon of a planar search: a box, a convex polygon, or the plane, with its chart."""
 
+from math import frexp
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._kernels.planar_buffers import N_COLUMNS, N_LABELS, SHIFT
 from hardmax.algebra.exact.dyadic import scaled_rows
 from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain, charted
-from hardmax.regions.planar_polygons import Line, Vertex, clipped, packed_label, plane
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.regions.planar_core import N_EDGE
+from hardmax.regions.planar_polygons import Line, Vertex, clipped, plane
+from hardmax.typing import AnyArray, FloatArray
 
 
 class PlanarDomain(NamedTuple):
@@ -20,16 +21,18 @@ class PlanarDomain(NamedTuple):
     Attributes:
         chart: The map from plane coordinates to inputs; None for the identity.
         rows: The inequalities `(a, b)` of the domain, as floats of a box or exact integers.
-        edges: The rows of the first polygon.
-        labels: Their labels.
+        edges: The numbers of the edges of the first polygon, shape `(n_edges, N_EDGE)`.
+        walls: For each edge -1, the row of its inequality, 0 and 0; shape `(n_edges, 4)`.
         is_bounded: Whether no vertex is at infinity.
+        scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
     """
 
     chart: AffineMap | None
     rows: AnyArray
     edges: FloatArray
-    labels: IntArray
+    walls: AnyArray
     is_bounded: bool
+    scale: float
 
     @property
     def lines(self) -> list[Line]:
@@ -66,27 +69,33 @@ def _polygon(read: ChartedDomain) -> PlanarDomain:
     polygon = plane()
     for i, row in enumerate(read.exact_rows.tolist()):
         line = -row[0], -row[1], row[2], 0
-        polygon = clipped(polygon, line, packed_label(-1, i, 0, 0, 0), i)
-    edges = np.zeros((len(polygon), N_COLUMNS))
+        polygon = clipped(polygon, line, (-1, i, 0, 0), i)
+    edges = np.zeros((len(polygon), N_EDGE))
     for columns, edge in zip(edges, polygon, strict=True):
         columns[:6] = rounded_line(edge.line)
         columns[6:] = rounded_vertex(edge.start)
-    labels = np.array([edge.label for edge in polygon], dtype=np.int64)
+    walls = np.array([edge.label for edge in polygon], dtype=np.int32)
     chart = None if read.is_identity else read.chart
-    return PlanarDomain(chart, read.exact_rows, edges, labels, not edges[:, 9:11].any())
+    return PlanarDomain(
+        chart, read.exact_rows, edges, walls, not edges[:, 9:11].any(), _scale(edges)
+    )
 
 
 def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
     """Write a box down: everything about it is exact."""
     (x0, y0), (x1, y1) = low.tolist(), high.tolist()
-    edges = np.zeros((4, N_COLUMNS))
+    edges = np.zeros((4, N_EDGE))
     edges[:, :3] = [(0, 1, -y0), (-1, 0, x1), (0, -1, y1), (1, 0, -x0)]
     edges[:, 6:8] = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
-    labels = np.zeros((4, N_LABELS), dtype=np.int64)
     # The order of the rows of `Box.inequalities`.
-    labels[:, 0] = np.array([3, 0, 1, 2]) - SHIFT
+    walls = np.array([(-1, row, 0, 0) for row in (3, 0, 1, 2)], dtype=np.int32)
     rows = np.array([(1, 0, x1), (0, 1, y1), (-1, 0, -x0), (0, -1, -y0)], dtype=np.float64)
-    return PlanarDomain(None, rows, edges, labels, True)
+    return PlanarDomain(None, rows, edges, walls, True, _scale(edges))
+
+
+def _scale(edges: FloatArray) -> float:
+    corners = float(np.abs(edges[:, 6:8]).max(initial=1.0))
+    return float(2.0 ** min(frexp(corners)[1], 1000))
 
 
 def rounded_line(line: Line) -> list[float]:

@@ -8,8 +8,6 @@ lines meet, is $(x_0 + x_1 M, y_0 + y_1 M) / w$ with integers and $w > 0$.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hardmax._kernels.planar_buffers import SHIFT
-
 Line = tuple[Any, Any, Any, Any]
 Vertex = tuple[Any, Any, Any, Any, Any]
 Label = tuple[int, ...]
@@ -20,7 +18,7 @@ class Edge(NamedTuple):
 
     Attributes:
         line: Its line.
-        label: What made it.
+        label: What made it: layer, group, winner and rival, or -1 and the row of the domain.
         start: Its first vertex, going round counter-clockwise.
         source: Where it comes from, for the caller: the edge is on the same line.
     """
@@ -61,22 +59,6 @@ def polygon(lines: Sequence[tuple[Line, Label, int]]) -> list[Edge]:
     ]
 
 
-def packed_label(layer: int, group: int, winner: int, rival: int, cut: int) -> Label:
-    """Return the label of an edge as the kernels hold it."""
-    return layer * SHIFT + group, winner * SHIFT + rival, cut, 0
-
-
-def unpacked_label(label: Sequence[int]) -> tuple[int, int, int, int]:
-    """Return layer, group, winner and rival of a label.
-
-    Examples:
-        >>> [unpacked_label(packed_label(*who, 4)) for who in ((-1, -3, 0, 0), (2, 5, 1, 7))]
-        [(-1, -3, 0, 0), (2, 5, 1, 7)]
-    """
-    layer = (label[0] + SHIFT // 2) // SHIFT
-    return layer, label[0] - layer * SHIFT, label[1] // SHIFT, label[1] % SHIFT
-
-
 def plane() -> list[Edge]:
     r"""Return the plane: the square $[-M, M]^2$, its edges labelled `(-1, -1)` to `(-1, -4)`.
 
@@ -85,7 +67,7 @@ def plane() -> list[Edge]:
         (0, -1, 0, -1, 1)
     """
     sides = [(0, 1, 0, 1), (-1, 0, 0, 1), (0, -1, 0, 1), (1, 0, 0, 1)]
-    return polygon([(line, packed_label(-1, -1 - i, 0, 0, 0), -1) for i, line in enumerate(sides)])
+    return polygon([(line, (-1, -1 - i, 0, 0), -1) for i, line in enumerate(sides)])
 
 
 def clipped(edges: list[Edge], line: Line, label: Label, source: int) -> list[Edge]:

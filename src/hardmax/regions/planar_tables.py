@@ -1,7 +1,5 @@
 """A network flattened for the planar kernels, once for each network."""
 
-from fractions import Fraction
-from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,8 +22,8 @@ from hardmax._kernels.layouts import (
     WIDTH,
     Tables,
 )
-from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.regions.coincidences import coincidence_classes, coinciding_means
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 _COARSEST_GRID = 2000
@@ -60,42 +58,6 @@ def adapted(tables: Tables, scale: float, starts_homogeneous: bool) -> Tables:
         flags[layer] = int(so_far and has)
         so_far = so_far and has and keeps
     return tables._replace(layout=layout, scale=np.array([scale]))
-
-
-def coinciding_means(layer: ArgmaxLayer, classes: list[list[int]]) -> tuple[FloatArray, FloatArray]:
-    """Return gains `(2, n_forms)` and values `(2, n_forms, width)`, averaged, with radii.
-
-    Args:
-        layer: The layer.
-        classes: Lists of two or more coinciding forms; the mean goes to the first of each.
-    """
-    gains = np.stack([layer.gains, np.zeros_like(layer.gains)])
-    values = np.stack([layer.values, np.zeros_like(layer.values)])
-    for members in classes:
-        gains[:, members[0]] = _mean(layer.gains[members])
-        for k in range(layer.values.shape[1]):
-            values[:, members[0], k] = _mean(layer.values[members, k])
-    return gains, values
-
-
-def _mean(numbers: FloatArray) -> tuple[float, float]:
-    """Return the mean, rounded, and a bound on its error."""
-    exact = sum((Fraction(float(x)) for x in numbers), Fraction(0)) / len(numbers)
-    nearest = float(nearest_floats(np.array([exact], dtype=object))[0])
-    if exact == Fraction(nearest):
-        return nearest, 0.0
-    return nearest, abs(nearest) * 2.0**-52 + 2.0**-1070
-
-
-def coincidence_classes(rows: list[list[object]], starts: list[int]) -> list[list[int]]:
-    """List the sets of two or more forms of one group whose rows are equal."""
-    classes = []
-    for start, end in pairwise(starts):
-        seen: dict[tuple[int, ...], list[int]] = {}
-        for j in range(start, end):
-            seen.setdefault(tuple(int(x) for x in rows[j]), []).append(j)  # type: ignore[call-overload]
-        classes += [members for members in seen.values() if len(members) > 1]
-    return classes
 
 
 class _Shelf:

@@ -1,0 +1,167 @@
+"""Finding and loading the compiled core.
+
+An installed package carries the library beside this file, once for each instruction set; the widest
+one that the processor runs is loaded. A checkout has it in its build folder instead, and there it
+is built again when a source has changed (`building`).
+"""
+
+import functools
+import os
+import sys
+from ctypes import CDLL, POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
+from pathlib import Path
+from typing import Any
+
+from hardmax.errors import CoreError
+
+INTERFACE_VERSION = 1
+"""The `HM_INTERFACE_VERSION` that the signatures below describe."""
+
+_DOUBLES = POINTER(c_double)
+_AT = c_void_p
+
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    # name: what it returns, then its arguments
+    "hm_interface_version": (c_int32,),
+    "hm_instruction_set": (c_char_p,),
+    "hm_widest_instruction_set": (c_char_p,),
+    "hm_float_environment": (c_int32,),
+    "hm_network_size": (c_size_t, _AT, _AT),
+    "hm_network_init": (None, _AT, _AT, _AT),
+    "hm_plane_size": (c_size_t, _AT, c_int32),
+    "hm_plane_init": (None, _AT, _AT, _AT),
+    "hm_plane_stack_size": (c_size_t, _AT, c_int32, c_int32),
+    "hm_plane_set_stack": (None, _AT, _AT, c_int32, c_int32),
+    "hm_plane_push": (c_int32, _AT, c_int32, c_int32, _AT, _AT, c_int32, _AT, _AT),
+    "hm_plane_drop": (None, _AT, c_int32),
+    "hm_plane_typical": (None, _AT, _AT),
+    "hm_plane_recompose": (None, _AT, c_int32),
+    "hm_plane_run": (c_int32, _AT, _AT, c_int64, c_int64),
+    "hm_plane_counts": (None, _AT, _AT),
+    "hm_plane_item": (c_int32, _AT, c_int32, _AT, _AT, _AT),
+    "hm_plane_signature": (None, _AT, _AT),
+    "hm_plane_versions": (None, _AT, _AT, _AT),
+    "hm_plane_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
+    "hm_plane_scores": (None, _AT, c_int32, _AT),
+    "hm_plane_replace": (c_int32, _AT, c_int32, _AT, _AT, _AT, _AT),
+    "hm_plane_set_vertices": (None, _AT, _AT),
+    "hm_plane_refresh": (
+        None,
+        _AT,
+        c_int32,
+        _AT,
+        c_int32,
+        c_int32,
+        _AT,
+        c_int32,
+        c_int32,
+        *5 * [_AT],
+    ),
+    "hm_test_plane_sharpen": (c_int32, _AT),
+    "hm_test_two_sum": (None, c_double, c_double, _DOUBLES),
+    "hm_test_fast_two_sum": (None, c_double, c_double, _DOUBLES),
+    "hm_test_halves": (None, c_double, _DOUBLES),
+    "hm_test_two_product": (None, c_double, c_double, _DOUBLES),
+    "hm_test_two_product_by_halves": (None, c_double, c_double, _DOUBLES),
+    "hm_test_two_product_by_fma": (c_int32, c_double, c_double, _DOUBLES),
+    "hm_test_grow": (c_int64, _DOUBLES, c_int64, c_double),
+    "hm_test_grow_by_product": (c_int64, _DOUBLES, c_int64, c_double, c_double),
+    "hm_test_compress": (c_int64, _DOUBLES, c_int64),
+    "hm_test_sign": (c_int32, _DOUBLES, c_int64),
+    "hm_test_add_float": (None, _DOUBLES, c_double, _DOUBLES),
+    "hm_test_add": (None, _DOUBLES, _DOUBLES, _DOUBLES),
+    "hm_test_multiply_float": (None, _DOUBLES, c_double, _DOUBLES),
+    "hm_test_multiply": (None, _DOUBLES, _DOUBLES, _DOUBLES),
+    "hm_test_add_terms": (None, c_double, _DOUBLES, _DOUBLES, c_int64, _DOUBLES),
+}
+"""Every function of the interface; a test compares this with the header."""
+
+INSTRUCTION_SETS = ("baseline", "x86-64-v3")
+"""What the core may be compiled for, the narrowest first."""
+
+_SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+
+
+@functools.cache
+def core() -> CDLL:
+    """Return the core for this processor, loaded once.
+
+    The environment variable `HARDMAX_CPU` names an instruction set to use in place of the widest
+    one that runs: `baseline`, or `x86-64-v3`. Results do not depend on it.
+
+    Raises:
+        CoreError: If there is no library, or one of another version, or the processor cannot run
+            what was asked for, or the thread does not compute as IEEE 754 demands.
+
+    Examples:
+        >>> core().hm_interface_version()
+        1
+    """
+    folder = library_folder()
+    baseline = load(folder, "baseline")
+    widest = baseline.hm_widest_instruction_set().decode()
+    wanted = os.environ.get("HARDMAX_CPU") or widest
+    if wanted not in INSTRUCTION_SETS:
+        raise CoreError(
+            f"`HARDMAX_CPU` must be one of {', '.join(INSTRUCTION_SETS)}; got {wanted!r}."
+        )
+    if INSTRUCTION_SETS.index(wanted) > INSTRUCTION_SETS.index(widest):
+        raise CoreError(f"`HARDMAX_CPU` is {wanted}, but this processor runs {widest} at most.")
+    if baseline.hm_float_environment() != 0:
+        raise CoreError(
+            "this thread rounds otherwise than to nearest, or takes subnormal numbers for zero "
+            "(some library was built with -ffast-math, or torch.set_flush_denormal was called): "
+            "no sign could be proven."
+        )
+    return baseline if wanted == "baseline" else load(folder, wanted)
+
+
+def library_folder() -> Path:
+    """Return the folder that has the libraries; in a checkout, build them first if they are stale.
+
+    In a checkout the environment variable `HARDMAX_BUILD` chooses between the builds `release` (the
+    default), `debug` and `sanitize`.
+    """
+    here = Path(__file__).parent
+    checkout = here.parents[2]
+    if (checkout / "core" / "CMakeLists.txt").is_file():
+        from hardmax._core.building import up_to_date_folder
+
+        return up_to_date_folder(checkout, os.environ.get("HARDMAX_BUILD") or "release")
+    return here
+
+
+def library_path(folder: Path, instruction_set: str) -> Path:
+    """Return where the library for an instruction set lies in a folder."""
+    return folder / f"libhardmax-{instruction_set}{_SUFFIX}"
+
+
+def load(folder: Path, instruction_set: str) -> CDLL:
+    """Load one library and declare its functions.
+
+    Raises:
+        CoreError: If it is missing, cannot be loaded, or has another version.
+    """
+    path = library_path(folder, instruction_set)
+    if not path.is_file():
+        raise CoreError(
+            f"the compiled core is missing: there is no {path}. Install hardmax from a wheel or "
+            "build it with a C++20 compiler: `pip install .` in the source tree, or `make setup`, "
+            "which fetches a compiler if there is none."
+        )
+    try:
+        library = CDLL(str(path))
+        library.hm_interface_version.restype = c_int32
+        version = library.hm_interface_version()
+    except (OSError, AttributeError) as error:
+        raise CoreError(f"the compiled core cannot be loaded: {error}.") from error
+    if version != INTERFACE_VERSION:
+        raise CoreError(
+            f"the compiled core {path} has interface version {version}, this package needs "
+            f"{INTERFACE_VERSION}: install hardmax again, or run `make setup` in the source tree."
+        )
+    for name, (result, *arguments) in SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
