@@ -19,6 +19,7 @@ from hardmax.errors import ArgumentError, HardmaxError, MissingExtraError, Recor
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import save_model
+from hardmax.models.tensor_files import content_hash
 from hardmax.models.token_transformers import TokenTransformer
 from tests.compiled_models import masked_transformer, random_maxout, random_relu, state_dict
 
@@ -204,6 +205,7 @@ def spoil(path, **changes):
             tensors |= {} if changed is None else {key: changed}
         else:
             header[key] = change
+    header["content"] = content_hash(header, tensors)
     save_file(tensors, path, {"hardmax": json.dumps(header)})
 
 

@@ -22,6 +22,7 @@ from hardmax.constructions.knots import Knots
 from hardmax.constructions.maxout_assembly import read_box
 from hardmax.constructions.meshes import Mesh
 from hardmax.constructions.probes import Probes
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.typing import ArrayLike, FloatArray
@@ -56,6 +57,13 @@ class Approximation:
     measured_error: float
     worst_point: FloatArray
     certified_error: float | None
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        proved = "" if self.certified_error is None else f", certified {self.certified_error:.3g}"
+        errors = f"measured error {self.measured_error:.3g}{proved}"
+        return f"Approximation({self.n_pieces} pieces, {errors})"
 
     def __call__(self, x: ArrayLike) -> FloatArray:
         """Evaluate the transformer at a point `(dim,)` or a batch `(n_points, dim)`."""

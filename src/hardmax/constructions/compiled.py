@@ -13,6 +13,7 @@ from hardmax.constructions.float32_errors import Float32Rounding, float32_roundi
 from hardmax.constructions.piece_layers import Origins, SourceNetwork, piece_layers
 from hardmax.constructions.temperatures import choose_rates, sharpest_rates
 from hardmax.constructions.token_layout import token_transformer
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -44,6 +45,8 @@ class TransformerSize:
     parameters: int
     nonzeros: int
     source_parameters: int
+
+    _repr_html_ = html_card
 
     @property
     def overhead(self) -> float:
@@ -95,6 +98,8 @@ class CompiledTransformer:
     token_transformer: TokenTransformer
     output_errors: FloatArray
     origins: Origins | None = field(default=None, kw_only=True)
+
+    _repr_html_ = html_card
 
     def __call__(self, x: ArrayLike) -> FloatArray:
         """Evaluate the transformer (see `transformer`)."""

@@ -29,9 +29,11 @@ from hardmax.models.tensor_files import TensorSource, read_tensor_file, write_te
 from hardmax.models.token_transformers import TokenTransformer
 from hardmax.typing import AnyArray
 
-COMPILED_FORMAT = "hardmax.compiled/1"
+COMPILED_FORMAT = "hardmax.compiled/2"
 r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
 
+- `content`: a hash of the other fields and the tensors, as in `MODEL_FORMAT`; format
+  `hardmax.compiled/1`, which is read too, is the same without it.
 - `kind`: `ReluNetwork` or `MaxoutNetwork`, with the fields and tensors of `MODEL_FORMAT`.
 - `epsilon`: the error that was asked for, or null for a hard transformer.
 - `transformer`: `n_tokens`, `width`, `n_heads` and `d_ff` for each block, `readout_token`; for
@@ -119,7 +121,7 @@ def compiled_from_parts(
         HardmaxError: If they are not such parts.
     """
     found = fields.pop("format", None)
-    if found != COMPILED_FORMAT:
+    if found not in (COMPILED_FORMAT, "hardmax.compiled/1"):
         raise RecordFormatError(
             f"its metadata must have the format {COMPILED_FORMAT!r}; got {found!r:.60}."
         )

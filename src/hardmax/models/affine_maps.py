@@ -8,6 +8,7 @@ from flint import fmpz, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import integer_matrix
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, short_repr
 from hardmax.models.enclosures import EnclosedMap
 from hardmax.models.pickling import WithoutCaches
 from hardmax.typing import FloatArray
@@ -27,6 +28,9 @@ class AffineMap(WithoutCaches):
 
     weight: FloatArray
     bias: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()

@@ -15,6 +15,7 @@ from flint import fmpz, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import integer_matrix, scaled_integers
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.models.affine_maps import AffineMap as AffineMap
 from hardmax.models.enclosures import EnclosedMap
@@ -37,6 +38,8 @@ class FormBlock(WithoutCaches):
     columns: Any
     slopes: FloatArray
     offsets: FloatArray
+
+    __repr__ = short_repr
 
     @cached_property
     def enclosed(self) -> EnclosedMap:
@@ -111,6 +114,9 @@ class ArgmaxLayer(WithoutCaches):
     output: AffineMap
     residual: bool
     reads: IntArray | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes(p=self.query.dim_out)
@@ -338,6 +344,9 @@ class ArgmaxNetwork(WithoutCaches):
     layers: tuple[ArgmaxLayer, ...]
     embedding: AffineMap
     readout: AffineMap
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))

@@ -9,6 +9,7 @@ import numpy as np
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes, integer, number, owned
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
 from hardmax.models.points import Array, PointBatch
 from hardmax.models.scores import ScoreMap, rounded_quotients
@@ -80,6 +81,8 @@ class AttentionHead:
     output_weight: FloatArray
     query_bias: FloatArray | None = None
     logit_bias: FloatArray | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, spell_widths
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
@@ -40,6 +41,8 @@ class ReluNetwork(ArgmaxModel):
     weights: Sequence[FloatArray]
     biases: Sequence[FloatArray] | None = None
 
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
         biases = _one_for_each("biases", self.biases, len(given))
@@ -51,7 +54,8 @@ class ReluNetwork(ArgmaxModel):
         object.__setattr__(self, "biases", tuple(affine.bias for affine in maps))
 
     def __repr__(self) -> str:
-        return f"ReluNetwork({self.weights[0].shape[0]} -> {self.widths} -> {self.dim_out})"
+        hidden = spell_widths(self.widths)
+        return f"ReluNetwork({self.weights[0].shape[0]} -> {hidden} -> {self.dim_out})"
 
     @property
     def widths(self) -> list[int]:
@@ -102,6 +106,8 @@ class MaxoutNetwork(ArgmaxModel):
     weights: Sequence[Any]
     biases: Sequence[Any] | None = None
 
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
         biases = _one_for_each("biases", self.biases, len(given))
@@ -121,8 +127,8 @@ class MaxoutNetwork(ArgmaxModel):
     def __repr__(self) -> str:
         ranks = [rank for layer in self.ranks for rank in layer]
         spread = f", ranks {min(ranks)} to {max(ranks)}" if ranks else ""
-        widths = [len(layer) for layer in self.ranks]
-        return f"MaxoutNetwork({self.dim_in} -> {widths} -> {self.dim_out}{spread})"
+        hidden = spell_widths([len(layer) for layer in self.ranks])
+        return f"MaxoutNetwork({self.dim_in} -> {hidden} -> {self.dim_out}{spread})"
 
     @property
     def ranks(self) -> list[list[int]]:

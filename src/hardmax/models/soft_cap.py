@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.arguments import number
+from hardmax.display import html_card, short_repr
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
 from hardmax.models.soft_attention import normalised_weights
@@ -40,6 +41,9 @@ class SoftCappedHead:
 
     head: AttentionHead
     cap: float
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cap", number("cap", self.cap, above=0.0))

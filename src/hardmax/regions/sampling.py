@@ -18,6 +18,7 @@ import numpy as np
 
 from hardmax.arguments import Sizes, integer, number
 from hardmax.compilation import announce_compilation
+from hardmax.display import card, public_fields
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.regions.charted_domains import (
     ChartedDomain,
@@ -62,6 +63,15 @@ class SampledCount:
 
     def __repr__(self) -> str:
         return f"SampledCount(at least {self.distinct} cells, from {self.n_samples} points)"
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval
+        rows = {
+            **public_fields(self),
+            "lower_estimate": f"{self.lower_estimate:.5g}",
+            "unseen_mass": f"{self.unseen_mass:.3g}, between {low:.3g} and {high:.3g}",
+        }
+        return card(repr(self), rows)
 
     @property
     def lower_estimate(self) -> float:
