@@ -358,6 +358,15 @@ def test_ctrl_c_in_a_search_hands_over_what_was_found(dim, exact, presses):
         assert out.startswith("True\nTrue") or "KeyboardInterrupt" in err or "Interrupted" in err
 
 
+def test_ctrl_c_ends_all_threads_of_a_search():
+    body = LONG_SEARCH.format(dim=2, exact=False).replace(
+        "[9.0] * dim), exact=exact)", "[9.0] * dim), exact=exact, workers=2)"
+    )
+    assert "workers=2" in body
+    code, out, err = _interrupted_run(body)
+    assert (code, out.split(), err) == (0, ["True", "True", "True", "True"], "")
+
+
 def test_ctrl_c_that_nobody_expects_ends_the_script():
     code, out, err = _interrupted_run(
         """
