@@ -46,7 +46,7 @@ def row(name: str, model: Drawn, domain: object, n_networks: int = NETWORKS) -> 
             found = enumerate_regions(network, domain, count_only=True, max_cells=MOST)
             last = time.process_time() - start
         spent += last
-        n_cells += found.n_cells
+        n_cells += found.n_found
         n_left += found.decisions.rational
     print(f"{name:44}{n_cells:8d}{spent / n_cells * 1e6:10.2f}{n_left:10d}", flush=True)
 

@@ -42,7 +42,7 @@ def exact_rate(sizes: tuple[int, ...], cube: Box) -> float:
     n_keys, dim, _, d_ff, n_heads = sizes
     model = shattering_transformer(n_keys, dim, 1, d_ff, n_heads)
     start = time.process_time()
-    n_cells = enumerate_regions(model, cube, count_only=True, exact=True, max_cells=300).n_cells
+    n_cells = enumerate_regions(model, cube, count_only=True, exact=True, max_cells=300).n_found
     return n_cells / (time.process_time() - start)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.errors import HardmaxError
+from hardmax.errors import HardmaxError, Interrupted
 from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
@@ -479,7 +479,9 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
         return run(search, room, limit, 500)
 
     monkeypatch.setattr(PlaneSearch, "run", interrupted)
-    cells = explore(gaussian_relu(66, [32, 32, 32]), SQUARE)
+    with pytest.raises(Interrupted) as stop:
+        explore(gaussian_relu(66, [32, 32, 32]), SQUARE)
+    cells = stop.value.partial
     assert not cells.is_complete
     assert 0 < cells.n_counted == len(cells.signatures) < 3949
 

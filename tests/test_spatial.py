@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, Interrupted
 from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models import evaluation
@@ -410,7 +410,9 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
 
     monkeypatch.setattr(spatial, "search", interrupted)
     monkeypatch.setattr(spatial, "_BLOCK_POINTS", 256)
-    found = explore(gaussian_relu(67, [3, 12, 12]).network, cube(3, -5.0, 5.0))
+    with pytest.raises(Interrupted) as stop:
+        explore(gaussian_relu(67, [3, 12, 12]).network, cube(3, -5.0, 5.0))
+    found = stop.value.partial
     assert not found.is_complete
     assert 0 < len(found.signatures) < 1990
 

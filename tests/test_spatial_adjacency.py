@@ -194,7 +194,7 @@ def test_a_search_stopped_early_has_the_neighbours_among_what_it_found():
     model = integer_relu(2, [3, 5, 4])
     whole = enumerate_regions(model, Box([-2] * 3, [3] * 3))
     some = enumerate_regions(model, Box([-2] * 3, [3] * 3), max_cells=whole.n_cells // 2)
-    cells = ((i, some.rows(i)) for i in range(some.n_cells))
+    cells = ((i, some.rows(i)) for i in range(some.n_found))
     truth = neighbouring_cells(cells, 3)
     assert some.neighbours.pairs.tolist() == truth.pairs.tolist()
     assert some.neighbours.walls == truth.walls
@@ -272,7 +272,7 @@ def test_forms_of_facets_are_recomposed_within_their_radii(seed):
     for model in models:
         part = enumerate_regions(model, Box([-2] * 3, [3] * 3), max_cells=40)
         cells, network, dim = part.cells, part.network, 3
-        owners = np.repeat(np.arange(part.n_cells), np.diff(cells.facets.starts))
+        owners = np.repeat(np.arange(part.n_found), np.diff(cells.facets.starts))
         layer_of = np.repeat(range(len(network.layers)), [x.n_groups for x in network.layers])
         forms = overlapping_facets._rounded_forms(network, part.domain, cells, owners, layer_of)
         known = np.flatnonzero(np.isfinite(forms[: len(owners), dim + 1]))

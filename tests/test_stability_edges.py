@@ -158,6 +158,7 @@ def test_json_of_the_command_has_no_infinity():
         lambda model, box: sb.persistent_cells(model, box, 1.0, 0.1),
         lambda model, box: sb.hard_share(model, box, 1.0, 0.1),
         lambda model, box: sb.sample_hard_share(model, box, 1.0, 0.1, 10),
+        lambda model, box: sb.temperature_for(model, box, 0.1),
     ],
 )
 def test_models_that_soften_in_another_way_than_their_network_are_refused(call):

@@ -1,6 +1,7 @@
 from . import audit as audit
 from . import bounds as bounds
 from . import constructions as constructions
+from . import errors as errors
 from . import stability as stability
 from .algebra.cycle_means import maximum_cycle_mean as maximum_cycle_mean
 from .algebra.deformed import deformed_add as deformed_add
@@ -73,12 +74,14 @@ from .regions.arrow_tables import load_partition as load_partition
 from .regions.arrow_tables import save_partition as save_partition
 from .regions.certificate_format import Certificate as Certificate
 from .regions.certificates import make_certificate as make_certificate
+from .regions.counts import AtLeast as AtLeast
 from .regions.engines import enumerate_regions as enumerate_regions
 from .regions.level_sets import level_set as level_set
 from .regions.partition import Partition as Partition
 from .regions.sampling import sample_regions as sample_regions
 from .regions.verification import Verdict as Verdict
 from .regions.verification import verify_certificate as verify_certificate
+from .stability.certified_temperatures import temperature_for as temperature_for
 from .tropical.order_k import OrderKDiagram as OrderKDiagram
 from .tropical.order_k import order_k_diagram as order_k_diagram
 from .tropical.order_k import top_k as top_k

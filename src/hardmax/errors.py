@@ -5,6 +5,8 @@ that is known. Each class also derives from the built-in exception a caller woul
 `except ValueError` keeps working.
 """
 
+from typing import Any
+
 
 class HardmaxError(Exception):
     """Anything the library refuses to do."""
@@ -30,6 +32,10 @@ class DiscontinuityError(ArgumentError):
     """A function that must be continuous jumps; the message names the place and both values."""
 
 
+class IncompleteError(ArgumentError):
+    """All cells are needed, but the search for them was stopped early."""
+
+
 class DtypeError(HardmaxError, TypeError):
     """A value cannot be read as float64 (or int64) without losing something."""
 
@@ -52,3 +58,25 @@ class MissingExtraError(HardmaxError, ImportError):
 
 class CoreError(HardmaxError, ImportError):
     """The compiled core is missing, of another version, or cannot compute exactly here."""
+
+
+class Interrupted(HardmaxError, KeyboardInterrupt):  # noqa: N818 (not an error)
+    """Ctrl-C ended a computation; what it had found until then is not lost.
+
+    It is a `KeyboardInterrupt`, so a script that does not expect it stops.
+
+    Attributes:
+        partial: What was found: of a search for cells the `Partition` so far, of a question to a
+            partition that partition; None if nothing had begun.
+
+    Examples:
+        >>> try:
+        ...     raise Interrupted("the search was interrupted", partial=["a cell"])
+        ... except KeyboardInterrupt as stop:
+        ...     print(stop, stop.partial)
+        the search was interrupted ['a cell']
+    """
+
+    def __init__(self, message: str, partial: Any = None) -> None:
+        super().__init__(message)
+        self.partial = partial

@@ -1,14 +1,25 @@
-"""A progress bar that stays out of the way: after one second, and only on a terminal."""
+"""Progress that stays out of the way: late, on standard error, in the form the place can show.
 
+* On a terminal a bar, after one second, which is gone when the work is done.
+* In a notebook one line that changes, after one second.
+* In a plain log a line after five seconds, then after ten, twenty and so on, at least every minute,
+  and a last one when the work is done.
+
+Each says how much is done, how fast, and for how long it has been going on.
+"""
+
+import importlib
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 Item = TypeVar("Item")
 
 _PATIENCE_S = 1.0
+_LOG_PATIENCE_S, _LOG_PAUSE_S = 5.0, 60.0
+_NOTEBOOK_PAUSE_S = 0.2
 
 
 class Progress(Generic[Item]):
@@ -20,26 +31,21 @@ class Progress(Generic[Item]):
         self._description = description
         self._done = 0
         self._start = time.monotonic()
-        self._wanted = sys.stderr is not None and sys.stderr.isatty()
-        self._bar: Any = None
-        self._task: Any = None
+        self._view: _View | None = None if sys.stderr is None else _view(description, total)
 
     def advance(self, n_steps: int = 1) -> None:
         """Say that `n_steps` more are done."""
         self._done += n_steps
-        if not self._wanted:
-            return
-        if self._bar is None and time.monotonic() - self._start >= _PATIENCE_S:
-            self._open()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, note=self._note())
+        if self._view is not None:
+            elapsed = time.monotonic() - self._start
+            if elapsed >= self._view.due:
+                self._view.show(self._done, elapsed)
 
     def close(self) -> None:
-        """Take the bar away, if there is one."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-        self._wanted = False
+        """Take the bar away, or say the last word, if there was a first."""
+        view, self._view = self._view, None
+        if view is not None:
+            view.close(self._done, time.monotonic() - self._start)
 
     def __iter__(self) -> Iterator[Item]:
         try:
@@ -60,28 +66,9 @@ class Progress(Generic[Item]):
     ) -> None:
         self.close()
 
-    def _open(self) -> None:
-        # rich takes longer to import than most computations take.
-        from rich.console import Console
-        from rich.progress import Progress as Bar
-        from rich.progress import TextColumn
-
-        columns = [*Bar.get_default_columns()] if self._total else []
-        note = TextColumn("{task.fields[note]}")
-        self._bar = Bar(*columns, note, console=Console(file=sys.stderr), transient=True)
-        self._task = self._bar.add_task(self._description, total=self._total, note=self._note())
-        self._bar.start()
-
-    def _note(self) -> str:
-        """Say how much is done and how fast, where nobody knows how much there is."""
-        if self._total:
-            return ""
-        rate = self._done / max(time.monotonic() - self._start, 1e-9)
-        return f"{self._done:,} {self._description}, {rate:,.0f} {self._description}/s"
-
 
 def track(work: Iterable[Item] | int, description: str, total: int | None = None) -> Progress[Item]:
-    """Show progress on standard error, once the work has taken a second, on a terminal only.
+    """Show progress on standard error, once the work has taken a while.
 
     Args:
         work: What to iterate over, or how many steps there are, to be advanced by hand.
@@ -100,3 +87,135 @@ def track(work: Iterable[Item] | int, description: str, total: int | None = None
     if total is None and isinstance(work, Sized):
         total = len(work)
     return Progress(work, total, description)
+
+
+class _View(Protocol):
+    """One way to show progress."""
+
+    due: float
+    """After how many seconds there is something new to show."""
+
+    def show(self, done: int, elapsed: float) -> None:
+        """Show how much is done after so many seconds."""
+
+    def close(self, done: int, elapsed: float) -> None:
+        """Show the end."""
+
+
+class _Words:
+    """What to say of work whose steps have a name, and perhaps a number."""
+
+    def __init__(self, description: str, total: int | None) -> None:
+        self.description, self.total = description, total
+
+    def so_far(self, done: int, elapsed: float) -> str:
+        return f"{self.amount(done, elapsed)}, {_duration(elapsed)}"
+
+    def amount(self, done: int, elapsed: float) -> str:
+        """Say how much is done and how fast."""
+        rate = done / max(elapsed, 1e-9)
+        speed = f"{rate:,.0f}" if rate >= 10.0 or not done else f"{rate:.2g}"
+        if self.total:
+            return f"{self.description}: {done:,} of {self.total:,}, {speed}/s"
+        return f"{done:,} {self.description}, {speed} {self.description}/s"
+
+
+def _duration(seconds: float) -> str:
+    """Write a time.
+
+    Examples:
+        >>> _duration(7.9), _duration(61), _duration(3 * 3600 + 62)
+        ('0:07', '1:01', '3:01:02')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _view(description: str, total: int | None) -> _View:
+    words = _Words(description, total)
+    if _is_notebook():
+        return _NotebookLine(words)
+    return _TerminalBar(words) if sys.stderr.isatty() else _LogLines(words)
+
+
+def _is_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook; nothing is imported to find out."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+class _TerminalBar:
+    """A bar on a terminal that leaves nothing behind."""
+
+    def __init__(self, words: _Words) -> None:
+        self.words, self.due = words, _PATIENCE_S
+        self.bar: Any = None
+        self.task: Any = None
+
+    def show(self, done: int, elapsed: float) -> None:
+        note = "" if self.words.total else self.words.amount(done, elapsed)
+        if self.bar is None:
+            self._open(note)
+        self.bar.update(self.task, completed=done, note=note)
+
+    def _open(self, note: str) -> None:
+        # rich takes longer to import than most computations take.
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+        from rich.progress import TextColumn, TimeElapsedColumn
+
+        total = self.words.total
+        columns = [*Bar.get_default_columns()] if total else []
+        columns += [TextColumn("{task.fields[note]}"), TimeElapsedColumn()]
+        self.bar = Bar(*columns, console=Console(file=sys.stderr), transient=True)
+        self.task = self.bar.add_task(self.words.description, total=total, note=note)
+        self.bar.start()
+
+    def close(self, done: int, elapsed: float) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+class _NotebookLine:
+    """One line below the cell of a notebook, that changes."""
+
+    def __init__(self, words: _Words) -> None:
+        self.words, self.due = words, _PATIENCE_S
+        self.handle: Any = None
+
+    def show(self, done: int, elapsed: float) -> None:
+        self._put(self.words.so_far(done, elapsed))
+        self.due = elapsed + _NOTEBOOK_PAUSE_S
+
+    def _put(self, line: str) -> None:
+        shown = {"text/plain": line}
+        if self.handle is None:
+            display = importlib.import_module("IPython.display").display
+            self.handle = display(shown, raw=True, display_id=True)
+        else:
+            self.handle.update(shown, raw=True)
+
+    def close(self, done: int, elapsed: float) -> None:
+        if self.handle is not None:
+            self._put(self.words.so_far(done, elapsed))
+
+
+class _LogLines:
+    """Lines in a log, fewer and fewer."""
+
+    def __init__(self, words: _Words) -> None:
+        self.words, self.due = words, _LOG_PATIENCE_S
+        self.was_shown = False
+
+    def show(self, done: int, elapsed: float) -> None:
+        self._print(f"{self.words.so_far(done, elapsed)} so far")
+        self.due = elapsed + min(elapsed, _LOG_PAUSE_S)
+        self.was_shown = True
+
+    def close(self, done: int, elapsed: float) -> None:
+        if self.was_shown:
+            self._print(f"{self.words.amount(done, elapsed)}, done in {_duration(elapsed)}")
+
+    def _print(self, line: str) -> None:
+        print(f"hardmax: {line}", file=sys.stderr, flush=True)

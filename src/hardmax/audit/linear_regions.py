@@ -164,9 +164,8 @@ def _draw_best_network() -> "Figure":
 def _check_first_layer(claimed: int) -> Finding:
     def lines(rows: list[list[float]]) -> int:
         table = np.array(rows)
-        return enumerate_regions(
-            ReluNetwork([table[:, :2].T, np.eye(3)], [table[:, 2], np.zeros(3)]), WholeSpace(2)
-        ).n_regions
+        network = ReluNetwork([table[:, :2].T, np.eye(3)], [table[:, 2], np.zeros(3)])
+        return int(enumerate_regions(network, WholeSpace(2)).n_regions)
 
     general = lines([[1, 0, 0], [0, 1, 0], [1, 1, -1]])
     parallel = lines([[1, 0, 0], [1, 0, 1], [1, 1, -1]])

@@ -33,7 +33,7 @@ from hardmax.regions.engines import enumerate_regions
 
 def n_regions(model: Any, dim: int) -> int:
     """Count the linear regions of a model on the unit cube."""
-    return enumerate_regions(model, unit_cube(dim)).n_regions
+    return int(enumerate_regions(model, unit_cube(dim)).n_regions)
 
 
 def _check_lower_bound(bound: Callable[[int, int, int, int], int]) -> Finding:

@@ -150,7 +150,7 @@ def _grid_cells(n_keys: int, n_heads: int, dim: int) -> int:
         value[:, h] = j
         heads.append(AttentionHead(query, keys, value, np.eye(dim), np.array([0.0, 1.0])))
     model = HardTransformer([Block(heads)])
-    return enumerate_regions(model, Box(np.full(dim, -9.0), np.full(dim, 9.0))).n_cells
+    return int(enumerate_regions(model, Box(np.full(dim, -9.0), np.full(dim, 9.0))).n_cells)
 
 
 def claimed_exponent(n_heads: int, dim: int, depth: int, has_bias: bool) -> int:

@@ -105,7 +105,7 @@ def _check_exponent(exponent: Callable[[int, int, int, str], int]) -> Finding:
         trials.append(upper_trial(where, true, exponent(h, d, 1, bias), extremal=True))
 
     def deep(n: int) -> int:
-        return enumerate_regions(attention_grid_transformer(n, 1, 2), unit_cube(1)).n_cells
+        return int(enumerate_regions(attention_grid_transformer(n, 1, 2), unit_cube(1)).n_cells)
 
     true = polynomial_degree([deep(n) for n in range(2, 7)])
     where = "heads alone, digit by digit, H = d = 1, bias: query, L = 2"

@@ -29,7 +29,7 @@ def run() -> None:
     """Run the command line; a refusal is one clear line and exit status 2, not a traceback."""
     try:
         app()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # Before the refusals: an interrupted search is both.
         print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
         sys.exit(130)
     except HardmaxError as error:

@@ -21,6 +21,7 @@ from hardmax.geometry.domains import Box
 from hardmax.geometry.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.recomposition import RationalForms
+from hardmax.regions.charted_domains import enclosing_box
 from hardmax.regions.partition import Partition
 from hardmax.typing import WideArray
 
@@ -63,11 +64,7 @@ def maxout_from_partition(
         raise DtypeError(f"`partition` must be a Partition; got {type(partition).__name__}.")
     read_box(box, partition.domain.ambient_dim)
     _require_inside(partition, box)
-    if not partition.is_complete:
-        raise ArgumentError(
-            "`partition` must have all cells; this search was stopped early and found "
-            f"{partition.n_cells} of them."
-        )
+    partition.require_complete("partition")
     if partition.domain.dim == 1:
         return _from_line(partition, box)
     pieces = partition_pieces(partition)
@@ -86,8 +83,8 @@ def partition_pieces(partition: Partition) -> ExactPieces:
     Raises:
         DiscontinuityError: If two neighbouring cells disagree on their common facet.
     """
-    forms = np.stack([flint_forms(partition.exact_map(i)) for i in range(partition.n_cells)])
-    rows = [list(partition.rows(i).walls) for i in range(partition.n_cells)]
+    forms = np.stack([flint_forms(partition.exact_map(i)) for i in range(partition.n_found)])
+    rows = [list(partition.rows(i).walls) for i in range(partition.n_found)]
     known = [set(own) for own in rows]
     facets = []
     for i, j in partition.neighbours.pairs.tolist():
@@ -96,7 +93,7 @@ def partition_pieces(partition: Partition) -> ExactPieces:
         facets.append(SharedFacet(i, j, row))
     corners = [
         wide_rows(list(partition.polytope(i).generators.points), partition.domain.dim + 1)
-        for i in range(partition.n_cells)
+        for i in range(partition.n_found)
     ]
     pieces = ExactPieces(forms, tuple(facets), corners, rows)
     agree = pieces.continuous()
@@ -160,7 +157,5 @@ def _require_inside(partition: Partition, box: Box) -> None:
                 "`box` must lie in the domain of `partition`; it leaves it across "
                 f"{[float(a) for a in row[:-1]]} x <= {float(row[-1])}."
             )
-    if not Polytope.from_rows(
-        [tuple(row) for row in domain.exact_rows.tolist()], domain.dim
-    ).is_bounded:
+    if enclosing_box(domain) is None:
         raise ArgumentError("`partition` must be of a bounded domain; got an unbounded one.")

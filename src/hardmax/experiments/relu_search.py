@@ -121,7 +121,7 @@ def _network(layer: SecondLayer, parameters: Parameters) -> ReluNetwork:
 
 def _count(layer: SecondLayer, parameters: Parameters) -> int:
     network = _network(layer, parameters)
-    return enumerate_regions(network, WholeSpace(2), count_only=True).n_cells
+    return int(enumerate_regions(network, WholeSpace(2), count_only=True).n_cells)
 
 
 def _moved(layer: SecondLayer, rng: np.random.Generator) -> SecondLayer:

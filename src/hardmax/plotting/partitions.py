@@ -43,7 +43,7 @@ def plot_partition(
             of an attention head in the head's colour.
         legend: Whether to say which walls are whose, if they are not too many.
     """
-    if not partition.n_cells:
+    if not partition.n_found:
         raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
     labels = _labels(partition, choice("colour", colour, ("region", "map", "cell")))
     dim = partition.domain.dim
@@ -68,7 +68,7 @@ def plot_partition(
 def _labels(partition: Partition, colour: str) -> IntArray:
     if colour == "region":
         return partition.region_labels
-    return partition.map_classes if colour == "map" else np.arange(partition.n_cells)
+    return partition.map_classes if colour == "map" else np.arange(partition.n_found)
 
 
 def _corners(partition: Partition, box: Box | None) -> tuple[FloatArray, IntArray]:
@@ -76,7 +76,7 @@ def _corners(partition: Partition, box: Box | None) -> tuple[FloatArray, IntArra
     cells = partition.cells
     window = _window(partition) if box is None else box
     if cells.vertices is None or cells.starts is None:
-        polygons = [_shown_part(partition.polytope(i), window) for i in range(partition.n_cells)]
+        polygons = [_shown_part(partition.polytope(i), window) for i in range(partition.n_found)]
         starts = np.cumsum([0, *(len(p) for p in polygons)])
         return np.concatenate(polygons), starts
     if cells.directions is None:
@@ -95,7 +95,7 @@ def _window(partition: Partition) -> Box:
     """Return a box round the vertices that are not at infinity."""
     cells = partition.cells
     if cells.vertices is None:
-        polytopes = [partition.polytope(i) for i in range(len(partition))]
+        polytopes = [partition.polytope(i) for i in range(partition.n_found)]
         corners = [cell.vertices for cell in polytopes if not len(cell.lineality)]
         vertices = np.concatenate([np.zeros((0, 2)), *corners])
         if all(cell.is_bounded for cell in polytopes):
@@ -145,7 +145,7 @@ def _draw_walls(
 
 def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box | None) -> Any:
     ax = new_axes(3) if ax is None else ax
-    cells = [partition.polytope(i) for i in range(partition.n_cells)]
+    cells = [partition.polytope(i) for i in range(partition.n_found)]
     if box is None:
         if not all(cell.is_bounded for cell in cells):
             raise ArgumentError("`box` must say what to show of an unbounded partition in space.")

@@ -66,7 +66,7 @@ def to_arrow(partition: Partition) -> Any:
         MissingExtraError: If pyarrow is not installed.
     """
     pa = _pyarrow()
-    if len(partition.signatures) != partition.n_cells:
+    if len(partition.signatures) != partition.n_found:
         raise ArgumentError("`partition` must store its cells; this one was only counted.")
     arrays = _arrays(partition)
     columns = {name: _lists(pa, array, starts) for name, (array, starts) in arrays.items()}

@@ -118,6 +118,12 @@ class CellArrays:
         return self.wall_names.decoded(self.signatures, self.starts)
 
 
+def nothing_found(n_groups: int) -> CellArrays:
+    """What a search that was stopped before its first cell has found."""
+    none = np.empty((0, n_groups), dtype=np.int64)
+    return CellArrays(none, False, Decisions(), None, None, None, None, 0)
+
+
 @dataclass(frozen=True, eq=False)
 class LazyCellArrays(CellArrays):
     """Cells whose `maps` and `map_radii` are composed when one of them is first asked for.

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.display import short_repr
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.cones import decide_open_cone
@@ -16,10 +17,11 @@ from hardmax.geometry.domain_text import DomainKind, box_of_rows
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.geometry.integer_vectors import Vector, primitive, wide_rows
 from hardmax.geometry.polytopes import Polytope
+from hardmax.geometry.strict_inequalities import strictly_positive
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.networks import affine_layer
 from hardmax.models.recomposition import RationalForms, chart_forms
-from hardmax.typing import FloatArray, WideArray
+from hardmax.typing import BoolArray, FloatArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ class ChartedDomain:
     @cached_property
     def coordinates(self) -> RationalForms:
         """The coordinates of $x(t)$ as exact forms in $t$."""
-        forms = _identity(self.dim)[1]
+        forms = _identity_forms(self.dim)
         for stage in self.stages:
             forms = forms.compose(stage)
         return forms
@@ -66,6 +68,7 @@ class ChartedDomain:
         return [*rows, (*(0,) * self.dim, 1)]
 
 
+_MOST_BY_VERTICES = 10
 _LASTING = Box, WholeSpace, Polytope, Slice
 _known: WeakKeyDictionary[Any, ChartedDomain] = WeakKeyDictionary()
 """Domains read before: reading one takes as long as finding a few hundred cells."""
@@ -89,23 +92,94 @@ def charted(domain: Any, dim_in: int) -> ChartedDomain:
 
 
 @cache
-def _identity(dim: int) -> tuple[AffineMap, RationalForms]:
-    identity = AffineMap.identity(dim)
-    return identity, chart_forms(identity)
+def _identity(dim: int) -> AffineMap:
+    return AffineMap.identity(dim)
+
+
+@cache
+def _identity_forms(dim: int) -> RationalForms:
+    return chart_forms(_identity(dim))
+
+
+@dataclass(frozen=True, eq=False)
+class _ChartedBox(ChartedDomain):
+    """A box, whose rows, quadratic in the dimension, are written down when asked for."""
+
+    def __post_init__(self) -> None:
+        # An attribute that is not there is asked of `__getattr__`.
+        object.__delattr__(self, "exact_rows")
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "exact_rows":
+            raise AttributeError(name)
+        assert self.corners is not None
+        rows = _box_rows(*self.corners)
+        object.__setattr__(self, name, rows)
+        return rows
 
 
 def _read_box(box: Box) -> ChartedDomain:
     """Read a box; most domains are boxes, and nothing about them needs to be computed."""
+    none = np.empty((0, 0), dtype=object)
+    return _ChartedBox(box.dim, box.dim, none, _identity(box.dim), (), (box.low, box.high))
+
+
+def _box_rows(low: FloatArray, high: FloatArray) -> WideArray:
+    dim = len(low)
     rows = []
-    for bounds, sign in ((box.high, 1), (box.low, -1)):
+    for bounds, sign in ((high, 1), (low, -1)):
         for k, bound in enumerate(bounds.tolist()):
             numerator, denominator = bound.as_integer_ratio()
-            row = [0] * (box.dim + 1)
+            row = [0] * (dim + 1)
             row[k], row[-1] = sign * denominator, sign * numerator
             rows.append(row)
-    chart, _ = _identity(box.dim)
-    exact_rows = wide_rows(rows, box.dim + 1)
-    return ChartedDomain(box.dim, box.dim, exact_rows, chart, (), (box.low, box.high))
+    return wide_rows(rows, dim + 1)
+
+
+class EnclosingBox(NamedTuple):
+    """A box around a bounded domain, in its coordinates, rounded.
+
+    Attributes:
+        low: The lower ends, shape `(dim,)`.
+        high: The upper ends.
+        is_filled: Whether the domain is that box.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    is_filled: bool
+
+
+def enclosing_box(domain: ChartedDomain) -> EnclosingBox | None:
+    r"""Return a box around a domain, the smallest one in up to ten dimensions; None if unbounded.
+
+    A box has $2^d$ corners: the ends of its sides are read off the inequalities, and beyond ten
+    dimensions those of any domain that bounds each coordinate by itself.
+    """
+    if domain.corners is not None:
+        return EnclosingBox(*domain.corners, True)
+    rows = domain.exact_rows.tolist()
+    single = [row for row in rows if sum(map(bool, row[:-1])) == 1]
+    ends: tuple[dict[int, Fraction], dict[int, Fraction]] = {}, {}
+    for row in single:
+        k = next(k for k, entry in enumerate(row) if entry)
+        end, best, known = Fraction(row[-1], row[k]), min, ends[1]
+        if row[k] < 0:
+            best, known = max, ends[0]
+        known[k] = best(end, known.get(k, end))
+    low, high = ends
+    is_filled = len(single) == len(rows)
+    is_read = len(low) == len(high) == domain.dim
+    if is_filled and not is_read:
+        return None
+    if is_filled or (is_read and domain.dim > _MOST_BY_VERTICES):
+        sides = [[side[k] for k in range(domain.dim)] for side in ends]
+        low_end, high_end = nearest_floats(np.array(sides, dtype=object))
+        return EnclosingBox(low_end, high_end, is_filled)
+    polytope = Polytope.from_rows([tuple(row) for row in rows], domain.dim)
+    if not polytope.is_bounded:
+        return None
+    return EnclosingBox(polytope.vertices.min(axis=0), polytope.vertices.max(axis=0), False)
 
 
 _BETWEEN = AffineMap(np.array([[-1.0, 1.0]]), np.array([1.0, 0.0]))
@@ -157,6 +231,22 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
     return charted_domain
 
 
+def strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
+    """Say which points, in coordinates of a domain, lie in its interior, exactly.
+
+    Args:
+        domain: The domain.
+        points: Shape `(n_points, dim)`, finite.
+
+    Returns:
+        Shape `(n_points,)`.
+    """
+    if domain.corners is None:
+        return strictly_positive(domain.cone_rows[:-1], points)
+    low, high = domain.corners
+    return np.asarray(((points > low) & (points < high)).all(axis=1))
+
+
 def as_domain(domain: ChartedDomain) -> DomainKind:
     """Return a domain that `charted` reads as the given one."""
     if domain.corners is not None:
@@ -191,6 +281,9 @@ def refuse_outside(model: Any, domain: ChartedDomain) -> None:
 
 
 def _lies_in(domain: ChartedDomain, box: Box) -> bool:
+    if domain.corners is not None:
+        low, high = domain.corners
+        return bool((low >= box.low).all() and (high <= box.high).all())
     coordinates = domain.coordinates
     unit = Fraction(2) ** coordinates.exponent / coordinates.denominator
     inside = domain.cone_rows

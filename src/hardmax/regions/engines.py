@@ -18,12 +18,16 @@ The all-exact mode is the split tree in every dimension: it decides in integers 
 nothing with the filters of the others. All engines return the same cells.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from hardmax.arguments import integer, number
-from hardmax.errors import DtypeError
+from hardmax.compilation import announce_compilation
+from hardmax.errors import DtypeError, Interrupted
+from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions import line_strips, lines, planar, spatial, split_tree
+from hardmax.regions.cells import nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
 from hardmax.regions.partition import Partition
 
@@ -59,13 +63,14 @@ def enumerate_regions(
         workers: How many threads search, in two dimensions; the result does not depend on it.
 
     Returns:
-        The partition. If a limit or Ctrl-C stopped the search, its `is_complete` is False and its
-        cells are some of those there are.
+        The partition. If a limit stopped the search, its `is_complete` is False, its cells are some
+        of those there are, and its counts are `AtLeast`, not numbers.
 
     Raises:
         DtypeError: If `model` or `domain` is none.
         ArgumentError: If the domain lies in another space, has no interior or leaves the box of
             the model, or a limit is negative.
+        Interrupted: On Ctrl-C. It is a `KeyboardInterrupt` whose `partial` is the partition so far.
 
     Examples:
         >>> from hardmax.geometry.domains import Box, WholeSpace
@@ -76,31 +81,68 @@ def enumerate_regions(
         (4, 4, 4)
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True)
         Partition(at least 3 cells, search stopped early, in 2 dimensions, engine split_tree)
+        >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True).n_cells
+        at least 3
     """
-    network = read_network(model)
-    where = charted(domain, network.dim_in)
-    refuse_outside(model, where)
-    limits: dict[str, Any] = {"count_only": bool(count_only)}
-    if max_cells is not None:
-        limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
-    if max_seconds is not None:
-        limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
-    if not exact and where.dim == 1:
-        line = _along_a_line(network, where, limits)
-        return Partition(network, where, line.cells, "lines", line=line)
-    n_workers = integer("workers", workers, at_least=1)
-    if not exact and where.dim == 2:
-        cells = planar.explore(network, where, **limits, workers=n_workers)
-        return Partition(network, where, cells, "planar")
-    if not exact and where.dim <= _MOST_SPATIAL:
-        return Partition(network, where, spatial.explore(network, where, **limits), "spatial")
-    tree = split_tree.explore(network, where, **limits)
-    return Partition(network, where, tree.cells, "split_tree", tree.witnesses)
+    announce_compilation()
+    try:
+        network = read_network(model)
+        where = charted(domain, network.dim_in)
+        refuse_outside(model, where)
+        limits: dict[str, Any] = {"count_only": bool(count_only)}
+        if max_cells is not None:
+            limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
+        if max_seconds is not None:
+            limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
+        n_workers = integer("workers", workers, at_least=1)
+    except KeyboardInterrupt:
+        raise Interrupted("the search was interrupted before it began") from None
+    engine = _engine(where.dim, exact)
+    if engine == "planar":
+        limits["workers"] = n_workers
+    return _searched(network, where, engine, limits)
 
 
-def _along_a_line(
-    network: ArgmaxNetwork, line: ChartedDomain, limits: dict[str, Any]
-) -> lines.LineCells:
+def _engine(dim: int, exact: bool) -> str:
+    """Name the engine for a dimension."""
+    if exact or dim > _MOST_SPATIAL:
+        return "split_tree"
+    return {1: "lines", 2: "planar"}.get(dim, "spatial")
+
+
+def _searched(
+    network: ArgmaxNetwork, where: ChartedDomain, engine: str, limits: dict[str, Any]
+) -> Partition:
+    """Run an engine and pack what it finds, also where Ctrl-C ends the search."""
+
+    def packed(found: Any) -> Partition:
+        if isinstance(found, lines.LineCells):
+            return Partition(network, where, found.cells, engine, line=found)
+        if isinstance(found, split_tree.SplitCells):
+            return Partition(network, where, found.cells, engine, found.witnesses)
+        return Partition(network, where, found, engine)
+
+    searches: dict[str, Callable[..., Any]] = {
+        "lines": _along_a_line,
+        "planar": planar.explore,
+        "spatial": spatial.explore,
+        "split_tree": split_tree.explore,
+    }
+    try:
+        with interrupts_named():
+            return packed(searches[engine](network, where, **limits))
+    except Interrupted as stop:
+        partial = packed(stop.partial)
+    except KeyboardInterrupt:
+        partial = packed(nothing_found(network.n_groups))
+    raise Interrupted(
+        f"the search was interrupted; `partial` has what it found, {partial.n_cells:,} "
+        f"cell{'s' * (partial.n_found != 1)}",
+        partial,
+    )
+
+
+def _along_a_line(network: ArgmaxNetwork, line: ChartedDomain, **limits: Any) -> lines.LineCells:
     """Search along a line, and in a strip where that meets many coincidences."""
     count_only = limits["count_only"]
     n_weights = sum(layer.query.weight.size + layer.output.weight.size for layer in network.layers)
@@ -113,8 +155,10 @@ def _along_a_line(
         return line_strips.count(network, line, **limits)
     try:
         return line_strips.explore(network, line) or lines.explore(network, line)
+    except Interrupted:
+        raise
     except KeyboardInterrupt:
-        return found
+        raise Interrupted("the search was interrupted", found) from None
 
 
 def read_network(model: Any) -> ArgmaxNetwork:

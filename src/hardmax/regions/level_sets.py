@@ -68,6 +68,9 @@ def level_set(
         minus: Another output to subtract: the boundary between two classes.
         value: The level.
 
+    Raises:
+        IncompleteError: If the search for the cells was stopped early.
+
     Examples:
         >>> from hardmax.geometry.domains import Box
         >>> from hardmax.models.networks import ReluNetwork
@@ -78,6 +81,7 @@ def level_set(
         >>> sorted(x for piece in found.pieces for x in piece.vertices.ravel().tolist())
         [-0.75, 0.75]
     """
+    partition.require_complete("level_set")
     dim, dim_out = partition.domain.dim, partition.network.dim_out
     output = integer("output", output, at_least=0, at_most=dim_out - 1)
     weight = np.zeros((dim_out, 1))
@@ -88,7 +92,7 @@ def level_set(
     forms: list[Vector] = []
     pieces: list[Polytope] = []
     cells: list[int] = []
-    for cell in track(range(partition.n_cells), "level set"):
+    for cell in track(range(partition.n_found), "level set"):
         rows = partition.exact_map(cell).compose(reading).rows[0]
         forms.append(primitive(int(entry) for entry in rows))
         piece = partition.polytope(cell).intersection(_zero_set(forms[-1], dim))

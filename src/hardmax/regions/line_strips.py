@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.errors import Interrupted
 from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.models.affine_maps import AffineMap
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -26,10 +27,20 @@ from hardmax.typing import AnyArray, FloatArray
 
 
 def count(network: ArgmaxNetwork, line: ChartedDomain, **limits: Any) -> LineCells:
-    """Count the cells along a line; takes `count_only` and the limits of `planar.explore`."""
-    found = planar.explore(network, _strip(line), **limits)
-    search = LineSearch(network, line, decisions=found.decisions)
-    return counted(search, found.is_complete, found.n_counted)
+    """Count the cells along a line; takes `count_only` and the limits of `planar.explore`.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the count so far.
+    """
+
+    def along(found: CellArrays) -> LineCells:
+        search = LineSearch(network, line, decisions=found.decisions)
+        return counted(search, found.is_complete, found.n_counted)
+
+    try:
+        return along(planar.explore(network, _strip(line), **limits))
+    except Interrupted as stop:
+        raise Interrupted(str(stop), along(stop.partial)) from None
 
 
 def explore(network: ArgmaxNetwork, line: ChartedDomain) -> LineCells | None:
@@ -38,11 +49,12 @@ def explore(network: ArgmaxNetwork, line: ChartedDomain) -> LineCells | None:
     None if a cell is so short that floats do not know its place.
 
     Raises:
-        KeyboardInterrupt: If the search was interrupted: some cells, here and there, are no result.
+        KeyboardInterrupt: On Ctrl-C: some cells, here and there, are no result.
     """
-    found = planar.explore(network, _strip(line))
-    if not found.is_complete:
-        raise KeyboardInterrupt
+    try:
+        found = planar.explore(network, _strip(line))
+    except Interrupted:
+        raise KeyboardInterrupt from None
     assert found.maps is not None
     assert found.map_radii is not None
     ends = _ends(found)

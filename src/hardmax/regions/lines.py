@@ -19,6 +19,7 @@ import numpy as np
 
 from hardmax.errors import ArgumentError
 from hardmax.geometry.integer_vectors import wide_rows
+from hardmax.interrupts import held_interrupts, packed_when_done
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.pickling import WithoutCaches
@@ -88,8 +89,17 @@ class _Collector:
         self.signatures = WalkRecorder(search.network.n_groups, search.winner_type)
         self.maps: list[Enclosed] = []
         self.ends: list[Points] = []
+        self.n_cells = 0
 
-    def add(self, batch: Intervals | CellRun) -> None:
+    def add(self, batch: Intervals | CellRun | int) -> None:
+        """Keep a batch of cells, or only count it."""
+        if isinstance(batch, int):
+            self.n_cells += batch
+        elif len(batch):
+            self.n_cells += len(batch)
+            self._store(batch)
+
+    def _store(self, batch: Intervals | CellRun) -> None:
         # The right end of the last cell so far is the left end of the next.
         if self.ends:
             self.ends[-1] = self.ends[-1][:-1]
@@ -103,8 +113,8 @@ class _Collector:
             self.maps.append(Enclosed(*(np.stack(pair, axis=1) for pair in pairs)))
         self.ends.append(joined_points([batch.low, batch.high[-1:]]))
 
-    def packed(self, n_cells: int, is_complete: bool) -> LineCells:
-        search = self.search
+    def packed(self, is_complete: bool) -> LineCells:
+        search, n_cells = self.search, self.n_cells
         walk = self.signatures.walk()
         if not len(walk):
             return counted(search, is_complete, n_cells)
@@ -169,6 +179,9 @@ def explore(
         max_seconds: Stop after this time.
         most_exact: Stop when more intervals than this had to be split in integers.
 
+    Raises:
+        Interrupted: On Ctrl-C, with the cells found until then.
+
     Examples:
         >>> from hardmax.geometry.domains import Segment
         >>> from hardmax.models.networks import ReluNetwork
@@ -182,22 +195,22 @@ def explore(
         raise ArgumentError(f"`domain` must have dimension 1; got {line.dim}.")
     search = LineSearch(network, line, exact, count_only)
     collected = _Collector(search)
-    start, n_cells, is_complete = time.monotonic(), 0, True
-    try:
+    start = time.monotonic()
+
+    def work() -> bool:
         bar: Progress[int] = track(0, "cells")
-        with bar as progress:
+        with bar as progress, held_interrupts() as interrupt:
             for found in search.batches():
+                interrupt()
                 n_found = found if isinstance(found, int) else len(found)
-                room = n_found if max_cells is None else min(n_found, max_cells - n_cells)
-                n_cells += room
+                left = n_found if max_cells is None else max_cells - collected.n_cells
+                room = min(n_found, left)
+                collected.add(room if isinstance(found, int) else found[:room])
                 progress.advance(room)
-                if room and not isinstance(found, int):
-                    collected.add(found[:room])
                 late = max_seconds is not None and time.monotonic() - start > max_seconds
                 tedious = most_exact is not None and search.n_exact > most_exact
                 if room < n_found or late or tedious:
-                    is_complete = False
-                    break
-    except KeyboardInterrupt:
-        is_complete = False
-    return collected.packed(n_cells, is_complete)
+                    return False
+        return True
+
+    return packed_when_done(work, collected.packed)

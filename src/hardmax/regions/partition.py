@@ -1,20 +1,22 @@
 r"""All cells of a model on a domain, and what can be asked about them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.arguments import integer
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.geometry.polytopes import Polytope
+from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.pickling import WithoutCaches
 from hardmax.models.points import PointBatch
@@ -25,6 +27,7 @@ from hardmax.regions.cells import CellArrays
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.regions.counts import Count, as_count
 from hardmax.regions.line_location import LineLocator
 from hardmax.regions.lines import LineCells
 from hardmax.regions.merging import (
@@ -40,6 +43,29 @@ from hardmax.regions.point_location import CellLocator
 from hardmax.regions.spatial_adjacency import spatial_neighbours
 from hardmax.regions.statistics import Statistics, inscribed_ball, partition_statistics
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def _kept_on_interrupt(
+    question: Callable[Concatenate["Partition", Arguments], Answer],
+) -> Callable[Concatenate["Partition", Arguments], Answer]:
+    """Let Ctrl-C during a question raise `Interrupted` with the partition it was asked of."""
+
+    @wraps(question)
+    def asked(self: "Partition", /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
+        try:
+            with interrupts_named():
+                return question(self, *args, **more)
+        except Interrupted:
+            raise
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"`{question.__name__}` was interrupted; `partial` is the partition", self
+            ) from None
+
+    return asked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,9 +95,9 @@ class Partition(WithoutCaches):
     line: LineCells | None = None
 
     def __repr__(self) -> str:
-        count = f"{self.n_cells} cell{'s' * (self.n_cells != 1)}"
+        count = f"{self.n_cells} cell{'s' * (self.n_found != 1)}"
         if not self.is_complete:
-            count = f"at least {count}, search stopped early"
+            count = f"{count}, search stopped early"
         where = f"in {self.domain.dim} dimension{'s' * (self.domain.dim != 1)}"
         return f"Partition({count}, {where}, engine {self.engine})"
 
@@ -79,12 +105,21 @@ class Partition(WithoutCaches):
         return partition_card(self)
 
     def __len__(self) -> int:
-        return self.n_cells
+        self.require_complete("len")
+        return self.n_found
+
+    def __bool__(self) -> bool:
+        return True
 
     @property
-    def n_cells(self) -> int:
-        """How many signatures have an interior in the domain; a lower bound if not complete."""
+    def n_found(self) -> int:
+        """How many cells the search found: all there are only if `is_complete`."""
         return self.cells.n_counted
+
+    @property
+    def n_cells(self) -> Count:
+        """How many signatures have an interior in the domain; `AtLeast` so many if not complete."""
+        return as_count(self.n_found, self.is_complete)
 
     @property
     def is_complete(self) -> bool:
@@ -103,39 +138,54 @@ class Partition(WithoutCaches):
         return self.cells.signatures if self.line is None else self.line.signatures
 
     @cached_property
-    def n_affine_maps(self) -> int:
-        """How many different affine maps the output has on the cells, decided exactly."""
-        return len(set(self.map_classes.tolist()))
+    def n_affine_maps(self) -> Count:
+        """How many different affine maps the output has on the cells, decided exactly.
+
+        `AtLeast` as many as the cells found have, if the search was stopped early.
+        """
+        return as_count(len(set(self.map_classes.tolist())), self.is_complete)
 
     @cached_property
-    def n_regions(self) -> int:
-        """How many connected pieces the cells with equal affine maps form."""
-        return len(set(self.region_labels.tolist()))
+    def n_regions(self) -> Count:
+        """How many connected pieces the cells with equal affine maps form.
+
+        If the search was stopped early, `AtLeast` as many as there are maps: cells not found may
+        join what seems apart. Along a line nothing is left out before the last cell found, and the
+        pieces count.
+        """
+        if not self.is_complete and self.line is None:
+            return self.n_affine_maps
+        return as_count(len(set(self.region_labels.tolist())), self.is_complete)
 
     @cached_property
+    @_kept_on_interrupt
     def map_classes(self) -> IntArray:
         """For each cell a number; equal exactly where the affine maps are: shape `(n_cells,)`."""
         self._require_stored()
-        undecided = [list(range(self.n_cells))]
-        if self.cells.maps is not None and self.cells.map_radii is not None and self.n_cells:
+        undecided = [list(range(self.n_found))]
+        if self.cells.maps is not None and self.cells.map_radii is not None and self.n_found:
             maps = self.cells.maps
             radii = (
-                self.cells.map_radii.reshape(self.n_cells, *(1,) * (maps.ndim - 1))
+                self.cells.map_radii.reshape(self.n_found, *(1,) * (maps.ndim - 1))
                 if self.cells.map_radii.ndim == 1
                 else self.cells.map_radii
             )
-            flat = maps.reshape(self.n_cells, -1)
-            spread = np.broadcast_to(radii, maps.shape).reshape(self.n_cells, -1)
+            flat = maps.reshape(self.n_found, -1)
+            spread = np.broadcast_to(radii, maps.shape).reshape(self.n_found, -1)
             undecided = members(candidate_classes(flat, spread))
-        keys: list[object] = [None] * self.n_cells
+        keys: list[object] = [None] * self.n_found
         for number, group in enumerate(undecided):
             for i in group:
                 keys[i] = (number, map_key(self.exact_map(i)) if len(group) > 1 else None)
         return same_map_classes(keys)
 
     @cached_property
+    @_kept_on_interrupt
     def region_labels(self) -> IntArray:
-        """For each cell the number of its region: shape `(n_cells,)`."""
+        """For each cell the number of its region: shape `(n_cells,)`.
+
+        Of a search that was stopped early, the pieces that the cells found form among themselves.
+        """
         if "neighbours" in self.__dict__:
             return connected_classes(self.map_classes, self.neighbours.pairs)
         # Only cells with a partner can merge. One call is quicker where an engine left its facets.
@@ -147,6 +197,7 @@ class Partition(WithoutCaches):
         return connected_classes(self.map_classes, np.concatenate([none, *pairs]))
 
     @cached_property
+    @_kept_on_interrupt
     def affine_maps(self) -> FloatArray:
         """The output on each cell as `(t, 1) @ map`: shape `(n_cells, dim + 1, dim_out)`.
 
@@ -155,9 +206,9 @@ class Partition(WithoutCaches):
         self._require_stored()
         if self.cells.maps is not None:
             return self.cells.maps
-        shape = self.n_cells, self.domain.dim + 1, self.network.dim_out
+        shape = self.n_found, self.domain.dim + 1, self.network.dim_out
         maps = np.empty(shape)
-        for i in range(self.n_cells):
+        for i in range(self.n_found):
             maps[i] = self.exact_map(i).rounded().T
         return maps
 
@@ -168,7 +219,7 @@ class Partition(WithoutCaches):
     def rows(self, cell: int) -> CellRows:
         """Return the inequalities of a cell with the walls they stand for."""
         self._require_stored()
-        index = integer("cell", cell, at_least=0, at_most=self.n_cells - 1)
+        index = integer("cell", cell, at_least=0, at_most=self.n_found - 1)
         line = self.line
         signature = self.cells.signatures[index] if line is None else line.walk.row(index)
         return cell_rows(self.network, self.domain, signature)
@@ -178,12 +229,13 @@ class Partition(WithoutCaches):
         return cell_polytope(self.rows(cell), self.domain.dim)
 
     @cached_property
+    @_kept_on_interrupt
     def exact_witnesses(self) -> WideArray:
         """A point inside each cell as fractions: shape `(n_cells, dim)`."""
         self._require_stored()
         points = self.stored_witnesses if self.line is None else self.line.witnesses
         if points is None:
-            found = [self._interior_point(i) for i in range(self.n_cells)]
+            found = [self._interior_point(i) for i in range(self.n_found)]
             points = wide_rows(found, self.domain.dim + 1)
         rational = [[Fraction(x, p[-1]) for x in p[:-1]] for p in points.tolist()]
         return wide_rows(rational, self.domain.dim)
@@ -194,6 +246,7 @@ class Partition(WithoutCaches):
         return nearest_floats(self.exact_witnesses)
 
     @cached_property
+    @_kept_on_interrupt
     def breakpoints(self) -> WideArray:
         """On a domain of dimension 1, where the cells meet: sorted fractions.
 
@@ -207,27 +260,33 @@ class Partition(WithoutCaches):
         self._require_stored()
         if self.line is not None:
             return self.line.breakpoints
-        ends = (self.polytope(i).exact_vertices.ravel().tolist() for i in range(self.n_cells))
+        ends = (self.polytope(i).exact_vertices.ravel().tolist() for i in range(self.n_found))
         counts = Counter(end for both in ends for end in both)
         shared = sorted(end for end, count in counts.items() if count == 2)
         return np.array(shared, dtype=object)
 
     @cached_property
+    @_kept_on_interrupt
     def neighbours(self) -> Neighbours:
-        """All pairs of cells that share a part of a wall, with the walls between them."""
+        """All pairs of cells that share a part of a wall, with the walls between them.
+
+        Of a search that was stopped early, the pairs among the cells found.
+        """
         self._require_stored()
-        return self._neighbours_among(range(self.n_cells))
+        return self._neighbours_among(range(self.n_found))
 
     @cached_property
+    @_kept_on_interrupt
     def volumes(self) -> WideArray:
         """The volume of each cell in the domain's coordinates, a fraction or `inf`."""
         self._require_stored()
-        volumes = np.empty(self.n_cells, dtype=object)
-        for i in range(self.n_cells):
+        volumes = np.empty(self.n_found, dtype=object)
+        for i in range(self.n_found):
             volumes[i] = self.polytope(i).volume
         return volumes
 
     @cached_property
+    @_kept_on_interrupt
     def chebyshev_centres(self) -> tuple[FloatArray, FloatArray]:
         """Centre and radius of a largest ball in each cell: `(n_cells, dim)`, `(n_cells,)`.
 
@@ -235,8 +294,8 @@ class Partition(WithoutCaches):
         `inf` and as its centre the rounded witness.
         """
         self._require_stored()
-        centres, radii = np.empty((self.n_cells, self.domain.dim)), np.empty(self.n_cells)
-        for i in range(self.n_cells):
+        centres, radii = np.empty((self.n_found, self.domain.dim)), np.empty(self.n_found)
+        for i in range(self.n_found):
             ball = inscribed_ball([*self.rows(i).walls], self.domain.dim)
             centres[i], radii[i] = (np.nan, np.inf) if ball is None else ball
         is_wide = np.isinf(radii)
@@ -246,26 +305,31 @@ class Partition(WithoutCaches):
 
     @cached_property
     def statistics(self) -> Statistics:
-        """How the cells spread over volumes, neighbours and walls."""
+        """How the cells spread over volumes, neighbours and walls.
+
+        Raises:
+            IncompleteError: If the search was stopped early: cells at its edge lack neighbours, and
+                those not found may be larger or smaller.
+        """
+        self.require_complete("statistics")
         return partition_statistics(
-            self.volumes, self.neighbours.degrees(self.n_cells), self.neighbours.walls
+            self.volumes, self.neighbours.degrees(self.n_found), self.neighbours.walls
         )
 
+    @_kept_on_interrupt
     def certificate(self) -> Certificate:
         """Make a certificate that these are all cells (see `make_certificate`).
 
         Raises:
-            ArgumentError: If the search was stopped early, or only counted.
+            IncompleteError: If the search was stopped early.
+            ArgumentError: If the cells were only counted.
         """
         self._require_stored()
-        if not self.is_complete:
-            raise ArgumentError(
-                "`certificate` needs all cells; this search was stopped early and found "
-                f"{self.n_cells} of them."
-            )
+        self.require_complete("certificate")
         witnesses = self.stored_witnesses if self.line is None else self.line.witnesses
         return make_certificate(self.network, self.domain, self.signatures, witnesses)
 
+    @_kept_on_interrupt
     def locate(self, points: ArrayLike) -> IntArray:
         """Find the cell each point lies in, exactly; many points at once take far less time each.
 
@@ -311,8 +375,23 @@ class Partition(WithoutCaches):
         point: list[int] = direction.tolist()
         return point
 
+    def require_complete(self, name: str) -> None:
+        """Refuse what needs all cells where a search was stopped early.
+
+        Args:
+            name: What is asked for.
+
+        Raises:
+            IncompleteError: If `is_complete` is False.
+        """
+        if not self.is_complete:
+            raise IncompleteError(
+                f"`{name}` needs all cells; this search was stopped early and found "
+                f"{self.n_found} of them, which is what `n_found` says."
+            )
+
     def _require_stored(self) -> None:
-        if len(self.cells.signatures if self.line is None else self.line) != self.n_cells:
+        if len(self.cells.signatures if self.line is None else self.line) != self.n_found:
             raise ArgumentError(
                 "`count_only` must be False for anything but the number of cells; this partition "
                 "was only counted."

@@ -6,6 +6,7 @@ import numpy as np
 
 from hardmax._core.memory import address
 from hardmax.algebra.exact.decisions import Decisions
+from hardmax.interrupts import held_interrupts, packed_when_done
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import chart_forms, exact_affine_map
 from hardmax.regions.cells import CellArrays, WallNames
@@ -62,11 +63,12 @@ def explore(
         progress: Show a bar where the search takes longer than a second.
 
     Returns:
-        The cells, with counter-clockwise polygons and output maps. `is_complete` is False if the
-        search was stopped, by a limit or by an interrupt.
+        The cells, with counter-clockwise polygons and output maps. `is_complete` is False if a
+        limit stopped the search.
 
     Raises:
         ArgumentError: If the domain is not planar, or has no interior.
+        Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
         >>> from hardmax.geometry.domains import Box, WholeSpace
@@ -83,14 +85,17 @@ def explore(
     none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
     whole = Task(0, False, *none, where.edges, where.walls, False)
     run = _Run(network, where, whole, stores=not count_only)
-    if workers == 1 or limits.cells >= 0:
-        return _packed([run], run.work(limits, progress))
+    runs = [run]
 
     def begin(task: Task) -> _Run:
         return _Run(network, where, task, stores=not count_only)
 
-    runs, is_complete = share(run, begin, limits.seconds, workers, progress)
-    return _packed(sorted(runs, key=_Run.first_signature), is_complete)
+    def work() -> bool:
+        if workers == 1 or limits.cells >= 0:
+            return run.work(limits, progress)
+        return share(runs, begin, limits.seconds, workers, progress)
+
+    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete))
 
 
 def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
@@ -168,13 +173,18 @@ class _Run(SearchRun):
         elif status == STACK_FULL:
             self.search.grow()
         elif status == CELLS_FULL:
-            self.harvest()
-            cell_bytes = 4 * self.network.n_groups + 24 * self.network.dim_out + 256
-            size = min(2 * self.room.room_cells, max(_BLOCK_BYTES // cell_bytes, _FIRST_CELLS))
-            # One polygon may have more vertices than a whole block has room for.
-            widest = len(self.search.top()[1])
-            if max(size, widest) > self.room.room_cells:
-                self._make_room(max(size, widest))
+            with held_interrupts():
+                self._set_aside()
+
+    def _set_aside(self) -> None:
+        """Set the cells found aside, and make room for more; never to be interrupted."""
+        self.harvest()
+        cell_bytes = 4 * self.network.n_groups + 24 * self.network.dim_out + 256
+        size = min(2 * self.room.room_cells, max(_BLOCK_BYTES // cell_bytes, _FIRST_CELLS))
+        # One polygon may have more vertices than a whole block has room for.
+        widest = len(self.search.top()[1])
+        if max(size, widest) > self.room.room_cells:
+            self._make_room(max(size, widest))
 
     def _make_room(self, n_cells: int) -> None:
         """Allocate a block of cells."""
@@ -217,6 +227,7 @@ class _Run(SearchRun):
 
 def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
     """Pack what one or more runs have found, one after the other."""
+    runs = sorted(runs, key=_Run.first_signature) if len(runs) > 1 else runs
     first = runs[0]
     counts = [run.search.counts() for run in runs]
     count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))

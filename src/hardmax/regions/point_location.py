@@ -7,10 +7,9 @@ with proven bounds for nearly all points.
 
 import numpy as np
 
-from hardmax.geometry.strict_inequalities import strictly_positive
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.point_winners import Coincidences, PointWinners, point_winners
-from hardmax.regions.charted_domains import ChartedDomain, charted_network
+from hardmax.regions.charted_domains import ChartedDomain, charted_network, strictly_inside
 from hardmax.regions.signature_index import SignatureIndex
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -27,14 +26,14 @@ class PointNamer:
     """
 
     def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain) -> None:
-        self._rows = domain.cone_rows[:-1]
+        self._domain = domain
         # The maps of a chart may be layers here, which have signatures of their own.
         self._network, self._n_before = charted_network(network, domain)
         self._coincidences = Coincidences(self._network)
 
     def is_in_domain(self, points: FloatArray) -> BoolArray:
         """Say which points lie in the interior of the domain."""
-        return strictly_positive(self._rows, points)
+        return strictly_inside(self._domain, points)
 
     def winners(self, points: FloatArray) -> PointWinners:
         """Find the winners at points, those of the maps of the chart included."""

@@ -17,11 +17,16 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, integer, number
+from hardmax.compilation import announce_compilation
 from hardmax.display import card, public_fields
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.geometry.polytopes import Polytope
-from hardmax.geometry.strict_inequalities import strictly_positive
-from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
+from hardmax.regions.charted_domains import (
+    ChartedDomain,
+    charted,
+    enclosing_box,
+    refuse_outside,
+    strictly_inside,
+)
 from hardmax.regions.engines import read_network
 from hardmax.regions.point_location import PointNamer
 from hardmax.regions.signature_index import hashed_signatures
@@ -32,6 +37,8 @@ Law = Callable[[np.random.Generator, int], FloatArray]
 
 _BLOCK = 4096
 _PATIENCE = 1000
+_ENTRIES_AT_ONCE = 1 << 24
+"""How many coordinates to hold, in spaces of many dimensions."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +141,8 @@ def sample_regions(
         law: Draws points: `law(generator, n)` returns coordinates in the domain, shape `(n, dim)`.
             Points outside are dropped. Uniform in the domain if None, which must be bounded then.
         confidence: The probability with which `interval` covers, below 1.
-        n_at_once: How many points to process at a time; changes memory and speed, not the result.
+        n_at_once: How many points to process at a time, fewer in many dimensions; changes memory
+            and speed, not the result.
 
     Raises:
         ArgumentError: If the domain is unbounded and no law is given, or a number is out of range.
@@ -146,6 +154,7 @@ def sample_regions(
         >>> sample_regions(net, Box([-1, -1], [1, 1]), 1000, seed=0)
         SampledCount(at least 4 cells, from 1000 points)
     """
+    announce_compilation()
     network = read_network(model)
     where = charted(domain, network.dim_in)
     refuse_outside(model, where)
@@ -154,10 +163,11 @@ def sample_regions(
     level = number("confidence", confidence, above=0.0)
     if level >= 1.0:
         raise ArgumentError(f"`confidence` must be below 1; got {level}.")
-    step = max(1, integer("n_at_once", n_at_once, at_least=1) // _BLOCK) * _BLOCK
+    at_once = min(integer("n_at_once", n_at_once, at_least=1), _ENTRIES_AT_ONCE // where.dim)
+    step = max(1, at_once // _BLOCK) * _BLOCK
     if law is not None and not callable(law):
         raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
-    draw = _uniform(where) if law is None else law
+    draw = _whole_blocks(law) if law is not None else _uniform(where)
     namer = PointNamer(network, where)
     counts: dict[int, int] = {}
     n_inside = 0
@@ -186,25 +196,32 @@ def _chunks(draw: Law, dim: int, total: int, seed: int, step: int) -> Iterator[F
         blocks = []
         for b in range(start // _BLOCK, ceil(end / _BLOCK)):
             generator = np.random.Generator(np.random.Philox(key=key, counter=b << 64))
-            drawn = np.asarray(draw(generator, _BLOCK))
-            points = Sizes(dim=dim, n=_BLOCK).floats("law", drawn, ("n", "dim"))
-            blocks.append(points[: end - b * _BLOCK])
+            n = min(end - b * _BLOCK, _BLOCK)
+            blocks.append(Sizes(dim=dim, n=n).floats("law", draw(generator, n), ("n", "dim")))
         yield np.concatenate(blocks)
+
+
+def _whole_blocks(law: Law) -> Law:
+    """Let a law draw a whole block each time: how many points it draws may change them."""
+
+    def draw(generator: np.random.Generator, n: int) -> FloatArray:
+        drawn = np.asarray(law(generator, _BLOCK))
+        return Sizes(n=_BLOCK).floats("law", drawn, ("n", "dim"))[:n]
+
+    return draw
 
 
 def _uniform(domain: ChartedDomain) -> Law:
     """Return the uniform law on a bounded domain, by rejection from the box around it."""
-    dim = domain.dim
-    polytope = Polytope.from_rows([tuple(row) for row in domain.exact_rows.tolist()], dim)
-    if not polytope.is_bounded:
+    box = enclosing_box(domain)
+    if box is None:
         raise ArgumentError(
             "`law` must be given on an unbounded domain, where no law is uniform; got None."
         )
-    low, high = polytope.vertices.min(axis=0), polytope.vertices.max(axis=0)
-    fills = all(np.count_nonzero(row[:-1]) == 1 for row in domain.exact_rows.tolist())
+    low, high, fills = box
 
     def draw(generator: np.random.Generator, n: int) -> FloatArray:
-        if fills:
+        if fills:  # Each point takes the next numbers: the first ones are the same for every `n`.
             return _between(generator, low, high, n)
         found: list[FloatArray] = []
         n_found = 0
@@ -212,7 +229,7 @@ def _uniform(domain: ChartedDomain) -> Law:
             if n_found >= n:
                 return np.concatenate(found)[:n]
             points = _between(generator, low, high, n)
-            kept = points[strictly_positive(domain.cone_rows[:-1], points)]
+            kept = points[strictly_inside(domain, points)]
             found.append(kept)
             n_found += len(kept)
         raise ArgumentError(
@@ -220,7 +237,7 @@ def _uniform(domain: ChartedDomain) -> Law:
             f"{n_found} of {_PATIENCE * n} points fell inside."
         )
 
-    return draw
+    return draw if fills else _whole_blocks(draw)
 
 
 def _between(

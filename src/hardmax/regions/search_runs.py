@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 from hardmax._kernels.layouts import BUDGET, CELL_LIMIT, DONE
 from hardmax.arguments import integer, number
+from hardmax.interrupts import packed_when_done
 from hardmax.progress import track
+from hardmax.regions.cells import CellArrays
 
 SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""
@@ -55,6 +57,18 @@ class SearchRun:
         """Do what the search cannot do itself: split exactly, or make room."""
         raise NotImplementedError
 
+    def result(self, is_complete: bool) -> CellArrays:
+        """Pack what was found."""
+        raise NotImplementedError
+
+    def finish(self, limits: Limits, progress: bool) -> CellArrays:
+        """Search until done or stopped, and pack what was found.
+
+        Raises:
+            Interrupted: On Ctrl-C; the cells found until then are its `partial`.
+        """
+        return packed_when_done(lambda: self.work(limits, progress), self.result)
+
     def work(self, limits: Limits, progress: bool) -> bool:
         """Search until done or stopped; say whether everything was searched."""
         deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
@@ -63,25 +77,22 @@ class SearchRun:
 
     def _work(self, limit: int, deadline: float | None, advance: Any) -> bool:
         budget, shown = self.first_budget, 0
-        try:
-            while True:
-                began = time.perf_counter()
-                status = self.go_on(limit, budget)
-                if status == DONE:
-                    return True
-                if status == CELL_LIMIT:
-                    return False
-                if status == BUDGET:
-                    spent = max(time.perf_counter() - began, 1e-6)
-                    budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
-                else:
-                    self.make_way(status)
-                advance(self.n_found - shown)
-                shown = self.n_found
-                if deadline is not None and time.monotonic() >= deadline:
-                    return False
-        except KeyboardInterrupt:
-            return False
+        while True:
+            began = time.perf_counter()
+            status = self.go_on(limit, budget)
+            if status == DONE:
+                return True
+            if status == CELL_LIMIT:
+                return False
+            if status == BUDGET:
+                spent = max(time.perf_counter() - began, 1e-6)
+                budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
+            else:
+                self.make_way(status)
+            advance(self.n_found - shown)
+            shown = self.n_found
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
 
 
 def _ignored(n_steps: int) -> None:

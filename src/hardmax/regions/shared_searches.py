@@ -13,6 +13,7 @@ from threading import Condition, Thread
 from typing import Any, TypeVar
 
 from hardmax._core.library import core
+from hardmax.interrupts import held_interrupts
 from hardmax.progress import track
 from hardmax.regions.planar_core import BUDGET, DONE
 from hardmax.regions.search_runs import SLICE_S, SearchRun
@@ -21,25 +22,26 @@ Run = TypeVar("Run", bound=SearchRun)
 
 
 def share(
-    first: Run,
+    runs: list[Run],
     begin: Callable[[Any], Run],
     max_seconds: float | None,
     workers: int,
     progress: bool,
-) -> tuple[list[Run], bool]:
+) -> bool:
     """Search with several threads.
 
     Args:
-        first: A run that has not begun.
+        runs: One run that has not begun; all others are added, also where an interrupt ends the
+            search.
         begin: Makes a run of a task that was given away.
         max_seconds: Stop after about so many seconds.
         workers: How many threads.
         progress: Show a bar where the search takes longer than a second.
 
     Returns:
-        All runs, and whether everything was searched.
+        Whether everything was searched.
     """
-    team = _Team(first, begin, max_seconds)
+    team = _Team(runs, begin, max_seconds)
     core()  # Loaded by one thread, not by several at once.
     threads = [Thread(target=team.work, daemon=True) for _ in range(workers)]
     for thread in threads:
@@ -55,26 +57,29 @@ def share(
                         bar.advance(found - shown)
                     shown = found
     finally:
-        team.is_stopped = True
-        for thread in threads:
-            thread.join()
+        with held_interrupts():
+            team.is_stopped = True
+            for thread in threads:
+                thread.join()
     if team.error is not None:
         raise team.error
-    return team.runs, team.is_complete
+    return team.is_complete
 
 
 class _Team:
     """What the threads share: tasks that wait, and runs."""
 
-    def __init__(self, first: Any, begin: Callable[[Any], Any], max_seconds: float | None) -> None:
+    def __init__(
+        self, runs: list[Any], begin: Callable[[Any], Any], max_seconds: float | None
+    ) -> None:
         self._begin = begin
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
         self._waiting: deque[Any] = deque()
         self._changed = Condition()
         self._n_busy = 0
         self._n_idle = 0
-        self._first: Any = first
-        self.runs: list[Any] = []
+        self._first: Any = runs[0]
+        self.runs = runs
         self.is_stopped = False
         self.is_complete = True
         self.error: BaseException | None = None
@@ -115,8 +120,8 @@ class _Team:
             self._n_busy += 1
         if run is None:
             run = self._begin(task)
-        with self._changed:
-            self.runs.append(run)
+            with self._changed:
+                self.runs.append(run)
         return run
 
     def _search(self, run: Any) -> None:

@@ -37,6 +37,7 @@ from hardmax._kernels.spatial_buffers import (
 )
 from hardmax._kernels.spatial_search import enter, search
 from hardmax.algebra.exact.decisions import Decisions
+from hardmax.interrupts import held_interrupts
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.regions.cells import CellArrays, CellFacets
@@ -90,10 +91,11 @@ def explore(
     Returns:
         The cells, with vertices in no particular order and output maps. On an unbounded domain a
         vertex at infinity has a direction: see `CellArrays`. `is_complete` is False if
-        the search was stopped, by a limit or by an interrupt.
+        a limit stopped the search.
 
     Raises:
         ArgumentError: If the domain has no interior, or too many dimensions.
+        Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
         >>> from hardmax.geometry.domains import Box
@@ -108,7 +110,7 @@ def explore(
     """
     limits = read_limits(max_cells, max_seconds)
     run = _Run(network, spatial_domain(domain, network.dim_in), stores=not count_only)
-    return run.result(run.work(limits, progress))
+    return run.finish(limits, progress)
 
 
 class _Run(SearchRun):
@@ -205,7 +207,8 @@ class _Run(SearchRun):
         if status == PARKED:
             self.stack = self.path.split_top(self.stack)
         elif status == LEAVES_FULL:
-            self._make_room_for_leaves()
+            with held_interrupts():
+                self._make_room_for_leaves()
         elif status == STACK_FULL:
             self.stack = grown_stack(self.stack)
         elif status == MASKS_FULL:

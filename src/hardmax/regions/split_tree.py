@@ -22,6 +22,7 @@ import numpy as np
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import Vector, dot, primitive, wide_rows
+from hardmax.interrupts import held_interrupts, packed_when_done
 from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.progress import Progress, track
@@ -291,7 +292,10 @@ def explore(
         keep_refusals: Whether to keep the proof of every refusal.
 
     Returns:
-        The cells; not all, and marked as such, if a limit or Ctrl-C stopped the search.
+        The cells; not all, and marked as such, if a limit stopped the search.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
         >>> from hardmax.geometry.domains import WholeSpace
@@ -304,36 +308,40 @@ def explore(
     start = time.monotonic()
     signatures: list[tuple[int, ...]] = []
     witnesses: list[Vector] = []
-    n_cells, is_complete = 0, True
-    try:
+    n_cells = 0
+
+    def work() -> bool:
+        nonlocal n_cells
         bar: Progress[int] = track(0, "cells")
         with bar as progress:
             for leaf in tree.leaves():
                 if n_cells == max_cells:
-                    is_complete = False
-                    break
-                n_cells += 1
+                    return False
+                with held_interrupts():
+                    n_cells += 1
+                    if not count_only:
+                        signatures.append(leaf.signature)
+                        witnesses.append(leaf.witness)
                 progress.advance()
-                if not count_only:
-                    signatures.append(leaf.signature)
-                    witnesses.append(leaf.witness)
                 if max_seconds is not None and time.monotonic() - start > max_seconds:
-                    is_complete = False
-                    break
-    except KeyboardInterrupt:
-        is_complete = False
-    cells = CellArrays(
-        signatures=signature_table(signatures, network.n_groups),
-        is_complete=is_complete,
-        decisions=tree.decisions,
-        maps=None,
-        map_radii=None,
-        vertices=None,
-        starts=None,
-        n_counted=n_cells,
-    )
-    refusals = tuple(tree.refusals) if keep_refusals else None
-    return SplitCells(cells, wide_rows(witnesses, tree.domain.dim + 1), refusals)
+                    return False
+        return True
+
+    def pack(is_complete: bool) -> SplitCells:
+        cells = CellArrays(
+            signatures=signature_table(signatures, network.n_groups),
+            is_complete=is_complete,
+            decisions=tree.decisions,
+            maps=None,
+            map_radii=None,
+            vertices=None,
+            starts=None,
+            n_counted=n_cells,
+        )
+        refusals = tuple(tree.refusals) if keep_refusals else None
+        return SplitCells(cells, wide_rows(witnesses, tree.domain.dim + 1), refusals)
+
+    return packed_when_done(work, pack)
 
 
 def signature_table(signatures: Sequence[Sequence[int]], n_groups: int) -> IntArray:

@@ -8,6 +8,8 @@ from .cell_persistence import CellMargins as CellMargins
 from .cell_persistence import Persistence as Persistence
 from .cell_persistence import cell_margins as cell_margins
 from .cell_persistence import persistence as persistence
+from .certified_temperatures import CertifiedTemperature as CertifiedTemperature
+from .certified_temperatures import temperature_for as temperature_for
 from .claimed_bounds import claimed_gradient_bound as claimed_gradient_bound
 from .claimed_bounds import claimed_hessian_bound as claimed_hessian_bound
 from .claimed_bounds import claimed_hessian_fails_beyond as claimed_hessian_fails_beyond

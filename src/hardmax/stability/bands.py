@@ -7,6 +7,7 @@ fraction. The rest of the domain is the band around the walls where attention is
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> Mar
     partition = enumerate_regions(network, domain)
     total = domain_volume(partition.domain)
     exact = [Fraction(float(level)) for level in levels]
-    volumes = np.empty(partition.n_cells, dtype=object)
+    volumes = np.empty(partition.n_found, dtype=object)
     for i, name in enumerate(partition.signatures.tolist()):
         cell = cell_leads(network, partition.domain, name)
         volumes[i] = polytope_volume(cell.rows_at(exact.__getitem__, cell.leads), cell.dim)
@@ -94,6 +95,11 @@ def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> Mar
 
 def domain_volume(domain: ChartedDomain) -> Fraction:
     """Return the volume of a bounded domain in its coordinates, exactly."""
+    if domain.corners is not None:
+        low, high = (end.tolist() for end in domain.corners)
+        return prod(
+            (Fraction(b) - Fraction(a) for a, b in zip(low, high, strict=True)), start=Fraction(1)
+        )
     rows = [tuple(row) for row in domain.exact_rows.tolist()]
     volume = Polytope.from_rows(rows, domain.dim).volume
     if not isinstance(volume, Fraction):

@@ -92,3 +92,23 @@ def read_counts(name: str, value: ArrayLike) -> FloatArray:
 def norm_bound(entries: Iterable[arb]) -> arb:
     """Return a bound on the 2-norm of every vector in the balls, sharp for thin ones."""
     return sum((entry.abs_upper() ** 2 for entry in entries), arb(0)).upper().sqrt()
+
+
+def interval(low: arb, high: arb) -> arb:
+    """Return a ball from the lower end of one to the upper end of another, or a little further up.
+
+    The radius of a ball has thirty binary digits, so a ball between two numbers sticks out at both
+    ends; here only at the upper one.
+
+    Examples:
+        >>> ball = interval(arb(0), arb(1) / 3)
+        >>> ball.lower() == 0, bool(ball.upper() >= arb(1) / 3), bool(ball.upper() < 0.3334)
+        (True, True, True)
+    """
+    least = low.lower()
+    half = ((high.upper() - least) / 2).upper()
+    if not half > 0:
+        return least
+    around = arb(0, half)
+    with ctx.workprec(4 * ctx.prec):
+        return least + around.rad() + around

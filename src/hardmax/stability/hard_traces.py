@@ -11,11 +11,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, fmpz
+from flint import arb, fmpq, fmpz
 
 from hardmax.algebra.exact.dyadic import homogeneous_points
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, chart_forms, layer_output, layer_scores
+from hardmax.stability.directed_rounding import interval
 from hardmax.typing import FloatArray
 
 _Row = Sequence[fmpz]
@@ -88,6 +89,42 @@ def cube_trace(
         position += layer.n_groups
 
 
+def cell_trace(
+    network: ArgmaxNetwork,
+    stream: RationalForms,
+    signature: Sequence[int],
+    spread: Callable[[_Row], tuple[fmpq, fmpq]],
+) -> Iterator[HardLayer]:
+    """Yield the decisions on the closure of a cell.
+
+    Args:
+        network: The network.
+        stream: What comes before its first layer, as forms on the domain.
+        signature: The winners on the cell.
+        spread: The least and the largest value a form with integer coefficients takes on the cell,
+            or numbers below and above them.
+    """
+    position = 0
+    for layer in network.layers:
+        scores = layer_scores(layer, stream)
+        unit = arb(2) ** scores.exponent / scores.denominator
+
+        def score(row: _Row, unit: arb = unit) -> arb:
+            low, high = spread(row)
+            return interval(arb(low) * unit, arb(high) * unit)
+
+        def lead(row: _Row, unit: arb = unit) -> arb:
+            # A winner leads on the whole cell, whatever a larger set says.
+            low, high = spread(row)
+            return interval(arb(max(low, fmpq(0))) * unit, arb(high) * unit)
+
+        names = [int(w) for w in signature[position : position + layer.n_groups]]
+        winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
+        yield _decisions(layer, scores, winners, score, lead)
+        stream = layer_output(layer, stream, scores, names)
+        position += layer.n_groups
+
+
 def _constant(unit: arb, row: _Row) -> arb:
     return row[-1] * unit
 
@@ -97,8 +134,9 @@ def _decisions(
     scores: RationalForms,
     winners: list[int],
     ball: Callable[[_Row], arb],
+    lead: Callable[[_Row], arb] | None = None,
 ) -> HardLayer:
-    rows = scores.rows
+    rows, lead = scores.rows, lead or ball
     tied, gaps = [], []
     for winner, (start, end) in zip(winners, _groups(layer), strict=True):
         best = rows[winner]
@@ -107,7 +145,7 @@ def _decisions(
             if rival == best:
                 gaps.append(arb(0))
             else:
-                gaps.append(ball([b - r for b, r in zip(best, rival, strict=True)]))
+                gaps.append(lead([b - r for b, r in zip(best, rival, strict=True)]))
     return HardLayer(layer, winners, tied, [ball(row) for row in rows], gaps)
 
 

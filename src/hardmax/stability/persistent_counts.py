@@ -126,7 +126,7 @@ def persistent_cells(
     eps = float(number("epsilon", read_epsilon(epsilon)))
     partition = enumerate_regions(network, domain)
     finder = _Finder(network, partition, taus, eps, search)
-    n = partition.n_cells
+    n = partition.n_found
     by_margin, by_cuts, by_point = np.zeros((3, n), dtype=bool)
     possible, agree = np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
     points = np.full((n, partition.domain.dim), np.nan)

@@ -19,7 +19,13 @@ from hardmax.arguments import integer, number
 from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.polytopes import Polytope
-from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network
+from hardmax.regions.charted_domains import (
+    ChartedDomain,
+    EnclosingBox,
+    charted,
+    charted_network,
+    enclosing_box,
+)
 from hardmax.stability.bands import read_levels
 from hardmax.stability.float_leads import enclosed_leads
 from hardmax.stability.margins import measure_margins
@@ -163,25 +169,32 @@ def _sampled(
     level = number("confidence", confidence, above=0.0)
     if level >= 1.0:
         raise ArgumentError(f"`confidence` must be below 1; got {level}.")
-    polytope = Polytope.from_rows([tuple(r) for r in domain.exact_rows.tolist()], domain.dim)
-    if not polytope.is_bounded:
+    box = enclosing_box(domain)
+    if box is None:
         raise ArgumentError("`domain` must be bounded to draw from it; got an unbounded one.")
     hits = 0
     for start in range(0, total, _AT_ONCE):
-        points = _uniform(polytope, rng, min(_AT_ONCE, total - start))
+        points = _uniform(domain, box, rng, min(_AT_ONCE, total - start))
         hits += int(decide(points).sum())
     return SampledShare(hits, total, level)
 
 
-def _uniform(polytope: Polytope, rng: np.random.Generator, n: int) -> FloatArray:
-    """Draw points of a polytope by rejection from the box around it."""
-    low, high = polytope.vertices.min(axis=0), polytope.vertices.max(axis=0)
+def _uniform(
+    domain: ChartedDomain, box: EnclosingBox, rng: np.random.Generator, n: int
+) -> FloatArray:
+    """Draw points of a domain by rejection from the box around it."""
+    low, high, is_filled = box
+    rows = [] if is_filled else [tuple(row) for row in domain.exact_rows.tolist()]
+    polytope = Polytope.from_rows(rows, domain.dim)
     found: list[FloatArray] = []
     n_found = 0
     for _ in range(_PATIENCE):
         u = rng.random((n, len(low)))
         points = (1.0 - u) * low + u * high
-        kept = points[polytope.contains(points)]
+        inside = ((points >= low) & (points <= high)).all(axis=1)
+        if not is_filled:
+            inside &= polytope.contains(points)
+        kept = points[inside]
         found.append(kept)
         n_found += len(kept)
         if n_found >= n:

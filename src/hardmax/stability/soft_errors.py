@@ -174,7 +174,7 @@ class _Step:
     def _softened(self, group: int) -> list[arb]:
         start, end = self._forms(group)
         tied = self.hard.tied[group]
-        low, high = _exponentials([-g / self.tau for g in self.leads(group)])
+        low, high = _exponentials(self.leads(group), self.tau)
         low_total, high_total = sum(low, arb(0)), sum(high, arb(0))
         kept = sum((low[j - start] for j in tied), arb(0))
         lost = sum((h for j, h in enumerate(high, start) if j not in tied), arb(0))
@@ -225,12 +225,22 @@ class _Step:
         return row
 
 
-def _exponentials(logs: list[arb]) -> tuple[list[arb], list[arb]]:
-    """Lower and upper ends of the exponentials, all divided by a common factor."""
-    shift = _largest([t.upper() for t in logs])
-    low = [(t.lower() - shift).exp().lower().nonnegative_part() for t in logs]
-    high = [(t.upper() - shift).exp().upper() for t in logs]
+def _exponentials(leads: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
+    r"""Lower and upper ends of the $e^{-G/\tau}$, all divided by a common factor.
+
+    The ends of the leads are divided one by one: the radius of a ball has few digits, and a lead
+    that begins at 0 would begin below it.
+    """
+    least, most = ([(-end / tau) for end in ends] for ends in _ends(leads))
+    shift = _largest([t.upper() for t in most])
+    low = [(t.lower() - shift).exp().lower().nonnegative_part() for t in least]
+    high = [(t.upper() - shift).exp().upper() for t in most]
     return low, high
+
+
+def _ends(balls: list[arb]) -> tuple[list[arb], list[arb]]:
+    """The upper and the lower ends of balls."""
+    return [ball.upper() for ball in balls], [ball.lower() for ball in balls]
 
 
 def _share(low: arb, high: arb, low_total: arb, high_total: arb) -> arb:

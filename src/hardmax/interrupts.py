@@ -1,0 +1,107 @@
+"""Ctrl-C at the right moment: held back while something must not be left half done."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from hardmax.errors import Interrupted
+
+Found = TypeVar("Found")
+
+
+@contextmanager
+def held_interrupts(*, deliver: bool = True) -> Iterator[Callable[[], None]]:
+    """Hold Ctrl-C back while the block runs; it acts as soon as the block has ended.
+
+    In a long block, call what `with` hands over wherever an interrupt may act.
+
+    Python raises `KeyboardInterrupt` between any two steps of a program, so two steps that belong
+    together need this around them. Interrupts only reach the main thread: elsewhere nothing is
+    done, nor where they are ignored or handled outside Python.
+
+    Args:
+        deliver: Whether it acts at all; False while an earlier interrupt is being dealt with.
+
+    Examples:
+        >>> steps = []
+        >>> try:
+        ...     with held_interrupts():
+        ...         signal.raise_signal(signal.SIGINT)
+        ...         steps.append("the block runs to its end")
+        ... except KeyboardInterrupt:
+        ...     steps.append("then it is interrupted")
+        >>> steps
+        ['the block runs to its end', 'then it is interrupted']
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield lambda: None
+        return
+    held: list[tuple[int, Any]] = []
+
+    def act() -> None:
+        if held:
+            usual(*held.pop())
+
+    signal.signal(signal.SIGINT, lambda number, frame: held.append((number, frame)))
+    try:
+        yield act
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if deliver:
+            act()
+
+
+@contextmanager
+def interrupts_named() -> Iterator[None]:
+    """Let an interrupt be a `KeyboardInterrupt`, whatever compiled code has made of it.
+
+    An interrupt that arrives while a compiled function hands arrays over comes out of it as a
+    `SystemError` that was caused by one.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        raise KeyboardInterrupt from None
+
+
+def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) -> Found:
+    """Search, then pack what was found, also where Ctrl-C ends the search.
+
+    Args:
+        work: Searches; says whether everything was searched.
+        pack: Given that, returns what was found. It is never interrupted.
+
+    Raises:
+        Interrupted: On Ctrl-C; its `partial` is what `pack` returns.
+
+    Examples:
+        >>> cells = []
+        >>> def work():
+        ...     cells.append("a cell")
+        ...     raise KeyboardInterrupt
+        >>> try:
+        ...     packed_when_done(work, lambda is_complete: (cells, is_complete))
+        ... except Interrupted as stop:
+        ...     stop.partial
+        (['a cell'], False)
+    """
+    is_complete = False
+    found: list[Found] = []
+    try:
+        with interrupts_named():
+            is_complete = work()
+        with held_interrupts():
+            found.append(pack(is_complete))
+    except KeyboardInterrupt:
+        with held_interrupts(deliver=False):
+            partial = found[0] if found else pack(is_complete)
+            raise Interrupted("the search was interrupted", partial) from None
+    return found[0]

@@ -1,0 +1,234 @@
+r"""The temperature for an error: how hard a soft network must be on a whole domain.
+
+On the closure of a cell the hard network is one affine map, and the winner of each head leads every
+rival by an affine form that is never negative there. Its range over the vertices of the cell is
+exact. With these ranges the error of the soft stream is carried through all layers as in
+`soft_certificates`, once for each cell; the largest bound holds on the whole domain.
+
+Where two cells meet and the hard network jumps from $a$ to $b$, no temperature helps: the soft
+network is continuous, $\|s - a\| + \|s - b\| \ge \|a - b\|$, so next to the wall it is off by at
+least $\tfrac12\|a - b\|$ on one side.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from flint import arb, ctx, fmpq, fmpz
+
+from hardmax.arguments import number
+from hardmax.errors import ArgumentError, DiscontinuityError
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.regions.charted_domains import charted, embedded, enclosing_box, refuse_outside
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
+from hardmax.stability.directed_rounding import PRECISION, norm_bound, rounded_up
+from hardmax.stability.hard_traces import HardLayer, cell_trace
+from hardmax.stability.models import head_names, read_soft_model
+from hardmax.stability.soft_errors import ErrorPass
+
+_COLDEST, _HOTTEST = -1000, 60
+"""Exponents of two between which temperatures are sought."""
+_DIGITS = 12
+"""How many binary digits of the temperature are settled after the first."""
+_MOST_BY_VERTICES = 7
+
+_Row = Sequence[fmpz]
+
+
+@dataclass(frozen=True)
+class CertifiedTemperature:
+    r"""A temperature at which a soft network is close to the hard one on a whole domain.
+
+    Attributes:
+        temperature: The $\tau$ of every layer; infinite if the model has no head to soften.
+        bound: A bound on $\|\mathrm{soft}_\tau(x) - \mathrm{hard}(x)\|_2$ for all $x$ inside cells
+            of the domain, and by continuity wherever the hard model does not jump; rounded up.
+        error: The error that was asked for, at least `bound`.
+        n_cells: On how many cells it was certified: all of them.
+    """
+
+    temperature: float
+    bound: float
+    error: float
+    n_cells: int
+
+
+def temperature_for(model: Any, domain: Any, error: float) -> CertifiedTemperature:
+    r"""Find a temperature at which the output of a soft model is within an error on a domain.
+
+    The bound at the temperature returned is certified. It is close to the largest such temperature
+    the bound allows (to one part in $2^{12}$), and the bound itself is close for one layer of
+    attention, less so for deep models on large cells, where it may ask for less than is needed.
+    Cost: one search for all cells, then about thirty bounds for each.
+
+    Args:
+        model: A head, a block, a model with a `network` that softens as the network does, or an
+            `ArgmaxNetwork`. Units stay hard at every temperature.
+        domain: A bounded domain, as for `enumerate_regions`.
+        error: The largest Euclidean distance allowed between the outputs, above 0.
+
+    Raises:
+        DiscontinuityError: If the hard model jumps by more than twice `error` in the domain, so
+            that no temperature will do.
+        ArgumentError: If the domain is unbounded, or the bound stays above `error` at every
+            temperature.
+
+    Examples:
+        Two keys at -1 and 1: the lead is $2|x|$, the values differ by 2.
+
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.heads import AttentionHead
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = temperature_for(sign, Box([0.5], [2.0]), error=1e-3)
+        >>> round(found.temperature, 4), round(1 / math.log(2 / 1e-3 - 1), 4)
+        (0.1316, 0.1316)
+        >>> found.bound <= 1e-3
+        True
+        >>> temperature_for(sign, Box([-1.0], [2.0]), error=1e-3)
+        Traceback (most recent call last):
+        ...
+        hardmax.errors.DiscontinuityError: `model` must not jump by more than twice `error` in
+        `domain`; at [0.0] it jumps from [-1.0] to [1.0], and next to it no temperature brings the
+        error below 1, got error = 0.001. Choose a domain that this wall does not meet.
+    """
+    allowed = number("error", error, above=0.0)
+    network = read_soft_model(model)
+    where = charted(domain, network.dim_in)
+    refuse_outside(model, where)
+    if enclosing_box(where) is None:
+        raise ArgumentError("`domain` must be bounded for an error on all of it; got another.")
+    partition = enumerate_regions(network, where)
+    if not head_names(network):
+        return CertifiedTemperature(math.inf, 0.0, allowed, partition.n_found)
+    with ctx.workprec(PRECISION):
+        bounds = _Bounds(network, partition)
+        if bounds.within(2.0**_COLDEST, allowed) is None:
+            _explain(partition, allowed, bounds.latest)
+        temperature, bound = _hottest(bounds.within, allowed)
+    return CertifiedTemperature(temperature, bound, allowed, partition.n_found)
+
+
+class _Bounds:
+    """Bounds on the error of a soft network on all cells of a domain."""
+
+    def __init__(self, network: ArgmaxNetwork, partition: Partition) -> None:
+        self.passes = ErrorPass(network, [1.0] * len(network.layers))
+        self.traces = [_trace(network, partition, i) for i in range(partition.n_found)]
+        self.latest = math.inf
+
+    def within(self, tau: float, error: float) -> float | None:
+        """Return the largest bound at a temperature, None if some cell exceeds the error."""
+        self.passes.taus = [arb(tau)] * len(self.passes.taus)
+        worst = 0.0
+        for k, trace in enumerate(self.traces):
+            found = self.passes(iter(trace))
+            assert found is not None, "the trace of a cell does not break off"
+            self.latest = rounded_up(norm_bound(found.output))
+            if not self.latest <= error:
+                # Where it is too large it will be so again: ask there first.
+                self.traces.insert(0, self.traces.pop(k))
+                return None
+            worst = max(worst, self.latest)
+        return worst
+
+
+def _hottest(within: Callable[[float, float], float | None], error: float) -> tuple[float, float]:
+    """Halve the interval between a temperature that holds and one that does not."""
+    low, high = _COLDEST, _HOTTEST + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if within(2.0**middle, error) is None:
+            high = middle
+        else:
+            low = middle
+    best = 2.0**low
+    if low < _HOTTEST:
+        for digit in range(1, _DIGITS + 1):
+            hotter = best + 2.0 ** (low - digit)
+            if within(hotter, error) is not None:
+                best = hotter
+    bound = within(best, error)
+    assert bound is not None, "it held before"
+    return best, bound
+
+
+def _trace(network: ArgmaxNetwork, partition: Partition, cell: int) -> list[HardLayer]:
+    signature = partition.signatures[cell].tolist()
+    stream = embedded(network, partition.domain)
+    return list(cell_trace(network, stream, signature, _spread(partition, cell)))
+
+
+def _spread(partition: Partition, cell: int) -> Callable[[_Row], tuple[fmpq, fmpq]]:
+    """Return what finds the range of a form on a cell, or on a box around it."""
+    box = enclosing_box(partition.domain)
+    assert box is not None
+    if partition.domain.dim > _MOST_BY_VERTICES and box.is_filled:
+        # A cell has too many vertices there; a box needs none.
+        low, high = ([fmpq(*x.as_integer_ratio()) for x in end.tolist()] for end in box[:2])
+        return lambda row: _box_range(row, low, high)
+    points = [[int(x) for x in p] for p in partition.polytope(cell).generators.points]
+    return lambda row: _vertex_range(row, points)
+
+
+def _box_range(row: _Row, low: list[fmpq], high: list[fmpq]) -> tuple[fmpq, fmpq]:
+    *slopes, offset = row
+    below = above = fmpq(offset)
+    for a, least, most in zip(slopes, low, high, strict=True):
+        below += min(a * least, a * most)
+        above += max(a * least, a * most)
+    return below, above
+
+
+def _vertex_range(row: _Row, points: list[list[int]]) -> tuple[fmpq, fmpq]:
+    values = [
+        fmpq(sum((a * x for a, x in zip(row, point, strict=True)), fmpz(0)), point[-1])
+        for point in points
+    ]
+    return min(values), max(values)
+
+
+def _explain(partition: Partition, error: float, bound: float) -> None:
+    """Raise the error that says why no temperature will do, as far as that is known."""
+    if partition.domain.dim <= _MOST_BY_VERTICES:
+        _refuse_jumps(partition, error)
+    raise ArgumentError(
+        f"`error` must be above what the bound for this model and domain can show: it stays at "
+        f"{bound:.3g} on some cell, however low the temperature; got {error:g}. Choose a smaller "
+        "domain, or one that fewer walls of heads meet."
+    )
+
+
+def _refuse_jumps(partition: Partition, error: float) -> None:
+    """Refuse a jump by more than twice the error, exactly."""
+    most = 4 * Fraction(error) ** 2
+    where = "" if partition.domain.is_identity else "coordinates "
+    for i, j in partition.neighbours.pairs.tolist():
+        one, other = (_rational_rows(partition, cell) for cell in (i, j))
+        if one == other:
+            continue
+        shared = partition.polytope(i).intersection(partition.polytope(j))
+        for place in shared.exact_vertices.tolist():
+            ends = [[_value(row, place) for row in rows] for rows in (one, other)]
+            jump = sum((a - b) ** 2 for a, b in zip(*ends, strict=True))
+            if jump > most:
+                before, after = ([float(x) for x in end] for end in ends)
+                raise DiscontinuityError(
+                    "`model` must not jump by more than twice `error` in `domain`; at "
+                    f"{where}{[float(x) for x in place]} it jumps from {before} to {after}, and "
+                    "next to it no temperature brings the error below "
+                    f"{math.sqrt(jump) / 2:.3g}, got error = {error:g}. Choose a domain that "
+                    "this wall does not meet."
+                )
+
+
+def _rational_rows(partition: Partition, cell: int) -> list[list[Fraction]]:
+    forms = partition.exact_map(cell)
+    unit = Fraction(2) ** forms.exponent / forms.denominator
+    return [[unit * int(entry) for entry in row] for row in forms.rows]
+
+
+def _value(row: list[Fraction], place: list[Fraction]) -> Fraction:
+    return sum((a * x for a, x in zip(row, place, strict=False)), row[-1])
