@@ -19,17 +19,19 @@ nothing with the filters of the others. All engines return the same cells.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardmax.arguments import integer, number
 from hardmax.compilation import announce_compilation
 from hardmax.errors import DtypeError, Interrupted
 from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.regions import line_strips, lines, planar, spatial, split_tree
 from hardmax.regions.cells import nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
 from hardmax.regions.partition import Partition
+
+if TYPE_CHECKING:
+    from hardmax.regions.lines import LineCells
 
 _MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
@@ -84,7 +86,6 @@ def enumerate_regions(
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True).n_cells
         at least 3
     """
-    announce_compilation()
     try:
         network = read_network(model)
         where = charted(domain, network.dim_in)
@@ -116,21 +117,16 @@ def _searched(
     """Run an engine and pack what it finds, also where Ctrl-C ends the search."""
 
     def packed(found: Any) -> Partition:
-        if isinstance(found, lines.LineCells):
-            return Partition(network, where, found.cells, engine, line=found)
-        if isinstance(found, split_tree.SplitCells):
-            return Partition(network, where, found.cells, engine, found.witnesses)
-        return Partition(network, where, found, engine)
+        cells = getattr(found, "cells", found)
+        if cells is not found and engine == "lines":
+            return Partition(network, where, cells, engine, line=found)
+        if cells is not found:
+            return Partition(network, where, cells, engine, found.witnesses)
+        return Partition(network, where, cells, engine)
 
-    searches: dict[str, Callable[..., Any]] = {
-        "lines": _along_a_line,
-        "planar": planar.explore,
-        "spatial": spatial.explore,
-        "split_tree": split_tree.explore,
-    }
     try:
         with interrupts_named():
-            return packed(searches[engine](network, where, **limits))
+            return packed(_search_of(engine)(network, where, **limits))
     except Interrupted as stop:
         partial = packed(stop.partial)
     except KeyboardInterrupt:
@@ -142,8 +138,28 @@ def _searched(
     )
 
 
-def _along_a_line(network: ArgmaxNetwork, line: ChartedDomain, **limits: Any) -> lines.LineCells:
+def _search_of(engine: str) -> Callable[..., Any]:
+    """Load an engine; only the planar one needs nothing that is compiled when first called."""
+    if engine == "planar":
+        from hardmax.regions import planar
+
+        return planar.explore
+    announce_compilation()
+    if engine == "lines":
+        return _along_a_line
+    if engine == "spatial":
+        from hardmax.regions import spatial
+
+        return spatial.explore
+    from hardmax.regions import split_tree
+
+    return split_tree.explore
+
+
+def _along_a_line(network: ArgmaxNetwork, line: ChartedDomain, **limits: Any) -> "LineCells":
     """Search along a line, and in a strip where that meets many coincidences."""
+    from hardmax.regions import line_strips, lines
+
     count_only = limits["count_only"]
     n_weights = sum(layer.query.weight.size + layer.output.weight.size for layer in network.layers)
     # A search that was stopped early must have the first cells, not any.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,6 @@ from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.counts import Count, as_count
-from hardmax.regions.line_location import LineLocator
-from hardmax.regions.lines import LineCells
 from hardmax.regions.merging import (
     candidate_classes,
     connected_classes,
@@ -40,9 +38,12 @@ from hardmax.regions.merging import (
 from hardmax.regions.partition_cards import partition_card
 from hardmax.regions.planar_adjacency import planar_neighbours
 from hardmax.regions.point_location import CellLocator
-from hardmax.regions.spatial_adjacency import spatial_neighbours
 from hardmax.regions.statistics import Statistics, inscribed_ball, partition_statistics
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
+
+if TYPE_CHECKING:
+    from hardmax.regions.line_location import LineLocator
+    from hardmax.regions.lines import LineCells
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -92,7 +93,7 @@ class Partition(WithoutCaches):
     cells: CellArrays
     engine: str
     stored_witnesses: WideArray | None = None
-    line: LineCells | None = None
+    line: "LineCells | None" = None
 
     def __repr__(self) -> str:
         count = f"{self.n_cells} cell{'s' * (self.n_found != 1)}"
@@ -355,8 +356,10 @@ class Partition(WithoutCaches):
         return batch.unpack(self._locator(batch.rows))
 
     @cached_property
-    def _locator(self) -> CellLocator | LineLocator:
+    def _locator(self) -> "CellLocator | LineLocator":
         if self.line is not None:
+            from hardmax.regions.line_location import LineLocator
+
             return LineLocator(self.line)
         return CellLocator(self.network, self.domain, self.signatures)
 
@@ -364,6 +367,9 @@ class Partition(WithoutCaches):
         if self.cells.walls is not None:
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
         if self.cells.facets is not None:
+            # What is compiled is loaded when it is needed.
+            from hardmax.regions.spatial_adjacency import spatial_neighbours
+
             return spatial_neighbours(self.network, self.domain, self.cells, chosen)
         return neighbouring_cells(((i, self.rows(i)) for i in chosen), self.domain.dim)
 
