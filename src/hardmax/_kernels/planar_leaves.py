@@ -211,4 +211,4 @@ def _add_pending_units(
         blocks[to, 0, i] = o1
         blocks[to, 1, i] = o2
         blocks[to, 2, i] = o3
-        blocks[to, 3, i] = (radius + kappa * size) * (1.0 + 2.0**-40) + TINY
+        blocks[to, 3, i] = (radius + kappa * size) * (1.0 + 2.0**-40) + TINY * scale

@@ -48,6 +48,8 @@ KAPPA = 2.0**-49
 UP = 1.0 + 2.0**-40
 """More than what rounding takes away from a bound."""
 TINY = 2.0**-1000
+LEAST = 2.0**-1060
+"""More than what underflow takes away from a radius, which is 0 only where a vertex is exact."""
 UNDECIDED = 2
 Pencils = tuple[int, int, int, int]
 """About the forms of a layer: the layer, if all of them vanish at one point, else -1; the label
@@ -250,14 +252,16 @@ def intersect(edges: FloatArray, i: int, j: int, row: int) -> None:
         edges[row, DY] = 0.0
         edges[row, DRHO] = math.inf
         return
-    first = (max(abs(b1), abs(b2)) + rb) / least * UP
-    second = (max(abs(a1), abs(a2)) + ra) / least * UP
+    first = (max(abs(b1), abs(b2)) + rb) / least * UP + LEAST
+    second = (max(abs(a1), abs(a2)) + ra) / least * UP + LEAST
     x = (a2 * b3 - a3 * b2) / det
     y = (a3 * b1 - a1 * b3) / det
     edges[row, X] = x
     edges[row, Y] = y
-    rho = first * _residual(a1, a2, a3, ra, edges[i, RC], x, y)
-    edges[row, RHO] = (rho + second * _residual(b1, b2, b3, rb, edges[j, RC], x, y)) * UP
+    one = _residual(a1, a2, a3, ra, edges[i, RC], x, y)
+    other = _residual(b1, b2, b3, rb, edges[j, RC], x, y)
+    is_exact = one == 0.0 and other == 0.0
+    edges[row, RHO] = 0.0 if is_exact else (first * one + second * other) * UP + LEAST
     a3, b3 = edges[i, C1], edges[j, C1]
     edges[row, DX] = 0.0
     edges[row, DY] = 0.0
@@ -268,12 +272,13 @@ def intersect(edges: FloatArray, i: int, j: int, row: int) -> None:
         edges[row, DX] = x
         edges[row, DY] = y
         rho = first * _residual(a1, a2, a3, ra, 0.0, x, y)
-        edges[row, DRHO] = (rho + second * _residual(b1, b2, b3, rb, 0.0, x, y)) * UP
+        rho += second * _residual(b1, b2, b3, rb, 0.0, x, y)
+        edges[row, DRHO] = rho * UP + LEAST
 
 
 @numba.njit(cache=True, _nrt=False)
 def _residual(a1: float, a2: float, c: float, ra: float, rc: float, x: float, y: float) -> float:
-    """Bound the value of the true line at a point meant to lie on it."""
+    """Bound the value of the true line at a point meant to lie on it; 0 only if that is proven."""
     if x == 0.0 and y == 0.0 and c == 0.0 and rc == 0.0:
         return 0.0
     p1, p2 = a1 * x, a2 * y

@@ -7,7 +7,7 @@ by a form that is listed, or by one that is itself exceeded so.
 import numba
 
 from hardmax._kernels.planar_buffers import DX, DY, RHO, X, Y
-from hardmax._kernels.planar_signs import KAPPA, TINY, UP
+from hardmax._kernels.planar_signs import KAPPA, LEAST, TINY, UP
 from hardmax.typing import FloatArray, IntArray
 
 NODES_PER_FORM, LISTED_PER_FORM = 2, 24
@@ -103,8 +103,8 @@ def plant(
     error += 4.0 * sizes[2] * (2.0 * size / scale + 1.0)
     error += 2.0 * (sizes[0] + 2.0 * sizes[2] / scale) * sizes[3]
     error = error * UP + TINY
-    # Wider than rounding of the middles.
-    rim = 2.0**-45 * size
+    # Wider than rounding of the middles, and than halves of the smallest numbers.
+    rim = 2.0**-45 * size + LEAST
     boxes[0, 0] = 0.5 * x0 + 0.5 * x1
     boxes[0, 1] = 0.5 * y0 + 0.5 * y1
     boxes[0, 2] = 0.5 * x1 - 0.5 * x0 + rim
