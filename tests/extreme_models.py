@@ -6,6 +6,7 @@ are repeated, negated, scaled, and moved by the smallest number there is.
 """
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _scaled(row, factor):
 
 def _relu(rng, palette, dims):
     weights, biases = [], []
-    for before, after in zip(dims, dims[1:], strict=False):
+    for before, after in pairwise(dims):
         rows = forms(rng, palette, after, before)
         weights.append(rows[:, :-1].T)
         biases.append(rows[:, -1] * (rng.random() < 0.8))

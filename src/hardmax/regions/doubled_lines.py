@@ -70,8 +70,7 @@ class DoubledLine:
                 return Place(Fraction(0), np.inf)
             exact = -(Fraction(offset) + Fraction(rest[1])) / (Fraction(slope) + Fraction(rest[0]))
             nearest = _nearest(exact)
-            # Not 0, which would say that the place is exact: the quotient may underflow.
-            spread = radius * (1.0 + abs(nearest)) / size + 2.0**-1000
+            spread = radius * (1.0 + abs(nearest)) / size
         elif exact is None:
             return Place(None, 0.0)
         else:
