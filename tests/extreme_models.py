@@ -27,9 +27,9 @@ LARGE = [x for x in MAGNITUDES if x > 1e90]
 
 
 def model_and_domain(seed):
-    """Draw a model and a domain; the dimension of the domain is 1 to 4, mostly 2 and 3."""
+    """Draw a model and a domain; the dimension of the domain is 1 to 4, mostly 2 or 3."""
     rng = np.random.default_rng([20250, seed])
-    dim = int(rng.choice([1, 2, 3, 4], p=[0.2, 0.4, 0.3, 0.1]))
+    dim = int(rng.choice([1, 2, 3, 4], p=[0.15, 0.4, 0.35, 0.1]))
     domain, width = _domain(rng, dim)
     kind = rng.choice(["relu", "maxout", "transformer", "residual"], p=[0.5, 0.2, 0.2, 0.1])
     palette = _palette(rng)
@@ -66,7 +66,9 @@ def numbers(rng, palette, *shape):
 
 
 def forms(rng, palette, n, width):
-    """Draw rows (slopes, offset); later ones are often made from earlier ones."""
+    """Draw rows (slopes, offset); many are made from others."""
+    if rng.random() < 0.4:
+        return _pencil(rng, palette, n, width)
     rows = numbers(rng, palette, n, width + 1)
     rows[:, -1] *= rng.random(n) < rng.choice([0.2, 0.6])
     for i in range(1, n):
@@ -89,6 +91,21 @@ def forms(rng, palette, n, width):
         elif how == 6:
             rows[i] = _scaled(before, np.max(palette))
             rows[i, -1] = rng.choice([-1.0, 1.0]) * np.min(palette)
+    return rng.permutation(rows)
+
+
+def _pencil(rng, palette, n, width):
+    """Draw rows through the origin, some of them scaled, and moved or turned by next to nothing."""
+    rows = np.zeros((n, width + 1))
+    rows[:, :-1] = rng.integers(-1, 2, (n, width))
+    for i in range(n):
+        if rng.random() < 0.5:
+            rows[i] = _scaled(rows[i], np.max(palette))
+        how = rng.random()
+        if how < 0.35:
+            rows[i, -1] = rng.choice([-1.0, 1.0]) * np.min(palette)
+        elif how < 0.7:
+            rows[i, int(rng.integers(width + 1))] += rng.choice([-1.0, 1.0]) * LEAST
     return rows
 
 
