@@ -10,11 +10,11 @@ $$e_i = (1 + \kappa)\Bigl(\sum_j |w_{ij}| (e_j + \kappa \mu_j) + \kappa |b_i|\Bi
 which is the bound of `algebra.exact.composition` with all coefficients measured together, for sums
 of four products at a time: a term is rounded at most $n / 4 + 6$ times (see `add_rows`), and the
 rest of $\kappa$ pays for the products that form $\mu_j$. Underflow takes less than $2^{-1000}$ from
-a coefficient; as an error of a slope counts $X$ times, $T = 2^{-1000} X$. Where a stream lies on a grid $2^q
-\mathbb{Z}$ without error, weights on $2^p \mathbb{Z}$, and $\sum_j |w_{ij}| \mu_j + |b_i| \le 2^{53
-+ g}$ on the common grid $2^g$ for all $i$, nothing is rounded (Lemma 3 of `algebra.exact.rounding`)
-and all radii are 0. Where the winners before a layer are nearly those of the last region, its
-scores are not composed but updated: see `composition_updates`.
+a coefficient; an error of a slope counts $X$ times, so $T = 2^{-1000} X$. Where a stream lies on a
+grid $2^q \mathbb{Z}$ without error, weights on $2^p \mathbb{Z}$, and $\sum_j |w_{ij}| \mu_j + |b_i|
+\le 2^{53 + g}$ on the common grid $2^g$ for all $i$, nothing is rounded (Lemma 3 of
+`algebra.exact.rounding`) and all radii are 0. Where the winners before a layer are nearly those of
+the last region, its scores are not composed but updated: see `composition_updates`.
 
 References:
     [Higham02], section 3.1.
