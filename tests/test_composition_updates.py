@@ -53,9 +53,9 @@ def maxout(draw, widths, rank=2, seed=0, dim=2):
 class Walk:
     """The scores of all layers but the first, as the winners before them change."""
 
-    def __init__(self, model):
+    def __init__(self, model, scale=SCALE):
         self.network = model.network
-        self.tables = adapted(network_tables(self.network), SCALE, starts_homogeneous=False)
+        self.tables = adapted(network_tables(self.network), scale, starts_homogeneous=False)
         self.winners = [np.zeros(layer.n_groups, dtype=int) for layer in self.network.layers]
         self.restart()
 
@@ -125,10 +125,10 @@ def exact(array):
     return np.vectorize(Fraction, otypes=[object])(np.asarray(array, dtype=float))
 
 
-def assert_encloses(block, truth):
+def assert_encloses(block, truth, scale=SCALE):
     for (a, b, c, radius), row in zip(block.T, truth, strict=True):
-        assert abs(Fraction(a) - row[0]) * Fraction(SCALE) <= Fraction(radius)
-        assert abs(Fraction(b) - row[1]) * Fraction(SCALE) <= Fraction(radius)
+        assert abs(Fraction(a) - row[0]) * Fraction(scale) <= Fraction(radius)
+        assert abs(Fraction(b) - row[1]) * Fraction(scale) <= Fraction(radius)
         assert abs(Fraction(c) - row[2]) <= Fraction(radius)
 
 

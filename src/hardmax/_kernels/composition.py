@@ -9,11 +9,12 @@ $$e_i = (1 + \kappa)\Bigl(\sum_j |w_{ij}| (e_j + \kappa \mu_j) + \kappa |b_i|\Bi
 
 which is the bound of `algebra.exact.composition` with all coefficients measured together, for sums
 of four products at a time: a term is rounded at most $n / 4 + 6$ times (see `add_rows`), and the
-rest of $\kappa$ pays for the products that form $\mu_j$. Where a stream lies on a grid $2^q
-\mathbb{Z}$ without error, weights on $2^p \mathbb{Z}$, and $\sum_j |w_{ij}| \mu_j + |b_i| \le 2^{53
-+ g}$ on the common grid $2^g$ for all $i$, nothing is rounded (Lemma 3 of `algebra.exact.rounding`)
-and all radii are 0. Where the winners before a layer are nearly those of the last region, its
-scores are not composed but updated: see `composition_updates`.
+rest of $\kappa$ pays for the products that form $\mu_j$. Underflow takes less than $2^{-1000}$ from
+a coefficient; an error of a slope counts $X$ times, so $T = 2^{-1000} X$. Where a stream lies on a
+grid $2^q \mathbb{Z}$ without error, weights on $2^p \mathbb{Z}$, and $\sum_j |w_{ij}| \mu_j + |b_i|
+\le 2^{53 + g}$ on the common grid $2^g$ for all $i$, nothing is rounded (Lemma 3 of
+`algebra.exact.rounding`) and all radii are 0. Where the winners before a layer are nearly those of
+the last region, its scores are not composed but updated: see `composition_updates`.
 
 References:
     [Higham02], section 3.1.
@@ -125,7 +126,7 @@ def compose(
         order: Scratch.
         axes: The axes of the domain.
     """
-    kappa = kappa_of(n_in)
+    kappa, tiny = kappa_of(n_in), TINY * scale
     last = blocks.shape[0] - 1
     n_used = 0
     is_copy = is_exact
@@ -169,7 +170,7 @@ def compose(
     if not is_exact:
         for i in range(n_out):
             share = blocks[to, dim + 1, i]
-            radius = (1.0 + kappa) * (share + kappa * sizes[at_bias + i]) + TINY
+            radius = (1.0 + kappa) * (share + kappa * sizes[at_bias + i]) + tiny
             blocks[to, dim + 1, i] = radius if share != 0.0 or not is_tame else 0.0
         return False, bias_grid, False, total
     # One product by one in each coefficient is a copy: the coordinates themselves come in.
@@ -191,7 +192,7 @@ def compose(
     for i in range(n_out):
         share = blocks[to, dim + 1, i]
         if share != 0.0 or not is_tame or common < FINEST_GRID:
-            blocks[to, dim + 1, i] = (1.0 + kappa) * kappa * (share + sizes[at_bias + i]) + TINY
+            blocks[to, dim + 1, i] = (1.0 + kappa) * kappa * (share + sizes[at_bias + i]) + tiny
     is_rough = common < FINEST_GRID or largest > math.ldexp(1.0, min(63 + common, 1000))
     return False, bias_grid, is_rough, total
 
@@ -326,7 +327,7 @@ def _gather(tables: Tables, frames: Frames, layer: int, y: int, axes: Axes) -> t
             radius = blocks[scores, dim + 1, j]
             if gain != 1.0 or gain_radius != 0.0:
                 is_copied = False
-                radius = abs(gain) * radius + gain_radius * (largest + radius) + TINY
+                radius = abs(gain) * radius + gain_radius * (largest + radius) + TINY * scale
             blocks[y, dim + 1, slot] = (blocks[y, dim + 1, slot] + radius + lost) * (1.0 + 2.0**-40)
         for k in range(width):
             total, rest = two_sum(blocks[y, dim, slot + k], values[layer, 0, j, k])

@@ -107,6 +107,8 @@ def _add_effects(
     last, dim = blocks.shape[0] - 1, len(axes)
     kappa = update_kappa(n_changed)
     common = 0.0
+    # Not read off from the sum of products, which may underflow.
+    n_rounded = 0
     before = 0.0
     for i in range(np.uint64(n)):
         before = max(before, blocks[to, dim + 1, i])
@@ -117,12 +119,13 @@ def _add_effects(
             size = max(size, scale * abs(blocks[last, k, j]))
         radius = blocks[last - 1, dim + 1, j]
         common += radii[j] * (size + radius)
+        n_rounded += radii[j] != 0.0
         # Not below 2^-900, so that no share is lost in a product with a tame weight.
         share = radius + kappa * size + 2.0**-900
         row = np.uint64(start + j * n)
         for i in range(np.uint64(n)):
             blocks[to, dim + 1, i] += abs(effects[row + i]) * share
-    if is_exact and common != 0.0:
+    if is_exact and n_rounded > 0:
         return math.inf
     largest = add_forms(
         blocks, to, effects, start, n, order, n_changed, is_exact, grid, common, False, scale, axes
@@ -181,7 +184,7 @@ def add_forms(
             size = max(size, abs(blocks[to, k, i]))
         size = max(scale * size, abs(blocks[to, dim, i]))
         radius = blocks[to, dim + 1, i] + common
-        larger = (1.0 + 4.0 * kappa) * (radius + sum_kappa * size) + TINY
+        larger = (1.0 + 4.0 * kappa) * (radius + sum_kappa * size) + TINY * scale
         radius = larger if radius != 0.0 or not keeps_zeros else 0.0
         blocks[to, dim + 1, i] = radius
         largest = largest if radius <= largest else radius

@@ -180,7 +180,7 @@ def _compute(
             # Written so that NaN ends up in the bound.
             if not numbers[sums + i] <= largest:
                 largest = numbers[sums + i]
-        size = largest / kappa * (1.0 + 2.0**-30)
+        size = largest / kappa * (1.0 + 2.0**-30) + TINY
         is_exact = radius == 0.0 and _fits(layout, m, target, size)
         bounds[0, m, target, u] = 0.0 if is_exact else (1.0 + 2.0**-30) * largest + TINY
         bounds[1, m, target, u] = size

@@ -43,6 +43,12 @@ def _larger(one: float, other: float) -> float:
 
 
 @numba.njit(cache=True)
+def _bias_scale(kappa: float, weight: float) -> float:
+    r"""The $\beta$ of a point; 0 only if its weight is, which may be known to few bits."""
+    return float(kappa * weight * RAISE + TINY) if weight != 0.0 else 0.0
+
+
+@numba.njit(cache=True)
 def enter(
     ends: FloatArray, weight: FloatArray, kappa: float, rows: FloatArray, scales: FloatArray
 ) -> None:
@@ -61,7 +67,7 @@ def enter(
         total = np.dot(values, values)
         size = _floored_norm(values) if total < 2.0**-900 else np.sqrt(total) * RAISE
         scales[i, 1] = kappa * size * RAISE
-        scales[i, 2] = kappa * ends[i, -1] * RAISE
+        scales[i, 2] = _bias_scale(kappa, ends[i, -1])
 
 
 @numba.njit(cache=True)
@@ -299,7 +305,7 @@ def advance(
                 k = i + starts[i]
                 new_scales[k, 0] = errors[i] if sizes[i] > 0.0 else 0.0
                 new_scales[k, 1] = kappa * sizes[i] * RAISE
-                new_scales[k, 2] = kappa * places[i, 1] * RAISE
+                new_scales[k, 2] = _bias_scale(kappa, places[i, 1])
             new_values = np.empty((n + n_new, following))
             np.dot(rectified, weight, new_values[:n])
             form = np.empty(following)
@@ -319,7 +325,9 @@ def advance(
                 for k in range(i + first + 1, i + last + 1):
                     new_scales[k, 0] = error
                     new_scales[k, 1] = rounding * size * RAISE
-                    new_scales[k, 2] = rounding * _larger(places[i, 1], places[i + 1, 1]) * RAISE
+                    new_scales[k, 2] = _bias_scale(
+                        rounding, _larger(places[i, 1], places[i + 1, 1])
+                    )
             values, scales = new_values, new_scales
         n_signs += (n - 1) * width
         n += n_new

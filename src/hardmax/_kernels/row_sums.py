@@ -7,7 +7,7 @@ from hardmax.typing import FloatArray, IntArray
 
 U = 2.0**-53
 TINY = 2.0**-1000
-"""More than all underflow errors of one computation together."""
+"""More than all underflow errors of one coefficient together."""
 FINEST_GRID = -1000
 
 

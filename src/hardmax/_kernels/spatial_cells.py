@@ -44,12 +44,16 @@ _NO_ROOM = -1
 
 @numba.njit(cache=True, _nrt=False, forceinline=True)
 def normalise(stack: Stack, row: int) -> None:
-    """Scale a form of the pool by a power of two, so that no product of its slopes gets far."""
+    """Scale a form of the pool by a power of two, so that no product of its slopes gets far.
+
+    What is small afterwards may have lost bits, or all of them: it gets a radius.
+    """
     pool = stack.pool
     dim = pool.shape[1] - 5
     top = 0.0
     for k in range(dim):
         top = max(top, abs(pool[row, k]))
+    pool[row, dim + FAR] = 0.0
     if not 2.0**-1000 < top < 2.0**1000:
         pool[row, dim + NORM] = math.inf
         return
@@ -58,19 +62,21 @@ def normalise(stack: Stack, row: int) -> None:
     lost_slope = 0.0
     for k in range(dim):
         a = pool[row, k] * factor
-        if a != 0.0 and abs(a) < 2.0**-900:
+        if pool[row, k] != 0.0 and abs(a) < 2.0**-900:
             lost_slope = 2.0**-900
         pool[row, k] = a
         norm += abs(a)
     c = pool[row, dim + OFFSET] * factor
-    lost = 2.0**-900 if c != 0.0 and abs(c) < 2.0**-900 else 0.0
+    lost = 2.0**-900 if pool[row, dim + OFFSET] != 0.0 and abs(c) < 2.0**-900 else 0.0
+    # Nor is anything known of an offset that leaves the range of floats.
+    lost = lost if abs(c) < math.inf else math.inf
     pool[row, dim + OFFSET] = c
     if pool[row, dim + RADIUS] != 0.0 or lost_slope != 0.0:
         pool[row, dim + RADIUS] = pool[row, dim + RADIUS] * factor * UP + 2.0**-900
     if pool[row, dim + OFFSET_RADIUS] != 0.0 or lost != 0.0:
-        pool[row, dim + OFFSET_RADIUS] = pool[row, dim + OFFSET_RADIUS] * factor * UP + 2.0**-900
+        lost = max(lost, 2.0**-900)
+        pool[row, dim + OFFSET_RADIUS] = pool[row, dim + OFFSET_RADIUS] * factor * UP + lost
     pool[row, dim + NORM] = (norm + dim * pool[row, dim + RADIUS]) * UP
-    pool[row, dim + FAR] = 0.0
 
 
 @numba.njit(cache=True, _nrt=False, forceinline=True)

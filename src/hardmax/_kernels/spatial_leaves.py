@@ -257,7 +257,7 @@ def _read_out_units(tables: Tables, frames: Frames, leaves: Leaves, cell: int) -
             if not (share + sizes[bias + i]) * (1.0 + 2.0**-30) <= bound:
                 return False
         elif share != 0.0 or not is_tame:
-            own = (1.0 + kappa) * (share + kappa * sizes[bias + i]) + TINY
+            own = (1.0 + kappa) * (share + kappa * sizes[bias + i]) + TINY * scale
             if not own <= radius:
                 radius = own
     for i in range(n_out):

@@ -60,7 +60,9 @@ class NormedMap:
             squares = (floored**2).sum(axis=0)
             omega = np.sqrt(squares) * RAISE
             frobenius = float(np.sqrt(squares.sum())) * RAISE
-            bias_norm = float(np.sqrt((bias**2).sum())) * RAISE + TINY
+            # The square of a small bias would be lost.
+            sizes = np.where(bias == 0.0, 0.0, np.maximum(np.abs(bias), FLOOR))
+            bias_norm = float(np.sqrt((sizes**2).sum())) * RAISE + TINY
         sigma = min(_spectral_bound(weight, frobenius), frobenius)
         return cls(weight, bias, omega, sigma, frobenius, bias_norm, kappa)
 

@@ -6,7 +6,8 @@ $1 + 2^{-20}$ and by $2^{-1000}$, which is more than its own rounding and every 
 
 * value at $t$, known to $r_t$: $r_m (|t| + r_t) + |m| r_t + r_c + 4u(|m t| + |c|)$;
 * crossing $t = N / D$ of two forms, $N = c_i - c_j$, $D = m_j - m_i > 2 r_D$:
-  $(r_N + |t| r_D) / (D - r_D) + 4u|t|$ with $r_N, r_D$ the sums of radii plus $2u$ of the result.
+  $r_N / (D - r_D) + |t| (r_D / (D - r_D) + 8u)$ with $r_N, r_D$ the sums of radii plus $2u$ of
+  the result. A quotient may underflow, a product $|t| r_D$ before it is divided may not.
 
 A comparison counts as known only if the gap exceeds both radii; NaN and infinities never do. What
 is not known is left to `exact_lines`.
@@ -146,7 +147,8 @@ def _next_crossing(
         r_d = _picked(slopes.radii, winner) + slopes.radii + 2 * _U * np.abs(rise)
         unsure |= np.any(overtakes & ~(rise > 4.0 * r_d), axis=2)
         time = numerator / rise
-        radius = (r_n + np.abs(time) * r_d) / (rise - r_d) + 4 * _U * np.abs(time)
+        least = rise - r_d
+        radius = r_n / least + np.abs(time) * (r_d / least + 8 * _U)
         radius = radius * _RAISE + _TINY
         unsure |= np.any(overtakes & ~np.isfinite(time + radius), axis=2)
         time = np.where(overtakes, time, np.inf)

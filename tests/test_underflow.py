@@ -1,0 +1,257 @@
+"""Where float64 ends: numbers too small to be kept are errors like any other, never zeros."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hardmax._kernels import effect_buffers, line_values
+from hardmax._kernels.effect_updates import _add_effects
+from hardmax._kernels.planar_buffers import A1, C0, C1, N_COLUMNS, PLANE, RHO, X, Y
+from hardmax._kernels.planar_groups import is_origin
+from hardmax._kernels.planar_signs import filtered_sign, intersect
+from hardmax._kernels.spatial_buffers import OFFSET_RADIUS, RADIUS, new_stack
+from hardmax._kernels.spatial_cells import normalise
+from hardmax.geometry.domains import Box
+from hardmax.models.enclosures import Enclosed
+from hardmax.models.networks import ReluNetwork
+from hardmax.models.normed_maps import NormedMap
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.line_filter import LineForms, find_changes
+from hardmax.regions.sampling import sample_regions
+from hardmax.regions.verification import verify_certificate
+from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers
+from tests.test_composition_updates import Walk, assert_encloses, gaussian, relu
+from tests.test_effects import Patterns, true_effect
+
+N_MODELS = 200
+
+
+def units(*rows):
+    """A network with one hidden layer, its units given as rows (slopes, offset)."""
+    table = np.array(rows)
+    return ReluNetwork([table[:, :-1].T, np.ones((len(table), 1))], [table[:, -1], [0.0]])
+
+
+def names(part):
+    return sorted(map(tuple, part.signatures.tolist()))
+
+
+def pairs(part):
+    """The neighbours, by their signatures."""
+    signatures = [tuple(row) for row in part.signatures.tolist()]
+    return sorted(tuple(sorted((signatures[a], signatures[b]))) for a, b in part.neighbours.pairs)
+
+
+def check(model, domain):
+    """Compare everything about the cells with those found in integers alone."""
+    truth = enumerate_regions(model, domain, exact=True)
+    part = enumerate_regions(model, domain)
+    assert names(part) == names(truth)
+    assert enumerate_regions(model, domain, count_only=True).n_cells == truth.n_cells
+    assert part.n_affine_maps == truth.n_affine_maps
+    assert pairs(part) == pairs(truth)
+    assert part.n_regions == truth.n_regions
+    return part
+
+
+WALLS = {
+    "a wall 1e-400 from the origin": (7, [[0, 1e200, 1e-200], [1, 1, 0], [1, 0, 0]]),
+    "a wall 1e-330 from the origin": (7, [[0, 1e100, 1e-230], [1, 1, 0], [1, 0, 0]]),
+    "a wall 1e-320 from the origin": (7, [[0, 1e100, 1e-220], [1, 1, 0], [1, 0, 0]]),
+    "walls that are the least number apart": (3, [[1, 0, 0, LEAST], [1, 0, 0, 0]]),
+    "walls at the least angle": (4, [[1, LEAST, 0, 0], [1, 0, 0, 0]]),
+    "large walls at the least angle": (4, [[1e300, LEAST, 0, 0], [1, 0, 0, 0]]),
+    "four dimensions": (4, [[1e200, 0, 0, LEAST, 0], [1, 0, 0, 0, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", WALLS)
+def test_walls_that_floats_cannot_part_are_parted(name):
+    count, rows = WALLS[name]
+    dim = len(rows[0]) - 1
+    model = units(*rows)
+    part = check(model, Box([-3.0] * dim, [3.0] * dim))
+    assert part.n_cells == count
+    assert verify_certificate(model, part.certificate()).ok
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_networks_of_the_least_numbers_are_searched(seed):
+    rng = np.random.default_rng(seed)
+    shapes = (3, 5), (5, 2), (2, 1)
+    weights = [LEAST * rng.choice([-1.0, 0.0, 1.0], shape) for shape in shapes]
+    biases = [LEAST * rng.choice([-1.0, 0.0, 1.0], n) for _, n in shapes]
+    check(ReluNetwork(weights, biases), Box([-3.0] * 3, [3.0] * 3))
+
+
+@pytest.mark.parametrize("seed", range(N_MODELS))
+def test_designed_coincidences_at_every_magnitude(seed):
+    model, domain = model_and_domain(seed)
+    part = check(model, domain)
+    dim = part.domain.dim
+    if seed % 4 == 0:
+        assert verify_certificate(model, part.certificate()).ok
+    if seed % 4 == 1:
+        rng = np.random.default_rng(seed)
+        some = [0.0, LEAST, -LEAST, 1e-200, -1e-200, 1e-100, 0.5, -1.0, 1e100]
+        points = np.concatenate([part.witnesses[:4], rng.choice(some, (4, dim))])
+        points = points[np.isfinite(points).all(axis=1)]
+        assert part.locate(points).tolist() == exact_memberships(part, points)
+    if isinstance(domain, Box):
+        assert sample_regions(model, domain, 50, seed).distinct <= part.n_cells
+
+
+def test_norms_of_small_numbers_are_no_smaller_than_they_are():
+    for size in (1.0, 1e-100, 1e-160, 1e-200, LEAST):
+        bias = size * np.array([3.0, -4.0])
+        normed = NormedMap.of(size * np.array([[3.0, 0.0], [4.0, 0.0]]), bias)
+        for norm in (normed.bias_norm, normed.omega[0], normed.sigma, normed.frobenius):
+            assert Fraction(float(norm)) ** 2 >= sum(Fraction(x) ** 2 for x in bias)
+
+
+def test_a_bias_taken_a_small_part_of_a_time_is_rounded():
+    # A point far out on a ray: the weight of the bias is known to few bits.
+    for weight in (0.0, 2.0**-1060, 2.0**-1000, 1.0):
+        ends, bias = np.array([[0.0, weight]]), 1 / 3
+        rows, scales = np.empty((1, 1)), np.zeros((1, 3))
+        line_values.enter(ends, np.array([[1.0], [bias]]), 2.0**-50, rows, scales)
+        error = abs(Fraction(rows[0, 0]) - Fraction(weight) * Fraction(bias))
+        assert error <= Fraction(scales[0, 2]) * Fraction(bias)
+        assert (scales[0, 2] == 0.0) == (weight == 0.0)
+
+
+def test_crossings_of_nearly_flat_forms_are_as_uncertain_as_their_slopes():
+    slopes = Enclosed(np.array([[0.0, 2.0**-1005]]), np.array([[0.0, 2.0**-1010]]))
+    offsets = Enclosed.exactly(np.array([[0.0, -LEAST]]))
+    ends = (Enclosed.exactly(np.array([sign * 2.0**20])) for sign in (-1.0, 1.0))
+    changes = find_changes(LineForms(slopes, offsets), np.array([0, 2]), *ends)
+    (where,), (radius,) = changes.where
+    for slope in (2.0**-1005 - 2.0**-1010, 2.0**-1005 + 2.0**-1010):
+        assert abs(Fraction(where) - Fraction(LEAST) / Fraction(slope)) <= Fraction(radius)
+
+
+def test_sizes_of_effects_hold_where_products_underflow(monkeypatch):
+    monkeypatch.setattr(effect_buffers, "_WIDTH_PER_LAYER", 1)
+    patterns = Patterns(relu(shrunk([-540] * 8), [14, 13, 14]), seed=0)
+    patterns.refresh(0, [0, 1], 2)
+    for unit in (0, 1):
+        truth = true_effect(patterns.network, patterns.winners, 0, unit, 2)
+        assert 0 < max(abs(truth)) <= patterns.size(0, unit, 2)
+        error = max(abs(patterns.row(0, unit, 2) - truth))
+        assert 0 < error <= patterns.radius(0, unit, 2)
+
+
+def test_rounded_effects_leave_no_scores_exact_however_small():
+    blocks = np.zeros((3, 4, 1))
+    blocks[2, 2, 0] = 2.0**-100
+    effects, radii, order = np.ones(1), np.array([2.0**-1000]), np.zeros((1, 1), dtype=np.int64)
+    growth = _add_effects.py_func(blocks, 0, effects, 0, radii, 1, order, 1, True, 0, 1.0, PLANE)
+    assert growth == np.inf
+
+
+def lines(rng, palette):
+    """Two lines that cross, as rows of a polygon, and where they do."""
+    edges = np.zeros((3, N_COLUMNS))
+    edges[:2, A1 : C0 + 1] = numbers(rng, palette, 2, 3)
+    (a, b, c), (p, q, r) = [[Fraction(x) for x in row[A1 : C0 + 1]] for row in edges[:2]]
+    weight = a * q - b * p
+    if weight == 0:
+        return None
+    return edges, ((b * r - c * q) / weight, (c * p - a * r) / weight)
+
+
+def test_radii_of_vertices_hold_at_every_magnitude():
+    rng = np.random.default_rng(0)
+    n_known = 0
+    for _ in range(3000):
+        palette = np.array([1.0, *10.0 ** rng.uniform(-320.0, 300.0, 2)])
+        made = lines(rng, palette)
+        if made is None:
+            continue
+        edges, true = made
+        intersect(edges, 0, 1, 2)
+        rho = edges[2, RHO]
+        if not rho < np.inf:
+            continue
+        n_known += 1
+        for k, x in zip((X, Y), true, strict=True):
+            assert abs(Fraction(edges[2, k]) - x) <= Fraction(rho)
+        assert not is_origin(edges, 2) or true == (0, 0)
+        a, b, c = numbers(rng, palette, 3).tolist()
+        sign = filtered_sign((a, b, c, 0.0, 0.0), edges[2, X], edges[2, Y], rho)
+        value = Fraction(a) * true[0] + Fraction(b) * true[1] + Fraction(c)
+        assert sign == 0 or sign * value > 0
+    assert n_known > 1000
+
+
+def test_radii_of_directions_hold_at_every_magnitude():
+    rng = np.random.default_rng(1)
+    for _ in range(1000):
+        made = lines(rng, np.array([1.0, *10.0 ** rng.uniform(-320.0, 300.0, 2)]))
+        if made is None:
+            continue
+        edges, _ = made
+        # A side of the plane, at infinity.
+        edges[0, A1 : C1 + 1] = 1.0, 0.0, 0.0, 1.0
+        b, q = Fraction(edges[1, A1]), Fraction(edges[1, A1 + 1])
+        if q == 0:
+            continue
+        intersect(edges, 0, 1, 2)
+        dx, dy, rho = edges[2, 9:12]
+        if rho < np.inf:
+            assert max(abs(Fraction(dx) + 1), abs(Fraction(dy) - b / q)) <= Fraction(rho)
+
+
+def test_a_scaled_form_has_a_radius_for_what_scaling_lost():
+    rng = np.random.default_rng(2)
+    stack = new_stack(8, 1, 1, 3, 4, 1)
+    n_lost = 0
+    for _ in range(2000):
+        palette = np.array([1.0, *10.0 ** rng.uniform(-320.0, 300.0, 2)])
+        row = numbers(rng, palette, 4)
+        stack.pool[0] = 0.0
+        stack.pool[0, :4] = row
+        normalise(stack, 0)
+        slopes, offset = stack.pool[0, :3], stack.pool[0, 3]
+        k = int(np.abs(row[:3]).argmax())
+        if row[k] == 0.0 or slopes[k] == row[k]:
+            continue
+        factor = Fraction(slopes[k]) / Fraction(row[k])
+        for x, before in zip(slopes, row[:3], strict=True):
+            assert abs(Fraction(x) - Fraction(before) * factor) <= Fraction(
+                stack.pool[0, 3 + RADIUS]
+            )
+        radius = stack.pool[0, 3 + OFFSET_RADIUS]
+        n_lost += radius > 0.0
+        if radius < np.inf:
+            assert abs(Fraction(offset) - Fraction(row[3]) * factor) <= Fraction(radius)
+    assert n_lost > 100
+
+
+def shrunk(exponents):
+    """Weights that are tiny from some layer on."""
+    powers = iter(exponents)
+    return lambda rng, shape: gaussian(rng, shape) * 2.0 ** next(powers)
+
+
+TINY_LAYERS = {
+    "products underflow": [-500, -560, 0, 0, 0, 0],
+    "subnormal weights": [0, -1060, 0, 0, 0, 0],
+    "large again": [-540, -540, 900, 0, 0, 0],
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**300])
+@pytest.mark.parametrize("name", TINY_LAYERS)
+def test_radii_hold_where_products_underflow(name, scale, monkeypatch):
+    monkeypatch.setattr(effect_buffers, "_WIDTH_PER_LAYER", 1)
+    rng = np.random.default_rng(0)
+    walk = Walk(relu(shrunk([*TINY_LAYERS[name][:4], *TINY_LAYERS[name]]), [14, 13, 14]), scale)
+    for layer in range(2):
+        walk.change(rng, layer, 7)
+    for _ in range(6):
+        for layer in range(2):
+            walk.change(rng, layer, 1)
+        for layer in range(1, 3):
+            assert_encloses(walk.scores(layer), walk.true_scores(layer), scale)
