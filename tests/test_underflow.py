@@ -5,11 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax._kernels import effect_buffers, line_values
 from hardmax._kernels.effect_updates import _add_effects
-from hardmax._kernels.planar_buffers import A1, C0, C1, N_COLUMNS, PLANE, RHO, X, Y
-from hardmax._kernels.planar_groups import is_origin
-from hardmax._kernels.planar_signs import filtered_sign, intersect
 from hardmax._kernels.spatial_buffers import OFFSET_RADIUS, RADIUS, new_stack
 from hardmax._kernels.spatial_cells import normalise
 from hardmax.geometry.domains import Box
@@ -18,9 +17,11 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.models.normed_maps import NormedMap
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.line_filter import LineForms, find_changes
+from hardmax.regions.planar_core import N_EDGE
 from hardmax.regions.sampling import sample_regions
 from hardmax.regions.verification import verify_certificate
 from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers
+from tests.plane_frames import PLANE
 from tests.test_composition_updates import Walk, assert_encloses, gaussian, relu
 from tests.test_effects import Patterns, true_effect
 
@@ -151,14 +152,21 @@ def test_rounded_effects_leave_no_scores_exact_however_small():
 
 
 def lines(rng, palette):
-    """Two lines that cross, as rows of a polygon, and where they do."""
-    edges = np.zeros((3, N_COLUMNS))
-    edges[:2, A1 : C0 + 1] = numbers(rng, palette, 2, 3)
-    (a, b, c), (p, q, r) = [[Fraction(x) for x in row[A1 : C0 + 1]] for row in edges[:2]]
+    """Two lines that cross, as edges of a polygon, and where they do."""
+    edges = np.zeros((2, N_EDGE))
+    edges[:, :3] = numbers(rng, palette, 2, 3)
+    (a, b, c), (p, q, r) = [[Fraction(x) for x in row[:3]] for row in edges]
     weight = a * q - b * p
     if weight == 0:
         return None
     return edges, ((b * r - c * q) / weight, (c * p - a * r) / weight)
+
+
+def crossing(edges):
+    """Where the core says that two lines meet: `x, y`, radius, `dx, dy`, radius."""
+    vertex = np.empty(6)
+    core().hm_test_meet(address(edges[0]), address(edges[1]), address(vertex))
+    return vertex
 
 
 def test_radii_of_vertices_hold_at_every_magnitude():
@@ -170,16 +178,17 @@ def test_radii_of_vertices_hold_at_every_magnitude():
         if made is None:
             continue
         edges, true = made
-        intersect(edges, 0, 1, 2)
-        rho = edges[2, RHO]
+        vertex = crossing(edges)
+        rho = vertex[2]
         if not rho < np.inf:
             continue
         n_known += 1
-        for k, x in zip((X, Y), true, strict=True):
-            assert abs(Fraction(edges[2, k]) - x) <= Fraction(rho)
-        assert not is_origin(edges, 2) or true == (0, 0)
-        a, b, c = numbers(rng, palette, 3).tolist()
-        sign = filtered_sign((a, b, c, 0.0, 0.0), edges[2, X], edges[2, Y], rho)
+        for got, x in zip(vertex[:2], true, strict=True):
+            assert abs(Fraction(got) - x) <= Fraction(rho)
+        assert rho != 0.0 or true == (0, 0)
+        form = numbers(rng, palette, 3)
+        sign = core().hm_test_filtered_sign(address(form), address(vertex))
+        a, b, c = form.tolist()
         value = Fraction(a) * true[0] + Fraction(b) * true[1] + Fraction(c)
         assert sign == 0 or sign * value > 0
     assert n_known > 1000
@@ -193,12 +202,11 @@ def test_radii_of_directions_hold_at_every_magnitude():
             continue
         edges, _ = made
         # A side of the plane, at infinity.
-        edges[0, A1 : C1 + 1] = 1.0, 0.0, 0.0, 1.0
-        b, q = Fraction(edges[1, A1]), Fraction(edges[1, A1 + 1])
+        edges[0, :4] = 1.0, 0.0, 0.0, 1.0
+        b, q = Fraction(edges[1, 0]), Fraction(edges[1, 1])
         if q == 0:
             continue
-        intersect(edges, 0, 1, 2)
-        dx, dy, rho = edges[2, 9:12]
+        dx, dy, rho = crossing(edges)[3:]
         if rho < np.inf:
             assert max(abs(Fraction(dx) + 1), abs(Fraction(dy) - b / q)) <= Fraction(rho)
 

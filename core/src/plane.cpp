@@ -296,4 +296,18 @@ void hm_plane_refresh(void* search_, int32_t l, const double* stream, int32_t st
 
 int32_t hm_test_plane_sharpen(void* search) { return detail::sharpen(plane(search)); }
 
+void hm_test_meet(const double* one, const double* other, double* vertex) {
+  const std::int32_t no_wall[4] = {-1, 0, 0, 0};
+  Edge a, b;
+  read_edge(one, no_wall, a);
+  read_edge(other, no_wall, b);
+  const Vertex v = meet(a, b);
+  const double numbers[] = {v.x, v.y, v.rho, v.dx, v.dy, v.far_rho};
+  for (int k = 0; k < 6; k++) vertex[k] = numbers[k];
+}
+
+int32_t hm_test_filtered_sign(const double* form, const double* v) {
+  return filtered_sign({form[0], form[1], form[2], 0.0, 0.0}, {v[0], v[1], v[2], v[3], v[4], v[5]});
+}
+
 }  // extern "C"

@@ -135,6 +135,10 @@ HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream, 
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */
 HM_API int32_t hm_test_plane_sharpen(void* search);
+/* Write where the lines of two edges meet into vertex[6]: x, y, radius, dx, dy, radius. */
+HM_API void hm_test_meet(const double* one, const double* other, double* vertex);
+/* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
+HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 
 /* Each writes the high and the low part of its result to pair[0] and pair[1]. */
 HM_API void hm_test_two_sum(double a, double b, double *pair);

@@ -129,7 +129,8 @@ inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
   error += 4.0 * crowd.radius * (2.0 * size / scale + 1.0);
   error += 2.0 * (crowd.slopes + 2.0 * crowd.radius / scale) * crowd.most_rho;
   error = error * kUp + kTiny;
-  const double rim = 0x1p-45 * size;  // wider than rounding of the middles
+  // Wider than rounding of the middles, and than halves of the smallest numbers.
+  const double rim = 0x1p-45 * size + kTiny;
   crowd.boxes[0] = {0.5 * x0 + 0.5 * x1, 0.5 * y0 + 0.5 * y1, 0.5 * x1 - 0.5 * x0 + rim,
                     0.5 * y1 - 0.5 * y0 + rim, -1, 0, crowd.count};
   int n_boxes = 1, used = crowd.count;
