@@ -198,7 +198,7 @@ def test_loading_the_core_imports_nothing_heavy():
 def test_the_sanitizer_stops_a_write_beyond_the_end():
     done = run_python(
         "from ctypes import c_double; from hardmax._core.library import core\n"
-        "core().hm_test_grow((c_double * 2)(1.0, 2.0**60), 2, 2.0**-60)"
+        "core().hm_test_grow((c_double * 8)(*(2.0 ** (60 * i) for i in range(8))), 8, 2.0**-60)"
     )
     assert done.returncode != 0
     assert "heap-buffer-overflow" in done.stderr

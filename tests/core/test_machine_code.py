@@ -19,8 +19,8 @@ pytestmark = [
 on_x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="names x86-64 registers")
 
 # Registers and prefixes that a processor of 2003 does not have: AVX and later (every VEX and EVEX
-# instruction begins with v), wide registers, fused operations, BMI, counts of bits. What is printed as
-# tzcnt is fine: old processors run the same bytes as bsf, which compilers use where both agree.
+# instruction begins with v), wide registers, fused operations, BMI, counts of bits. What is printed
+# as tzcnt is fine: old processors run the same bytes as bsf, and compilers use it where both agree.
 WIDER = re.compile(
     r"%[yz]mm|\tv[a-z]|\t(?:andn|bextr|bls\w+|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|lzcnt|"
     r"popcnt|movbe|pshufb|round[sp][sd]|blendv\w+|pext[rb]\w*|ptest|hadd\w+|addsub\w+)\b"
