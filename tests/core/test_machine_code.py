@@ -1,5 +1,6 @@
 """What the compiler made of the core: read from the machine code."""
 
+import os
 import platform
 import re
 import shutil
@@ -14,7 +15,9 @@ from tests.core.instruction_sets import FOLDER
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads ELF files"),
     pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump"),
-    pytest.mark.skipif(FOLDER.name == "sanitize", reason="the sanitizers add code of their own"),
+    pytest.mark.skipif(
+        os.path.basename(FOLDER) == "sanitize", reason="the sanitizers add code of their own"
+    ),
 ]
 on_x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="names x86-64 registers")
 
@@ -36,7 +39,7 @@ def objdump(*arguments):
 
 
 def instructions(instruction_set):
-    listing = objdump("-d", "--no-show-raw-insn", str(library_path(FOLDER, instruction_set)))
+    listing = objdump("-d", "--no-show-raw-insn", library_path(FOLDER, instruction_set))
     lines = [line for line in listing.splitlines() if re.match(r"\s+[0-9a-f]+:\t", line)]
     assert len(lines) > 100
     return lines
@@ -62,7 +65,7 @@ def test_arithmetic_is_done_in_float64_and_nothing_else(instruction_set):
 
 
 def test_the_library_needs_the_c_library_at_most():
-    headers = objdump("-p", str(library_path(FOLDER, "baseline")))
+    headers = objdump("-p", library_path(FOLDER, "baseline"))
     needed = set(re.findall(r"NEEDED\s+(\S+)", headers))
     assert needed <= {"libc.so.6", "libm.so.6"}
     versions = re.findall(r"GLIBC_(\d+)\.(\d+)", headers)
@@ -70,7 +73,7 @@ def test_the_library_needs_the_c_library_at_most():
 
 
 def test_only_the_interface_is_visible():
-    table = objdump("-T", str(library_path(FOLDER, "baseline")))
+    table = objdump("-T", library_path(FOLDER, "baseline"))
     defined = [line.split()[-1] for line in table.splitlines() if ".text" in line]
     assert defined
     assert all(name.startswith("hm_") for name in defined)
