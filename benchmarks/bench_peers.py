@@ -12,14 +12,12 @@ without them. Set OPENBLAS_NUM_THREADS=1 to compare: waiting threads cost CPU ti
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks.baselines_clipping import clipped_regions
 from benchmarks.baselines_edges import edge_subdivision
-from benchmarks.filter_cost import filter_overhead
 from benchmarks.peer_programs import Outcome, Programs, added, in_python, measured, syrenn
 from benchmarks.random_networks import Weights, gaussian, integers
 from hardmax.geometry.domains import Box, Domain, Segment, WholeSpace
@@ -231,10 +229,6 @@ def main() -> None:
         counts(programs)
     if chosen.part in ("all", "lines"):
         lines(programs)
-    if chosen.filter or chosen.full:
-        print()
-        for name, share in filter_overhead(sys.executable).items():
-            print(f"{name:20} the search takes {share:.2f} times as long as without error bounds")
 
 
 if __name__ == "__main__":

@@ -6,14 +6,17 @@ import sys
 import numpy as np
 import pytest
 
-from hardmax.errors import MissingExtraError, RecordFormatError
-from hardmax.geometry.domains import Box, Segment, WholeSpace
+from hardmax.errors import MissingExtraError, RecordFormatError, SizeLimitError
+from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
+from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.records import fingerprint
 from hardmax.regions import arrow_tables, partition
 from hardmax.regions.arrow_tables import from_arrow, load_partition, save_partition, to_arrow
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.verification import verify_certificate
 
 NET = ReluNetwork([np.array([[1.0, 0.5, -1.0], [0.25, -1.0, 1.0]]), np.ones((3, 2))])
 BOX = Box([-1.0, -1.0], [1.0, 1.0])
@@ -30,7 +33,7 @@ def test_a_partition_comes_back_from_a_file(domain, tmp_path):
     assert back.decisions == part.decisions
     assert back.signatures.dtype == part.signatures.dtype
     np.testing.assert_array_equal(back.signatures, part.signatures)
-    for name in ("maps", "map_radii", "vertices", "starts", "directions", "walls", "cuts"):
+    for name in ("maps", "map_radii", "vertices", "starts", "directions", "walls"):
         mine, theirs = getattr(back.cells, name), getattr(part.cells, name)
         assert (mine is None) == (theirs is None)
         if mine is not None:
@@ -65,8 +68,158 @@ def test_what_is_no_stored_partition_is_refused(tmp_path):
     with pytest.raises(RecordFormatError, match="`path`"):
         load_partition(tmp_path / "garbage.parquet", NET, BOX)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
-    with pytest.raises(RecordFormatError, match="`table`"):
+    with pytest.raises(RecordFormatError, match="no entry `hardmax`"):
         load_partition(tmp_path / "other.parquet", NET, BOX)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        *DOMAINS,
+        Polytope([[1.0, 0.1], [-1.0, 0.3], [0.0, -1.0]], [1.0, 1.0, 1.0]),
+        Slice([0.1, 0.2], [[1.0, 0.5], [0.1, -1.0]], Box([-1.0, -2.0], [1.0, 0.3])),
+        Slice([0.1, 0.2], [[1.0, 0.5]]),
+        Line([0.1, 0.2], [1.0, 0.5]),
+        Ray([0.1, 0.2], [1.0, 0.5]),
+    ],
+    ids=lambda domain: type(domain).__name__,
+)
+def test_a_file_carries_its_model_and_its_domain(domain, tmp_path):
+    pytest.importorskip("pyarrow")
+    part = enumerate_regions(NET, domain)
+    save_partition(part, tmp_path / "cells.parquet")
+    back = load_partition(tmp_path / "cells.parquet")
+    assert fingerprint(back.network) == fingerprint(part.network)
+    assert back.domain.exact_rows.tolist() == part.domain.exact_rows.tolist()
+    assert back.domain.coordinates.matrix.tolist() == part.domain.coordinates.matrix.tolist()
+    assert verify_certificate(NET, back.certificate(), domain).n_cells == part.n_cells
+    assert (back.n_regions, back.n_affine_maps) == (part.n_regions, part.n_affine_maps)
+    # Given both, the file must be about these.
+    load_partition(tmp_path / "cells.parquet", NET)
+    load_partition(tmp_path / "cells.parquet", domain=domain)
+
+
+def _with_header(table, **changes):
+    header = json.loads(table.schema.metadata[b"hardmax"]) | changes
+    header = {name: value for name, value in header.items() if value != "left out"}
+    metadata = {**table.schema.metadata, b"hardmax": json.dumps(header)}
+    return table.replace_schema_metadata(metadata)
+
+
+def test_a_file_of_before_is_read_if_model_and_domain_are_given():
+    pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, BOX))
+    header = json.loads(table.schema.metadata[b"hardmax"]) | {"format": "hardmax.partition/2"}
+    del header["domain_text"], header["content"]
+    header["content"] = arrow_tables._content_fingerprint(
+        header, arrow_tables._read_arrays(table, header)
+    )
+    old = table.replace_schema_metadata({b"hardmax": json.dumps(header)})
+    assert from_arrow(old, NET, BOX).n_cells == table.num_rows
+    with pytest.raises(RecordFormatError, match="give both"):
+        from_arrow(old, NET)
+
+
+def test_another_model_than_the_fingerprint_says_is_refused():
+    pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, BOX))
+    other = to_arrow(enumerate_regions(ReluNetwork([-NET.weights[0], np.ones((3, 2))]), BOX))
+    name = b"hardmax.model"
+    swapped = {**table.schema.metadata, name: other.schema.metadata[name]}
+    with pytest.raises(RecordFormatError, match="this model"):
+        from_arrow(table.replace_schema_metadata(swapped))
+    for wrong in (b"", b"?", b"AAAA"):
+        with pytest.raises(RecordFormatError):
+            from_arrow(table.replace_schema_metadata({**table.schema.metadata, name: wrong}))
+
+
+DEEP = "[" * 600 + "]" * 600
+
+
+@pytest.mark.parametrize(
+    "header", [DEEP, f'{{"format": {DEEP}}}', "[" * 10**5, "{}", "[]", "null", "1e999", "\\x80"]
+)
+def test_metadata_of_any_kind_are_refused(header, tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = to_arrow(enumerate_regions(NET, BOX))
+    forged = table.replace_schema_metadata({**table.schema.metadata, b"hardmax": header})
+    pq.write_table(forged, tmp_path / "cells.parquet")
+    with pytest.raises(RecordFormatError, match=r"cells\.parquet: `t.*must be"):
+        load_partition(tmp_path / "cells.parquet")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"engine": ["planar"]},
+        {"engine": "magic"},
+        {"is_complete": 1},
+        {"decisions": [1, 2]},
+        {"decisions": [1, 2, "3"]},
+        {"decisions": 3},
+        {"shapes": [["signatures", "uint8"]]},
+        {"shapes": {"signatures": ["uint8", [-3]]}},
+        {"shapes": {"signatures": ["uint8", [2**61, 2**61]]}},
+        {"shapes": {"signatures": ["uint8", 3]}},
+        {"shapes": {"signatures": "ab"}},
+        {"shapes": {"surprise": ["uint8", [3]]}},
+        {"shapes": {}},
+        {"domain_text": "box:-1,1^3"},
+        {"domain_text": "hull:0,0;1,0;0,1"},
+        {"domain_text": 3},
+        {"domain_text": "left out"},
+        {"model": None},
+        {"content": "left out"},
+    ],
+)
+def test_a_header_with_other_types_is_refused(changes):
+    pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, BOX))
+    assert from_arrow(_with_header(table)).n_cells == table.num_rows
+    with pytest.raises(RecordFormatError, match="`table` must"):
+        from_arrow(_with_header(table, **changes))
+
+
+def test_columns_of_other_types_are_refused():
+    pa = pytest.importorskip("pyarrow")
+    table = to_arrow(enumerate_regions(NET, BOX))
+    n = table.num_rows
+    for column in (
+        pa.array([0] * n),
+        pa.array([{"a": 1}] * n),
+        pa.array([["x"] * 3] * n),
+        pa.array([[0, 0, None]] * n, pa.list_(pa.uint8())),
+        pa.array([[0, 0, 0]] * n, pa.list_(pa.int64())),
+        pa.nulls(n),
+    ):
+        with pytest.raises(RecordFormatError, match="'signatures' must hold lists of uint8"):
+            from_arrow(table.set_column(0, "signatures", column))
+
+
+def test_many_rows_in_few_bytes_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(pq.ParquetFile, "read", None)
+    zeros = pa.array(np.zeros(10**7, np.uint8))
+    bomb = pa.table({"signatures": zeros}).replace_schema_metadata({b"hardmax": "{}"})
+    pq.write_table(bomb, tmp_path / "bomb.parquet")
+    assert (tmp_path / "bomb.parquet").stat().st_size < 10**5
+    with pytest.raises(RecordFormatError, match="announces 10,000,000 rows"):
+        load_partition(tmp_path / "bomb.parquet")
+    save_partition(enumerate_regions(NET, BOX), tmp_path / "cells.parquet")
+    with pytest.raises(SizeLimitError, match="at most 100 bytes in memory"):
+        load_partition(tmp_path / "cells.parquet", max_bytes=100)
+
+
+def test_a_folder_and_a_missing_file_are_no_tables(tmp_path):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(RecordFormatError, match="`path` must name a Parquet file"):
+        load_partition(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        load_partition(tmp_path / "nothing.parquet")
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -11,10 +11,8 @@ from hardmax.audit.growth import leading_coefficient, polynomial_degree
 from hardmax.audit.instances import integer_keys
 from hardmax.audit.lower_bound_proof import parabola_keys, sawtooth_formula
 from hardmax.audit.polytope_sums import (
-    cayley_polytope,
     in_general_position,
     independent_heads,
-    is_simplicial,
     n_vertices,
     overlay_identity,
     tilted_parabolas,
@@ -29,6 +27,7 @@ from hardmax.audit.spectral_norms import (
 )
 from hardmax.bounds import cells_bias_free
 from hardmax.errors import ArgumentError
+from hardmax.geometry.cayley import cayley_polytope
 
 COEFFICIENTS = st.lists(st.integers(-9, 9), min_size=1, max_size=5)
 WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5)
@@ -78,10 +77,10 @@ def test_special_positions_are_noticed():
 def test_the_cayley_polytope_of_two_triangles():
     triangle = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     prism = cayley_polytope([triangle, triangle])  # parallel edges: squares join the two
-    assert (prism.dim, len(prism.vertices), is_simplicial(prism)) == (3, 6, False)
+    assert (prism.dim, len(prism.vertices), prism.is_simplicial) == (3, 6, False)
     octahedron = cayley_polytope([triangle, -triangle])
     assert octahedron.f_vector == (6, 12, 8)
-    assert is_simplicial(octahedron)
+    assert octahedron.is_simplicial
     assert cayley_polytope([triangle] * 3).dim == 4
 
 

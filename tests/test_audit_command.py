@@ -1,6 +1,7 @@
 """The ledger on disk and on the command line."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -8,7 +9,14 @@ import typer
 from typer.testing import CliRunner
 
 from hardmax.audit.ledger import all_claims, find_claims
-from hardmax.audit.runner import audit_record, make_folder, read_audit, run_audit, write_audit
+from hardmax.audit.runner import (
+    audit_record,
+    kept_audit,
+    make_folder,
+    read_audit,
+    run_audit,
+    write_audit,
+)
 from hardmax.cli.audit import _short, audit
 from hardmax.errors import ArgumentError
 from hardmax.records import Record
@@ -20,7 +28,9 @@ def test_files_are_written(tmp_path):
     some = run_audit(find_claims("Fig3") + find_claims("III-E.1"))
     written = write_audit(some, tmp_path / "new" / "folder")
     assert [path.name for path in written] == ["audit.json", "audit.html", "Fig3.svg"]
-    assert Record.load(written[0]) == audit_record(some)
+    stored = Record.load(written[0])
+    assert list(stored.results.pop("files")) == ["audit.html", "Fig3.svg"]
+    assert stored == audit_record(some)
     page = written[1].read_text()
     assert "data:image/svg+xml;base64," in page
     assert "<script" not in page
@@ -41,6 +51,45 @@ def test_a_written_ledger_is_read_back(tmp_path):
     assert read_audit(tmp_path / "nothing") == []
     (tmp_path / "audit.json").write_text("{}")
     assert read_audit(tmp_path) == []
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    few = find_claims("Fig3") + find_claims("III-E.1")
+    monkeypatch.setattr("hardmax.audit.runner.all_claims", lambda: few)
+    write_audit(run_audit(), tmp_path)
+    return tmp_path
+
+
+def test_an_unchanged_ledger_need_not_be_computed_again(kept):
+    words = "2 claims: 0 holds, 0 holds with conditions, 0 loose, 2 false, 0 not checkable."
+    assert kept_audit(kept) == words
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["code", "version", "claims", "page", "picture", "no record", "no files", "damaged", "list"],
+)
+def test_a_ledger_that_may_be_stale_or_damaged_is_computed_again(kept, monkeypatch, change):
+    path = kept / "audit.json"
+    record = Record.load(path)
+    if change == "code":
+        monkeypatch.setattr("hardmax.audit.runner.code_fingerprint", lambda: "0" * 64)
+    elif change == "version":
+        replace(record, versions={**record.versions, "numpy": "0"}).save(path)
+    elif change == "claims":
+        monkeypatch.setattr("hardmax.audit.runner.all_claims", lambda: find_claims("Fig3"))
+    elif change in ("page", "picture"):
+        (kept / ("audit.html" if change == "page" else "Fig3.svg")).write_text("x")
+    elif change == "no record":
+        path.unlink()
+    elif change == "damaged":
+        path.write_text(path.read_text()[:-20])
+    else:
+        files = {"no files": {}, "list": {"files": [1]}}[change]
+        rest = {key: value for key, value in record.results.items() if key != "files"}
+        replace(record, results={**rest, **files}).save(path)
+    assert kept_audit(kept) is None
 
 
 def run(*arguments):

@@ -232,6 +232,13 @@ def test_a_binary_file_is_refused(tmp_path):
         Certificate.load(tmp_path / "cells.json")
 
 
+def test_a_damaged_file_is_named(tmp_path):
+    for text in ("{", "[" * 600 + "]" * 600, json.dumps({**written(), "model": 7})):
+        (tmp_path / "cells.json").write_text(text)
+        with pytest.raises(RecordFormatError, match=r"`path` must hold a certificate; in .*json: "):
+            Certificate.load(tmp_path / "cells.json")
+
+
 def test_text_must_be_text():
     with pytest.raises(RecordFormatError):
         Certificate.from_json(None)

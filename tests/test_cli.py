@@ -39,8 +39,8 @@ def test_versions_are_printed():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("reproduce", "fig99"), "`names` must be among"),
-        (("reproduce", "log-lift", "--out", "/dev/null/x"), "`out` must be a folder"),
+        (("reproduce", "fig99"), "`NAMES` must be among"),
+        (("reproduce", "log-lift", "--out", "/dev/null/x"), "`--out` must be a folder"),
     ],
 )
 def test_a_refusal_is_one_line_and_no_traceback(words, message):

@@ -19,6 +19,7 @@ from hardmax.errors import ArgumentError, HardmaxError, MissingExtraError, Recor
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import save_model
+from hardmax.models.tensor_files import content_hash
 from hardmax.models.token_transformers import TokenTransformer
 from tests.compiled_models import masked_transformer, random_maxout, random_relu, state_dict
 
@@ -204,6 +205,7 @@ def spoil(path, **changes):
             tensors |= {} if changed is None else {key: changed}
         else:
             header[key] = change
+    header["content"] = content_hash(header, tensors)
     save_file(tensors, path, {"hardmax": json.dumps(header)})
 
 
@@ -270,6 +272,46 @@ def test_the_command_compiles_a_state_dict(tmp_path):
     for words in ("[-1, 1]^2", "the default", "certified error", "overhead", "temperatures"):
         assert words in result.output
     assert f"{compiled.certified_error:.4g}" in result.output
+
+
+def test_the_command_says_what_it_assumes_and_stops_when_told(tmp_path):
+    net = random_relu(2, [2, 4, 1])
+    source, target = tmp_path / "relu.safetensors", tmp_path / "transformer.safetensors"
+    save_file(state_dict(net, ["0", "2"]), source)
+    words = [str(source), "--epsilon", "1e-3", "-o", str(target)]
+    bare = CliRunner().invoke(app, words)
+    assert "relu, identity  (ASSUMED" in bare.stdout
+    assert "for the network ASSUMED above" in bare.stdout
+    assert "--activations" in bare.stdout
+    assert "ASSUMED a ReLU after every layer but the last" in bare.stderr
+    assert "ReLU" in load_compiled(target).assumption
+    told = CliRunner().invoke(app, [*words, "--activations", "relu", "--last-activation", "abs"])
+    assert told.exit_code == 0, told.output
+    assert "ASSUMED" not in told.output
+    assert "relu, abs  (as stated)" in told.output
+    compiled = load_compiled(target)
+    assert compiled.assumption is None
+    x = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    assert np.abs(compiled(x) - np.abs(net(x))).max() <= compiled.certified_error <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--activations", "gelu"], "`--activations` must be among .*'gelu' is not piecewise"),
+        (["--activations", "relu,relu,relu"], "`--activations` must be one activation, or 2"),
+        (["--last-activation", "relu"], "`--activations` must be given beside `--last-activation`"),
+        (["--activations", "relu", "--last-activation", "elu"], "`--last-activation` must be amo"),
+        (["--activations", "prelu"], "`--activations` must say prelu"),
+    ],
+)
+def test_the_command_refuses_activations_by_the_flag_that_was_typed(tmp_path, words, match):
+    save_file(state_dict(random_relu(2, [2, 4, 1]), ["0", "2"]), tmp_path / "n.safetensors")
+    files = [str(tmp_path / "n.safetensors"), "-o", str(tmp_path / "t.safetensors")]
+    result = CliRunner().invoke(app, [*files, *words])
+    assert isinstance(result.exception, HardmaxError)
+    assert re.search(match, str(result.exception))
+    assert not (tmp_path / "t.safetensors").exists()
 
 
 def test_the_command_compiles_a_saved_maxout_network_and_writes_onnx(tmp_path):

@@ -8,14 +8,12 @@ import pytest
 
 from hardmax._kernels.composition import compose_output, compose_scores
 from hardmax._kernels.layouts import FIRST_GROUP, N_UPDATES, SCORES_ARE_EXACT
-from hardmax._kernels.planar_buffers import PLANE, new_frames
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.regions import planar, spatial
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.planar_domains import planar_domain
-from hardmax.regions.planar_parking import ExactPath
 from hardmax.regions.planar_tables import adapted, network_tables
+from tests.plane_frames import PLANE, new_frames
 
 SCALE = 8.0
 
@@ -63,7 +61,7 @@ class Walk:
 
     def restart(self):
         """Forget everything but the winners, and compose afresh."""
-        self.frames = new_frames(self.tables, self.network.n_groups, 0, 0)
+        self.frames = new_frames(self.tables, self.network.n_groups)
         self.frames.blocks[0, :2, :2] = np.eye(2)
         self.frames.flags[0, :2] = 1, 0
         compose_scores(self.tables, self.frames, 0, PLANE)
@@ -244,20 +242,6 @@ def test_forms_without_any_weight_left_are_zero():
     walk.winners[0][0] = 0
     walk.go(0)
     assert not walk.scores(1)[:, 0].any()
-
-
-def test_exact_forms_put_in_place_are_no_base_for_updates():
-    model = relu(gaussian, [16, 14])
-    start = planar_domain(Box([-1, -1], [1, 1]), 2)
-    walk = Walk(model)
-    walk.change(np.random.default_rng(6), 0, 7)
-    walk.frames.blocks[2, :, 0] = 7.0
-    path = ExactPath(model.network, start, walk.tables, walk.frames)
-    path.scores(1)
-    assert not walk.frames.flags[:, N_UPDATES].any()
-    walk.change(np.random.default_rng(7), 0, 1)
-    assert walk.n_updates(1) == 0
-    assert_encloses(walk.scores(1), walk.true_scores(1))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """Continuous functions to transformers."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 
-from hardmax.constructions.approximation import approximate
+from hardmax.constructions.approximation import _refuse_jumps, approximate
 from hardmax.constructions.box_bisection import BisectionMesh, adaptive_mesh
 from hardmax.constructions.interpolation import (
     checked_function,
@@ -14,7 +17,7 @@ from hardmax.constructions.interpolation import (
 )
 from hardmax.constructions.meshes import Mesh
 from hardmax.constructions.probes import Probes
-from hardmax.errors import ArgumentError, DtypeError
+from hardmax.errors import ArgumentError, DiscontinuityError, DtypeError
 from hardmax.geometry.domains import Box, WholeSpace
 
 
@@ -232,6 +235,84 @@ def test_the_lattice_has_binomially_many_points_that_sum_to_one():
 def test_functions_that_return_something_else_are_refused(f, error, message):
     with pytest.raises(error, match=message):
         approximate(f, unit_box(1), 8)
+
+
+JUMPS = {
+    "a step": (1, lambda x: x[:, 0] > 0.3, 1.0, 0.3),
+    "a step at a corner of the mesh": (1, lambda x: x[:, 0] > 0.5, 1.0, 0.5),
+    "a point": (1, lambda x: x[:, 0] == 0.75, 1.0, 0.75),
+    "an end": (1, lambda x: x[:, 0] == 0.0, 1.0, 0.0),
+    "a narrow window": (1, lambda x: (x[:, 0] > 0.301) & (x[:, 0] < 0.3025), 1.0, None),
+    "a small step on a wave": (
+        1,
+        lambda x: np.sin(9 * x[:, 0]) + 1e-3 * (x[:, 0] > 0.3),
+        1e-3,
+        0.3,
+    ),
+    "stairs": (1, lambda x: np.floor(7 * x[:, 0]), 1.0, None),
+    "a half-plane": (2, lambda x: x.sum(axis=1) > 1.1, 1.0, None),
+    "a disc": (2, lambda x: ((x - 0.43) ** 2).sum(axis=1) < 1e-3, 1.0, None),
+    "one of two outputs": (2, lambda x: np.column_stack([x[:, 0], x[:, 1] > 0.4]), 1.0, None),
+    "a ball": (3, lambda x: ((x - 0.43) ** 2).sum(axis=1) < 0.04, 1.0, None),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+@pytest.mark.parametrize("n_pieces", [12, 60])
+def test_a_jump_is_refused_with_its_place_and_size(name, n_pieces):
+    dim, f, size, place = JUMPS[name]
+    with pytest.raises(DiscontinuityError, match="`f` must be continuous; it jumps by") as refused:
+        approximate(lambda x: f(x) * 1.0, Box([0.0] * dim, [1.0] * dim), n_pieces)
+    found = float(re.search(r"jumps by (\S+),", str(refused.value))[1])
+    assert found == pytest.approx(size, rel=1e-3)
+    if place is not None:
+        ends = [float(x) for x in re.findall(r"at \[([^\]]+)\]", str(refused.value))]
+        assert max(abs(end - place) for end in ends) < 1e-15
+
+
+CONTINUOUS = {
+    "a root": lambda x: np.sqrt(np.abs(x[:, 0] - 0.3)),
+    "a tenth root": lambda x: np.abs(x[:, 0] - 0.3) ** 0.1,
+    "a steep slope": lambda x: np.tanh(1e9 * (x[:, 0] - 0.3)),
+    "a fast wave": lambda x: np.sin(1e6 * x[:, 0]),
+    "a kink": lambda x: np.abs(x[:, 0] - 0.3),
+    "a wave in float32": lambda x: np.sin(9 * x[:, 0].astype(np.float32)),
+    "nothing": lambda x: np.zeros(len(x)),
+    "huge": lambda x: 1e300 * np.sin(9 * x[:, 0]),
+    "tiny": lambda x: 1e-300 * np.sin(9 * x[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_steep_and_rounded_functions_are_not_taken_for_jumps(name):
+    f = checked_function(CONTINUOUS[name], 1)
+    box = Box([0.0], [1.0])
+    vertices, simplices = adaptive_mesh(box, 30, lambda c: indicated_errors(f, c))
+    _refuse_jumps(f, vertices[simplices], Probes.of(f, box))
+
+
+def test_a_constant_that_does_not_hold_is_refused():
+    wave, box = (lambda x: np.sin(9 * x[:, 0])), Box([0.0], [1.0])
+    with pytest.raises(ArgumentError, match="`lipschitz` must hold for `f`"):
+        approximate(wave, box, 10, lipschitz=0.1)
+    with pytest.raises(ArgumentError, match="`second_derivative` must hold for `f`"):
+        approximate(wave, box, 10, lipschitz=9.0, second_derivative=1.0)
+
+
+def test_functions_of_one_number_are_taken_in_one_dimension():
+    by_numbers = approximate(math.sin, unit_box(1), 20)
+    by_arrays = approximate(lambda x: np.sin(x[:, 0]), unit_box(1), 20)
+    assert by_numbers.measured_error == pytest.approx(by_arrays.measured_error, rel=1e-6)
+    branching = approximate(lambda x: x if x > 0.75 else 0.75, unit_box(1), 20)
+    assert branching.measured_error < 1e-15
+
+
+@pytest.mark.parametrize("f", [math.hypot, lambda x, y: x + y, lambda x: 1.0 if x > 0 else 0.0])
+def test_functions_that_take_no_arrays_are_refused_in_the_plane(f):
+    with pytest.raises(
+        ArgumentError, match=r"`f` must take an array of points, shape \(n_points, 2"
+    ):
+        approximate(f, unit_box(2), 20)
 
 
 def test_bad_arguments_are_refused_by_name():

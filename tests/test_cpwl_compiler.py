@@ -244,7 +244,7 @@ def _saved_parts(tmp_path):
             "does not belong to the network",
         ),
         (
-            lambda fields, tensors: fields.update(format="hardmax.compiled/1"),
+            lambda fields, tensors: fields.update(format="hardmax.compiled/2"),
             "must have the format",
         ),
     ],

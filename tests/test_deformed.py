@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hardmax.algebra.deformed import deformed_add, deformed_sum
+from hardmax.algebra.deformed import deformed_add, deformed_matmul, deformed_sum
 from hardmax.algebra.semiring import maxplus
 from hardmax.errors import ArgumentError, DtypeError, NonFiniteError, ShapeMismatchError
 from tests.reference.semiring import soft_maximum
@@ -222,3 +222,61 @@ def test_empty_sums_are_minus_infinity():
 def test_bad_input_is_refused_by_name(attempt, error, name):
     with pytest.raises(error, match=name):
         attempt()
+
+
+# The matrix product
+
+
+@given(st.data(), st.integers(1, 3), st.integers(0, 3), st.integers(1, 3), TEMPERATURES)
+def test_a_deformed_product_is_the_deformed_sum_of_its_terms(data, n, inner, m, tau):
+    entries = st.one_of(SMALL, st.just(-np.inf))
+    a = data.draw(arrays(np.float64, (n, inner), elements=entries))
+    b = data.draw(arrays(np.float64, (inner, m), elements=entries))
+    product = deformed_matmul(a, b, tau)
+    assert product.shape == (n, m)
+    for i in range(n):
+        for j in range(m):
+            assert product[i, j] == deformed_sum(a[i] + b[:, j], tau)
+    hard = maxplus.matmul(a, b)
+    np.testing.assert_array_equal(deformed_matmul(a, b, 0.0), hard)
+    assert (product >= hard).all()
+
+
+def test_a_deformed_product_is_the_logarithm_of_an_ordinary_one():
+    rng = np.random.default_rng(0)
+    a, b, tau = rng.normal(size=(40, 30)), rng.normal(size=(30, 1000)), 0.7
+    ordinary = tau * np.log(np.exp(a / tau) @ np.exp(b / tau))
+    np.testing.assert_allclose(deformed_matmul(a, b, tau), ordinary, rtol=1e-13)
+
+
+def test_deformed_products_associate():
+    rng = np.random.default_rng(1)
+    a, b, c = rng.normal(size=(3, 5, 5))
+    left = deformed_matmul(deformed_matmul(a, b, 0.3), c, 0.3)
+    right = deformed_matmul(a, deformed_matmul(b, c, 0.3), 0.3)
+    np.testing.assert_allclose(left, right, rtol=1e-13, atol=1e-13)
+
+
+def test_vectors_and_temperatures_of_entries():
+    a, b = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([0.0, 0.0])
+    both = deformed_matmul(a, b, [0.0, 1.0])
+    assert both.tolist() == [0.0, float(deformed_sum([1.0, 2.0], 1.0))]
+    assert deformed_matmul(b, b, 1.0) == np.log(2)
+    assert float(deformed_matmul(np.zeros((1, 0)), np.zeros((0, 1)), 1.0)[0, 0]) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        (([[1.0]], [[1.0], [2.0]], 1.0), ShapeMismatchError, "`a` and `b` must have shapes"),
+        (([[1.0]], [[1.0]], [1.0, 2.0]), ShapeMismatchError, "`tau` must broadcast"),
+        (([[1.0]], [[1.0]], [0.0, 0.0]), ShapeMismatchError, "`tau` must broadcast"),
+        (([[1.0]], [[1.0]], -1.0), ArgumentError, "`tau` must be at least 0"),
+        (([[1.7e308]], [[1.7e308]], 1.0), ArgumentError, "finite product overflows"),
+        (([[-1.7e308, 0.0]], [[-1.7e308], [0.0]], 1e308), ArgumentError, "overflows"),
+        (([[np.inf]], [[0.0]], 1.0), NonFiniteError, "`a`"),
+    ],
+)
+def test_what_has_no_deformed_product_is_refused(arguments, error, match):
+    with pytest.raises(error, match=match):
+        deformed_matmul(*arguments)

@@ -6,27 +6,25 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hardmax._kernels import planar_sharpening, spatial_sharpening
+from hardmax._kernels import spatial_sharpening
 from hardmax._kernels.doubled_forms import add_doubled, add_value, compose_doubled
-from hardmax._kernels.layouts import BUDGET, IS_RELU
-from hardmax._kernels.planar_buffers import N_ITEMS, PLANE
-from hardmax._kernels.planar_search import search as planar_search
+from hardmax._kernels.layouts import BUDGET
 from hardmax._kernels.spatial_buffers import LAYER
 from hardmax._kernels.spatial_buffers import N_ITEMS as N_SPATIAL_ITEMS
 from hardmax._kernels.spatial_search import search as spatial_search
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import lines, planar, spatial
+from hardmax.models.recomposition import chart_forms
+from hardmax.regions import lines, spatial
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.exact_paths import doubled_forms, unit
 from hardmax.regions.planar_domains import planar_domain
-from hardmax.regions.planar_parking import ExactPath as PlanarPath
+from tests.plane_frames import PLANE
 from tests.region_models import (
     gaussian_relu,
     integer_maxout,
     integer_relu,
     integer_transformer,
-    repeated_units,
 )
 
 SCALE = 8.0
@@ -170,23 +168,12 @@ def test_overflow_is_never_trusted():
 def test_rational_forms_are_doubled():
     domain = planar_domain(Slice(np.full(3, 0.1), np.eye(3)[:2] / 3.0, Box([-1, -1], [1, 1])), 3)
     network = gaussian_relu(0, [3, 2]).network
-    forms = PlanarPath(network, domain, None, None).first_stream()
+    forms = chart_forms(domain.chart).compose(network.embedding)
     block = doubled_forms(forms, forms.rows, SCALE)
     up, down = unit(forms)
     for column, row in zip(block.T, forms.rows, strict=True):
         truth = [Fraction(int(x) * up, down) for x in row]
         assert_encloses(column, truth, 2.0**-100)
-
-
-MODELS = {
-    "gaussian": gaussian_relu(1, [2, 6, 5, 5]),
-    "integers": integer_relu(2, [2, 5, 4, 4]),
-    "no biases": integer_relu(3, [2, 5, 4], zero_bias=True),
-    "repeated units": repeated_units(2),
-    "maxout": integer_maxout(4, 2, [[3, 2, 2], [2, 3], [2, 2]]),
-    "transformer": integer_transformer(5, 2, 4, 2, n_blocks=2),
-    "repeated keys": integer_transformer(6, 2, 4, 2, n_blocks=2, repeat=True),
-}
 
 
 def in_small_steps(search, sharpen_top):
@@ -205,38 +192,6 @@ def in_small_steps(search, sharpen_top):
 
 def signatures(cells):
     return sorted(map(tuple, cells.signatures.tolist()))
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("domain", [Box([-2, -2], [3, 3]), WholeSpace(2)], ids=["box", "plane"])
-def test_sharpening_everywhere_changes_no_cell_of_the_plane(name, domain, monkeypatch):
-    network = MODELS[name].network
-    plain = planar.explore(network, domain)
-    paths = []
-
-    def sharpen_top(tables, frames, doubled, stack, *_):
-        top = int(stack.state[N_ITEMS]) - 1
-        layer, position = stack.items[top, 2:].tolist()
-        if position < 0 or layer == len(network.layers):
-            return
-        planar_sharpening.sharpen(tables, frames, doubled, stack, False)
-        if not paths or paths[-1].frames is not frames:
-            paths.append(PlanarPath(network, planar_domain(domain, 2), tables, frames))
-        forms = paths[-1].scores(layer, refresh=False)
-        up, down = unit(forms)
-        rows = forms.rows[1::2] if tables.layout[layer, IS_RELU] else forms.rows
-        block = frames.blocks[len(tables.layout) + layer].T
-        for column, row in zip(block, rows, strict=False):
-            for k, weight in enumerate((tables.scale[0], tables.scale[0], 1.0)):
-                off = abs(Fraction(column[k]) - Fraction(int(row[k]) * up, down))
-                assert off * Fraction(weight) <= Fraction(column[3])
-
-    monkeypatch.setattr(planar, "search", in_small_steps(planar_search, sharpen_top))
-    found = planar.explore(network, domain)
-    assert paths
-    assert signatures(found) == signatures(plain)
-    assert np.allclose(found.maps[np.lexsort(found.signatures.T)],
-                       plain.maps[np.lexsort(plain.signatures.T)], rtol=0, atol=1e-9)  # fmt: skip
 
 
 SPATIAL_MODELS = {
@@ -343,14 +298,3 @@ def test_deep_lines_need_no_rational_arithmetic(seed, widths, domain):
     assert found.search.decisions.rational == 0
     assert found.breakpoints.tolist() == truth.breakpoints.tolist()
     assert found.signatures.tolist() == truth.signatures.tolist()
-
-
-def test_doubled_forms_of_the_network_before_are_forgotten():
-    one, other = (gaussian_relu(seed, [2, *[16] * 40]).network for seed in (3, 4))
-    box = DEEP["box"][2]
-    planar._spare.clear()
-    alone = planar.explore(one, box)
-    planar.explore(other, box)
-    again = planar.explore(one, box)
-    assert signatures(again) == signatures(alone)
-    assert np.array_equal(again.vertices, alone.vertices)

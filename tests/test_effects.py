@@ -10,13 +10,13 @@ from hardmax._kernels.composition import compose_output
 from hardmax._kernels.effect_buffers import effect_arrays
 from hardmax._kernels.effects import refresh_effects
 from hardmax._kernels.layouts import IS_TOTAL, N_CHANGES, SCORES_ARE_EXACT
-from hardmax._kernels.planar_buffers import PLANE
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.planar_tables import adapted, network_tables
+from tests.plane_frames import PLANE
 from tests.test_composition_updates import (
     Walk,
     assert_encloses,

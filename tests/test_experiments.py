@@ -1,6 +1,7 @@
 """Every experiment, at its quick sizes: files that are complete, numbers that are known."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from hardmax.cli.reproduce import query as ask
 from hardmax.cli.reproduce import reproduce
 from hardmax.errors import ArgumentError
 from hardmax.experiments.registry import experiment_titles, level_of, load_experiment
-from hardmax.experiments.runner import load_records, run_experiments
+from hardmax.experiments.runner import level_folder, load_records, run_experiments
 from hardmax.experiments.store import query
 from hardmax.records import Record
 from hardmax.report.assembly import build_report
@@ -27,7 +28,7 @@ from hardmax.report.assembly import build_report
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("results")
     run_experiments(list(experiment_titles()), out, level="quick")
-    return out
+    return level_folder(out, "quick")
 
 
 @pytest.fixture(scope="module")
@@ -188,35 +189,86 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
         [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 60
-    while not (tmp_path / "log-lift.json").exists() and time.monotonic() < deadline:
+    while not (tmp_path / "quick" / "log-lift.json").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    kept = (tmp_path / "log-lift.json").stat().st_mtime_ns
+    kept = (tmp_path / "quick" / "log-lift.json").stat().st_mtime_ns
     records = run_experiments(names, tmp_path, level="quick")
     assert [record.name for record in records] == names
-    assert (tmp_path / "log-lift.json").stat().st_mtime_ns == kept
+    assert (tmp_path / "quick" / "log-lift.json").stat().st_mtime_ns == kept
 
 
 @pytest.mark.parametrize("damage", ["missing figure", "changed table", "no hashes"])
 def test_what_is_damaged_is_made_again(tmp_path, damage):
     run_experiments(["fig7"], tmp_path, level="quick")
-    table = tmp_path / "tables" / "fig7_cells.parquet"
+    folder = tmp_path / "quick"
+    table = folder / "tables" / "fig7_cells.parquet"
     whole = table.read_bytes()
     if damage == "missing figure":
-        (tmp_path / "fig7.svg").unlink()
+        (folder / "fig7.svg").unlink()
     elif damage == "changed table":
         table.write_bytes(whole[:-1])
     else:
-        record = Record.load(tmp_path / "fig7.json")
+        record = Record.load(folder / "fig7.json")
         results = {key: value for key, value in record.results.items() if key != "files"}
-        replace(record, results=results).save(tmp_path / "fig7.json")
+        replace(record, results=results).save(folder / "fig7.json")
     run_experiments(["fig7"], tmp_path, level="quick")
-    assert (tmp_path / "fig7.svg").is_file()
+    assert (folder / "fig7.svg").is_file()
     assert table.read_bytes() == whole
-    kept = (tmp_path / "fig7.json").stat().st_mtime_ns
+    kept = (folder / "fig7.json").stat().st_mtime_ns
     run_experiments(["fig7"], tmp_path, level="quick")
-    assert (tmp_path / "fig7.json").stat().st_mtime_ns == kept
+    assert (folder / "fig7.json").stat().st_mtime_ns == kept
+
+
+def test_a_quick_look_leaves_longer_results_alone(tmp_path):
+    for option in ((), ("--quick",)):
+        assert _command("reproduce", "top-k", *option, "--out", str(tmp_path)).exit_code == 0
+        if not option:
+            before = contents(tmp_path)
+    after = contents(tmp_path)
+    assert {path: after[path] for path in before} == before
+    (longer,) = load_records(tmp_path)
+    (quick,) = load_records(level_folder(tmp_path, "quick"))
+    assert (level_of(longer), level_of(quick)) == ("default", "quick")
+    counted = [
+        _command("query", "SELECT count(*) FROM top_k_counts", "--out", str(tmp_path), *option)
+        for option in ((), ("--quick",))
+    ]
+    assert counted[0].exit_code == counted[1].exit_code == 0
+    assert counted[0].output != counted[1].output
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("change", ["code", "version", "parameters"])
+def test_what_other_code_made_is_made_again(tmp_path, change):
+    (record,) = run_experiments(["top-k"], tmp_path, level="quick")
+    stale = {
+        "code": replace(record, inputs="0" * 64),
+        "version": replace(record, versions={**record.versions, "numpy": "0"}),
+        "parameters": replace(record, parameters={**record.parameters, "seed": 99}),
+    }[change]
+    stale = replace(stale, results={**record.results, "summary": "Stale."})
+    stale.save(tmp_path / "quick" / "top-k.json")
+    (again,) = run_experiments(["top-k"], tmp_path, level="quick")
+    assert again.results["summary"] == record.results["summary"]
+
+
+def test_without_pyarrow_the_same_results_are_written(tmp_path, monkeypatch):
+    run_experiments(["top-k"], tmp_path / "with")
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    run_experiments(["top-k"], tmp_path / "without")
+    pages = [build_report(tmp_path / name).read_text() for name in ("without",)]
+    monkeypatch.undo()
+    pages.append(build_report(tmp_path / "with").read_text())
+    times = re.compile(r"[\d.]+ s(econds of computing)?\b")
+    assert times.sub("", pages[0]) == times.sub("", pages[1])
+    sql = "SELECT * FROM top_k_counts"
+    assert query(tmp_path / "with", sql) == query(tmp_path / "without", sql)
 
 
 def test_other_files_in_the_folder_are_passed_over(tmp_path):
@@ -224,7 +276,7 @@ def test_other_files_in_the_folder_are_passed_over(tmp_path):
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
     (tmp_path / "fig7.json").write_text('{"broken')
-    run_experiments(["fig7"], tmp_path, level="quick")
+    run_experiments(["fig7"], tmp_path)
     assert [record.name for record in load_records(tmp_path)] == ["fig7"]
 
 
@@ -233,8 +285,7 @@ def test_the_level_of_a_record_is_found_from_its_parameters(tmp_path):
     assert level_of(quick) == "quick"
     assert level_of(replace(quick, parameters={"n_keys": 3})) is None
     assert level_of(replace(quick, name="other")) is None
-    build_report(tmp_path)
-    page = (tmp_path / "report.html").read_text()
+    page = build_report(tmp_path, "quick").read_text()
     assert "<code>hardmax reproduce top-k --quick</code>" in page
     assert "1 of them at the small sizes" in page
 
@@ -248,7 +299,7 @@ def _command(*arguments):
 
 @pytest.mark.parametrize("taken", ["fig7.svg", "fig7.json", "report.html"])
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, taken):
-    (tmp_path / taken).mkdir()
+    (tmp_path / "quick" / taken).mkdir(parents=True)
     result = _command("reproduce", "fig7", "--quick", "--out", str(tmp_path))
     assert isinstance(result.exception, ArgumentError)
     assert "`out` must be a folder that can be written" in str(result.exception)

@@ -1,4 +1,4 @@
-"""The gallery: every notebook runs from top to bottom."""
+"""The gallery: every notebook runs from top to bottom, and every picture is shown."""
 
 from pathlib import Path
 
@@ -7,13 +7,14 @@ import pytest
 from nbclient import NotebookClient
 
 GALLERY = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
+# The kernel's own warnings, none of ours.
+pytestmark = pytest.mark.filterwarnings("default")
 
 
 def test_there_is_a_gallery():
     assert len(GALLERY) >= 6
 
 
-@pytest.mark.filterwarnings("default")  # the kernel's own, none of ours
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_a_notebook_runs_as_it_is_shown(path):
     shown = nbformat.read(path, as_version=4)
@@ -22,6 +23,45 @@ def test_a_notebook_runs_as_it_is_shown(path):
     for before, after in zip(shown.cells, run.cells, strict=True):
         if before.cell_type == "code":
             assert texts(after) == texts(before)
+            assert n_pictures(after) == n_pictures(before)
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_every_cell_that_draws_shows_a_picture(path):
+    cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    for cell in cells:
+        drawn = cell.source.count("hm.plot(") + cell.source.count("plt.subplots(")
+        assert n_pictures(cell) >= min(drawn, 1), cell.source
+
+
+def test_every_picture_after_the_first_is_shown_too():
+    polygon = "hm.plot(hm.Polytope.from_points([[0, 0], [1, 0], [0, 1]]))"
+    after = run_cells(
+        f"import hardmax as hm\nax = {polygon}",
+        f"ax = {polygon}\nother = {polygon}",
+        "from matplotlib import pyplot as plt\nlines = plt.plot([0, 1])",
+        "figure, ax = plt.subplots()\nax = hm.plot(hm.TropicalPolynomial([[1], [0]], [0, 0]), ax)",
+    )
+    assert [n_pictures(cell) for cell in after] == [1, 2, 1, 1]
+
+
+def test_an_audit_draws_to_files_and_leaves_the_notebook_its_pictures(tmp_path):
+    after = run_cells(
+        "import hardmax as hm",
+        f"from pathlib import Path\nclaims = hm.audit.run_audit(hm.audit.find_claims('Fig3'))\n"
+        f"files = hm.audit.write_audit(claims, Path({str(tmp_path)!r}))",
+        "ax = hm.plot(hm.Polytope.from_points([[0, 0], [1, 0], [0, 1]]))",
+    )
+    assert list(tmp_path.glob("*.svg"))
+    assert [n_pictures(cell) for cell in after] == [0, 0, 1]
+
+
+def run_cells(*sources):
+    """Run a notebook with these cells and return them with what they put out."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    return notebook.cells
 
 
 def texts(cell):
@@ -29,3 +69,8 @@ def texts(cell):
     printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
     values = [out.data["text/plain"] for out in cell.outputs if out.output_type == "execute_result"]
     return [printed, *values]
+
+
+def n_pictures(cell):
+    """Return how many pictures a cell shows."""
+    return sum("image/png" in out.get("data", {}) for out in cell.outputs)

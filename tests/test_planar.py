@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax._kernels.planar_buffers import IS_SHARP
 from hardmax.errors import HardmaxError
 from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
@@ -20,7 +19,8 @@ from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions import planar
-from hardmax.regions.planar import explore, search
+from hardmax.regions.planar import explore
+from hardmax.regions.planar_core import PlaneSearch
 from hardmax.regions.planar_parking import ExactPath
 from tests.reference.networks import form_rows
 
@@ -364,19 +364,15 @@ def test_a_network_without_layers_has_one_cell():
 def test_walls_name_the_forms_that_meet_on_each_edge():
     network = gaussian_relu(3, [5, 4])
     cells = explore(network, SQUARE)
-    on_edge = cells.cuts > 0
-    assert ((cells.walls[:, 0] >= 0) == on_edge).all()
     for i in range(cells.n_counted):
         rows = slice(cells.starts[i], cells.starts[i + 1])
         for layer, unit, winner, rival in cells.walls[rows].tolist():
             if layer >= 0:
                 position = unit if layer == 0 else 5 + unit
                 assert winner == cells.signatures[i, position] == 1 - rival
-    # Every cut has two sides.
-    sides = {cut: set() for cut in cells.cuts[on_edge].tolist()}
-    for cut, winner in zip(cells.cuts[on_edge], cells.walls[on_edge, 2], strict=True):
-        sides[int(cut)].add(int(winner))
-    assert all(found == {0, 1} for found in sides.values())
+    # The walls on the domain name its sides, each of them somewhere.
+    on_domain = cells.walls[cells.walls[:, 0] < 0]
+    assert set(on_domain[:, 1].tolist()) == {0, 1, 2, 3}
 
 
 @given(st.integers(0, 10**6))
@@ -399,14 +395,15 @@ def test_vertices_of_almost_parallel_walls_are_rounded_from_their_lines(monkeypa
     network = ReluNetwork([first, second, np.ones((1, 1))], [bias, [-0.24642622328440306], None])
     check(network.network, (-2.0, -2.0), (2.0, 2.0))
     sharpened = []
-    monkeypatch.setattr(ExactPath, "sharpen_top", lambda _, stack: sharpened.append(blunt(stack)))
+    monkeypatch.setattr(ExactPath, "sharpen_top", lambda path: sharpened.append(blunt(path)))
     with pytest.raises(AssertionError):
         check(network.network, (-2.0, -2.0), (2.0, 2.0))
     assert sharpened
 
 
-def blunt(stack):
-    stack.state[IS_SHARP] = 1
+def blunt(path):
+    """Leave the vertices as they are."""
+    path.search.set_vertices(np.ascontiguousarray(path.search.top()[1][:, 6:]))
 
 
 def test_means_on_a_finer_grid_than_the_values_are_not_taken_for_exact():
@@ -473,15 +470,15 @@ def test_slices_match_the_rational_splitter(seed):
 
 
 def test_an_interrupt_leaves_what_was_found(monkeypatch):
-    calls = []
+    calls, run = [], PlaneSearch.run
 
-    def interrupted(*arguments):
-        calls.append(1)
+    def interrupted(search, room, limit, budget):
+        calls.append(budget)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return search(*arguments[:-1], 500)
+        return run(search, room, limit, 500)
 
-    monkeypatch.setattr(planar, "search", interrupted)
+    monkeypatch.setattr(PlaneSearch, "run", interrupted)
     cells = explore(gaussian_relu(66, [32, 32, 32]), SQUARE)
     assert not cells.is_complete
     assert 0 < cells.n_counted == len(cells.signatures) < 3949
@@ -550,13 +547,13 @@ def test_domains_that_are_gone_are_forgotten():
 
 
 def test_the_first_slice_of_a_wide_network_is_short(monkeypatch):
-    budgets = []
+    budgets, run = [], PlaneSearch.run
 
-    def watched(*arguments):
-        budgets.append(arguments[-1])
-        return search(*arguments)
+    def watched(search, room, limit, budget):
+        budgets.append(budget)
+        return run(search, room, limit, budget)
 
-    monkeypatch.setattr(planar, "search", watched)
+    monkeypatch.setattr(PlaneSearch, "run", watched)
     monkeypatch.setattr(planar, "_FIRST_PRODUCTS", 10_000)
     explore(gaussian_relu(1, [30, 30]), SQUARE, max_cells=20)
     assert 1 <= budgets[0] <= 10_000 // 900

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from hardmax._kernels.planar_walks import WALK_FROM
 from hardmax.algebra.forms import AffineForms
 from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
@@ -11,6 +10,7 @@ from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.planar_parking import WALK_FROM
 from hardmax.regions.verification import verify_certificate
 from hardmax.tropical.power_diagrams import PowerDiagram
 

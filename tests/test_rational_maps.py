@@ -14,6 +14,7 @@ from hardmax.errors import (
     ArgumentError,
     DtypeError,
     EmptyInputError,
+    HardmaxError,
     NonFiniteError,
     ShapeMismatchError,
     SizeLimitError,
@@ -424,3 +425,59 @@ def test_a_product_is_refused_before_it_is_formed():
     )
     with pytest.raises(SizeLimitError, match=r"60 x 60 = 3600 terms, more than `max_terms` = 3000"):
         F.maximum(G, max_terms=3000)
+
+
+# Quotients of polynomials
+
+
+@given(st.data(), st.integers(1, 2))
+def test_the_quotient_of_polynomials_is_their_difference_as_functions(data, dim):
+    p, q = data.draw(polynomials(dim, WILD)), data.draw(polynomials(dim, WILD))
+    points = data.draw(arrays(np.float64, (3, dim), elements=SMALL))
+    wanted = p.exact_values(points) - q.exact_values(points)
+    for quotient in (p / q, p - q):
+        assert isinstance(quotient, TropicalRationalMap)
+        assert quotient.exact_values(points)[:, 0].tolist() == wanted.tolist()
+    assert (-p).exact_values(points)[:, 0].tolist() == (-p.exact_values(points)).tolist()
+
+
+@given(st.data(), st.integers(1, 2))
+def test_division_undoes_multiplication(data, dim):
+    p, q = data.draw(polynomials(dim)), data.draw(polynomials(dim))
+    assert ((p * q) / q).equals(p / 0)
+    assert ((p / q) / (p / q)).equals(0 * (p / q))
+    assert (p / (p / q)).equals(q / 0)
+    assert ((p / q) / p).equals(0 / q)
+
+
+def test_numbers_are_constants_in_a_quotient():
+    p = TropicalPolynomial([[1.0], [0.0]], [0.0, 0.0])
+    for made in (p / 2, p - 2, p - np.float64(2.0), (p / 0) - 2, (p / 0) / np.int64(2)):
+        assert made([3.0]).tolist() == [1.0]
+    for made in (2 / p, 2 - p, np.float64(2.0) - p, 2 - (p / 0), -(p - 2)):
+        assert made([3.0]).tolist() == [-1.0]
+
+
+def test_a_polynomial_is_taken_off_every_channel():
+    both = TropicalRationalMap.from_affine([[1.0, 2.0]])
+    p = TropicalPolynomial([[1.0], [0.0]], [0.0, 0.0])
+    assert (both / p)([3.0]).tolist() == (both - p)([3.0]).tolist() == [0.0, 3.0]
+    assert (p / both)([3.0]).tolist() == (p - both)([3.0]).tolist() == [0.0, -3.0]
+
+
+@pytest.mark.parametrize("other", ["x", None, [1.0], True])
+def test_what_is_no_function_divides_nothing(other):
+    p = TropicalPolynomial([[1.0], [0.0]], [0.0, 0.0])
+    for left in (p, p / 0):
+        with pytest.raises(HardmaxError, match="`other` must"):
+            left / other
+        with pytest.raises(HardmaxError, match="`other` must"):
+            left - other
+
+
+def test_quotients_in_other_spaces_are_refused():
+    line, plane = TropicalPolynomial([[1.0]], [0.0]), TropicalPolynomial([[1.0, 0.0]], [0.0])
+    with pytest.raises(ShapeMismatchError, match="as many variables"):
+        line / plane
+    with pytest.raises(ShapeMismatchError, match="must map 1 variables"):
+        (line / 0) / plane

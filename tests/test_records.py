@@ -110,6 +110,30 @@ def test_what_is_no_record_is_refused(text):
         {"$array": "int8", "shape": [1], "data": [1000]},
         {"$array": "float64", "shape": [1], "data": ["x"]},
         {"$array": "float64"},
+        {"$array": "float64", "shape": [1], "data": [None]},
+        {"$array": "float64", "shape": [1], "data": [True]},
+        {"$array": "float64", "shape": [1], "data": [2**53 + 1]},
+        {"$array": "float32", "shape": [1], "data": [0.1]},
+        {"$array": "float32", "shape": [1], "data": [1e300]},
+        {"$array": "int64", "shape": [1], "data": [0.5]},
+        {"$array": "bool", "shape": [1], "data": [1]},
+        {"$array": "float64", "shape": [1.0], "data": [1.0]},
+        {"$array": "float64", "shape": "1", "data": [1.0]},
+        {"$array": "float64", "shape": [1], "data": "1"},
+        {"$array": ["float64"], "shape": [1], "data": [1.0]},
+        {"$array": "float64", "shape": [1] * 100, "data": [1.0]},
+        {"$array": "float64", "shape": [1], "data": [1.0], "more": 1},
+        {"$fraction": "1e99999999"},
+        {"$fraction": "0.5"},
+        {"$fraction": 1},
+        {"$fraction": ["1"]},
+        {"$fraction": "0x" + "1" * 10**6},
+        {"$integer": "1e5"},
+        {"$integer": " 1"},
+        {"$float": "1.0"},
+        {"$float": 1.0},
+        {"$float": "nan", "more": 1},
+        {"$surprise": 1},
         {"$fraction": "1/0"},
         {"$float": "one"},
     ],
@@ -119,6 +143,114 @@ def test_broken_values_are_refused(broken):
     content["results"] = {"a": broken}
     with pytest.raises(RecordFormatError, match="`text`"):
         Record.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", 5),
+        ("name", None),
+        ("name", {"$integer": "0x" + "f" * 10_000}),
+        ("parameters", []),
+        ("parameters", {"$array": "float64", "shape": [0], "data": []}),
+        ("results", "none"),
+        ("results", None),
+        ("seed", 0.5),
+        ("seed", True),
+        ("inputs", None),
+        ("seconds", "1"),
+        ("seconds", None),
+        ("seconds", 10**400),
+        ("versions", {"numpy": 2}),
+        ("versions", []),
+    ],
+)
+def test_a_field_of_another_type_is_refused_by_name(field, value):
+    content = json.loads(Record("r", {}, {}).to_json())
+    content[field] = value
+    with pytest.raises(RecordFormatError, match=f"as `{field}`"):
+        Record.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": 1, "a": 2}', "stands twice"),
+        ("[1e999]", "beyond float64"),
+        ('["\\ud800"]', "whole characters"),
+        ("[" * 600 + "]" * 600, "nested at most 100 deep"),
+        ('{"a":' * 600 + "1" + "}" * 600, "nested at most 100 deep"),
+    ],
+)
+def test_text_that_readers_would_stumble_over_is_refused(text, reason):
+    with pytest.raises(RecordFormatError, match=reason):
+        Record.from_json(text)
+
+
+def nested(depth, inner):
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
+@pytest.mark.parametrize("inner", [1, float("nan"), np.array([np.inf]), {}])
+def test_nesting_that_is_written_can_be_read(inner):
+    written = []
+    for depth in range(90, 110):
+        made = Record("r", {}, {"deep": nested(depth, inner)})
+        try:
+            text = made.to_json()
+        except ArgumentError:
+            continue
+        assert Record.from_json(text) == made
+        written.append(depth)
+    assert 90 in written
+    assert 100 not in written
+    with pytest.raises(ArgumentError, match="nested at most"):
+        Record("r", {}, {"deep": nested(100_000, inner)}).to_json()
+
+
+def test_integers_and_fractions_of_any_length_come_back():
+    """Python refuses to write or read more than 4300 decimal digits."""
+    values = [10**5000, -(10**5000), Fraction(10**5000, 3), Fraction(-1, 7**4000), 2**8192 - 1]
+    back = Record.from_json(Record("r", {}, {"v": values}).to_json()).results["v"]
+    assert back == values
+    with pytest.raises(ArgumentError, match=r"`results\.v` must hold fractions"):
+        Record("r", {}, {"v": Fraction(1, 3**50_000)}).to_json()
+
+
+def test_whole_numbers_in_an_array_of_floats_are_floats():
+    """Other programs write 1.0 as 1."""
+    content = json.loads(Record("r", {}, {}).to_json())
+    del content["content"]
+    content["format"] = "hardmax.record/1"
+    content["results"] = {"a": {"$array": "float64", "shape": [2], "data": [1, -3]}}
+    back = Record.from_json(json.dumps(content)).results["a"]
+    assert (back.dtype, back.tolist()) == (np.float64, [1.0, -3.0])
+
+
+def test_a_changed_number_is_noticed():
+    text = Record("r", {"n": 3}, {"cells": 17}).to_json()
+    assert Record.from_json(text).results == {"cells": 17}
+    for changed in (
+        text.replace("17", "18"),
+        text.replace('"n": 3', '"n": 4'),
+        text.replace('"n": 3', '"m": 3'),
+        text.replace("record/2", "record/1"),
+    ):
+        with pytest.raises(RecordFormatError, match="its hash `content` is another one"):
+            Record.from_json(changed)
+    content = json.loads(text)
+    del content["content"]
+    with pytest.raises(RecordFormatError, match="is missing"):
+        Record.from_json(json.dumps(content))
+    assert Record.from_json(json.dumps(content | {"format": "hardmax.record/1"})).seed is None
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "r.json").write_text("[" * 600 + "]" * 600)
+    with pytest.raises(RecordFormatError, match=r"r\.json: .*100 deep"):
+        Record.load(tmp_path / "r.json")
 
 
 def test_binary_files_are_refused(tmp_path):

@@ -38,7 +38,7 @@ def test_rotation_is_multiplication_by_a_complex_unit():
     frequencies = 10_000.0 ** (-np.arange(4) / 4)
     units = np.exp(1j * positions[:, None] * frequencies)
     pairs = (vectors[:, ::2] + 1j * vectors[:, 1::2]) * units
-    got = rotate(vectors, positions)
+    got = rotate(vectors, positions, pairing="interleaved")
     np.testing.assert_allclose(got[:, ::2], pairs.real, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(got[:, 1::2], pairs.imag, rtol=1e-12, atol=1e-12)
     halves = rotate(vectors[:, [0, 2, 4, 6, 1, 3, 5, 7]], positions, pairing="halves")
@@ -50,14 +50,15 @@ def test_a_far_rotation_matches_high_precision():
     with mpmath.workdps(50):
         angle = position * mpmath.mpf(10_000) ** (mpmath.mpf(-2) / 4)
         expected = [float(mpmath.cos(angle)), float(mpmath.sin(angle))]
-    np.testing.assert_allclose(rotate([[0, 0, 1.0, 0]], [position])[0, 2:], expected, atol=1e-12)
+    turned = rotate([[0, 0, 1.0, 0]], [position], pairing="interleaved")
+    np.testing.assert_allclose(turned[0, 2:], expected, atol=1e-12)
 
 
 def test_at_its_own_position_a_key_is_unchanged_to_the_last_bit():
     keys = np.random.default_rng(2).normal(size=(4, 6))
     head = AttentionHead(np.eye(6), keys, np.eye(4), np.eye(4))
     for position in range(4):
-        turned = rotary_head(head, position)
+        turned = rotary_head(head, position, pairing="halves")
         np.testing.assert_array_equal(turned.keys[position], keys[position])
         lengths = np.linalg.norm(turned.keys, axis=1)
         np.testing.assert_allclose(lengths, np.linalg.norm(keys, axis=1), rtol=1e-13)
@@ -66,8 +67,9 @@ def test_at_its_own_position_a_key_is_unchanged_to_the_last_bit():
 def test_only_differences_of_positions_matter():
     keys = np.random.default_rng(3).normal(size=(4, 6))
     head = AttentionHead(np.eye(6), keys, np.eye(4), np.eye(4))
-    near = rotary_head(head, 2, key_positions=[0, 1, 2, 5])
-    far = rotary_head(head, 10**6 + 2, key_positions=10**6 + np.array([0, 1, 2, 5]))
+    near = rotary_head(head, 2, key_positions=[0, 1, 2, 5], pairing="halves")
+    shifted = 10**6 + np.array([0, 1, 2, 5])
+    far = rotary_head(head, 10**6 + 2, key_positions=shifted, pairing="halves")
     np.testing.assert_array_equal(near.keys, far.keys)
 
 
@@ -81,12 +83,24 @@ def test_only_differences_of_positions_matter():
         (lambda: rotate(np.ones((1, 4)), [0, 1]), ShapeMismatchError, "positions"),
         (lambda: rotate(np.ones((1, 4)), [0], base=0.0), ArgumentError, "base"),
         (lambda: rotate(np.ones((1, 4)), [0], pairing="odd"), ArgumentError, "pairing"),
+        (lambda: rotate(np.ones((1, 4)), [0]), ArgumentError, "pairing"),
         (lambda: rotate([[np.nan, 0]], [0]), HardmaxError, "vectors"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(call, error, name):
     with pytest.raises(error, match=f"`{name}`"):
         call()
+
+
+def test_the_pairing_must_be_said_where_it_matters():
+    head = AttentionHead(np.eye(4), np.eye(4), np.eye(4), np.eye(4))
+    with pytest.raises(ArgumentError, match=r"`pairing`.*GPT-J.*Llama.*got None for 2 pairs"):
+        rotary_head(head, 1)
+    one = rotate([[1.0, 2.0, 3.0]], [5], rotary_dim=2)
+    for pairing in PAIRINGS:
+        np.testing.assert_array_equal(
+            one, rotate([[1.0, 2, 3]], [5], rotary_dim=2, pairing=pairing)
+        )
 
 
 def test_bad_positions_are_refused_by_name():

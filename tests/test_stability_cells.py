@@ -103,6 +103,18 @@ def test_margins_on_walls_and_without_rivals():
     assert (margins.distances[0], margins.scores[0, 0]) == (np.inf, np.inf)
 
 
+def test_infinite_distances_are_told_from_distances_beyond_floats_and_from_infinite_points():
+    constant = ReluNetwork([[[0.0]], [[1.0]]], [[1.0], None])
+    assert sb.measure_margins(constant, [[0.5], [-1e308]]).distances.tolist() == [np.inf] * 2
+    assert repr(sb.measure_margins(constant, [0.5])) == "Margins(1 point, nearest wall at inf)"
+    flat = ReluNetwork([[[5e-324]], [[1.0]]], [[1e308], None])
+    # The wall is 2e631 away: rounded down, and not infinite.
+    assert sb.measure_margins(flat, [0.0]).distances.tolist() == [np.finfo(float).max]
+    for point in ([np.inf], [[0.0], [-np.inf]], [1e400]):
+        with pytest.raises(NonFiniteError, match="`x` must not hold"):
+            sb.measure_margins(constant, point)
+
+
 def margins_by_definition(block, x):
     """The least lead of the heads of one block at a batch of points."""
     leads = []

@@ -126,5 +126,5 @@ def test_a_pickle_is_refused_with_a_way_out(tmp_path):
 
 def test_a_compiled_transformer_is_not_mistaken_for_a_network(tmp_path):
     compile_relu(random_relu(0, [1, 2, 1]), Box([0.0], [1.0])).save(tmp_path / "t.safetensors")
-    with pytest.raises(RecordFormatError, match=r"hardmax\.model/1'; got 'hardmax\.compiled/1'"):
+    with pytest.raises(RecordFormatError, match=r"hardmax\.model/2'; got 'hardmax\.compiled/2'"):
         load_network(tmp_path / "t.safetensors")

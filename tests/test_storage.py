@@ -14,7 +14,14 @@ from hardmax.errors import DtypeError, RecordFormatError
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.models.storage import MODEL_FORMAT, load_model, save_model
+from hardmax.models.storage import (
+    MODEL_FORMAT,
+    load_model,
+    model_bytes,
+    model_from_bytes,
+    save_model,
+)
+from hardmax.models.tensor_files import content_hash
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.records import fingerprint
 from tests.test_transformers import transformers
@@ -102,6 +109,9 @@ def test_a_missing_file_is_missing(tmp_path):
 
 
 def _write(path, tensors, structure):
+    """Write a file as a forger would, with the hash of what is in it."""
+    if isinstance(structure, dict):
+        structure = {**structure, "content": content_hash(structure, tensors)}
     text = structure if isinstance(structure, str) else json.dumps(structure)
     save_file(tensors, path, {"hardmax": text})
 
@@ -120,6 +130,8 @@ ONE_LAYER = {"weights.0": np.ones((1, 1)), "biases.0": np.ones(1)}
         (ONE_LAYER, "{", "not JSON"),
         (ONE_LAYER, "[" * 100_000, "not JSON"),
         (ONE_LAYER, "[1]", "not a JSON object"),
+        (ONE_LAYER, "[" * 600 + "]" * 600, "100 deep"),
+        (ONE_LAYER, '{"kind": ' + "[" * 600 + "]" * 600 + "}", "100 deep"),
         (ONE_LAYER, '{"n_layers": ' + "9" * 5000 + "}", "not JSON"),
         (ONE_LAYER, _relu_file(format="other"), "format"),
         (ONE_LAYER, _relu_file(kind="Pickle"), "`kind`"),
@@ -216,7 +228,7 @@ def test_huge_declared_tensors_are_refused_without_reading_them(tmp_path):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_flipped_byte_gives_a_model_or_a_refusal(tmp_path, data):
+def test_a_flipped_byte_gives_the_same_model_or_a_refusal(tmp_path, data):
     path = tmp_path / "model.safetensors"
     save_model(MODELS[5], path)
     content = bytearray(path.read_bytes())
@@ -227,4 +239,42 @@ def test_a_flipped_byte_gives_a_model_or_a_refusal(tmp_path, data):
         model = load_model(path)
     except RecordFormatError:
         return
-    assert isinstance(model, HardTransformer)
+    assert fingerprint(model) == fingerprint(MODELS[5])
+
+
+def _structure(path):
+    with safe_open(path, framework="np") as file:
+        return json.loads(file.metadata()["hardmax"])
+
+
+def test_a_file_of_before_is_read_and_one_that_only_says_so_is_not(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_model(MODELS[0], path)
+    structure, tensors = _structure(path), load_file(path)
+    digest = structure.pop("content")
+    save_file(tensors, path, {"hardmax": json.dumps(structure | {"format": "hardmax.model/1"})})
+    assert fingerprint(load_model(path)) == fingerprint(MODELS[0])
+    for wrong in (
+        structure | {"format": "hardmax.model/1", "content": digest},
+        structure,
+        structure | {"content": None},
+        structure | {"content": digest[::-1]},
+    ):
+        save_file(tensors, path, {"hardmax": json.dumps(wrong)})
+        with pytest.raises(RecordFormatError, match=r"model\.safetensors .* its hash `content`"):
+            load_model(path)
+
+
+def test_one_changed_weight_is_noticed(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_model(MODELS[0], path)
+    structure, tensors = _structure(path), load_file(path)
+    tensors["weights.1"][1, 0] = 0.0  # It was -0.0.
+    save_file(tensors, path, {"hardmax": json.dumps(structure)})
+    with pytest.raises(RecordFormatError, match="is not what was written"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_survives_as_bytes(model):
+    assert fingerprint(model_from_bytes(model_bytes(model), "x")) == fingerprint(model)

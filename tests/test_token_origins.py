@@ -1,5 +1,6 @@
 """Tokens that stand at a corner of their cell."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from hardmax.constructions.piece_layers import piece_layers
 from hardmax.constructions.token_origins import TokenOrigins, token_origins
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.geometry.domains import Box
+from hardmax.models.tensor_files import content_hash
 from tests.compiled_models import random_maxout
 from tests.reference.piecewise_linear import mesh_value
 
@@ -156,13 +158,14 @@ def test_files_with_other_origins_are_refused(tmp_path, name, change):
     compile_cpwl(random_mesh(0), SQUARE).save(path)
     tensors = load_file(path)
     with safe_open(path, "np") as file:
-        metadata = file.metadata()
+        header = json.loads(file.metadata()["hardmax"])
     if change is None:
         del tensors[name]
     else:
         tensors[name] = np.ascontiguousarray(change(tensors[name]))
-    save_file(tensors, path, metadata)
-    with pytest.raises(RecordFormatError):
+    header["content"] = content_hash(header, tensors)
+    save_file(tensors, path, {"hardmax": json.dumps(header)})
+    with pytest.raises(RecordFormatError, match=r"origins|belong"):
         load_function(path)
 
 

@@ -5,7 +5,7 @@ import math
 import random
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -253,6 +253,18 @@ def test_broken_fields_are_refused_and_raise_nothing():
     ]
     for change in broken:
         assert refused(ABSOLUTE, replace(certificate, **change))
+
+
+@pytest.mark.parametrize("kind", ["tiling", "refusals"])
+def test_no_value_of_any_field_raises_anything(kind):
+    made = square_certificate(kind)
+    strange = [None, 0, -1, 0.5, "", "x", b"x", (), [], {}, [[]], (None,), ((1,),), object()]
+    strange += [np.zeros(0), np.zeros((2, 2)), np.zeros((0, 3), object), np.array("x"), [made]]
+    for field in fields(made):
+        for value in strange:
+            if field.name == "proofs" and isinstance(value, tuple) and not value:
+                continue  # No branch is absent: that is right.
+            assert refused(ABSOLUTE, replace(made, **{field.name: value})), (field.name, value)
 
 
 def test_a_chart_that_is_not_one_to_one_is_refused():

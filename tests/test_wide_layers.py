@@ -221,6 +221,7 @@ def test_identities_that_are_none_are_refused(identities, reason, tmp_path):
     path = tmp_path / "network.safetensors"
     save_model(network, path)
     header = {"format": "hardmax.model/1", "kind": "ArgmaxNetwork", "residuals": [True, False]}
+    # Format 1 has no hash that would notice.
     save_file(load_file(path), path, {"hardmax": json.dumps(header | {"identities": identities})})
     with pytest.raises(RecordFormatError, match=reason):
         load_model(path)

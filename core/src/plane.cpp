@@ -130,14 +130,17 @@ void hm_plane_set_stack(void* search_, void* memory, int32_t room_edges, int32_t
   search.room_edges = room_edges, search.room_items = room_items;
 }
 
-int32_t hm_plane_push(void* search_, int32_t layer, const int32_t* signature, int32_t n, const double* edges,
-                  const int32_t* walls) {
+int32_t hm_plane_push(void* search_, int32_t layer, int32_t is_part, const int32_t* signature,
+                      const int8_t* typical, int32_t n, const double* edges, const int32_t* walls) {
   Search& search = plane(search_);
   const Network& network = *search.path.network;
   const int start = search.n_items > 0 ? search.top().start + search.top().n : 0;
   if (search.n_items + 1 > search.room_items || start + 4 * n + 8 > search.room_edges) return 1;
-  for (int l = 0; l < layer; l++) {
+  for (int l = 0; l < layer + is_part; l++) {
     const Layer& passed = network.layers[l];
+    for (int g = 0; g < passed.n_groups; g++)
+      search.path.frames[l].typical[g] = typical[passed.first_group + g];
+    if (l == layer) break;
     compose_scores(search.path, l);
     if (search.has_far || search.path.frames[l].is_homogeneous) note_ray(search.path, l);
     for (int g = passed.first_group; g < passed.first_group + passed.n_groups; g++)
@@ -145,9 +148,28 @@ int32_t hm_plane_push(void* search_, int32_t layer, const int32_t* signature, in
     compose_stream(search.path, l);
   }
   for (int i = 0; i < n; i++) read_edge(edges + HM_EDGE_NUMBERS * i, walls + 4 * i, search.edges[start + i]);
-  search.items[search.n_items++] = {start, n, layer, -1};
+  search.items[search.n_items++] = {start, n, layer, is_part ? kPartEntered : kNotEntered};
   return 0;
 }
+
+void hm_plane_drop(void* search_, int32_t n_items) {
+  Search& search = plane(search_);
+  const std::size_t most_groups = search.path.network->most_groups;
+  for (int i = n_items; i < search.n_items; i++) search.items[i - n_items] = search.items[i];
+  for (std::size_t i = n_items * most_groups; i < search.n_items * most_groups; i++)
+    search.winners[i - n_items * most_groups] = search.winners[i];
+  search.n_items -= n_items;
+}
+
+void hm_plane_typical(const void* search_, int8_t* typical) {
+  const Search& search = plane(search_);
+  for (int l = 0; l < search.path.network->n_layers; l++) {
+    const Layer& layer = search.path.network->layers[l];
+    for (int g = 0; g < layer.n_groups; g++) typical[layer.first_group + g] = search.path.frames[l].typical[g];
+  }
+}
+
+void hm_plane_recompose(void* search, int32_t layer) { compose_stream(plane(search).path, layer); }
 
 int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget) {
   Cells found{cells->room_cells, cells->room_vertices, cells->n_cells, cells->n_vertices, cells->n_broken,
@@ -271,5 +293,7 @@ void hm_plane_refresh(void* search_, int32_t l, const double* stream, int32_t st
     frame.n_candidates[g] = count;
   }
 }
+
+int32_t hm_test_plane_sharpen(void* search) { return detail::sharpen(plane(search)); }
 
 }  // extern "C"

@@ -4,6 +4,7 @@ from . import constructions as constructions
 from . import stability as stability
 from .algebra.cycle_means import maximum_cycle_mean as maximum_cycle_mean
 from .algebra.deformed import deformed_add as deformed_add
+from .algebra.deformed import deformed_matmul as deformed_matmul
 from .algebra.deformed import deformed_sum as deformed_sum
 from .algebra.forms import AffineForms as AffineForms
 from .algebra.graphs import all_longest_paths as all_longest_paths
@@ -15,6 +16,10 @@ from .algebra.semiring import TropicalNumber as TropicalNumber
 from .algebra.semiring import maxplus as maxplus
 from .algebra.semiring import minplus as minplus
 from .errors import HardmaxError as HardmaxError
+from .geometry.cayley import cayley_embedding as cayley_embedding
+from .geometry.cayley import cayley_polytope as cayley_polytope
+from .geometry.domain_text import domain_text as domain_text
+from .geometry.domain_text import parse_domain as parse_domain
 from .geometry.domains import Box as Box
 from .geometry.domains import Line as Line
 from .geometry.domains import Ray as Ray
@@ -45,6 +50,7 @@ from .models.networks import MaxoutNetwork as MaxoutNetwork
 from .models.networks import ReluNetwork as ReluNetwork
 from .models.normalisation import Normalisation as Normalisation
 from .models.normalisation import NormalisedRouting as NormalisedRouting
+from .models.onnx_networks import from_onnx as from_onnx
 from .models.own_key import OwnKeyRouting as OwnKeyRouting
 from .models.quadrics import Quadric as Quadric
 from .models.rotary import rotary_head as rotary_head
@@ -78,6 +84,7 @@ from .tropical.order_k import order_k_diagram as order_k_diagram
 from .tropical.order_k import top_k as top_k
 from .tropical.polynomials import TropicalPolynomial as TropicalPolynomial
 from .tropical.power_diagrams import PowerDiagram as PowerDiagram
+from .tropical.power_distance import power_distance as power_distance
 from .tropical.rational_maps import TropicalRationalMap as TropicalRationalMap
 from .tropical.relu_maps import relu_layer_map as relu_layer_map
 from .tropical.relu_maps import relu_network_map as relu_network_map

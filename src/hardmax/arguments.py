@@ -29,6 +29,7 @@ from hardmax.errors import (
 from hardmax.typing import FloatArray, IntArray
 
 Infinity = Literal["none", "negative", "positive", "both"]
+_FLOAT64 = np.dtype(np.float64)
 
 
 class Sizes:
@@ -93,27 +94,30 @@ class Sizes:
         shape: tuple[str | int, ...],
         nonempty: bool | Iterable[str],
     ) -> None:
+        known = self._size
+        fits = len(got) == len(shape)
         # A name that occurs twice in one shape asks for two equal sizes, too.
-        sizes = {
-            axis: size for axis, size in zip(shape, got, strict=False) if isinstance(axis, str)
-        }
-        wanted = tuple(
-            self._size.get(axis, sizes.get(axis)) if isinstance(axis, str) else axis
-            for axis in shape
-        )
-        if got != wanted:
+        sizes: dict[str, int] = {}
+        for axis, size in zip(shape, got, strict=False):
+            if isinstance(axis, str):
+                fits = fits and known.get(axis, sizes.setdefault(axis, size)) == size
+            else:
+                fits = fits and axis == size
+        if not fits:
             raise ShapeMismatchError(
                 f"`{name}` must have shape {self._spell(shape)}; got {_tuple(got)}."
             )
-        needed = set(shape) if nonempty is True else set(nonempty or ())
-        for size, axis in zip(got, shape, strict=True):
-            if size == 0 and axis in needed:
-                raise EmptyInputError(
-                    f"`{name}` must have {axis} >= 1 in its shape {_tuple(shape)}; "
-                    f"got {_tuple(got)}."
-                )
-            if isinstance(axis, str) and axis not in self._size:
-                self._size[axis] = size
+        if 0 in got:
+            needed = set(shape) if nonempty is True else set(nonempty or ())
+            for size, axis in zip(got, shape, strict=True):
+                if size == 0 and axis in needed:
+                    raise EmptyInputError(
+                        f"`{name}` must have {axis} >= 1 in its shape {_tuple(shape)}; "
+                        f"got {_tuple(got)}."
+                    )
+        for axis, size in sizes.items():
+            if axis not in known:
+                known[axis] = size
                 self._source[axis] = name
 
     def _spell(self, shape: tuple[str | int, ...]) -> str:
@@ -218,6 +222,8 @@ def _real_array(name: str, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def _exact_float64(name: str, value: Any) -> FloatArray:
+    if type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.c_contiguous:
+        return value
     array = _real_array(name, value)
     with np.errstate(over="ignore"):
         result = np.asarray(array, dtype=np.float64, order="C")

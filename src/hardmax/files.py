@@ -8,7 +8,7 @@ from errno import EISDIR
 from pathlib import Path
 from typing import IO
 
-from hardmax.errors import RecordFormatError
+from hardmax.errors import ArgumentError, RecordFormatError
 
 
 @contextmanager
@@ -71,3 +71,17 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise RecordFormatError(f"`path` must name a text file; {path}: {error}.") from None
+
+
+def make_folder(out: Path) -> None:
+    """Make a folder if it is not there, and see that a file can be written to it.
+
+    Raises:
+        ArgumentError: If it cannot.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None

@@ -75,10 +75,18 @@ HM_API void hm_plane_set_stack(void* search, void* memory, int32_t room_edges, i
 /* A polygon is (n, 12) numbers: its line a1, a2, c, far offset, radius of slopes, radius of offset; the
  * start of the edge x, y, radius, dx, dy, radius; and (n, 4) walls: layer, group, winner, rival. */
 
-/* Put a polygon on the stack, to be searched from a layer on; `signature` has the winners of the
- * layers before. Returns 0, or 1 if the stack is full. */
-HM_API int32_t hm_plane_push(void* search, int32_t layer, const int32_t* signature, int32_t n, const double* edges,
-                  const int32_t* walls);
+/* Put a polygon on the stack, to be searched from a layer on. `signature` has the winners of the
+ * layers before, `typical` the typical winners of these and, if the polygon is part of a region that
+ * has been entered, of the layer itself. Returns 0, or 1 if the stack is full. */
+HM_API int32_t hm_plane_push(void* search, int32_t layer, int32_t is_part, const int32_t* signature,
+                             const int8_t* typical, int32_t n, const double* edges, const int32_t* walls);
+
+/* Forget the lowest polygons of the stack, whose cells come last. */
+HM_API void hm_plane_drop(void* search, int32_t n_items);
+/* The typical winners of the layers on the path. */
+HM_API void hm_plane_typical(const void* search, int8_t* typical);
+/* Compose the stream after a layer again, after the layer was refreshed. */
+HM_API void hm_plane_recompose(void* search, int32_t layer);
 
 /* Go on; returns 0 done, 1 budget spent, 2 limit of cells reached, 3 no room for cells, 4 stack full,
  * 5 the polygon on top has an undecided sign, 6 the cell on top has an uncertain vertex. */
@@ -123,6 +131,10 @@ HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream, 
                       int32_t scores_grid, const int32_t* first, const double* gains,
                       const double* gain_radii, const double* values, const double* value_radii);
 
+
+/* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
+ * is known better. */
+HM_API int32_t hm_test_plane_sharpen(void* search);
 
 /* Each writes the high and the low part of its result to pair[0] and pair[1]. */
 HM_API void hm_test_two_sum(double a, double b, double *pair);

@@ -36,6 +36,9 @@ struct Layer {
   bool keeps_zero = false;      // if the scores are linear, so is the output but for z
   bool is_pencil = false;  // linear in a stream of width two: all scores vanish where two do
   Affine query, forms, output;
+  // Whether the differences of the forms of a group are combinations of two of them: they all vanish
+  // where two of them do, on lines that cross.
+  const bool* is_pencil_group = nullptr;  // (n_groups)
   const int* starts = nullptr;  // (n_groups + 1)
   const int* slots = nullptr;   // (n_groups)
   // The first form of the group that coincides with each form whatever comes before; only firsts
@@ -207,6 +210,18 @@ inline bool is_plain(const Layer& layer) {
   return all_zero(layer.values, n) && all_zero(layer.value_radii, n);
 }
 
+// Whether the forms of a group differ in at most two of their numbers, slopes and offset.
+inline bool differ_in_two(const Affine& forms, int first, int end) {
+  int n_different = 0;
+  for (int k = 0; k <= forms.n_in && n_different <= 2; k++) {
+    const double* row = k < forms.n_in ? forms.weight + std::size_t(k) * forms.stride : forms.bias;
+    bool is_different = false;
+    for (int j = first + 1; j < end && !is_different; j++) is_different = row[j] != row[first];
+    n_different += is_different;
+  }
+  return n_different <= 2;
+}
+
 inline Layer read_layer(Packed& packed, Arena& arena) {
   Layer layer;
   layer.is_relu = packed.next(), layer.residual = packed.next();
@@ -231,6 +246,10 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
     layer.gain_radii = copied(packed, arena, layer.n_forms);
     layer.values = copied(packed, arena, n);
     layer.value_radii = copied(packed, arena, n);
+    bool* is_pencil_group = arena.take<bool>(layer.n_groups);
+    layer.is_pencil_group = is_pencil_group;
+    for (int g = 0; is_pencil_group && g < layer.n_groups; g++)
+      is_pencil_group[g] = differ_in_two(layer.forms, layer.starts[g], layer.starts[g + 1]);
   }
   layer.output = read_affine(packed, arena, output[0], output[1], output[2]);
   if (!arena.base) return layer;

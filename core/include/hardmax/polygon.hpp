@@ -53,13 +53,18 @@ struct Edge {
 // Which forms of a layer are known to vanish together, or to be parallel (see `rays.hpp`).
 struct Pencils {
   int pencil = -1;  // the layer, if all its forms vanish where two of them do
+  int pencil_group_layer = -1, pencil_group = -1;  // likewise the differences of the forms of a group
   std::int64_t ray_layer = kNoRay;
   int ray_unit_layer = -1, ray_unit = -1;
   bool is_homogeneous = false;
 
-  // Whether a vertex is the point where all forms of a layer vanish.
+  // Whether a vertex is the point where all forms of the layer, or all differences of the group, vanish.
   bool meets(const Edge& before, const Edge& at) const {
-    return pencil >= 0 && before.wall.layer == pencil && at.wall.layer == pencil;
+    const auto is_in_group = [&](const Wall& wall) {
+      return wall.layer == pencil_group_layer && wall.group == pencil_group;
+    };
+    if (pencil >= 0 && before.wall.layer == pencil && at.wall.layer == pencil) return true;
+    return pencil_group >= 0 && is_in_group(before.wall) && is_in_group(at.wall);
   }
   bool is_parallel(const Wall& wall) const {
     return wall.layer >= ray_layer || (wall.layer == ray_unit_layer && wall.group == ray_unit && ray_unit_layer >= 0);

@@ -76,11 +76,18 @@ inline void note_ray(Path<2>& path, int l) {
 }
 
 // What is said about parallel lines holds where `note_ray` was called; nobody asks elsewhere, where
-// there is neither a vertex at infinity nor a layer without offsets.
-inline Pencils pencils_of(const Path<2>& path, int l) {
+// there is neither a vertex at infinity nor a layer without offsets. Of a group, if one is given, what
+// is known about it as well.
+inline Pencils pencils_of(const Path<2>& path, int l, int group = -1) {
+  const Layer& layer = path.network->layers[l];
   const Frame<2>& frame = path.frames[l];
-  return {path.network->layers[l].is_pencil ? l : -1, frame.ray_layer,
-          frame.ray_unit_layer, frame.ray_unit, frame.is_homogeneous};
+  Pencils pencils;
+  if (layer.is_pencil) pencils.pencil = l;
+  if (group >= 0 && layer.is_pencil_group[group]) pencils.pencil_group_layer = l, pencils.pencil_group = group;
+  pencils.ray_layer = frame.ray_layer;
+  pencils.ray_unit_layer = frame.ray_unit_layer, pencils.ray_unit = frame.ray_unit;
+  pencils.is_homogeneous = frame.is_homogeneous;
+  return pencils;
 }
 
 }  // namespace hardmax

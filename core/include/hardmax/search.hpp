@@ -25,8 +25,12 @@ enum Status : int {
   kOngoing = -1,
 };
 
-// A polygon still to be split: its edges, its layer, and how many pending groups are done, or -1
-// where the layer has not been looked at.
+// Where the layer of a polygon has not been looked at: the polygon is a region, or part of one that
+// was looked at elsewhere, whose typical winners are known.
+constexpr int kNotEntered = -1, kPartEntered = -2;
+
+// A polygon still to be split: its edges, its layer, and how many pending groups are done, or one of
+// the above.
 struct Item {
   int start, n, layer, position;
 };
@@ -64,7 +68,8 @@ inline void enter(Search& s) {
   const Edge* polygon = s.edges + item.start;
   if (layer.is_relu) analyse_units(layer, frame, s.path.scale, polygon, item.n, s.counts);
   else analyse_groups(layer, frame, s.path.scale, polygon, item.n, s.contest, s.counts);
-  if (item.layer + 1 < s.path.network->n_layers && s.path.frames[item.layer + 1].is_anchored)
+  const bool is_typical_known = item.position == kPartEntered;
+  if (!is_typical_known && item.layer + 1 < s.path.network->n_layers && s.path.frames[item.layer + 1].is_anchored)
     note_typical(layer, frame, s.path.scale, polygon, item.n);
   item.position = 0;
 }
@@ -264,7 +269,7 @@ inline int split_by_group(Search& s) {
   const Layer& layer = s.path.network->layers[item.layer];
   const Frame<2>& frame = s.path.frames[item.layer];
   const int group = frame.pending[item.position], first = layer.starts[group];
-  const GroupSplit split{layer, frame, pencils_of(s.path, item.layer), item.layer, group, first, s.path.scale};
+  const GroupSplit split{layer, frame, pencils_of(s.path, item.layer, group), item.layer, group, first, s.path.scale};
   const Edge* polygon = s.edges + item.start;
   int count = frame.n_candidates[group];
   const bool walks = count >= kWalkFrom;
@@ -363,7 +368,7 @@ inline int pass_on(Search& s, Cells& cells) {
   if (!is_last) {
     compose_stream(s.path, l);
     item.layer = l + 1;
-    item.position = -1;
+    item.position = kNotEntered;
     return kOngoing;
   }
   if (s.stores && !store_cell(s.path, s.pure, s.doubled, s.edges + item.start, item.n, s.is_sharp, cells))

@@ -29,7 +29,6 @@ from hardmax._kernels.composition_updates import (
     update_stream,
     update_units,
 )
-from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
     AT_OFFSETS,
@@ -77,6 +76,7 @@ from hardmax._kernels.layouts import (
     Tables,
 )
 from hardmax._kernels.row_sums import FINEST_GRID, TINY, U, add_rows, kappa_of
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.typing import FloatArray, IntArray
 
 

@@ -31,7 +31,7 @@ import numba
 import numpy as np
 
 from hardmax._kernels.effect_buffers import LEAST_WIDTH
-from hardmax._kernels.effect_updates import HUGE, Frames, add_forms, most_growth, spread
+from hardmax._kernels.effect_updates import HUGE, add_forms, most_growth, spread
 from hardmax._kernels.effects import form_of, n_scores, weight_grid, weights_at
 from hardmax._kernels.expansions import two_sum
 from hardmax._kernels.layouts import (
@@ -63,6 +63,7 @@ from hardmax._kernels.row_sums import (
     kappa_of,
     update_kappa,
 )
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.typing import FloatArray, IntArray
 
 

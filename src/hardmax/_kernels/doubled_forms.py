@@ -24,10 +24,10 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.expansions import two_product, two_sum
 from hardmax._kernels.layouts import Axes
 from hardmax._kernels.row_sums import TINY, U
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.typing import FloatArray, IntArray
 
 UP = 1.0 + 2.0**-30

@@ -15,7 +15,6 @@ from hardmax._kernels.doubled_forms import (
     compose_doubled,
     size_of,
 )
-from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.effects import n_scores
 from hardmax._kernels.layouts import (
     AT_OFFSETS,
@@ -49,6 +48,7 @@ from hardmax._kernels.layouts import (
     Tables,
 )
 from hardmax._kernels.row_sums import U, kappa_of
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.typing import FloatArray
 
 

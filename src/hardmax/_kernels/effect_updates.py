@@ -18,7 +18,6 @@ import math
 import numba
 import numpy as np
 
-from hardmax._kernels import planar_buffers, spatial_buffers
 from hardmax._kernels.effects import n_scores, refresh_effects, weight_grid
 from hardmax._kernels.layouts import (
     BASE,
@@ -32,9 +31,8 @@ from hardmax._kernels.layouts import (
     Tables,
 )
 from hardmax._kernels.row_sums import FINEST_GRID, TINY, U, add_rows, n_sums, update_kappa
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.typing import FloatArray, IntArray
-
-Frames = planar_buffers.Frames | spatial_buffers.Frames
 
 HUGE = 1e250
 

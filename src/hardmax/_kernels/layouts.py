@@ -29,7 +29,7 @@ N_LAYOUT = 35
 # stream had scores far from any grid; whether they have just been updated; a count of their
 # changes; whether radii hold errors only (see `effect_updates`); and whether the stream before the
 # layer is known by its scores alone. Last, the count of the regions for which doubled forms are
-# known (see `doubled_paths`), which lines are parallel (see `planar_rays`), and, in space, how many
+# known (see `doubled_paths`), two that nobody uses any more, and how many
 # forms before the layer vary (see `varying_forms`).
 (
     STREAM_IS_EXACT, STREAM_GRID, SCORES_ARE_EXACT, SCORES_GRID, VERSION, IS_MERGED, N_PENDING,

@@ -7,7 +7,6 @@ which rounding hides.
 
 import numba
 
-from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.effects import form_of
 from hardmax._kernels.layouts import (
     AT_STARTS,
@@ -22,6 +21,7 @@ from hardmax._kernels.layouts import (
     Axes,
     Tables,
 )
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.typing import FloatArray, IntArray
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from hardmax.algebra.semiring import maxplus, square_matrix
 from hardmax.algebra.walks import ExactWeights, heaviest_walks
+from hardmax.display import html_card, short_repr
 from hardmax.typing import ArrayLike
 
 
@@ -22,6 +23,9 @@ class CycleMean:
 
     mean: Fraction | None
     cycle: tuple[int, ...]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def value(self) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, short_repr
 from hardmax.typing import FloatArray
 
 
@@ -27,6 +28,9 @@ class AffineForms:
 
     slopes: FloatArray
     offsets: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()

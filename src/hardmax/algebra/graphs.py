@@ -14,6 +14,7 @@ from hardmax.algebra.kleene import divergence, kleene_star
 from hardmax.algebra.semiring import Semiring, maxplus, minplus, square_matrix
 from hardmax.algebra.walks import ExactWeights, heaviest_walks
 from hardmax.arguments import integer, owned
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.typing import ArrayLike, FloatArray, IntArray
 
@@ -36,6 +37,9 @@ class PathTree:
     source: int
     weights: FloatArray
     parents: IntArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def path_to(self, target: int) -> list[int]:
         """Return the nodes from the source to `target`; empty if there is no path.
@@ -66,6 +70,9 @@ class PathTable:
     weights: FloatArray
     _semiring: Semiring = field(repr=False)
     _edges: FloatArray = field(repr=False)
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def path(self, source: int, target: int) -> list[int]:
         """Return the nodes of a best path, decided exactly; empty if there is none.

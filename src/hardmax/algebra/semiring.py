@@ -134,15 +134,8 @@ class Semiring:
             >>> maxplus.matmul(np.zeros((2, 0)), np.zeros((0, 1))).tolist()
             [[-inf], [-inf]]
         """
-        left, right = self._read("a", a), self._read("b", b)
-        if not (1 <= left.ndim <= 2 and 1 <= right.ndim <= 2) or left.shape[-1] != right.shape[0]:
-            raise ShapeMismatchError(
-                "`a` and `b` must have shapes (n_rows, inner) and (inner, n_columns), or (inner,) "
-                f"for a vector, with the same inner; got {left.shape} and {right.shape}."
-            )
-        columns = right if right.ndim == 2 else right[:, None]
-        product = self._product(np.atleast_2d(left), columns, ("a", "b"))
-        return product.reshape(left.shape[:-1] + right.shape[1:])[()]
+        left, right, shape = matrix_factors(self, a, b)
+        return self._product(left, right, ("a", "b")).reshape(shape)[()]
 
     def power(self, matrix: ArrayLike, exponent: int) -> FloatArray:
         r"""Return $A^{\otimes n}$ by repeated squaring: the best walks of exactly $n$ edges.
@@ -309,6 +302,20 @@ class TropicalNumber:
         if must_be_finite and not np.isfinite(value):
             raise overflow(("self", "other"))
         return self._new(value)
+
+
+def matrix_factors(
+    semiring: Semiring, a: ArrayLike, b: ArrayLike
+) -> tuple[FloatArray, FloatArray, tuple[int, ...]]:
+    """Read the factors of a matrix product as matrices, and the shape that the product has."""
+    left, right = semiring._read("a", a), semiring._read("b", b)
+    if not (1 <= left.ndim <= 2 and 1 <= right.ndim <= 2) or left.shape[-1] != right.shape[0]:
+        raise ShapeMismatchError(
+            "`a` and `b` must have shapes (n_rows, inner) and (inner, n_columns), or (inner,) "
+            f"for a vector, with the same inner; got {left.shape} and {right.shape}."
+        )
+    columns = right if right.ndim == 2 else right[:, None]
+    return np.atleast_2d(left), columns, left.shape[:-1] + right.shape[1:]
 
 
 def square_matrix(semiring: Semiring, name: str, value: ArrayLike) -> FloatArray:

@@ -12,6 +12,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from hardmax.display import card, cut, html_card, short_repr
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -48,6 +50,9 @@ class Trial:
     condition: bool = True
     tight: bool | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 def judge(trials: Iterable[Trial]) -> Verdict:
@@ -98,6 +103,19 @@ class Finding:
     corrected: str = ""
     figure: "Callable[[], Figure] | None" = None
 
+    def __repr__(self) -> str:
+        n = len(self.trials)
+        words = cut(self.explanation, 100)
+        return f"Finding({self.verdict.value}, {n} trial{'s' * (n != 1)}: {words})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "found": self.explanation,
+            "instead": self.corrected or None,
+            "trials": [f"{trial.instance}: {_word(trial)}" for trial in self.trials],
+        }
+        return card(self.verdict.value, rows)
+
     @property
     def verdict(self) -> Verdict:
         """The verdict the trials amount to (see `judge`)."""
@@ -132,9 +150,21 @@ class Claim(Generic[Content]):
     corrupted: Content | None = None
     repaired: Content | None = None
 
+    def __repr__(self) -> str:
+        return f"Claim({self.id}, {self.source}, {cut(self.where)}: {cut(self.statement, 80)})"
+
+    def _repr_html_(self) -> str:
+        rows = {"where": f"{self.where} ({self.source})", "kind": self.kind, "says": self.statement}
+        return card(f"Claim {self.id}", rows)
+
     def run(self) -> Finding:
         """Check the claim as the paper states it."""
         return self.check(self.content)
+
+
+def _word(trial: Trial) -> str:
+    word = {True: "true", False: "false", None: "open"}[trial.holds]
+    return word if trial.condition else f"{word} (outside the condition)"
 
 
 def upper_trial(

@@ -13,11 +13,9 @@ from hardmax.audit.claims import Claim, Finding, Trial, equal_trial, upper_trial
 from hardmax.audit.growth import polynomial_degree
 from hardmax.audit.instances import integer_keys
 from hardmax.audit.polytope_sums import (
-    cayley_polytope,
     climbed_vertices,
     in_general_position,
     independent_heads,
-    is_simplicial,
     maximum_of_sizes,
     n_vertices,
     overlay_identity,
@@ -25,6 +23,7 @@ from hardmax.audit.polytope_sums import (
 )
 from hardmax.bounds import cells_bias_free, paper
 from hardmax.constructions.extremal_points import extremal_points
+from hardmax.geometry.cayley import cayley_polytope
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.typing import FloatArray
 
@@ -149,7 +148,7 @@ def _check_simplicial_cayley(satisfiable: Callable[[int, int], bool]) -> Finding
         trials.append(
             equal_trial(
                 f"N = {n_keys}, d = {dim}, hulls with {used} vertices: every facet is a simplex",
-                is_simplicial(cayley_polytope(heads)),
+                cayley_polytope(heads).is_simplicial,
                 satisfiable(n_keys, dim),
                 condition=n_keys <= dim + 1,
             )

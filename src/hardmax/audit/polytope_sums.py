@@ -7,7 +7,6 @@ import numpy as np
 
 from hardmax.bounds import cells_bias_free
 from hardmax.geometry.minkowski import minkowski_vertices
-from hardmax.geometry.polytopes import Polytope
 from hardmax.typing import FloatArray
 
 
@@ -90,29 +89,3 @@ def in_general_position(heads: Sequence[FloatArray]) -> bool:
         if (crosses @ c.T == 0).any():
             return False
     return True
-
-
-def cayley_polytope(heads: Sequence[FloatArray]) -> Polytope:
-    r"""Return the hull of the points of head $h$ paired with $e_h$ ($e_1 = 0$): the embedding."""
-    corners = np.eye(len(heads))[:, 1:]
-    return Polytope.from_points(
-        np.concatenate(
-            [
-                np.column_stack([np.tile(corner, (len(head), 1)), head])
-                for corner, head in zip(corners, heads, strict=True)
-            ]
-        )
-    )
-
-
-def is_simplicial(polytope: Polytope) -> bool:
-    """Decide whether every facet has just as many vertices as a simplex.
-
-    Examples:
-        >>> square = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1]])
-        >>> is_simplicial(Polytope.from_points(square))
-        True
-        >>> is_simplicial(Polytope.from_points(np.c_[np.r_[square, square], [0] * 4 + [1] * 4]))
-        False
-    """
-    return bool((polytope.facets.vertices.sum(axis=1) == polytope.dim).all())

@@ -1,20 +1,20 @@
 """Running the ledger: every check once, the results as a record, a page and pictures."""
 
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hardmax.audit.claims import Claim, Finding, Trial, Verdict
 from hardmax.audit.ledger import all_claims
-from hardmax.errors import ArgumentError, RecordFormatError
-from hardmax.files import replacing, write_text
+from hardmax.display import card
+from hardmax.errors import RecordFormatError
+from hardmax.files import make_folder, replacing, write_text
 from hardmax.pages import Ruling, ledger, page
 from hardmax.progress import track
-from hardmax.records import Record
+from hardmax.records import Record, code_fingerprint, file_digest, library_versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,14 @@ class Result:
     claim: Claim[Any]
     finding: Finding
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"Result({self.claim.id}: {self.finding.verdict.value}, {self.seconds:.2g} s)"
+
+    def _repr_html_(self) -> str:
+        row = self.row
+        names = ("where", "statement", "verdict", "explanation", "corrected")
+        return card(f"Claim {self.claim.id}", {name: row[name] or None for name in names})
 
     @property
     def row(self) -> dict[str, Any]:
@@ -78,36 +86,29 @@ def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
 
 def summary(results: Sequence[Result]) -> str:
     """Return how many claims got which verdict, in words."""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in count_verdicts(results).items())
-    return f"{len(results)} claims: {counts}."
+    return _in_words(count_verdicts(results))
+
+
+def _in_words(verdicts: Mapping[str, int]) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    return f"{sum(verdicts.values())} claims: {counts}."
 
 
 def audit_record(results: Sequence[Result]) -> Record:
-    """Pack results as one record, which reads back bit for bit."""
+    """Pack results as one record, which reads back bit for bit; its input is the package's code."""
     return Record(
         "audit",
         {"claims": [result.claim.id for result in results]},
         {"verdicts": count_verdicts(results), "claims": [result.row for result in results]},
+        inputs=code_fingerprint(),
         seconds=sum(result.seconds for result in results),
     )
 
 
-def make_folder(out: Path) -> None:
-    """Make a folder if it is not there, and see that a file can be written to it.
-
-    Raises:
-        ArgumentError: If it cannot.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
-
-
 def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> list[Path]:
     """Write a record (JSON), a page (HTML) and one `ID.svg` for each picture to a folder.
+
+    The record is written last and holds the SHA-256 of the other files under `files`.
 
     Args:
         results: What `run_audit` returned.
@@ -126,10 +127,11 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
     drawn = {name: path.read_bytes() for name, path in pictures.items()}
     record = audit_record(results)
     files = [out / f"{name}.json", out / f"{name}.html"]
-    record.save(files[0])
     title = f"{'Every claim' if name == 'audit' else name}, checked by running it"
     body = f"<h1>{title}</h1>\n" + ledger(rulings(record), drawn)
     write_text(files[1], page(title, body))
+    digests = {path.name: file_digest(path) for path in [files[1], *pictures.values()]}
+    replace(record, results={**record.results, "files": digests}).save(files[0])
     return [*files, *pictures.values()]
 
 
@@ -142,25 +144,43 @@ def rulings(record: Record) -> list[Ruling]:
 def read_audit(out: Path) -> list[Ruling]:
     """Return the ledger that `write_audit` left in a folder; empty if there is none."""
     try:
-        return rulings(Record.load(out / "audit.json"))
+        read = rulings(Record.load(out / "audit.json"))
     except (FileNotFoundError, RecordFormatError, KeyError, TypeError):
         return []
+    is_whole = all(isinstance(text, str) for ruling in read for text in astuple(ruling))
+    return read if is_whole else []
+
+
+def kept_audit(out: Path) -> str | None:
+    """Return the summary of the ledger in a folder if it need not be computed again, else None.
+
+    It need not if all of this package's code, the libraries and the files are what they were when
+    the whole ledger was written there. Nothing else enters: claims and their instances are code.
+    """
+    try:
+        stored = Record.load(out / "audit.json")
+        whole = all(file_digest(out / k) == v for k, v in stored.results["files"].items())
+        claimed = [claim.id for claim in all_claims()]
+        unchanged = (
+            stored.parameters["claims"] == claimed
+            and dict(stored.versions) == library_versions()
+            and stored.inputs == code_fingerprint()
+        )
+        return _in_words(stored.results["verdicts"]) if whole and unchanged else None
+    except (OSError, RecordFormatError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _draw(result: Result, out: Path) -> Path | None:
     if result.finding.figure is None:
         return None
-    import matplotlib as mpl
-    from matplotlib import pyplot as plt
-
-    from hardmax.plotting.style import STYLE
+    from hardmax.plotting.style import off_screen
 
     path = out / f"{result.claim.id}.svg"
-    with mpl.rc_context({**STYLE, "backend": "Agg"}):
+    with off_screen():
         figure = result.finding.figure()
         with replacing(path) as stream:
             figure.savefig(stream, format="svg", metadata={"Date": None})
-        plt.close(figure)
     return path
 
 

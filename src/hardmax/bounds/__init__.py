@@ -25,7 +25,7 @@ from hardmax.bounds.averages import (
     maxout_regions_at_initialization,
     relu_regions_at_initialization,
 )
-from hardmax.bounds.bound import Bound, Estimate
+from hardmax.bounds.bound import Bound, BoundTable, Estimate
 from hardmax.bounds.maxout import maxout_lower, maxout_upper
 from hardmax.bounds.order_k import (
     planar_k_sets,
@@ -46,6 +46,7 @@ from hardmax.bounds.transformers import (
 
 __all__ = [
     "Bound",
+    "BoundTable",
     "Estimate",
     "attention_cells",
     "block_lower",

@@ -6,6 +6,7 @@ from math import floor, inf, isfinite, log10
 from typing import Any, Literal, TypeAlias
 
 from hardmax.arguments import choice, integer, number
+from hardmax.display import grid, html_card
 
 BoundKind: TypeAlias = Literal["upper", "lower", "exact", "claim"]
 
@@ -48,6 +49,8 @@ class Bound:
     assumptions: str
     source: str
     exponent: int = 1
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         integer("base", self.base, at_least=1)
@@ -107,6 +110,8 @@ class Estimate:
     assumptions: str
     source: str
 
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         number("log10", self.log10)
 
@@ -138,6 +143,37 @@ class Estimate:
 
     def __repr__(self) -> str:
         return _spell("Estimate", self.kind, self.name, self.text, self.assumptions, self.source)
+
+
+class BoundTable(list[Bound | Estimate]):
+    """Bounds and estimates for one shape: a list, which prints as a table.
+
+    Examples:
+        >>> table = BoundTable([Bound("cells", 92, "exact", "no bias", "[MRZ22]")])
+        >>> table
+        BoundTable(1 row)
+        >>> print(table)
+        92  exact  cells  no bias  [MRZ22]
+    """
+
+    def __repr__(self) -> str:
+        return f"BoundTable({len(self)} row{'s' * (len(self) != 1)})"
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        widths[-1] = 0
+        lines = []
+        for text, *words in rows:
+            padded = [word.ljust(width) for word, width in zip(words, widths[1:], strict=True)]
+            lines.append("  ".join([text.rjust(widths[0]), *padded]).rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return grid(repr(self), ["number", "kind", "of what", "when", "source"], self._rows())
+
+    def _rows(self) -> list[list[str]]:
+        return [[row.text, row.kind, row.name, row.assumptions, row.source] for row in self]
 
 
 def scientific(logarithm: float) -> str:

@@ -7,7 +7,7 @@ from hardmax.bounds import paper
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.attention import attention_cells
 from hardmax.bounds.averages import gaussian_hull_vertices, relu_regions_at_initialization
-from hardmax.bounds.bound import Bound, Estimate
+from hardmax.bounds.bound import Bound, BoundTable, Estimate
 from hardmax.bounds.relu import hinz_van_de_geer, montufar_2014, montufar_2017, serra
 from hardmax.bounds.sizes import Bias
 from hardmax.bounds.transformers import block_lower, block_upper
@@ -28,7 +28,7 @@ def transformer_table(
     depth: int,
     *,
     head_dim: int | None = None,
-) -> list[Bound | Estimate]:
+) -> BoundTable:
     r"""List every bound on the cells of a hard transformer of one shape.
 
     Args:
@@ -58,14 +58,16 @@ def transformer_table(
     dim = integer("dim", dim, at_least=1)
     d_ff = integer("d_ff", d_ff, at_least=0)
     depth = integer("depth", depth, at_least=1)
-    return [
-        *_layer_rows(n_keys, n_heads, dim, d_ff, head_dim),
-        *_model_rows(n_keys, n_heads, dim, d_ff, depth, head_dim),
-        *_estimates(n_keys, dim, d_ff, depth, head_dim),
-    ]
+    return BoundTable(
+        [
+            *_layer_rows(n_keys, n_heads, dim, d_ff, head_dim),
+            *_model_rows(n_keys, n_heads, dim, d_ff, depth, head_dim),
+            *_estimates(n_keys, dim, d_ff, depth, head_dim),
+        ]
+    )
 
 
-def relu_table(input_dim: int, widths: Sequence[int]) -> list[Bound | Estimate]:
+def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
     r"""List every bound on the linear regions of a ReLU network of one shape.
 
     Args:
@@ -85,7 +87,8 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> list[Bound | Estimate]:
          18.00  estimate  [HR19]
     """
     everywhere = "every network of this shape"
-    rows: list[Bound | Estimate] = [
+    rows = BoundTable()
+    rows += [
         Bound(
             "product of layers", montufar_2017(input_dim, widths), "upper", everywhere, "[Mon17]"
         ),

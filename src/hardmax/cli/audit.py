@@ -31,7 +31,8 @@ def audit(
     from rich.console import Console
 
     from hardmax.audit.ledger import all_claims, find_claims
-    from hardmax.audit.runner import make_folder, run_audit, write_audit
+    from hardmax.audit.runner import run_audit, write_audit
+    from hardmax.files import make_folder
 
     console = Console(highlight=False)
     if list_only:

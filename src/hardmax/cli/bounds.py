@@ -1,6 +1,7 @@
 """`hardmax bounds`: how many cells a transformer of a given shape can have, as a table."""
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -26,6 +27,12 @@ def bounds(
     heads = integer("heads", heads, at_least=1)
     size = head_dim if head_dim is not None else max(1, dim // heads)
     rows = transformer_table(keys, heads, dim, d_ff, depth, head_dim=size)
+    if head_dim is None and size * heads != dim:
+        print(
+            f"hardmax: took d_k = {size}, as d / H = {dim} / {heads} is no whole number; "
+            "--head-dim sets it",
+            file=sys.stderr,
+        )
     if as_json:
         print(json.dumps([row.as_mapping() for row in rows], indent=1))
         return

@@ -1,5 +1,6 @@
-"""`hardmax compile`: a ReLU or maxout network in a file to a transformer in a file."""
+"""`hardmax compile`: a network of maxima in a file to a transformer in a file."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, HardmaxError
 
 if TYPE_CHECKING:
     from hardmax.constructions.compiled import CompiledTransformer
+    from hardmax.constructions.state_dicts import NetworkFile
 
 _SMALL_ERROR = 1e-4
 """What float32 may add without a word about it."""
@@ -20,8 +22,9 @@ def compile_file(
     network: Annotated[
         Path,
         typer.Argument(
-            help="A safetensors file: a network saved by hardmax, or the state dict of a "
-            "torch.nn.Sequential of Linear and ReLU (0.weight, 0.bias, 2.weight, ...)."
+            help="A network saved by hardmax; an ONNX file; a module saved by torch.jit.save; or a "
+            "state dict in safetensors (0.weight, 0.bias, 2.weight, ...), which does not say what "
+            "stands between its layers: state it with --activations."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The safetensors file to write.")],
@@ -33,15 +36,28 @@ def compile_file(
         tuple[float, float] | None,
         typer.Option(metavar="LOW HIGH", help="The interval of every input; -1 1 if not given."),
     ] = None,
+    activations: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS",
+            help="What stands between the layers of a state dict: relu, leaky_relu(0.2), prelu, "
+            "hardtanh(-1,1), relu6, clip(0,1), abs, softshrink(0.5), none. One word for all layers "
+            "but the last, or one for each layer, with commas. Without it a ReLU is assumed.",
+        ),
+    ] = None,
+    last_activation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD", help="What stands after the last layer; nothing if not given."
+        ),
+    ] = None,
     onnx: Annotated[Path | None, typer.Option(help="Also write an ONNX graph (float64).")] = None,
 ) -> None:
     """Compile a network to a standard transformer, exactly or within a certified error."""
     import numpy as np
 
-    from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
-    from hardmax.constructions.state_dicts import load_network
-    from hardmax.geometry.domains import Box
-    from hardmax.models.networks import MaxoutNetwork
+    from hardmax.constructions.maxout_compiler import compile_read
+    from hardmax.constructions.state_dicts import read_network_file
 
     for option, path in (("--output", output), ("--onnx", onnx)):
         if path is not None and path.exists() and network.exists() and path.samefile(network):
@@ -50,33 +66,49 @@ def compile_file(
                 f"got {path} for both."
             )
     with _naming("network", network):
-        net = load_network(network)
+        file = read_network_file(network, activations, last_activation)
     low, high = (-1.0, 1.0) if box is None else box
     if not -np.inf < low < high < np.inf:
         raise ArgumentError(f"`--box` must be two numbers, the lower one first; got {low} {high}.")
-    where = Box(np.full(net.dim_in, low), np.full(net.dim_in, high))
-    if isinstance(net, MaxoutNetwork):
-        compiled = compile_maxout(net, where, epsilon)
-    else:
-        compiled = compile_relu(net, where, epsilon)
+    compiled, net = compile_read(file, (low, high), epsilon), file.network
     with _naming("--output", output):
         compiled.save(output)
     default = "" if box is not None else "  (the default; change it with --box)"
     print(f"{'network':<20}{net!r}")
+    for word, line in _activation_lines(file):
+        print(f"{word:<20}{line}")
     print(f"{'box':<20}[{low:g}, {high:g}]^{net.dim_in}{default}")
     print(compiled.size)
     if epsilon is not None:
         taus = ", ".join(f"{tau:.3g}" for tau in compiled.temperatures)
         print(f"{'temperatures':<20}{taus or 'none'}")
     kind = "rounding only" if epsilon is None else f"epsilon = {epsilon:g}"
-    print(f"{'certified error':<20}{compiled.certified_error:.4g}  ({kind})")
+    about = "" if compiled.assumption is None else ", for the network ASSUMED above"
+    print(f"{'certified error':<20}{compiled.certified_error:.4g}  ({kind}{about})")
     for word, line in _float32_lines(compiled):
         print(f"{word:<20}{line}")
     print(f"{'written':<20}{output}")
+    if compiled.assumption is not None:
+        print(f"hardmax: ASSUMED {compiled.assumption}", file=sys.stderr)
     if onnx is not None:
         with _naming("--onnx", onnx):
             compiled.to_onnx(onnx)
         print(f"{'':<20}{onnx}")
+
+
+def _activation_lines(file: "NetworkFile") -> list[tuple[str, str]]:
+    """What stands after each layer, and who says so."""
+    if file.activations is None:
+        return []
+    source = {"file": "as the file says", "stated": "as stated", "assumed": "ASSUMED, see below"}
+    lines = [("activations", f"{', '.join(file.activations)}  ({source[file.known_from]})")]
+    if file.assumption is not None:
+        lines += [
+            ("ASSUMED", f"{file.assumption}."),
+            ("", "If your network has other activations, everything here is about another"),
+            ("", "function: state yours with --activations and --last-activation."),
+        ]
+    return lines
 
 
 def _float32_lines(compiled: "CompiledTransformer") -> list[tuple[str, str]]:
@@ -91,6 +123,14 @@ def _float32_lines(compiled: "CompiledTransformer") -> list[tuple[str, str]]:
     return lines
 
 
+_FLAGS = {
+    "`path`": "`network`",
+    "`activations`": "`--activations`",
+    "`last_activation`": "`--last-activation`",
+}
+"""What the library calls an argument, and what the command does."""
+
+
 @contextmanager
 def _naming(argument: str, path: Path) -> Iterator[None]:
     """Turn what the system says about a file into one line that names the argument."""
@@ -100,3 +140,8 @@ def _naming(argument: str, path: Path) -> Iterator[None]:
         raise ArgumentError(
             f"`{argument}` must be a file that can be opened; {path}: {error.strerror}."
         ) from None
+    except HardmaxError as error:
+        message = str(error)
+        for name, flag in _FLAGS.items():
+            message = message.replace(name, flag)
+        raise type(error)(message) from None

@@ -9,6 +9,9 @@ import hardmax
 from hardmax.cli.audit import audit
 from hardmax.cli.bounds import bounds
 from hardmax.cli.compile import compile_file
+from hardmax.cli.flags import naming
+from hardmax.cli.pictures import plot
+from hardmax.cli.regions import regions, verify
 from hardmax.cli.reproduce import query, reproduce
 from hardmax.cli.stability import stability
 from hardmax.errors import HardmaxError
@@ -26,15 +29,15 @@ def run() -> None:
     """Run the command line; a refusal is one clear line and exit status 2, not a traceback."""
     try:
         app()
+    except KeyboardInterrupt:
+        print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
+        sys.exit(130)
     except HardmaxError as error:
         print(f"hardmax: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         print(f"hardmax: {error}; what was finished is kept", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
-        sys.exit(130)
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,12 +56,16 @@ def main(
     """The exact geometry of transformers at zero temperature."""
 
 
-app.command()(audit)
-app.command()(bounds)
-app.command("compile")(compile_file)
-app.command()(reproduce)
-app.command()(query)
-app.command()(stability)
+_SHAPE = {"n_keys": "--keys", "n_heads": "--heads"}
+app.command(cls=naming())(regions)
+app.command(cls=naming())(verify)
+app.command(cls=naming())(plot)
+app.command(cls=naming(id="--claim"))(audit)
+app.command(cls=naming(**_SHAPE))(bounds)
+app.command("compile", cls=naming())(compile_file)
+app.command(cls=naming())(reproduce)
+app.command(cls=naming())(query)
+app.command(cls=naming(**_SHAPE))(stability)
 
 
 @app.command()

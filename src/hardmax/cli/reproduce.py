@@ -2,9 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from hardmax.experiments.registry import Level
 
 _OUT = Path("results")
 
@@ -19,35 +22,33 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: under a minute.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The largest sizes: takes long.")] = False,
     out: Annotated[
-        Path, typer.Option(help="Folder for records, figures, tables and the report.")
+        Path,
+        typer.Option(
+            help="Folder for records, figures, tables and the report; --quick and --full have "
+            "their own folders in it, quick and full."
+        ),
     ] = _OUT,
     again: Annotated[
         bool, typer.Option("--again", help="Run also what is already done and unchanged.")
     ] = False,
 ) -> None:
     """Regenerate the papers' figures, tables and examples, the ledger, and one page of it all."""
-    from hardmax.cli.audit_beside import audit_beside, audit_summary
     from hardmax.errors import ArgumentError
-    from hardmax.experiments.registry import Level, experiment_titles
+    from hardmax.experiments.registry import experiment_titles
     from hardmax.experiments.runner import run_experiments
     from hardmax.report.assembly import build_report
 
-    if quick and full:
-        raise ArgumentError("`--quick` and `--full` exclude each other; give one of them.")
+    level = _level(quick, full)
     if list_only:
         for name, title in experiment_titles().items():
             print(f"{name:<16}{title}")
         return
-    level: Level = "quick" if quick else "full" if full else "default"
     try:
         if names:
             run_experiments(names, out, level=level, again=again)
         else:
-            # Verdicts are recomputed every time; it takes seconds.
-            with audit_beside(out / "audit") as audit:
-                run_experiments(list(experiment_titles()), out, level=level, again=again)
-                print(f"audit: {audit_summary(audit)}")
-        print(f"report: {build_report(out)}")
+            _run_all(out, level, again)
+        print(f"report: {build_report(out, level)}")
     except OSError as error:
         raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
     except KeyboardInterrupt:
@@ -59,17 +60,46 @@ def reproduce(
         raise typer.Exit(130) from None
 
 
+def _run_all(out: Path, level: "Level", again: bool) -> None:
+    """Run every experiment and the ledger; what is done and unchanged is kept."""
+    from hardmax.audit.runner import kept_audit
+    from hardmax.cli.audit_beside import audit_beside, audit_summary
+    from hardmax.experiments.registry import experiment_titles
+    from hardmax.experiments.runner import run_experiments
+
+    names = list(experiment_titles())
+    kept = None if again else kept_audit(out / "audit")
+    if kept is not None:
+        run_experiments(names, out, level=level, again=again)
+        print(f"audit: {kept} (already done)")
+        return
+    with audit_beside(out / "audit") as audit:
+        run_experiments(names, out, level=level, again=again)
+        print(f"audit: {audit_summary(audit)}")
+
+
+def _level(quick: bool, full: bool) -> "Level":
+    from hardmax.errors import ArgumentError
+
+    if quick and full:
+        raise ArgumentError("`--quick` and `--full` exclude each other; give one of them.")
+    return "quick" if quick else "full" if full else "default"
+
+
 def query(
     sql: Annotated[str, typer.Argument(help="A query over the tables, for example 'SHOW TABLES'.")],
     out: Annotated[Path, typer.Option(help="The results folder.")] = _OUT,
+    quick: Annotated[bool, typer.Option("--quick", help="Ask the results of --quick.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Ask the results of --full.")] = False,
 ) -> None:
     """Ask the results a question in SQL."""
     from rich.console import Console
     from rich.table import Table
 
+    from hardmax.experiments.runner import level_folder
     from hardmax.experiments.store import query as run_query
 
-    columns, rows = run_query(out, sql)
+    columns, rows = run_query(level_folder(out, _level(quick, full)), sql)
     table = Table()
     for column in columns:
         table.add_column(column)

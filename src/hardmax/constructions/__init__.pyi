@@ -19,6 +19,7 @@ from .knots import Knots as Knots
 from .knots import maxout_from_knots as maxout_from_knots
 from .literal_shattering import literal_shattering_transformer as literal_shattering_transformer
 from .maxout_assembly import MaxoutForm as MaxoutForm
+from .maxout_compiler import compile_file as compile_file
 from .maxout_compiler import compile_maxout as compile_maxout
 from .maxout_compiler import compile_relu as compile_relu
 from .meshes import Mesh as Mesh
@@ -35,6 +36,8 @@ from .shattering import bias_free_shattering_transformer as bias_free_shattering
 from .shattering import shattering_count as shattering_count
 from .shattering import shattering_transformer as shattering_transformer
 from .small_arity import reduce_arity as reduce_arity
+from .state_dicts import NetworkFile as NetworkFile
+from .state_dicts import read_network_file as read_network_file
 from .tropical_forms import DifferenceOfMaxima as DifferenceOfMaxima
 from .tropical_forms import LatticeForm as LatticeForm
 from .tropical_forms import maxout_from_difference as maxout_from_difference

@@ -1,7 +1,7 @@
 """A transformer compiled from a network: what it is, how large, and how far it can be off."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from hardmax.constructions.float32_errors import Float32Rounding, float32_roundi
 from hardmax.constructions.piece_layers import Origins, SourceNetwork, piece_layers
 from hardmax.constructions.temperatures import choose_rates, sharpest_rates
 from hardmax.constructions.token_layout import token_transformer
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -44,6 +45,8 @@ class TransformerSize:
     parameters: int
     nonzeros: int
     source_parameters: int
+
+    _repr_html_ = html_card
 
     @property
     def overhead(self) -> float:
@@ -86,6 +89,8 @@ class CompiledTransformer:
         output_errors: For each output the bound on transformer minus network over the box, both
             as float64 evaluates them, shape `(dim_out,)`.
         origins: Where the tokens stand, or the units; None if all stand at 0.
+        assumption: What was assumed about the network because its file does not say it, in a
+            sentence; None if nothing was. All errors are about the network as assumed.
     """
 
     source: SourceNetwork
@@ -95,6 +100,9 @@ class CompiledTransformer:
     token_transformer: TokenTransformer
     output_errors: FloatArray
     origins: Origins | None = field(default=None, kw_only=True)
+    assumption: str | None = field(default=None, kw_only=True)
+
+    _repr_html_ = html_card
 
     def __call__(self, x: ArrayLike) -> FloatArray:
         """Evaluate the transformer (see `transformer`)."""
@@ -107,9 +115,11 @@ class CompiledTransformer:
             f"{n} {word}{'s' * (n != 1)}"
             for n, word in ((size.tokens, "token"), (size.blocks, "block"), (size.heads, "head"))
         )
+        assumed = "" if self.assumption is None else f", ASSUMED {self.assumption}"
         return (
             f"CompiledTransformer({self.source!r}, {mode}, certified error "
-            f"{self.certified_error:.3g}, {tokens} of width {size.width}, {blocks}, {heads})"
+            f"{self.certified_error:.3g}, {tokens} of width {size.width}, {blocks}, {heads}"
+            f"{assumed})"
         )
 
     @property
@@ -215,7 +225,8 @@ class CompiledTransformer:
         layers, last = piece_layers(self.source, self.origins)
         rates = sharpest_rates(layers, last, self.box)
         bounds = propagate(layers, last, self.box, rates)
-        return assembled(self.source, self.box, bounds.worst, bounds.plans, self.origins)
+        soft = assembled(self.source, self.box, bounds.worst, bounds.plans, self.origins)
+        return replace(soft, assumption=self.assumption)
 
     @cached_property
     def float32(self) -> Float32Rounding:

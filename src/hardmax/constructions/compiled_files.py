@@ -6,6 +6,7 @@ the file that are not the ones it gets are refused. So a certified error is neve
 """
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,23 @@ from hardmax.constructions.unit_origins import UnitOrigins
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.geometry.domains import Box
 from hardmax.models.storage import read_parts, write_parts
-from hardmax.models.tensor_files import TensorSource, read_tensor_file, write_tensor_file
+from hardmax.models.tensor_files import (
+    TensorSource,
+    read_tensor_file,
+    take_field,
+    write_tensor_file,
+)
 from hardmax.models.token_transformers import TokenTransformer
 from hardmax.typing import AnyArray
 
-COMPILED_FORMAT = "hardmax.compiled/1"
+COMPILED_FORMAT = "hardmax.compiled/2"
 r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
 
+- `content`: a hash of the other fields and the tensors, as in `MODEL_FORMAT`; format
+  `hardmax.compiled/1`, which is read too, is the same without it.
 - `kind`: `ReluNetwork` or `MaxoutNetwork`, with the fields and tensors of `MODEL_FORMAT`.
 - `epsilon`: the error that was asked for, or null for a hard transformer.
+- `assumption`: what was assumed about the network, in a sentence; only if something was.
 - `transformer`: `n_tokens`, `width`, `n_heads` and `d_ff` for each block, `readout_token`; for
   readers of the weights only.
 
@@ -78,6 +87,8 @@ def compiled_parts(
         "transformer": _description(compiled.token_transformer),
         **fields,
     }
+    if compiled.assumption is not None:
+        header["assumption"] = compiled.assumption
     return header, tensors
 
 
@@ -119,13 +130,14 @@ def compiled_from_parts(
         HardmaxError: If they are not such parts.
     """
     found = fields.pop("format", None)
-    if found != COMPILED_FORMAT:
+    if found not in (COMPILED_FORMAT, "hardmax.compiled/1"):
         raise RecordFormatError(
             f"its metadata must have the format {COMPILED_FORMAT!r}; got {found!r:.60}."
         )
     epsilon = fields.pop("epsilon", None)
     if epsilon is not None and not (type(epsilon) is float and 0.0 < epsilon < np.inf):
         raise RecordFormatError(f"`epsilon` must be null or above 0; got {epsilon!r:.60}.")
+    assumption = take_field(fields, "assumption", str) if "assumption" in fields else None
     description = fields.pop("transformer", None)
     weights = {name: tensors.pop(name) for name in list(tensors) if name.startswith("transformer.")}
     origins = _origins(tensors)
@@ -138,7 +150,7 @@ def compiled_from_parts(
     plans = _plans(source, layers)
     source.finish()
     _refuse_sizes(weights, layers, Slots.of(layers, last))
-    compiled = assembled(network, box, epsilon, plans, origins)
+    compiled = replace(assembled(network, box, epsilon, plans, origins), assumption=assumption)
     expected = _weights(compiled.token_transformer)
     for name in sorted(set(weights) | set(expected)):
         mine, other = expected.get(name), weights.get(name)

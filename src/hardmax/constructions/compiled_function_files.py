@@ -19,9 +19,10 @@ from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.models.networks import MaxoutNetwork
 from hardmax.models.tensor_files import read_tensor_file, take_field, write_tensor_file
 
-FUNCTION_FORMAT = "hardmax.compiled-function/1"
+FUNCTION_FORMAT = "hardmax.compiled-function/2"
 """The value of `format` in the metadata entry `hardmax`. Beside the fields and tensors of
-`COMPILED_FORMAT` there are the field `method` and the F64 tensor `rounding` `(dim_out,)`."""
+`COMPILED_FORMAT` there are the field `method` and the F64 tensor `rounding` `(dim_out,)`. Format
+`hardmax.compiled-function/1`, which is read too, has no hash."""
 
 METHODS = (
     "convex",
@@ -67,8 +68,11 @@ def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
     """
     fields, tensors = read_tensor_file(path)
     try:
-        if fields.get("format") != FUNCTION_FORMAT:
-            raise RecordFormatError(f"its metadata must have the format {FUNCTION_FORMAT!r}.")
+        found = fields.get("format")
+        if found not in (FUNCTION_FORMAT, "hardmax.compiled-function/1"):
+            raise RecordFormatError(
+                f"its metadata must have the format {FUNCTION_FORMAT!r}; got {found!r:.60}."
+            )
         method = take_field(fields, "method", str)
         if method not in METHODS:
             raise RecordFormatError(f"`method` must be among {', '.join(METHODS)}; got {method!r}.")

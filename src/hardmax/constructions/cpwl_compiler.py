@@ -28,6 +28,7 @@ from hardmax.constructions.tropical_forms import (
     maxout_from_lattice,
     maxout_from_rational_map,
 )
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, SizeLimitError
 from hardmax.geometry.domains import Box
 from hardmax.regions.partition import Partition
@@ -54,6 +55,8 @@ class CompiledFunction(CompiledTransformer):
     """
 
     form: MaxoutForm
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         return "CompiledFunction" + super().__repr__().removeprefix("CompiledTransformer")

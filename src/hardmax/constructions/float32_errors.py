@@ -25,6 +25,7 @@ from hardmax.constructions.interval_images import compact
 from hardmax.constructions.local_networks import LocalNetwork, is_zero
 from hardmax.constructions.piece_layers import PieceLayer
 from hardmax.constructions.unit_origins import UnitOrigins
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import AffineMap
@@ -60,6 +61,9 @@ class Float32Rounding:
     errors: FloatArray
     conditioning: float
     where: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def error(self) -> float:

@@ -29,16 +29,20 @@ _N_STEPS = 60
 def checked_function(f: Any, dim: int) -> Sampled:
     """Wrap a callable so that whatever it returns is checked.
 
+    A function of one number, such as `math.sin`, is taken too, if `dim` is 1: it is called for one
+    point after another.
+
     Raises:
         DtypeError: If it is not callable, or does not return real numbers.
-        ArgumentError: When called, if it returns another number of values than points, or a value
-            that is not finite; the message names the point.
+        ArgumentError: When called, if it takes no arrays, or returns another number of values than
+            points, or a value that is not finite; the message names the point.
     """
     if not callable(f):
         raise DtypeError(f"`f` must be a function of arrays of points; got {type(f).__name__}.")
+    evaluate = _evaluation(f, dim)
 
     def sampled(points: FloatArray) -> FloatArray:
-        values = np.asarray(f(points.copy()))
+        values = np.asarray(evaluate(points.copy()))
         if values.dtype.kind not in "biuf":
             raise DtypeError(f"`f` must return real numbers; got dtype {values.dtype}.")
         if values.ndim not in (1, 2) or len(values) != len(points) or values.shape[1:] == (0,):
@@ -56,6 +60,45 @@ def checked_function(f: Any, dim: int) -> Sampled:
         return columns
 
     return sampled
+
+
+def _evaluation(f: Any, dim: int) -> Callable[[FloatArray], Any]:
+    """Call a function with arrays, or for one number after another once arrays have failed."""
+    takes_numbers = False
+
+    def by_numbers(points: FloatArray) -> Any:
+        return [f(float(x)) for x in points[:, 0]]
+
+    def evaluate(points: FloatArray) -> Any:
+        nonlocal takes_numbers
+        if takes_numbers:
+            return by_numbers(points)
+        try:
+            return f(points)
+        except (TypeError, ValueError) as error:
+            failure = error
+        try:
+            if dim == 1:
+                values = by_numbers(points)
+                takes_numbers = True
+                return values
+        except (TypeError, ValueError, IndexError):
+            pass
+        raise ArgumentError(
+            f"`f` must take an array of points, shape (n_points, {dim}); called with one it raised "
+            f"{type(failure).__name__}: {failure!s:.120}"
+        ) from failure
+
+    return evaluate
+
+
+def sampled_worst(f: Sampled, corners: FloatArray, probes: Probes) -> FloatArray:
+    """Return the point of each simplex where interpolation errs most, among samples: `(n, dim)`."""
+    weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
+    errors = _errors(f, corners, weights)
+    seen, where = probes.errors(corners, _at_corners(f, corners))
+    best = np.where((seen > errors.max(axis=1))[:, None], where, weights[errors.argmax(axis=1)])
+    return np.asarray(np.einsum("ni,nid->nd", best, corners))
 
 
 def lattice(dim: int, order: int) -> FloatArray:

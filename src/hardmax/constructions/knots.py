@@ -20,6 +20,7 @@ from hardmax.arguments import Sizes, floats_any_shape, owned
 from hardmax.constructions.common_forms import common_form
 from hardmax.constructions.exact_pieces import describe_values
 from hardmax.constructions.maxout_assembly import MaxoutForm, assemble, exact_numbers, read_box
+from hardmax.display import html_card
 from hardmax.errors import DiscontinuityError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from hardmax.typing import FloatArray, WideArray
@@ -55,6 +56,8 @@ class Knots:
     values: FloatArray
     left_slope: FloatArray | float | None = None
     right_slope: FloatArray | float | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()

@@ -18,6 +18,7 @@ from hardmax.algebra.exact.dyadic import fraction, nearest_floats, rationals
 from hardmax.arguments import owned
 from hardmax.constructions.token_origins import TokenOrigins, token_origins
 from hardmax.constructions.unit_origins import UnitOrigins
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
@@ -46,6 +47,9 @@ class MaxoutForm:
     box: Box
     method: str
     origins: TokenOrigins | UnitOrigins | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def n_pieces(self) -> int:

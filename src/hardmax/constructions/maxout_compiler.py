@@ -24,15 +24,22 @@ search finds over its certified error, for $\varepsilon = 10^{-1}, 10^{-2}, 10^{
 At small $\varepsilon$ the points where several layers err at once are too rare for the search.
 """
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hardmax.arguments import number
 from hardmax.constructions.compiled import CompiledTransformer, compile_network
+from hardmax.constructions.piece_layers import SourceNetwork
+from hardmax.constructions.state_dicts import NetworkFile, read_network_file
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domains import Box
+from hardmax.models.activations import read_activations
+from hardmax.models.argmax_layers import AffineMap
+from hardmax.models.layered_networks import chained, network_of
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.typing import ArrayLike
 
@@ -75,17 +82,27 @@ def compile_maxout(
 
 
 def compile_relu(
-    net: ReluNetwork | Sequence[Any] | Any, box: Box, epsilon: float | None = None
+    net: ReluNetwork | Sequence[Any] | Any,
+    box: Box,
+    epsilon: float | None = None,
+    *,
+    activations: Any = None,
+    last_activation: Any = None,
 ) -> CompiledTransformer:
     r"""Compile a ReLU network to a standard transformer of two tokens that computes it on a box.
 
-    A ReLU is the maximum of two pieces, one of which is 0.
+    A ReLU is the maximum of two pieces, one of which is 0. Networks with other activations that are
+    maxima (leaky ReLU, hard tanh, ...) are compiled as what they are; `read_activation` lists them.
 
     Args:
-        net: A `ReluNetwork`; a `torch.nn.Sequential` of `Linear` and `ReLU`; or a list with one
-            entry for each layer, a matrix `(n_in, n_out)` or a pair of a matrix and a bias.
+        net: A `ReluNetwork`; a `torch.nn` module of `Linear` and of such activations, which is read
+            for what it does (`from_torch`); or a list with one entry for each layer, a matrix
+            `(n_in, n_out)` or a pair of a matrix and a bias.
         box: Where it is to be computed.
         epsilon: As for `compile_maxout`.
+        activations: For a list, what stands between its layers: one word for all of them but the
+            last, or one for each, the last included. None means `relu`, and nothing after the last.
+        last_activation: What stands after the last layer, if `activations` is one word.
 
     Examples:
         >>> compiled = compile_relu([[[1.0, -1.0]], ([[1.0], [1.0]], [-1.0])], Box([-2.0], [2.0]))
@@ -101,24 +118,90 @@ def compile_relu(
         nonzeros            33
         source parameters   7
         overhead            4.71
+        >>> leaky = compile_relu([[[1.0]], [[2.0]]], Box([-2.0], [2.0]),
+        ...                      activations="leaky_relu(0.25)", last_activation="hardtanh")
+        >>> leaky.transformer([[-2.0], [-1.0], [0.25], [1.0]]).ravel().tolist()
+        [-1.0, -0.5, 0.5, 1.0]
     """
-    read = read_relu(net)
+    read = read_layers(net, activations, last_activation)
     return compile_network(read, _read_box(box, read.dim_in), _read_epsilon(epsilon))
 
 
-def read_relu(net: Any) -> ReluNetwork:
-    """Read a ReLU network from a `ReluNetwork`, a torch module, or arrays."""
+def compile_file(
+    path: str | os.PathLike[str],
+    box: Box | tuple[float, float],
+    epsilon: float | None = None,
+    *,
+    activations: Any = None,
+    last_activation: Any = None,
+) -> CompiledTransformer:
+    """Compile the network in a file; `assumption` says what the file does not.
+
+    Args:
+        path: A file that `read_network_file` reads: of this library, ONNX, a scripted module, or
+            a state dict in safetensors.
+        box: Where it is to be computed; a pair of numbers for the same interval in each coordinate.
+        epsilon: As for `compile_maxout`.
+        activations: For a state dict, what stands between its layers (`read_network_file`). If it
+            is not stated, a ReLU is assumed, and `assumption` says so.
+        last_activation: What stands after its last layer.
+
+    Examples:
+        >>> import tempfile
+        >>> from safetensors.numpy import save_file
+        >>> weights = {"0.weight": np.array([[1.0], [-1.0]]), "2.weight": np.ones((1, 2))}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_file(weights, f"{folder}/net.safetensors")
+        ...     bare = compile_file(f"{folder}/net.safetensors", (-1, 1))
+        ...     told = compile_file(f"{folder}/net.safetensors", (-1, 1), activations="abs, relu")
+        >>> bare.assumption
+        'a ReLU after every layer but the last, nothing after it; a state dict does not say'
+        >>> told.assumption, bare([0.5]).tolist(), told([0.5]).tolist()
+        (None, [0.5], [1.0])
+    """
+    return compile_read(read_network_file(path, activations, last_activation), box, epsilon)
+
+
+def compile_read(
+    file: NetworkFile, box: Box | tuple[float, float], epsilon: float | None
+) -> CompiledTransformer:
+    """Compile a network that was read from a file (see `compile_file`)."""
+    dim = file.network.dim_in
+    if isinstance(box, tuple) and len(box) == 2:
+        box = Box(*(np.full(dim, number("box", side)) for side in box))
+    compiled = compile_network(file.network, _read_box(box, dim), _read_epsilon(epsilon))
+    return replace(compiled, assumption=file.assumption)
+
+
+def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNetwork:
+    """Read a network from a `ReluNetwork`, a torch module, or arrays with stated activations."""
+    stated = activations is not None or last is not None
+    if stated and (isinstance(net, ReluNetwork | MaxoutNetwork) or hasattr(net, "state_dict")):
+        raise ArgumentError(
+            "`activations` must not be given for a network that has its own; got "
+            f"{type(net).__name__}."
+        )
     if isinstance(net, ReluNetwork):
         return net
-    if isinstance(net, MaxoutNetwork):
-        raise DtypeError("`net` must be a ReLU network; use `compile_maxout` for a MaxoutNetwork.")
     if hasattr(net, "state_dict"):
         from hardmax.models.torch_modules import from_torch
 
         model = from_torch(net)
-        if not isinstance(model, ReluNetwork):
-            raise DtypeError("`net` must be a module of Linear and ReLU layers; it has attention.")
+        if not isinstance(model, ReluNetwork | MaxoutNetwork):
+            raise DtypeError("`net` must be a module of layers and activations; it has attention.")
         return model
+    read = read_relu(net)
+    if not stated:
+        return read
+    maps = [AffineMap(w, b) for w, b in zip(read.weights, read.biases or (), strict=True)]
+    used = read_activations("relu" if activations is None else activations, last, len(maps))
+    return network_of(chained(maps, used))
+
+
+def read_relu(net: Any) -> ReluNetwork:
+    """Read a ReLU network from arrays."""
+    if isinstance(net, MaxoutNetwork):
+        raise DtypeError("`net` must be a ReLU network; use `compile_maxout` for a MaxoutNetwork.")
     if isinstance(net, str | bytes | dict) or not isinstance(net, Sequence):
         raise DtypeError(
             "`net` must be a ReluNetwork, a torch.nn.Sequential, or a list of matrices or tuples "

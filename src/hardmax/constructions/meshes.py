@@ -13,6 +13,7 @@ from hardmax.constructions.exact_pieces import ExactPieces, SharedFacet, interpo
 from hardmax.constructions.maxout_assembly import MaxoutForm, read_box
 from hardmax.constructions.mesh_checks import MeshComplex, merge_vertices, mesh_complex
 from hardmax.constructions.mesh_liftings import lifted_by_linear_program, lifted_by_squared_norm
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.typing import FloatArray, IntArray, WideArray
@@ -46,6 +47,12 @@ class Mesh:
     vertices: FloatArray
     simplices: IntArray
     values: FloatArray
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.simplices)} simplices, {len(self.vertices)} vertices"
+        return f"Mesh({counts}, R^{self.dim} -> R^{self.dim_out})"
 
     def __post_init__(self) -> None:
         sizes = Sizes()

@@ -1,43 +1,103 @@
-"""Networks from safetensors files: saved by this library, or state dicts of `torch.nn.Sequential`.
+"""Networks from files: what the file says they compute, and what it does not say.
 
-A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`, and says nothing about what
-stands between the layers: a ReLU is assumed after each but the last. Nor does a file keep the order
-of its tensors: layers go by the numbers in their names and by their shapes, and where both together
-leave a choice the file is refused.
+An ONNX file, a scripted module and a file of this library say what stands between the layers, and
+are read for it. A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`, and says nothing
+about activations: they can be stated, and if they are not, a ReLU after each layer but the last is
+*assumed*, which `NetworkFile.assumption` and all that is made from it keep saying. Nor does a file
+keep the order of its tensors: layers go by the numbers in their names and by their shapes, and
+where both together leave a choice the file is refused (`state_dict_layers`).
+
+Nothing in a file is ever run, scripted modules included.
 """
 
 import os
-import re
-from collections import defaultdict
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from hardmax.constructions.piece_layers import SourceNetwork
-from hardmax.errors import HardmaxError, RecordFormatError
+from hardmax.constructions.state_dict_layers import StateDict
+from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax.models.activations import Activation
+from hardmax.models.layered_networks import Step, chained, network_of
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.onnx_networks import onnx_steps
 from hardmax.models.storage import load_model
 from hardmax.models.tensor_files import read_tensors
+from hardmax.models.torchscript_files import is_script_archive
+from hardmax.models.torchscript_programs import script_steps
 from hardmax.typing import AnyArray
 
-_MOST_STEPS = 1000
 _STORED_AS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_SAFE = "safetensors.torch.save_file(net.state_dict(), path)"
 
 
-def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
-    """Read a ReLU or maxout network from a safetensors file.
+@dataclass(frozen=True, eq=False)
+class NetworkFile:
+    """A network from a file, and how it is known what stands between its layers.
+
+    Attributes:
+        network: The network.
+        activations: What stands after each affine layer, in words; None for a maxout network.
+        known_from: `"file"` if the file says it, `"stated"` if the caller did, `"assumed"` if
+            nobody did.
+    """
+
+    network: SourceNetwork
+    activations: tuple[str, ...] | None
+    known_from: Literal["file", "stated", "assumed"]
+
+    @property
+    def assumption(self) -> str | None:
+        """What was assumed about the network, in a sentence; None if nothing was."""
+        if self.known_from != "assumed" or self.activations is None:
+            return None
+        if len(self.activations) == 1:
+            return "nothing after the only layer; a state dict does not say"
+        return "a ReLU after every layer but the last, nothing after it; a state dict does not say"
+
+
+def load_network(
+    path: str | os.PathLike[str], activations: Any = None, last_activation: Any = None
+) -> SourceNetwork:
+    """Read a network of maxima from a file (see `read_network_file`, which also says how)."""
+    return read_network_file(path, activations, last_activation).network
+
+
+def read_network_file(
+    path: str | os.PathLike[str],
+    activations: Activation | str | Sequence[Activation | str] | None = None,
+    last_activation: Activation | str | None = None,
+) -> NetworkFile:
+    """Read a network of maxima from a file, with how its activations are known.
 
     Args:
-        path: A file written by `save_model`, or the state dict of a `torch.nn.Sequential` of
-            `Linear` and `ReLU`: matrices `NAME.weight` of shape `(n_out, n_in)` and vectors
-            `NAME.bias` (which may be missing), in any type of floats, bfloat16 included. Layers
-            follow the numbers in their names; names without numbers will do if only one order
-            lets every layer take what the one before gives.
+        path: A file written by `save_model`; an ONNX file (`.onnx`); a module saved by
+            `torch.jit.save`; or a safetensors file with the state dict of a `torch.nn.Sequential`
+            or such: matrices `NAME.weight` of shape `(n_out, n_in)` and vectors `NAME.bias` (which
+            may be missing), in any type of floats, bfloat16 included. Layers follow the numbers in
+            their names; names without numbers will do if only one order lets every layer take what
+            the one before gives.
+        activations: For a state dict, what stands between its layers, in the words of
+            `read_activation`: one for all layers but the last, or one for each, the last included.
+            `prelu` takes its slopes from the file. None assumes `relu`, and says so.
+        last_activation: What stands after the last layer, if `activations` is one for all.
 
     Raises:
         RecordFormatError: If the file holds something else; the message says what.
+        ArgumentError: If `activations` are no piecewise linear ones, or given for a file that has
+            its own.
     """
+    stated = activations is not None or last_activation is not None
+    steps = _own_steps(path)
+    if steps is not None:
+        _refuse_statement(path, stated)
+        words = [str(step) for step in steps if isinstance(step, Activation)]
+        ending = [] if steps and isinstance(steps[-1], Activation) else ["identity"]
+        return NetworkFile(_network(path, steps), (*words, *ending), "file")
     floats = _floats(path)
     try:
         header, tensors = read_tensors(path)
@@ -47,18 +107,57 @@ def load_network(path: str | os.PathLike[str]) -> SourceNetwork:
             raise
         header, tensors = None, floats
     if header is not None:
+        _refuse_statement(path, stated)
         model = load_model(path)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
             raise RecordFormatError(
                 f"`path` must hold a ReLU or maxout network; {path} holds a {type(model).__name__}."
             )
-        return model
+        is_relu = isinstance(model, ReluNetwork)
+        known = ("relu",) * (len(model.weights) - 1) + ("identity",) if is_relu else None
+        return NetworkFile(model, known, "file")
     try:
-        return _from_state_dict(tensors if floats is None else floats)
+        layers = StateDict.of(tensors if floats is None else floats)
+        maps = layers.maps()
     except HardmaxError as error:
-        raise RecordFormatError(
-            f"`path` must hold a ReLU or maxout network; in {path}: {error}"
-        ) from None
+        raise _no_network(path, error) from None
+    try:
+        used = layers.activations(activations, last_activation)
+    except RecordFormatError as error:
+        raise _no_network(path, error) from None
+    network = _network(path, chained(maps, used))
+    return NetworkFile(network, tuple(map(str, used)), "stated" if stated else "assumed")
+
+
+def _own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
+    """The steps of a file that has them; None if it is of another kind."""
+    if Path(path).suffix.lower() == ".onnx":
+        return onnx_steps(path)
+    if not Path(path).is_file() or not is_script_archive(path):
+        return None
+    try:
+        return script_steps(path)
+    except HardmaxError as error:
+        raise _no_network(path, error) from None
+
+
+def _network(path: str | os.PathLike[str], steps: Sequence[Step]) -> SourceNetwork:
+    try:
+        return network_of(steps)
+    except HardmaxError as error:
+        raise _no_network(path, error) from None
+
+
+def _no_network(path: str | os.PathLike[str], error: HardmaxError) -> RecordFormatError:
+    return RecordFormatError(f"`path` must hold a ReLU or maxout network; in {path}: {error}")
+
+
+def _refuse_statement(path: str | os.PathLike[str], stated: bool) -> None:
+    if stated:
+        raise ArgumentError(
+            f"`activations` must not be given for a file that says what stands between its layers, "
+            f"as {path} does."
+        )
 
 
 def _floats(path: str | os.PathLike[str]) -> dict[str, AnyArray] | None:
@@ -91,98 +190,6 @@ def _refuse_pickles(path: str | os.PathLike[str]) -> None:
     with Path(path).open("rb") as file:
         if file.read(4) == b"PK\x03\x04":
             raise RecordFormatError(
-                f"`path` must be a safetensors file; {path} looks like one of torch.save. Write "
-                "the weights with safetensors.torch.save_file(net.state_dict(), path)."
+                f"`path` must be a safetensors file, an ONNX file or a module of torch.jit.save; "
+                f"{path} looks like one of torch.save. Write the weights with {_SAFE}."
             )
-
-
-def _from_state_dict(tensors: dict[str, AnyArray]) -> ReluNetwork:
-    layers: dict[str, dict[str, AnyArray]] = defaultdict(dict)
-    for name, array in tensors.items():
-        layer, _, part = name.rpartition(".")
-        if part not in ("weight", "bias"):
-            raise RecordFormatError(
-                f"every tensor must be the `weight` or the `bias` of a Linear layer; got `{name}`."
-            )
-        layers[layer][part] = array
-    if not layers:
-        raise RecordFormatError("it has no tensors.")
-    weights: list[AnyArray] = []
-    biases: list[AnyArray | None] = []
-    for layer, parts in layers.items():
-        weight = parts.get("weight")
-        if weight is None or weight.ndim != 2:
-            shape = "none" if weight is None else weight.shape
-            raise RecordFormatError(
-                f"`{layer}.weight` must have shape (n_out, n_in), as a Linear layer has; got "
-                f"{shape}."
-            )
-    for layer in _in_order({layer: parts["weight"].shape for layer, parts in layers.items()}):
-        weight = layers[layer]["weight"]
-        if weights and weight.shape[1] != weights[-1].shape[1]:
-            raise RecordFormatError(
-                f"`{layer}.weight` must take the {weights[-1].shape[1]} outputs of the layer "
-                f"before; got shape {weight.shape}."
-            )
-        weights.append(np.ascontiguousarray(weight.T))
-        biases.append(layers[layer].get("bias"))
-    return ReluNetwork(weights, biases)  # type: ignore[arg-type]
-
-
-def _in_order(shapes: dict[str, tuple[int, ...]]) -> list[str]:
-    """Put layer 10 after layer 2, and refuse names that do not say what comes first.
-
-    Where the names leave it open, the shapes `(n_out, n_in)` may say it.
-    """
-    ordered = sorted(shapes, key=_natural)
-    unknown = next((pair for pair in pairwise(ordered) if not _is_before(*pair)), None)
-    if unknown is None:
-        return ordered
-    chains = _chains(shapes)
-    if len(chains) == 1:
-        return chains[0]
-    raise RecordFormatError(
-        "layers must be numbered, as those of a torch.nn.Sequential are (0.weight, 2.weight, ...); "
-        f"which of `{unknown[0]}` and `{unknown[1]}` comes first is unknown, and "
-        + ("more than one order" if chains else "no order")
-        + " of the layers fits their shapes: rename the tensors."
-    )
-
-
-def _is_before(one: str, other: str) -> bool:
-    """Whether two names first differ in a number, and the first has the smaller one."""
-    pairs = zip(_natural(one), _natural(other), strict=False)
-    first = next((pair for pair in pairs if pair[0] != pair[1]), None)
-    return first is not None and all(is_number for is_number, _, _ in first) and first[0] < first[1]
-
-
-def _chains(shapes: dict[str, tuple[int, ...]]) -> list[list[str]]:
-    """Return orders in which every layer takes what the one before gives, and numbers rise.
-
-    Returns:
-        All of them, or two; none also if the search becomes too long.
-    """
-    found: list[list[str]] = []
-    open_ends: list[list[str]] = [[]]
-    for _ in range(_MOST_STEPS):
-        if not open_ends or len(found) == 2:
-            return found
-        begun = open_ends.pop()
-        rest = [name for name in shapes if name not in begun]
-        if not rest:
-            found.append(begun)
-        fitting = (n for n in rest if not begun or shapes[n][1] == shapes[begun[-1]][0])
-        for name in fitting:
-            if not any(_is_before(other, name) for other in rest):
-                open_ends.append([*begun, name])
-    return []
-
-
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """A key that orders numbers by value, whatever their length."""
-    parts = [part for part in re.split(r"([0-9]+)", name) if part]
-    digits = [part.lstrip("0") if part[0] in "0123456789" else None for part in parts]
-    return [
-        (False, 0, part) if digit is None else (True, len(digit), digit)
-        for part, digit in zip(parts, digits, strict=True)
-    ]

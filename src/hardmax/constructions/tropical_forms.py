@@ -10,6 +10,7 @@ from flint import fmpq
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import integer, owned
 from hardmax.constructions.maxout_assembly import MaxoutForm, assemble, exact_numbers, read_box
+from hardmax.display import html_card, short_repr
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, sequence
@@ -39,6 +40,9 @@ class DifferenceOfMaxima:
 
     above: Maximum
     below: Maximum | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         for name, given in (("above", self.above), ("below", self.below)):
@@ -81,6 +85,9 @@ class LatticeForm:
 
     forms: AffineForms
     sets: Sequence[Sequence[int]]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         if not isinstance(self.forms, AffineForms):

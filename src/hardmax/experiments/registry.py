@@ -77,14 +77,12 @@ class Experiment:
         title: One line that says what it shows.
         parameters: A frozen dataclass with every number that matters, the seed included.
         run: The computation.
-        source: The path of the module, whose text decides with the parameters what is unchanged.
     """
 
     name: str
     title: str
     parameters: Any
     run: Callable[[Any], Outcome] = field(repr=False)
-    source: str = field(default="", repr=False)
 
 
 def experiment_titles() -> dict[str, str]:
@@ -125,4 +123,4 @@ def load_experiment(name: str, level: Level = "default") -> Experiment:
     module = import_module(f"hardmax.experiments.{module_name}")
     default = module.Parameters()
     parameters = default if level == "default" else getattr(module, level.upper(), default)
-    return Experiment(name, title, parameters, module.run, module.__file__ or "")
+    return Experiment(name, title, parameters, module.run)

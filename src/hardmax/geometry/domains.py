@@ -14,6 +14,7 @@ from flint import fmpz_mat
 
 from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
 from hardmax.arguments import Sizes, integer, owned
+from hardmax.display import html_card, short_repr, summary
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.typing import BoolArray, FloatArray, WideArray
 
@@ -50,6 +51,9 @@ class Box:
 
     low: FloatArray
     high: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -106,6 +110,9 @@ class WholeSpace:
 
     dim: int
 
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "dim", integer("dim", self.dim, at_least=1))
 
@@ -152,6 +159,12 @@ class Slice:
     origin: FloatArray
     directions: FloatArray
     box: Domain | None = None
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        where = f"{self.dim} dimension{'s' * (self.dim != 1)} of R^{self.ambient_dim}"
+        return f"Slice({where}, {summary(self.box)})"
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -216,6 +229,9 @@ class Segment:
 
     start: FloatArray
     end: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -299,6 +315,9 @@ class Line(_Directed):
         direction: The $v$, not zero.
     """
 
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
     @property
     def exact_rows(self) -> WideArray:
         """The inequalities as integers: none, shape `(0, 2)`."""
@@ -313,6 +332,9 @@ class Ray(_Directed):
         origin: The $o$, shape `(ambient_dim,)`.
         direction: The $v$, not zero.
     """
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def exact_rows(self) -> WideArray:

@@ -15,6 +15,7 @@ from flint import fmpz_mat
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import floats
+from hardmax.display import html_card, short_repr
 from hardmax.geometry.affine_coordinates import AffineCoordinates, affine_coordinates
 from hardmax.geometry.vertex_search import VertexProofs, search_vertices
 from hardmax.progress import track
@@ -42,6 +43,9 @@ class ExtremePointCertificates:
     directions: WideArray
     supports: tuple[IntArray, ...]
     weights: tuple[tuple[int, ...], ...]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def verify(self, points: ArrayLike) -> bool:
         """Check every proof (see `verify_extreme_points`)."""

@@ -16,6 +16,7 @@ import numpy as np
 from hardmax.algebra.exact.decisions import Decisions, Stage
 from hardmax.algebra.exact.dyadic import nearest_floats, rationals, scaled_integers
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card
 from hardmax.errors import DtypeError, EmptyInputError
 from hardmax.geometry.cell_adjacency import neighbouring_tuples
 from hardmax.geometry.joint_argmax import JointWinners, joint_winners
@@ -43,6 +44,13 @@ class MinkowskiVertices:
     directions: FloatArray
     decisions: Decisions
     _winners: JointWinners
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        n_sets = len(self.point_sets)
+        sets = f"{n_sets} point set{'s' * (n_sets != 1)} in R^{self.dim}"
+        return f"MinkowskiVertices({self.count} of the sum of {sets})"
 
     @property
     def count(self) -> int:
@@ -113,7 +121,7 @@ def minkowski_vertices(
         >>> parallel.count, parallel.points.tolist()
         (2, [[5.0, 5.0], [9.0, 13.0]])
     """
-    sets = _read(point_sets)
+    sets = read_point_sets(point_sets)
     winners = joint_winners(sets, np.zeros((0, sets[0].shape[1])), "Minkowski sum", start)
     directions = winners.directions
     if not directions.any(axis=1).all():
@@ -132,7 +140,7 @@ def minkowski_vertices(
     )
 
 
-def _read(point_sets: Any) -> list[FloatArray]:
+def read_point_sets(point_sets: Any) -> list[FloatArray]:
     """Read the point sets, naming the one that is wrong."""
     try:
         listed = list(point_sets)

@@ -16,6 +16,7 @@ import numpy as np
 from flint import fmpz_mat
 
 from hardmax.algebra.exact.dyadic import scaled_integers
+from hardmax.display import html_card, short_repr
 from hardmax.errors import DtypeError, EmptyInputError
 from hardmax.geometry.double_description import sparse_cone_generators
 from hardmax.geometry.face_lattices import FaceLattice, facet_members
@@ -49,6 +50,9 @@ class NormalFan:
     lineality: WideArray
     maximal_cones: tuple[IntArray, ...]
     _lattices: tuple[FaceLattice, ...]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def dim(self) -> int:

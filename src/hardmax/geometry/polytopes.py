@@ -12,6 +12,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats, scaled_integers
 from hardmax.arguments import Sizes
+from hardmax.display import card, html_card, short_repr
 from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
 from hardmax.geometry import face_lattices
 from hardmax.geometry.descriptions import (
@@ -42,6 +43,9 @@ class Facets:
     rows: IntArray
     vertices: BoolArray
     rays: BoolArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -135,6 +139,10 @@ class Polytope:
     def __repr__(self) -> str:
         return f"Polytope({self.rows.shape[0]} inequalities in R^{self.ambient_dim})"
 
+    def _repr_html_(self) -> str:
+        A, b = self.inequalities
+        return card(repr(self), {"A": A, "b": b, "vertices": self.__dict__.get("vertices")})
+
     @property
     def ambient_dim(self) -> int:
         """The $d$ of the space the polyhedron lies in."""
@@ -227,6 +235,21 @@ class Polytope:
             (8, 12, 6)
         """
         return face_lattices.face_numbers(self._lattice, self.dim)
+
+    @property
+    def is_simplicial(self) -> bool:
+        """Whether every facet is a simplex: bounded, with as many vertices as the dimension.
+
+        Examples:
+            >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+            >>> Polytope.from_points(square).is_simplicial
+            True
+            >>> cube = np.c_[np.r_[square, square], [0] * 4 + [1] * 4]
+            >>> Polytope.from_points(cube).is_simplicial
+            False
+        """
+        corners = self.facets.vertices.sum(axis=1)
+        return self.is_bounded and bool((corners == self.dim).all())
 
     @cached_property
     def volume(self) -> Fraction | float:

@@ -18,6 +18,7 @@ from hardmax.algebra.exact.decisions import Decisions, Stage
 from hardmax.algebra.exact.dyadic import nearest_floats, rationals, scaled_integers
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, short_repr
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.geometry.cell_adjacency import neighbouring_tuples
 from hardmax.geometry.joint_argmax import JointWinners, joint_winners
@@ -44,6 +45,9 @@ class CommonRefinement:
     decisions: Decisions
     _exact: dict[int, WideArray]
     _winners: JointWinners
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def count(self) -> int:

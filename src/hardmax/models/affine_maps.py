@@ -8,6 +8,7 @@ from flint import fmpz, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import integer_matrix
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, short_repr
 from hardmax.models.enclosures import EnclosedMap
 from hardmax.models.pickling import WithoutCaches
 from hardmax.typing import FloatArray
@@ -27,6 +28,9 @@ class AffineMap(WithoutCaches):
 
     weight: FloatArray
     bias: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -70,6 +74,7 @@ class AffineMap(WithoutCaches):
         """Whether it returns its argument."""
         return (
             self.dim_in == self.dim_out
+            and self.weight.item(0) == 1.0
             and not self.bias.any()
             and bool((self.weight.diagonal() == 1.0).all())
             and np.count_nonzero(self.weight) == self.dim_in

@@ -15,6 +15,7 @@ from flint import fmpz, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import integer_matrix, scaled_integers
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.models.affine_maps import AffineMap as AffineMap
 from hardmax.models.enclosures import EnclosedMap
@@ -37,6 +38,8 @@ class FormBlock(WithoutCaches):
     columns: Any
     slopes: FloatArray
     offsets: FloatArray
+
+    __repr__ = short_repr
 
     @cached_property
     def enclosed(self) -> EnclosedMap:
@@ -112,6 +115,9 @@ class ArgmaxLayer(WithoutCaches):
     residual: bool
     reads: IntArray | None = None
 
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         sizes = Sizes(p=self.query.dim_out)
         n_read = "p" if self.reads is None else "n_read"
@@ -149,6 +155,13 @@ class ArgmaxLayer(WithoutCaches):
             frozen = indices.copy()
             frozen.setflags(write=False)
             object.__setattr__(self, name, frozen)
+
+    @classmethod
+    def trusted(cls, **fields: Any) -> "ArgmaxLayer":
+        """Return a layer of fields, and cached properties, that are known to fit together."""
+        layer = object.__new__(cls)
+        layer.__dict__.update(fields)
+        return layer
 
     @cached_property
     def is_table(self) -> BoolArray:
@@ -331,6 +344,9 @@ class ArgmaxNetwork(WithoutCaches):
     layers: tuple[ArgmaxLayer, ...]
     embedding: AffineMap
     readout: AffineMap
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))

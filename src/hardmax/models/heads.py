@@ -8,7 +8,8 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.algebra.forms import AffineForms
-from hardmax.arguments import Sizes, integer, number, owned
+from hardmax.arguments import Sizes, choice, integer, number, owned
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
 from hardmax.models.points import Array, PointBatch
 from hardmax.models.scores import ScoreMap, rounded_quotients
@@ -80,6 +81,8 @@ class AttentionHead:
     output_weight: FloatArray
     query_bias: FloatArray | None = None
     logit_bias: FloatArray | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -326,6 +329,20 @@ class AttentionHead:
         whole = np.full((len(unmasked), self.n_keys), fill, dtype=unmasked.dtype)
         whole[:, self.unmasked] = unmasked
         return cast(Array, whole)
+
+
+def read_score_divisor(value: object, head: AttentionHead) -> float:
+    r"""Read what scores are divided by: a number above 0, or `"standard"` for $\sqrt{d_k}$.
+
+    Examples:
+        >>> head = AttentionHead(np.eye(4), np.eye(4), np.eye(4), np.eye(4))
+        >>> read_score_divisor("standard", head), read_score_divisor(12, head)
+        (2.0, 12.0)
+    """
+    if isinstance(value, str):
+        choice("score_divisor", value, ("standard",))
+        return head.standard_temperature
+    return number("score_divisor", value, above=0.0)
 
 
 def read_logit_bias(value: object, sizes: Sizes) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.arguments import Sizes, number, owned
+from hardmax.display import html_card, short_repr
 from hardmax.models.heads import AttentionHead, read_logit_bias
 from hardmax.models.points import PointBatch
 from hardmax.models.scores import ScoreMap
@@ -66,6 +67,9 @@ class LogLiftedHead:
     keys: FloatArray
     lifted_values: FloatArray
     logit_bias: FloatArray | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()

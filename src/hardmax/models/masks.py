@@ -6,11 +6,12 @@ diagram is the power diagram of the visible keys, sites $k_j$ with weights $|k_j
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from hardmax.arguments import Sizes, integer, number
-from hardmax.models.heads import AttentionHead
+from hardmax.models.heads import AttentionHead, read_score_divisor
 from hardmax.typing import FloatArray
 
 
@@ -47,17 +48,25 @@ def sliding_window_bias(n_keys: int, position: int, window: int) -> FloatArray:
     return np.where((keys <= position) & (keys > position - window), 0.0, -np.inf)
 
 
-def alibi_bias(n_keys: int, position: int, slope: float) -> FloatArray:
-    r"""Return the ALiBi logits $-m\,(i - j)$ for keys $j$ and a query at position $i$.
+def alibi_bias(
+    n_keys: int, position: int, slope: float, *, score_divisor: float = 1.0
+) -> FloatArray:
+    r"""Return the ALiBi logits $-D m\,(i - j)$ for keys $j$ and a query at position $i$.
 
-    Keys after the query get the positive continuation $m\,(j - i)$; add `causal_bias` to mask them.
-    The products are rounded to float64; they are exact for the slopes of `alibi_slopes` with a
-    power of two up to 8 heads.
+    Keys after the query get the positive continuation; add `causal_bias` to mask them. The products
+    are rounded to float64; they are exact for the slopes of `alibi_slopes` with a power of two up
+    to 8 heads, if $D$ is a power of two.
+
+    BLOOM and MPT, like the paper itself, add $-m(i - j)$ to scores that were divided by
+    $\sqrt{d_k}$ before. Scores here are raw dot products, so their slopes take
+    `score_divisor=head.standard_temperature`. Falcon adds first and divides then: 1.
 
     Args:
         n_keys: How many keys there are, at least 1.
         position: The position $i$ of the query.
         slope: The $m$, finite.
+        score_divisor: The $D$, above 0, that scores are divided by before the slope acts on them:
+            1 for a slope on raw scores, $\sqrt{d_k}$ for the meaning of the paper.
 
     References:
         [PSL22].
@@ -65,16 +74,20 @@ def alibi_bias(n_keys: int, position: int, slope: float) -> FloatArray:
     Examples:
         >>> alibi_bias(4, 2, slope=0.5).tolist()
         [-1.0, -0.5, 0.0, 0.5]
+        >>> alibi_bias(4, 2, slope=0.5, score_divisor=np.sqrt(64)).tolist()
+        [-8.0, -4.0, 0.0, 4.0]
     """
     n_keys, position = _read_position(n_keys, position)
-    return np.asarray(number("slope", slope) * np.arange(-position, n_keys - position))
+    on_raw = number("slope", slope) * number("score_divisor", score_divisor, above=0.0)
+    return np.asarray(on_raw * np.arange(-position, n_keys - position))
 
 
 def alibi_slopes(n_heads: int) -> FloatArray:
     r"""Return the slopes of ALiBi: shape `(n_heads,)`.
 
     For $H$ a power of two they are $2^{-8h/H}$, $h = 1..H$. Otherwise those of the next smaller
-    power of two $G$, followed by every other one of those of $2G$.
+    power of two $G$, followed by every other one of those of $2G$. They are meant for scores
+    divided by $\sqrt{d_k}$ (`score_divisor` of `alibi_bias`).
 
     References:
         [PSL22].
@@ -119,20 +132,31 @@ def biased_head(head: AttentionHead, *biases: FloatArray) -> AttentionHead:
 
 
 def heads_by_position(
-    head: AttentionHead, *, window: int | None = None, slope: float | None = None
+    head: AttentionHead,
+    *,
+    window: int | None = None,
+    slope: float | None = None,
+    score_divisor: float | Literal["standard"] = 1.0,
 ) -> Sequence[AttentionHead]:
-    """Return the head that a causal query sees at each position: one per key.
+    r"""Return the head that a causal query sees at each position: one per key.
 
     Args:
         head: The head without a mask.
         window: How many keys each query sees; all earlier ones and its own if None.
         slope: The ALiBi slope, or None for no position bias.
+        score_divisor: What scores are divided by before the slope acts on them (`alibi_bias`):
+            `"standard"` for $\sqrt{d_k}$, the meaning of slopes in the paper, BLOOM and MPT.
 
     Examples:
         >>> head = AttentionHead(np.eye(1), np.eye(3, 1), np.eye(3), np.eye(3))
         >>> [h.unmasked.tolist() for h in heads_by_position(head, window=2)]
         [[0], [0, 1], [1, 2]]
+        >>> wide = AttentionHead(np.eye(4), np.eye(3, 4), np.eye(3), np.eye(3))
+        >>> published = heads_by_position(wide, slope=0.5, score_divisor="standard")
+        >>> published[2].logit_bias.tolist()
+        [-2.0, -1.0, 0.0]
     """
+    divisor = read_score_divisor(score_divisor, head)
     heads = []
     for position in range(head.n_keys):
         if window is None:
@@ -140,7 +164,7 @@ def heads_by_position(
         else:
             biases = [sliding_window_bias(head.n_keys, position, window)]
         if slope is not None:
-            biases.append(alibi_bias(head.n_keys, position, slope))
+            biases.append(alibi_bias(head.n_keys, position, slope, score_divisor=divisor))
         heads.append(biased_head(head, *biases))
     return tuple(heads)
 

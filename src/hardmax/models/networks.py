@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card, spell_widths
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
@@ -39,6 +41,8 @@ class ReluNetwork(ArgmaxModel):
     weights: Sequence[FloatArray]
     biases: Sequence[FloatArray] | None = None
 
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
         biases = _one_for_each("biases", self.biases, len(given))
@@ -50,7 +54,8 @@ class ReluNetwork(ArgmaxModel):
         object.__setattr__(self, "biases", tuple(affine.bias for affine in maps))
 
     def __repr__(self) -> str:
-        return f"ReluNetwork({self.weights[0].shape[0]} -> {self.widths} -> {self.dim_out})"
+        hidden = spell_widths(self.widths)
+        return f"ReluNetwork({self.weights[0].shape[0]} -> {hidden} -> {self.dim_out})"
 
     @property
     def widths(self) -> list[int]:
@@ -63,7 +68,7 @@ class ReluNetwork(ArgmaxModel):
         return sum(array.size for array in (*self.weights, *(self.biases or ())))
 
     def _build_network(self) -> ArgmaxNetwork:
-        maps = [AffineMap(w, b) for w, b in zip(self.weights, self.biases or (), strict=True)]
+        maps = list(map(AffineMap.trusted, self.weights, self.biases or ()))
         layers = [relu_layer(affine, AffineMap.identity(affine.dim_out)) for affine in maps[:-1]]
         return ArgmaxNetwork(tuple(layers), AffineMap.identity(maps[0].dim_in), maps[-1])
 
@@ -101,6 +106,8 @@ class MaxoutNetwork(ArgmaxModel):
     weights: Sequence[Any]
     biases: Sequence[Any] | None = None
 
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
         biases = _one_for_each("biases", self.biases, len(given))
@@ -120,8 +127,8 @@ class MaxoutNetwork(ArgmaxModel):
     def __repr__(self) -> str:
         ranks = [rank for layer in self.ranks for rank in layer]
         spread = f", ranks {min(ranks)} to {max(ranks)}" if ranks else ""
-        widths = [len(layer) for layer in self.ranks]
-        return f"MaxoutNetwork({self.dim_in} -> {widths} -> {self.dim_out}{spread})"
+        hidden = spell_widths([len(layer) for layer in self.ranks])
+        return f"MaxoutNetwork({self.dim_in} -> {hidden} -> {self.dim_out}{spread})"
 
     @property
     def ranks(self) -> list[list[int]]:
@@ -148,19 +155,27 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
 
     Unit $i$ is the group of the forms 0 and $q_i$, in this order.
     """
-    n = before.dim_out
-    return ArgmaxLayer(
-        query=before,
-        slopes=np.tile([[0.0], [1.0]], (n, 1)),
-        offsets=np.zeros(2 * n),
-        starts=np.arange(0, 2 * n + 1, 2),
-        slots=np.arange(n),
-        gains=np.tile([0.0, 1.0], n),
-        values=np.zeros((2 * n, 1)),
-        output=after,
-        residual=residual,
-        reads=np.arange(n)[:, np.newaxis],
-    )
+    units = _relu_units(before.dim_out)
+    if after.dim_in != before.dim_out or (residual and before.dim_in != after.dim_out):
+        return ArgmaxLayer(query=before, output=after, residual=residual, **units)
+    return ArgmaxLayer.trusted(query=before, output=after, residual=residual, is_relu=True, **units)
+
+
+@lru_cache(maxsize=64)
+def _relu_units(n: int) -> dict[str, Any]:
+    """The arrays that all layers of `n` ReLU units share."""
+    units: dict[str, Any] = {
+        "slopes": np.tile([[0.0], [1.0]], (n, 1)),
+        "offsets": np.zeros(2 * n),
+        "starts": np.arange(0, 2 * n + 1, 2),
+        "slots": np.arange(n),
+        "gains": np.tile([0.0, 1.0], n),
+        "values": np.zeros((2 * n, 1)),
+        "reads": np.arange(n)[:, np.newaxis],
+    }
+    for array in units.values():
+        array.setflags(write=False)
+    return units
 
 
 def affine_layer(affine: AffineMap) -> ArgmaxLayer:
@@ -189,7 +204,7 @@ def read_affine(
     offset = np.zeros(matrix.shape[1])
     if bias is not None:
         offset = sizes.floats(bias_name, bias, ("n_out",))
-    return AffineMap(matrix, offset)
+    return AffineMap.trusted(owned(matrix), owned(offset))
 
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats, rationals
 from hardmax.arguments import Sizes, choice, integer, number, owned
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
@@ -52,6 +53,9 @@ class Normalisation:
     gain: FloatArray
     shift: FloatArray | None = None
     epsilon: float = 0.0
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, ("rms", "layer"))
@@ -118,6 +122,9 @@ class NormalisedWall:
     height: Fraction
     normalisation: Normalisation
 
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
     @property
     def kind(self) -> str:
         """One of hyperplane, cone, ray, hyperboloid, none (one key always wins), everywhere.
@@ -179,6 +186,9 @@ class NormalisedRouting:
 
     head: AttentionHead
     normalisation: Normalisation
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         if self.normalisation.dim != self.head.dim:

@@ -18,6 +18,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import rationals
 from hardmax.arguments import Sizes, integer, number, owned
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
@@ -59,6 +60,9 @@ class OwnKeyRouting:
     key_weight: FloatArray
     key_bias: FloatArray | None = None
     own_bias: float = 0.0
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes(dim=self.head.dim, d_k=self.head.head_dim)

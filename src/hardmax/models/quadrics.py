@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax.algebra.exact.dyadic import rationals
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError, NonFiniteError, ShapeMismatchError
 from hardmax.models.points import PointBatch
 from hardmax.typing import FloatArray, SignArray, WideArray
@@ -49,6 +50,9 @@ class Quadric:
     matrix: WideArray
     linear: WideArray
     constant: Fraction
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         matrix, linear = _fractions("matrix", self.matrix), _fractions("linear", self.linear)

@@ -1,11 +1,13 @@
 r"""Soft-capped logits: the same winners, other weights."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from hardmax.arguments import number
-from hardmax.models.heads import AttentionHead
+from hardmax.display import html_card, short_repr
+from hardmax.models.heads import AttentionHead, read_score_divisor
 from hardmax.models.points import PointBatch
 from hardmax.models.soft_attention import normalised_weights
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -22,9 +24,16 @@ class SoftCappedHead:
     In floats $\tanh$ rounds to 1 from 20 on and would invent ties; the differences of capped
     scores are therefore formed from the gaps of the scores, in logarithms.
 
+    Published models cap scores that were divided by $\sqrt{d_k}$ before, $c\tanh(s/(Dc))$ with
+    $D = \sqrt{d_k}$ (in Gemma 2 $D$ is the root of `query_pre_attn_scalar`, and $c$ is its
+    `attn_logit_softcapping`, 50). On raw scores this is the cap $C = Dc$, and the published output
+    is `soft(x, tau=D)`.
+
     Attributes:
         head: The uncapped head.
-        cap: The $C$, above 0.
+        cap: The $c$, above 0.
+        score_divisor: The $D$, above 0, that scores are divided by before they are capped: 1 for a
+            cap on raw scores, `"standard"` for $\sqrt{d_k}$ (kept as the number).
 
     References:
         [Gem24].
@@ -36,13 +45,29 @@ class SoftCappedHead:
         (np.int64(1), array([0.5, 0.5]))
         >>> capped.soft(np.array([50.0]), tau=1e-45).round(6).tolist()
         [0.0, 1.0]
+        >>> wide = AttentionHead(np.eye(4), np.eye(4), np.eye(4), np.eye(4))
+        >>> gemma = SoftCappedHead(wide, cap=50.0, score_divisor="standard")
+        >>> gemma.score_divisor, gemma.raw_cap
+        (2.0, 100.0)
     """
 
     head: AttentionHead
     cap: float
+    score_divisor: float | Literal["standard"] = field(default=1.0, kw_only=True)
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cap", number("cap", self.cap, above=0.0))
+        divisor = read_score_divisor(self.score_divisor, self.head)
+        object.__setattr__(self, "score_divisor", divisor)
+        number("cap", self.raw_cap, above=0.0)
+
+    @property
+    def raw_cap(self) -> float:
+        """The cap on raw scores, `cap` times `score_divisor`."""
+        return self.cap * float(self.score_divisor)
 
     def tied(self, x: FloatArray) -> BoolArray:
         """Mark the winners, those of the uncapped head (`AttentionHead.tied`)."""
@@ -57,16 +82,21 @@ class SoftCappedHead:
         return self.head(x)
 
     def attention_weights(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate $\mathrm{softmax}(C\tanh(s/C)/\tau)$: shape `(..., n_keys)`, `tau >= 0`."""
+        r"""Evaluate $\mathrm{softmax}(C\tanh(s/C)/\tau)$, $C$ being `raw_cap`, `tau >= 0`.
+
+        Returns:
+            Shape `(..., n_keys)`.
+        """
         tau = number("tau", tau, at_least=0.0)
         if tau == 0.0:
             return self.head.attention_weights(x, 0.0)
         batch = PointBatch.read("x", x, self.head.dim)
         score_map = self.head.score_map
-        error = score_map.weight_error * min(self.cap, tau)
-        scores, gaps = score_map.scaled(batch.rows, self.cap, error)
+        cap = self.raw_cap
+        error = score_map.weight_error * min(cap, tau)
+        scores, gaps = score_map.scaled(batch.rows, cap, error)
         with np.errstate(over="ignore", under="ignore"):
-            logs = -np.exp(_log_tanh_drops(scores, -gaps) + (np.log(self.cap) - np.log(tau)))
+            logs = -np.exp(_log_tanh_drops(scores, -gaps) + (np.log(cap) - np.log(tau)))
         weights = np.zeros((len(batch.rows), self.head.n_keys))
         weights[:, self.head.unmasked] = normalised_weights(logs)
         return batch.unpack(weights)

@@ -6,6 +6,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.arguments import number
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
@@ -45,6 +46,9 @@ class SparsemaxHead:
     """
 
     head: AttentionHead
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def support(self, x: FloatArray, tau: float) -> BoolArray:
         r"""Mark the keys of positive weight, exactly: shape `(..., n_keys)`; `tau >= 0`.

@@ -5,6 +5,8 @@ executed while reading, every tensor the structure names must be there and no ot
 go through the same checks as those a caller passes. The format is described in `MODEL_FORMAT`.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,17 +17,21 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.tensor_files import (
     TensorSource,
+    check_tensors,
     read_tensor_file,
     refuse_rest,
+    split_tensor_bytes,
     take_field,
+    tensor_bytes,
     write_tensor_file,
 )
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.typing import AnyArray
 
-MODEL_FORMAT = "hardmax.model/1"
+MODEL_FORMAT = "hardmax.model/2"
 r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
 
+- `content`: a hash of the other fields and the tensors (`tensor_files.content_hash`).
 - `kind`: `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `AttentionHead` or `ArgmaxNetwork`.
 - `ReluNetwork`: `n_layers`. Tensors `weights.i`, `biases.i`.
 - `MaxoutNetwork`: `widths` of the hidden layers. Tensors `weights.i.j`, `biases.i.j` for unit
@@ -38,8 +44,11 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
   of the affine maps that are identities: these have a zero bias and no weight. Tensors
   `layers.i.slopes` and so on, with `layers.i.reads` where the layer has them.
 
-Tensors are F64, but for `starts`, `slots` and `reads`, which are I64.
+Tensors are F64, but for `starts`, `slots` and `reads`, which are I64. Files of format
+`hardmax.model/1` are the same without `content`: they are read, and nothing shows whether they are
+as they were written.
 """
+_FORMATS = (MODEL_FORMAT, "hardmax.model/1")
 
 Model = ReluNetwork | MaxoutNetwork | HardTransformer | AttentionHead | ArgmaxNetwork
 _HEAD_ARRAYS = ("query_weight", "keys", "values", "output_weight")
@@ -68,9 +77,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
         >>> again, again.weights[0].tolist()
         (ReluNetwork(1 -> [2] -> 1), [[0.1, -0.0]])
     """
-    tensors: dict[str, AnyArray] = {}
-    fields = write_parts(model, tensors)
-    write_tensor_file(path, {"format": MODEL_FORMAT, **fields}, tensors)
+    write_tensor_file(path, *_parts(model))
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -79,12 +86,32 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Raises:
         RecordFormatError: If the file is not safetensors, or does not hold a model of this format:
             damaged metadata, a tensor that is missing, superfluous, of a wrong type or shape, or
-            not finite. The message says which.
+            not finite, or anything that is not as it was written. The message says which.
     """
-    fields, tensors = read_tensor_file(path)
+    return _model(*read_tensor_file(path), path)
+
+
+def model_bytes(model: Model) -> bytes:
+    """Return what `save_model` would write."""
+    return tensor_bytes(*_parts(model))
+
+
+def model_from_bytes(content: bytes, path: str | os.PathLike[str]) -> Any:
+    """Read what `model_bytes` returned, out of a file whose path is for messages."""
+    return _model(*check_tensors(*split_tensor_bytes(content, path), path), path)
+
+
+def _parts(model: Model) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    tensors: dict[str, AnyArray] = {}
+    return {"format": MODEL_FORMAT, **write_parts(model, tensors)}, tensors
+
+
+def _model(
+    fields: dict[str, Any], tensors: dict[str, AnyArray], path: str | os.PathLike[str]
+) -> Any:
     try:
         found = fields.pop("format", None)
-        if found != MODEL_FORMAT:
+        if found not in _FORMATS:
             raise RecordFormatError(
                 f"its metadata must have the format {MODEL_FORMAT!r}; got {found!r:.60}."
             )

@@ -2,7 +2,9 @@
 
 The tensors are what they are; the header, one metadata entry, says how they fit together. Nothing
 is ever executed while reading, and whoever reads asks for every tensor and field by name: one that
-is missing or left over is refused.
+is missing or left over is refused. The header holds a hash of itself and of the tensors, so that a
+damaged file is not taken for another model; it is no secret and no signature. Files written before
+there was a hash (formats that end in `/1`) are still read, unchecked; saving them again adds it.
 """
 
 import json
@@ -15,22 +17,43 @@ import numpy as np
 
 from hardmax.errors import RecordFormatError
 from hardmax.files import replacing
+from hardmax.json_text import parse_json
 from hardmax.models.argmax_layers import AffineMap
+from hardmax.records import fingerprint
 from hardmax.typing import AnyArray
 
 _METADATA_KEY = "hardmax"
+_HASH = "content"
+_DTYPES = {
+    **{f"F{8 * n}": f"<f{n}" for n in (2, 4, 8)},
+    **{f"I{8 * n}": f"<i{n}" for n in (1, 2, 4, 8)},
+    **{f"U{8 * n}": f"<u{n}" for n in (1, 2, 4, 8)},
+    "BOOL": "?",
+}
 
 
 def write_tensor_file(
     path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, AnyArray]
 ) -> None:
     """Write tensors and their header; a crash or a full disk leaves an old file as it was."""
+    content = tensor_bytes(header, tensors)
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+def tensor_bytes(header: Mapping[str, Any], tensors: Mapping[str, AnyArray]) -> bytes:
+    """Return the content of a safetensors file: tensors, their header, and a hash of both."""
     from safetensors.numpy import save
 
     dense = {name: np.array(array, order="C") for name, array in tensors.items()}
-    content = save(dense, {_METADATA_KEY: json.dumps(header, sort_keys=True)})
-    with replacing(path) as stream:
-        stream.write(content)
+    fields = {**header, _HASH: content_hash(header, dense)}
+    return save(dense, {_METADATA_KEY: json.dumps(fields, sort_keys=True)})
+
+
+def content_hash(header: Mapping[str, Any], tensors: Mapping[str, AnyArray]) -> str:
+    """Hash a header, without its own hash, and the tensors with their names, types and shapes."""
+    plain = {name: value for name, value in header.items() if name != _HASH}
+    return fingerprint([json.dumps(plain, sort_keys=True), dict(tensors)])
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[str | None, dict[str, AnyArray]]:
@@ -42,18 +65,30 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[str | None, dict[str, An
     Raises:
         RecordFormatError: If the file is not safetensors, or holds types NumPy does not have.
     """
-    from safetensors import SafetensorError, safe_open
+    return split_tensor_bytes(Path(path).read_bytes(), path)
 
-    with Path(path).open("rb"):
-        pass  # A missing or unreadable file is reported as such, before its content is judged.
+
+def split_tensor_bytes(
+    content: bytes, path: str | os.PathLike[str]
+) -> tuple[str | None, dict[str, AnyArray]]:
+    """Do what `read_tensors` does with the content of a file; its path is for messages."""
+    from safetensors import SafetensorError, deserialize
+
+    tensors: dict[str, AnyArray] = {}
     try:
-        with safe_open(path, framework="np") as file:
-            header = (file.metadata() or {}).get(_METADATA_KEY)
-            tensors = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+        stored = deserialize(content)  # type: ignore[no-untyped-call]
+        for name, entry in stored:
+            dtype = np.dtype(_DTYPES[entry["dtype"]])
+            tensors[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+        n_bytes = int.from_bytes(content[:8], "little")
+        # `deserialize` has read this before, and checked that it is JSON.
+        described = json.loads(content[8 : 8 + n_bytes])
+        header = described.get("__metadata__", {}).get(_METADATA_KEY)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"the type {error}" if isinstance(error, KeyError) else error
         raise RecordFormatError(
             f"`path` must be a safetensors file of numbers NumPy has; reading {path} failed: "
-            f"{error}."
+            f"{reason}."
         ) from None
     return header, tensors
 
@@ -62,31 +97,40 @@ def read_tensor_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
     """Read the fields of the header and the tensors that `write_tensor_file` wrote.
 
     Raises:
-        RecordFormatError: If the file is not safetensors, has no header that is a JSON object, or
-            has a tensor of another type than F64 (I64 for `starts`, `slots` and `reads`).
+        RecordFormatError: If the file is not safetensors, has no header that is a JSON object,
+            has a tensor of another type than F64 (I64 for `starts`, `slots` and `reads`), or is not
+            as it was written.
     """
-    header, tensors = read_tensors(path)
+    return check_tensors(*read_tensors(path), path)
+
+
+def check_tensors(
+    header: str | None, tensors: dict[str, AnyArray], path: str | os.PathLike[str]
+) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Return the fields of a header, without the hash, and the tensors, if both are as written."""
+    must = f"`path` must hold a model; in {path}"
     if header is None:
-        raise RecordFormatError(
-            f"`path` must hold a model; the metadata of {path} have no entry `{_METADATA_KEY}`."
-        )
+        raise RecordFormatError(f"{must} the metadata have no entry `{_METADATA_KEY}`.")
     for name, array in tensors.items():
         is_index = name.rpartition(".")[2] in ("starts", "slots", "reads")
         expected = np.int64 if is_index else np.float64
         if array.dtype != expected:
             raise RecordFormatError(
-                f"`path` must hold a model; in {path} the tensor `{name}` has dtype {array.dtype} "
-                f"in place of {np.dtype(expected)}."
+                f"{must} the tensor `{name}` has dtype {array.dtype} in place of "
+                f"{np.dtype(expected)}."
             )
     try:
-        fields = json.loads(header)
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(
-            f"`path` must hold a model; the metadata of {path} are not JSON: {error}."
-        ) from None
+        fields = parse_json(header)
+    except RecordFormatError as error:
+        raise RecordFormatError(f"{must} the metadata are not JSON: {error}") from None
     if not isinstance(fields, dict):
+        raise RecordFormatError(f"{must} the metadata are not a JSON object.")
+    found = fields.pop(_HASH, None)
+    is_old = str(fields.get("format")).endswith("/1")
+    if found != (None if is_old else content_hash(fields, tensors)):
         raise RecordFormatError(
-            f"`path` must hold a model; the metadata of {path} are not a JSON object."
+            f"{must} the content is not what was written: its hash `{_HASH}` is "
+            f"{'missing' if found is None else 'another one'}."
         )
     return fields, tensors
 

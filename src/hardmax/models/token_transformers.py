@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, integer, owned
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
@@ -50,6 +51,8 @@ class TokenHead:
     value_weight: FloatArray
     output_weight: FloatArray
     query_bias: FloatArray | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -112,6 +115,8 @@ class TokenBlock:
     ffn: FeedForward | None = None
     attention_residual: bool = True
     ffn_residual: bool = True
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         read_block(self, TokenHead)
@@ -177,6 +182,8 @@ class TokenTransformer(ArgmaxModel):
     readout: AffineMap
     readout_token: int = 0
     mask: BoolArray | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()

@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes
-from hardmax.errors import ArgumentError, DtypeError
+from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.extras import load_extra
-from hardmax.models.argmax_layers import AffineMap
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.heads import AttentionHead
-from hardmax.models.networks import ReluNetwork
+from hardmax.models.layered_networks import network_of
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.torch_layers import (
+    affine_map,
+    flat_modules,
+    module_steps,
+    runs_as_torch,
+    tensor_array,
+)
 from hardmax.models.torch_transformers import linear_module, soft_transformer
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.typing import ArrayLike, FloatArray
@@ -27,11 +34,17 @@ def from_torch(
     *,
     attention_residual: bool = True,
     ffn_residual: bool = True,
-) -> ReluNetwork | HardTransformer:
+) -> ReluNetwork | MaxoutNetwork | HardTransformer:
     r"""Read a model from `torch.nn` modules.
 
     A `Sequential` of `Linear` and `ReLU` (nested ones, `Identity` and `Dropout` included) is a
-    `ReluNetwork`. A container (a list, `ModuleList` or `Sequential`) with a `MultiheadAttention` is
+    `ReluNetwork`, also if it ends with a `ReLU`. With other activations that are maxima
+    (`LeakyReLU`, `PReLU`, `RReLU`, `Hardtanh`, `ReLU6`, `Softshrink`, `abs`, `clamp`) it is a
+    `MaxoutNetwork` that computes the same function, unrounded; what is not piecewise linear is
+    refused by name. A module with a `forward` of its own is followed from its input to its output,
+    a scripted module is read without being run.
+
+    A container (a list, `ModuleList` or `Sequential`) with a `MultiheadAttention` is
     a `HardTransformer`: every attention starts a block that looks at the tokens of `memory`, and a
     `Linear`, `ReLU`, `Linear` after it is the block's feed-forward part. Keys and values are the
     projected tokens in float64. torch divides scores by $\sqrt{d_k}$: its output is
@@ -46,25 +59,32 @@ def from_torch(
 
     Raises:
         MissingExtraError: If torch is not installed.
-        DtypeError: If a module is none of these.
+        DtypeError: If a module is none of these; the message names the layer and the reason.
         ArgumentError: If the modules come in another order, or `memory` is missing or superfluous.
     """
     torch = load_torch()
-    parts = list(_flat(torch, module))
+    placed = list(flat_modules(torch, module))
+    parts = [part for _, part in placed if not isinstance(part, _silent(torch))]
     if not any(isinstance(part, torch.nn.MultiheadAttention) for part in parts):
         if memory is not None:
             raise ArgumentError(
                 "`memory` must be None for a module without MultiheadAttention; got one."
             )
-        maps = _alternating(torch, parts)
-        return ReluNetwork(
-            tuple(affine.weight for affine in maps), tuple(affine.bias for affine in maps)
-        )
+        steps = [step for place, part in placed for step in module_steps(torch, part, place)]
+        try:
+            return network_of(steps)
+        except HardmaxError as error:
+            raise type(error)(f"`module`: {error}") from None
     if memory is None:
         raise ArgumentError("`memory` must be given for a MultiheadAttention; got None.")
     tokens = Sizes().floats("memory", memory, ("n_tokens", "d"))
     blocks = []
     for attention, rest in _blocks(torch, parts):
+        if not runs_as_torch(attention):
+            raise DtypeError(
+                "`module` must have a MultiheadAttention that runs torch's own program; got "
+                f"{type(attention).__name__}."
+            )
         ffn = _feed_forward(torch, rest) if rest else None
         heads = _heads(attention, tokens)
         blocks.append(Block(heads, ffn, attention_residual, ffn_residual))
@@ -117,40 +137,9 @@ def load_torch() -> Any:
     return load_extra("torch", extra="torch", purpose="Models from and to torch")
 
 
-def _flat(torch: Any, module: Any) -> Iterator[Any]:
-    """List the layers that do something, in order."""
-    if isinstance(module, torch.nn.Sequential | torch.nn.ModuleList | list | tuple):
-        for part in module:
-            yield from _flat(torch, part)
-    elif isinstance(module, torch.nn.Linear | torch.nn.ReLU | torch.nn.MultiheadAttention):
-        yield module
-    elif not isinstance(module, torch.nn.Identity | torch.nn.Dropout):
-        raise DtypeError(
-            "`module` must consist of Linear, ReLU and MultiheadAttention (in Sequential, "
-            f"ModuleList or a list); got {type(module).__name__}."
-        )
-
-
-def _alternating(torch: Any, parts: list[Any]) -> list[AffineMap]:
-    """Read affine maps with a ReLU between any two of them."""
-    maps: list[AffineMap] = []
-    after_relu = True
-    for part in parts:
-        if isinstance(part, torch.nn.Linear):
-            if not after_relu:
-                raise ArgumentError(
-                    "`module` must have a ReLU between two Linear layers; got none after "
-                    f"layer {len(maps)} of them. Multiply them out first."
-                )
-            maps.append(_affine(part))
-            after_relu = False
-        elif not maps:
-            raise ArgumentError("`module` must begin with a Linear layer; got a ReLU.")
-        else:
-            after_relu = True
-    if not maps:
-        raise ArgumentError("`module` must have at least one Linear layer; got none.")
-    return [*maps, AffineMap.identity(maps[-1].dim_out)] if after_relu else maps
+def _silent(torch: Any) -> tuple[Any, ...]:
+    """Layers that do nothing when a model is evaluated."""
+    return (torch.nn.Identity, torch.nn.Dropout)
 
 
 def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
@@ -166,12 +155,13 @@ def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
 
 def _feed_forward(torch: Any, parts: list[Any]) -> FeedForward:
     kinds = [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]
-    if len(parts) != 3 or not all(map(isinstance, parts, kinds)):
+    fitting = len(parts) == 3 and all(map(isinstance, parts, kinds))
+    if not fitting or not all(map(runs_as_torch, parts)):
         raise ArgumentError(
             "`module` must have Linear, ReLU, Linear or nothing after a MultiheadAttention; got "
             f"{', '.join(type(part).__name__ for part in parts)}."
         )
-    first, last = _affine(parts[0]), _affine(parts[2])
+    first, last = affine_map(parts[0]), affine_map(parts[2])
     return FeedForward(first.weight, first.bias, last.weight, last.bias)
 
 
@@ -186,20 +176,20 @@ def _heads(attention: Any, tokens: FloatArray) -> list[AttentionHead]:
                 f"MultiheadAttention take; got {tokens.shape}."
             )
     if attention.in_proj_weight is not None:
-        projections = np.split(_array(attention.in_proj_weight), 3)
+        projections = np.split(tensor_array(attention.in_proj_weight), 3)
     else:
         names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-        projections = [_array(getattr(attention, name)) for name in names]
+        projections = [tensor_array(getattr(attention, name)) for name in names]
     biases = np.zeros((3, d))
     if attention.in_proj_bias is not None:
-        biases = _array(attention.in_proj_bias).reshape(3, d)
+        biases = tensor_array(attention.in_proj_bias).reshape(3, d)
     keys, values = (tokens @ projections[i].T + biases[i] for i in (1, 2))
     if attention.bias_k is not None:
-        keys = np.vstack([keys, _array(attention.bias_k).reshape(1, d)])
-        values = np.vstack([values, _array(attention.bias_v).reshape(1, d)])
+        keys = np.vstack([keys, tensor_array(attention.bias_k).reshape(1, d)])
+        values = np.vstack([values, tensor_array(attention.bias_v).reshape(1, d)])
     if attention.add_zero_attn:
         keys, values = (np.vstack([array, np.zeros((1, d))]) for array in (keys, values))
-    output = _affine(attention.out_proj)
+    output = affine_map(attention.out_proj)
     width = d // n_heads
     heads = []
     for h in range(n_heads):
@@ -212,16 +202,3 @@ def _heads(attention: Any, tokens: FloatArray) -> list[AttentionHead]:
         query = np.ascontiguousarray(projections[0][part].T)
         heads.append(AttentionHead(query, keys[:, part], value, weight, biases[0, part]))
     return heads
-
-
-def _affine(linear: Any) -> AffineMap:
-    weight = _array(linear.weight).T
-    bias = np.zeros(weight.shape[1]) if linear.bias is None else _array(linear.bias)
-    return AffineMap(weight, bias)
-
-
-def _array(tensor: Any) -> FloatArray:
-    """Read a tensor as float64, exactly."""
-    if not tensor.is_floating_point():
-        raise DtypeError(f"`module` must have real weights; got {tensor.dtype}.")
-    return np.asarray(tensor.detach().cpu().double().numpy(), dtype=np.float64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, owned
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
@@ -36,6 +37,8 @@ class FeedForward:
     b_in: FloatArray | None
     w_out: FloatArray
     b_out: FloatArray | None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -129,6 +132,8 @@ class Block:
     attention_residual: bool = True
     ffn_residual: bool = True
 
+    _repr_html_ = html_card
+
     def __post_init__(self) -> None:
         read_block(self, AttentionHead)
         self._check_widths()
@@ -216,6 +221,8 @@ class HardTransformer(ArgmaxModel):
     blocks: Sequence[Block]
     embedding: AffineMap | tuple[ArrayLike, ArrayLike | None] | None = None
     readout: AffineMap | tuple[ArrayLike, ArrayLike | None] | None = None
+
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         blocks = sequence("blocks", self.blocks)

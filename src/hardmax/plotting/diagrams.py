@@ -60,7 +60,13 @@ def plot_power_diagram(
 
 @plot.register
 def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = None) -> Any:
-    """Draw the cells of an order-k diagram in R^2 or R^3, one colour for each set of winners."""
+    """Draw the cells of an order-k diagram in R^2 or R^3, one colour for each set of winners.
+
+    Args:
+        order_k: The diagram.
+        ax: Axes, 3-D ones in space.
+        box: What to show; by default the sites (and the apex of a fan) with a margin.
+    """
     diagram = order_k.diagram
     _require_drawable(diagram)
     box = default_box(diagram.sites, diagram.is_fan) if box is None else box
@@ -76,7 +82,13 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
 
 @plot.register
 def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | None = None) -> Any:
-    """Draw the joint cells of several groups of forms in R^2 or R^3, each in its own colour."""
+    """Draw the joint cells of several groups of forms in R^2 or R^3, each in its own colour.
+
+    Args:
+        refinement: The joint cells.
+        ax: Axes, 3-D ones in space.
+        box: What to show; by default a point of every cell, with a margin.
+    """
     layers = [PowerDiagram.from_keys(forms.slopes, forms.offsets) for forms in refinement.groups]
     _require_drawable(layers[0])
     box = default_box(refinement.witnesses, with_origin=False) if box is None else box
@@ -96,11 +108,26 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
 
 
 @plot.register
-def plot_head(head: AttentionHead, ax: Any = None, **options: Any) -> Any:
-    """Draw a head's diagram: in query space if that is a plane or space, else in model space."""
+def plot_head(
+    head: AttentionHead,
+    ax: Any = None,
+    *,
+    box: Box | None = None,
+    keys: bool = True,
+    labels: bool = False,
+) -> Any:
+    """Draw a head's diagram: in query space if that is a plane or space, else in model space.
+
+    Args:
+        head: The head.
+        ax: Axes, 3-D ones in space.
+        box: What to show; by default the sites (and the apex of a fan) with a margin.
+        keys: Whether to mark the sites: stars, and crosses for those that never win.
+        labels: Whether to write each site's index beside it.
+    """
     d_k = head.keys.shape[1]
     diagram = head.diagram if d_k in (2, 3) else head.pulled_back_diagram
-    ax = plot_power_diagram(diagram, ax, **options)
+    ax = plot_power_diagram(diagram, ax, box=box, keys=keys, labels=labels)
     symbol = "q" if d_k in (2, 3) else "x"
     ax.set_xlabel(f"${symbol}_1$")
     ax.set_ylabel(f"${symbol}_2$")

@@ -53,9 +53,25 @@ def plot_polytope(
 
 
 @plot.register
-def plot_minkowski_sum(total: MinkowskiVertices, ax: Any = None, **options: Any) -> Any:
-    """Draw the Minkowski sum whose vertices were found, in R^2 or R^3 (see `plot_polytope`)."""
-    ax = plot_polytope(Polytope.from_points(total.points), ax, **options)
+def plot_minkowski_sum(
+    total: MinkowskiVertices,
+    ax: Any = None,
+    *,
+    colour: Any = None,
+    alpha: float | None = None,
+    vertices: bool = True,
+) -> Any:
+    """Draw the Minkowski sum whose vertices were found, in R^2 or R^3.
+
+    Args:
+        total: The vertices.
+        ax: Axes, 3-D ones in space.
+        colour: The fill.
+        alpha: Its opacity; by default opaque in the plane and slightly transparent in space.
+        vertices: Whether to mark the vertices.
+    """
+    body = Polytope.from_points(total.points)
+    ax = plot_polytope(body, ax, colour=colour, alpha=alpha, vertices=vertices)
     n_heads = total.choices.shape[1]
     ax.set_title(f"{total.count} vertices from {n_heads} point set{'s' if n_heads > 1 else ''}")
     return ax

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
@@ -14,7 +13,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import plot
-from hardmax.plotting.style import PALETTE, STYLE, WALL, cell_colours, new_axes, side_by_side
+from hardmax.plotting.style import PALETTE, WALL, cell_colours, house_style, new_axes, side_by_side
 from hardmax.stability.annealed_errors import ErrorCurves
 from hardmax.stability.cell_persistence import Persistence
 from hardmax.stability.persistent_counts import PersistentCells
@@ -88,7 +87,7 @@ def plot_annealing(
 def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
     """Draw measured and certified errors against the temperature, both on logarithmic scales."""
     ax = new_axes(2) if ax is None else ax
-    with mpl.rc_context(STYLE):
+    with house_style():
         _line(ax, curves.taus, curves.from_margin, _LOOSE, "certified from the margin alone", "-.")
         cubes = f"certified on cubes of radius {curves.radius:g}"
         _line(ax, curves.taus, curves.on_cubes, _POSSIBLE, cubes, "--")
@@ -130,7 +129,7 @@ def plot_persistence(
     finite = finite[np.isfinite(finite) & (finite > 0.0)]
     low, high = (finite.min(), finite.max()) if len(finite) else (0.5, 2.0)
     taus = np.geomspace(low / 2.0, 2.0 * high, 400)
-    with mpl.rc_context(STYLE):
+    with house_style():
         certain, possible = found.count(taus), found.count_possible(taus)
         ax.fill_between(taus, certain, possible, step="mid", color=PALETTE[0], alpha=0.35, lw=0)
         wide = {"drawstyle": "steps-mid", "linewidth": 3.6, "alpha": 0.45}
@@ -171,7 +170,7 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
         for k in range(3)
         if (kinds == k).any()
     ]
-    with mpl.rc_context(STYLE):
+    with house_style():
         points = found.points[found.by_point]
         if len(points):
             handles += ax.plot(*points.T, "o", color=WALL, mfc="white", ms=3, label="proved here")
@@ -194,7 +193,7 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
     found = sorted(searches, key=lambda search: max(search.taus))
     taus = np.array([max(search.taus) for search in found])
     n = max(len(search.by_margin) for search in found)
-    with mpl.rc_context(STYLE):
+    with house_style():
         ax.axhline(n, color=WALL, linewidth=0.7, linestyle=":", label="hard model")
         counts = [
             ("possible", _POSSIBLE, "^:", [search.n_possible for search in found]),

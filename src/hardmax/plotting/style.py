@@ -1,5 +1,8 @@
 """The one look of every picture: colours, line widths, fresh axes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -7,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from cycler import cycler
 
+from hardmax.display import PALETTE as PALETTE
 from hardmax.typing import FloatArray
 
 WALL = "#1a1a1a"
@@ -16,8 +20,6 @@ KEY_EDGE = "#1a1a1a"
 DEAD_KEY = "#b00020"
 """Keys that never win."""
 
-PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
-"""Okabe and Ito's colours, safe for the common kinds of colour blindness; black is for walls."""
 _TINT = 0.35
 """How far a cell's fill is mixed with white, so that walls and keys stand out on it."""
 _N_COLOURS = 64
@@ -45,6 +47,52 @@ STYLE: dict[str, Any] = {
     "svg.hashsalt": "hardmax",
 }
 
+_OFF_SCREEN = ContextVar("_OFF_SCREEN", default=False)
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw in the house's style inside the block; afterwards its settings are what they were.
+
+    Only the settings of `STYLE` are put back. `mpl.rc_context` puts back all of them, among them
+    the interactive flag, which a notebook sets when its first figure is made: inside such a block
+    that figure would be the last one shown.
+
+    Examples:
+        >>> size = mpl.rcParams["font.size"]
+        >>> with house_style():
+        ...     print(mpl.rcParams["font.size"])
+        9.0
+        >>> mpl.rcParams["font.size"] == size
+        True
+    """
+    before = {key: mpl.rcParams[key] for key in STYLE}
+    mpl.rcParams.update(STYLE)
+    try:
+        yield
+    finally:
+        mpl.rcParams.update(before)
+
+
+@contextmanager
+def off_screen() -> Iterator[None]:
+    """Make figures for files only, in the house's style: no window, no notebook shows them.
+
+    The backend of the session is neither loaded nor changed, and no figure has to be closed.
+
+    Examples:
+        >>> with off_screen():
+        ...     figure = new_axes(2).figure
+        >>> hasattr(figure, "number")  # as a figure that pyplot keeps would have
+        False
+    """
+    token = _OFF_SCREEN.set(True)
+    try:
+        with house_style():
+            yield
+    finally:
+        _OFF_SCREEN.reset(token)
+
 
 def cell_colours(labels: Any) -> FloatArray:
     """Give every label its fill colour, shape `(n, 4)`; equal labels get equal colours.
@@ -63,11 +111,8 @@ def cell_colours(labels: Any) -> FloatArray:
 
 def new_axes(dim: int) -> Any:
     """Make a figure with one set of axes, 3-D if `dim` is 3; returns the axes."""
-    from matplotlib import pyplot as plt
-
-    with mpl.rc_context(STYLE):
-        size = (5.2, 4.8) if dim == 3 else (4.6, 4.2)
-        figure = plt.figure(figsize=size, layout="constrained")
+    with house_style():
+        figure = _new_figure((5.2, 4.8) if dim == 3 else (4.6, 4.2))
         return figure.add_subplot(projection="3d" if dim == 3 else None)
 
 
@@ -81,19 +126,23 @@ def grid_of_panels(
     n_rows: int, n_columns: int, *, spatial: bool = False
 ) -> tuple[Any, list[list[Any]]]:
     """Make a figure with rows of panels, 3-D ones if asked; returns the figure and its axes."""
+    with house_style():
+        width = 4.6 if n_columns == 1 else 3.3 * n_columns
+        figure = _new_figure((width, 3.6 * n_rows))
+        kind = {"projection": "3d"} if spatial else {}
+        axes = figure.subplots(n_rows, n_columns, squeeze=False, subplot_kw=kind)
+    return figure, [list(row) for row in axes]
+
+
+def _new_figure(size: tuple[float, float]) -> Any:
+    """Make a figure that the session shows, or one for a file (see `off_screen`)."""
+    if _OFF_SCREEN.get():
+        from matplotlib.figure import Figure
+
+        return Figure(figsize=size, layout="constrained")
     from matplotlib import pyplot as plt
 
-    with mpl.rc_context(STYLE):
-        width = 4.6 if n_columns == 1 else 3.3 * n_columns
-        figure, axes = plt.subplots(
-            n_rows,
-            n_columns,
-            figsize=(width, 3.6 * n_rows),
-            layout="constrained",
-            squeeze=False,
-            subplot_kw={"projection": "3d"} if spatial else {},
-        )
-    return figure, [list(row) for row in axes]
+    return plt.figure(figsize=size, layout="constrained")
 
 
 @cache

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hardmax.display import html_card, short_repr
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import Vector, dot, null_space, wide_rows
 from hardmax.geometry.polytopes import Polytope
@@ -34,6 +35,9 @@ class Neighbours:
 
     pairs: IntArray
     walls: tuple[tuple[Wall, ...], ...]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -64,6 +68,9 @@ class Facet:
     points: tuple[Vector, ...]
     rays: tuple[Vector, ...]
     lineality: tuple[Vector, ...]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def generators(self) -> tuple[frozenset[Vector], frozenset[Vector], tuple[Vector, ...]]:

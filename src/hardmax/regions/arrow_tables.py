@@ -1,11 +1,12 @@
 """Partitions as Arrow tables and Parquet files: one row for each cell, and back.
 
-A file says which model and domain it belongs to (by fingerprint), and is read back only for these,
-and only as it was written: a table with rows left out or entries changed is refused, and so is one
-that names forms the model does not have. Who forges the fingerprint as well may still pass off
-other cells as those of the model: there is no proof in a table; that is what `certificate` is for.
+A file carries its model and its domain, and is read back only as it was written: a table with rows
+left out or entries changed is refused, and so is one that names forms the model does not have. Who
+forges the fingerprint as well may still pass off other cells as those of the model: there is no
+proof in a table; that is what `certificate` is for.
 """
 
+import base64
 import json
 import os
 from typing import Any
@@ -13,19 +14,37 @@ from typing import Any
 import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.arguments import integer
+from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.extras import load_extra
 from hardmax.files import replacing
+from hardmax.geometry.domain_text import domain_text, parse_domain
+from hardmax.json_text import parse_json
 from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.storage import model_bytes, model_from_bytes
+from hardmax.parquet_files import MOST_BYTES, open_parquet, read_parquet
 from hardmax.records import fingerprint
 from hardmax.regions.cells import CellArrays, CellFacets
-from hardmax.regions.charted_domains import ChartedDomain, charted
+from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
 from hardmax.regions.engines import read_network
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray, IntArray
 
-FORMAT = "hardmax.partition/2"
-_METADATA = b"hardmax"
+FORMAT = "hardmax.partition/3"
+r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
+
+- `model`, `domain`: fingerprints of the network and of the domain's chart and inequalities.
+- `domain_text`: the domain, as `geometry.domain_text` writes it.
+- `engine`, `is_complete`, `decisions` (three counts); `shapes`: for each column the type of its
+  entries and the shape of one of them.
+- `content`: a hash of the other fields and of all columns.
+
+The metadata entry `hardmax.model` is the network, as `save_model` writes it, in base64. Format
+`hardmax.partition/2` has neither the network nor `domain_text`; it is read if both are given.
+"""
+_OLD_FORMAT = "hardmax.partition/2"
+_METADATA, _MODEL = b"hardmax", b"hardmax.model"
+_ENGINES = ("lines", "planar", "spatial", "split_tree")
 # Arrays with one entry for each cell, and arrays with one for each vertex of each cell.
 _BY_CELL = ("signatures", "maps", "map_radii")
 _BY_VERTEX = ("vertices", "directions", "walls")
@@ -58,6 +77,7 @@ def to_arrow(partition: Partition) -> Any:
         "format": FORMAT,
         "model": fingerprint(partition.network),
         "domain": _domain_fingerprint(partition.domain),
+        "domain_text": domain_text(as_domain(partition.domain)),
         "engine": partition.engine,
         "is_complete": partition.is_complete,
         "decisions": [
@@ -68,23 +88,43 @@ def to_arrow(partition: Partition) -> Any:
         "shapes": shapes,
     }
     header["content"] = _content_fingerprint(header, arrays)
-    return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(header)})
+    metadata = {
+        _METADATA: json.dumps(header),
+        _MODEL: base64.b64encode(model_bytes(partition.network)),
+    }
+    return pa.table(columns).replace_schema_metadata(metadata)
 
 
-def from_arrow(table: Any, model: Any, domain: Any) -> Partition:
-    """Read back what `to_arrow` wrote, for the model and the domain it was made from.
+def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
+    """Read back what `to_arrow` wrote.
+
+    Args:
+        table: The table.
+        model: Refuse a table of any other model than this one; None to take the one it carries.
+        domain: Refuse a table of any other domain; None to take the one it carries.
 
     Raises:
         RecordFormatError: If the table is no such table, belongs to another model or domain, or was
             changed since it was written.
     """
-    _pyarrow()
-    network = read_network(model)
-    where = charted(domain, network.dim_in)
+    pa = _pyarrow()
+    given = None if model is None else read_network(model)
     try:
-        header = json.loads(table.schema.metadata[_METADATA])
-        if header["format"] != FORMAT:
-            raise RecordFormatError(f"`table` must be of format {FORMAT!r}; {header['format']!r}.")
+        table.validate(full=True)
+        metadata = table.schema.metadata
+        header = _read_header(metadata[_METADATA])
+        if header["format"] == _OLD_FORMAT and (model is None or domain is None):
+            raise RecordFormatError(
+                f"`table` must be of format {FORMAT!r} to carry its model and domain; for one of "
+                f"{_OLD_FORMAT!r} give both."
+            )
+        network = given if given is not None else _stored_network(metadata[_MODEL])
+    except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _refused(error) from None
+    # What the caller says about the domain is not the table's fault.
+    where = None if domain is None else charted(domain, network.dim_in)
+    try:
+        where = where or charted(_stored_domain(header["domain_text"]), network.dim_in)
         for name, wanted in (
             ("model", fingerprint(network)),
             ("domain", _domain_fingerprint(where)),
@@ -98,30 +138,115 @@ def from_arrow(table: Any, model: Any, domain: Any) -> Partition:
             )
         cells = _cell_arrays(arrays, header, table.num_rows)
         _refuse_impossible(cells, network, where.dim)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, RecordFormatError):
-            raise
-        raise RecordFormatError(f"`table` must be a stored partition; {error!r}.") from None
-    return Partition(network, where, cells, str(header["engine"]))
+    except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _refused(error) from None
+    return Partition(network, where, cells, header["engine"])
 
 
 def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
-    """Write a partition to a Parquet file; a crash leaves an older file as it was."""
+    """Write a partition, with its model and domain, to a Parquet file.
+
+    A crash leaves an older file as it was.
+    """
     table = to_arrow(partition)
     with replacing(path) as stream:
-        _pyarrow("pyarrow.parquet").write_table(table, stream)
+        _pyarrow("pyarrow.parquet").write_table(table, stream, write_page_checksum=True)
 
 
-def load_partition(path: str | os.PathLike[str], model: Any, domain: Any) -> Partition:
-    """Read a partition from a Parquet file (see `from_arrow`)."""
-    pa = _pyarrow()
+def load_partition(
+    path: str | os.PathLike[str],
+    model: Any = None,
+    domain: Any = None,
+    *,
+    max_bytes: int = MOST_BYTES,
+) -> Partition:
+    """Read a partition from a Parquet file that `save_partition` wrote.
+
+    Args:
+        path: The file.
+        model: Refuse the partition of any other model than this one. The file carries its own.
+        domain: Refuse the partition of any other domain than this one, likewise.
+        max_bytes: Refuse a file that would take more memory than this.
+
+    Raises:
+        RecordFormatError: If the file is damaged, holds something else, or belongs to another model
+            or domain.
+        SizeLimitError: If it announces more than `max_bytes`; nothing has been read then.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax.regions.engines import enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_partition(part, f"{folder}/cells.parquet")
+        ...     again = load_partition(f"{folder}/cells.parquet")
+        >>> again.n_cells, again.n_regions, again.network.dim_in
+        (4, 4, 2)
+    """
+    limit = integer("max_bytes", max_bytes, at_least=0)
+    file = open_parquet(path, extra=_EXTRA, purpose=_PURPOSE, max_bytes=limit)
+    with file:
+        metadata = file.schema_arrow.metadata or {}
+        if _METADATA not in metadata:
+            raise RecordFormatError(
+                f"`path` must hold a stored partition; the metadata of {path} have no entry "
+                f"`{_METADATA.decode()}`."
+            )
+        table = read_parquet(file, path)
     try:
-        table = _pyarrow("pyarrow.parquet").read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise RecordFormatError(f"`path` must name a Parquet file; {error}.") from None
-    return from_arrow(table, model, domain)
+        return from_arrow(table, model, domain)
+    except RecordFormatError as error:
+        raise RecordFormatError(
+            f"`path` must hold a stored partition; in {path}: {error}"
+        ) from None
+
+
+def _refused(error: Exception) -> RecordFormatError:
+    if isinstance(error, RecordFormatError):
+        return error
+    reason = str(error) if isinstance(error, HardmaxError) else repr(error)
+    return RecordFormatError(f"`table` must be a stored partition; {reason:.300}.")
+
+
+def _read_header(text: bytes) -> dict[str, Any]:
+    """Read the header and see that every field has its type."""
+    header = parse_json(text)
+    if not isinstance(header, dict) or header.get("format") not in (FORMAT, _OLD_FORMAT):
+        found = header.get("format") if isinstance(header, dict) else type(header).__name__
+        raise RecordFormatError(f"`table` must be of format {FORMAT!r}; got {found!r:.60}.")
+    decisions, shapes = header["decisions"], header["shapes"]
+    if type(header["is_complete"]) is not bool or header["engine"] not in _ENGINES:
+        raise ValueError("`is_complete` must be true or false, and `engine` an engine")
+    if not (isinstance(decisions, list) and len(decisions) == 3 and _are_counts(decisions)):
+        raise ValueError("`decisions` must be three counts")
+    for name, (dtype, shape) in shapes.items():
+        is_known = name in _BY_CELL + _BY_VERTEX + _OF_FACETS and dtype in _DTYPES
+        if not (is_known and isinstance(shape, list) and len(shape) <= 2 and _are_counts(shape)):
+            raise ValueError(f"unknown column {name!r:.60} of {dtype!r:.60} and {shape!r:.60}")
+    return header
+
+
+def _are_counts(entries: list[Any]) -> bool:
+    return all(type(entry) is int and 0 <= entry < 1 << 62 for entry in entries)
+
+
+def _stored_network(text: bytes) -> ArgmaxNetwork:
+    network = model_from_bytes(base64.b64decode(text, validate=True), "the table")
+    if not isinstance(network, ArgmaxNetwork):
+        raise RecordFormatError(
+            f"`table` must carry an ArgmaxNetwork; got a {type(network).__name__}."
+        )
+    return network
+
+
+def _stored_domain(text: Any) -> Any:
+    # A hull is never written, and what it takes to find one depends on more than its length.
+    if not isinstance(text, str) or "hull" in text.lower():
+        raise RecordFormatError(f"`table` must carry a domain; got {text!r:.60}.")
+    return parse_domain(text)
 
 
 def _arrays(partition: Partition) -> _Arrays:
@@ -151,14 +276,12 @@ def _lists(pa: Any, array: AnyArray, starts: AnyArray | None) -> Any:
 
 def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
     """Read the columns that a header names back into what `_arrays` lists."""
-    known = _BY_CELL + _BY_VERTEX + _OF_FACETS
     arrays: _Arrays = {}
     for name, (dtype, shape) in header["shapes"].items():
-        if name not in known:
-            raise ValueError(f"unknown column {name!r}")
         column = table.column(name).combine_chunks()
-        if dtype not in _DTYPES or column.null_count:
-            raise ValueError(f"column {name!r} must hold numbers only")
+        kind = str(getattr(column.type, "value_type", None)).replace("double", "float64")
+        if kind != dtype or column.null_count or column.flatten().null_count:
+            raise ValueError(f"column {name!r} must hold lists of {dtype}; got {column.type}")
         flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.dtype(dtype))
         if name in (*_BY_CELL, "blurs"):
             # A network without layers has signatures without entries.
@@ -188,8 +311,8 @@ def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellA
         )
     cells = CellArrays(
         signatures=values["signatures"],
-        is_complete=bool(header["is_complete"]),
-        decisions=Decisions(*(int(count) for count in header["decisions"])),
+        is_complete=header["is_complete"],
+        decisions=Decisions(*header["decisions"]),
         maps=values.get("maps"),
         map_radii=values.get("map_radii"),
         vertices=values.get("vertices"),
@@ -282,5 +405,8 @@ def _domain_fingerprint(domain: ChartedDomain) -> str:
     )
 
 
+_EXTRA, _PURPOSE = "arrow", "Arrow tables"
+
+
 def _pyarrow(module: str = "pyarrow") -> Any:
-    return load_extra(module, extra="arrow", purpose="Arrow tables")
+    return load_extra(module, extra=_EXTRA, purpose=_PURPOSE)

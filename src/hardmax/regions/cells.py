@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.typing import FloatArray, IntArray
+from hardmax.display import short_repr
+from hardmax.typing import AnyArray, FloatArray, IntArray
 
 
 class CellFacets(NamedTuple):
@@ -43,11 +44,11 @@ class WallNames(NamedTuple):
         group_layers: The layer of each group, shape `(n_groups,)`.
     """
 
-    codes: IntArray
+    codes: AnyArray
     form_starts: IntArray
     group_layers: IntArray
 
-    def decoded(self, signatures: IntArray, starts: IntArray) -> IntArray:
+    def decoded(self, signatures: AnyArray, starts: IntArray) -> AnyArray:
         """Return layer, group, winner and rival of each edge: shape `(n_vertices, 4)`."""
         walls = np.zeros((len(self.codes), 4), dtype=np.int32)
         inside = np.flatnonzero(self.codes >= 0)
@@ -63,17 +64,6 @@ class WallNames(NamedTuple):
         walls[inside, 2] = signatures[cell, group]
         walls[inside, 3] = codes - self.form_starts[group]
         return walls
-
-    @classmethod
-    def encoded(
-        cls, walls: IntArray, form_starts: IntArray, group_layers: IntArray
-    ) -> "WallNames":
-        """Return the names of edges given as `decoded` returns them."""
-        codes = np.asarray(-5 - walls[:, 1], dtype=np.int32)
-        inside = walls[:, 0] >= 0
-        group = np.searchsorted(group_layers, walls[inside, 0]) + walls[inside, 1]
-        codes[inside] = form_starts[group] + walls[inside, 3]
-        return cls(codes, form_starts, group_layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +103,10 @@ class CellArrays:
     wall_names: WallNames | None = None
     facets: CellFacets | None = None
 
+    __repr__ = short_repr
+
     @cached_property
-    def walls(self) -> IntArray | None:
+    def walls(self) -> AnyArray | None:
         """For the edge from each vertex of a polygon to the next, what meets on it.
 
         The layer, the group, the winner and the rival, the last two as indices within the group, or

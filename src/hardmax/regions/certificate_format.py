@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.display import html_card
 from hardmax.errors import RecordFormatError
 from hardmax.files import read_text, write_text
+from hardmax.json_text import parse_json
 from hardmax.records import fingerprint
 from hardmax.typing import IntArray, WideArray
 
@@ -65,6 +67,8 @@ class Certificate:
     kind: str
     proofs: tuple[Proof, ...] = ()
 
+    _repr_html_ = html_card
+
     def __repr__(self) -> str:
         dim = self.chart.shape[1] - 1
         return f"Certificate({len(self.signatures)} cells, dimension {dim}, by {self.kind})"
@@ -105,14 +109,11 @@ class Certificate:
             RecordFormatError: If the text is not such a certificate. Whether the certificate is
                 right is another question: see `verify_certificate`.
         """
-        try:
-            content = json.loads(text, parse_constant=_refuse, parse_float=_refuse)
-        except (ValueError, RecursionError, TypeError) as error:
-            raise RecordFormatError(f"`text` must be JSON with integers; {error}.") from None
+        content = parse_json(text, floats=False)
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         if found != FORMAT:
             raise RecordFormatError(
-                f"`text` must be a certificate of format {FORMAT!r}; got {found!r}."
+                f"`text` must be a certificate of format {FORMAT!r}; got {_shown(found)}."
             )
         _fields("certificate", content, _FIELDS)
         return _certificate(cls, content)
@@ -123,8 +124,16 @@ class Certificate:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Certificate":
-        """Read from a file written by `save`."""
-        return cls.from_json(read_text(path))
+        """Read from a file written by `save`.
+
+        Raises:
+            RecordFormatError: If the file is not such a certificate; the message names the file.
+        """
+        text = read_text(path)
+        try:
+            return cls.from_json(text)
+        except RecordFormatError as error:
+            raise RecordFormatError(f"`path` must hold a certificate; in {path}: {error}") from None
 
 
 def domain_fingerprint(chart: WideArray, chart_denominator: int, rows: WideArray) -> str:
@@ -146,17 +155,17 @@ def _certificate(cls: type[Certificate], content: dict[str, Any]) -> Certificate
     _fields("domain", domain, {"chart", "chart_denominator", "dim", "rows"})
     dim = domain["dim"]
     if type(dim) is not int or not 1 <= dim <= 1 << 20:
-        raise RecordFormatError(f"`dim` must be a positive integer; got {dim!r}.")
+        raise RecordFormatError(f"`dim` must be a positive integer; got {_shown(dim)}.")
     kind = completeness.get("kind") if isinstance(completeness, dict) else None
     if kind not in (TILING, REFUSALS):
-        raise RecordFormatError(f"`kind` must be {TILING!r} or {REFUSALS!r}; got {kind!r}.")
+        raise RecordFormatError(f"`kind` must be {TILING!r} or {REFUSALS!r}; got {_shown(kind)}.")
     _fields("completeness", completeness, {"kind"} | ({"proofs"} if kind == REFUSALS else set()))
     for name in ("model", "domain_fingerprint"):
         if not isinstance(content[name], str):
-            raise RecordFormatError(f"`{name}` must be text; got {content[name]!r}.")
+            raise RecordFormatError(f"`{name}` must be text; got {_shown(content[name])}.")
     denominator = _read("chart_denominator", domain["chart_denominator"])
     if denominator < 1:
-        raise RecordFormatError(f"`chart_denominator` must be positive; got {denominator}.")
+        raise RecordFormatError(f"`chart_denominator` must be positive; got {_shown(denominator)}.")
     return cls(
         model=content["model"],
         chart=_table("chart", domain["chart"], dim + 1),
@@ -235,7 +244,7 @@ def _list(name: str, given: Any) -> list[Any]:
 def _fields(name: str, content: Any, wanted: set[str]) -> None:
     found = set(content) if isinstance(content, dict) else None
     if found != wanted:
-        shown = type(content).__name__ if found is None else sorted(found)
+        shown = type(content).__name__ if found is None else _shown(sorted(found))
         raise RecordFormatError(f"`{name}` must have the fields {sorted(wanted)}; got {shown}.")
 
 
@@ -248,9 +257,8 @@ def _written(integer: int) -> int | str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # An integer with too many digits to be written.
+        text = f"a long {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is not an integer")

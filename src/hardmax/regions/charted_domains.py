@@ -9,8 +9,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax.display import short_repr
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.domain_text import DomainKind, box_of_rows
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.geometry.integer_vectors import Vector, primitive, wide_rows
 from hardmax.geometry.polytopes import Polytope
@@ -41,6 +43,8 @@ class ChartedDomain:
     stages: tuple[AffineMap, ...]
     corners: tuple[FloatArray, FloatArray] | None = None
     ends: tuple[FloatArray, FloatArray] | None = None
+
+    __repr__ = short_repr
 
     @property
     def is_identity(self) -> bool:
@@ -112,7 +116,7 @@ def _read_segment(segment: Segment) -> ChartedDomain:
     """Read a segment, whose ends are different by construction."""
     ends = segment.start, segment.end
     weight, bias = segment.chart
-    if not np.isfinite(weight.sum()):
+    if not np.isfinite(weight).all():
         # Rounding the direction may overflow; the stages are exact.
         weight = np.nan_to_num(weight)
     both = np.empty((2, len(bias)))
@@ -151,6 +155,25 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
     if not isinstance(domain, WholeSpace) and not _has_interior(charted_domain):
         raise ArgumentError("`domain` must have an interior; its inequalities leave none.")
     return charted_domain
+
+
+def as_domain(domain: ChartedDomain) -> DomainKind:
+    """Return a domain that `charted` reads as the given one."""
+    if domain.corners is not None:
+        return Box(*domain.corners)
+    if domain.ends is not None:
+        return Segment(*domain.ends)
+    inner: Box | WholeSpace | Polytope
+    if not len(domain.exact_rows):
+        inner = WholeSpace(domain.dim)
+    else:
+        rows = [tuple(row) for row in domain.exact_rows.tolist()]
+        inner = Polytope.from_rows(rows, domain.dim)
+        if not domain.is_identity:
+            inner = box_of_rows(domain.exact_rows) or inner
+    if domain.is_identity:
+        return inner
+    return Slice(domain.chart.bias, domain.chart.weight, inner)
 
 
 def refuse_outside(model: Any, domain: ChartedDomain) -> None:

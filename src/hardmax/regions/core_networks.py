@@ -20,25 +20,41 @@ class CoreNetwork:
 
     Attributes:
         memory: Where it lies.
-        form_starts: The first form of each group, counted over all layers, and the end; shape
-            `(n_groups + 1,)`.
-        group_layers: The layer of each group, shape `(n_groups,)`.
-        first_groups: The first group of each layer, shape `(n_layers,)`.
+        starts: For each layer the first form of each group, and the end.
         largest_group: The most forms of a group.
         n_weights: How many numbers there are.
     """
 
     memory: Memory
-    form_starts: IntArray
-    group_layers: IntArray
-    first_groups: IntArray
+    starts: tuple[IntArray, ...]
     largest_group: int
     n_weights: int
 
-    @cached_property
+    @property
     def address(self) -> int:
         """The address of the network."""
         return self.memory.address
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers it has."""
+        return len(self.starts)
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups all layers have."""
+        return sum(map(len, self.starts)) - len(self.starts)
+
+    @cached_property
+    def form_starts(self) -> IntArray:
+        """The first form of each group, counted over all layers, and the end: `(n_groups + 1,)`."""
+        sizes = [np.diff(starts) for starts in self.starts]
+        return np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *sizes]))
+
+    @cached_property
+    def group_layers(self) -> IntArray:
+        """The layer of each group, shape `(n_groups,)`."""
+        return np.repeat(np.arange(self.n_layers), [len(starts) - 1 for starts in self.starts])
 
 
 _known: WeakKeyDictionary[ArgmaxNetwork, CoreNetwork] = WeakKeyDictionary()
@@ -65,12 +81,12 @@ def _laid_out(network: ArgmaxNetwork) -> CoreNetwork:
     library = core()
     memory = Memory(library.hm_network_size(address(packed), address(flat)))
     library.hm_network_init(memory.address, address(packed), address(flat))
-    sizes = [np.diff(layer.starts) for layer in network.layers]
-    n_groups = [layer.n_groups for layer in network.layers]
-    widths = np.concatenate([np.zeros(1, dtype=np.int64), *sizes])
-    first_groups = np.concatenate([[0], np.cumsum(n_groups)])[:-1].astype(np.int64)
-    group_layers = np.repeat(np.arange(len(n_groups)), n_groups)
-    return CoreNetwork(memory, np.cumsum(widths), group_layers, first_groups, int(widths.max()), len(flat))
+    largest = max((_largest_group(layer) for layer in network.layers), default=0)
+    return CoreNetwork(memory, tuple(layer.starts for layer in network.layers), largest, len(flat))
+
+
+def _largest_group(layer: ArgmaxLayer) -> int:
+    return 2 if layer.is_relu else int(np.diff(layer.starts).max())
 
 
 def _pack_layer(layer: ArgmaxLayer, integers: list[int], numbers: list[AnyArray]) -> None:

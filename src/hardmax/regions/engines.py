@@ -40,6 +40,7 @@ def enumerate_regions(
     exact: bool = False,
     max_cells: int | None = None,
     max_seconds: float | None = None,
+    workers: int = 1,
 ) -> Partition:
     r"""Find every cell of a model on a domain, exactly.
 
@@ -55,6 +56,7 @@ def enumerate_regions(
         exact: Whether to decide in integers alone, without floats first. The result is the same.
         max_cells: Stop after this many cells.
         max_seconds: Stop after this time.
+        workers: How many threads search, in two dimensions; the result does not depend on it.
 
     Returns:
         The partition. If a limit or Ctrl-C stopped the search, its `is_complete` is False and its
@@ -86,8 +88,10 @@ def enumerate_regions(
     if not exact and where.dim == 1:
         line = _along_a_line(network, where, limits)
         return Partition(network, where, line.cells, "lines", line=line)
+    n_workers = integer("workers", workers, at_least=1)
     if not exact and where.dim == 2:
-        return Partition(network, where, planar.explore(network, where, **limits), "planar")
+        cells = planar.explore(network, where, **limits, workers=n_workers)
+        return Partition(network, where, cells, "planar")
     if not exact and where.dim <= _MOST_SPATIAL:
         return Partition(network, where, spatial.explore(network, where, **limits), "spatial")
     tree = split_tree.explore(network, where, **limits)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.effect_updates import Frames
 from hardmax._kernels.layouts import (
     AT_STARTS,
     IS_MERGED,
@@ -19,12 +18,13 @@ from hardmax._kernels.layouts import (
     VERSION,
     Tables,
 )
+from hardmax._kernels.spatial_buffers import Frames
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.algebra.exact.dyadic import lowest_bits
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
-from hardmax.regions.planar_domains import divided
 from hardmax.regions.coincidences import coincidence_classes, coinciding_means
+from hardmax.regions.planar_domains import divided
 from hardmax.typing import FloatArray
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.arguments import integer, number
+from hardmax.display import html_card
 from hardmax.geometry.integer_vectors import Vector, primitive
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax_layers import AffineMap
@@ -34,6 +35,8 @@ class LevelSet:
     pieces: tuple[Polytope, ...]
     cells: IntArray
     across: IntArray
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         jumps = int((self.across >= 0).sum())

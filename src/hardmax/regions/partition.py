@@ -34,6 +34,7 @@ from hardmax.regions.merging import (
     members,
     same_map_classes,
 )
+from hardmax.regions.partition_cards import partition_card
 from hardmax.regions.planar_adjacency import planar_neighbours
 from hardmax.regions.point_location import CellLocator
 from hardmax.regions.spatial_adjacency import spatial_neighbours
@@ -73,6 +74,9 @@ class Partition(WithoutCaches):
             count = f"at least {count}, search stopped early"
         where = f"in {self.domain.dim} dimension{'s' * (self.domain.dim != 1)}"
         return f"Partition({count}, {where}, engine {self.engine})"
+
+    def _repr_html_(self) -> str:
+        return partition_card(self)
 
     def __len__(self) -> int:
         return self.n_cells

@@ -20,10 +20,12 @@ from hardmax.regions.planar_core import (
     FirstStream,
     FoundCells,
     PlaneSearch,
+    Task,
 )
 from hardmax.regions.planar_domains import PlanarDomain, planar_domain
 from hardmax.regions.planar_parking import ExactPath
 from hardmax.regions.search_runs import SearchRun, read_limits
+from hardmax.regions.shared_searches import share
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _FIRST_CELLS = 1024
@@ -38,6 +40,7 @@ def explore(
     count_only: bool = False,
     max_cells: int | None = None,
     max_seconds: float | None = None,
+    workers: int = 1,
     progress: bool = True,
 ) -> CellArrays:
     r"""Find every cell of a network on a planar domain.
@@ -54,6 +57,8 @@ def explore(
         count_only: Store nothing; memory then does not grow with the number of cells.
         max_cells: Stop after so many cells.
         max_seconds: Stop after about so many seconds.
+        workers: How many threads search; the result does not depend on it. A search for at most
+            `max_cells` is done by one.
         progress: Show a bar where the search takes longer than a second.
 
     Returns:
@@ -74,48 +79,60 @@ def explore(
         4
     """
     limits = read_limits(max_cells, max_seconds)
-    run = _Run(network, planar_domain(domain, network.dim_in), stores=not count_only)
-    return run.result(run.work(limits, progress))
+    where = planar_domain(domain, network.dim_in)
+    none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
+    whole = Task(0, False, *none, where.edges, where.walls, False)
+    run = _Run(network, where, whole, stores=not count_only)
+    if workers == 1 or limits.cells >= 0:
+        return _packed([run], run.work(limits, progress))
+
+    def begin(task: Task) -> _Run:
+        return _Run(network, where, task, stores=not count_only)
+
+    runs, is_complete = share(run, begin, limits.seconds, workers, progress)
+    return _packed(sorted(runs, key=_Run.first_signature), is_complete)
 
 
-def _scale_of(domain: PlanarDomain) -> float:
-    """Return a power of two, at least 1, that no coordinate of a corner exceeds."""
-    corners = float(np.abs(domain.edges[:, 6:8]).max(initial=1.0))
-    return float(2.0 ** min(np.frexp(corners)[1], 1000))
-
-
-def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain, scale: float) -> FirstStream:
+def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
     """Return the embedding on the domain."""
     embedding, chart = network.embedding, domain.chart
+    if chart is None and embedding.is_identity:
+        return _COORDINATES
     if chart is None:
         block, doubled = np.zeros((4, embedding.dim_out)), np.zeros((7, embedding.dim_out))
         block[:2], block[2] = embedding.weight, embedding.bias
         doubled[:3] = block[:3]
         return FirstStream(block, doubled, finest_grid(block))
     forms = chart_forms(chart).compose(embedding)
-    block = rounded_forms(forms, forms.rows, scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, scale), finest_grid(block))
+    block = rounded_forms(forms, forms.rows, domain.scale)
+    return FirstStream(block, doubled_forms(forms, forms.rows, domain.scale), finest_grid(block))
+
+
+_COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0)
 
 
 class _Run(SearchRun):
     """One search: its buffers, and what has been found."""
 
-    def __init__(self, network: ArgmaxNetwork, domain: PlanarDomain, stores: bool) -> None:
+    def __init__(
+        self, network: ArgmaxNetwork, domain: PlanarDomain, task: Task, *, stores: bool
+    ) -> None:
         self.network = network
         self.domain = domain
         self.stores = stores
         self.packed = core_network(network)
-        self.scale = _scale_of(domain)
         self.search = PlaneSearch(
             self.packed,
-            _first_stream(network, domain, self.scale),
-            self.scale,
+            _first_stream(network, domain),
+            domain.scale,
             is_bounded=domain.is_bounded,
             stores=stores,
         )
-        no_winners = np.zeros(1, dtype=np.int32)
-        self.search.push(0, no_winners, domain.edges, domain.walls)
-        self.path = ExactPath(network, domain, self.search, self.scale)
+        self.path = ExactPath(network, domain, self.search)
+        self.search.push(task)
+        if task.is_merged:
+            self.path.scores(task.layer - 1)
+            self.search.recompose(task.layer - 1)
         self.found: list[FoundCells] = []
         self.room = CellsRoom()
         if stores:
@@ -128,9 +145,19 @@ class _Run(SearchRun):
         """How many cells have been found."""
         return self.search.counts()[0]
 
+    def give_away(self) -> list[Task]:
+        """Give the lower half of the stack away, if there is more than one polygon on it."""
+        n_items = self.search.counts()[3]
+        return self.search.give_away(n_items // 2) if n_items > 1 else []
+
     def go_on(self, limit: int, budget: int) -> int:
         """Run the compiled search."""
         return self.search.run(self.room, limit, budget)
+
+    def first_signature(self) -> bytes:
+        """Return what sorts runs of one search by their cells; nothing where none are stored."""
+        block = self.found[0] if self.found else self.block if self.stores else None
+        return b"" if block is None else block.signatures[0].astype(">u4").tobytes()
 
     def make_way(self, status: int) -> None:
         """Split exactly, sharpen vertices, or make room."""
@@ -141,7 +168,7 @@ class _Run(SearchRun):
         elif status == STACK_FULL:
             self.search.grow()
         elif status == CELLS_FULL:
-            self._harvest()
+            self.harvest()
             cell_bytes = 4 * self.network.n_groups + 24 * self.network.dim_out + 256
             size = min(2 * self.room.room_cells, max(_BLOCK_BYTES // cell_bytes, _FIRST_CELLS))
             # One polygon may have more vertices than a whole block has room for.
@@ -170,46 +197,54 @@ class _Run(SearchRun):
             None if self.domain.is_bounded else directions, walls,
         )  # fmt: skip
 
-    def _harvest(self) -> None:
+    def harvest(self) -> None:
         """Set the cells found aside; arrays of the right size, so that the block is free again."""
         n_cells, n_vertices = self.room.n_cells, self.room.n_vertices
         block = self.block
-        kept = [array[:n_cells].copy() for array in block[:4]]
+        kept: list[Any] = [array[:n_cells].copy() for array in block[:4]]
         kept += [array[:n_vertices].copy() for array in block[4:]]
         self.found.append(FoundCells(*kept))
         self.room.n_cells = self.room.n_vertices = 0
 
-    def result(self, is_complete: bool) -> CellArrays:
-        """Pack what was found."""
-        count, filtered, expanded, _ = self.search.counts()
-        decisions = Decisions(filtered, expanded, 0) + self.path.decisions
-        if not self.stores:
-            none = np.zeros((0, self.network.n_groups), dtype=np.int64)
-            return CellArrays(none, is_complete, decisions, None, None, None, None, count)
-        self._harvest()
-        cells = self.found[0] if len(self.found) == 1 else _joined(self.found)
-        if self.room.n_broken:
-            self._repair(cells)
-        return CellArrays(
-            cells.signatures,
-            is_complete,
-            decisions,
-            cells.maps,
-            cells.map_radii,
-            cells.points,
-            np.concatenate([np.zeros(1, dtype=np.int64), cells.ends]),
-            count,
-            None if self.domain.is_bounded else cells.directions,
-            wall_names=WallNames(cells.walls, self.packed.form_starts, self.packed.group_layers),
-        )
-
-    def _repair(self, cells: FoundCells) -> None:
+    def repair(self, cells: FoundCells) -> None:
         """Compose maps that overflowed on the way in exact arithmetic."""
         for cell in np.flatnonzero(~np.isfinite(cells.map_radii)).tolist():
             forms = exact_affine_map(self.network, self.path.chart, cells.signatures[cell])
-            block = rounded_forms(forms, forms.rows, self.scale)
+            block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:3]
             cells.map_radii[cell] = block[3].max()
+
+
+def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
+    """Pack what one or more runs have found, one after the other."""
+    first = runs[0]
+    counts = [run.search.counts() for run in runs]
+    count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
+    decisions = Decisions(filtered, expanded, 0)
+    for run in runs:
+        decisions = decisions + run.path.decisions
+    if not first.stores:
+        none = np.zeros((0, first.network.n_groups), dtype=np.int64)
+        return CellArrays(none, is_complete, decisions, None, None, None, None, count)
+    for run in runs:
+        run.harvest()
+    found = [block for run in runs for block in run.found]
+    cells = found[0] if len(found) == 1 else _joined(found)
+    if any(run.room.n_broken for run in runs):
+        first.repair(cells)
+    packed, is_bounded = first.packed, first.domain.is_bounded
+    return CellArrays(
+        cells.signatures,
+        is_complete,
+        decisions,
+        cells.maps,
+        cells.map_radii,
+        cells.points,
+        np.concatenate([np.zeros(1, dtype=np.int64), cells.ends]),
+        count,
+        None if is_bounded else cells.directions,
+        wall_names=WallNames(cells.walls, packed.form_starts, packed.group_layers),
+    )
 
 
 def _joined(found: list[FoundCells]) -> FoundCells:

@@ -1,4 +1,4 @@
-"""The compiled search of the plane, with its memory: a thin cover over the interface of the core."""
+"""The compiled search of the plane, with its memory: a cover over the interface of the core."""
 
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.regions.core_networks import CoreNetwork
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray
 
 DONE, BUDGET, CELL_LIMIT, CELLS_FULL, STACK_FULL, UNCLEAR, BLURRED = range(7)
 """Why a search stopped."""
@@ -65,6 +65,28 @@ class FirstStream(NamedTuple):
     grid: int
 
 
+class Task(NamedTuple):
+    """A part of a search: a polygon, and the path to it.
+
+    Attributes:
+        layer: The layer that it is to be split by first.
+        is_part: Whether it is part of a region that has been looked at.
+        signature: The winners of the layers before, shape `(n_groups,)` or more.
+        typical: The typical winners of these and, for a part, of the layer itself.
+        edges: Its edges, shape `(n_edges, N_EDGE)`.
+        walls: What they lie on, shape `(n_edges, 4)`.
+        is_merged: Whether forms of a layer before coincide in a way that has to be found again.
+    """
+
+    layer: int
+    is_part: bool
+    signature: AnyArray
+    typical: AnyArray
+    edges: FloatArray
+    walls: AnyArray
+    is_merged: bool
+
+
 class FoundCells(NamedTuple):
     """Arrays that cells are written to; all but the last six have a row for each cell.
 
@@ -81,14 +103,19 @@ class FoundCells(NamedTuple):
     signatures: AnyArray
     maps: FloatArray
     map_radii: FloatArray
-    ends: IntArray
+    ends: AnyArray
     points: FloatArray
     directions: FloatArray
-    walls: IntArray
+    walls: AnyArray
 
 
 class PlaneSearch:
-    """A search under way, to be resumed."""
+    """A search under way, to be resumed.
+
+    Attributes:
+        network: The network.
+        address: Where the core keeps the search.
+    """
 
     def __init__(
         self,
@@ -103,13 +130,13 @@ class PlaneSearch:
         self.network = network
         self._core = core()
         self._memory = Memory(self._core.hm_plane_size(network.address, stores))
-        self._at = self._memory.address
+        self.address = self._memory.address
         is_exact = not stream.block[3].any()
         start = PlaneStart(
             scale, address(stream.block), address(stream.doubled), is_exact, stream.grid,
             is_bounded, stores,
         )  # fmt: skip
-        self._core.hm_plane_init(self._at, network.address, addressof(start))
+        self._core.hm_plane_init(self.address, network.address, addressof(start))
         # Room for all parts at once, where large groups are walked.
         widest = network.largest_group if network.largest_group >= 24 else 0
         self._room = (1024 + 10 * widest, 128 + widest)
@@ -120,7 +147,7 @@ class PlaneSearch:
     def _set_stack(self) -> None:
         size = self._core.hm_plane_stack_size(self.network.address, *self._room)
         stack = Memory(size)
-        self._core.hm_plane_set_stack(self._at, stack.address, *self._room)
+        self._core.hm_plane_set_stack(self.address, stack.address, *self._room)
         # The old memory was read until here.
         self._stack = stack
 
@@ -129,62 +156,81 @@ class PlaneSearch:
         self._room = 2 * self._room[0], 2 * self._room[1]
         self._set_stack()
 
-    def push(self, layer: int, signature: IntArray, edges: FloatArray, walls: IntArray) -> None:
-        """Put a polygon on the stack, to be searched from a layer on."""
-        given = address(signature), len(edges), address(edges), address(walls)
-        while self._core.hm_plane_push(self._at, layer, *given):
+    def push(self, task: Task) -> None:
+        """Put a polygon on the stack."""
+        given = address(task.signature), address(task.typical), len(task.edges)
+        polygon = address(task.edges), address(task.walls)
+        while self._core.hm_plane_push(self.address, task.layer, task.is_part, *given, *polygon):
             self.grow()
+
+    def give_away(self, n_items: int) -> list[Task]:
+        """Take the lowest polygons, whose cells come last, off the stack."""
+        signature = self.signature()
+        typical = np.zeros(len(signature) + 1, dtype=np.int8)
+        self._core.hm_plane_typical(self.address, address(typical))
+        _, merged = self.versions()
+        tasks = []
+        for index in range(n_items):
+            (layer, position, _), edges, walls = self.item(index)
+            is_merged = any(merged[:layer])
+            tasks.append(Task(layer, position >= 0, signature, typical, edges, walls, is_merged))
+        self._core.hm_plane_drop(self.address, n_items)
+        return tasks
+
+    def recompose(self, layer: int) -> None:
+        """Compose the stream after a layer again, after the layer was refreshed."""
+        self._core.hm_plane_recompose(self.address, layer)
 
     def run(self, room: CellsRoom, limit: int, budget: int) -> int:
         """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped."""
-        return int(self._core.hm_plane_run(self._at, addressof(room), limit, budget))
+        return int(self._core.hm_plane_run(self.address, addressof(room), limit, budget))
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return the cells found, the signs filtered and expanded, the polygons on the stack."""
-        self._core.hm_plane_counts(self._at, address(self._counts))
+        self._core.hm_plane_counts(self.address, address(self._counts))
         found, filtered, expanded, n_items = self._counts.tolist()
         return found, filtered, expanded, n_items
 
-    def item(self, index: int) -> tuple[tuple[int, int, int], FloatArray, IntArray]:
+    def item(self, index: int) -> tuple[tuple[int, int, int], FloatArray, AnyArray]:
         """Return a polygon of the stack: layer, groups done and next group; edges; walls."""
-        at, place = self._at, address(self._place)
+        at, place = self.address, address(self._place)
         n = self._core.hm_plane_item(at, index, place, None, None)
         edges, walls = np.empty((n, N_EDGE)), np.empty((n, 4), dtype=np.int32)
         self._core.hm_plane_item(at, index, place, address(edges), address(walls))
         layer, position, group = self._place.tolist()
         return (layer, position, group), edges, walls
 
-    def top(self) -> tuple[tuple[int, int, int], FloatArray, IntArray]:
+    def top(self) -> tuple[tuple[int, int, int], FloatArray, AnyArray]:
         """Return the polygon on top of the stack."""
         return self.item(self.counts()[3] - 1)
 
-    def signature(self) -> IntArray:
+    def signature(self) -> AnyArray:
         """Return the winners on the path."""
-        winners = np.zeros(len(self.network.group_layers) + 1, dtype=np.int32)
-        self._core.hm_plane_signature(self._at, address(winners))
+        winners = np.zeros(self.network.n_groups + 1, dtype=np.int32)
+        self._core.hm_plane_signature(self.address, address(winners))
         return winners[:-1]
 
     def versions(self) -> tuple[list[int], list[bool]]:
         """Return for each layer a count of its regions, and whether coinciding forms are merged."""
-        n_layers = len(self.network.first_groups)
+        n_layers = self.network.n_layers
         versions = np.zeros(n_layers + 1, dtype=np.int64)
         merged = np.zeros(n_layers + 1, dtype=np.int32)
-        self._core.hm_plane_versions(self._at, address(versions), address(merged))
+        self._core.hm_plane_versions(self.address, address(versions), address(merged))
         return versions[:-1].tolist(), [bool(one) for one in merged[:-1]]
 
     def candidates(self, layer: int, group: int) -> list[int]:
         """Return the forms of a group that may win on the region."""
         forms = np.zeros(self.network.largest_group, dtype=np.int32)
-        count = self._core.hm_plane_candidates(self._at, layer, group, address(forms))
+        count = self._core.hm_plane_candidates(self.address, layer, group, address(forms))
         return [int(form) for form in forms[:count]]
 
     def scores(self, layer: int, n_scores: int) -> FloatArray:
         """Return slopes, offsets and radii of the scores of a layer, shape `(4, n_scores)`."""
         block = np.empty((4, n_scores))
-        self._core.hm_plane_scores(self._at, layer, address(block))
+        self._core.hm_plane_scores(self.address, layer, address(block))
         return block
 
-    def replace_top(self, parts: list[tuple[int, FloatArray, IntArray]]) -> None:
+    def replace_top(self, parts: list[tuple[int, FloatArray, AnyArray]]) -> None:
         """Replace the polygon on top by parts: winner, edges and walls of each."""
         # The smallest winner goes on top.
         parts = sorted(parts, key=lambda part: -part[0])
@@ -193,19 +239,19 @@ class PlaneSearch:
         edges = np.concatenate([edges for _, edges, _ in parts])
         walls = np.concatenate([walls for _, _, walls in parts]).astype(np.int32)
         given = address(winners), address(sizes), address(edges), address(walls)
-        while self._core.hm_plane_replace(self._at, len(parts), *given):
+        while self._core.hm_plane_replace(self.address, len(parts), *given):
             self.grow()
 
     def set_vertices(self, vertices: FloatArray) -> None:
         """Set the vertices of the cell on top, shape `(n, 6)`."""
-        self._core.hm_plane_set_vertices(self._at, address(vertices))
+        self._core.hm_plane_set_vertices(self.address, address(vertices))
 
     def refresh(
         self,
         layer: int,
         stream: tuple[FloatArray, int],
         scores: tuple[FloatArray, int],
-        merged: tuple[IntArray, FloatArray, FloatArray] | None,
+        merged: tuple[AnyArray, FloatArray, FloatArray] | None,
     ) -> None:
         """Replace what is known about a layer by better forms, each block with its grid.
 
@@ -216,12 +262,10 @@ class PlaneSearch:
             merged: For each form the first one that coincides with it, the means of the gains, and
                 those of the values, each with radii.
         """
-        contributions = [None] * 5
+        contributions: list[int | None] = [None] * 5
         if merged is not None:
             first, gains, values = merged
             arrays = first, gains[0], gains[1], values[0], values[1]
             contributions = [address(array) for array in arrays]
-        blocks = [
-            (address(block), not block[3].any(), grid) for block, grid in (stream, scores)
-        ]
-        self._core.hm_plane_refresh(self._at, layer, *blocks[0], *blocks[1], *contributions)
+        blocks = [(address(block), not block[3].any(), grid) for block, grid in (stream, scores)]
+        self._core.hm_plane_refresh(self.address, layer, *blocks[0], *blocks[1], *contributions)

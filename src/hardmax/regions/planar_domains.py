@@ -1,5 +1,6 @@
 """The first polygon of a planar search: a box, a convex polygon, or the plane, with its chart."""
 
+from math import frexp
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,7 @@ from hardmax.models.argmax_layers import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.planar_core import N_EDGE
 from hardmax.regions.planar_polygons import Line, Vertex, clipped, plane
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray
 
 
 class PlanarDomain(NamedTuple):
@@ -23,13 +24,15 @@ class PlanarDomain(NamedTuple):
         edges: The numbers of the edges of the first polygon, shape `(n_edges, N_EDGE)`.
         walls: For each edge -1, the row of its inequality, 0 and 0; shape `(n_edges, 4)`.
         is_bounded: Whether no vertex is at infinity.
+        scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
     """
 
     chart: AffineMap | None
     rows: AnyArray
     edges: FloatArray
-    walls: IntArray
+    walls: AnyArray
     is_bounded: bool
+    scale: float
 
     @property
     def lines(self) -> list[Line]:
@@ -73,7 +76,9 @@ def _polygon(read: ChartedDomain) -> PlanarDomain:
         columns[6:] = rounded_vertex(edge.start)
     walls = np.array([edge.label for edge in polygon], dtype=np.int32)
     chart = None if read.is_identity else read.chart
-    return PlanarDomain(chart, read.exact_rows, edges, walls, not edges[:, 9:11].any())
+    return PlanarDomain(
+        chart, read.exact_rows, edges, walls, not edges[:, 9:11].any(), _scale(edges)
+    )
 
 
 def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
@@ -85,7 +90,12 @@ def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
     # The order of the rows of `Box.inequalities`.
     walls = np.array([(-1, row, 0, 0) for row in (3, 0, 1, 2)], dtype=np.int32)
     rows = np.array([(1, 0, x1), (0, 1, y1), (-1, 0, -x0), (0, -1, -y0)], dtype=np.float64)
-    return PlanarDomain(None, rows, edges, walls, True)
+    return PlanarDomain(None, rows, edges, walls, True, _scale(edges))
+
+
+def _scale(edges: FloatArray) -> float:
+    corners = float(np.abs(edges[:, 6:8]).max(initial=1.0))
+    return float(2.0 ** min(frexp(corners)[1], 1000))
 
 
 def rounded_line(line: Line) -> list[float]:

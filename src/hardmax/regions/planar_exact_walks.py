@@ -1,9 +1,9 @@
 r"""A polygon split by the winner of a large group, exactly, from one winner to the next.
 
-The method is that of `_kernels.planar_walks`: a part is right as soon as its winner is the largest
-form at all its vertices, and its neighbours are among the forms that tie with it at both ends of an
-edge. Rounded values, with bounds on their errors, say which forms need not be looked at; the others
-are compared in integers.
+The method is that of `core/include/hardmax/walks.hpp`: a part is right as soon as its winner is the
+largest form at all its vertices, and its neighbours are among the forms that tie with it at both
+ends of an edge. Rounded values, with bounds on their errors, say which forms need not be looked at;
+the others are compared in integers.
 """
 
 from collections.abc import Callable

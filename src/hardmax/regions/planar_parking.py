@@ -18,7 +18,7 @@ from hardmax.regions.planar_core import N_EDGE, PlaneSearch
 from hardmax.regions.planar_domains import PlanarDomain, divided, rounded_vertex
 from hardmax.regions.planar_exact_walks import Contest
 from hardmax.regions.planar_polygons import Edge, Label, Line, clipped, polygon
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import AnyArray
 
 WALK_FROM = 24
 """Groups of at least so many forms are walked from one winner to the next."""
@@ -31,16 +31,13 @@ class ExactPath:
         network: The network.
         domain: The domain.
         search: The search, whose forms are replaced by the nearest floats where looked at.
-        scale: Its scale.
     """
 
-    def __init__(
-        self, network: ArgmaxNetwork, domain: PlanarDomain, search: PlaneSearch, scale: float
-    ) -> None:
+    def __init__(self, network: ArgmaxNetwork, domain: PlanarDomain, search: PlaneSearch) -> None:
         self.network = network
         self.domain = domain
         self.search = search
-        self.scale = scale
+        self.scale = domain.scale
         self.decisions = Decisions()
         self._streams: list[RationalForms] = []
         self._scores: list[RationalForms] = []
@@ -85,17 +82,21 @@ class ExactPath:
                 self._is_refreshed[i] = True
         return self._scores[layer]
 
-    def _stream(self, layer: int, signature: IntArray) -> RationalForms:
+    def _stream(self, layer: int, signature: AnyArray) -> RationalForms:
         if layer == 0:
             return chart_forms(self.chart).compose(self.network.embedding)
         before = self.network.layers[layer - 1]
-        first = int(self.search.network.first_groups[layer - 1])
+        first = sum(earlier.n_groups for earlier in self.network.layers[: layer - 1])
         winners = signature[first : first + before.n_groups]
         return layer_output(before, self._streams[layer - 1], self._scores[layer - 1], winners)
 
     def _refresh(self, layer: int) -> None:
         """Replace the floats of a layer by the nearest ones, and merge what coincides."""
-        model, scores, stream = self.network.layers[layer], self._scores[layer], self._streams[layer]
+        model, scores, stream = (
+            self.network.layers[layer],
+            self._scores[layer],
+            self._streams[layer],
+        )
         picked = scores.rows[1::2] if model.is_relu else scores.rows
         blocks = [
             rounded_forms(stream, stream.rows, self.scale),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, integer, number
+from hardmax.display import card, public_fields
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.strict_inequalities import strictly_positive
@@ -55,6 +56,15 @@ class SampledCount:
 
     def __repr__(self) -> str:
         return f"SampledCount(at least {self.distinct} cells, from {self.n_samples} points)"
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval
+        rows = {
+            **public_fields(self),
+            "lower_estimate": f"{self.lower_estimate:.5g}",
+            "unseen_mass": f"{self.unseen_mass:.3g}, between {low:.3g} and {high:.3g}",
+        }
+        return card(repr(self), rows)
 
     @property
     def lower_estimate(self) -> float:

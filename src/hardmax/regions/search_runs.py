@@ -7,7 +7,7 @@ from hardmax._kernels.layouts import BUDGET, CELL_LIMIT, DONE
 from hardmax.arguments import integer, number
 from hardmax.progress import track
 
-_SLICE_S = 0.05
+SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""
 
 
@@ -73,7 +73,7 @@ class SearchRun:
                     return False
                 if status == BUDGET:
                     spent = max(time.perf_counter() - began, 1e-6)
-                    budget = max(1, int(budget * min(_SLICE_S / spent, 8.0)))
+                    budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
                 else:
                     self.make_way(status)
                 advance(self.n_found - shown)

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats
+from hardmax.display import html_card, short_repr
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.integer_vectors import Vector, rounded_directions, wide_rows
 from hardmax.geometry.linear_programs import maximise
@@ -33,6 +34,9 @@ class Statistics:
     mean_neighbours: float
     max_neighbours: int
     walls_of: dict[Wall, int]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 def partition_statistics(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from flint import fmpz_mat
 
+from hardmax.display import html_card
 from hardmax.errors import DtypeError
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.records import fingerprint
@@ -46,6 +47,8 @@ class Verdict:
     ok: bool
     n_cells: int
     reason: str = ""
+
+    _repr_html_ = html_card
 
     def __bool__(self) -> bool:
         return self.ok
@@ -156,6 +159,11 @@ def _check(network: ArgmaxNetwork, certificate: Certificate, order: IntArray) ->
 
 def _check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
     """Refuse what is not even a statement about this model."""
+    for name in ("model", "domain_fingerprint", "kind"):
+        if not isinstance(getattr(certificate, name), str):
+            raise RefusedError(f"`{name}` is not text")
+    if not isinstance(certificate.proofs, tuple):
+        raise RefusedError("`proofs` is not a tuple of proofs")
     if certificate.model != fingerprint(network):
         raise RefusedError("the certificate is about another model")
     chart, rows, witnesses = certificate.chart, certificate.rows, certificate.witnesses

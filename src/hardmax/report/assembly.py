@@ -3,19 +3,25 @@
 from pathlib import Path
 
 from hardmax.audit.runner import read_audit
-from hardmax.experiments.registry import experiment_chapters, level_of
-from hardmax.experiments.runner import load_records
+from hardmax.experiments.registry import Level, experiment_chapters, level_of
+from hardmax.experiments.runner import level_folder, load_records
 from hardmax.experiments.store import read_tables
 from hardmax.report.page import Chapter, write_report
 
 
-def build_report(out: Path) -> Path:
-    """Write `OUT/report.html` and return its path.
+def build_report(out: Path, level: Level = "default") -> Path:
+    """Write `report.html` to the folder of a level and return its path.
+
+    Args:
+        out: The folder of all levels, with the ledger in `OUT/audit`.
+        level: Which level to show.
 
     Raises:
         ArgumentError: If the folder holds no results.
     """
+    folder = level_folder(out, level)
     chapters = [Chapter(title, names) for title, names in experiment_chapters().items()]
-    records = load_records(out)
+    records = load_records(folder)
     levels = {record.name: level_of(record) for record in records}
-    return write_report(out, records, chapters, read_audit(out / "audit"), read_tables(out), levels)
+    rulings = read_audit(out / "audit")
+    return write_report(folder, records, chapters, rulings, read_tables(folder), levels)

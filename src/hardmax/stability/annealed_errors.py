@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import number, owned
+from hardmax.display import html_card
 from hardmax.errors import EmptyInputError, ShapeMismatchError
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
@@ -38,6 +39,8 @@ class ErrorCurves:
     from_margin: FloatArray
     radius: float
     n_points: int
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         n, where = len(self.taus), f"{self.n_points} point{'s' * (self.n_points != 1)}"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import floats_any_shape, owned
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.geometry.integer_vectors import Vector
 from hardmax.geometry.polytopes import Polytope
@@ -35,6 +36,8 @@ class MarginBands:
     delta: FloatArray
     volumes: WideArray
     total: Fraction
+
+    _repr_html_ = html_card
 
     @property
     def inside(self) -> Fraction:

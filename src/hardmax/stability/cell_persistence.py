@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import integer, number, owned
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.engines import enumerate_regions
@@ -62,6 +63,8 @@ class CellMargins:
     margins: FloatArray
     points: WideArray
 
+    _repr_html_ = html_card
+
     def count(self, delta: float) -> int:
         """Count the cells with a point where every head leads by at least `delta`."""
         level = Fraction(number("delta", delta, at_least=0.0))
@@ -94,6 +97,8 @@ class Persistence:
     by_margins: FloatArray
     limits: FloatArray
     points: WideArray
+
+    _repr_html_ = html_card
 
     def count(self, tau: ArrayLike) -> IntArray:
         r"""Count the cells that are certainly $\varepsilon$-hard at `tau`: shape of `tau`."""

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from hardmax.arguments import integer, number
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.integer_vectors import Vector
 from hardmax.geometry.polytopes import Polytope
@@ -46,6 +47,8 @@ class HardShare:
     epsilon: float
     lower: Fraction
     upper: Fraction
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         return (

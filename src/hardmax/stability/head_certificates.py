@@ -18,6 +18,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx, fmpz
 
 from hardmax.arguments import Sizes, number, owned
+from hardmax.display import html_card
 from hardmax.errors import DtypeError
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
@@ -64,6 +65,8 @@ class HeadCertificate:
     jacobian: FloatArray
     distance_from_margin: FloatArray
     jacobian_from_margin: FloatArray
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         n = len(self.winners)

@@ -9,6 +9,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import homogeneous_points
 from hardmax.arguments import owned
+from hardmax.display import html_card
 from hardmax.geometry.domains import WholeSpace
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature
@@ -41,6 +42,8 @@ class Margins:
     scores: FloatArray
     distances: FloatArray
     walls: tuple[tuple[Wall, ...], ...]
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         n = len(self.distances)

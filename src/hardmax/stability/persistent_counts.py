@@ -9,6 +9,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats
 from hardmax.arguments import number, owned
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.charted_domains import charted_network
@@ -62,6 +63,8 @@ class PersistentCells:
     points: FloatArray
     rival_masses: FloatArray
     units_agree: BoolArray
+
+    _repr_html_ = html_card
 
     @property
     def is_certified(self) -> BoolArray:

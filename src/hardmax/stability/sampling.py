@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import integer, number
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.polytopes import Polytope
 from hardmax.regions.charted_domains import ChartedDomain, charted, charted_network
@@ -44,6 +45,8 @@ class SampledShare:
     n_hits: int
     n_samples: int
     confidence: float
+
+    _repr_html_ = html_card
 
     @property
     def share(self) -> float:

@@ -25,6 +25,7 @@ import numpy as np
 from flint import ctx
 
 from hardmax.arguments import number, owned
+from hardmax.display import html_card
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature, read_temperatures
 from hardmax.models.points import PointBatch
@@ -68,6 +69,8 @@ class SoftCertificate:
     margins: FloatArray
     units_agree: BoolArray
     is_covered: BoolArray
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         n = len(self.error)

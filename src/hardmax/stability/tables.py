@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.arguments import integer, number
+from hardmax.display import grid, html_card, short_repr
 from hardmax.stability.claimed_bounds import (
     claimed_gradient_bound,
     claimed_hessian_bound,
@@ -74,6 +75,9 @@ class StabilityColumn:
     taylor: float
     margin_needed: float
 
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
     def as_mapping(self) -> dict[str, Any]:
         """Return the fields by name, for JSON, which has no infinity: None stands for it."""
         return _without_infinity(vars(self))
@@ -105,6 +109,12 @@ class StabilityTable:
             f"StabilityTable(N={self.n_keys}, margin={self.margin:g}, d_k={self.d_k}, "
             f"temperatures {taus})"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [["tau", *(f"{column.tau:.5g}" for column in self.columns)]]
+        for field, title in QUANTITIES:
+            rows.append([title, *(f"{getattr(column, field):.5g}" for column in self.columns)])
+        return grid(repr(self), ["bound on", *(column.name for column in self.columns)], rows)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import ScaledIntegers, nearest_floats
 from hardmax.arguments import Sizes, integer
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
@@ -52,6 +53,8 @@ class OrderKDiagram:
     sets: IntArray
     exact_witnesses: WideArray
     _walls: tuple[tuple[Vector, ...], ...]
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         return (

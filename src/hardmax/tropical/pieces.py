@@ -20,6 +20,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from hardmax.algebra.exact.dyadic import ScaledIntegers, nearest_floats
+from hardmax.display import html_card, short_repr
 from hardmax.errors import SizeLimitError
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.refinement import common_refinement
@@ -54,6 +55,9 @@ class AffinePieces:
     """The active rows of $P_1, \\dots, P_n, Q$ on one common scale."""
     _winners: IntArray
     """`choices` as indices into `_groups`."""
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def n_cells(self) -> int:

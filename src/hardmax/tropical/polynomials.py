@@ -11,6 +11,7 @@ import numpy as np
 from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes, floats_any_shape, integer, number, owned
+from hardmax.display import card
 from hardmax.errors import (
     ArgumentError,
     DtypeError,
@@ -32,6 +33,7 @@ from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
     from hardmax.geometry.polytopes import Polytope
+    from hardmax.tropical.rational_maps import TropicalRationalMap
     from hardmax.tropical.subdivisions import DualSubdivision
 
 MAX_TERMS = 20_000
@@ -50,6 +52,11 @@ class TropicalPolynomial:
     **Arithmetic** is tropical. `P + Q` is the maximum, `P * Q` the ordinary sum, and a number
     stands for a constant polynomial: `2 * P` is $P + 2$. `P ** r` is the ordinary multiple $rP$,
     for real $r \ge 0$. Results have their like terms collected (one term per exponent).
+
+    `P / Q` is the tropical quotient $P \oslash Q$, the function $P - Q$: a `TropicalRationalMap`
+    with one channel, because a difference of convex functions need not be convex (Definition III.6
+    of [SL26]). `P - Q` is that same function and `-P` is $0 \oslash P$: the maximum has no inverse
+    that a minus sign could mean.
 
     **Exactness.** The entries passed in mean the dyadic rationals they store, and every operation
     is exact: `coefficients` holds the true terms of the result as scaled integers, also where
@@ -78,6 +85,11 @@ class TropicalPolynomial:
         max(2x, 2y, 0)
         >>> (P * P).equals(P**2)
         True
+        >>> F = TropicalPolynomial([[1], [0]], [0, 0]) / TropicalPolynomial([[1], [0]], [-1, 0])
+        >>> print(F)
+        max(x, 0) - max(x - 1, 0)
+        >>> F([[-3.0], [0.5], [3.0]]).ravel().tolist()
+        [0.0, 0.5, 1.0]
 
         Nothing is lost where floats would round:
 
@@ -273,6 +285,21 @@ class TropicalPolynomial:
         sums = left[:, None, :] + right[None, :, :]
         return _collected(sums.reshape(count, self.dim + 1), exponent)
 
+    def __truediv__(self, other: TropicalPolynomial | float) -> TropicalRationalMap:
+        from hardmax.tropical.rational_maps import TropicalRationalMap
+
+        if isinstance(other, TropicalRationalMap):
+            return NotImplemented
+        return TropicalRationalMap((self,), self._operand(other))
+
+    def __rtruediv__(self, other: float) -> TropicalRationalMap:
+        return self._operand(other) / self
+
+    def __neg__(self) -> TropicalRationalMap:
+        return 0.0 / self
+
+    __sub__, __rsub__ = __truediv__, __rtruediv__
+
     def __pow__(self, exponent: float) -> TropicalPolynomial:
         scaled = scaled_integers(np.array([number("exponent", exponent, at_least=0)]))
         return self.scaled(scaled.integers[0], scaled.exponent)
@@ -346,6 +373,14 @@ class TropicalPolynomial:
             1 \odot x_{1}^{\odot 2} \oplus x_{2}^{\odot (-1)} \oplus 0
         """
         return printing.latex(self.slopes, self.offsets, tropical)
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "terms": str(self.n_terms),
+            "variables": str(self.dim),
+            "coefficients": None if self.fits_float64 else "rounded for display",
+        }
+        return card(str(self), rows)
 
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"

@@ -14,6 +14,7 @@ from math import comb
 
 import numpy as np
 
+from hardmax.display import html_card
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.descriptions import Generators
 from hardmax.geometry.double_description import (
@@ -49,6 +50,8 @@ class PowerCell:
     polytope: Polytope
     row_sites: IntArray
     irredundant: bool
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         return f"PowerCell(site {self.site} in R^{self.polytope.ambient_dim})"

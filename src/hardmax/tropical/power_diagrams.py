@@ -10,6 +10,7 @@ import numpy as np
 from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes, owned
+from hardmax.display import card
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.descriptions import rounded_points
 from hardmax.geometry.domains import Domain
@@ -154,6 +155,10 @@ class PowerDiagram:
         if self.masked.any():
             kind += f", {int(self.masked.sum())} masked"
         return f"PowerDiagram({kind})"
+
+    def _repr_html_(self) -> str:
+        masked = np.flatnonzero(self.masked) if self.masked.any() else None
+        return card(repr(self), {"sites": self.sites, "weights": self.weights, "masked": masked})
 
     @property
     def n_sites(self) -> int:

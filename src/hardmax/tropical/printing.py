@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hardmax.display import LONGEST
 from hardmax.typing import FloatArray
 
 _SHOWN_TERMS = 12
@@ -53,11 +54,13 @@ def constructor(slopes: FloatArray, offsets: FloatArray, exact: bool) -> str:
     """
     n_terms, dim = slopes.shape
     note = "" if exact else "  # coefficients rounded for display"
-    if n_terms * (dim + 1) > _SHOWN_NUMBERS:
+    few = n_terms * (dim + 1) <= _SHOWN_NUMBERS
+    call = f"TropicalPolynomial({slopes.tolist()}, {offsets.tolist()}){note}" if few else ""
+    if not few or len(call) > LONGEST:
         terms = "term" if n_terms == 1 else "terms"
         variables = "variable" if dim == 1 else "variables"
         return f"TropicalPolynomial(<{n_terms} {terms}, {dim} {variables}>){note}"
-    return f"TropicalPolynomial({slopes.tolist()}, {offsets.tolist()}){note}"
+    return call
 
 
 def latex(slopes: FloatArray, offsets: FloatArray, tropical: bool = False) -> str:

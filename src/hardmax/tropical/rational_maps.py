@@ -10,6 +10,7 @@ import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats, scaled_integers
 from hardmax.arguments import Sizes, integer, number
+from hardmax.display import card
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.tropical.coefficients import terms_key
 from hardmax.tropical.combinations import over_common_denominator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 Numerators: TypeAlias = tuple[TropicalPolynomial, ...]
+Operand: TypeAlias = "TropicalRationalMap | TropicalPolynomial | float"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +34,9 @@ class TropicalRationalMap:
 
     **Arithmetic** is that of functions: `F + G`, `F - G`, `-F` and `2 * F` are the ordinary sum,
     difference, negative and multiple, `F.maximum(G)` is the tropical sum. (On
-    `TropicalPolynomial`, `+` and `*` are tropical.) Results are exact, pruned, and brought to the
+    `TropicalPolynomial`, `+` and `*` are tropical.) The difference is the tropical quotient, so
+    `F / G` is `F - G`; either side of it may be a polynomial or a number, which stands for itself
+    in every channel. Results are exact, pruned, and brought to the
     least common denominator that the factors show. Operations that multiply polynomials take
     `max_terms` and refuse before a product exceeds it; operators use the default, 20 000.
 
@@ -204,9 +208,13 @@ class TropicalRationalMap:
         eye = np.eye(self.dim_out)
         return _combination([(self, eye), (other, eye)], np.zeros(self.dim_out), MAX_TERMS)
 
-    def __sub__(self, other: TropicalRationalMap) -> TropicalRationalMap:
-        self._require_alike(other)
-        return _difference(self, other, MAX_TERMS)
+    def __sub__(self, other: Operand) -> TropicalRationalMap:
+        return _difference(self, self._operand(other), MAX_TERMS)
+
+    def __rsub__(self, other: Operand) -> TropicalRationalMap:
+        return _difference(self._operand(other), self, MAX_TERMS)
+
+    __truediv__, __rtruediv__ = __sub__, __rsub__
 
     def __neg__(self) -> TropicalRationalMap:
         return self.affine(-np.eye(self.dim_out))
@@ -279,6 +287,10 @@ class TropicalRationalMap:
             return rows[0]
         return r"\begin{pmatrix}" + r" \\ ".join(rows) + r"\end{pmatrix}"
 
+    def _repr_html_(self) -> str:
+        rows = {"channels": [str(p) for p in self.numerators], "denominator": str(self.denominator)}
+        return card(repr(self), rows)
+
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"
 
@@ -292,6 +304,16 @@ class TropicalRationalMap:
         parts = [(self, np.c_[eye, zero]), (other, np.c_[zero, eye])]
         both = _combination(parts, np.zeros(2 * n), max_terms)
         return both.numerators[:n], both.numerators[n:], both.denominator
+
+    def _operand(self, other: Any) -> TropicalRationalMap:
+        """Read a map, or a polynomial or a number as the map that has it in every channel."""
+        if isinstance(other, int | float | np.number) and not isinstance(other, bool):
+            other = TropicalPolynomial.constant(float(number("other", other)), self.dim_in)
+        if isinstance(other, TropicalPolynomial):
+            one = TropicalPolynomial.constant(0.0, other.dim)
+            other = TropicalRationalMap((other,) * self.dim_out, one)
+        self._require_alike(other)
+        return other  # type: ignore[no-any-return]
 
     def _require_alike(self, other: Any) -> None:
         if not isinstance(other, TropicalRationalMap):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax.algebra.exact.dyadic import nearest_floats
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.tropical.coefficients import like_terms
 from hardmax.tropical.envelopes import upper_chain
@@ -62,6 +63,9 @@ class DualSubdivision:
     edge_cells: IntArray
     exact_dual_points: WideArray
     exact_volumes: tuple[Fraction, ...]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def n_cells(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from flint import fmpq, fmpz, fmpz_mat
 
 from hardmax.arguments import floats, floats_any_shape
+from hardmax.display import short_repr
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _MANTISSA_BITS = 53
@@ -30,6 +31,8 @@ class ScaledIntegers:
 
     integers: WideArray
     exponent: int
+
+    __repr__ = short_repr
 
 
 def scaled_integers(array: FloatArray) -> ScaledIntegers:

@@ -1,0 +1,81 @@
+"""Messages that name what the user typed: `--dim` in place of the library's `dim`.
+
+The library names the argument of the function that refused it. Every command is made by `naming`,
+which knows the flags of the command, and which flag stands for an argument of another name.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperCommand
+
+from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+
+_NAME = re.compile(r"`(\w+)`")
+
+
+def naming(**aliases: str) -> type[TyperCommand]:
+    """Return the class of a command whose refusals name its flags.
+
+    Args:
+        **aliases: For an argument of the library that is called otherwise on the command line, the
+            flag: `n_keys="--keys"`.
+    """
+
+    class Command(TyperCommand):
+        def invoke(self, ctx: Any) -> Any:
+            flags = {str(param.name): _typed(param) for param in self.params}
+            with calling(**{**flags, **aliases}):
+                return super().invoke(ctx)
+
+    return Command
+
+
+@contextmanager
+def calling(**names: str) -> Iterator[None]:
+    """Raise refusals anew with other names for the arguments in backticks.
+
+    Examples:
+        >>> with calling(dim="--dim"):
+        ...     raise ArgumentError("`dim` must be at least 1; got 0.")
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ArgumentError: `--dim` must be at least 1; got 0.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except HardmaxError as error:
+        # What a file holds has names of its own; only the file is an argument.
+        known = (
+            {"path": names.get("path", "path")} if isinstance(error, RecordFormatError) else names
+        )
+        message = _NAME.sub(lambda found: f"`{known.get(found[1], found[1])}`", str(error))
+        raise type(error)(message) from None
+
+
+@contextmanager
+def opening(flag: str, path: Path) -> Iterator[None]:
+    """Turn what the system or the library says about a file into a refusal that names the flag.
+
+    Raises:
+        ArgumentError: If the system refuses.
+    """
+    try:
+        with calling(path=flag):
+            yield
+    except OSError as error:
+        raise ArgumentError(
+            f"`{flag}` must be a file that can be opened; {path}: {error.strerror or error}."
+        ) from None
+
+
+def _typed(param: Any) -> str:
+    """Return how a parameter is typed: the longest spelling of an option, MODEL for an argument."""
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name).upper()
+    return str(max(param.opts, key=len))

@@ -1,0 +1,140 @@
+"""`hardmax plot`, and pictures that other commands write."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hardmax.cli.flags import calling, opening
+from hardmax.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from hardmax.regions.partition import Partition
+
+
+def plot(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A partition saved by `hardmax regions --out` (Parquet), or a model file.",
+        ),
+    ],
+    domain: Annotated[
+        str | None,
+        typer.Option(help="Where to look at a model: 'box:-1,1^2'; see `hardmax regions --help`."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The picture: .png, .svg, .pdf; FILE.png if not given."
+        ),
+    ] = None,
+    colour: Annotated[
+        str, typer.Option(help="What gets one colour: a region, an affine map, or a cell.")
+    ] = "region",
+    window: Annotated[
+        str | None,
+        typer.Option(help="What to show of an unbounded domain: 'box:-3,3^2'."),
+    ] = None,
+    walls: Annotated[bool, typer.Option(help="Draw the walls between the cells.")] = True,
+    legend: Annotated[bool, typer.Option(help="Say which walls are whose.")] = False,
+) -> None:
+    """Draw the cells of a model on a domain of dimension 2 or 3, or a saved partition."""
+    from hardmax.arguments import choice
+    from hardmax.geometry.domain_text import parse_domain
+    from hardmax.geometry.domains import Box
+
+    choice("colour", colour, ("region", "map", "cell"))
+    target = Path(f"{file.stem}.png") if output is None else output
+    check_picture("--output", target)
+    box = None
+    if window is not None:
+        with calling(text="--window"):
+            box = parse_domain(window)
+        if not isinstance(box, Box):
+            raise ArgumentError(f"`--window` must be a box; got {window!r}.")
+    part = _partition(file, domain)
+    with calling(box="--window", obj="FILE"):
+        save_picture(part, "--output", target, colour=colour, walls=walls, legend=legend, box=box)
+    print(f"{'picture':<14}{target}")
+
+
+def check_picture(flag: str, path: Path) -> None:
+    """Refuse a picture that could not be written, before anything is computed.
+
+    Raises:
+        ArgumentError: If there is no such kind of picture, or no such folder.
+    """
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in kinds:
+        raise ArgumentError(
+            f"`{flag}` must end in one of {', '.join(f'.{kind}' for kind in sorted(kinds))}; got "
+            f"{path}."
+        )
+    check_folder(flag, path)
+
+
+def check_folder(flag: str, path: Path) -> None:
+    """Refuse a file in a folder that is not there.
+
+    Raises:
+        ArgumentError: If it is not, or the file is a folder itself.
+    """
+    if not path.parent.is_dir() or path.is_dir():
+        raise ArgumentError(f"`{flag}` must be a file in a folder that is there; got {path}.")
+
+
+def save_picture(part: "Partition", flag: str, path: Path, **options: Any) -> None:
+    """Draw a partition, with its three counts above it, and write it in one step."""
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    from hardmax.files import replacing
+    from hardmax.plotting import plot as draw
+    from hardmax.plotting.style import STYLE
+
+    kind = path.suffix.lstrip(".").lower()
+    metadata = {"metadata": {"Date": None}} if kind == "svg" else {}
+    with mpl.rc_context({**STYLE, "backend": "Agg"}):
+        axes = draw(part, **options)
+        axes.set_title(", ".join(f"{count} {name}" for name, count in counts(part)))
+        with opening(flag, path), replacing(path) as stream:
+            axes.figure.savefig(stream, format=kind, **metadata)
+        plt.close(axes.figure)
+
+
+def counts(part: "Partition", *, only_cells: bool = False) -> list[tuple[str, str]]:
+    """Name and write the three counts; those of a search that stopped early say so."""
+    if part.is_complete and only_cells:
+        return [("cells", str(part.n_cells))]
+    if part.is_complete:
+        found = ("cells", part.n_cells), ("regions", part.n_regions)
+        return [(name, str(n)) for name, n in (*found, ("affine maps", part.n_affine_maps))]
+    # Regions found apart may be one with a cell not found yet: their number says nothing.
+    n_cells = str(part.n_cells)
+    return [("cells", n_cells if n_cells.startswith("at least") else f"at least {n_cells}")]
+
+
+def _partition(file: Path, domain: str | None) -> "Partition":
+    """Read a partition, or search a model."""
+    from hardmax.cli.models import read_model
+    from hardmax.geometry.domain_text import parse_domain
+    from hardmax.regions.arrow_tables import load_partition
+    from hardmax.regions.engines import enumerate_regions
+
+    where = None
+    if domain is not None:
+        with calling(text="--domain"):
+            where = parse_domain(domain)
+    with opening("FILE", file):
+        with file.open("rb") as stream:
+            is_parquet = stream.read(4) == b"PAR1"
+        if is_parquet:
+            return load_partition(file, domain=where)
+    model, _ = read_model("FILE", file)
+    if where is None:
+        raise ArgumentError(f"`--domain` must say where to look at a model, as {file} is one.")
+    return enumerate_regions(model, where)

@@ -1,0 +1,228 @@
+"""`hardmax regions` and `hardmax verify`: every cell of a model on a domain, and their proof."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hardmax.cli.flags import calling, opening
+from hardmax.cli.models import described, read_model
+from hardmax.cli.pictures import check_folder, check_picture, counts, save_picture
+from hardmax.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from hardmax.regions.partition import Partition
+
+_MODEL_HELP = (
+    "A model file (safetensors): saved by hardmax, compiled by hardmax, or the state dict of a "
+    "torch.nn.Sequential of Linear and ReLU."
+)
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL_HELP)]
+
+
+def regions(
+    model: Model,
+    domain: Annotated[str, typer.Option(help="Where to look: 'box:-1,1^2' and others, above.")],
+    count: Annotated[
+        bool, typer.Option("--count", help="Only count the cells, and store nothing: quicker.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the cells (cells.parquet) and the counts (counts.json)."),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Write a certificate, for `hardmax verify`.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a picture (.png, .svg, .pdf); dimension 2 or 3.")
+    ] = None,
+    max_cells: Annotated[int | None, typer.Option(help="Stop after so many cells.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Stop searching after this time.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Decide in integers alone, without floats: slower.")
+    ] = False,
+) -> None:
+    """Find every cell of a model on a domain, exactly, and count cells, regions and affine maps.
+
+    \b
+    Domains:
+      box:-1,1^2                      the box from -1 to 1 in 2 dimensions
+      box:-1,1;0,5                    one interval for each coordinate
+      space:3                         all of space, 3 dimensions
+      segment:0,0;1,2                 from one point to another
+      line:0,0;1,2                    through a point in a direction
+      ray:0,0;1,2                     from a point in a direction
+      hull:0,0;1,0;0,1                the convex hull of points, a polygon
+      polytope:1,0<=1;-1,-1<=0        inequalities a,b <= c
+      slice:0,0,1;1,0,0;0,1,0         the plane through a point along directions
+      slice:0,0,1;1,0,0|box:-1,1      a part of it, in its coordinates
+    In a list x^n is x, n times: segment:0^784;1^784. Quote the text.
+
+    \b
+    Exit status:
+      0 if every cell was found
+      1 if a limit stopped the search
+      2 for a refusal
+      130 after Ctrl-C
+    """  # noqa: D301 - the backspace keeps the lines of the table apart.
+    from hardmax.geometry.domain_text import domain_text, parse_domain
+
+    _refuse_together(count, {"--out": out, "--certificate": certificate, "--plot": plot})
+    network, assumed = read_model("MODEL", model)
+    with calling(text="--domain"):
+        where = parse_domain(domain)
+    _check_targets(out, certificate, plot, where.dim)
+    print(f"{'model':<14}{described(network)}")
+    if assumed:
+        print(f"{'assumed':<14}{assumed}")
+    print(f"{'domain':<14}{domain_text(where)}", flush=True)
+    start = time.perf_counter()
+    limits = {"max_cells": max_cells, "max_seconds": max_seconds}
+    part, is_stopped = _search(network, where, {**limits, "count_only": count, "exact": exact})
+    seconds = time.perf_counter() - start
+    for name, number in counts(part, only_cells=count):
+        print(f"{name:<14}{number}")
+    print(f"{'search':<14}{seconds:.2f} s, engine {part.engine}", flush=True)
+    if out is not None:
+        _save(part, out, {"model": str(model), "domain": domain_text(where)}, seconds)
+    if certificate is not None:
+        with opening("--certificate", certificate):
+            part.certificate().save(certificate)
+        print(f"{'certificate':<14}{certificate}", flush=True)
+    if plot is not None:
+        with calling(obj="--plot", box="--domain"):
+            save_picture(part, "--plot", plot)
+        print(f"{'picture':<14}{plot}")
+    if is_stopped:
+        raise KeyboardInterrupt
+    if not part.is_complete:
+        reached = " or ".join(
+            f"--{k.replace('_', '-')}" for k, v in limits.items() if v is not None
+        )
+        print(f"{'incomplete':<14}{reached} stopped the search: there may be more cells")
+        raise typer.Exit(1)
+
+
+def verify(
+    model: Model,
+    certificate: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CERTIFICATE", help="A certificate of `hardmax regions --certificate`."
+        ),
+    ],
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            help="Refuse a certificate about any other domain (`hardmax regions --help`)."
+        ),
+    ] = None,
+) -> None:
+    """Check a certificate from the stored weights alone, in integers.
+
+    \b
+    Exit status:
+      0 if the certificate proves its claim
+      1 if it does not
+      2 if it could not be checked, for example because a file is damaged
+    """  # noqa: D301
+    from hardmax.geometry.domain_text import parse_domain
+    from hardmax.regions.certificate_format import Certificate
+    from hardmax.regions.verification import verify_certificate
+
+    network, assumed = read_model("MODEL", model)
+    with opening("CERTIFICATE", certificate):
+        claim = Certificate.load(certificate)
+    where = None
+    if domain is not None:
+        with calling(text="--domain"):
+            where = parse_domain(domain)
+    print(f"{'model':<14}{described(network)}")
+    if assumed:
+        print(f"{'assumed':<14}{assumed}")
+    print(f"{'domain':<14}{_claimed_domain(claim)}", flush=True)
+    start = time.perf_counter()
+    verdict = verify_certificate(network, claim, where)
+    seconds = time.perf_counter() - start
+    if not verdict.ok:
+        print(f"{'not ok':<14}{verdict.reason}")
+        raise typer.Exit(1)
+    print(f"{'ok':<14}these are all cells: {verdict.n_cells}")
+    print(f"{'check':<14}{seconds:.2f} s, by {claim.kind}")
+
+
+def _refuse_together(count: bool, files: dict[str, Path | None]) -> None:
+    given = [flag for flag, path in files.items() if path is not None]
+    if count and given:
+        raise ArgumentError(
+            f"`--count` stores no cells, so nothing can be written; leave out it or {given[0]}."
+        )
+
+
+def _check_targets(out: Path | None, certificate: Path | None, plot: Path | None, dim: int) -> None:
+    """Refuse what could not be written at the end, before a search that may take long."""
+    if out is not None:
+        from hardmax.extras import load_extra
+        from hardmax.files import make_folder
+
+        load_extra("pyarrow.parquet", extra="arrow", purpose="Arrow tables")
+        make_folder(out)
+    if certificate is not None:
+        check_folder("--certificate", certificate)
+    if plot is not None:
+        check_picture("--plot", plot)
+        if dim not in (2, 3):
+            raise ArgumentError(
+                f"`--plot` draws domains of dimension 2 or 3; this one has {dim}. Take a slice."
+            )
+
+
+def _search(model: Any, domain: Any, options: dict[str, Any]) -> "tuple[Partition, bool]":
+    """Search; Ctrl-C ends it with the cells so far, and whether that happened."""
+    from hardmax.regions.engines import enumerate_regions
+
+    has_limit = options["max_cells"] is not None or options["max_seconds"] is not None
+    try:
+        part = enumerate_regions(model, domain, **options)
+    except KeyboardInterrupt as stop:
+        found: Partition | None = getattr(stop, "partial", None)
+        if found is None:
+            raise
+        return found, True
+    # Without a limit only Ctrl-C ends a search early.
+    return part, not part.is_complete and not has_limit
+
+
+def _save(part: "Partition", out: Path, parameters: dict[str, Any], seconds: float) -> None:
+    from hardmax.records import Record, fingerprint
+    from hardmax.regions.arrow_tables import save_partition
+
+    results: dict[str, Any] = {"is_complete": part.is_complete, "engine": part.engine}
+    for name, number in counts(part):
+        results[f"n_{name.replace(' ', '_')}"] = int(number) if number.isdigit() else number
+    made = Record("regions", parameters, results, None, fingerprint(part.network), seconds)
+    with opening("--out", out):
+        save_partition(part, out / "cells.parquet")
+        made.save(out / "counts.json")
+    for name in ("cells.parquet", "counts.json"):
+        print(f"{'written':<14}{out / name}", flush=True)
+
+
+def _claimed_domain(claim: Any) -> str:
+    """Write the domain of a certificate as text, if it is not too long."""
+    import numpy as np
+
+    from hardmax.geometry.domain_text import box_of_rows, domain_text
+    from hardmax.geometry.polytopes import Polytope
+
+    dim, ambient = claim.chart.shape[1] - 1, claim.chart.shape[0]
+    identity = np.eye(dim, dim + 1, dtype=np.int64) * claim.chart_denominator
+    text = f"a part of dimension {dim} of R^{ambient}, {len(claim.rows)} inequalities"
+    if claim.chart.tolist() == identity.tolist() and claim.rows.shape[1] == dim + 1:
+        polytope = Polytope.from_rows([tuple(row) for row in claim.rows.tolist()], dim)
+        exact = domain_text(box_of_rows(polytope.rows) or polytope)
+        text = exact if len(exact) <= 200 else text
+    return text

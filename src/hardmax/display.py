@@ -1,0 +1,187 @@
+"""How objects show themselves: one short line at a prompt, a small card in a notebook.
+
+A card is HTML without scripts and without colours of its own: lines and text take those of the
+page, so that it reads on a light and on a dark one. Every text in it is escaped.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+"""Okabe and Ito's colours, safe for the common kinds of colour blindness; black is for walls."""
+LONGEST = 200
+"""How many characters a `repr` may have."""
+_LONGEST_PART = 60
+_SHOWN_NUMBERS = 6
+_SHOWN_ITEMS = 6
+_FRAME = "display:inline-block;vertical-align:top;margin:0 1em 0 0"
+_LINE = "1px solid rgba(128,128,128,0.35)"
+_CELL = f"text-align:left;vertical-align:top;padding:2px 10px 2px 0;border-bottom:{_LINE}"
+
+
+def short_repr(obj: Any) -> str:
+    """Write a dataclass as `Name(field=value, ...)` on one short line.
+
+    Small arrays are written out, of large ones the shape; long texts and sequences are cut, and
+    fields that begin with an underscore are left out.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(repr=False)
+        ... class Example:
+        ...     weight: Any
+        ...     bias: Any
+        ...     __repr__ = short_repr
+        >>> Example(np.zeros((40, 2)), np.array([0.5, -1.0]))
+        Example(weight=<40 x 2 float64>, bias=[0.5, -1.0])
+    """
+    parts = [f"{name}={summary(value)}" for name, value in public_fields(obj).items()]
+    name = type(obj).__name__
+    while parts and len(text := f"{name}({', '.join(parts)})") > LONGEST:
+        parts = [*parts[:-2], "..."] if parts[-1] == "..." else [*parts[:-1], "..."]
+    return text if parts else f"{name}()"
+
+
+def html_card(obj: Any) -> str:
+    """Write a dataclass as a card: its `repr`, and below it a table of its fields."""
+    return card(repr(obj), public_fields(obj))
+
+
+def card(title: str, rows: Mapping[str, Any], picture: str = "") -> str:
+    """Write a card: a title, a table of names and values, and a picture beside it.
+
+    Args:
+        title: One line of text.
+        rows: What to say, by name. Texts are shown as they are, arrays by their shape or their
+            entries, other objects by their `repr`, sequences of objects line by line.
+        picture: A picture as HTML, trusted as it is.
+
+    Examples:
+        >>> "a &lt; b" in card("a < b", {}), "<td" in card("", {"n": 3})
+        (True, True)
+    """
+    lines = "".join(
+        f'<tr><td style="{_CELL};opacity:0.7">{escape(name.replace("_", " "))}</td>'
+        f'<td style="{_CELL}">{_html(value)}</td></tr>'
+        for name, value in rows.items()
+        if value is not None
+    )
+    table = f'<table style="border-collapse:collapse;border:0">{lines}</table>' if lines else ""
+    head = f'<div style="font-weight:600;margin:2px 0 4px">{escape(title)}</div>'
+    beside = f'<div style="{_FRAME}">{picture}</div>' if picture else ""
+    return f'<div>{beside}<div style="{_FRAME}">{head}{table}</div></div>'
+
+
+def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Write a title and a table with columns; numbers stand to the right.
+
+    Examples:
+        >>> grid("counts", ["n"], [[92]]).count("<td")
+        1
+    """
+    head = "".join(f'<th style="{_CELL}">{escape(column)}</th>' for column in columns)
+    body = "".join("<tr>" + "".join(_grid_cell(value) for value in row) + "</tr>" for row in rows)
+    return (
+        f'<div><div style="font-weight:600;margin:2px 0 4px">{escape(title)}</div>'
+        f'<table style="border-collapse:collapse;border:0"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def public_fields(obj: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, without those that begin with an underscore.
+
+    A field that was never filled in is left out.
+    """
+    names = [f.name for f in fields(obj) if not f.name.startswith("_")]
+    return {name: getattr(obj, name) for name in names if hasattr(obj, name)}
+
+
+def summary(value: Any) -> str:
+    """Write a value in at most a few words.
+
+    Examples:
+        >>> summary(np.zeros(3)), summary(np.zeros((9, 9))), summary([1] * 50), summary({"a": 1})
+        ('[0.0, 0.0, 0.0]', '<9 x 9 float64>', '<50 items>', '<1 entry>')
+        >>> summary("word " * 50)
+        "'word word word word word word word word word word word wo...'"
+    """
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if isinstance(value, str):
+        return repr(cut(value))
+    if isinstance(value, Mapping):
+        return f"<{len(value)} entr{'y' if len(value) == 1 else 'ies'}>"
+    if isinstance(value, list | tuple | set | frozenset):
+        items = ", ".join(summary(item) for item in list(value)[:_SHOWN_NUMBERS])
+        if isinstance(value, list):
+            text = f"[{items}]"
+        elif isinstance(value, tuple):
+            text = f"({items}{',' * (len(value) == 1)})"
+        else:
+            text = f"{{{items}}}"
+        short = len(value) <= _SHOWN_NUMBERS and len(text) <= _LONGEST_PART
+        return text if short else f"<{len(value)} item{'s' * (len(value) != 1)}>"
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    text = repr(value)
+    if len(text) <= _LONGEST_PART:
+        return text
+    return f"<{type(value).__name__}>" if is_dataclass(value) else cut(text)
+
+
+def cut(text: str, longest: int = _LONGEST_PART) -> str:
+    """Return a text in one line of at most so many characters.
+
+    Examples:
+        >>> cut("one  and two", 9)
+        'one an...'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def spell_widths(widths: Sequence[int]) -> str:
+    """Write the widths of layers, in words where there are many.
+
+    Examples:
+        >>> spell_widths([16, 16]), spell_widths([40] * 60)
+        ('[16, 16]', '60 layers of 40')
+        >>> spell_widths([8, *[40] * 60])
+        '61 layers of 8 to 40'
+    """
+    text = str(list(widths))
+    if len(text) <= _LONGEST_PART:
+        return text
+    low, high = min(widths), max(widths)
+    return f"{len(widths)} layers of {low}" + (f" to {high}" if high > low else "")
+
+
+def _array(value: Any) -> str:
+    if value.size <= _SHOWN_NUMBERS and (text := str(value.tolist())) and len(text) <= 80:
+        return text
+    return f"<{' x '.join(map(str, value.shape))} {value.dtype.name}>"
+
+
+def _html(value: Any) -> str:
+    """Write one value of a card: sequences of objects line by line, the rest in a line."""
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, list | tuple) and value and not isinstance(value[0], int | float):
+        lines = [escape(cut(summary(item), LONGEST)) for item in value[:_SHOWN_ITEMS]]
+        more = len(value) - _SHOWN_ITEMS
+        return "<br>".join([*lines, f"... {more} more"] if more > 0 else lines)
+    if is_dataclass(value):
+        return escape(cut(repr(value), LONGEST))
+    return escape(summary(value))
+
+
+def _grid_cell(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        style = _CELL.replace("text-align:left", "text-align:right")
+        return f'<td style="{style}">{escape(str(value))}</td>'
+    return f'<td style="{_CELL}">{escape(str(value))}</td>'
