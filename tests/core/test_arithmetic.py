@@ -208,9 +208,18 @@ def assert_close(pair, value, relative, absolute=Fraction(0)):
     assert abs(exact(*pair[:2]) - value) <= relative * U * U * abs(value) + absolute
 
 
+@st.composite
+def cancelling(draw):
+    """Draw two numbers whose high parts cancel: what is left is in the low parts."""
+    high = draw(ANY)
+    return draw(doubled(st.just(high))), draw(doubled(st.just(-high)))
+
+
 @each_library
-@given(doubled(ANY), doubled(ANY))
-def test_sums_of_two_floats_are_within_their_bounds(core, x, y):
+@example(((1.0, 2.0**-54 + 2.0**-106), (-1.0, 2.0**-107)))
+@given(st.one_of(cancelling(), st.tuples(doubled(ANY), doubled(ANY))))
+def test_sums_of_two_floats_are_within_their_bounds(core, numbers):
+    x, y = numbers
     x, y = ((h / 4.0, low / 4.0) if abs(h) > 2.0**1000 else (h, low) for h, low in (x, y))
     assert_close(pair_of(core.hm_test_add_float, array(x), y[0]), exact(*x, y[0]), 2)
     assert_close(pair_of(core.hm_test_add, array(x), array(y)), exact(*x, *y), 4)

@@ -82,8 +82,7 @@ def test_a_missing_library_says_how_to_build_it(tmp_path):
 
 
 def test_a_file_that_is_no_library_is_named(tmp_path):
-    path = library.library_path(tmp_path, "baseline")
-    path.write_text("text")
+    Path(library.library_path(tmp_path, "baseline")).write_text("text")
     with pytest.raises(CoreError, match=r"cannot be loaded: .*libhardmax-baseline"):
         library.load(tmp_path, "baseline")
 
@@ -108,25 +107,44 @@ def test_a_thread_that_rounds_upwards_is_refused():
     assert set_control_word("pass").returncode == 0
 
 
-def checkout_with_core(tmp_path):
-    """Copy the sources of the core to another checkout."""
-    shutil.copytree(ROOT / "core", tmp_path / "core")
-    return tmp_path
+TOY = {
+    "CMakeLists.txt": """
+        cmake_minimum_required(VERSION 3.21)
+        set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+        project(toy LANGUAGES CXX)
+        add_library(hardmax-baseline SHARED src/version.cpp)
+    """,
+    "src/version.cpp": """
+        #include "version.h"
+        extern "C" int hm_interface_version() { return VERSION; }
+    """,
+    "src/version.h": "#define VERSION 1\n",
+}
+
+
+def toy_checkout(folder):
+    """Write a checkout whose core is one function, so that it is built in no time."""
+    for name, text in TOY.items():
+        path = folder / "core" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shutil.copy(ROOT / "core" / "CMakePresets.json", folder / "core")
+    return folder
 
 
 def version_in(folder):
     """Ask a library for its version, without the checks."""
-    path = str(library.library_path(folder, "baseline"))
+    path = library.library_path(folder, "baseline")
     code = f"import ctypes; print(ctypes.CDLL({path!r}).hm_interface_version())"
     return int(run_python(code).stdout)
 
 
 def test_an_edited_header_is_never_stale(tmp_path):
-    checkout = checkout_with_core(tmp_path)
+    checkout = toy_checkout(tmp_path)
     folder = building.up_to_date_folder(checkout, "release")
+    assert version_in(folder) == 1
     assert not building.is_stale(checkout / "core", folder)
-    header = checkout / "core" / "include" / "hardmax" / "interface.h"
-    header.write_text(HEADER.replace("HM_INTERFACE_VERSION 1", "HM_INTERFACE_VERSION 77"))
+    (checkout / "core" / "src" / "version.h").write_text("#define VERSION 77\n")
     assert building.is_stale(checkout / "core", folder)
     assert building.up_to_date_folder(checkout, "release") == folder
     assert version_in(folder) == 77
@@ -134,7 +152,7 @@ def test_an_edited_header_is_never_stale(tmp_path):
 
 
 def test_an_added_file_and_a_removed_one_make_a_build_stale(tmp_path):
-    checkout = checkout_with_core(tmp_path)
+    checkout = toy_checkout(tmp_path)
     folder = building.up_to_date_folder(checkout, "release")
     added = checkout / "core" / "src" / "added.cpp"
     added.touch()
@@ -146,31 +164,31 @@ def test_an_added_file_and_a_removed_one_make_a_build_stale(tmp_path):
 
 
 def test_a_build_that_fails_says_what_the_compiler_said_and_is_tried_again(tmp_path):
-    checkout = checkout_with_core(tmp_path)
-    source = checkout / "core" / "src" / "interface.cpp"
-    text = source.read_text()
-    source.write_text(text + "\n#error deliberate\n")
+    checkout = toy_checkout(tmp_path)
+    source = checkout / "core" / "src" / "version.cpp"
+    source.write_text("#error deliberate\n")
     for _ in range(2):
         with pytest.raises(CoreError, match=r"(?s)could not be built.*deliberate"):
             building.up_to_date_folder(checkout, "release")
-    source.write_text(text)
-    building.up_to_date_folder(checkout, "release")
+    source.write_text(TOY["src/version.cpp"])
+    assert version_in(building.up_to_date_folder(checkout, "release")) == 1
 
 
 def test_a_build_whose_tools_are_gone_is_configured_anew(tmp_path):
     """As after an isolated build, which takes its tools away with it."""
-    checkout = checkout_with_core(tmp_path)
+    checkout = toy_checkout(tmp_path)
     folder = building.up_to_date_folder(checkout, "release")
-    cache = folder / "CMakeCache.txt"
+    cache = Path(folder) / "CMakeCache.txt"
     gone = re.sub(r"(?m)^(CMAKE_MAKE_PROGRAM:\w+)=.*$", r"\1=/gone/ninja", cache.read_text())
     cache.write_text(gone)
-    (checkout / "core" / "src" / "interface.cpp").touch()
+    (checkout / "core" / "src" / "version.h").write_text("#define VERSION 2\n")
     building.up_to_date_folder(checkout, "release")
     assert "/gone/ninja" not in cache.read_text()
+    assert version_in(folder) == 2
 
 
 def test_two_that_ask_at_once_build_once(tmp_path, capfd):
-    checkout = checkout_with_core(tmp_path)
+    checkout = toy_checkout(tmp_path)
     askers = [
         threading.Thread(target=building.up_to_date_folder, args=(checkout, "release"))
         for _ in range(2)
@@ -191,14 +209,14 @@ def test_loading_the_core_imports_nothing_heavy():
     done = run_python(
         "import sys; from hardmax._core.library import core; core(); print(' '.join(sys.modules))"
     )
-    assert not {"numpy", "subprocess", "shutil", "hashlib"} & set(done.stdout.split())
+    assert not {"numpy", "pathlib", "subprocess", "shutil", "hashlib"} & set(done.stdout.split())
 
 
 @pytest.mark.skipif(os.environ.get("HARDMAX_BUILD") != "sanitize", reason="for `make sanitize`")
 def test_the_sanitizer_stops_a_write_beyond_the_end():
     done = run_python(
         "from ctypes import c_double; from hardmax._core.library import core\n"
-        "core().hm_test_grow((c_double * 2)(1.0, 2.0**60), 2, 2.0**-60)"
+        "core().hm_test_grow((c_double * 8)(*(2.0 ** (60 * i) for i in range(8))), 8, 2.0**-60)"
     )
     assert done.returncode != 0
     assert "heap-buffer-overflow" in done.stderr

@@ -9,7 +9,6 @@ import functools
 import os
 import sys
 from ctypes import CDLL, POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
-from pathlib import Path
 from typing import Any
 
 from hardmax.errors import CoreError
@@ -118,41 +117,42 @@ def core() -> CDLL:
     return baseline if wanted == "baseline" else load(folder, wanted)
 
 
-def library_folder() -> Path:
+def library_folder() -> str:
     """Return the folder that has the libraries; in a checkout, build them first if they are stale.
 
     In a checkout the environment variable `HARDMAX_BUILD` chooses between the builds `release` (the
     default), `debug` and `sanitize`.
     """
-    here = Path(__file__).parent
-    checkout = here.parents[2]
-    if (checkout / "core" / "CMakeLists.txt").is_file():
+    # os.path here and in `building`: pathlib takes longer to import than all of this.
+    here = os.path.dirname(os.path.abspath(__file__))
+    checkout = os.path.abspath(os.path.join(here, "..", "..", ".."))
+    if os.path.isfile(os.path.join(checkout, "core", "CMakeLists.txt")):
         from hardmax._core.building import up_to_date_folder
 
         return up_to_date_folder(checkout, os.environ.get("HARDMAX_BUILD") or "release")
     return here
 
 
-def library_path(folder: Path, instruction_set: str) -> Path:
+def library_path(folder: str, instruction_set: str) -> str:
     """Return where the library for an instruction set lies in a folder."""
-    return folder / f"libhardmax-{instruction_set}{_SUFFIX}"
+    return os.path.join(folder, f"libhardmax-{instruction_set}{_SUFFIX}")
 
 
-def load(folder: Path, instruction_set: str) -> CDLL:
+def load(folder: str, instruction_set: str) -> CDLL:
     """Load one library and declare its functions.
 
     Raises:
         CoreError: If it is missing, cannot be loaded, or has another version.
     """
     path = library_path(folder, instruction_set)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise CoreError(
             f"the compiled core is missing: there is no {path}. Install hardmax from a wheel or "
             "build it with a C++20 compiler: `pip install .` in the source tree, or `make setup`, "
             "which fetches a compiler if there is none."
         )
     try:
-        library = CDLL(str(path))
+        library = CDLL(path)
         library.hm_interface_version.restype = c_int32
         version = library.hm_interface_version()
     except (OSError, AttributeError) as error:
