@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 
 from hardmax.audit.claims import Claim, Finding, Trial
-from hardmax.audit.overview import check_exponent, claimed_exponent, true_exponent
+from hardmax.audit.key_exponents import (
+    check_with_bias,
+    check_without_bias,
+    claimed_exponent,
+    true_exponent,
+)
 from hardmax.models.heads import AttentionHead
 from hardmax.typing import FloatArray
 
@@ -45,14 +50,25 @@ def _check_persistence(route: Callable[[AttentionHead, FloatArray, float], Any])
 
 CLAIMS: tuple[Claim[Any], ...] = (
     Claim(
-        id="VIII.1",
+        id="VIII.1a",
         source="SL26",
         where="Section VIII",
         kind="conclusion",
-        statement="The tight maximal number of linear regions of transformers is Theta(N^(dL)).",
+        statement="The tight maximal number of linear regions of transformers is Theta(N^(dL)). As "
+        "stated, without biases.",
         content=claimed_exponent,
-        check=check_exponent,
-        corrupted=lambda n_heads, dim, depth, has_bias: dim * depth + 1,
+        check=lambda exponent: check_without_bias(exponent, saturated=False),
+        repaired=true_exponent,
+    ),
+    Claim(
+        id="VIII.1b",
+        source="SL26",
+        where="Section VIII",
+        kind="conclusion",
+        statement="The same with a query bias.",
+        content=claimed_exponent,
+        check=lambda exponent: check_with_bias(exponent, saturated=False),
+        corrupted=lambda setting: setting.dim * setting.depth + 1,
         repaired=true_exponent,
     ),
     Claim(

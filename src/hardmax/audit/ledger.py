@@ -35,6 +35,15 @@ SUBJECTS = (
     "maxout_emulation",
 )
 
+REPEATS = {
+    "Fig2": "III.3b",
+    "VI.2a": "III-D",
+    "VIII.1a": "I.3a",
+    "VIII.1b": "I.3b",
+    "AppE.6": "III-E.5",
+}
+"""Entries that say again what another one says; verdicts are counted without them."""
+
 
 @cache
 def all_claims() -> tuple[Claim[Any], ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hardmax.audit.claims import Claim, Finding, Trial, Verdict
-from hardmax.audit.ledger import all_claims
+from hardmax.audit.ledger import REPEATS, all_claims
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.files import replacing, write_text
 from hardmax.pages import Ruling, ledger, page
@@ -43,6 +43,7 @@ class Result:
             "verdict": str(self.finding.verdict),
             "explanation": self.finding.explanation,
             "corrected": self.finding.corrected,
+            "repeats": REPEATS.get(self.claim.id, ""),
             "trials": [_trial_row(trial) for trial in self.finding.trials],
             "seconds": self.seconds,
         }
@@ -71,15 +72,27 @@ def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
 
 
 def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
-    """Count the results by verdict, in the order of `Verdict`, zeros included."""
-    counts = Counter(result.finding.verdict for result in results)
+    """Count the results by verdict, in the order of `Verdict`, zeros included.
+
+    What is said twice is counted once: an entry that repeats another one of the results is not.
+    """
+    counts = Counter(result.finding.verdict for result in _said_first(results))
     return {verdict.value: counts[verdict] for verdict in Verdict}
 
 
 def summary(results: Sequence[Result]) -> str:
     """Return how many claims got which verdict, in words."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in count_verdicts(results).items())
-    return f"{len(results)} claims: {counts}."
+    first = len(_said_first(results))
+    again = len(results) - first
+    repeated = f" ({again} more are said again elsewhere)" if again else ""
+    return f"{first} claims{repeated}: {counts}."
+
+
+def _said_first(results: Sequence[Result]) -> list[Result]:
+    """Return the results without those whose claim repeats that of another of them."""
+    here = {result.claim.id for result in results}
+    return [result for result in results if REPEATS.get(result.claim.id) not in here]
 
 
 def audit_record(results: Sequence[Result]) -> Record:
@@ -135,7 +148,7 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
 
 def rulings(record: Record) -> list[Ruling]:
     """Return the claims of an audit's record as a page shows them."""
-    fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
+    fields = ("id", "where", "statement", "verdict", "explanation", "corrected", "repeats")
     return [Ruling(*(row[field] for field in fields)) for row in record.results["claims"]]
 
 
