@@ -11,6 +11,7 @@ import numpy as np
 from hardmax.audit.claims import Claim, Finding, Trial
 from hardmax.audit.enclosures import precisely, softmax
 from hardmax.audit.instances import integer_keys
+from hardmax.constructions.extremal_points import extremal_points
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.minkowski import minkowski_vertices
@@ -253,13 +254,20 @@ def _check_interior_points(content: SumFromSummands) -> Finding:
             means += [true] if n == 5 else []
             numbers = {"vertices_of_summands": each, "true": true, "foretold": foretold}
             trials.append(Trial(f"N = {n}, sample {seed}", right, numbers=numbers))
+    sets = extremal_points(4, 3, 4)
+    true, foretold = minkowski_vertices(sets).count, content.count([4, 4, 4])
+    right = true == foretold if content.is_equality else true <= foretold
+    where = "extremal points, N = 4: no three heads of as many keys have more"
+    numbers = {"vertices_of_summands": [4, 4, 4], "true": true, "foretold": foretold}
+    trials.append(Trial(where, right, tight=true == foretold, numbers=numbers))
+    gaussian = trials[-2].numbers["vertices_of_summands"]
     return Finding(
         tuple(trials),
         "d = 4, N = 5, H = 3: no Gaussian point is interior (vertices of the summands "
-        f"{trials[-1].numbers['vertices_of_summands']}), yet the sum has {np.mean(means):.0f} "
-        f"vertices on average, not {prod(trials[-1].numbers['vertices_of_summands'])}.",
-        "Vertices are lost because normal cones of different heads do not all meet; interior "
-        "points are a second, later reason.",
+        f"{gaussian}), yet the sum has {np.mean(means):.0f} vertices on average, not "
+        f"{prod(gaussian)}. Vertices are lost because normal cones of different heads do not all "
+        "meet; interior points are a second, later reason.",
+        "The product of the numbers of vertices is an upper bound, and attained by some heads.",
     )
 
 

@@ -368,7 +368,7 @@ def _check_gap(coefficient: Callable[[int, int], int | Fraction]) -> Finding:
         f"layer with a query bias: {gaps}. With a lower bound that uses d heads only, it grows "
         "with H.",
         "With heads spread evenly over the coordinates, m_i of them on coordinate i, the factor "
-        "binom(H, d) / prod m_i stays below d^d/d! per layer, for every H >= d.",
+        "binom(H, d) / prod m_i is at most d^d/d! per layer, for every H >= d.",
     )
 
 

@@ -130,11 +130,17 @@ def _check_order_before_mcmullen(bound: Callable[[int, int, int], int]) -> Findi
         claimed = polynomial_degree([bound(n, n_heads, dim) for n in keys])
         where = f"growth in N for H = {n_heads}, d = {dim}"
         trials.append(upper_trial(where, true, claimed, extremal=True, counts=counts))
-    degrees = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials)
+        values = [bound(n, n_heads, dim) for n in keys]
+        where = f"the most vertices themselves, H = {n_heads}, d = {dim}, N = 3 to {dim + 5}"
+        within = all(a <= b for a, b in zip(counts, values, strict=True))
+        numbers = {"true": counts, "claimed": values}
+        trials.append(Trial(where, within, tight=counts == values, numbers=numbers))
+    degrees = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials[::2])
     return Finding(
         tuple(trials),
         f"Degrees in N of the exact maxima against the stated order: {degrees}.",
-        "(NH)^(d-1): the sum over k of binom(H-1,k) N^(k+1) loses one power of N.",
+        "sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1), of the order (NH)^(d-1): the sum over k of "
+        "binom(H-1,k) N^(k+1) loses one power of N.",
     )
 
 
@@ -144,13 +150,13 @@ def _check_generators(generators: Callable[[int, int], int]) -> Finding:
         most = n_vertices(extremal_points(n_keys, n_heads, dim))
         where = f"N = {n_keys}, H = {n_heads}, d = {dim}: vertices, each one of the generators"
         claimed = generators(n_keys, n_heads)
-        trials.append(upper_trial(where, most, claimed))
+        trials.append(upper_trial(where, most, claimed, extremal=n_heads < dim))
     pairs = ", ".join(f"{t.numbers['true']} against {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
         f"A hull has at most as many vertices as points; here the sum has {pairs}. McMullen's "
         "theorem bounds faces by the number of vertices and says nothing about that number.",
-        "The sum is the hull of N^H points.",
+        "The sum is the hull of N^H points, all of them vertices for some heads if H < d.",
     )
 
 
@@ -208,7 +214,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=lambda n, h, d: (n * h) ** d,
         check=_check_order_before_mcmullen,
         corrupted=lambda n, h, d: (n * h) ** (d - 2),
-        repaired=lambda n, h, d: (n * h) ** (d - 1),
+        repaired=cells_bias_free,
     ),
     Claim(
         "AppD.6",
