@@ -206,6 +206,7 @@ def bracket_trial(
     instance: str,
     true: Any,
     claimed: Any,
+    /,
     *,
     condition: bool = True,
     extremal: bool = True,
