@@ -127,7 +127,7 @@ def _check_small(ratio: Callable[[int, Fraction, int], Any]) -> Finding:
         "At tau = sqrt(d_k) the temperature equals the spread of the scores if the entries of "
         f"queries and keys have variance 1. Width of the bands over that spread: {listed}.",
         "log((N-1)(1-eps)/eps) / s^2 standard deviations if the entries of queries and keys have "
-        "variance s^2, whatever d_k: narrow only if s^2 is large against that logarithm.",
+        "variance s^2, whatever d_k: narrower than the scores vary just if s^2 exceeds that logarithm.",
     )
 
 
