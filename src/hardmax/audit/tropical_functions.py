@@ -124,9 +124,8 @@ def _check_characterised(invariant: Callable[[TropicalPolynomial], Any]) -> Find
         tuple(trials),
         f"max(0, x + 1, 2x) and max(0, x - 1, 2x) have the Newton polytope [0, 2] in common and "
         f"{trials[0].numbers['regions'][0]} and {trials[0].numbers['regions'][1]} regions.",
-        "The polynomial is fixed by exponents and coefficients together: by the regular "
-        "subdivision of the exponents. The Newton polytope alone decides only if all coefficients "
-        "are equal.",
+        "The function is fixed by the terms that win on an open set, with their exponents and "
+        "their coefficients.",
     )
 
 
