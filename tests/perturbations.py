@@ -126,10 +126,11 @@ def _(value: str) -> dict[str, Any]:
         return {}
     places = len(digits.partition(".")[2])
     last = Fraction(1, 10**places)
-    return {
-        f" {sign} one in the last digit": f"{float(Fraction(digits) + step):.{places}f}{e}{exponent}"
-        for sign, step in (("+", last), ("-", -last))
-    }
+    found = {}
+    for sign, step in (("+", last), ("-", -last)):
+        moved = f"{float(Fraction(digits) + step):.{places}f}"
+        found[f" {sign} one in the last digit"] = f"{moved}{e}{exponent}"
+    return found
 
 
 @moves.register(list)

@@ -183,15 +183,17 @@ def _is_piecewise_affine(model: Any) -> bool:
     ends = [part.breakpoints[0] - 8, *part.breakpoints, part.breakpoints[-1] + 8]
     inside = [(a + (b - a) * Fraction(k, 8)) for a, b in pairwise(ends) for k in (1, 3, 7)]
     points = np.array([[float(x)] for x in inside])
-    assert [Fraction(float(x)) for x in points[:, 0]] == inside  # dyadic, and so is all that follows
+    assert [
+        Fraction(float(x)) for x in points[:, 0]
+    ] == inside  # dyadic, and so is all that follows
     cells = part.locate(points)
     exact = [_value(part.exact_map(int(c)), x) for c, x in zip(cells, inside, strict=True)]
     return covers and [Fraction(float(y)) for y in model(points)[:, 0]] == exact
 
 
 def _value(forms: Any, at: Fraction) -> Fraction:
-    (slope, offset), scale = forms.rows[0], Fraction(2) ** forms.exponent / forms.denominator
-    return (int(slope) * at + int(offset)) * scale
+    slope, offset = (int(number) for number in forms.rows[0])
+    return (slope * at + offset) * Fraction(2) ** int(forms.exponent) / int(forms.denominator)
 
 
 def _check_closure(belongs: Callable[[Any], bool]) -> Finding:

@@ -200,7 +200,9 @@ def _check_continuity(largest: Callable[[float], float]) -> Finding:
     ):
         jump = largest_jump(model)
         spread = max((float(np.ptp(h.values)) for b in model.blocks for h in b.heads), default=0.0)
-        trials.append(upper_trial(name, jump, largest(spread), extremal=name.startswith("x + sign")))
+        trials.append(
+            upper_trial(name, jump, largest(spread), extremal=name.startswith("x + sign"))
+        )
     return Finding(
         tuple(trials),
         f"Largest jumps over the walls: {', '.join(str(t.numbers['true']) for t in trials)}. A "

@@ -217,7 +217,7 @@ Rows = list[list[Fraction]]
 
 
 def _centred(rows: Rows) -> Rows:
-    return [[x - sum(row) / len(row) for x in row] for row in rows]
+    return [[x - sum(row, Fraction(0)) / len(row) for x in row] for row in rows]
 
 
 def _squares(rows: Rows) -> list[Fraction]:
@@ -275,8 +275,8 @@ def _check_normalised_keys(give_equal_norms: frozenset[str]) -> Finding:
     )
     return Finding(
         tuple(trials),
-        f"Squared norms of three keys, in fractions: {listed}. The LayerNorm of a transformer block "
-        "acts on tokens, and W_K comes after it.",
+        f"Squared norms of three keys, in fractions: {listed}. The LayerNorm of a transformer "
+        "block acts on tokens, and W_K comes after it.",
         "If the keys themselves are normalised, without gain (QK-norm).",
     )
 

@@ -16,7 +16,6 @@ from hardmax.audit.key_exponents import (
 from hardmax.models.heads import AttentionHead
 from hardmax.typing import FloatArray, IntArray
 
-
 UNCLAIMED = -1
 """Stands for a route that a content leaves open."""
 
@@ -73,9 +72,7 @@ def _check_persistence(route: Route) -> Finding:
     trials, notes = [], []
     for name, tau in (("sqrt(d_k)", first.standard_temperature), ("1/100", 0.01)):
         x = rng.normal(size=(400, 8))
-        layers = Layers(
-            (first, second), (x, x + first(x)), (x, x + first.soft(x, tau)), float(tau)
-        )
+        layers = Layers((first, second), (x, x + first(x)), (x, x + first.soft(x, tau)), float(tau))
         for number, head in enumerate(layers.heads):
             claimed, true = route(layers, number), head.winners(layers.soft[number])
             stated = claimed != UNCLAIMED

@@ -77,7 +77,9 @@ def _check_matrix_product(entry: Callable[[list[int], list[int], Fraction], Any]
             numbers = {"largest_error": float(largest.mid()), "tau_log_n": float(bound.mid())}
             within = not bool(largest > bound) and not bool(largest < bound)
             trials.append(Trial(f"tau = {tau}: sums of exponentials", exact))
-            trials.append(Trial(f"tau = {tau}: the error, at most tau log 4", within, numbers=numbers))
+            trials.append(
+                Trial(f"tau = {tau}: the error, at most tau log 4", within, numbers=numbers)
+            )
     listed = ", ".join(f"{t.numbers['largest_error']:.2g}" for t in trials[1::2])
     return Finding(
         tuple(trials),

@@ -84,9 +84,7 @@ def _check_full_cells(full: Callable[[FloatArray, Sequence[float]], list[bool]])
     trials = []
     for name, (exponents, coefficients) in _POLYNOMIALS.items():
         true = [_wins_alone(exponents, coefficients, j) for j in range(len(exponents))]
-        trials.append(
-            equal_trial(name, true, full(exponents, coefficients), condition=all(true))
-        )
+        trials.append(equal_trial(name, true, full(exponents, coefficients), condition=all(true)))
     twice = trials[-1].numbers["true"]
     return Finding(
         tuple(trials),

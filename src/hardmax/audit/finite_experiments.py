@@ -100,8 +100,8 @@ def _check_collapse(allowed: Callable[[int, Any], Any]) -> Finding:
             error = 1 - softmax([Fraction(0), *[-margin] * (n - 1)], tau)[0]
             claimed = allowed(n, ball(margin / tau))
             where = f"tau = 0.001, {n} keys, rivals {margin} below the winner: error of the output"
-            numbers = {"error": float(error.mid())}
-            trials.append(bracket_trial(where, error, claimed, condition=inside, **numbers))
+            found = float(error.mid())
+            trials.append(bracket_trial(where, error, claimed, condition=inside, error=found))
     listed = ", ".join(f"{t.numbers['error']:.2g}" for t in trials)
     return Finding(
         tuple(trials),
@@ -258,8 +258,8 @@ def _check_hardness(reduction: Callable[[Graph], FloatArray]) -> Finding:
     listed = ", ".join(str(t.numbers["true"]) for t in trials)
     return Finding(
         tuple(trials),
-        "One hidden layer with a unit relu(x_i - x_j) for each edge of a graph has as many cells as "
-        f"the graph has acyclic orientations ({listed} for five graphs, by trying all), and to "
+        "One hidden layer with a unit relu(x_i - x_j) for each edge of a graph has as many cells "
+        f"as the graph has acyclic orientations ({listed} for five graphs, by trying all), and to "
         "count these is #P-hard [Lin86]. The dimension is the number of nodes, and grows.",
     )
 

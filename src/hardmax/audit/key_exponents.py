@@ -14,18 +14,17 @@ import numpy as np
 
 from hardmax.algebra.forms import AffineForms
 from hardmax.audit.claims import Finding, Trial, equal_trial
-from hardmax.audit.cubes import unit_cube
+from hardmax.audit.cubes import unit_cube, upper_edge
 from hardmax.audit.growth import polynomial_degree
+from hardmax.audit.polytope_sums import extremal_cells
 from hardmax.bounds import attention_cells, exponent_of_keys, transformer_upper
 from hardmax.bounds.sizes import Bias
-from hardmax.constructions.extremal_points import extremal_heads
 from hardmax.constructions.self_attention import collapsing_self_attention
 from hardmax.constructions.shattering import (
     bias_free_shattering_transformer,
     shattering_count,
     shattering_transformer,
 )
-from hardmax.geometry.domains import Segment
 from hardmax.geometry.refinement import common_refinement
 from hardmax.regions.engines import enumerate_regions
 
@@ -72,16 +71,14 @@ def true_exponent(setting: Setting) -> int:
     )
 
 
-@cache
 def _one_layer(setting: Setting, n_keys: int) -> int:
     """Count the routing cells of extremal heads, exactly."""
     n_heads, dim = setting.n_heads, setting.dim
-    if setting.head_dim == 1:  # queries x_h - 1/2, and keys 0, 1, ... without logit bias
-        keys, axes = np.arange(float(n_keys)), np.eye(dim)
-        forms = [AffineForms(np.outer(keys, axes[h % dim]), -0.5 * keys) for h in range(n_heads)]
-    else:
-        heads = extremal_heads(n_keys, n_heads, dim, bias=setting.bias)
-        forms = [head.forms for head in heads]
+    if setting.head_dim > 1:
+        return extremal_cells(n_keys, n_heads, dim, setting.bias)
+    # Queries x_h - 1/2, and keys 0, 1, ... without logit bias.
+    keys, axes = np.arange(float(n_keys)), np.eye(dim)
+    forms = [AffineForms(np.outer(keys, axes[h % dim]), -0.5 * keys) for h in range(n_heads)]
     return common_refinement(forms).count
 
 
@@ -94,7 +91,7 @@ def _built(setting: Setting, n_keys: int) -> int:
         return enumerate_regions(tokens, unit_cube(dim)).n_regions
     if setting.bias == "none":  # in the plane, on the slice where the second coordinate is 1
         model = bias_free_shattering_transformer(n_keys, dim, depth, 2, n_heads)
-        return enumerate_regions(model, Segment([0, 1], [1, 1])).n_regions
+        return enumerate_regions(model, upper_edge()).n_regions
     model = shattering_transformer(n_keys, dim, depth, 2 * dim, n_heads, integer_weights=True)
     return enumerate_regions(model, unit_cube(dim)).n_regions
 
@@ -103,9 +100,7 @@ def _layer_trials(setting: Setting, exponent: Exponent, condition: bool) -> list
     keys = range(2, 3 + setting.dim + 2)
     counts = [_one_layer(setting, n) for n in keys]
     sizes = (setting.n_heads, setting.dim)
-    most = [
-        attention_cells(n, *sizes, bias=setting.bias, head_dim=setting.head_dim) for n in keys
-    ]
+    most = [attention_cells(n, *sizes, bias=setting.bias, head_dim=setting.head_dim) for n in keys]
     degree = polynomial_degree(counts)
     return [
         equal_trial(str(setting), degree, exponent(setting), condition=condition, counts=counts),

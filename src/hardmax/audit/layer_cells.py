@@ -4,7 +4,6 @@ Cells of heads without bias are vertices of $P_1 + \dots + P_H$; both are counte
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -13,20 +12,20 @@ import numpy as np
 from hardmax.audit.claims import Claim, Finding, equal_trial, upper_trial
 from hardmax.audit.growth import polynomial_degree
 from hardmax.audit.instances import forms_of_keys, integer_keys
-from hardmax.audit.polytope_sums import independent_heads, n_vertices
+from hardmax.audit.polytope_sums import extremal_cells, independent_heads, n_vertices
 from hardmax.bounds import cells_bias_free, cells_with_bias
 from hardmax.bounds.sizes import Bias
-from hardmax.constructions.extremal_points import extremal_heads, extremal_points
+from hardmax.constructions.extremal_points import extremal_points
 from hardmax.geometry.refinement import common_refinement
 from hardmax.typing import FloatArray
 
 
 def _check_assumption(degree: Callable[[int | None, int], int]) -> Finding:
-    """Read off the degree in N of the most cells, if H is fixed (a number) and if it is N (None)."""
+    """Read off the degree in N of the most cells, if H is fixed and if it is N (None)."""
     trials = []
     for n_heads, dim in ((1, 2), (3, 2), (2, 3), (None, 1), (None, 2)):
         keys = range(2, 2 * dim + 5)
-        counts = [_most_cells(n, n if n_heads is None else n_heads, dim) for n in keys]
+        counts = [extremal_cells(n, n if n_heads is None else n_heads, dim, "query") for n in keys]
         name = f"H = {'N' if n_heads is None else n_heads}, d = {dim}"
         true = polynomial_degree(counts)
         where = f"{name}, query bias, N = {keys[0]} to {keys[-1]}: degree in N"
@@ -42,12 +41,6 @@ def _check_assumption(degree: Callable[[int | None, int], int]) -> Finding:
         "the order N^min(H,d) holds; with heads as many as keys it is N^(2d), so the assumption is "
         "needed.",
     )
-
-
-@cache
-def _most_cells(n_keys: int, n_heads: int, dim: int) -> int:
-    heads = extremal_heads(n_keys, n_heads, dim, bias="query")
-    return common_refinement([head.forms for head in heads]).count
 
 
 def _check_fan_of_sum(count: Callable[[Sequence[FloatArray]], int]) -> Finding:
@@ -66,13 +59,14 @@ def _check_fan_of_sum(count: Callable[[Sequence[FloatArray]], int]) -> Finding:
 
 def _check_constant(degrees: Callable[[int, int, Bias], tuple[int, int]]) -> Finding:
     trials = []
-    for d, bias in product((2, 3), ("none", "query")):
-        counts = [_cells(n, d, d, bias) for n in range(3, 9)]
+    biases: tuple[Bias, ...] = ("none", "query")
+    for d, bias in product((2, 3), biases):
+        counts = [extremal_cells(n, d, d, bias) for n in range(3, 9)]
         where = f"growth in N for H = d = {d}, bias: {bias}"
         in_keys, in_heads = degrees(d, d, bias)
         true = polynomial_degree(counts)
         trials.append(upper_trial(where, true, in_keys, extremal=True, counts=counts))
-        counts = [_cells(4, h, d, bias) for h in range(d, d + 6)]
+        counts = [extremal_cells(4, h, d, bias) for h in range(d, d + 6)]
         where = f"growth in H for N = 4, d = {d}, bias: {bias}"
         true = polynomial_degree(counts)
         trials.append(
@@ -87,12 +81,6 @@ def _check_constant(degrees: Callable[[int, int, Bias], tuple[int, int]]) -> Fin
         "The constant must grow with H like H^(d-1), and without bias the power of N is d - 1 for "
         "H >= d; with a query bias they are H^d and d.",
     )
-
-
-@cache
-def _cells(n_keys: int, n_heads: int, dim: int, bias: Bias) -> int:
-    heads = extremal_heads(n_keys, n_heads, dim, bias=bias)
-    return common_refinement([head.forms for head in heads]).count
 
 
 def _check_low_rank(bound: Callable[[int, int, int, int], int]) -> Finding:
@@ -110,11 +98,11 @@ def _check_low_rank(bound: Callable[[int, int, int, int], int]) -> Finding:
         most = n_vertices(apart)
         trials.append(upper_trial(where, most, claimed, condition=n_heads == 2, extremal=True))
     counts = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials[:-1])
+    last = trials[-1].numbers
     return Finding(
         tuple(trials),
         f"One plane for all heads, or two heads in planes of their own: {counts}. A plane for each "
-        f"of three heads: {trials[-1].numbers['true']} vertices, for {trials[-1].numbers['claimed']}"
-        ".",
+        f"of three heads: {last['true']} vertices, for {last['claimed']}.",
         "The dimension is that of the sum, of the span of the keys of all heads together; with it "
         "the exact maximum is that of V.2a.",
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from hardmax.algebra.forms import AffineForms
 from hardmax.audit.claims import Claim, Finding, Trial, equal_trial, lower_trial, upper_trial
-from hardmax.audit.cubes import unit_cube
+from hardmax.audit.cubes import unit_cube, upper_edge
 from hardmax.audit.growth import leading_coefficient
 from hardmax.audit.instances import integer_keys, largest_jump
 from hardmax.audit.key_exponents import (
@@ -25,8 +25,8 @@ from hardmax.audit.key_exponents import (
     claimed_exponent,
     true_exponent,
 )
+from hardmax.audit.polytope_sums import extremal_cells
 from hardmax.bounds import paper, transformer_lower, transformer_upper, zaslavsky
-from hardmax.constructions.extremal_points import extremal_heads
 from hardmax.constructions.literal_shattering import literal_shattering_transformer
 from hardmax.constructions.self_attention import (
     collapsing_self_attention,
@@ -37,7 +37,7 @@ from hardmax.constructions.shattering import (
     bias_free_shattering_transformer,
     shattering_transformer,
 )
-from hardmax.geometry.domains import Box, Segment
+from hardmax.geometry.domains import Box
 from hardmax.geometry.refinement import common_refinement
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
@@ -58,7 +58,7 @@ def _check_without_bias(bound: Callable[[int, int, int, int], int]) -> Finding:
         trials.append(lower_trial(where, most, bound(n, d, d_ff, 1)))
     for n, d_ff, depth in ((3, 4, 1), (4, 4, 2), (2, 8, 2)):
         model = bias_free_shattering_transformer(n, 2, depth, d_ff, 2, integer_weights=True)
-        true = enumerate_regions(model, Segment([0, 1], [1, 1])).n_regions
+        true = enumerate_regions(model, upper_edge()).n_regions
         where = f"built, on the slice x_2 = 1: N = {n}, H = d = 2, d_ff = {d_ff}, L = {depth}"
         trials.append(lower_trial(where, true, bound(n, 2, d_ff, depth), extremal=True))
     fails = ", ".join(f"{t.numbers['true']} < {t.numbers['claimed']}" for t in trials[:3])
@@ -291,13 +291,6 @@ def _check_shattered(pieces: Callable[[int, int], int]) -> Finding:
 
 
 @cache
-def _largest_layer(n: int, h: int, d: int) -> int:
-    return common_refinement(
-        [head.forms for head in extremal_heads(n, h, d, bias="query")]
-    ).count
-
-
-@cache
 def _spread_layer(n: int, h: int, d: int) -> int:
     """Count the cells of heads with a query bias spread evenly over the coordinates.
 
@@ -335,10 +328,12 @@ def _check_gap(coefficient: Callable[[int, int], int | Fraction]) -> Finding:
     trials = []
     for h, d in ((1, 1), (4, 1), (2, 2), (3, 2), (5, 2), (8, 2), (3, 3), (4, 3), (5, 3)):
         keys = range(2, 4 + d)
-        highest = leading_coefficient([_largest_layer(n, h, d) for n in keys])
+        highest = leading_coefficient([extremal_cells(n, h, d, "query") for n in keys])
         built = leading_coefficient([_spread_layer(n, h, d) for n in keys])
         lowest = Fraction(coefficient(h, d))
-        where = f"H = {h}, d = {d}: coefficient of N^d in the bound below, and in heads that are built"
+        where = (
+            f"H = {h}, d = {d}: coefficient of N^d in the bound below, and in heads that are built"
+        )
         trials.append(lower_trial(where, built, lowest, condition=h == d, extremal=True))
         where = f"H = {h}, d = {d}: highest over lowest coefficient of N^d, at most d^d/d!"
         limit = Fraction(d**d, factorial(d))
@@ -485,7 +480,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_gap,
         corrupted=lambda n_heads, dim: Fraction(1, 10),
         repaired=spread_coefficient,
-        neighbours={"repaired: floor(H/d) heads each": lambda n_heads, dim: (n_heads // dim) ** dim},
+        neighbours={
+            "repaired: floor(H/d) heads each": lambda n_heads, dim: (n_heads // dim) ** dim
+        },
     ),
     Claim(
         "V.9c",

@@ -20,6 +20,7 @@ from hardmax.audit.polytope_sums import (
     independent_heads,
     is_simplicial,
     maximum_of_sizes,
+    most_vertices,
     n_vertices,
     overlay_identity,
     tilted_parabolas,
@@ -63,7 +64,7 @@ def _check_standard_regime(bound: Bound) -> Finding:
     trials = [
         upper_trial(
             f"N = {n}, H = {h}, d = {d}: extremal parabolas",
-            n_vertices(extremal_points(n, h, d)),
+            most_vertices(n, h, d),
             bound(n, h, d),
             extremal=True,
         )
@@ -93,14 +94,14 @@ def _check_saturated_regime(bound: Bound) -> Finding:
     trials, notes = [], []
     for n_heads, dim in ((3, 2), (4, 3), (5, 4)):
         keys = range(3, dim + 6)
-        counts = [n_vertices(extremal_points(n, n_heads, dim)) for n in keys]
+        counts = [most_vertices(n, n_heads, dim) for n in keys]
         true = polynomial_degree(counts)
         claimed = polynomial_degree([bound(n, n_heads, dim) for n in keys])
         notes.append(f"degree {true} in N for d = {dim} (claimed {claimed})")
         where = f"growth in N for H = {n_heads}, d = {dim}, N = 3 to {dim + 5}"
         trials.append(upper_trial(where, true, claimed, extremal=True, counts=counts))
     sizes = (8, 16, 32)
-    doubling = [n_vertices(extremal_points(n, 4, 3)) for n in sizes]
+    doubling = [most_vertices(n, 4, 3) for n in sizes]
     claims = [bound(n, 4, 3) for n in sizes]
     # An order leaves the constant open: one that is too small shows in the degrees alone.
     if all(trial.holds for trial in trials):
@@ -247,12 +248,12 @@ def _figure_4(heads: Sequence[FloatArray]) -> "Figure":
 def _check_growth_with_heads(count: Bound) -> Finding:
     trials, notes = [], []
     for dim, heads in ((6, (1, 2, 3, 4)), (3, (2, 3, 4, 5, 6, 7))):
-        counts = [n_vertices(extremal_points(4, h, dim)) for h in heads]
+        counts = [most_vertices(4, h, dim) for h in heads]
         notes.append(f"{', '.join(map(str, counts))} for d = {dim}, H = {heads[0]} to {heads[-1]}")
         for h, most in zip(heads, counts, strict=True):
             where = f"N = 4, d = {dim}: the most vertices with {h} heads"
             trials.append(equal_trial(where, most, count(4, h, dim), condition=h < dim))
-    degree = polynomial_degree([n_vertices(extremal_points(4, h, 3)) for h in range(4, 10)])
+    degree = polynomial_degree([most_vertices(4, h, 3) for h in range(4, 10)])
     return Finding(
         tuple(trials),
         f"Most vertices with N = 4: {'; '.join(notes)}. A further head multiplies by N as long as "

@@ -321,7 +321,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_determined,
         repaired=_hull,
         neighbours={"repaired: how many vertices there are": lambda keys: len(_hull(keys))},
-        unmoved={"repaired[": "invariants are compared with each other, so moving all alike is idle"},
+        unmoved={
+            "repaired[": "invariants are compared with each other, so moving all alike is idle"
+        },
     ),
     Claim(
         id="I.3a",

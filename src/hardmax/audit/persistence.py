@@ -81,13 +81,13 @@ def _check_bands(content: BandWidth) -> Finding:
             mass = (n - 1) * (-true / ball(tau)).exp()
             assert not bool(mass / (1 + mass) > ball(share))
             assert not bool(mass / (1 + mass) < ball(share))
-            numbers = {"width": shown(true), "claimed": shown(claimed)}
-            trials.append(bracket_trial(where, true, claimed, condition=fixed, **numbers))
-    wide = ", ".join(f"{t.numbers['width']} ({t.instance})" for t in trials[2:])
+            wide = shown(true)
+            trials.append(bracket_trial(where, true, claimed, condition=fixed, width=wide))
+    listed = ", ".join(f"{t.numbers['width']} ({t.instance})" for t in trials[2:])
     return Finding(
         tuple(trials),
         f"The band is linear in tau for fixed N and accuracy, with width {_text(reference)} at tau "
-        f"= 1; but the constant grows with both: {wide}.",
+        f"= 1; but the constant grows with both: {listed}.",
         "Width tau log((N-1)(1-eps)/eps) in the margin, for weight at most eps on the rivals.",
     )
 
@@ -127,7 +127,8 @@ def _check_small(ratio: Callable[[int, Fraction, int], Any]) -> Finding:
         "At tau = sqrt(d_k) the temperature equals the spread of the scores if the entries of "
         f"queries and keys have variance 1. Width of the bands over that spread: {listed}.",
         "log((N-1)(1-eps)/eps) / s^2 standard deviations if the entries of queries and keys have "
-        "variance s^2, whatever d_k: narrower than the scores vary just if s^2 exceeds that logarithm.",
+        "variance s^2, whatever d_k: narrower than the scores vary just if s^2 exceeds that "
+        "logarithm.",
     )
 
 
@@ -220,10 +221,12 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_decay,
         corrupted=lambda n, tau: (n - 1) * weight_ratio(2, tau),
         neighbours={
-            "content: a little faster": lambda n, tau: (n - 1)
-            * weight_ratio(Fraction(1001, 1000), tau),
-            "content: a little slower": lambda n, tau: (n - 1)
-            * weight_ratio(Fraction(999, 1000), tau),
+            "content: a little faster": lambda n, tau: (
+                (n - 1) * weight_ratio(Fraction(1001, 1000), tau)
+            ),
+            "content: a little slower": lambda n, tau: (
+                (n - 1) * weight_ratio(Fraction(999, 1000), tau)
+            ),
         },
     ),
     Claim(

@@ -16,6 +16,7 @@ from hardmax.audit.claims import Claim, Finding, Trial, upper_trial
 from hardmax.audit.cubes import unit_cube
 from hardmax.audit.growth import polynomial_degree
 from hardmax.audit.instances import forms_of_keys, integer_keys
+from hardmax.audit.polytope_sums import extremal_cells
 from hardmax.bounds import (
     attention_cells,
     cells_bias_free,
@@ -24,7 +25,6 @@ from hardmax.bounds import (
     zaslavsky,
 )
 from hardmax.bounds.sizes import Bias
-from hardmax.constructions.extremal_points import extremal_heads
 from hardmax.constructions.shattering import (
     attention_grid_transformer,
     shattering_transformer,
@@ -120,7 +120,7 @@ def _check_product(bound: LayerBound) -> Finding:
         trials.append(upper_trial(where, _circle_count(d_ff, depth), claimed, extremal=True))
     for n, h, d in ((5, 2, 2), (4, 3, 3), (4, 2, 3)):
         where = f"extremal heads, {_shape(n, h, d, 0, 1)}"
-        most = _heads_count(n, h, d, "none")
+        most = extremal_cells(n, h, d, "none")
         trials.append(upper_trial(where, most, bound(n, h, d, 0, 1), extremal=True))
     pairs = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials)
     return Finding(
@@ -162,11 +162,6 @@ def _check_product_with_bias(bound: LayerBound) -> Finding:
     )
 
 
-@cache
-def _heads_count(n: int, h: int, d: int, bias: Any) -> int:
-    return common_refinement([head.forms for head in extremal_heads(n, h, d, bias=bias)]).count
-
-
 def _check_exponent(exponent: Callable[[int, int, int, str], int]) -> Finding:
     trials = []
     for h, d, bias in (
@@ -177,7 +172,7 @@ def _check_exponent(exponent: Callable[[int, int, int, str], int]) -> Finding:
         (3, 2, "none"),
         (3, 3, "none"),
     ):
-        true = polynomial_degree([_heads_count(n, h, d, bias) for n in range(3, 9)])
+        true = polynomial_degree([extremal_cells(n, h, d, bias) for n in range(3, 9)])
         where = f"extremal heads, H = {h}, d = {d}, bias: {bias}, L = 1"
         trials.append(upper_trial(where, true, exponent(h, d, 1, bias), extremal=True))
 
@@ -209,7 +204,7 @@ def _check_substitution(vertices: Callable[[int, int, int, Bias], int]) -> Findi
     )
     for h, d, bias in cases:
         keys = range(3, d + 6)
-        counts = [_heads_count(n, h, d, bias) for n in keys]
+        counts = [extremal_cells(n, h, d, bias) for n in keys]
         true = polynomial_degree(counts)
         claimed = polynomial_degree([vertices(n, h, d, bias) for n in keys])
         where = f"growth in N of one layer, H = {h}, d = {d}, bias: {bias}"
@@ -266,7 +261,7 @@ def _ordering_cells(n_keys: int, dim: int, bias: str) -> int:
 def _check_ghosts(bound: Callable[[int], int]) -> Finding:
     trials = []
     for n, d, bias in ((7, 2, "none"), (7, 2, "query"), (6, 3, "query")):
-        true = _heads_count(n, 1, d, bias)
+        true = extremal_cells(n, 1, d, bias)
         where = f"cells of one head, N = {n}, d = {d}, bias: {bias}"
         orders = _ordering_cells(n, d, bias)
         trials.append(upper_trial(where, true, bound(n), extremal=True, all_orders=orders))

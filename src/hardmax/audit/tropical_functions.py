@@ -111,7 +111,9 @@ def _terms(polynomial: TropicalPolynomial) -> Any:
 
 def _check_characterised(invariant: Callable[[TropicalPolynomial], Any]) -> Finding:
     slopes = np.array([[0.0], [1.0], [2.0]])
-    polynomials = [TropicalPolynomial(slopes, np.array([0.0, c, 0.0])) for c in (1.0, -1.0, -5.0, 2.0)]
+    polynomials = [
+        TropicalPolynomial(slopes, np.array([0.0, c, 0.0])) for c in (1.0, -1.0, -5.0, 2.0)
+    ]
     trials = []
     for i, j in ((0, 1), (0, 2), (1, 2), (0, 3)):
         first, second = polynomials[i], polynomials[j]
@@ -277,7 +279,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
                 sorted(map(tuple, np.c_[p.slopes, p.offsets].tolist()))
             ),
         },
-        unmoved={"repaired[": "invariants are compared with each other, so moving all alike is idle"},
+        unmoved={
+            "repaired[": "invariants are compared with each other, so moving all alike is idle"
+        },
     ),
     Claim(
         id="III.5c",

@@ -117,7 +117,7 @@ def _check_equivalence(weight: Callable[[Vector, Fraction], Fraction], biased: b
     score = "score <q, k> + c" if biased else "dot product"
     return Finding(
         tuple(trials),
-        f"Largest {score} against smallest power distance, in fractions: the same set of winners at "
+        f"Largest {score} against smallest power distance, in fractions: the same winners at "
         + ", ".join(f"{t.numbers['agree']} of {t.numbers['of']}" for t in trials)
         + f" queries in R^1, R^2, R^5, of which {sum(t.numbers['with_ties'] for t in trials)} have "
         "ties.",
@@ -309,7 +309,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=lambda key, offset: _squared_norm(key),
         check=lambda weight: _check_equivalence(weight, biased=False),
         corrupted=lambda key, offset: Fraction(0),
-        neighbours={"content: one key alone": lambda key, offset: _squared_norm(key) + (key[0] == 3)},
+        neighbours={
+            "content: one key alone": lambda key, offset: _squared_norm(key) + (key[0] == 3)
+        },
         unmoved={"content + 1": "weights count by their differences", "content - 1": "the same"},
     ),
     Claim(
