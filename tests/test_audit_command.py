@@ -74,10 +74,10 @@ def test_the_command_prints_a_table(tmp_path, monkeypatch):
 
 
 def test_a_narrow_table_cuts_no_word_off(tmp_path, monkeypatch):
-    monkeypatch.setattr("hardmax.audit.ledger.all_claims", lambda: [CLAIMS["I.3"]])
+    monkeypatch.setattr("hardmax.audit.ledger.all_claims", lambda: [CLAIMS["I.3a"]])
     monkeypatch.setenv("COLUMNS", "60")
     done = run("--out", str(tmp_path))
-    assert "I.3" in done.output
+    assert "I.3a" in done.output
     assert "…" not in done.output
 
 

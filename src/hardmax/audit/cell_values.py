@@ -364,6 +364,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=Fraction(0),
         check=_check_uniform,
         repaired=Fraction(1, 8),
-        unmoved={"repaired": "every margin above 0 will do, and none that is 0 (the claim itself)"},
+        neighbours={"repaired: a margin that is 0": Fraction(0)},
+        unmoved={"repaired ": "every margin above 0 will do"},
     ),
 )

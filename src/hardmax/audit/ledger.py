@@ -67,7 +67,7 @@ def find_claims(claim_id: str) -> tuple[Claim[Any], ...]:
 
     Examples:
         >>> [claim.id for claim in find_claims("iv.3")]
-        ['IV.3a', 'IV.3b', 'IV.3c']
+        ['IV.3a', 'IV.3b', 'IV.3c', 'IV.3d']
     """
     found = tuple(claim for claim in all_claims() if is_part_of(claim.id, claim_id))
     if not found:

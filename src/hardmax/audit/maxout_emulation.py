@@ -250,7 +250,7 @@ def _check_complexity(factor: Callable[[int], Fraction | int]) -> Finding:
         tuple(trials),
         f"{len(overheads)} shapes without a weight that is zero: one block for each layer, one "
         f"token for each piece, and up to {worst:.2f} nonzero weights for each parameter "
-        f"({where}). The factor falls as layers get wider; chains of single units have the largest.",
+        f"({where}). The factor falls as layers get wider; that of single units is largest.",
     )
 
 
@@ -269,7 +269,7 @@ def dense_numbers(widths: Sequence[int], rank: int) -> int:
 
     Examples:
         >>> dense_numbers((2, 4, 1), 2)
-        613
+        725
     """
     digits = (rank - 1).bit_length()
     first, hidden, last = widths[0], list(widths[1:-1]), widths[-1]
