@@ -50,11 +50,13 @@ def test_polygons_are_cut_as_by_hand():
 
 def test_the_best_network_of_two_layers():
     known = numbers("III.3b", 1)
-    first, second = (np.array(layer, dtype=float) for layer in known["network"])
-    cells = relu_layer([(square(), IDENTITY)], first[:, :2].T, first[:, 2])
+    (first, second), (offsets, biases) = (
+        map(np.array, known[key]) for key in ("weights", "biases")
+    )
+    cells = relu_layer([(square(), IDENTITY)], first, offsets)
     assert len(cells) == 7
-    cells = relu_layer(cells, second[:, :3].T, second[:, 3])
-    assert n_regions(cells) == len(cells) == known["found"] == 34
+    cells = relu_layer(cells, second, biases)
+    assert n_regions(cells) == len(cells) == known["regions"] == 34
 
 
 def test_signatures_that_exceed_regions():

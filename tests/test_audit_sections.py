@@ -37,7 +37,7 @@ from hardmax.models.networks import MaxoutNetwork
 CLAIMS = {claim.id: claim for claim in all_claims()}
 
 BY_HAND = {
-    "holds": "V.1 V.3a V.5d V.6b E.1 F.1b F.2 AppD.1 AppE.1 AppE.5 AppF.2 AppF.3 VI.1a VI.3a "
+    "holds": "V.1 V.3a V.5e V.6b E.1 F.1b F.2 AppD.1 AppE.1 AppE.5 AppF.2 AppF.3 VI.1a VI.3a "
     "AppG.1 B.2a B.3 B.4 B.5",
     "holds with conditions": "V-A V.2d V.4 V.7d V.8b V.9b V.9c AppE.2 AppE.3 AppE.4 VI.3c VI.3d "
     "VI.3e B.1 B.6 B.7",
@@ -83,7 +83,7 @@ OTHER_CONTENTS = [
     ("V.3b", "4.8e21", "false"),
     ("V.5a", lambda n, h, d, d_ff, depth: 10**9, "loose"),
     ("V.5a", lambda n, h, d, d_ff, depth: (n * zaslavsky(d_ff, d)) ** depth, "false"),
-    ("V.5d", lambda n, h, d, d_ff, depth: transformer_upper(n, h, d, d_ff, depth), "holds"),
+    ("V.5e", lambda n, h, d, d_ff, depth: transformer_upper(n, h, d, d_ff, depth), "holds"),
     ("V.5b", lambda h, d, depth, bias: d * depth - (bias == "none") - 1, "false"),
     ("V.5c", lambda n, h, d, bias: cells_with_bias(n, h, d), "loose"),
     ("V.6a", lambda d, bias: 2 * d - 1, "false"),

@@ -10,6 +10,10 @@ from scipy.spatial import ConvexHull
 from hardmax import bounds
 from hardmax.bounds.averages import _expected_vertices, _log_external_angle, _log_internal_angle
 from hardmax.errors import HardmaxError
+from hardmax.geometry.domains import WholeSpace
+from hardmax.models.heads import AttentionHead
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions.engines import enumerate_regions
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 8, 20, 60])
@@ -114,5 +118,85 @@ def test_astronomical_estimates_keep_their_logarithm():
     ],
 )
 def test_bad_arguments_are_refused_by_name(call, name):
+    with pytest.raises(HardmaxError, match=name):
+        call()
+
+
+# A random block on the plane
+
+
+def random_block(rng, n_keys, n_heads, d_ff, head_dim=2):
+    heads = [
+        AttentionHead(
+            rng.normal(size=(2, head_dim)),
+            rng.normal(size=(n_keys, head_dim)),
+            rng.normal(size=(n_keys, 2)),
+            rng.normal(size=(2, 2)),
+        )
+        for _ in range(n_heads)
+    ]
+    if not d_ff:
+        return HardTransformer([Block(heads)])
+    parts = ((2, d_ff), d_ff, (d_ff, 2), 2)
+    return HardTransformer([Block(heads, FeedForward(*(rng.normal(size=size) for size in parts)))])
+
+
+@pytest.mark.parametrize(
+    ("n_keys", "n_heads", "d_ff", "head_dim"),
+    [(3, 1, 2, 2), (2, 2, 3, 2), (6, 2, 4, 3), (9, 3, 0, 2), (12, 2, 6, 5)],
+)
+def test_the_expected_number_of_cells_of_a_block_is_what_blocks_have(
+    n_keys, n_heads, d_ff, head_dim
+):
+    rng = np.random.default_rng(1)
+    counts = np.array(
+        [
+            enumerate_regions(
+                random_block(rng, n_keys, n_heads, d_ff, head_dim), WholeSpace(2), count_only=True
+            ).n_cells
+            for _ in range(300)
+        ]
+    )
+    expected = bounds.random_block_cells(n_keys, n_heads, d_ff).value
+    error = counts.std(ddof=1) / np.sqrt(len(counts))
+    assert abs(counts.mean() - expected) < 3.5 * error
+    # The interval is narrow enough to tell the terms apart: without one of them it would not fit.
+    for missing in (d_ff, d_ff * (d_ff - 1) / 2):
+        assert missing == 0 or abs(counts.mean() - (expected - missing)) > 3.5 * error
+
+
+def test_a_line_meets_half_of_the_cones_and_one_more():
+    """The step of the proof: over directions of a line, the cones it meets, averaged exactly."""
+    angles = np.array([0.4, 1.1, 2.0, 0.9, 2 * pi - 4.4])  # at most pi, sum 2 pi
+    starts = np.concatenate([[0], np.cumsum(angles)[:-1]])
+    directions = (np.arange(100_000) + 0.5) / 100_000 * 2 * pi
+    met = 0.0
+    for start, angle in zip(starts, angles, strict=True):
+        # Some direction of [start, start + angle] is within pi/2 of the normal.
+        offset = (directions - start + pi / 2) % (2 * pi)
+        met += np.mean(offset < angle + pi)
+    assert met == pytest.approx(1 + len(angles) / 2, abs=1e-3)
+
+
+def test_blocks_with_one_key_or_no_units_are_known():
+    assert bounds.random_block_cells(1, 4, 5).value == pytest.approx(16)
+    hull = bounds.gaussian_hull_vertices(10, 2).value
+    assert bounds.random_block_cells(10, 3, 0).value == pytest.approx(3 * hull)
+    assert bounds.random_block_cells(2, 2, 1).value == pytest.approx(4 + 1 + 2)
+    rows = bounds.transformer_table(6, 2, 2, 4, 1)
+    estimate = bounds.random_block_cells(6, 2, 4)
+    assert [row.value for row in rows if row.name == estimate.name] == [estimate.value]
+    assert not [row for row in bounds.transformer_table(6, 2, 2, 4, 2) if "block" in row.name]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: bounds.random_block_cells(0, 1, 1), "`n_keys`"),
+        (lambda: bounds.random_block_cells(2, 0, 1), "`n_heads`"),
+        (lambda: bounds.random_block_cells(2, 1, -1), "`d_ff`"),
+    ],
+)
+def test_bad_sizes_of_a_block_are_refused_by_name(call, name):
     with pytest.raises(HardmaxError, match=name):
         call()

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax import bounds
+from hardmax.constructions import rotating_transformer
 from hardmax.errors import HardmaxError
+from hardmax.geometry.domains import WholeSpace
+from hardmax.models.heads import AttentionHead
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.verification import verify_certificate
 from tests.reference.bounds import folding_pieces, square, transformer_signatures
 
 BIASES = ("none", "query", "logit")
@@ -227,3 +233,94 @@ def test_a_slice_must_fit_the_space():
         bounds.transformer_upper(3, 2, 2, 4, 1, input_dim=3)
     with pytest.raises(HardmaxError, match="`depth`"):
         bounds.exponent_of_keys(2, 2, 0)
+
+
+# The largest number itself
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 1, 4), (2, 3, 2), (3, 1, 3), (3, 2, 2), (4, 3, 2), (5, 2, 2), (2, 2, 3)], ids=str
+)
+def test_rotating_heads_attain_the_upper_bound_on_the_plane(shape):
+    n_keys, n_heads, depth = shape
+    model = rotating_transformer(n_keys, n_heads, depth)
+    part = enumerate_regions(model, WholeSpace(2))
+    most = bounds.transformer_upper(n_keys, n_heads, 2, 0, depth, bias="none")
+    assert (
+        part.n_cells == part.n_regions == part.n_affine_maps == most == (n_keys * n_heads) ** depth
+    )
+    assert (
+        bounds.transformer_lower(n_keys, n_heads, 2, 0, depth, bias="none", continuous=False)
+        == most
+    )
+
+
+def test_two_certified_blocks_have_as_many_cells_as_two_blocks_can():
+    model = rotating_transformer(4, 3, 2)
+    certificate = enumerate_regions(model, WholeSpace(2)).certificate()
+    assert verify_certificate(model, certificate).ok
+
+
+@pytest.mark.parametrize(
+    ("n_keys", "n_heads", "d_ff"), [(2, 1, 2), (3, 1, 3), (3, 2, 2), (4, 3, 4)]
+)
+def test_one_block_on_the_plane_attains_its_bound(n_keys, n_heads, d_ff):
+    heads = rotating_transformer(n_keys, n_heads, 1).blocks[0].heads
+    # Lines tangent to a small circle: in general position, all vertices near 0.
+    turns = np.arange(d_ff) * 2.0
+    w_in = np.stack([np.cos(turns), np.sin(turns)])
+    ffn = FeedForward(w_in, np.full(d_ff, -1e-3), w_in.T, np.zeros(2))
+    part = enumerate_regions(HardTransformer([Block(heads, ffn)]), WholeSpace(2))
+    assert part.n_cells == bounds.block_upper(n_keys, n_heads, 2, d_ff, bias="none")
+
+
+BIASED_BLOCKS = [
+    ([[4, 0], [-2, 3], [-2, -3]], [-4, -4, -4], [[4, 0], [-2, 3], [-2, -3]]),
+    (
+        [[-4, 0], [1, 2], [5, 6], [0, 1]],
+        [-120, -57, -74, -21],
+        [[-33, 19], [-4, 20], [28, -1], [-28, 25]],
+    ),
+    (
+        [[0, -1], [-5, 3], [1, 1], [3, 5], [-5, -3]],
+        [10.125, -2.875, -7.625, -2.125, -7.125],
+        [[9.875, -12.5], [-11, 12.25], [9.25, 1.25], [-3, 9], [-11.125, 1.25]],
+    ),
+]
+"""Normals and offsets of lines, and the vector by which what lies beyond a line is moved back."""
+
+
+@pytest.mark.parametrize(("normals", "offsets", "moves"), BIASED_BLOCKS)
+def test_few_biased_heads_with_two_keys_attain_the_bound_in_two_blocks(normals, offsets, moves):
+    n_heads = len(normals)
+
+    def block(scale):
+        return Block(
+            [
+                AttentionHead(
+                    np.array(normal, float)[:, None],
+                    [[0.0], [1.0]],
+                    np.array([[0.0, 0.0], move]) * -scale,
+                    np.eye(2),
+                    logit_bias=[0.0, offset * scale],
+                )
+                for normal, offset, move in zip(normals, offsets, moves, strict=True)
+            ]
+        )
+
+    part = enumerate_regions(HardTransformer([block(1.0), block(2.0**-9)]), WholeSpace(2))
+    most = bounds.transformer_upper(2, n_heads, 2, 0, 2, bias="logit")
+    assert part.n_cells == most == {3: 49, 4: 121, 5: 256}[n_heads]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: rotating_transformer(1, 2, 1), "`n_keys`"),
+        (lambda: rotating_transformer(3, 0, 1), "`n_heads`"),
+        (lambda: rotating_transformer(3, 2, 10**4), "`depth`"),
+    ],
+)
+def test_rotating_heads_refuse_bad_sizes_by_name(call, name):
+    with pytest.raises(HardmaxError, match=name):
+        call()

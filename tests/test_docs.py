@@ -36,3 +36,19 @@ def test_every_cited_work_is_listed():
     texts = [*PAGES, *sorted((ROOT / "src").rglob("*.py"))]
     cited = {key for text in texts for key in citation.findall(text.read_text())}
     assert cited <= listed
+
+
+def test_theorems_of_other_works_are_not_quoted_by_number():
+    numbered = re.compile(
+        r"(?:Theorem|Lemma|Proposition|Corollary) [0-9IVX][0-9.]*[a-z]? (?:of|in) \[(\w+)\]"
+    )
+    texts = [*PAGES, *sorted((ROOT / "src").rglob("*.py"))]
+    quoted = {key for text in texts for key in numbered.findall(text.read_text())}
+    assert quoted == {"SL26"}
+
+
+def test_entries_that_could_not_be_confirmed_say_so():
+    entries = (ROOT / "docs" / "references.bib").read_text()
+    doubtful = re.findall(r"^@\w+\{(\w+),.*not confirmed", entries, re.M)
+    assert set(doubtful) >= {"Wei12", "KS87", "TM99", "GT77", "Gor73"}
+    assert len(doubtful) < len(re.findall(r"^@", entries, re.M)) / 5

@@ -66,11 +66,12 @@ def test_constructed_transformers_attain_their_formulas(folder, results):
     assert all(len(set(row)) == 1 for row in rows)
 
 
-def test_two_layers_of_three_units_stay_below_the_sharper_bound(results):
+def test_two_layers_of_three_units_reach_their_maximum_and_no_more(results):
     found = results["fig2"]
     assert found["one_layer"] == 7
     assert found["certified"]
-    assert 34 <= found["cells_regions_maps"][0] <= found["sharper_bound"] == 40
+    assert found["cells_regions_maps"][:2] == found["maximum_attained"] == [34, 34]
+    assert found["maximum"] == 34
     assert found["product_bound"] == 49
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from math import comb, factorial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,14 @@ from hardmax.audit.instances import (
     positive_minimum,
     sign_head,
 )
-from hardmax.bounds.relu import montufar_2017, serra
+from hardmax.bounds.relu import montufar_2017
+from hardmax.bounds.two_layers import two_relu_layers
+from hardmax.constructions.two_layer_networks import extremal_relu_network
 from hardmax.geometry.domains import WholeSpace
 from hardmax.geometry.refinement import common_refinement
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.verification import verify_certificate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,82 +112,39 @@ def _check_leading_term(claimed: Callable[[int, int], Fraction]) -> Finding:
     )
 
 
-@dataclass(frozen=True)
-class MostRegions:
-    """A number said to be the largest number of regions, or only said to bound it."""
-
-    value: int
-    is_attained: bool = True
-
-
-BEST_NETWORK = (
-    ((-9, 0, 6), (-2, -2, 3), (1, 2, 9)),
-    ((7, -3, -1, 9), (-9, 2, 1, -7), (2, -1, -6, 9)),
-)
-"""Rows (weights of a unit, bias) of the two layers of the best network a search found."""
-
-
-def best_network() -> ReluNetwork:
-    """Return the network with two inputs and two layers of three units that has most regions."""
-    first, second = (np.array(layer, dtype=np.float64) for layer in BEST_NETWORK)
-    return ReluNetwork(
-        [first[:, :-1].T, second[:, :-1].T, np.eye(3)], [first[:, -1], second[:, -1], np.zeros(3)]
-    )
-
-
-def most_regions_by_rank() -> int:
-    r"""Bound the regions of shape (2; 3, 3) by the ranks on the cells of the first layer.
-
-    Where r units of the first layer are active the second layer sees an image of dimension
-    min(r, 2), so it cuts the cell into at most R(3, min(r, 2)) pieces. Three lines leave out at
-    least one of the eight patterns of active units. If it is one with an active unit, or if two
-    are left out (lines that are parallel or meet in a point), the sum is the bound.
-
-    If only the pattern "none" is left out, all units are active on the triangle T of the lines.
-    Scale them so that the forms add up to 1. A unit of the second layer has values $f_i$ at the
-    corners of T and $b$ at 0. Behind corner i only form i is active, and runs from 1 to infinity:
-    the unit is $b + (f_i - b) t$, $t > 1$, and cuts this cell only if $f_i$ lies strictly between 0
-    and b. If it cuts all three such cells the $f_i$ have one sign, and it does not cut T. So with c
-    units that cut T there are at most R(c, 2) pieces of T, 3 R(3, 2) of the cells beside its edges,
-    and 3 + 2 c + 3 (3 - c) behind its corners.
-
-    Examples:
-        >>> most_regions_by_rank()
-        37
-    """
-    pieces = [_zaslavsky(3, min(bin(pattern).count("1"), 2)) for pattern in range(8)]
-    without_none = max(
-        _zaslavsky(c, 2) + 3 * _zaslavsky(3, 2) + 3 + 2 * c + 3 * (3 - c) for c in range(4)
-    )
-    one_left_out = [sum(pieces) - missing for missing in pieces[1:]]
-    two_left_out = [sum(pieces) - a - b for a, b in combinations(pieces, 2)]
-    return max(without_none, *one_left_out, *two_left_out)
-
-
-def _check_most_regions(content: MostRegions) -> Finding:
-    found = enumerate_regions(best_network(), WholeSpace(2)).n_regions
-    bound = most_regions_by_rank()
-    at_most = content.value <= bound if content.is_attained else content.value >= bound
-    known = {"bound": bound, "serra": serra(2, [3, 3]), "product": montufar_2017(2, [3, 3])}
+def _check_most_regions(claimed: int) -> Finding:
+    """Try a number as the maximum for shape (2; 3, 3): proved above, a network below."""
+    bound = two_relu_layers(2, 3, 3)
+    network = extremal_relu_network(2, 3, 3)
+    part = enumerate_regions(network, WholeSpace(2))
+    certified = verify_certificate(network, part.certificate()).ok
     trials = (
         Trial(
-            f"against the bound by ranks, {bound}",
-            at_most,
-            numbers={**known, "claimed": content.value},
+            f"no network has more than {bound} regions",
+            claimed <= bound,
+            numbers={"bound": bound, "claimed": claimed, "product": montufar_2017(2, [3, 3])},
         ),
         Trial(
-            f"against a network with {found} regions",
-            content.value >= found,
-            numbers={"found": found, "claimed": content.value, "network": list(BEST_NETWORK)},
+            f"a network with {part.n_regions} regions",
+            claimed >= part.n_regions,
+            numbers={
+                "regions": part.n_regions,
+                "cells": part.n_cells,
+                "certified": certified,
+                "claimed": claimed,
+                "weights": [weight.tolist() for weight in network.weights[:-1]],
+                "biases": [bias.tolist() for bias in (network.biases or ())[:-1]],
+            },
         ),
     )
     return Finding(
         trials,
-        "Where one unit of the first layer is active the second layer sees a line and cuts it into "
-        f"at most 4 pieces, not 7. {known['product']} is the product bound of [Mon17]; that of "
-        f"[STR18] is {known['serra']}, and no network of this shape has more than {bound} regions. "
-        f"The best one found by search has {found}.",
-        f"The maximum lies between {found} and {bound}.",
+        f"{trials[0].numbers['product']} is the product bound of [Mon17]. A unit of the second "
+        "layer crosses at most 6 of the 7 cells of the first, and two of them cross at most 3 "
+        f"times, so that no network has more than 7 + 3 * 6 + 3 * 3 = {bound} cells (proof: "
+        f"`hardmax.bounds.two_relu_layers`). One with integer weights has {part.n_regions} "
+        f"regions, {'with a verified certificate' if certified else 'not certified'}.",
+        f"The maximum is {bound}.",
         figure=_draw_best_network,
     )
 
@@ -196,7 +155,7 @@ def _draw_best_network() -> "Figure":
 
     figure: Figure
     figure, axes = side_by_side(1)
-    part = enumerate_regions(best_network(), WholeSpace(2))
+    part = enumerate_regions(extremal_relu_network(2, 3, 3), WholeSpace(2))
     plot(part, axes[0])
     axes[0].set_title(f"shape (2; 3, 3): {part.n_regions} regions")
     return figure
@@ -285,9 +244,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Example III.3, section III-A",
         kind="example",
         statement="Two layers of three units on the plane have a maximum of 7 * 7 = 49 regions.",
-        content=MostRegions(49),
+        content=49,
         check=_check_most_regions,
-        repaired=MostRegions(37, is_attained=False),
+        repaired=34,
     ),
     Claim(
         id="Fig2",
@@ -295,8 +254,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Caption of Figure 2, section III-A",
         kind="figure",
         statement="The second layer multiplies the 7 regions of the first to a maximum of 49.",
-        content=MostRegions(49),
+        content=49,
         check=_check_most_regions,
-        repaired=MostRegions(37, is_attained=False),
+        repaired=34,
     ),
 )

@@ -312,7 +312,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         repaired=lambda n, h, d, bias: attention_cells(n, h, d, bias=bias),
     ),
     Claim(
-        "V.5d",
+        "V.5e",
         "SL26",
         "Theorem V.5, section V-B",
         "theorem",

@@ -23,6 +23,7 @@ from hardmax.bounds.averages import (
     gaussian_hull_vertices,
     gaussian_hull_vertices_asymptotic,
     maxout_regions_at_initialization,
+    random_block_cells,
     relu_regions_at_initialization,
 )
 from hardmax.bounds.bound import Bound, Estimate
@@ -43,6 +44,7 @@ from hardmax.bounds.transformers import (
     transformer_lower,
     transformer_upper,
 )
+from hardmax.bounds.two_layers import is_largest, two_relu_layers
 
 __all__ = [
     "Bound",
@@ -58,6 +60,7 @@ __all__ = [
     "gaussian_hull_vertices",
     "gaussian_hull_vertices_asymptotic",
     "hinz_van_de_geer",
+    "is_largest",
     "lifted_cells",
     "maxout_lower",
     "maxout_regions_at_initialization",
@@ -67,6 +70,7 @@ __all__ = [
     "paper",
     "parallel_arrangement",
     "planar_k_sets",
+    "random_block_cells",
     "rankings_bias_free",
     "rankings_with_bias",
     "relu_regions_at_initialization",
@@ -77,6 +81,7 @@ __all__ = [
     "transformer_lower",
     "transformer_table",
     "transformer_upper",
+    "two_relu_layers",
     "visible_keys",
     "zaslavsky",
 ]

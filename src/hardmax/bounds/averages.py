@@ -96,6 +96,69 @@ def gaussian_hull_vertices_asymptotic(n_points: int, dim: int) -> Estimate:
     )
 
 
+def random_block_cells(n_keys: int, n_heads: int, d_ff: int) -> Estimate:
+    r"""Give the expected number of cells of a random block on the plane, without query bias.
+
+    The block is $y = x + \sum_h v^h_{j_h(x)}$, then $d_{ff}$ ReLU units on $y$. With $\bar f(N)$
+    the expected number of vertices of the hull of $N \ge 2$ Gaussian points
+    (`gaussian_hull_vertices` with $d = 2$),
+
+    $$\mathbb E = V + d_{ff} \Big(1 + \frac V2\Big) + \binom{d_{ff}}{2}, \qquad V = H \bar f(N),$$
+
+    exactly, if all weights are independent, the keys of a head are Gaussian, and the output vectors
+    $v^h_j$ and the normals of the units have directions that are uniformly distributed (standard
+    Gaussian entries, for example). Heads may have any size $d_k \ge 2$ and any $W_Q$ of rank 2, the
+    units any biases. For $N = 1$ it is $R(d_{ff}, 2)$.
+
+    *Proof.* The routing cells are cones with apex 0 bounded by rays, one ray for each edge of each
+    hull, and almost surely different ones. So there are as many cones as hull vertices in all heads
+    together, and their expected number is $V$: the hull of $W_Q k_j$ has as many vertices as that
+    of $N$ Gaussian points of the plane. Fix the keys, and one cone, with angle $\theta \le \pi$.
+    There the units see the cone moved by a vector $s$ (a sum of output vectors). Cut into pieces by
+    lines in general position, it has one piece, one more for each line that meets it, and one more
+    for each pair of lines that cross inside. A line $\{\langle n, y\rangle = r\}$ meets the moved
+    cone if $\{\langle n, x\rangle = r - \langle n, s\rangle\}$ meets the cone: if the side of 0 on
+    which that line lies, $\pm n$, makes an angle below $\pi/2$ with some direction of the cone. As
+    $(n, s)$ can be rotated together, $\pm n$ is uniform, and the probability is $(\theta +
+    \pi)/2\pi$. Two lines cross in one point $p$, and the direction of $p - s$ is uniform, so it
+    lies in the cone with probability $\theta/2\pi$. Sum over the cones, whose angles add up to
+    $2\pi$: if there are $v$ of them, each line meets $1 + v/2$ on average and each pair crosses in
+    1. Take the mean over the keys. $\square$
+
+    Args:
+        n_keys: The number of keys $N \ge 1$ of every head.
+        n_heads: The number of heads $H \ge 1$.
+        d_ff: The feed-forward width $d_{ff} \ge 0$.
+
+    Raises:
+        HardmaxError: If a size is not an integer in its range.
+
+    References:
+        $\bar f$ from [AS92]; the rest is proved here.
+
+    Examples:
+        >>> [random_block_cells(3, 1, d_ff).text for d_ff in (0, 1, 2)]
+        ['3.000', '5.500', '9.000']
+        >>> random_block_cells(16, 4, 8).text, random_block_cells(1, 5, 3).text
+        ('161.2', '7.000')
+    """
+    n_keys = integer("n_keys", n_keys, at_least=1)
+    n_heads = integer("n_heads", n_heads, at_least=1)
+    d_ff = integer("d_ff", d_ff, at_least=0)
+    pairs = d_ff * (d_ff - 1) // 2
+    if n_keys == 1:
+        cells = float(1 + d_ff + pairs)
+    else:
+        cones = n_heads * gaussian_hull_vertices(n_keys, 2).value
+        cells = cones + d_ff * (1 + cones / 2) + pairs
+    return Estimate(
+        f"cells of a random block on the plane, {n_keys} keys, {n_heads} heads, {d_ff} units",
+        log(cells) / log(10),
+        "independent Gaussian weights, no query bias",
+        "[AS92]",
+    )
+
+
 def relu_regions_at_initialization(
     n_units: int, input_dim: int, *, constant: float = 1.0, volume: float = 1.0
 ) -> Estimate:

@@ -75,7 +75,8 @@ def montufar_2017(input_dim: int, widths: Sequence[int]) -> int:
         [Mon17].
 
     Examples:
-        The 49 of Example III.3 of [SL26], where `serra` gives 40:
+        The 49 of Example III.3 of [SL26], where `serra` gives 40 and `two_relu_layers` the
+        largest number, 34:
 
         >>> montufar_2017(2, [3, 3]), montufar_2017(5, [1, 7])
         (49, 16)
@@ -103,7 +104,7 @@ def serra(input_dim: int, widths: Sequence[int]) -> int:
         widths: The widths $n_1, \dots, n_L$, each at least 1.
 
     References:
-        Theorem 1 of [STR18].
+        [STR18].
 
     Examples:
         >>> serra(2, [3, 3]), serra(2, [3])

@@ -6,11 +6,16 @@ from hardmax.arguments import integer
 from hardmax.bounds import paper
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.attention import attention_cells
-from hardmax.bounds.averages import gaussian_hull_vertices, relu_regions_at_initialization
+from hardmax.bounds.averages import (
+    gaussian_hull_vertices,
+    random_block_cells,
+    relu_regions_at_initialization,
+)
 from hardmax.bounds.bound import Bound, Estimate
 from hardmax.bounds.relu import hinz_van_de_geer, montufar_2014, montufar_2017, serra
-from hardmax.bounds.sizes import Bias
+from hardmax.bounds.sizes import Bias, read_integers
 from hardmax.bounds.transformers import block_lower, block_upper
+from hardmax.bounds.two_layers import is_largest, two_relu_layers
 from hardmax.errors import SizeLimitError
 
 _BIAS_WORDS: dict[Bias, str] = {
@@ -61,7 +66,7 @@ def transformer_table(
     return [
         *_layer_rows(n_keys, n_heads, dim, d_ff, head_dim),
         *_model_rows(n_keys, n_heads, dim, d_ff, depth, head_dim),
-        *_estimates(n_keys, dim, d_ff, depth, head_dim),
+        *_estimates(n_keys, n_heads, dim, d_ff, depth, head_dim),
     ]
 
 
@@ -72,12 +77,17 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> list[Bound | Estimate]:
         input_dim: The number of inputs $n_0 \ge 1$.
         widths: The widths $n_1, \dots, n_L$ of the hidden layers.
 
+    Returns:
+        For two layers `two_relu_layers` first, of kind `"exact"` where it is the maximum itself;
+        then the bounds of the literature from weak to sharp, and an estimate last.
+
     Raises:
         HardmaxError: If a size is not a positive integer.
 
     Examples:
         >>> for row in relu_table(2, [3, 3]):
         ...     print(f"{row.text:>6}  {row.kind:<9} {row.source}")
+            34  exact     [HG19], sharpened
             49  upper     [Mon17]
             40  upper     [STR18]
             40  upper     [HG19], [Hin21]
@@ -86,6 +96,7 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> list[Bound | Estimate]:
     """
     everywhere = "every network of this shape"
     rows: list[Bound | Estimate] = [
+        *_two_layer_rows(input_dim, widths),
         Bound(
             "product of layers", montufar_2017(input_dim, widths), "upper", everywhere, "[Mon17]"
         ),
@@ -104,6 +115,20 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> list[Bound | Estimate]:
         rows.append(Bound("folds", folds, "lower", "some network of this shape", "[MPCB14]"))
     rows.append(relu_regions_at_initialization(sum(widths), input_dim))
     return rows
+
+
+def _two_layer_rows(input_dim: int, widths: Sequence[int]) -> list[Bound]:
+    sizes = read_integers("widths", widths, at_least=1)
+    if len(sizes) != 2:
+        return []
+    most, name, source = (
+        two_relu_layers(input_dim, *sizes),
+        "two layers, cells",
+        "[HG19], sharpened",
+    )
+    if is_largest(input_dim, sizes[0]):
+        return [Bound(name, most, "exact", "the maximum over all weights", source)]
+    return [Bound(name, most, "upper", "every network of this shape", source)]
 
 
 def _layer_rows(
@@ -213,7 +238,7 @@ def _model_rows(
 
 
 def _estimates(
-    n_keys: int, dim: int, d_ff: int, depth: int, head_dim: int | None
+    n_keys: int, n_heads: int, dim: int, d_ff: int, depth: int, head_dim: int | None
 ) -> list[Bound | Estimate]:
     span = dim if head_dim is None else min(dim, head_dim)
     vertices = gaussian_hull_vertices(n_keys, span)
@@ -225,6 +250,8 @@ def _estimates(
             vertices.source,
         )
     ]
+    if span == dim == 2 and depth == 1:
+        rows.append(random_block_cells(n_keys, n_heads, d_ff))
     if d_ff:
         rows.append(relu_regions_at_initialization(depth * d_ff, dim))
     return rows

@@ -35,6 +35,11 @@ def block_upper(
     the common refinement of the two, but every routing cell is cut into at most $R(d_{ff}, d)$
     pieces. See `transformer_upper` for the arguments.
 
+    It is the largest number of cells if the heads alone attain $A_\bullet$ with translated cells
+    that have an open set in common, because the hyperplanes can be in general position inside
+    that set. So it is for $H \le d$ with bias, for $H < d$ or $d = 2$ without, and for $d = 1$,
+    by the constructions named at `transformer_lower`.
+
     Examples:
         >>> block_upper(4, 2, 2, 3), block_upper(4, 2, 2, 3, bias="none"), block_upper(4, 2, 2, 0)
         (112, 56, 16)
@@ -170,10 +175,15 @@ def transformer_lower(
     place of the constant; cells of that slice extend to open cells of $\mathbb R^d$. $\square$
 
     Coordinates without head are folded only; if there are fewer units than the coordinates need
-    (2 each if `continuous`, else 1), the rest of the coordinates is not used. With $d_{ff} = 0$
-    and not `continuous`, the heads alone give $n^L$ pieces: every layer divides the remaining
-    interval. The feed-forward layers may also fold all $d$ coordinates and ignore the heads, and
-    the larger number counts.
+    (2 each if `continuous`, else 1), the rest of the coordinates is not used. The feed-forward
+    layers may also fold all $d$ coordinates and ignore the heads, and the larger number counts.
+
+    *Without feed-forward layers, jumps allowed*, the heads alone give $a^L$ pieces, with $a =
+    \prod_i (1 + m_i (n' - 1))$, since every layer divides what the pieces of the one before have in
+    common; and for $d \ge 2$ also with $a = n' H$, by heads that turn the plane of two coordinates
+    (`rotating_transformer` of `hardmax.constructions`). This is the largest number itself, because
+    `transformer_upper` is the same, if $H \le d$ (with bias), if $H < d$ or $d = 2$ (without), and
+    if $d = 1$.
 
     Args:
         n_keys: The number of keys $N \ge 1$ of every head.
@@ -202,6 +212,13 @@ def transformer_lower(
 
         >>> transformer_lower(4, 2, 2, 0, 3), transformer_lower(4, 2, 2, 0, 3, continuous=False)
         (1, 4096)
+
+        The largest number of cells of two blocks of three heads on the plane, without bias:
+
+        >>> transformer_lower(4, 3, 2, 0, 2, bias="none", continuous=False)
+        144
+        >>> transformer_upper(4, 3, 2, 0, 2, bias="none")
+        144
     """
     n_keys = integer("n_keys", n_keys, at_least=1)
     n_heads = integer("n_heads", n_heads, at_least=1)
@@ -293,16 +310,29 @@ def _block_lower(
     def routed_and_folded(n_coordinates: int) -> int:
         shares = _shares(n_heads, n_coordinates)
         heads = prod(int((1 + share * (keys - 1)) ** number) for share, number in shares)
-        return heads * folded(n_coordinates, step) if d_ff else heads
+        return heads * folded(n_coordinates, step)
 
     if d_ff == 0:
-        return 1 if continuous or coordinates == 0 else routed_and_folded(coordinates)
+        return 1 if continuous else _heads_lower(n_keys, n_heads, dim, bias, head_dim)
     candidates = [1]
     # Two units per coordinate fold best, one per coordinate leaves more coordinates to the heads.
     for n_coordinates in {min(coordinates, d_ff // 2), min(coordinates, d_ff // step)} - {0}:
         candidates.append(routed_and_folded(n_coordinates))
     candidates.append(folded(min(dim, max(1, d_ff // 2)), 1))
     return max(candidates)
+
+
+def _heads_lower(n_keys: int, n_heads: int, dim: int, bias: Bias, head_dim: int | None) -> int:
+    """Return how many pieces the heads of a block alone cut, so that every block multiplies."""
+    keys = visible_keys(n_keys, bias, head_dim)
+    coordinates = dim - 1 if bias == "none" else dim
+    pieces = [1]
+    if coordinates:
+        shares = _shares(n_heads, coordinates)
+        pieces.append(prod(int((1 + share * (keys - 1)) ** number) for share, number in shares))
+    if dim >= 2 and keys >= 2:
+        pieces.append(keys * n_heads)
+    return max(pieces)
 
 
 def _shares(total: int, n_shares: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -26,6 +26,7 @@ from .meshes import maxout_from_mesh as maxout_from_mesh
 from .moment_curves import moment_curve as moment_curve
 from .moment_curves import moment_curve_forms as moment_curve_forms
 from .partition_pieces import maxout_from_partition as maxout_from_partition
+from .rotating_heads import rotating_transformer as rotating_transformer
 from .sawtooth import folding_layer as folding_layer
 from .sawtooth import sawtooth as sawtooth
 from .self_attention import collapsing_self_attention as collapsing_self_attention
@@ -40,3 +41,4 @@ from .tropical_forms import LatticeForm as LatticeForm
 from .tropical_forms import maxout_from_difference as maxout_from_difference
 from .tropical_forms import maxout_from_lattice as maxout_from_lattice
 from .tropical_forms import maxout_from_rational_map as maxout_from_rational_map
+from .two_layer_networks import extremal_relu_network as extremal_relu_network

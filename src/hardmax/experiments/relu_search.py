@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.bounds import montufar_2017, serra, zaslavsky
+from hardmax.bounds import montufar_2017, two_relu_layers, zaslavsky
+from hardmax.constructions.two_layer_networks import extremal_relu_network
 from hardmax.experiments.registry import Outcome
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import ReluNetwork
@@ -66,7 +67,8 @@ def run(parameters: Parameters) -> Outcome:
     network = _network(best, parameters)
     part = enumerate_regions(network, WholeSpace(2))
     verdict = verify_certificate(network, part.certificate())
-    product, sharp = montufar_2017(2, [3, 3]), serra(2, [3, 3])
+    product, maximum = montufar_2017(2, [3, 3]), two_relu_layers(2, 3, 3)
+    written_down = enumerate_regions(extremal_relu_network(2, 3, 3), WholeSpace(2))
     alone = _network(SecondLayer(np.zeros((3, 3)), np.zeros(3)), parameters)
     one_layer = enumerate_regions(alone, WholeSpace(2))
     window = Box(np.full(2, -0.75), np.full(2, 1.75))
@@ -85,12 +87,14 @@ def run(parameters: Parameters) -> Outcome:
             "cells_regions_maps": [part.n_cells, part.n_regions, part.n_affine_maps],
             "certified": verdict.ok,
             "product_bound": product,
-            "sharper_bound": sharp,
+            "maximum": maximum,
+            "maximum_attained": [written_down.n_cells, written_down.n_regions],
         },
         f"the first layer has {one_layer.n_cells} cells, as many as three lines can cut, R(3, 2) = "
         f"{zaslavsky(3, 2)}. For both layers {product} is a product bound that nothing "
-        f"attains: no network has more than {sharp} [STR18]. The best found has "
-        f"{part.n_cells} cells, with a certificate ("
+        f"attains: the maximum is {maximum}, and `extremal_relu_network(2, 3, 3)` has "
+        f"{written_down.n_cells} cells and {written_down.n_regions} regions. A search with "
+        f"{parameters.n_steps} steps found {part.n_cells} cells, with a certificate ("
         f"{'verified' if verdict.ok else verdict.reason}), and {part.n_regions} regions.",
         figure,
         claimed=f"a theoretical maximum of {product} regions.",
@@ -98,8 +102,8 @@ def run(parameters: Parameters) -> Outcome:
         tables={
             "bounds": [
                 {"what": "claimed maximum", "value": product},
-                {"what": "upper bound of Serra et al.", "value": sharp},
-                {"what": "best network found", "value": part.n_cells},
+                {"what": "maximum, proved and attained", "value": maximum},
+                {"what": "best network found by search", "value": part.n_cells},
             ]
         },
     )

@@ -109,7 +109,7 @@ def normal_fan(point_sets: Iterable[ArrayLike]) -> NormalFan:
         point_sets: See `minkowski_vertices`; one set gives the fan of its convex hull.
 
     References:
-        [Zie95, chapter 7], [Fuk04].
+        [Zie95], [Fuk04].
 
     Examples:
         The sum of a triangle and its mirror image is a hexagon:

@@ -66,7 +66,7 @@ class TropicalPolynomial:
             `coefficients`.
 
     References:
-        Definition III.5 of [SL26], which asks for integer exponents; keys are real. [MS15] ch. 3.
+        Definition III.5 of [SL26], which asks for integer exponents; keys are real. [MS15].
 
     Examples:
         >>> P = TropicalPolynomial([[1, 0], [0, 1], [0, 0]], [0, 0, 0])

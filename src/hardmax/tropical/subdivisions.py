@@ -52,7 +52,7 @@ class DualSubdivision:
             or a point there), as `Fraction`.
 
     References:
-        [MS15] section 3.1, [GKZ94] chapter 7.
+        [MS15], [GKZ94].
     """
 
     cells: tuple[IntArray, ...]

@@ -53,7 +53,7 @@ $\hat s = s$, in any order, fused or not.
 it, hence a float64, hence computed without rounding, by induction over the tree. $\square$
 
 References:
-    [Higham02], sections 2.2, 3.1 and 4.2; [JR13] for the order of summation.
+    [Higham02], sections 3.1 and 4.2; [JR13] for the order of summation.
 """
 
 import numpy as np

@@ -1,0 +1,143 @@
+r"""How many cells two layers of ReLU units cut: the largest number itself, for small first layers.
+
+Counted are activation patterns of both layers that occur on an open set; regions and affine maps
+are at most as many. The largest number is known here for every input dimension if the first layer
+has at most three units, and for every first layer on a line; `extremal_relu_network` of
+`hardmax.constructions` attains it.
+"""
+
+from math import comb
+
+from hardmax.arguments import integer
+from hardmax.bounds.relu import hinz_van_de_geer, regions_with_few_inactive, serra
+from hardmax.errors import SizeLimitError
+
+_SETTLED_WIDTH = 3
+"""Up to this width of the first layer the largest number is known in every input dimension."""
+
+
+def two_relu_layers(input_dim: int, first: int, second: int) -> int:
+    r"""Bound the cells of two layers of ReLU units; `is_largest` tells when the bound is attained.
+
+    The largest number of cells with $n_0$ inputs and widths $n_1$, $n_2$ is
+
+    | $n_1$ | $n_0 = 1$ | $n_0 = 2$ | $n_0 \ge 3$ |
+    |---|---|---|---|
+    | 1 | $2 + n_2$ | $2 + n_2$ | $2 + n_2$ |
+    | 2 | $3 + 2 n_2$ | $4 + 3 n_2 + \binom{n_2}{2}$ | $4 + 3 n_2 + \binom{n_2}{2}$ |
+    | 3 | $4 + 4 n_2$ | $7 + 6 n_2 + 3\binom{n_2}{2}$ | $8 + 7n_2+3\binom{n_2}2+\binom{n_2}3$ |
+    | more | $(n_1 + 1)(1 + n_2)$ | | |
+
+    so that two layers of three units on the plane have at most $7 + 18 + 9 = 34$. Where the table
+    is empty, the value is the smaller of `hinz_van_de_geer` and what (1) and (2) below give. That
+    is attained for (2; 4, 1), with 22; the best networks a search found have 36 of 42 for
+    (2; 4, 2) and 54 of 71 for (2; 4, 3).
+
+    *Proof, what is counted.* Let $l_1, \dots, l_{n_1}$ be the affine forms of the first layer. Its
+    cells are open convex sets. Name each by the set $S$ of units active on it; there unit $k$ of
+    the second layer is the affine function $g_k = b_k + \sum_{i \in S} w_{ki} l_i$. Say that a set
+    $J$ of units of the second layer *crosses* the cell if their gradients there are linearly
+    independent and they have a common zero in the cell. Then the second layer cuts the cell into at
+    most as many pieces as there are sets that cross it, the empty set included. Indeed, add the
+    units one by one. A unit that is constant on the cell, has no zero in it, or has the same zeros
+    as an earlier one adds nothing. Any other has a hyperplane $h$ of zeros that meets the cell, and
+    adds as many pieces as the earlier units cut $h \cap S$ into. By induction on the dimension
+    these are at most the sets of earlier units that cross $h \cap S$, and each of them crosses $S$
+    together with the new unit. So, with $c_J$ the number of cells that $J$ crosses and $C_m$ a
+    bound for all $c_J$ with $|J| = m$,
+
+    $$\text{cells} \;\le\; \sum_J c_J \;\le\; \sum_{m \ge 0} C_m \binom{n_2}{m}.$$
+
+    (1) The gradients of $g_k$ on $S$ are combinations of those of the $l_i$, $i \in S$. So $J$
+    crosses $S$ only if $|J| \le |S|$ and $|J| \le n_0$, and $C_m$ is at most the number of cells
+    with at least $m$ active units. Of those there are at most $\sum_{j \ge m} \binom{n_1}{j}$, at
+    most $R(n_1, n_0)$, and at most what `hinz_van_de_geer` proves for $n_1 - m$ inactive units.
+
+    (2) *Pairs:* $C_2 \le (2^p - 1)(2^q - 1)$ with $p = \lfloor n_1/2 \rfloor$, $q = n_1 - p$, which
+    is 1, 3, 9 for $n_1 = 2, 3, 4$. For units $k$, $k'$ put $B = (b_k, b_{k'})$ and
+    $W_i = (w_{ki}, w_{k'i})$. If the pair crosses $S$, then $B + \sum_{i \in S} l_i W_i = 0$ at a
+    point where all these $l_i$ are positive, and the $W_i$, $i \in S$, span the plane, because the
+    two gradients are independent. Let $u = B$, or any vector other than 0 if $B = 0$, and $D_i =
+    \det(u, W_i)$. Then $\sum_{i \in S} l_i D_i = -\det(u, B) = 0$, and not all $D_i$ with $i \in S$
+    are 0, since these $W_i$ span the plane. Hence $S$ contains an $i$ with $D_i > 0$ and one with
+    $D_i < 0$. If $p$ of the $n_1$ numbers $D_i$ are positive, $q$ negative and $z$ zero, there are
+    $(2^p - 1)(2^q - 1) 2^z \le (2^{p+z} - 1)(2^q - 1)$ such sets, and the product is largest when
+    the exponents differ by at most one.
+
+    (3) *Three units on the plane:* $C_1 \le 6$. If the first layer has at most 6 cells there is
+    nothing to show. Otherwise it has 7, and its lines are in general position. If one of the cells
+    is that with no active unit, $g_k$ is constant there and does not cross it. If not, the
+    pattern that is left out is that of no active unit, so its opposite is the triangle $T$ of the
+    three lines and all units are active on $T$. Since $T$ is bounded, positive multiples of the
+    forms add up to a positive constant; scale them (and the $w_{ki}$ against them) so that
+    $l_1 + l_2 + l_3 = 1$. Let $b = b_k$ and let $f_i = b + w_{ki}$ be the value of $g_k$ at corner
+    $i$ of $T$, where $l_i = 1$ and the other two forms vanish. Behind this corner lies the cell
+    $S = \{i\}$, where $t = l_i$ takes all values above 1 and $g_k = b + (f_i - b) t$: it
+    has a zero with $t > 1$ and is not constant only if $f_i$ lies strictly between 0 and $b$.
+    If this is so behind all three corners, the $f_i$ have one sign, and so has $g_k$ on $T$, where
+    it is a convex combination of them. So $k$ does not cross all of the seven.
+
+    (4) *Two units on a line:* $C_1 \le 2$. As before if there are fewer than three cells or one
+    without active units. Otherwise the cells are, in order, $\{2\}$, $\{1, 2\}$, $\{1\}$, up to
+    names, and $g_k$ has slopes $s$, $s + r$, $r$ on them. If it crosses all three, its slopes
+    alternate in sign, so $s$ and $r$ have the same sign, which then is that of $s + r$ too.
+
+    By (1) to (4) nothing exceeds the table: $C_0 = R(n_1, n_0)$; for $n_1 = 1$, $C_1 = 1$; for $n_1
+    = 2$, $n_0 \ge 2$, $(C_1, C_2) = (3, 1)$; for $n_1 = 3$, $n_0 = 2$, $(6, 3)$; for $n_1 = 3$,
+    $n_0 \ge 3$, $(7, 3, 1)$; on a line $C_1 = 2$ or $n_1 + 1$. That the numbers are attained is
+    proved at `extremal_relu_network`. $\square$
+
+    Args:
+        input_dim: The number of inputs $n_0 \ge 1$.
+        first: The width $n_1 \ge 1$ of the first layer.
+        second: The width $n_2 \ge 1$ of the second layer.
+
+    Raises:
+        HardmaxError: If a size is not a positive integer.
+
+    Examples:
+        >>> two_relu_layers(2, 3, 3), serra(2, [3, 3])
+        (34, 40)
+        >>> [two_relu_layers(2, n_1, 2) for n_1 in (1, 2, 3, 4, 5)]
+        [4, 11, 22, 42, 64]
+        >>> two_relu_layers(1, 2, 5), two_relu_layers(7, 3, 3), two_relu_layers(1, 1, 1)
+        (13, 39, 3)
+    """
+    input_dim = integer("input_dim", input_dim, at_least=1)
+    first = integer("first", first, at_least=1)
+    second = integer("second", second, at_least=1)
+    try:
+        crossings = _most_crossings(input_dim, first)
+        earlier = hinz_van_de_geer(input_dim, [first, second])
+    except SizeLimitError:
+        return serra(input_dim, [first, second])
+    return min(earlier, sum(most * comb(second, m) for m, most in enumerate(crossings)))
+
+
+def is_largest(input_dim: int, first: int) -> bool:
+    """Tell whether `two_relu_layers` is attained for every width of the second layer.
+
+    Examples:
+        >>> is_largest(2, 3), is_largest(2, 4), is_largest(1, 9)
+        (True, False, True)
+    """
+    input_dim = integer("input_dim", input_dim, at_least=1)
+    return input_dim == 1 or integer("first", first, at_least=1) <= _SETTLED_WIDTH
+
+
+def _most_crossings(input_dim: int, first: int) -> list[int]:
+    """Return bounds for the cells that a set of 0, 1, 2, ... units of the second layer crosses."""
+    rank = min(input_dim, first)
+    if first > 200:  # Beyond, the table of `hinz_van_de_geer` is all that can be of use.
+        raise SizeLimitError(f"`first` must be at most 200 here; got {first}.")
+    few_inactive = regions_with_few_inactive(first, rank)
+    active = [
+        min(few_inactive[first - m], sum(comb(first, j) for j in range(m, first + 1)))
+        for m in range(rank + 1)
+    ]
+    if rank >= 2:
+        half = first // 2
+        active[2] = min(active[2], (2**half - 1) * (2 ** (first - half) - 1))
+    if (input_dim, first) in ((2, 3), (1, 2)):
+        active[1] -= 1
+    return active
