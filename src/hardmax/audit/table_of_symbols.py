@@ -286,8 +286,8 @@ def _check_any_hyperplanes(claimed: Callable[[list[list[int]]], int]) -> Finding
     return Finding(
         tuple(trials),
         "Counted: " + "; ".join(f"{t.numbers['true']} for {t.instance}" for t in trials) + ".",
-        "R(n, d) for hyperplanes in general position; for lines in any position 1 + n, and one more "
-        "for every further line through a point of intersection.",
+        "R(n, d) for hyperplanes in general position; for lines in any position 1 + n, and one "
+        "more for every further line through a point of intersection.",
     )
 
 
