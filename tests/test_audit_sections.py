@@ -38,12 +38,13 @@ CLAIMS = {claim.id: claim for claim in all_claims()}
 
 BY_HAND = {
     "holds": "V.1 V.3a V.5e V.6b E.1 F.1b F.2 AppD.1 AppE.1 AppE.5 AppF.2 AppF.3 VI.1a VI.3a "
-    "AppG.1 B.2a B.3 B.4 B.5",
+    "AppG.1 B.2a B.3 B.4 B.5 VI.0b",
     "holds with conditions": "V-A V.2d V.4 V.7d V.8b V.9b V.9c AppE.2 AppE.3 AppE.4 VI.3c VI.3d "
     "VI.3e B.1 B.6 B.7",
     "loose": "V.2a V.5a V.5b V.6a V.7b AppD.2 AppD.4 AppD.5 VI.1b VI.2c VI.3b",
     "false": "Fig4 V.2b V.2c V.3b V.5c V.7a V.7c V.8a V.8c V.9a V.9d F.1a Fig7a Fig7b AppD.6 "
-    "AppE.6 AppE.7 AppF.1 AppF.4 VI.0 VI.1c VI.1d VI.1e VI.2a VI.2b VI.2d VI.2e AppG.2 AppG.3 B.2b",
+    "AppE.6 AppE.7 AppF.1 AppF.4 VI.0 VI.1c VI.1d VI.1e VI.2a VI.2b VI.2d VI.2e AppG.2 AppG.3 B.2b "
+    "V.5d",
     "not checkable": "AppD.3",
 }
 """Verdicts read off by hand."""
