@@ -148,8 +148,11 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
 
 def rulings(record: Record) -> list[Ruling]:
     """Return the claims of an audit's record as a page shows them."""
-    fields = ("id", "where", "statement", "verdict", "explanation", "corrected", "repeats")
-    return [Ruling(*(row[field] for field in fields)) for row in record.results["claims"]]
+    fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
+    return [
+        Ruling(*(row[field] for field in fields), repeats=row.get("repeats", ""))
+        for row in record.results["claims"]
+    ]
 
 
 def read_audit(out: Path) -> list[Ruling]:
