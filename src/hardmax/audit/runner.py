@@ -150,7 +150,7 @@ def rulings(record: Record) -> list[Ruling]:
     """Return the claims of an audit's record as a page shows them."""
     fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
     return [
-        Ruling(*(row[field] for field in fields), repeats=row.get("repeats", ""))
+        Ruling(**{field: row[field] for field in fields}, repeats=row.get("repeats", ""))
         for row in record.results["claims"]
     ]
 
