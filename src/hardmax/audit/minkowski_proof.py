@@ -123,14 +123,14 @@ def _check_few_heads(bound: Callable[[int, int], int]) -> Finding:
 def _check_order_before_mcmullen(bound: Callable[[int, int, int], int]) -> Finding:
     trials = []
     for n_heads, dim in ((3, 2), (4, 3), (5, 4)):
-        keys = range(3, dim + 6)
+        keys = range(3, dim + 5)
         counts = [most_vertices(n, n_heads, dim) for n in keys]
         true = polynomial_degree(counts)
         claimed = polynomial_degree([bound(n, n_heads, dim) for n in keys])
         where = f"growth in N for H = {n_heads}, d = {dim}"
         trials.append(upper_trial(where, true, claimed, extremal=True, counts=counts))
         values = [bound(n, n_heads, dim) for n in keys]
-        where = f"the most vertices themselves, H = {n_heads}, d = {dim}, N = 3 to {dim + 5}"
+        where = f"the most vertices themselves, H = {n_heads}, d = {dim}, N = 3 to {dim + 4}"
         within = all(a <= b for a, b in zip(counts, values, strict=True))
         numbers = {"true": counts, "claimed": values}
         trials.append(Trial(where, within, tight=counts == values, numbers=numbers))

@@ -93,12 +93,12 @@ def _check_standard_regime(bound: Bound) -> Finding:
 def _check_saturated_regime(bound: Bound) -> Finding:
     trials, notes = [], []
     for n_heads, dim in ((3, 2), (4, 3), (5, 4)):
-        keys = range(3, dim + 6)
+        keys = range(3, dim + 5)
         counts = [most_vertices(n, n_heads, dim) for n in keys]
         true = polynomial_degree(counts)
         claimed = polynomial_degree([bound(n, n_heads, dim) for n in keys])
         notes.append(f"degree {true} in N for d = {dim} (claimed {claimed})")
-        where = f"growth in N for H = {n_heads}, d = {dim}, N = 3 to {dim + 5}"
+        where = f"growth in N for H = {n_heads}, d = {dim}, N = 3 to {dim + 4}"
         trials.append(upper_trial(where, true, claimed, extremal=True, counts=counts))
     sizes = (8, 16, 32)
     doubling = [most_vertices(n, 4, 3) for n in sizes]

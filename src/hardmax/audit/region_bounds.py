@@ -203,7 +203,7 @@ def _check_substitution(vertices: Callable[[int, int, int, Bias], int]) -> Findi
         (3, 2, "query"),
     )
     for h, d, bias in cases:
-        keys = range(3, d + 6)
+        keys = range(3, d + 5)
         counts = [extremal_cells(n, h, d, bias) for n in keys]
         true = polynomial_degree(counts)
         claimed = polynomial_degree([vertices(n, h, d, bias) for n in keys])
@@ -230,7 +230,7 @@ def _check_substitution(vertices: Callable[[int, int, int, Bias], int]) -> Findi
 
 def _check_naive_degree(degree: Callable[[int, str], int]) -> Finding:
     trials = []
-    for d, bias, keys in ((2, "none", 7), (3, "none", 9), (1, "query", 7), (2, "query", 9)):
+    for d, bias, keys in ((2, "none", 6), (3, "none", 8), (1, "query", 6), (2, "query", 8)):
         counts = [_ordering_cells(n, d, bias) for n in range(3, keys + 1)]
         where = f"all walls s_i = s_j of one head, d = {d}, bias: {bias}, N = 3 to {keys}"
         true = polynomial_degree(counts)
