@@ -12,14 +12,15 @@ from hardmax.audit.claims import (
     Finding,
     Trial,
     Verdict,
+    bracket_trial,
     equal_trial,
     judge,
     lower_trial,
     upper_trial,
 )
 from hardmax.audit.enclosures import ball, log_sum_exp, precisely, softmax
-from hardmax.audit.ledger import all_claims, find_claims, is_part_of
-from hardmax.audit.runner import audit_record, count_verdicts, run_audit
+from hardmax.audit.ledger import REPEATS, all_claims, find_claims, is_part_of
+from hardmax.audit.runner import audit_record, count_verdicts, run_audit, summary
 from hardmax.audit.symbol_rows import NAME_ONLY, ROWS
 from hardmax.errors import ArgumentError
 from hardmax.records import Record
@@ -51,15 +52,15 @@ POINTS = {
 """Forty-five points a reader of [SL26] should know about, and the claims that carry them."""
 
 BY_HAND = {
-    "holds": "II.1 III.2a III.2b III.4 III.5c III.8 III.9a III.9b III.10 III.11a III.12b III-E.2 "
-    "IV.1 IV.2a IV.2b IV.3a IV.5 IV.6a AppB Fig5b Fig6b.1 Tab2 "
+    "holds": "III.2a III.2b III.4 III.5c III.8 III.9a III.9b III.10 III.11a III.12b III.13a "
+    "III-E.2 IV.1 IV.2a IV.2b IV.3a IV.5 IV.6a AppB VII.1a Fig6b.1 Tab2 "
     "III.6b Tab1.12 Tab1.64",
-    "holds with conditions": "I.1 I.3 III.1 III.3a III.7 III.11b III.13a III.13b III-E.4 IV.3b "
-    "IV.4b IV.6b III.5a III.12c VII.2 VIII.1 VIII.2 "
+    "holds with conditions": "I.1 I.3b II.1 III.1 III.3a III.7a III.7b III.11b III.13b III-E.4 "
+    "IV.3b IV.3c IV.4b IV.4c IV.6b III.5a III.12c VII.2 VIII.1b VIII.2 Fig5a Fig5b "
     "III.10b Tab1.1 Tab1.13 Tab1.16 Tab1.29 Tab1.40 Tab1.54",
     "loose": "III.6",
-    "false": "I.2 III.3b Fig2 III.5b III.5d III-D III.11c III.12a "
-    "III-E.1 III-E.3 III-E.5 IV.3c Fig3 IV.4a AppC VII.1 Fig5a Fig6a.1 Fig6b.2 Tab1 "
+    "false": "I.2 I.3a III.3b Fig2 III.5b III.5d III-D III.11c III.12a III.13c "
+    "III-E.1 III-E.3 III-E.5 IV.3d Fig3 IV.4a AppC VII.1b VIII.1a Fig6a.1 Fig6b.2 Tab1 "
     "II.2 III.5e Tab1.8",
     "not checkable": "Fig1 Fig6a.2 I.4",
 }
@@ -138,6 +139,23 @@ def test_a_finding_says_why(claim, findings):
         assert finding.corrected
 
 
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)
+def test_every_correction_is_content_that_is_tried(claim, findings):
+    finding = findings[claim.id]
+    assert bool(finding.corrected) == (claim.repaired is not None and claim.content is not None)
+
+
+def test_what_is_said_twice_is_counted_once(results, findings):
+    for again, first in REPEATS.items():
+        assert findings[again].verdict is findings[first].verdict
+        assert CLAIMS[again].where != CLAIMS[first].where
+    counts = count_verdicts(results)
+    assert sum(counts.values()) == len(CLAIMS) - len(REPEATS)
+    assert summary(results).startswith(f"{len(CLAIMS) - len(REPEATS)} claims ({len(REPEATS)} more")
+    alone = [result for result in results if result.claim.id in REPEATS]
+    assert sum(count_verdicts(alone).values()) == len(REPEATS)
+
+
 @pytest.mark.parametrize("verdict", BY_HAND)
 def test_verdicts_are_those_found_by_hand(verdict, findings):
     for claim_id in BY_HAND[verdict].split():
@@ -184,6 +202,16 @@ def test_a_bound_that_misses_a_maximiser_is_loose():
     assert judge([lower_trial("min", 4, 5)]) is Verdict.FALSE
     assert judge([lower_trial("min", 6, 5, extremal=True)]) is Verdict.LOOSE
     assert judge([upper_trial("not meant to be extremal", 4, 5)]) is Verdict.HOLDS
+
+
+def test_an_enclosure_decides_what_it_can():
+    with precisely():
+        third, more = ball(1) / 3, ball(1) / 3 + ball(2) ** -100
+        assert judge([bracket_trial("equal", third, ball(1) / 3)]) is Verdict.HOLDS
+        assert judge([bracket_trial("above", more, third)]) is Verdict.FALSE
+        assert judge([bracket_trial("below", third, more)]) is Verdict.LOOSE
+        assert judge([bracket_trial("below", third, more, extremal=False)]) is Verdict.HOLDS
+        assert bracket_trial("kept", third, more, claimed="1/3").numbers == {"claimed": "1/3"}
 
 
 def test_what_has_no_truth_value_is_not_checkable():
@@ -257,7 +285,7 @@ def test_results_read_back_as_written(results):
             Trial(t["instance"], t["holds"], t["condition"], t["tight"]) for t in row["trials"]
         ]
         assert judge(trials).value == row["verdict"]
-    assert sum(count_verdicts(results).values()) == len(CLAIMS)
+    assert [row["repeats"] for row in rows] == [REPEATS.get(row["id"], "") for row in rows]
 
 
 def test_a_claim_runs_its_own_content():

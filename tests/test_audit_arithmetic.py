@@ -147,3 +147,18 @@ def test_integer_keys_are_those_of_the_lemma():
 def test_pieces_survive_the_cold_and_not_the_heat():
     assert surviving_pieces(1, Fraction(1, 10**4)) == 8
     assert surviving_pieces(1, Fraction(1)) < 8
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 12))
+def test_one_rival_inside_the_margin_is_never_worst(below, step, m):
+    """The inequality of the proof of the curvature's supremum, where it is used, in fractions."""
+    rho = Fraction(below, 10**6 + 1)
+    mu = rho + (1 - rho) * Fraction(step, 10**6 + 1)
+    a, c = 1 / (1 - mu), mu - rho
+    b = m * rho / c
+    k, slope, bend = 1 + a - b, a**2 + b / c, 2 * a**3 - 2 * b / c**2
+    bracket = 2 * slope * (mu * slope - k) - mu * k * bend
+    half = a**3 * (b - 2) + b / c * (2 * a**2 - 3 * a - 1 + b) + b / c**2 * (a**2 - 1) / a
+    assert bracket == 2 * half
+    if a / 2 < b < a:  # a rival y with 0 < y < rho
+        assert half > a**3 * (2 * a**2 - 6 * a + 5) / (4 * (a - 1)) > 0

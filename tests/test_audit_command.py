@@ -123,10 +123,10 @@ def test_the_command_prints_a_table(tmp_path, monkeypatch):
 
 
 def test_a_narrow_table_cuts_no_word_off(tmp_path, monkeypatch):
-    monkeypatch.setattr("hardmax.audit.ledger.all_claims", lambda: [CLAIMS["I.3"]])
+    monkeypatch.setattr("hardmax.audit.ledger.all_claims", lambda: [CLAIMS["I.3a"]])
     monkeypatch.setenv("COLUMNS", "60")
     done = run("--out", str(tmp_path))
-    assert "I.3" in done.output
+    assert "I.3a" in done.output
     assert "…" not in done.output
 
 
@@ -171,3 +171,20 @@ def test_a_narrow_terminal_shows_every_word(tmp_path, monkeypatch):
     assert max(map(len, done.output.splitlines()[:-3])) <= 60
     words = " ".join(done.output.split())
     assert find_claims("VI.2e")[0].statement in words
+
+
+def test_a_page_counts_what_is_said_twice_once(tmp_path):
+    twice = run_audit(find_claims("III-D") + find_claims("VI.2a"))
+    page = write_audit(twice, tmp_path)[1].read_text()
+    assert "<p>1 claims (1 more are said again elsewhere), each with a check" in page
+    assert "says again what III-D says" in page
+    assert [ruling.repeats for ruling in read_audit(tmp_path)] == ["", "III-D"]
+
+
+def test_a_record_that_knows_no_repetitions_is_read(tmp_path):
+    write_audit(run_audit(find_claims("VI.2a")), tmp_path)
+    record = json.loads((tmp_path / "audit.json").read_text())
+    text = json.dumps(record).replace('"repeats": "III-D", ', "")
+    assert text != json.dumps(record)
+    (tmp_path / "audit.json").write_text(text)
+    assert [ruling.repeats for ruling in read_audit(tmp_path)] == [""]

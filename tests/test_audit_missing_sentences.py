@@ -103,7 +103,7 @@ def test_rows_turn_when_they_say_something_else():
     assert verdict("Tab1.1", lambda tokens, weight: 3) is Verdict.FALSE
     assert verdict("Tab1.29", lambda value: value >= 0) is Verdict.CONDITIONAL
     assert verdict("Tab1.40", lambda polynomial, point: False) is Verdict.FALSE
-    assert verdict("Tab1.54", lambda n, d: 7 if n == 3 else 12) is Verdict.FALSE
+    assert verdict("Tab1.54", lambda rows: 7 if len(rows) == 3 else 12) is Verdict.FALSE
     assert verdict("Tab1.64", lambda j, n: Fraction(j - 1, n)) is Verdict.FALSE
     assert verdict("Tab1.16", (("W_O", lambda s: (s.d, s.d + 1)),)) is Verdict.FALSE
 

@@ -45,6 +45,7 @@ class Ruling:
         verdict: What the check found, for example `"false"`.
         explanation: Why, with the numbers just computed.
         corrected: The corrected or sharp statement; may be empty.
+        repeats: The claim that says the same and is counted in its place; empty if none does.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Ruling:
     verdict: str
     explanation: str
     corrected: str = ""
+    repeats: str = ""
 
 
 def page(title: str, body: str) -> str:
@@ -119,13 +121,17 @@ def badge(verdict: str) -> str:
 def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = None) -> str:
     """Write the claims with their verdicts, counted, and SVG pictures by claim where there are."""
     drawn = pictures or {}
-    tally = Counter(ruling.verdict for ruling in rulings)
+    here = {ruling.id for ruling in rulings}
+    first = [ruling for ruling in rulings if ruling.repeats not in here]
+    tally = Counter(ruling.verdict for ruling in first)
     order = {verdict: k for k, verdict in enumerate(_VERDICTS)}
     ranked = sorted(tally, key=lambda verdict: order.get(verdict, len(order)))
     counts = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ranked)
     rows = "".join(_ruling(ruling, drawn.get(ruling.id)) for ruling in rulings)
+    again = len(rulings) - len(first)
+    repeated = f" ({again} more are said again elsewhere)" if again else ""
     return (
-        f"<p>{len(rulings)} claims, each with a check that recomputes its verdict: "
+        f"<p>{len(first)} claims{repeated}, each with a check that recomputes its verdict: "
         f'{escape(counts)}.</p>\n<div class="table"><table class="ledger"><thead><tr>'
         "<th>claim</th><th>in our words</th><th>verdict</th><th>why</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
@@ -141,9 +147,14 @@ def _ruling(ruling: Ruling, picture: bytes | None) -> str:
         found += f"<details><summary>picture</summary>{drawn}</details>"
     return (
         f'<tr id="claim-{escape(ruling.id)}"><td><strong>{escape(ruling.id)}</strong>'
-        f'<div class="small">{escape(ruling.where)}</div></td><td>{escape(ruling.statement)}</td>'
+        f'<div class="small">{escape(ruling.where)}{_repeated(ruling)}</div></td>'
+        f"<td>{escape(ruling.statement)}</td>"
         f"<td>{badge(ruling.verdict)}</td><td>{found}</td></tr>\n"
     )
+
+
+def _repeated(ruling: Ruling) -> str:
+    return f"; says again what {escape(ruling.repeats)} says" if ruling.repeats else ""
 
 
 def _entry(value: Any) -> str:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
-from hardmax.audit.enclosures import ball, log_sum_exp, precisely, softmax
+from hardmax.audit.enclosures import ball, precisely, softmax
 from hardmax.audit.instances import integer_keys
 from hardmax.models.log_lifted import LogLiftedHead
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TAUS = (Fraction(1), Fraction(1, 10), Fraction(1, 100))
+_TAUS = (Fraction(1), Fraction(1, 10), Fraction(1, 100), Fraction(1, 10**6))
 
 
 def _inverse_root(d_k: int) -> Fraction:
@@ -36,9 +36,10 @@ def _check_temperature(claimed: Callable[[int], Fraction]) -> Finding:
             scores = [Fraction(int(s)) for s in keys @ q]
             standard = softmax([s / isqrt(d_k) for s in scores], 1)
             stated = softmax(scores, claimed(d_k))
+            same = all(a.overlaps(b) for a, b in zip(standard, stated, strict=True))
             gap = max(abs(float((a - b).mid())) for a, b in zip(standard, stated, strict=True))
             numbers = {"largest_difference": gap, "tau": claimed(d_k)}
-            trials.append(Trial(f"d_k = {d_k}", gap < 1e-60, numbers=numbers))
+            trials.append(Trial(f"d_k = {d_k}", same, numbers=numbers))
     gaps = ", ".join(f"{t.numbers['largest_difference']:.3g}" for t in trials)
     return Finding(
         tuple(trials),
@@ -60,51 +61,71 @@ def _lifted_limit_without_denominator(scores: list[Fraction], lifted: list[Fract
 
 
 def _check_lifted_limit(claimed: Limit) -> Finding:
+    """Hold tau log z, z the attention output itself as a quotient of sums, against its limit."""
     keys, values = integer_keys(1, 6, 3, 5), integer_keys(2, 6, 2, 9)
+    values[0] = 9.0
     queries = integer_keys(3, 12, 3, 4)
+    queries[0] = 0.0  # on every wall: all keys tie
     trials, worst = [], []
-    with precisely():
+    with precisely(512):
         for tau in _TAUS:
-            largest = ball(0)
+            largest, on_walls = ball(0), ball(0)
             for q in queries:
                 scores = [Fraction(int(s)) for s in keys @ q]
                 for channel in values.T:
                     lifted = [Fraction(int(v)) for v in channel]
-                    sums = [s + v for s, v in zip(scores, lifted, strict=True)]
-                    soft = log_sum_exp(sums, tau) - log_sum_exp(scores, tau)
-                    largest = largest.max(abs(soft - ball(claimed(scores, lifted))))
+                    soft = _lifted_output_at(scores, lifted, tau)
+                    error = abs(soft - ball(claimed(scores, lifted)))
+                    largest = largest.max(error)
+                    if not q.any():
+                        on_walls = on_walls.max(error)
             bound = ball(tau) * ball(len(keys)).log()
             worst.append(float(largest.mid()))
-            trials.append(
-                Trial(
-                    f"tau = {tau}, 12 queries, 2 channels",
-                    bool(largest <= bound),
-                    numbers={"largest_error": worst[-1], "tau_log_N": float(bound.mid())},
-                )
-            )
+            numbers = {
+                "largest_error": worst[-1],
+                "tau_log_N": float(bound.mid()),
+                "on_all_walls": float(on_walls.mid()),
+            }
+            # At the origin the denominator is N equal summands: off by tau log N or nearly.
+            close = not bool(largest > bound) and bool(on_walls > ball(Fraction(1, 3)) * bound)
+            trials.append(Trial(f"tau = {tau}, 12 queries, 2 channels", close, numbers=numbers))
     return Finding(
         tuple(trials),
-        f"Largest error {worst[0]:.3g}, {worst[1]:.3g}, {worst[2]:.3g} at tau = 1, 0.1, 0.01; "
-        f"tau log N = {trials[0].numbers['tau_log_N']:.3g} tau.",
-        "Holds everywhere, also on walls, with error at most tau log N.",
+        f"Largest error {', '.join(f'{w:.3g}' for w in worst)} at tau = 1, 0.1, 0.01, 10^-6, never "
+        f"more than tau log N = {trials[0].numbers['tau_log_N']:.3g} tau, on walls too.",
     )
+
+
+def _lifted_output_at(scores: list[Fraction], lifted: list[Fraction], tau: Fraction) -> Any:
+    """Enclose tau log z with z = sum e^(s/tau) e^(v/tau) / sum e^(s/tau)."""
+    top = max(scores)
+    peak = max(s + v for s, v in zip(scores, lifted, strict=True)) - top
+    weights = [(ball(s - top) / ball(tau)).exp() for s in scores]
+    total = sum(weights, ball(0))
+    # Both sums are divided by what is largest in them, e^(peak/tau) for the numerator.
+    scaled = [
+        (ball(s + v - top - peak) / ball(tau)).exp() for s, v in zip(scores, lifted, strict=True)
+    ]
+    return ball(peak) + ball(tau) * (sum(scaled, ball(0)) / total).log()
 
 
 def _check_degenerate(claimed_limit: Callable[[list[int]], Fraction]) -> Finding:
     """Values that do not depend on tau: tau log z tends to 0 whatever the values are."""
     scores, trials = [3, 1, 1, -2], []
-    with precisely():
+    with precisely(512):
         for values in ([1, 1, 1, 1], [5, 2, 7, 1], [1, 10**6, 1, 1]):
-            errors = []
-            for tau in (Fraction(1, 100), Fraction(1, 1000)):
+            errors, within = [], True
+            for tau in (Fraction(1, 100), Fraction(1, 1000), Fraction(1, 10**9)):
                 weights = softmax(scores, tau)
                 z = sum((w * v for w, v in zip(weights, values, strict=True)), ball(0))
-                errors.append(abs(float((ball(tau) * z.log() - ball(claimed_limit(values))).mid())))
-            goes = errors[1] < errors[0] / 9 or errors[1] == 0.0
-            trials.append(Trial(f"values {values}", goes, numbers={"errors": errors}))
+                error = abs(ball(tau) * z.log() - ball(claimed_limit(values)))
+                # z lies between the least and the largest value, so |tau log z| <= tau log max.
+                within &= not bool(error > ball(tau) * ball(max(values)).log())
+                errors.append(float(error.mid()))
+            trials.append(Trial(f"values {values}", within, numbers={"errors": errors}))
     return Finding(
         tuple(trials),
-        "For fixed positive values tau log z falls in proportion to tau: "
+        "For fixed positive values tau log z is at most tau log of the largest value: "
         f"{trials[1].numbers['errors'][0]:.3g} and {trials[1].numbers['errors'][1]:.3g} at "
         "tau = 0.01 and 0.001.",
     )
@@ -143,9 +164,11 @@ def _check_hard_limit(content: HardLimit) -> Finding:
         with precisely():
             weights = softmax(scores, Fraction(1, 100))
             z = sum((w * v for w, v in zip(weights, values, strict=True)), ball(0))
-            error = float(abs(z - ball(claimed)).mid())
-            numbers = {"output_at_0.01": float(z.mid()), "error_at_0.01": error}
-        trials.append(Trial(f"scores {scores}", error < 1e-30, unique, numbers=numbers))
+            error = abs(z - ball(claimed))
+            # All weight but that of the winners is below 3 e^-100, and values are below 10.
+            close = bool(error < 30 * ball(-100).exp())
+            numbers = {"output_at_0.01": float(z.mid()), "error_at_0.01": float(error.mid())}
+        trials.append(Trial(f"scores {scores}", close, unique, numbers=numbers))
     return Finding(
         tuple(trials),
         f"Error at tau = 0.01: {trials[0].numbers['error_at_0.01']:.2g} where the largest score is "
@@ -178,13 +201,14 @@ def _check_region_count(content: RegionCount) -> Finding:
     for name, head in _lifted_examples():
         true, claimed = head.lifted_linear_regions, content.count(head)
         holds = true == claimed if content.is_equality else true <= claimed
+        attained = true == claimed if name == "2 keys, 3 channels" else None
         numbers = {
             "routing_cells": head.routing_cells,
             "lifted_cells": head.lifted_cells,
             "linear_regions": true,
             "claimed": claimed,
         }
-        trials.append(Trial(name, holds, numbers=numbers))
+        trials.append(Trial(name, holds, tight=attained, numbers=numbers))
     first, second = trials[0].numbers, trials[1].numbers
     return Finding(
         tuple(trials),
@@ -317,6 +341,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_hard_limit,
         corrupted=HardLimit(_mean_of_all, _mean_of_all),
         repaired=HardLimit(_first_winner, _mean_of_winners),
+        unmoved={"content.tied": "on ties the claim fails, and is conditional, whatever it says"},
     ),
     Claim(
         id="III.11c",

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from hardmax.algebra.forms import AffineForms
-from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
+from hardmax.audit.claims import Claim, Finding, Trial, equal_trial, lower_trial
+from hardmax.audit.enclosures import ball, precisely
 from hardmax.audit.instances import (
     absolute_value,
     forms_of_keys,
@@ -25,6 +27,7 @@ from hardmax.models.normalisation import Normalisation, NormalisedRouting
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.polynomials import TropicalPolynomial
+from hardmax.tropical.rational_maps import TropicalRationalMap
 from hardmax.tropical.relu_maps import relu_network_map
 
 Heads = Sequence[AffineForms]
@@ -45,29 +48,28 @@ def _product_of_vertices(heads: Heads) -> int:
     return int(np.prod([_vertices_of_the_sum([head]) for head in heads]))
 
 
-def _check_aggregation(claimed: Callable[[Heads], int]) -> Finding:
+def _check_aggregation(claimed: Callable[[Heads], int], biased: bool) -> Finding:
     trials = []
-    for biased in (False, True):
-        for n_heads, dim in ((2, 2), (3, 2), (2, 3)):
-            heads = [
-                forms_of_keys(
-                    integer_keys(10 * h + dim, 5, dim, 9),
-                    integer_keys(h + 70, 5, 1, 40)[:, 0] if biased else None,
-                )
-                for h in range(n_heads)
-            ]
-            name = f"{n_heads} heads of 5 keys in R^{dim}, {'with' if biased else 'no'} bias"
-            cells = common_refinement(heads).count
-            trials.append(equal_trial(name, cells, claimed(heads), condition=not biased))
-    free = ", ".join(f"{t.numbers['claimed']} for {t.numbers['true']}" for t in trials[:3])
-    with_bias = ", ".join(f"{t.numbers['claimed']} for {t.numbers['true']}" for t in trials[3:])
+    for n_heads, dim in ((2, 2), (3, 2), (2, 3)):
+        heads = [
+            forms_of_keys(
+                integer_keys(10 * h + dim, 5, dim, 9),
+                integer_keys(h + 70, 5, 1, 40)[:, 0] if biased else None,
+            )
+            for h in range(n_heads)
+        ]
+        name = f"{n_heads} heads of 5 keys in R^{dim}, {'with' if biased else 'no'} bias"
+        trials.append(equal_trial(name, common_refinement(heads).count, claimed(heads)))
+    listed = ", ".join(f"{t.numbers['claimed']} for {t.numbers['true']}" for t in trials)
+    words = "with query or logit biases" if biased else "without bias"
+    why = ", because the potential then has coefficients the Newton polytope does not see"
     return Finding(
         tuple(trials),
-        f"Claimed for counted cells of the common refinement, without bias: {free}; with query or "
-        f"logit biases: {with_bias}, because the potential then has coefficients the Newton "
-        "polytope does not see.",
-        "Without biases the cells are the vertices of the Minkowski sum; with biases they are the "
-        "active terms of the product polynomial, at least as many.",
+        f"Claimed for counted cells of the common refinement, {words}: {listed}{why * biased}.",
+        "With biases the cells are the active terms of the product polynomial, at least as many as "
+        "vertices."
+        if biased
+        else "",
     )
 
 
@@ -94,8 +96,9 @@ def _check_projection(content: ProjectedRegions) -> Finding:
         part = enumerate_regions(only_attention(heads), WholeSpace(2))
         claimed = content.count(part.n_cells)
         right = part.n_regions == claimed if content.is_equality else part.n_regions <= claimed
+        attained = part.n_regions == claimed if is_injective else None
         numbers = {"cells": part.n_cells, "regions": part.n_regions, "claimed": claimed}
-        trials.append(Trial(f"W_O = {name}", right, is_injective, numbers=numbers))
+        trials.append(Trial(f"W_O = {name}", right, is_injective, attained, numbers))
     listed = ", ".join(f"{t.numbers['regions']} ({t.instance})" for t in trials)
     return Finding(
         tuple(trials),
@@ -177,9 +180,20 @@ def _is_piecewise_affine(model: Any) -> bool:
     """Finitely many intervals cover the line, and on each the model is its stored affine map."""
     part = enumerate_regions(model, WholeSpace(1))
     covers = len(part.breakpoints) == part.n_cells - 1
-    inside = part.witnesses
-    stored = inside * part.affine_maps[:, 0, :] + part.affine_maps[:, 1, :]
-    return covers and bool(np.allclose(model(inside), stored, rtol=1e-12))
+    ends = [part.breakpoints[0] - 8, *part.breakpoints, part.breakpoints[-1] + 8]
+    inside = [(a + (b - a) * Fraction(k, 8)) for a, b in pairwise(ends) for k in (1, 3, 7)]
+    points = np.array([[float(x)] for x in inside])
+    assert [
+        Fraction(float(x)) for x in points[:, 0]
+    ] == inside  # dyadic, and so is all that follows
+    cells = part.locate(points)
+    exact = [_value(part.exact_map(int(c)), x) for c, x in zip(cells, inside, strict=True)]
+    return covers and [Fraction(float(y)) for y in model(points)[:, 0]] == exact
+
+
+def _value(forms: Any, at: Fraction) -> Fraction:
+    slope, offset = (int(number) for number in forms.rows[0])
+    return (slope * at + offset) * Fraction(2) ** int(forms.exponent) / int(forms.denominator)
 
 
 def _check_closure(belongs: Callable[[Any], bool]) -> Finding:
@@ -202,18 +216,24 @@ def _check_degree_shift(claimed: Callable[[Any, int], Any]) -> Finding:
     for seed in range(3):
         slopes = integer_keys(seed, 6, 2, 5)
         polynomial = TropicalPolynomial(slopes, np.zeros(6))
+        below = TropicalPolynomial(integer_keys(seed + 40, 4, 2, 5), np.zeros(4))
+        channel = TropicalRationalMap((polynomial,), below)
         for i in range(2):
             coordinate = TropicalPolynomial(np.eye(2)[[i]], np.zeros(1))
-            shifted = (coordinate * polynomial).newton_polytope().vertices
+            sum_of_both = coordinate * polynomial
+            shifted = sum_of_both.newton_polytope().vertices
             expected = claimed(polynomial.newton_polytope().vertices, i)
             same = sorted(shifted.tolist()) == sorted(np.asarray(expected).tolist())
             trials.append(Trial(f"x_{i + 1} + P, P number {seed}", same))
+            # For a difference P - Q it is the numerator that moves.
+            residual = TropicalRationalMap.from_affine(np.eye(2)[:, [i]]) + channel
+            moved = TropicalRationalMap((sum_of_both,), below)
+            trials.append(Trial(f"x_{i + 1} + P - Q, number {seed}", residual.equals(moved)))
     return Finding(
         tuple(trials),
         f"Adding a coordinate moves the Newton polytope of a channel by a unit vector, in all "
-        f"{len(trials)} cases tried.",
-        "Only where the channel is a tropical polynomial; for a difference of two the numerator "
-        "moves.",
+        f"{len(trials) // 2} cases tried; for a channel that is a difference of two polynomials it "
+        "moves the numerator.",
     )
 
 
@@ -226,39 +246,71 @@ def _check_no_collapse(least_rank: int) -> Finding:
     }.items():
         part = enumerate_regions(HardTransformer([Block([], ffn)]), WholeSpace(1))
         rank = max(int(slope != 0) for slope in part.affine_maps[:, 0, 0])
-        numbers = {"largest_rank": rank, "affine_maps": part.n_affine_maps}
-        trials.append(Trial(name, rank >= least_rank, numbers=numbers))
+        maps = part.n_affine_maps
+        trials.append(lower_trial(name, rank, least_rank, extremal=rank == 0, affine_maps=maps))
     return Finding(
         tuple(trials),
         f"With ffn(x) = relu(-x) - relu(x) = -x the block x + ffn(x) is the constant 0: "
-        f"rank {trials[1].numbers['largest_rank']}, {trials[1].numbers['affine_maps']} affine map.",
-        "A residual connection keeps piecewise linearity but guarantees no rank; a generic layer "
-        "loses none.",
+        f"rank {trials[1].numbers['true']}, {trials[1].numbers['affine_maps']} affine map.",
+        "A residual connection guarantees no rank: 0 is possible.",
     )
 
 
-def _check_normalisation(claimed: Callable[[AttentionHead, Any], Any]) -> Finding:
-    keys, points = integer_keys(3, 4, 3, 5), integer_keys(4, 40, 3, 6) + 0.5
-    rms = Normalisation("rms", np.ones(3))
+Route = Callable[[AttentionHead, Normalisation, Any], Any]
+
+
+def _as_without(head: AttentionHead, normalisation: Normalisation, points: Any) -> Any:
+    """Route as if there were no normalisation."""
+    return head.winners(points)
+
+
+def _as_scaled(head: AttentionHead, normalisation: Normalisation, points: Any) -> Any:
+    r"""Route by the scores of $Gx / \rho$, in ball arithmetic; G is the centring for LayerNorm."""
+    winners = []
+    with precisely():
+        for x in points:
+            centred = x - x.mean() if normalisation.kind == "layer" else x
+            square = Fraction(0)
+            for entry in centred:
+                square += Fraction(float(entry)) ** 2 / len(centred)
+            size = ball(square).sqrt()
+            scores = [
+                sum((ball(float(a)) * ball(float(e)) for a, e in zip(row, centred, strict=True)))
+                / size
+                + ball(float(offset))
+                for row, offset in zip(head.forms.slopes, head.forms.offsets, strict=True)
+            ]
+            best = [j for j, s in enumerate(scores) if not any(bool(t > s) for t in scores)]
+            winners.append(best[0])
+    return np.array(winners)
+
+
+def _check_normalisation(route: Route) -> Finding:
+    # Dyadic numbers, and means of four: centring is exact.
+    keys = integer_keys(3, 4, 4, 5)
+    points = integer_keys(4, 40, 4, 6) + np.array([0.5, 0.25, 0.125, 0.0625])
     trials = []
-    for name, bias, free in (
-        ("no bias", None, True),
-        ("a query bias", np.array([3.0, 0, 0]), False),
+    for name, kind, bias in (
+        ("RMSNorm before a head with no bias", "rms", None),
+        ("LayerNorm before a head with no bias", "layer", None),
+        ("RMSNorm before a head with a query bias", "rms", np.array([3.0, 0, 0, 0])),
     ):
-        head = AttentionHead(np.eye(3), keys, keys, np.eye(3), bias)
-        routing = NormalisedRouting(head, rms)
-        agree = int((routing.winners(points) == claimed(head, points)).sum())
+        head = AttentionHead(np.eye(4), keys, keys, np.eye(4), bias)
+        normalisation = Normalisation(kind, np.ones(4))  # type: ignore[arg-type]
+        routing = NormalisedRouting(head, normalisation)
+        agree = int((routing.winners(points) == route(head, normalisation, points)).sum())
         numbers = {"agree": agree, "of": len(points), "kind": routing.kind}
-        trials.append(
-            Trial(f"RMSNorm before a head with {name}", agree == 40, free, numbers=numbers)
-        )
+        plain = kind == "rms" and bias is None
+        trials.append(Trial(name, agree == len(points), plain, numbers=numbers))
+    agreeing = [t.numbers["agree"] for t in trials]
     return Finding(
         tuple(trials),
         "RMSNorm scales all scores by one positive number. Points routed as claimed: "
-        f"{trials[0].numbers['agree']} of 40 without bias, {trials[1].numbers['agree']} with one, "
-        "because constants then weigh against the norm of the input and walls are quadric cones.",
-        "A positive scaling, harmless for bias-free heads behind RMSNorm; LayerNorm pulls the fan "
-        "back through the centring; with biases or a norm shift walls are pieces of quadrics.",
+        f"{agreeing[0]} of 40 behind RMSNorm without bias; {agreeing[1]} behind LayerNorm, which "
+        f"centres first; {agreeing[2]} behind RMSNorm with a query bias, because constants then "
+        "weigh against the norm of the input.",
+        "A positive scaling for bias-free heads behind RMSNorm alone; LayerNorm pulls the fan back "
+        "through the centring, and with biases the scores are those of the scaled input.",
     )
 
 
@@ -269,11 +321,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Definition III.13, section III-D",
         kind="definition",
         statement="The joint partition of H heads is the normal fan of the Minkowski sum of their "
-        "Newton polytopes, so the potential counts it exactly.",
+        "Newton polytopes, so the potential counts it exactly. As stated, without biases.",
         content=_vertices_of_the_sum,
-        check=_check_aggregation,
+        check=lambda claimed: _check_aggregation(claimed, biased=False),
         corrupted=_product_of_vertices,
-        repaired=_active_terms_of_the_product,
     ),
     Claim(
         id="III.13b",
@@ -286,6 +337,16 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_projection,
         corrupted=ProjectedRegions(lambda cells: cells + 1),
         repaired=ProjectedRegions(lambda cells: cells, is_equality=False),
+    ),
+    Claim(
+        id="III.13c",
+        source="SL26",
+        where="Definition III.13, section III-D",
+        kind="definition",
+        statement="The same with query or logit biases, which Appendix F uses.",
+        content=_vertices_of_the_sum,
+        check=lambda claimed: _check_aggregation(claimed, biased=True),
+        repaired=_active_terms_of_the_product,
     ),
     Claim(
         id="III-E.1",
@@ -323,9 +384,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Section III-E, footnote 1",
         kind="footnote",
         statement="Normalisations may be taken as tropical scalings and leave the routing alone.",
-        content=lambda head, points: head.winners(points),
+        content=_as_without,
         check=_check_normalisation,
-        corrupted=lambda head, points: head.winners(-points),
+        corrupted=lambda head, normalisation, points: head.winners(-points),
+        repaired=_as_scaled,
     ),
     Claim(
         id="III-E.5",

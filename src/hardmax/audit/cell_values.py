@@ -9,6 +9,7 @@ import numpy as np
 from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
 from hardmax.audit.enclosures import ball, precisely
 from hardmax.audit.instances import integer_keys
+from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.own_key import OwnKeyRouting
 from hardmax.tropical.power_diagrams import PowerDiagram
@@ -18,24 +19,51 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _check_bounded(claimed: bool) -> Finding:
-    trials = []
+Boundedness = Callable[[FloatArray], list[bool]]
+"""From keys to which of their cells, if they have one, are bounded."""
+
+
+def _all_bounded(keys: FloatArray) -> list[bool]:
+    return [True] * len(keys)
+
+
+def _inside_the_hull(keys: FloatArray) -> list[bool]:
+    """Whether a key lies in the interior of the convex hull: no direction takes it to the border.
+
+    The directions in which the cell of key j is unbounded are those q in which no key exceeds it.
+    """
+    return [
+        Polytope(np.delete(keys - key, j, axis=0), np.zeros(len(keys) - 1)).dim == 0
+        for j, key in enumerate(keys)
+    ]
+
+
+def _check_bounded(claimed: Boundedness, biased: bool) -> Finding:
+    trials, counts = [], []
     for name, keys in (
-        ("3 keys around the origin", np.array([[1.0, 0], [0, 1], [-1, -1]])),
-        ("7 random keys in the plane", integer_keys(31, 7, 2)),
-        ("7 random keys in space", integer_keys(32, 7, 3)),
+        ("4 keys, one at the origin amid three", np.array([[0.0, 0], [1, 0], [0, 1], [-1, -1]])),
+        ("9 random keys in the plane", integer_keys(31, 9, 2)),
+        ("9 random keys in space", integer_keys(32, 9, 3)),
     ):
-        bounded = [cell.is_bounded for cell in PowerDiagram.from_keys(keys).cells()]
-        right = all(b == claimed for b in bounded)
-        numbers = {"cells": len(bounded), "bounded": sum(bounded)}
-        trials.append(Trial(name, right, numbers=numbers))
+        bias = -(keys**2).sum(axis=1) / 2 if biased else None  # then every key owns a cell
+        diagram = PowerDiagram.from_keys(keys, bias)
+        live = np.flatnonzero(diagram.active).tolist()
+        bounded = [cell.is_bounded for cell in diagram.cells()]
+        inside, stated = _inside_the_hull(keys), claimed(keys)
+        counts.append(f"{sum(bounded)} of {len(bounded)}")
+        for j, true in zip(live, bounded, strict=True):
+            where = f"{name}: the cell of key {j} is bounded"
+            condition = inside[j] or not biased
+            trials.append(equal_trial(where, true, stated[j], condition=condition))
+    words = "with biases" if biased else "without bias: if q is in a cell, so is every multiple"
     return Finding(
         tuple(trials),
-        "Bounded cells: "
-        + ", ".join(f"{t.numbers['bounded']} of {t.numbers['cells']}" for t in trials)
-        + ". If q is in a cell, so is every positive multiple of q.",
-        "Without biases every cell is an unbounded cone with apex 0. With biases cells may be "
-        "bounded.",
+        f"Bounded cells, {words}: {', '.join(counts)}.",
+        "With biases the cell of a key, where it has one, is bounded just if the key lies in the "
+        "interior of the convex hull of the keys; some cells always are unbounded."
+        if biased
+        else "Without biases only vertices of the hull have cells, and every cell is an unbounded "
+        "cone with apex 0.",
     )
 
 
@@ -79,19 +107,16 @@ def _check_uniform(least_margin: Fraction) -> Finding:
         for k in (4, 7, 10):
             tau = Fraction(1, 2**k)
             q = max(least_margin, tau / 100)  # inside the cell q > 0, at its margin
-            errors.append(1 - float((ball(q) / ball(tau)).tanh().mid()))
-    uniform = errors[-1] < 1e-3
+            errors.append(1 - (ball(q) / ball(tau)).tanh())
+        uniform = bool(errors[-1] < ball(Fraction(1, 1000)))
+        listed = [float(error.mid()) for error in errors]
+    numbers = {"errors": listed, "taus": [2.0**-k for k in (4, 7, 10)]}
+    where = f"keys and values -1, 1; queries q > {least_margin}"
     return Finding(
-        (
-            Trial(
-                f"keys and values -1, 1; queries q > {least_margin}",
-                uniform,
-                numbers={"errors": errors, "taus": [2.0**-k for k in (4, 7, 10)]},
-            ),
-        ),
+        (Trial(where, uniform, numbers=numbers),),
         f"Z_tau(q) = tanh(q / tau) and v = 1: the largest error over q > {float(least_margin):g} "
-        f"is at least {', '.join(f'{e:.3g}' for e in errors)} at tau = 2^-4, 2^-7, 2^-10.",
-        "Pointwise inside the cells; uniform only where the margin is at least some delta > 0.",
+        f"is at least {', '.join(f'{e:.3g}' for e in listed)} at tau = 2^-4, 2^-7, 2^-10.",
+        "Pointwise inside the cells; uniform where the margin is at least some delta > 0.",
         figure=_draw_tanh,
     )
 
@@ -125,7 +150,7 @@ def _check_input_space(is_product: bool) -> Finding:
     separate = routes[0] == routes[2]
     key = AttentionHead(np.eye(2), np.array([[1.0, 0.0]]), np.eye(1), np.eye(1))
     wall = OwnKeyRouting(key, np.eye(2)).wall(0)
-    trials = (
+    trials: tuple[Trial, ...] = (
         Trial("the nullspace of W_Q lies in every pulled-back cell", invariant),
         Trial(
             "token 1 = 1; token 2 moves from 0 to 2",
@@ -135,12 +160,16 @@ def _check_input_space(is_product: bool) -> Finding:
     )
     assert wall.centre is not None
     assert wall.level is not None
+    # |x|^2 = <x, k>: scores against the own key are quadratic, and cells no polyhedra.
+    centre, level = [Fraction(str(c)) for c in wall.centre], Fraction(str(wall.level))
+    circle = wall.conic == "circle" and (centre, level) == ([Fraction(1, 2), 0], Fraction(1, 4))
+    trials += (Trial("the wall against the own key is the circle |x|^2 = <x, k>", circle),)
     return Finding(
         trials,
         f"Token 1 changes its winner ({routes[0]} to {routes[2]}) when only token 2 moves. More is "
         f"true: against the token's own key the wall is a {wall.conic} of squared radius "
-        f"{wall.level} about ({wall.centre[0]}, {wall.centre[1]}).",
-        "In the full input space the cells are not even polyhedra: scores are quadratic there.",
+        f"{wall.level} about ({wall.centre[0]}, {wall.centre[1]}), so the cells are not even "
+        "polyhedra.",
     )
 
 
@@ -172,20 +201,34 @@ def _check_equal_norms(
         trials.append(
             Trial(f"50 queries, rule {rule.__name__}", agree == 50, numbers={"agree": agree})
         )
+    agreeing = ", ".join(str(trial.numbers["agree"]) for trial in trials)
     trials.append(Trial("all weights are equal", diagram.is_voronoi))
+    trials.append(equal_trial("every key owns a cell", diagram.n_cells, len(circle)))
+    trials.append(Trial("the diagram is still a fan", diagram.is_fan))
     return Finding(
         tuple(trials),
         "Six keys of norm 5: nearest key and largest cosine agree with the largest dot product at "
-        f"{', '.join(str(t.numbers['agree']) for t in trials[:-1])} of 50 queries, and "
-        f"{diagram.n_cells} keys own a cell. The diagram is still a fan "
-        f"({diagram.is_fan}).",
-        "Every one of N distinct keys of equal norm is a vertex of the hull, so none is lost.",
+        f"{agreeing} of 50 queries, and {diagram.n_cells} keys own a cell: distinct keys of equal "
+        "norm are vertices of the hull, so none is lost. The diagram is still a fan.",
     )
 
 
-def _layer_norm(rows: FloatArray, gain: FloatArray | float = 1.0) -> FloatArray:
-    centred = rows - rows.mean(axis=1, keepdims=True)
-    return np.asarray(gain * centred / centred.std(axis=1, keepdims=True))
+Rows = list[list[Fraction]]
+
+
+def _centred(rows: Rows) -> Rows:
+    return [[x - sum(row, Fraction(0)) / len(row) for x in row] for row in rows]
+
+
+def _squares(rows: Rows) -> list[Fraction]:
+    return [sum((x * x for x in row), Fraction(0)) for row in rows]
+
+
+def _layer_normed(rows: Rows, then: Callable[[Rows], Rows]) -> list[Fraction]:
+    """Return the squared norms after LayerNorm and a linear map, which are rational numbers."""
+    centred = _centred(rows)
+    variances = [s / len(row) for s, row in zip(_squares(centred), rows, strict=True)]
+    return [s / v for s, v in zip(_squares(then(centred)), variances, strict=True)]
 
 
 ON_KEYS = frozenset({"l2 norm of the keys", "LayerNorm of the keys"})
@@ -193,31 +236,47 @@ ELSEWHERE = frozenset({"LayerNorm of the keys, with gain", "LayerNorm of the tok
 
 
 def _check_normalised_keys(give_equal_norms: frozenset[str]) -> Finding:
-    tokens = np.array([[1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, 1.0, -1.0]])
-    weight = np.array([[1.0, 0.0, 2.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 3.0, 1.0]])
-    keys = tokens @ weight
+    tokens = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [-1, 1, 1, -1]])
+    weight = np.array([[1, 0, 2], [1, 0, 0], [0, 1, 0], [0, 3, 1]])
+    rows = [[Fraction(int(x)) for x in row] for row in tokens]
+    keys = [[Fraction(int(x)) for x in row] for row in tokens @ weight]
+
+    def mapped(states: Rows) -> Rows:
+        return [
+            [sum((x * int(w) for x, w in zip(row, column, strict=True)), Fraction(0))
+             for column in weight.T]
+            for row in states
+        ]  # fmt: skip
+
+    def gained(states: Rows) -> Rows:
+        return [[gain * x for gain, x in zip((1, 2, 3), row, strict=True)] for row in states]
+
     ways = {
-        "l2 norm of the keys": keys / np.linalg.norm(keys, axis=1, keepdims=True),
-        "LayerNorm of the keys": _layer_norm(keys),
-        "LayerNorm of the keys, with gain": _layer_norm(keys, np.array([1.0, 2.0, 3.0])),
-        "LayerNorm of the tokens, then W_K": _layer_norm(tokens) @ weight,
+        "l2 norm of the keys": [s / s for s in _squares(keys)],
+        "LayerNorm of the keys": _layer_normed(keys, lambda states: states),
+        "LayerNorm of the keys, with gain": _layer_normed(keys, gained),
+        "LayerNorm of the tokens, then W_K": _layer_normed(rows, mapped),
     }
     trials = []
-    for name, made in ways.items():
-        norms = np.linalg.norm(made, axis=1)
-        equal = bool(np.ptp(norms) <= 1e-12)
+    for name, squares in ways.items():
+        equal = len(set(squares)) == 1
         trials.append(
             equal_trial(
-                name, equal, name in give_equal_norms, condition=name in ON_KEYS, norms=norms
+                name,
+                equal,
+                name in give_equal_norms,
+                condition=name in ON_KEYS,
+                squared_norms=squares,
             )
         )
     listed = "; ".join(
-        f"{', '.join(f'{n:.3g}' for n in t.numbers['norms'])} ({t.instance})" for t in trials
+        f"{', '.join(f'{float(n):.3g}' for n in t.numbers['squared_norms'])} ({t.instance})"
+        for t in trials
     )
     return Finding(
         tuple(trials),
-        f"Norms of three keys: {listed}. The LayerNorm of a transformer block acts on tokens, and "
-        "W_K comes after it.",
+        f"Squared norms of three keys, in fractions: {listed}. The LayerNorm of a transformer "
+        "block acts on tokens, and W_K comes after it.",
         "If the keys themselves are normalised, without gain (QK-norm).",
     )
 
@@ -228,10 +287,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Corollary IV.4, section IV",
         kind="corollary",
-        statement="Softmax collapses on bounded polyhedral regions.",
-        content=True,
-        check=_check_bounded,
-        repaired=False,
+        statement="Softmax collapses on bounded polyhedral regions. As stated, without biases.",
+        content=_all_bounded,
+        check=lambda claimed: _check_bounded(claimed, biased=False),
+        repaired=_inside_the_hull,
     ),
     Claim(
         id="IV.4b",
@@ -243,6 +302,20 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_constant,
         corrupted=lambda head, winner: np.asarray(head.values.mean(axis=0)),
         repaired=lambda head, winner: head.cell_output(winner),
+    ),
+    Claim(
+        id="IV.4c",
+        source="SL26",
+        where="Corollary IV.4, section IV",
+        kind="corollary",
+        statement="The regions are bounded: the same with query or logit biases.",
+        content=_all_bounded,
+        check=lambda claimed: _check_bounded(claimed, biased=True),
+        corrupted=lambda keys: [False] * len(keys),
+        repaired=_inside_the_hull,
+        unmoved={
+            "content[last]": "the last keys are vertices of the hull; of the others it still fails"
+        },
     ),
     Claim(
         id="IV.5",
@@ -277,6 +350,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_normalised_keys,
         corrupted=ELSEWHERE,
         repaired=ON_KEYS,
+        unmoved={
+            "content without 'LayerNorm of the keys, with gain'": "the other way still fails",
+            "content without 'LayerNorm of the tokens, then W_K'": "the other way still fails",
+        },
     ),
     Claim(
         id="AppC",
@@ -287,5 +364,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=Fraction(0),
         check=_check_uniform,
         repaired=Fraction(1, 8),
+        neighbours={"repaired: a margin that is 0": Fraction(0)},
+        unmoved={"repaired ": "every margin above 0 will do"},
     ),
 )

@@ -3,7 +3,13 @@
 A check is a function of what the claim asserts, not of the claim's name: it gets the claimed bound,
 formula or predicate, tries it on instances whose truth is computed exactly, and returns the trials.
 The verdict is a function of the trials alone (`judge`), so it cannot be stored, and it changes when
-the content does: every claim carries a corrupted or a repaired content that must change it.
+the content does: every claim carries a corrupted or a repaired content that must change it, and so
+must every content next to them (`Claim.unmoved` says where not, and why).
+
+Claims are tried in the model that the paper itself has: heads without biases, keys and values that
+are fixed, $x$ the query token. A condition cuts down what a statement speaks of, within that model;
+it never brings in another one. Where only a query bias saves a claim, the claim as stated is false,
+and what holds with the bias is an entry of its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +45,7 @@ class Trial:
         instance: What was tried, in words.
         holds: Whether the claim is true there; None if as stated it has no truth value there.
         condition: Whether the instance meets the extra condition under which the claim is right.
-            True everywhere if no condition is known that saves the claim.
+            True everywhere if no condition is known that saves the claim within its model.
         tight: For a bound, whether the instance attains it; for a property, whether it decides the
             instance, however that is written. None if the instance is not meant to tell.
         numbers: The numbers, arrays and strings behind the answer (whatever a `Record` can hold).
@@ -94,7 +100,8 @@ class Finding:
     Attributes:
         trials: The instances tried.
         explanation: One or two sentences with the numbers just computed.
-        corrected: The sharp or corrected statement; "" if the claim stands as it is.
+        corrected: The sharp or corrected statement, which is `Claim.repaired` in words; "" if the
+            claim stands as it is.
         figure: Draws the counterexample or the attained case, if there is a picture of it.
     """
 
@@ -138,6 +145,11 @@ class Claim(Generic[Content]):
         check: Tries a content and returns the finding.
         corrupted: A content that is wrong; its verdict must differ from the claim's.
         repaired: The corrected or sharp content; its verdict must be `Verdict.HOLDS`.
+        neighbours: More contents that are nearly right, by name; the name begins with what they
+            stand next to, `"content"` or `"repaired"`. The verdict must turn for each.
+        unmoved: For contents next to this one that the check need not tell from it, the reason. A
+            key is the beginning of what a general rule does to a content (see the tests), such as
+            `"content + 1"`.
     """
 
     id: str
@@ -149,6 +161,8 @@ class Claim(Generic[Content]):
     check: Callable[[Content], Finding]
     corrupted: Content | None = None
     repaired: Content | None = None
+    neighbours: Mapping[str, Content] = field(default_factory=dict)
+    unmoved: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Claim({self.id}, {self.source}, {cut(self.where)}: {cut(self.statement, 80)})"
@@ -215,6 +229,30 @@ def lower_trial(
         condition,
         bool(true == claimed) if extremal else None,
         {"true": true, "claimed": claimed, **numbers},
+    )
+
+
+def bracket_trial(
+    instance: str,
+    true: Any,
+    claimed: Any,
+    /,
+    *,
+    condition: bool = True,
+    extremal: bool = True,
+    **numbers: Any,
+) -> Trial:
+    """Try an upper bound that is known as an enclosure against a quantity known as one.
+
+    An enclosure never proves equality. The bound fails if the quantity certainly exceeds it, and an
+    extremal instance attains it if the two cannot be told apart.
+    """
+    return Trial(
+        instance,
+        not bool(true > claimed),
+        condition,
+        not bool(claimed > true) if extremal else None,
+        numbers,
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax.geometry.domains import Box
+from hardmax.geometry.domains import Box, Segment
 
 
 def unit_cube(dim: int) -> Box:
@@ -13,3 +13,8 @@ def unit_cube(dim: int) -> Box:
 def centred_cube(dim: int) -> Box:
     """Return $[-1, 1]^d$."""
     return Box(-np.ones(dim), np.ones(dim))
+
+
+def upper_edge() -> Segment:
+    """Return the edge of the unit square where the second coordinate is 1."""
+    return Segment(np.array([0.0, 1.0]), np.array([1.0, 1.0]))

@@ -31,13 +31,15 @@ def _compared(bound: Callable[[Sequence[Fraction]], Fraction]) -> tuple[tuple[Tr
     trials = []
     for name, p in _distributions().items():
         holds = norm_is_at_most(covariance(p), bound(p))
-        trials.append(Trial(f"p = {name}", holds, numbers={"p": p, "bound": bound(p)}))
+        # For two keys the matrix is p q (1, -1)^T (1, -1), of norm 2 p q.
+        attained = bound(p) == 2 * p[0] * p[1] if len(p) == 2 else None
+        numbers = {"p": p, "bound": bound(p)}
+        trials.append(Trial(f"p = {name}", holds, tight=attained, numbers=numbers))
     exceeded = [trial for trial in trials if not trial.holds]
     words = f"The norm exceeds the bound for {len(exceeded)} of {len(trials)} distributions"
     if not exceeded:
         return tuple(trials), words
     p, stated = (exceeded[0].numbers[key] for key in ("p", "bound"))
-    # For two keys the matrix is p q (1, -1)^T (1, -1), of norm 2 p q.
     true = f" has norm {2 * p[0] * p[1]}," if len(p) == 2 else " exceeds"
     return tuple(trials), f"{words}: p = ({', '.join(map(str, p))}){true} bound {stated}"
 
@@ -58,7 +60,7 @@ def _check_mass(bound: Callable[[Sequence[Fraction]], Fraction]) -> Finding:
         trials,
         f"{words}. With two keys the norm is 2 p_i (1 - p_i), more than 1 - p_i as soon as the "
         "winner has more than half.",
-        "At most 2 p_i (1 - p_i) if the winner has at least half.",
+        "At most 2 p_i (1 - p_i) if the winner has at least half, attained for two keys.",
     )
 
 

@@ -1,16 +1,16 @@
 """Definitions III.7 and III.8 of [SL26]: normal fans and their common refinement."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from hardmax.algebra.exact.dyadic import scaled_integers
-from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
+from hardmax.audit.claims import Claim, Finding, equal_trial
 from hardmax.audit.instances import forms_of_keys, integer_keys
 from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.refinement import common_refinement
 from hardmax.tropical.power_diagrams import PowerDiagram
 from hardmax.typing import FloatArray
@@ -18,46 +18,90 @@ from hardmax.typing import FloatArray
 Pairs = frozenset[tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class FanClaim:
-    """Whether the cells of a polynomial are said to be cones, and to be full-dimensional."""
+Terms = tuple[FloatArray, list[float]]
+"""Exponent vectors, shape `(n_terms, 2)`, and coefficients of a tropical polynomial."""
 
-    cells_are_cones: bool = True
-    one_cell_per_term: bool = True
-    apex: tuple[float, float] = (0.0, 0.0)
+_CORNERS = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
+_WITH_CENTRE = np.vstack([_CORNERS, [[0.0, 0.0]]])
+_POLYNOMIALS: dict[str, Terms] = {
+    "three terms with equal coefficients": (_CORNERS, [2.0, 2.0, 2.0]),
+    "a fourth term inside, with coefficient 1 above three with 0": (_WITH_CENTRE, [0, 0, 0, 1.0]),
+    "a fourth term inside, with coefficient -1 below three with 0": (_WITH_CENTRE, [0, 0, 0, -1.0]),
+    "three terms with coefficients 0, 1, 2": (_CORNERS, [0.0, 1.0, 2.0]),
+    "two equal exponents": (np.vstack([_CORNERS, _CORNERS[:1]]), [0.0] * 4),
+}
 
 
-def _check_fan(content: FanClaim) -> Finding:
-    keys = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
-    flat = PowerDiagram.from_keys(keys)
-    biased = PowerDiagram.from_keys(np.vstack([keys, [[0.0, 0.0]]]), [0.0, 0.0, 0.0, 1.0])
-    twice = PowerDiagram.from_keys(np.vstack([keys, keys[:1]]))
-    bounded = [cell.is_bounded for cell in biased.cells()]
-    trials = [
-        Trial("equal coefficients", flat.is_fan or not content.cells_are_cones),
-        Trial(
-            "a term with coefficient 1 above three with coefficient 0",
-            biased.is_fan or not content.cells_are_cones,
-            condition=False,
-            numbers={"bounded_cells": bounded},
-        ),
-        Trial(
-            "two equal exponents",
-            twice.n_cells == twice.n_sites or not content.one_cell_per_term,
-            condition=False,
-            numbers={"n_cells": twice.n_cells, "n_terms": twice.n_sites},
-        ),
-    ]
-    apex = [list(content.apex)]
-    trials.append(equal_trial("the apex with equal coefficients", flat.vertices.tolist(), apex))
+def _are_cones(diagram: PowerDiagram) -> bool:
+    """Whether every cell contains the positive multiples of its points."""
+    return all(
+        bool((diagram.locate(factor * points) == diagram.locate(points)).all())
+        for points in [integer_keys(5, 60, 2, 12) + np.array([0.25, 0.125])]
+        for factor in (0.125, 8.0)
+    )
+
+
+def _equal_where_active(exponents: FloatArray, coefficients: Sequence[float]) -> bool:
+    active = PowerDiagram.from_keys(exponents, coefficients).active
+    return len({c for c, wins in zip(coefficients, active, strict=True) if wins}) == 1
+
+
+def _check_cones(cones: Callable[[FloatArray, Sequence[float]], bool]) -> Finding:
+    trials = []
+    for name, (exponents, coefficients) in _POLYNOMIALS.items():
+        diagram = PowerDiagram.from_keys(exponents, coefficients)
+        bounded = sum(cell.is_bounded for cell in diagram.cells())
+        trials.append(
+            equal_trial(
+                name,
+                _are_cones(diagram),
+                cones(exponents, coefficients),
+                condition=_equal_where_active(exponents, coefficients),
+                bounded_cells=bounded,
+                is_fan=diagram.is_fan,
+            )
+        )
     return Finding(
         tuple(trials),
-        f"With a coefficient the cell of the fourth term is a bounded polygon ({sum(bounded)} of "
-        f"{len(bounded)} cells bounded), not a cone; with an exponent twice, {twice.n_sites} terms "
-        f"have {twice.n_cells} full-dimensional cells and the hypersurface contains an open set.",
-        "A fan if all coefficients of active terms are equal and exponents are distinct; otherwise "
-        "a polyhedral complex dual to a regular subdivision.",
+        "With a coefficient the cell of the fourth term is a bounded polygon "
+        f"({trials[1].numbers['bounded_cells']} of 4 cells bounded), not a cone.",
+        "If all coefficients of active terms are equal; otherwise it is a polyhedral complex, dual "
+        "to a regular subdivision, and no fan.",
     )
+
+
+def _extreme(exponents: FloatArray, coefficients: Sequence[float]) -> list[bool]:
+    """Whether a term is a vertex of the lifted points seen from above, and no copy of one."""
+    lifted = np.column_stack([exponents, coefficients])
+    deep = np.column_stack([exponents, np.full(len(exponents), min(coefficients) - 100.0)])
+    points = np.vstack([lifted, deep])
+    top = extreme_points(points)[: len(lifted)]
+    alone = [exponents.tolist().count(row) == 1 for row in exponents.tolist()]
+    return [bool(a and b) for a, b in zip(top, alone, strict=True)]
+
+
+def _check_full_cells(full: Callable[[FloatArray, Sequence[float]], list[bool]]) -> Finding:
+    trials = []
+    for name, (exponents, coefficients) in _POLYNOMIALS.items():
+        true = [_wins_alone(exponents, coefficients, j) for j in range(len(exponents))]
+        trials.append(equal_trial(name, true, full(exponents, coefficients), condition=all(true)))
+    twice = trials[-1].numbers["true"]
+    return Finding(
+        tuple(trials),
+        f"Of {len(twice)} terms two of which have the same exponent, {sum(twice)} win alone "
+        "somewhere: on an open set two terms tie, and the hypersurface contains it. A term below "
+        "the others wins nowhere.",
+        "For the terms that are vertices of the lifted exponents, seen from above, and have an "
+        "exponent of their own.",
+    )
+
+
+def _wins_alone(exponents: FloatArray, coefficients: Sequence[float], j: int) -> bool:
+    """Whether term j exceeds all others on an open set, by elimination in integers."""
+    rows = np.column_stack([exponents, coefficients])
+    exact = scaled_integers(np.delete(rows[j] - rows, j, axis=0)).integers
+    height = np.array([[0, 0, 1]], dtype=object)  # directions (x, t) with t > 0
+    return bool(decide_open_cone(np.vstack([exact, height])).is_open)
 
 
 def _meeting_cones(first: FloatArray, second: FloatArray) -> Pairs:
@@ -104,16 +148,27 @@ def _listed(pairs: Pairs) -> list[list[int]]:
 
 CLAIMS: tuple[Claim[Any], ...] = (
     Claim(
-        id="III.7",
+        id="III.7a",
         source="SL26",
         where="Definition III.7, section III-B",
         kind="definition",
-        statement="The sets where one term is maximal are full-dimensional cones and form the "
-        "normal fan; their lower-dimensional faces form the hypersurface.",
-        content=FanClaim(),
-        check=_check_fan,
-        corrupted=FanClaim(apex=(1.0, 0.0)),
-        repaired=FanClaim(cells_are_cones=False, one_cell_per_term=False),
+        statement="The sets where one term is maximal are cones: they form the normal fan.",
+        content=lambda exponents, coefficients: True,
+        check=_check_cones,
+        corrupted=lambda exponents, coefficients: False,
+        repaired=_equal_where_active,
+    ),
+    Claim(
+        id="III.7b",
+        source="SL26",
+        where="Definition III.7, section III-B",
+        kind="definition",
+        statement="Each term has a full-dimensional set where it is maximal; the lower-dimensional "
+        "faces form the hypersurface.",
+        content=lambda exponents, coefficients: [True] * len(exponents),
+        check=_check_full_cells,
+        corrupted=lambda exponents, coefficients: [False] * len(exponents),
+        repaired=_extreme,
     ),
     Claim(
         id="III.8",

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from fractions import Fraction
+from itertools import pairwise, product
 from math import log, prod
 from typing import Any
 
 import numpy as np
 
-from hardmax.audit.claims import Claim, Finding, Trial
-from hardmax.audit.enclosures import precisely, softmax
+from hardmax.algebra.forms import AffineForms
+from hardmax.audit.claims import Claim, Finding, Trial, bracket_trial, equal_trial
+from hardmax.audit.enclosures import ball, precisely, softmax
 from hardmax.audit.instances import integer_keys
+from hardmax.constructions.extremal_points import extremal_points
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.minkowski import minkowski_vertices
+from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
@@ -22,55 +26,89 @@ from hardmax.regions.verification import verify_certificate
 from hardmax.typing import FloatArray
 
 
-def _check_emerging(partition_changes: bool) -> Finding:
-    """Which of five keys has the largest softmax weight, at the temperatures of the figure."""
+@dataclass(frozen=True)
+class Emergence:
+    """What is said to change as the temperature falls: who wins, and how mixed the output is."""
+
+    winners_change: bool
+    output_sharpens: bool
+
+
+def _check_emerging(content: Emergence) -> Finding:
+    """Weights of five keys at the temperatures of the figure, in ball arithmetic."""
     keys = integer_keys(51, 5, 2, 9)
     queries = integer_keys(52, 60, 2, 16) / 4
-
-    def winners(tau: float) -> list[tuple[int, ...]]:
-        found = []
-        for q in queries:
-            weights = softmax([float(s) for s in keys @ q], tau)
-            found.append(
-                tuple(j for j, w in enumerate(weights) if not any(bool(w < v) for v in weights))
-            )
-        return found
-
     trials = []
     with precisely():
-        cold = winners(0.001)
+        cold = [softmax([float(s) for s in keys @ q], 0.001) for q in queries]
+        winners = [_largest(weights) for weights in cold]
         for tau in (1.0, 0.5, 0.1):
-            changed = sum(a != b for a, b in zip(winners(tau), cold, strict=True))
-            right = (changed > 0) == partition_changes
+            warm = [softmax([float(s) for s in keys @ q], tau) for q in queries]
+            changed = sum(_largest(w) != best for w, best in zip(warm, winners, strict=True))
+            right = (changed > 0) == content.winners_change
             numbers = {"winners_changed": changed, "of": len(queries)}
-            trials.append(Trial(f"tau = {tau} against 0.001", right, numbers=numbers))
-    seen = len({tops[0] for tops in cold if len(tops) == 1})
+            where = f"tau = {tau} against 0.001: the key of largest weight"
+            trials.append(Trial(where, right, condition=False, numbers=numbers))
+            sharper = sum(
+                bool(_rival_mass(keys @ q, best[0], 0.001) < _rival_mass(keys @ q, best[0], tau))
+                for q, best in zip(queries, winners, strict=True)
+                if len(best) == 1
+            )
+            alone = sum(len(best) == 1 for best in winners)
+            right = (sharper == alone) == content.output_sharpens
+            where = f"tau = {tau} against 0.001: the weight of that key grows"
+            trials.append(Trial(where, right, numbers={"sharper": sharper, "of": alone}))
+    seen = len({tops[0] for tops in winners if len(tops) == 1})
     return Finding(
         tuple(trials),
         f"{seen} of 5 keys win somewhere at tau = 0.001, and the same ones at tau = 1: "
-        f"{trials[0].numbers['winners_changed']} of {len(queries)} queries change their winner. "
-        "The temperature blends colours; it moves no boundary.",
-        "The key of largest weight does not depend on tau: one head's argmax partition is the "
-        "power diagram at every temperature.",
+        f"{trials[0].numbers['winners_changed']} of {len(queries)} queries change their winner, "
+        f"while its weight grows at {trials[1].numbers['sharper']} of {trials[1].numbers['of']}. "
+        "Colours blend less as the temperature falls; no boundary of the routing moves or emerges.",
+        "Of the output: it sharpens. The key of largest weight does not depend on tau: one head's "
+        "argmax partition is the power diagram at every temperature.",
     )
 
 
-def _check_collapse(tau: float) -> Finding:
-    keys = integer_keys(51, 5, 2, 9)
-    head = AttentionHead(np.eye(2), keys, np.eye(5), np.eye(5))
-    points = np.stack(np.meshgrid(np.linspace(-4, 4, 41), np.linspace(-4, 4, 41)), -1).reshape(
-        -1, 2
-    )
-    scores = np.sort(points @ keys.T, axis=1)
-    inside = scores[:, -1] - scores[:, -2] > 0.05
-    error = np.abs(head.soft(points, tau) - head(points)).max(axis=1)[inside]
-    worst = float(error.max())
-    numbers = {"largest_error": worst, "points": int(inside.sum())}
+def _rival_mass(scores: FloatArray, best: int, tau: float) -> Any:
+    """Enclose the weight of all other keys relative to that of the best."""
+    rivals = np.delete(scores, best)
+    return sum((((ball(s) - ball(scores[best])) / ball(tau)).exp() for s in rivals), ball(0))
+
+
+def _largest(weights: list[Any]) -> tuple[int, ...]:
+    """Return the keys whose weight no other one certainly exceeds."""
+    return tuple(j for j, w in enumerate(weights) if not any(bool(w < v) for v in weights))
+
+
+def _check_collapse(allowed: Callable[[int, Any], Any]) -> Finding:
+    """The largest error of the output at tau = 0.001, from N and the margin over tau.
+
+    Values are unit vectors, so the output is the vector of weights, and 1 - p is its error.
+    """
+    tau, trials = Fraction(1, 1000), []
+    with precisely():
+        for n, margin, inside in (
+            (2, Fraction(1, 20), True),
+            (5, Fraction(1, 20), True),
+            (5, Fraction(1, 50), True),
+            (2, Fraction(1, 1000), False),
+            (5, Fraction(1, 1000), False),
+            (5, Fraction(0), False),
+        ):
+            # All rivals on the margin, which is worst.
+            error = 1 - softmax([Fraction(0), *[-margin] * (n - 1)], tau)[0]
+            claimed = allowed(n, ball(margin / tau))
+            where = f"tau = 0.001, {n} keys, rivals {margin} below the winner: error of the output"
+            found = float(error.mid())
+            trials.append(bracket_trial(where, error, claimed, condition=inside, error=found))
+    listed = ", ".join(f"{t.numbers['error']:.2g}" for t in trials)
     return Finding(
-        (Trial(f"tau = {tau}, points of margin above 0.05", worst < 1e-3, numbers=numbers),),
-        f"On {int(inside.sum())} grid points of margin above 0.05 the output is within {worst:.2g} "
-        f"of the hard one at tau = {tau}.",
-        "Pointwise, off the walls; within a band of width about tau around them it stays soft.",
+        tuple(trials),
+        f"Largest distance of the output from that of the winner: {listed} at margins 0.05, 0.05, "
+        "0.02, 0.001, 0.001 and 0, for 2, 5, 5, 2, 5 and 5 keys.",
+        "Off the walls: within (N-1)r/(1 + (N-1)r), r = e^(-margin/tau), times the distance of the "
+        "values. In a band of width about tau at the walls it stays soft.",
     )
 
 
@@ -175,6 +213,57 @@ def _check_depth_experiment(content: DepthExperiment) -> Finding:
     )
 
 
+Graph = tuple[tuple[int, int], ...]
+
+_GRAPHS: dict[str, Graph] = {
+    "a path": ((0, 1), (1, 2)),
+    "a triangle": ((0, 1), (1, 2), (0, 2)),
+    "a cycle of four": ((0, 1), (1, 2), (2, 3), (0, 3)),
+    "a triangle with a tail": ((0, 1), (1, 2), (0, 2), (2, 3)),
+    "the complete graph on four": ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)),
+}
+
+
+def one_unit_for_each_edge(graph: Graph) -> FloatArray:
+    """Return the weights of a hidden layer with the unit relu(x_i - x_j) for every edge ij."""
+    weight = np.zeros((1 + max(max(edge) for edge in graph), len(graph)))
+    for unit, (i, j) in enumerate(graph):
+        weight[i, unit], weight[j, unit] = 1.0, -1.0
+    return weight
+
+
+def _acyclic_orientations(graph: Graph) -> int:
+    """Count the orientations of the edges without a directed cycle, by trying all."""
+    count = 0
+    for flips in product((False, True), repeat=len(graph)):
+        arcs = {(j, i) if flip else (i, j) for flip, (i, j) in zip(flips, graph, strict=True)}
+        nodes = {node for arc in arcs for node in arc}
+        while sources := nodes - {j for i, j in arcs if i in nodes}:
+            nodes -= sources
+            arcs = {arc for arc in arcs if arc[0] in nodes}
+        count += not nodes
+    return count
+
+
+def _check_hardness(reduction: Callable[[Graph], FloatArray]) -> Finding:
+    """Turn a problem that is known to be #P-hard into the counting of regions."""
+    trials = []
+    for name, graph in _GRAPHS.items():
+        weight = reduction(graph)
+        zero = np.zeros(len(weight))
+        units = [AffineForms(np.stack([column, zero]), np.zeros(2)) for column in weight.T]
+        cells = common_refinement(units).count
+        where = f"{name}: cells of a layer, and acyclic orientations"
+        trials.append(equal_trial(where, cells, _acyclic_orientations(graph)))
+    listed = ", ".join(str(t.numbers["true"]) for t in trials)
+    return Finding(
+        tuple(trials),
+        "One hidden layer with a unit relu(x_i - x_j) for each edge of a graph has as many cells "
+        f"as the graph has acyclic orientations ({listed} for five graphs, by trying all), and to "
+        "count these is #P-hard [Lin86]. The dimension is the number of nodes, and grows.",
+    )
+
+
 def _check_intractable(claimed: bool) -> Finding:
     trials = []
     for n in (2, 5):
@@ -198,9 +287,9 @@ def _check_intractable(claimed: bool) -> Finding:
         tuple(trials),
         "All cells of random models of this size on the whole plane, counted with a certificate "
         f"that was verified in integers: {trials[0].numbers['cells']} and "
-        f"{trials[1].numbers['cells']} cells. For fixed d exact enumeration takes polynomial time.",
-        "#P-hardness (taken from the literature, not tried here) is about growing dimension; in "
-        "d = 2 exact enumeration is polynomial.",
+        f"{trials[1].numbers['cells']} cells. Hardness in growing dimension (VII.1a) says nothing "
+        "about the plane.",
+        "In d = 2 models of this size are enumerated exactly, with a certificate.",
     )
 
 
@@ -253,13 +342,20 @@ def _check_interior_points(content: SumFromSummands) -> Finding:
             means += [true] if n == 5 else []
             numbers = {"vertices_of_summands": each, "true": true, "foretold": foretold}
             trials.append(Trial(f"N = {n}, sample {seed}", right, numbers=numbers))
+    sets = extremal_points(4, 3, 4)
+    true, foretold = minkowski_vertices(sets).count, content.count([4, 4, 4])
+    right = true == foretold if content.is_equality else true <= foretold
+    where = "extremal points, N = 4: no three heads of as many keys have more"
+    numbers = {"vertices_of_summands": [4, 4, 4], "true": true, "foretold": foretold}
+    trials.append(Trial(where, right, tight=true == foretold, numbers=numbers))
+    gaussian = trials[-2].numbers["vertices_of_summands"]
     return Finding(
         tuple(trials),
         "d = 4, N = 5, H = 3: no Gaussian point is interior (vertices of the summands "
-        f"{trials[-1].numbers['vertices_of_summands']}), yet the sum has {np.mean(means):.0f} "
-        f"vertices on average, not {prod(trials[-1].numbers['vertices_of_summands'])}.",
-        "Vertices are lost because normal cones of different heads do not all meet; interior "
-        "points are a second, later reason.",
+        f"{gaussian}), yet the sum has {np.mean(means):.0f} vertices on average, not "
+        f"{prod(gaussian)}. Vertices are lost because normal cones of different heads do not all "
+        "meet; interior points are a second, later reason.",
+        "The product of the numbers of vertices is an upper bound, and attained by some heads.",
     )
 
 
@@ -299,12 +395,21 @@ def _check_hull(count: Callable[[FloatArray], int]) -> Finding:
 
 CLAIMS: tuple[Claim[Any], ...] = (
     Claim(
-        id="VII.1",
+        id="VII.1a",
         source="SL26",
         where="Section VII-A, setup of Figure 6(a)",
         kind="text",
-        statement="Exact enumeration of regions is #P-hard, hence out of reach for d = 2, L <= 2, "
-        "N <= 5, where sampling must do.",
+        statement="Exact enumeration of the regions of piecewise linear networks is #P-hard.",
+        content=one_unit_for_each_edge,
+        check=_check_hardness,
+        corrupted=lambda graph: np.abs(one_unit_for_each_edge(graph)),
+    ),
+    Claim(
+        id="VII.1b",
+        source="SL26",
+        where="Section VII-A, setup of Figure 6(a)",
+        kind="text",
+        statement="Hence it is out of reach for d = 2, L <= 2, N <= 5, where sampling must do.",
         content=True,
         check=_check_intractable,
         repaired=False,
@@ -327,19 +432,23 @@ CLAIMS: tuple[Claim[Any], ...] = (
         kind="figure",
         statement="At tau = 1 subordinate keys are suppressed; hidden routing regions emerge as "
         "tau -> 0.",
-        content=True,
+        content=Emergence(winners_change=True, output_sharpens=True),
         check=_check_emerging,
-        repaired=False,
+        corrupted=Emergence(winners_change=True, output_sharpens=False),
+        repaired=Emergence(winners_change=False, output_sharpens=True),
     ),
     Claim(
         id="Fig5b",
         source="SL26",
         where="Caption of Figure 5; section VII-B",
         kind="figure",
-        statement="At tau = 0.001 the output is piecewise constant on cells with linear walls.",
-        content=0.001,
+        statement="At tau = 0.001 the output is piecewise constant on cells with linear walls "
+        "(within 1/1000 of the value of the winner).",
+        content=lambda n, ratio: ball(Fraction(1, 1000)),
         check=_check_collapse,
-        corrupted=1.0,
+        corrupted=lambda n, ratio: ball(0),
+        repaired=lambda n, ratio: (n - 1) * (-ratio).exp() / (1 + (n - 1) * (-ratio).exp()),
+        unmoved={"content": "`constant` draws a line at 1/1000 that no error tried lies close to"},
     ),
     Claim(
         id="Fig6a.1",

@@ -46,21 +46,31 @@ def equal_widths(n_keys: int) -> list[Fraction]:
     return [Fraction(1, n_keys)] * n_keys
 
 
+def _check_linear_query(widths: Callable[[int], list[Fraction]]) -> Finding:
+    trials = []
+    for n in (2, 5):
+        for weight in ([1.0, 1.0], [1.0, 0.0], [-2.0, 3.0]):
+            found = _cell_widths(parabola_keys(n), weight, [0.0, 0.0])
+            where = f"linear query x * {tuple(weight)}, N = {n}"
+            trials.append(equal_trial(where, found, widths(n)))
+    counts = ", ".join(str(len(t.numbers["true"])) for t in trials[-3:])
+    return Finding(
+        tuple(trials),
+        "A projection W_Q is linear and cannot make the constant 1 from x: three queries "
+        f"x * (a, b) leave {counts} cells on (0, 1] for N = 5, since all scores are multiples "
+        "of x.",
+        "One cell for a linear query in one dimension; the lemma needs a query bias, or a "
+        "coordinate of x that is always 1 (F.1b).",
+    )
+
+
 def _check_parabolic_lifting(widths: Callable[[int], list[Fraction]]) -> Finding:
     trials = []
     for n in (1, 2, 3, 5, 8):
         found = _cell_widths(parabola_keys(n), [1.0, 0.0], [0.0, 1.0])
         trials.append(equal_trial(f"query (x, 1), N = {n}", found, widths(n)))
-    for weight in ([1.0, 1.0], [1.0, 0.0], [-2.0, 3.0]):
-        found = _cell_widths(parabola_keys(5), weight, [0.0, 0.0])
-        where = f"linear query x * {tuple(weight)}, N = 5"
-        trials.append(equal_trial(where, found, widths(5), condition=False))
-    counts = ", ".join(str(len(t.numbers["true"])) for t in trials[-3:])
     return Finding(
-        tuple(trials),
-        "With the query (x, 1) the walls are exactly at j/N. A linear W_Q cannot make the constant "
-        f"1 from x: three queries x * (a, b) leave {counts} cells on (0, 1].",
-        "With a query bias, or a coordinate of x that is always 1.",
+        tuple(trials), "With the query (x, 1) the walls are exactly at j/N, for N = 1, 2, 3, 5, 8."
     )
 
 
@@ -102,8 +112,10 @@ def _check_query_weight(query: tuple[list[float], list[float]]) -> Finding:
     trials, counts = [], []
     for n in (3, 4, 8):
         keys = parabola_keys(n)[:, : len(weight)]
-        counts.append(len(_cell_widths(keys, weight, bias)))
-        trials.append(equal_trial(f"N = {n} keys of the lemma: cells on [0, 1]", counts[-1], n))
+        found = _cell_widths(keys, weight, bias)
+        counts.append(len(found))
+        where = f"N = {n} keys of the lemma: the widths of the cells on [0, 1]"
+        trials.append(equal_trial(where, found, equal_widths(n)))
     rng = np.random.default_rng(0)
     most = max(
         len(_cell_widths(rng.integers(-99, 100, size=(8, 1)).astype(float), [1.0], [-0.5]))
@@ -190,12 +202,22 @@ def _covers_cube(part: Any, cell: int, dim: int) -> bool:
 
 CLAIMS: tuple[Claim[Any], ...] = (
     Claim(
-        "F.1",
+        "F.1a",
         "SL26",
         "Lemma F.1, Appendix F",
         "lemma",
         "A single head of size 2, its query made from x by a projection W_Q, partitions [0, 1] "
-        "into exactly N intervals of equal length.",
+        "into exactly N intervals of equal length. As stated: the projection is linear.",
+        content=equal_widths,
+        check=_check_linear_query,
+        repaired=lambda n_keys: [Fraction(1)],
+    ),
+    Claim(
+        "F.1b",
+        "SL26",
+        "Lemma F.1, Appendix F",
+        "lemma",
+        "The same with the query (x, 1), that is with a query bias.",
         content=equal_widths,
         check=_check_parabolic_lifting,
         corrupted=lambda n_keys: [Fraction(1, n_keys + 1)] * (n_keys + 1),

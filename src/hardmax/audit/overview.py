@@ -1,20 +1,29 @@
 """Abstract, introduction, related work and conclusion of [SL26]: what they announce; Figure 1."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax.algebra.forms import AffineForms
 from hardmax.audit.claims import Claim, Finding, Trial, equal_trial
-from hardmax.audit.growth import polynomial_degree
 from hardmax.audit.instances import integer_keys
-from hardmax.bounds.attention import cells_with_bias
+from hardmax.audit.key_exponents import (
+    check_with_bias,
+    check_without_bias,
+    claimed_exponent,
+    true_exponent,
+)
+from hardmax.bounds.attention import attention_cells
 from hardmax.bounds.paper import naive_hyperplanes
-from hardmax.constructions.extremal_points import extremal_points
+from hardmax.bounds.sizes import Bias
 from hardmax.constructions.shattering import shattering_count, shattering_transformer
 from hardmax.geometry.domains import Box
-from hardmax.geometry.minkowski import minkowski_vertices
+from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
@@ -90,23 +99,75 @@ def _draw_depth() -> "Figure":
     return figure
 
 
-def _check_ghosts(naive: Callable[[int, int, int], int]) -> Finding:
+@dataclass(frozen=True)
+class GhostRegions:
+    """The count that hyperplane formulas give for a layer, and where it is said to be too large.
+
+    Attributes:
+        naive: From N, H, d and the kind of bias to the count.
+        exceeds: From the same to whether it exceeds the number of routing cells.
+    """
+
+    naive: Callable[[int, int, int, Bias], int]
+    exceeds: Callable[[int, int, int, Bias], bool]
+
+
+def _all_pairs(n: int, heads: int, dim: int, bias: Bias) -> int:
+    return naive_hyperplanes(n, heads, dim, bias=bias)
+
+
+def _needs_losers(n: int, heads: int, dim: int, bias: Bias) -> bool:
+    """Whether some wall lies where neither of its keys wins, for all keys."""
+    return n >= 3 and (dim >= 2 or bias != "none")
+
+
+def _check_ghosts(content: GhostRegions) -> Finding:
     trials = []
-    for n, heads, dim in ((6, 3, 3), (8, 2, 2), (4, 1, 2), (2, 5, 3)):
-        most = cells_with_bias(n, heads, dim)
-        count = naive(n, heads, dim)
-        name = f"N = {n}, H = {heads}, d = {dim}"
-        numbers = {"naive": count, "largest_number_of_cells": most}
-        trials.append(Trial(name, count > most, n >= 3, numbers=numbers))
+    settings: tuple[tuple[int, int, int, Bias], ...] = (
+        (6, 3, 3, "none"),
+        (8, 2, 2, "none"),
+        (3, 1, 2, "none"),
+        (2, 5, 3, "none"),
+        (4, 2, 1, "none"),
+        (6, 3, 3, "query"),
+        (3, 1, 1, "query"),
+        (2, 5, 3, "query"),
+    )
+    for n, heads, dim, bias in settings:
+        most, count = attention_cells(n, heads, dim, bias=bias), content.naive(n, heads, dim, bias)
+        trials.append(
+            Trial(
+                f"N = {n}, H = {heads}, d = {dim}, bias: {bias}",
+                (count > most) == content.exceeds(n, heads, dim, bias),
+                _needs_losers(n, heads, dim, bias),
+                numbers={"naive": count, "largest_number_of_cells": most},
+            )
+        )
+    for n, heads, dim, bias in ((4, 1, 2, "none"), (3, 2, 3, "none"), (4, 1, 2, "query")):
+        planes = _random_planes(heads * comb(n, 2), dim, bias)
+        name = f"{len(planes)} random hyperplanes in R^{dim}, bias: {bias}: their cells, counted"
+        counted = common_refinement(planes).count
+        trials.append(equal_trial(name, counted, content.naive(n, heads, dim, bias)))
     pairs = ", ".join(
         f"{t.numbers['naive']} for {t.numbers['largest_number_of_cells']} ({t.instance})"
-        for t in trials
+        for t in trials[: len(settings)]
     )
     return Finding(
         tuple(trials),
         f"Regions of all pairwise hyperplanes, for the largest number of routing cells: {pairs}.",
-        "True for three keys or more; with two keys per head every hyperplane is a wall.",
+        "True for three keys or more in two dimensions or more (with a bias, in one as well). With "
+        "two keys per head every hyperplane is a wall, and on a line without bias there is only "
+        "one.",
     )
+
+
+def _random_planes(n_planes: int, dim: int, bias: Bias) -> list[AffineForms]:
+    rows = integer_keys(7 * n_planes + dim, n_planes, dim + 1, 9999)
+    zero = np.zeros(dim)
+    return [
+        AffineForms(np.stack([row[:dim], zero]), np.array([row[dim] * (bias != "none"), 0.0]))
+        for row in rows
+    ]
 
 
 def _norms(keys: FloatArray) -> Any:
@@ -117,72 +178,35 @@ def _hull(keys: FloatArray) -> Any:
     return tuple(sorted(map(tuple, keys[PowerDiagram.from_keys(keys).active].tolist())))
 
 
+def _partition(keys: FloatArray) -> list[int]:
+    """Tell which of 80 query points share their winner, by the first point that has it."""
+    winners = PowerDiagram.from_keys(keys).locate(integer_keys(77, 80, 2, 40) + 0.25).tolist()
+    return [winners.index(winner) for winner in winners]
+
+
 def _check_determined(invariant: Callable[[FloatArray], Any]) -> Finding:
     spread = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 3.0]])
     line = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    turned = np.array([[0.0, 1.0], [0.0, -2.0], [3.0, 0.0]])
     inside = np.vstack([spread, [[0.0, 0.5]]])
     trials = []
     for name, first, second in (
         ("keys of norms 1, 2, 3, spread and on a line", spread, line),
+        ("keys of norms 1, 2, 3, spread in two ways", spread, turned),
         ("three keys, and the same with one inside their hull", spread, inside),
     ):
         cells = [PowerDiagram.from_keys(keys).n_cells for keys in (first, second)]
-        contradiction = invariant(first) == invariant(second) and cells[0] != cells[1]
-        trials.append(Trial(name, not contradiction, numbers={"cells": cells}))
+        same = _partition(first) == _partition(second)
+        contradiction = invariant(first) == invariant(second) and not same
+        numbers = {"cells": cells, "same_partition": same}
+        trials.append(Trial(name, not contradiction, numbers=numbers))
     return Finding(
         tuple(trials),
         f"Two sets of keys with the norms 1, 2, 3 have {trials[0].numbers['cells'][0]} and "
-        f"{trials[0].numbers['cells'][1]} cells.",
+        f"{trials[0].numbers['cells'][1]} cells. This is the sentence taken at its word; Theorem "
+        "IV.3 has the keys themselves as sites beside the weights, and is right (IV.3a).",
         "The cells are determined by the vertices of the convex hull of the keys: they are its "
         "normal fan, and the weights |k_j|^2 only make up for the Euclidean distance.",
-    )
-
-
-def _grid_cells(n_keys: int, n_heads: int, dim: int) -> int:
-    """Count the cells of heads with query bias, each cutting one coordinate into N."""
-    heads = []
-    for h in range(n_heads):
-        query = np.zeros((dim, 2))
-        query[h, 0] = 1.0
-        j = np.arange(float(n_keys))
-        keys = np.column_stack([j, -j * (j - 1) / 2])
-        value = np.zeros((n_keys, dim))
-        value[:, h] = j
-        heads.append(AttentionHead(query, keys, value, np.eye(dim), np.array([0.0, 1.0])))
-    model = HardTransformer([Block(heads)])
-    return int(enumerate_regions(model, Box(np.full(dim, -9.0), np.full(dim, 9.0))).n_cells)
-
-
-def claimed_exponent(n_heads: int, dim: int, depth: int, has_bias: bool) -> int:
-    """Return the exponent of N that [SL26] announces, whatever the heads and their bias are."""
-    return dim * depth
-
-
-def true_exponent(n_heads: int, dim: int, depth: int, has_bias: bool) -> int:
-    """Return the exponent for heads of size at least 2 and fixed memories."""
-    return depth * min(n_heads, dim if has_bias else dim - 1)
-
-
-def check_exponent(claimed: Callable[[int, int, int, bool], int]) -> Finding:
-    """Read the exponent of N off counted layers: H = d = 2 with and without bias, and H = 1."""
-    sizes = range(2, 7)
-    free = [minkowski_vertices(extremal_points(n, 2, 2)).count for n in sizes]
-    trials = []
-    for name, counts, n_heads, has_bias in (
-        ("query bias, H = d = 2", [_grid_cells(n, 2, 2) for n in sizes], 2, True),
-        ("no bias, H = d = 2, extremal keys", free, 2, False),
-        ("query bias, H = 1 < d = 2", [_grid_cells(n, 1, 2) for n in sizes], 1, True),
-    ):
-        degree, stated = polynomial_degree(counts), claimed(n_heads, 2, 1, has_bias)
-        met = has_bias and n_heads == 2
-        trials.append(equal_trial(name, degree, stated, condition=met, counts=counts))
-    return Finding(
-        tuple(trials),
-        "Exponent of N in one layer, d = 2, read off counts for N = 2..6: "
-        + ", ".join(f"{t.numbers['true']} ({t.instance})" for t in trials)
-        + f"; claimed {', '.join(str(t.numbers['claimed']) for t in trials)}.",
-        "L min(H, d) with a query bias and heads of size at least 2 (or a logit bias), "
-        "L min(H, d - 1) without bias; memory fixed, d_ff at least 2d.",
     )
 
 
@@ -195,24 +219,66 @@ def _numerator_only(network: ReluNetwork) -> TropicalRationalMap:
     return TropicalRationalMap(whole.numerators, TropicalPolynomial.constant(0.0, whole.dim_in))
 
 
-def _check_relu_networks(claimed: Callable[[ReluNetwork], TropicalRationalMap]) -> Finding:
+@dataclass(frozen=True)
+class RationalForm:
+    """How a ReLU network is written as a tropical rational map, and which exponents that may have.
+
+    Attributes:
+        of: From a network to the map.
+        allowed: Whether a number may be an exponent (Definition III.5 asks for integers).
+    """
+
+    of: Callable[[ReluNetwork], TropicalRationalMap]
+    allowed: Callable[[Fraction], bool]
+
+
+def _is_integral(exponent: Fraction) -> bool:
+    return exponent.denominator == 1
+
+
+def _check_relu_networks(content: RationalForm) -> Finding:
     trials, sizes = [], []
-    for seed, widths in enumerate(((2, 3, 1), (2, 2, 2, 1), (1, 3, 2))):
-        weights = [integer_keys(seed + 7 * i, a, b, 3) for i, (a, b) in enumerate(pairwise(widths))]
+    for seed, (widths, scale) in enumerate(
+        (((2, 3, 1), 1.0), ((2, 2, 2, 1), 1.0), ((1, 3, 2), 1.0), ((2, 3, 1), 0.5))
+    ):
+        weights = [
+            scale * integer_keys(seed + 7 * i, a, b, 3) for i, (a, b) in enumerate(pairwise(widths))
+        ]
         biases = [integer_keys(seed + 90 + i, 1, b, 3)[0] for i, b in enumerate(widths[1:])]
         network = ReluNetwork(weights, biases)
-        rational = claimed(network)
+        rational = content.of(network)
         points = integer_keys(seed, 60, widths[0], 12) / 4
         exact = np.array(rational.exact_values(points), dtype=np.float64)
         sizes.append(rational.n_terms)
-        # Small integers and quarters: the float evaluation of the network is exact.
+        # Small dyadic numbers: the float evaluation of the network is exact.
         same = bool((exact == network(points)).all())
-        trials.append(Trial(f"widths {list(widths)}", same, numbers={"terms": rational.n_terms}))
+        exponents = [
+            Fraction(float(exponent))
+            for polynomial in (*rational.numerators, rational.denominator)
+            for exponent in polynomial.slopes.flat
+        ]
+        refused = sum(not content.allowed(exponent) for exponent in exponents)
+        integral = all(map(_is_integral, exponents))
+        trials.append(
+            Trial(
+                f"widths {list(widths)}, weights multiples of {scale:g}",
+                same and not refused,
+                integral or not same,
+                numbers={
+                    "terms": rational.n_terms,
+                    "same_values": same,
+                    "exponents_not_allowed": refused,
+                },
+            )
+        )
     return Finding(
         tuple(trials),
-        f"{sum(bool(t.holds) for t in trials)} of {len(trials)} networks, as differences of "
-        f"tropical polynomials ({', '.join(map(str, sizes))} terms), have the same values at 60 "
-        "rational points each, exactly.",
+        f"{sum(bool(t.numbers['same_values']) for t in trials)} of {len(trials)} networks, as "
+        f"differences of tropical polynomials ({', '.join(map(str, sizes))} terms), have the same "
+        "values at 60 rational points each, exactly. With weights that are multiples of 1/2 not "
+        "all exponents are integers, which Definition III.5 asks for "
+        f"({trials[-1].numbers['exponents_not_allowed']} refused).",
+        "With integer weights; for all weights if exponents may be real (see III.5a).",
     )
 
 
@@ -236,9 +302,13 @@ CLAIMS: tuple[Claim[Any], ...] = (
         kind="text",
         statement="Hyperplane arrangement formulas count inactive hyperplanes, so they exceed the "
         "number of routing cells.",
-        content=lambda n, heads, dim: naive_hyperplanes(n, heads, dim),
+        content=GhostRegions(_all_pairs, lambda n, heads, dim, bias: True),
         check=_check_ghosts,
-        corrupted=lambda n, heads, dim: cells_with_bias(n, heads, dim),
+        corrupted=GhostRegions(
+            lambda n, heads, dim, bias: attention_cells(n, heads, dim, bias=bias),
+            lambda n, heads, dim, bias: True,
+        ),
+        repaired=GhostRegions(_all_pairs, _needs_losers),
     ),
     Claim(
         id="I.2",
@@ -246,20 +316,35 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Section I, first contribution",
         kind="text",
         statement="The cells of attention are intrinsically determined by the squared norms of the "
-        "keys.",
+        "keys (taken at its word: by these alone).",
         content=_norms,
         check=_check_determined,
         repaired=_hull,
+        neighbours={"repaired: how many vertices there are": lambda keys: len(_hull(keys))},
+        unmoved={
+            "repaired[": "invariants are compared with each other, so moving all alike is idle"
+        },
     ),
     Claim(
-        id="I.3",
+        id="I.3a",
         source="SL26",
         where="Abstract; section I, third contribution",
         kind="text",
-        statement="The tight maximum number of regions of transformers is Theta(N^(dL)).",
+        statement="The tight maximum number of regions of transformers is Theta(N^(dL)). As "
+        "stated: the scores are <q, k_j>, without biases.",
         content=claimed_exponent,
-        check=check_exponent,
-        corrupted=lambda n_heads, dim, depth, has_bias: dim * depth + 1,
+        check=lambda exponent: check_without_bias(exponent, saturated=False),
+        repaired=true_exponent,
+    ),
+    Claim(
+        id="I.3b",
+        source="SL26",
+        where="Abstract; section I, third contribution",
+        kind="text",
+        statement="The same with a query bias, which Appendix F uses.",
+        content=claimed_exponent,
+        check=lambda exponent: check_with_bias(exponent, saturated=False),
+        corrupted=lambda setting: setting.dim * setting.depth + 1,
         repaired=true_exponent,
     ),
     Claim(
@@ -267,9 +352,15 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section II-B",
         kind="text",
-        statement="Feed-forward networks with ReLU are tropical rational maps.",
-        content=_whole_map,
+        statement="Feed-forward networks with ReLU are tropical rational maps (whose polynomials "
+        "have integer exponents, Definition III.5).",
+        content=RationalForm(_whole_map, _is_integral),
         check=_check_relu_networks,
-        corrupted=_numerator_only,
+        corrupted=RationalForm(_numerator_only, _is_integral),
+        repaired=RationalForm(_whole_map, lambda exponent: True),
+        neighbours={
+            "content: the numerator alone": RationalForm(_numerator_only, _is_integral),
+            "repaired: the numerator alone": RationalForm(_numerator_only, lambda exponent: True),
+        },
     ),
 )

@@ -160,7 +160,7 @@ def _check_differences(claimed: Callable[[Zigzag], TropicalRationalMap]) -> Find
         tuple(trials),
         f"{right} of {len(trials)} functions, of which "
         f"{sum(not t.numbers['convex'] for t in trials)} are not convex, are the difference of two "
-        f"maxima of affine functions at {len(points)} points, exactly, and both maxima are convex.",
+        f"maxima of affine functions at {len(points)} points, exactly, and both maxima are convex. "
         "On a line the kinks upwards make the numerator and those downwards the denominator; in "
         "every dimension `hardmax.constructions.convex_differences` writes the difference down.",
     )

@@ -1,18 +1,35 @@
-r"""Families of heads as point sets, and what is exactly true of the sums of their hulls."""
+r"""Families of heads, and what is exactly true of the sums of their hulls and of their cells."""
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations
 
 import numpy as np
 
 from hardmax.bounds import cells_bias_free
+from hardmax.bounds.sizes import Bias
+from hardmax.constructions.extremal_points import extremal_heads, extremal_points
 from hardmax.geometry.minkowski import minkowski_vertices
+from hardmax.geometry.refinement import common_refinement
 from hardmax.typing import FloatArray
 
 
 def n_vertices(heads: Sequence[FloatArray]) -> int:
     """Count the vertices of the sum of the hulls."""
     return minkowski_vertices(heads).count
+
+
+@cache
+def most_vertices(n_keys: int, n_heads: int, dim: int) -> int:
+    """Count the vertices of the sum of extremal points: no heads of these sizes have more."""
+    return n_vertices(extremal_points(n_keys, n_heads, dim))
+
+
+@cache
+def extremal_cells(n_keys: int, n_heads: int, dim: int, bias: Bias) -> int:
+    """Count the routing cells of extremal heads: no layer of these sizes has more."""
+    heads = extremal_heads(n_keys, n_heads, dim, bias=bias)
+    return common_refinement([head.forms for head in heads]).count
 
 
 def tilted_parabolas(n_keys: int, n_heads: int, dim: int, seed: int = 0) -> list[FloatArray]:

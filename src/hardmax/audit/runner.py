@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hardmax.audit.claims import Claim, Finding, Trial, Verdict
-from hardmax.audit.ledger import all_claims
+from hardmax.audit.ledger import REPEATS, all_claims
 from hardmax.display import card
 from hardmax.errors import RecordFormatError
 from hardmax.files import make_folder, replacing, write_text
@@ -51,6 +51,7 @@ class Result:
             "verdict": str(self.finding.verdict),
             "explanation": self.finding.explanation,
             "corrected": self.finding.corrected,
+            "repeats": REPEATS.get(self.claim.id, ""),
             "trials": [_trial_row(trial) for trial in self.finding.trials],
             "seconds": self.seconds,
         }
@@ -79,19 +80,31 @@ def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
 
 
 def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
-    """Count the results by verdict, in the order of `Verdict`, zeros included."""
-    counts = Counter(result.finding.verdict for result in results)
+    """Count the results by verdict, in the order of `Verdict`, zeros included.
+
+    What is said twice is counted once: an entry that repeats another one of the results is not.
+    """
+    counts = Counter(result.finding.verdict for result in _said_first(results))
     return {verdict.value: counts[verdict] for verdict in Verdict}
 
 
 def summary(results: Sequence[Result]) -> str:
     """Return how many claims got which verdict, in words."""
-    return _in_words(count_verdicts(results))
+    return _in_words(count_verdicts(results), len(results))
 
 
-def _in_words(verdicts: Mapping[str, int]) -> str:
+def _in_words(verdicts: Mapping[str, int], n_claims: int) -> str:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-    return f"{sum(verdicts.values())} claims: {counts}."
+    first = sum(verdicts.values())
+    again = n_claims - first
+    repeated = f" ({again} more are said again elsewhere)" if again else ""
+    return f"{first} claims{repeated}: {counts}."
+
+
+def _said_first(results: Sequence[Result]) -> list[Result]:
+    """Return the results without those whose claim repeats that of another of them."""
+    here = {result.claim.id for result in results}
+    return [result for result in results if REPEATS.get(result.claim.id) not in here]
 
 
 def audit_record(results: Sequence[Result]) -> Record:
@@ -138,7 +151,10 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
 def rulings(record: Record) -> list[Ruling]:
     """Return the claims of an audit's record as a page shows them."""
     fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
-    return [Ruling(*(row[field] for field in fields)) for row in record.results["claims"]]
+    return [
+        Ruling(**{field: row[field] for field in fields}, repeats=row.get("repeats", ""))
+        for row in record.results["claims"]
+    ]
 
 
 def read_audit(out: Path) -> list[Ruling]:
@@ -166,7 +182,7 @@ def kept_audit(out: Path) -> str | None:
             and dict(stored.versions) == library_versions()
             and stored.inputs == code_fingerprint()
         )
-        return _in_words(stored.results["verdicts"]) if whole and unchanged else None
+        return _in_words(stored.results["verdicts"], len(claimed)) if whole and unchanged else None
     except (OSError, RecordFormatError, KeyError, TypeError, AttributeError):
         return None
 

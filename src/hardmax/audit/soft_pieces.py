@@ -1,6 +1,7 @@
 """How much of a hard transformer its soft version still follows, in ball arithmetic."""
 
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from hardmax.audit.enclosures import ball, precisely
@@ -9,6 +10,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import FeedForward
 
 
+@cache
 def surviving_pieces(depth: int, tau: Fraction) -> int:
     """Count the pieces of a network of Theorem V.7 that its soft version still follows.
 

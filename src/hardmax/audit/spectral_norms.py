@@ -57,5 +57,13 @@ def symmetric_value(n_keys: int, r: Fraction) -> Fraction:
 
 
 def exact_supremum(n_keys: int, r: Fraction) -> Fraction:
-    """Return the largest norm over all scores with margin: m rivals on it, the others far below."""
+    """Return the largest norm over all scores with margin: m rivals on it, the others far below.
+
+    That no scores have more is proved, step by step, at the head of `stability.score_bounds`; with
+    m rivals of weight r and the others of weight 0 the norm is the m-th number of the maximum.
+
+    Examples:
+        >>> exact_supremum(2, Fraction(1, 3)), exact_supremum(9, Fraction(1))
+        (Fraction(3, 8), Fraction(1, 2))
+    """
     return max((m + 1) * r / (1 + m * r) ** 2 for m in range(1, n_keys))

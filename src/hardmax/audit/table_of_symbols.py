@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -257,7 +257,20 @@ def _slope_towards(
     return [Fraction(value) - Fraction(here) for value in there]
 
 
-def _check_any_hyperplanes(claimed: Callable[[int, int], int]) -> Finding:
+def _cells_of_lines(rows: list[list[int]]) -> int:
+    """Count the cells of lines a x + b y + c = 0 by Euler's formula, in fractions.
+
+    There are 1 + n cells, and one more for every further line through a point of intersection.
+    """
+    through: dict[tuple[Fraction, Fraction], set[int]] = {}
+    for (i, (a, b, c)), (j, (d, e, f)) in combinations(enumerate(rows), 2):
+        if det := a * e - b * d:
+            at = Fraction(b * f - c * e, det), Fraction(c * d - a * f, det)
+            through.setdefault(at, set()).update((i, j))
+    return 1 + len(rows) + sum(len(lines) - 1 for lines in through.values())
+
+
+def _check_any_hyperplanes(claimed: Callable[[list[list[int]]], int]) -> Finding:
     trials = []
     for name, rows, general in (
         ("three lines in general position", [[1, 0, 0], [0, 1, 0], [1, 1, -1]], True),
@@ -269,11 +282,12 @@ def _check_any_hyperplanes(claimed: Callable[[int, int], int]) -> Finding:
         n = len(table)
         network = ReluNetwork([table[:, :2].T, np.eye(n)], [table[:, 2], np.zeros(n)])
         counted = enumerate_regions(network, WholeSpace(2)).n_cells
-        trials.append(equal_trial(name, counted, claimed(n, 2), condition=general))
+        trials.append(equal_trial(name, counted, claimed(rows), condition=general))
     return Finding(
         tuple(trials),
         "Counted: " + "; ".join(f"{t.numbers['true']} for {t.instance}" for t in trials) + ".",
-        "R(n, d) is the number for hyperplanes in general position, and the largest number.",
+        "R(n, d) for hyperplanes in general position; for lines in any position 1 + n, and one "
+        "more for every further line through a point of intersection.",
     )
 
 
@@ -377,9 +391,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         54,
         "row of R(n, d)",
         "n hyperplanes in d-dimensional space induce R(n, d) regions (no general position asked).",
-        content=zaslavsky,
+        content=lambda rows: zaslavsky(len(rows), 2),
         check=_check_any_hyperplanes,
-        corrupted=lambda n, d: zaslavsky(n, d) + 1,
+        corrupted=lambda rows: zaslavsky(len(rows), 2) + 1,
+        repaired=_cells_of_lines,
     ),
     _row(
         64,

@@ -111,9 +111,11 @@ def _terms(polynomial: TropicalPolynomial) -> Any:
 
 def _check_characterised(invariant: Callable[[TropicalPolynomial], Any]) -> Finding:
     slopes = np.array([[0.0], [1.0], [2.0]])
-    polynomials = [TropicalPolynomial(slopes, np.array([0.0, c, 0.0])) for c in (1.0, -1.0, -5.0)]
+    polynomials = [
+        TropicalPolynomial(slopes, np.array([0.0, c, 0.0])) for c in (1.0, -1.0, -5.0, 2.0)
+    ]
     trials = []
-    for i, j in ((0, 1), (0, 2), (1, 2)):
+    for i, j in ((0, 1), (0, 2), (1, 2), (0, 3)):
         first, second = polynomials[i], polynomials[j]
         same_function = first.equals(second)
         regions = [int(p.active_terms().sum()) for p in (first, second)]
@@ -124,9 +126,8 @@ def _check_characterised(invariant: Callable[[TropicalPolynomial], Any]) -> Find
         tuple(trials),
         f"max(0, x + 1, 2x) and max(0, x - 1, 2x) have the Newton polytope [0, 2] in common and "
         f"{trials[0].numbers['regions'][0]} and {trials[0].numbers['regions'][1]} regions.",
-        "The polynomial is fixed by exponents and coefficients together: by the regular "
-        "subdivision of the exponents. The Newton polytope alone decides only if all coefficients "
-        "are equal.",
+        "The function is fixed by the terms that win on an open set, with their exponents and "
+        "their coefficients.",
     )
 
 
@@ -270,6 +271,17 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=_newton_polytope,
         check=_check_characterised,
         repaired=_terms,
+        neighbours={
+            "repaired: exponents of the active terms alone": lambda p: tuple(
+                sorted(map(tuple, p.prune().slopes.tolist()))
+            ),
+            "repaired: all terms, also those that never win": lambda p: tuple(
+                sorted(map(tuple, np.c_[p.slopes, p.offsets].tolist()))
+            ),
+        },
+        unmoved={
+            "repaired[": "invariants are compared with each other, so moving all alike is idle"
+        },
     ),
     Claim(
         id="III.5c",
@@ -280,6 +292,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=lambda p, q: p,
         check=_check_convex,
         corrupted=lambda p, q: p - q,
+        neighbours={"content: less a thousandth of another": lambda p, q: p - q / 1000},
+        unmoved={"content ": "a positive multiple of a convex function is convex"},
     ),
     Claim(
         id="III.5d",

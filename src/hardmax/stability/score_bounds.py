@@ -25,19 +25,23 @@ smallest subject to $\sum u_j$ fixed and $0 \le u_j \le \varphi(\rho)$. As $\var
 \mu u/(1+u)$ is concave, a vertex of that polytope is best: $m$ coordinates $x_j = \rho$, at most
 one $y \in (0, \rho)$, the others 0.
 
-*Step 2: $y$ is 0 or $\rho$.* For $m = 0$, $\lambda = 2y/(1+y)^2$ increases in $y$. Let $m \ge 1$
-and $v$ be a unit eigenvector, $\bar v = \sum p_k v_k$. Then $\lambda'(y) = \frac1S[(v_y-\bar v)^2 -
-\lambda]$. Put $b_k = p_k/(\lambda - p_k) > 0$ for the rivals, $B = \sum b_k$ (so $p_1/(p_1-\lambda)
-= B > 1$), $Q = \sum b_k^2$, $G = B^2 + Q$, $c = b_y$, $b \ge c$ the value at $\rho$, $M = mb$, so
-$B = M + c$. Where $\lambda' = 0$, that is $(1+c)^2 = \lambda G$, differentiating once more gives
+*Step 2: $y$ is 0 or $\rho$.* For $m = 0$, $\lambda = 2y/(1+y)^2$ increases in $y$. Let $m \ge 1$,
+$a = \frac{1}{1-\mu} > 1$, $c = \mu - \rho > 0$ and $b = m\rho/c$. The equation for $\mu$ reads
+$y/(\mu-y) = a - b$, that is $y = \mu - \mu/K$ with $K = 1 + a - b$. From $0 < y < \rho$ follows
+$0 < a - b < \rho/c \le b$, so $\frac a2 < b < a$. Now $K' = a^2 + \frac bc$ and $K'' = 2a^3 -
+\frac{2b}{c^2}$ as functions of $\mu$, hence $-y'' = (\mu/K)'' = [2K'(\mu K' - K) - \mu K K'']/K^3$,
+and with $\mu = \frac{a-1}{a}$ half of the bracket is
 
-$$\tfrac{S^2}{2\lambda}\lambda'' = \frac{G}{1+c} - 2c + 1 - \frac{B^3 - \sum b_k^3}{G}
-  \ge \frac{G}{1+c} - 2c + 1 - B + \frac{Q}{B},$$
+$$a^3(b-2) + \frac bc(2a^2 - 3a - 1 + b) + \frac{b}{c^2}\,\frac{a^2-1}{a}.$$
 
-because $\sum b_k^3 \ge Q^2/B$. With $Q = Mb + c^2$ and $Q/B \ge c$ the right side times $1 + c$ is
-at least $1 - c + M^2 + M(b + c) - M \ge (M - \frac12)^2 + \frac34 + c(2M - 1)$. As $M \ge b \ge c$
-and $M + c > 1$, $M > \frac12$ and this is positive. So every critical point inside is a strict
-minimum, and the maximum over $[0, \rho]$ is at an end.
+It increases with $\frac1c$: the derivative is $b(2a^2-3a-1+b) + \frac{2b}{c}\frac{a^2-1}{a} \ge
+b(2a^2 - a + 1 + b)$, because $\frac1c > \frac1\mu = \frac{a}{a-1}$. So it is more than at $\frac1c
+= \frac{a}{a-1}$, where it is $a^2(ab - 2a + 2b) + \frac{ab^2}{a-1}$. That increases with $b$, so
+it is more than at $b = \frac a2$, where it is $\frac{a^3}{4(a-1)}(2a^2 - 6a + 5) > 0$. So $y$ is
+strictly concave as a function of $\mu$; it increases with $\mu$, so $\mu$ is strictly convex as a
+function of $y$. As $\lambda S = \mu$ and $S' = 1$, a point with $\lambda' = 0$ has $\lambda'' =
+\mu''/S > 0$: every critical point inside is a strict minimum, and the maximum over $[0, \rho]$ is
+at an end.
 
 *Step 3.* With $m$ coordinates $\rho$ the eigenvalue is $f_m(\rho) = (m+1)\rho/(1+m\rho)^2$. In $m$
 it rises up to $1/\rho - 2$ and falls after, so the best integer is at most $\max(1, 1/\rho - 1)$,
