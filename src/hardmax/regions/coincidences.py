@@ -35,6 +35,49 @@ def _mean(numbers: FloatArray) -> tuple[float, float]:
     return nearest, abs(nearest) * 2.0**-52 + 2.0**-1070
 
 
+def standing_classes(layer: ArgmaxLayer) -> list[list[int]]:
+    """List the sets of two or more forms of one group that coincide whatever comes before.
+
+    Examples:
+        >>> from hardmax.models.networks import MaxoutNetwork
+        >>> units = [[[1.0, 2.0], [0.5, 0.0], [1.0, 2.0]]]
+        >>> standing_classes(MaxoutNetwork([units, [[1.0]]]).network.layers[0])
+        [[0, 2]]
+    """
+    if _are_certainly_distinct(layer):
+        return []
+    return coincidence_classes(layer.exact_scores[0].tolist(), layer.starts.tolist())
+
+
+def _are_certainly_distinct(layer: ArgmaxLayer) -> bool:
+    r"""Say whether floats prove that no two forms of a group are the same.
+
+    Forms $(a_j W_q, \langle a_j, b_q\rangle + c_j)$ that are the same have the same value of every
+    functional $v$; here one without any pattern, summed up in floats. A sum of $n$ products is off
+    by at most $2 n u$ times the sum of their sizes, and $2^{-1000}$ for underflow.
+    """
+    query, slopes = layer.query, layer.dense_slopes()
+    v = 1.0 + np.modf(np.arange(1, layer.dim_in + 2) * _GOLDEN)[0]
+    gamma = 2.0 * (max(slopes.shape[1], layer.dim_in) + 4) * 2.0**-53
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        if query.is_identity:
+            value, size = v[:-1], v[:-1]
+        else:
+            value = v[:-1] @ query.weight + v[-1] * query.bias
+            size = v[:-1] @ np.abs(query.weight) + v[-1] * np.abs(query.bias)
+        values = slopes @ value + v[-1] * layer.offsets
+        sizes = np.abs(slopes) @ size + v[-1] * np.abs(layer.offsets)
+        errors = 4.0 * gamma * sizes + (1.0 + np.abs(slopes).sum(axis=1)) * 2.0**-1000
+        order = np.lexsort((values, layer.group_of))
+        gaps, groups = np.diff(values[order]), layer.group_of[order]
+        # Written so that what overflowed is no proof.
+        clear = gaps > 2.0 * np.maximum.reduceat(errors, layer.starts[:-1])[groups[1:]]
+    return bool((clear | (groups[1:] != groups[:-1])).all())
+
+
+_GOLDEN = 0.6180339887498949
+
+
 def coincidence_classes(rows: list[list[object]], starts: list[int]) -> list[list[int]]:
     """List the sets of two or more forms of one group whose rows are equal."""
     classes = []

@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
-from hardmax.regions.coincidences import coincidence_classes, coinciding_means
+from hardmax.regions.coincidences import coinciding_means, standing_classes
 from hardmax.typing import AnyArray, IntArray
 
 
@@ -99,7 +99,7 @@ def _pack_layer(layer: ArgmaxLayer, integers: list[int], numbers: list[AnyArray]
     integers += output.dim_in, output.dim_out, output.is_identity
     _pack_map(query, numbers)
     if not is_relu:
-        classes = coincidence_classes(layer.exact_scores[0].tolist(), layer.starts.tolist())
+        classes = standing_classes(layer)
         first = np.arange(n_forms)
         for members in classes:
             first[members] = members[0]

@@ -23,7 +23,7 @@ from hardmax._kernels.layouts import (
     Tables,
 )
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
-from hardmax.regions.coincidences import coincidence_classes, coinciding_means
+from hardmax.regions.coincidences import coinciding_means, standing_classes
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 _COARSEST_GRID = 2000
@@ -110,7 +110,7 @@ def _flattened(network: ArgmaxNetwork) -> Tables:
         if layer.is_relu:
             first[i, : layer.n_groups] = _first_units(layer.query)
         else:
-            classes = coincidence_classes(layer.exact_scores[0].tolist(), layer.starts.tolist())
+            classes = standing_classes(layer)
         for members in classes:
             first[i, members] = members[0]
         gains[i, :, :n_forms], values[i, :, :n_forms, :width] = coinciding_means(layer, classes)
