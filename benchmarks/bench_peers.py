@@ -6,8 +6,7 @@ SyReNN (planes and lines, C++, float32) runs if `HARDMAX_SYRENN` or `--syrenn` n
 built from `drive_syrenn.cc`. hardmax stores polygons or vertices and output maps, on segments ends
 and signatures, and the maps on request; SyReNN polygons and their images; edge subdivision finds
 the skeleton and counts; clipping keeps polygons and maps; relucent and parx work on all of space
-and find facets. With `--filter` the cost of the error bounds is measured on a copy of the package
-without them. Set OPENBLAS_NUM_THREADS=1 to compare: waiting threads cost CPU time.
+and find facets. Set OPENBLAS_NUM_THREADS=1 to compare: waiting threads cost CPU time.
 """
 
 import argparse
@@ -213,7 +212,6 @@ def main() -> None:
     parser.add_argument("--peers", default=os.environ.get("HARDMAX_PEERS"))
     parser.add_argument("--syrenn", default=os.environ.get("HARDMAX_SYRENN"))
     parser.add_argument("--part", default="all", choices=("all", "rates", "counts", "lines"))
-    parser.add_argument("--filter", action="store_true", help="measure the cost of the bounds")
     parser.add_argument("--full", action="store_true", help="the same, for all benchmarks at once")
     chosen = parser.parse_args()
     programs = Programs(chosen.peers, chosen.syrenn)
