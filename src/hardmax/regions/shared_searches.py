@@ -44,20 +44,21 @@ def share(
     team = _Team(runs, begin, max_seconds)
     core()  # Loaded by one thread, not by several at once.
     threads = [Thread(target=team.work, daemon=True) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    shown = 0
-    try:
-        with track(iter(()), "cells") as bar:
+    # An interrupt in `join` would make a thread that still runs look as if it had ended.
+    with held_interrupts() as interrupt, track(iter(()), "cells") as bar:
+        for thread in threads:
+            thread.start()
+        shown = 0
+        try:
             for thread in threads:
                 while thread.is_alive():
                     thread.join(SLICE_S)
+                    interrupt()
                     found = team.n_found()
                     if progress:
                         bar.advance(found - shown)
                     shown = found
-    finally:
-        with held_interrupts():
+        finally:
             team.is_stopped = True
             for thread in threads:
                 thread.join()
