@@ -8,16 +8,16 @@ namespace hardmax {
 // Hands out pieces of one block, each on a boundary of 64 bytes. Without a block it only adds up,
 // so that the same code that lays an object out says how much room it needs.
 struct Arena {
-  char* base = nullptr;
-  std::size_t used = 0;
+    char* base = nullptr;
+    std::size_t used = 0;
 
-  template <class T>
-  T* take(std::size_t n) {
-    used = (used + 63) & ~std::size_t{63};
-    T* piece = base ? reinterpret_cast<T*>(base + used) : nullptr;
-    used += n * sizeof(T);
-    return piece;
-  }
+    template <class T>
+    T* take(std::size_t n) {
+        used = (used + 63) & ~std::size_t{63};
+        T* piece = base ? reinterpret_cast<T*>(base + used) : nullptr;
+        used += n * sizeof(T);
+        return piece;
+    }
 };
 
 }  // namespace hardmax

@@ -20,84 +20,85 @@ namespace hardmax {
 // Forms side by side: coefficient k of form i is coefficient[k][i], the offset is the last one.
 template <int D>
 struct Forms {
-  double* coefficient[D + 1];
-  double* radius;
+    double* coefficient[D + 1];
+    double* radius;
 };
 
 template <int D>
 Forms<D> take_forms(Arena& arena, int n) {
-  Forms<D> forms;
-  for (double*& row : forms.coefficient) row = arena.take<double>(n);
-  forms.radius = arena.take<double>(n);
-  return forms;
+    Forms<D> forms;
+    for (double*& row : forms.coefficient) row = arena.take<double>(n);
+    forms.radius = arena.take<double>(n);
+    return forms;
 }
 
 // Whether all radii vanish, and a grid on which every form of radius 0 lies.
 struct Exactness {
-  bool is_exact = false;
-  int grid = 0;
+    bool is_exact = false;
+    int grid = 0;
 };
 
 // How large a form is, its slopes weighed by the scale.
 template <int D>
 double size_of(const Forms<D>& forms, int i, double scale) {
-  double size = magnitude(forms.coefficient[0][i]);
-  for (int k = 1; k < D; k++) size = larger(size, magnitude(forms.coefficient[k][i]));
-  return larger(scale * size, magnitude(forms.coefficient[D][i]));
+    double size = magnitude(forms.coefficient[0][i]);
+    for (int k = 1; k < D; k++) size = larger(size, magnitude(forms.coefficient[k][i]));
+    return larger(scale * size, magnitude(forms.coefficient[D][i]));
 }
 
 template <int D>
 void copy_forms(const Forms<D>& from, const Forms<D>& to, int n) {
-  for (int k = 0; k <= D; k++)
-    for (int i = 0; i < n; i++) to.coefficient[k][i] = from.coefficient[k][i];
-  for (int i = 0; i < n; i++) to.radius[i] = from.radius[i];
+    for (int k = 0; k <= D; k++)
+        for (int i = 0; i < n; i++) to.coefficient[k][i] = from.coefficient[k][i];
+    for (int i = 0; i < n; i++) to.radius[i] = from.radius[i];
 }
 
 // The forms that take part in a composition, gathered: which rows of the weights they meet, their
 // coefficients, and their shares of the radii.
 template <int D>
 struct Terms {
-  int n = 0;
-  int* row;
-  double* factor[D + 1];
-  double* share;
+    int n = 0;
+    int* row;
+    double* factor[D + 1];
+    double* share;
 };
 
 template <int D>
 Terms<D> take_terms(Arena& arena, int n) {
-  Terms<D> terms;
-  terms.row = arena.take<int>(n);
-  for (double*& factor : terms.factor) factor = arena.take<double>(n);
-  terms.share = arena.take<double>(n);
-  return terms;
+    Terms<D> terms;
+    terms.row = arena.take<int>(n);
+    for (double*& factor : terms.factor) factor = arena.take<double>(n);
+    terms.share = arena.take<double>(n);
+    return terms;
 }
 
 namespace detail {
 
 template <int D, int Chunk>
-inline void add_run(const Terms<D>& terms, int begin, int end, const double* weight, int stride, int i,
-                    const Forms<D>& to) {
-  Lanes run[D + 1][Chunk], shares[Chunk];
-  for (int c = 0; c < Chunk; c++) {
-    for (int k = 0; k <= D; k++) run[k][c] = all(0.0);
-    shares[c] = all(0.0);
-  }
-  for (int r = begin; r < end; r++) {
-    const double* row = weight + std::size_t(terms.row[r]) * stride + i;
-    Lanes factor[D + 1];
-    for (int k = 0; k <= D; k++) factor[k] = all(terms.factor[k][r]);
-    const Lanes share = all(terms.share[r]);
+inline void add_run(const Terms<D>& terms, int begin, int end, const double* weight, int stride,
+                    int i, const Forms<D>& to) {
+    Lanes run[D + 1][Chunk], shares[Chunk];
     for (int c = 0; c < Chunk; c++) {
-      const Lanes w = load(row + c * kLanes);
-      for (int k = 0; k <= D; k++) run[k][c] += factor[k] * w;
-      shares[c] += share * absolute(w);
+        for (int k = 0; k <= D; k++) run[k][c] = all(0.0);
+        shares[c] = all(0.0);
     }
-  }
-  for (int c = 0; c < Chunk; c++) {
-    const int at = i + c * kLanes;
-    for (int k = 0; k <= D; k++) store(to.coefficient[k] + at, load(to.coefficient[k] + at) + run[k][c]);
-    store(to.radius + at, load(to.radius + at) + shares[c]);
-  }
+    for (int r = begin; r < end; r++) {
+        const double* row = weight + std::size_t(terms.row[r]) * stride + i;
+        Lanes factor[D + 1];
+        for (int k = 0; k <= D; k++) factor[k] = all(terms.factor[k][r]);
+        const Lanes share = all(terms.share[r]);
+        for (int c = 0; c < Chunk; c++) {
+            const Lanes w = load(row + c * kLanes);
+            for (int k = 0; k <= D; k++) run[k][c] += factor[k] * w;
+            shares[c] += share * absolute(w);
+        }
+    }
+    for (int c = 0; c < Chunk; c++) {
+        const int at = i + c * kLanes;
+        for (int k = 0; k <= D; k++)
+            store(to.coefficient[k] + at, load(to.coefficient[k] + at) + run[k][c]);
+        store(to.radius + at, load(to.radius + at) + shares[c]);
+    }
 }
 
 }  // namespace detail
@@ -106,120 +107,124 @@ inline void add_run(const Terms<D>& terms, int begin, int end, const double* wei
 // |weight[row[r]][i]| to its radius. Sums ascend in runs of kRun, and runs ascend.
 template <int D>
 void add_products(const Terms<D>& terms, const double* weight, int stride, const Forms<D>& to) {
-  // Two lanes at a time share the factors; more would not fit into registers.
-  constexpr int chunk = D <= 3 ? 2 : 1;
-  int i = 0;
-  for (; i + chunk * kLanes <= stride; i += chunk * kLanes)
-    for (int begin = 0; begin < terms.n; begin += kRun)
-      detail::add_run<D, chunk>(terms, begin, least(begin + kRun, terms.n), weight, stride, i, to);
-  for (; i < stride; i += kLanes)
-    for (int begin = 0; begin < terms.n; begin += kRun)
-      detail::add_run<D, 1>(terms, begin, least(begin + kRun, terms.n), weight, stride, i, to);
+    // Two lanes at a time share the factors; more would not fit into registers.
+    constexpr int chunk = D <= 3 ? 2 : 1;
+    int i = 0;
+    for (; i + chunk * kLanes <= stride; i += chunk * kLanes)
+        for (int begin = 0; begin < terms.n; begin += kRun)
+            detail::add_run<D, chunk>(terms, begin, least(begin + kRun, terms.n), weight, stride, i,
+                                      to);
+    for (; i < stride; i += kLanes)
+        for (int begin = 0; begin < terms.n; begin += kRun)
+            detail::add_run<D, 1>(terms, begin, least(begin + kRun, terms.n), weight, stride, i,
+                                  to);
 }
 
 struct Composition {
-  Exactness exactness;
-  bool has_exact = true;  // whether the radius of some form may be 0
+    Exactness exactness;
+    bool has_exact = true;  // whether the radius of some form may be 0
 };
 
 // The terms of a composition of n forms, one after the other; forms that are zero are left out.
 template <int D>
 struct Gathering {
-  Terms<D>& terms;
-  bool is_exact;   // whether all radii vanish
-  double scale, kappa;
-  // One product by one in each coefficient is a copy: coordinates themselves come in.
-  bool is_copy;
-  unsigned seen = 0;
+    Terms<D>& terms;
+    bool is_exact;  // whether all radii vanish
+    double scale, kappa;
+    // One product by one in each coefficient is a copy: coordinates themselves come in.
+    bool is_copy;
+    unsigned seen = 0;
 
-  Gathering(Terms<D>& terms, bool is_exact, double scale, int n)
-      : terms(terms), is_exact(is_exact), scale(scale), kappa(kappa_of(n)), is_copy(is_exact) {
-    terms.n = 0;
-  }
-
-  // Add the forms that are listed in `form`, which meet the rows listed in the terms.
-  void add_rounded(const Forms<D>& h, const int* form, int n) {
-    terms.n = n;
-    for (int r = 0; r < n; r++) {
-      const double size = size_of(h, form[r], scale), share = h.radius[form[r]] + kappa * size;
-      for (int k = 0; k <= D; k++) terms.factor[k][r] = h.coefficient[k][form[r]];
-      terms.share[r] = share + 0x1p-900;
+    Gathering(Terms<D>& terms, bool is_exact, double scale, int n)
+        : terms(terms), is_exact(is_exact), scale(scale), kappa(kappa_of(n)), is_copy(is_exact) {
+        terms.n = 0;
     }
-  }
 
-  void add(const Forms<D>& h, int j, int row) {
-    const double size = size_of(h, j, scale), radius = h.radius[j];
-    if (size == 0.0 && radius == 0.0) return;
-    const int r = terms.n++;
-    terms.row[r] = row;
-    for (int k = 0; k <= D; k++) terms.factor[k][r] = h.coefficient[k][j];
-    // Not below 2^-900, so that no share is lost in a product with a tame weight.
-    terms.share[r] = is_exact ? size : radius + kappa * size + 0x1p-900;
-    if (!is_copy) return;
-    is_copy = h.coefficient[D][j] == 0.0;
-    for (int k = 0; k < D; k++) {
-      const double a = magnitude(h.coefficient[k][j]);
-      if (a == 0.0) continue;
-      is_copy = is_copy && a == 1.0 && !(seen >> k & 1u);
-      seen |= 1u << k;
+    // Add the forms that are listed in `form`, which meet the rows listed in the terms.
+    void add_rounded(const Forms<D>& h, const int* form, int n) {
+        terms.n = n;
+        for (int r = 0; r < n; r++) {
+            const double size = size_of(h, form[r], scale),
+                         share = h.radius[form[r]] + kappa * size;
+            for (int k = 0; k <= D; k++) terms.factor[k][r] = h.coefficient[k][form[r]];
+            terms.share[r] = share + 0x1p-900;
+        }
     }
-  }
+
+    void add(const Forms<D>& h, int j, int row) {
+        const double size = size_of(h, j, scale), radius = h.radius[j];
+        if (size == 0.0 && radius == 0.0) return;
+        const int r = terms.n++;
+        terms.row[r] = row;
+        for (int k = 0; k <= D; k++) terms.factor[k][r] = h.coefficient[k][j];
+        // Not below 2^-900, so that no share is lost in a product with a tame weight.
+        terms.share[r] = is_exact ? size : radius + kappa * size + 0x1p-900;
+        if (!is_copy) return;
+        is_copy = h.coefficient[D][j] == 0.0;
+        for (int k = 0; k < D; k++) {
+            const double a = magnitude(h.coefficient[k][j]);
+            if (a == 0.0) continue;
+            is_copy = is_copy && a == 1.0 && !(seen >> k & 1u);
+            seen |= 1u << k;
+        }
+    }
 };
 
 // Write the forms of h W + b, given the terms of h, which lie on a grid if they are exact.
 template <int D>
-Composition compose_terms(const Gathering<D>& gathered, int grid_before, const Affine& map, const Forms<D>& z) {
-  const double kappa = gathered.kappa, tiny = kTiny * gathered.scale;
-  const int n_out = map.stride;
-  Composition result;
-  for (int i = 0; i < n_out; i++) {
-    for (int k = 0; k < D; k++) z.coefficient[k][i] = 0.0;
-    z.coefficient[D][i] = map.bias[i];
-    z.radius[i] = 0.0;
-  }
-  add_products(gathered.terms, map.weight, map.stride, z);
-  if (!gathered.is_exact) {
-    int n_exact = 0;
-    for (int i = 0; i < map.n_out; i++) n_exact += z.radius[i] == 0.0;
+Composition compose_terms(const Gathering<D>& gathered, int grid_before, const Affine& map,
+                          const Forms<D>& z) {
+    const double kappa = gathered.kappa, tiny = kTiny * gathered.scale;
+    const int n_out = map.stride;
+    Composition result;
     for (int i = 0; i < n_out; i++) {
-      const double share = z.radius[i];
-      const double radius = (1.0 + kappa) * (share + kappa * magnitude(map.bias[i])) + tiny;
-      z.radius[i] = share != 0.0 || !map.is_tame ? radius : 0.0;
+        for (int k = 0; k < D; k++) z.coefficient[k][i] = 0.0;
+        z.coefficient[D][i] = map.bias[i];
+        z.radius[i] = 0.0;
+    }
+    add_products(gathered.terms, map.weight, map.stride, z);
+    if (!gathered.is_exact) {
+        int n_exact = 0;
+        for (int i = 0; i < map.n_out; i++) n_exact += z.radius[i] == 0.0;
+        for (int i = 0; i < n_out; i++) {
+            const double share = z.radius[i];
+            const double radius = (1.0 + kappa) * (share + kappa * magnitude(map.bias[i])) + tiny;
+            z.radius[i] = share != 0.0 || !map.is_tame ? radius : 0.0;
+        }
+        result.exactness = {false, map.bias_grid};
+        result.has_exact = n_exact > 0;
+        return result;
+    }
+    if (gathered.is_copy) {
+        for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
+        result.exactness = {true, least(map.weight_grid, map.bias_grid)};
+        return result;
+    }
+    const int grid = least(map.weight_grid + grid_before, map.bias_grid);
+    double most = 0.0;
+    for (int i = 0; i < n_out; i++)
+        most = bound(most, (z.radius[i] + magnitude(map.bias[i])) * (1.0 + 0x1p-30));
+    if (grid >= kFinestGrid && most <= power_of_two(least(53 + grid, 1000))) {
+        for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
+        result.exactness = {true, grid};
+        return result;
+    }
+    for (int i = 0; i < n_out; i++) {
+        const double share = z.radius[i];
+        const double radius = (1.0 + kappa) * kappa * (share + magnitude(map.bias[i])) + tiny;
+        z.radius[i] = share != 0.0 || !map.is_tame || grid < kFinestGrid ? radius : 0.0;
     }
     result.exactness = {false, map.bias_grid};
-    result.has_exact = n_exact > 0;
     return result;
-  }
-  if (gathered.is_copy) {
-    for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
-    result.exactness = {true, least(map.weight_grid, map.bias_grid)};
-    return result;
-  }
-  const int grid = least(map.weight_grid + grid_before, map.bias_grid);
-  double most = 0.0;
-  for (int i = 0; i < n_out; i++)
-    most = bound(most, (z.radius[i] + magnitude(map.bias[i])) * (1.0 + 0x1p-30));
-  if (grid >= kFinestGrid && most <= power_of_two(least(53 + grid, 1000))) {
-    for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
-    result.exactness = {true, grid};
-    return result;
-  }
-  for (int i = 0; i < n_out; i++) {
-    const double share = z.radius[i];
-    const double radius = (1.0 + kappa) * kappa * (share + magnitude(map.bias[i])) + tiny;
-    z.radius[i] = share != 0.0 || !map.is_tame || grid < kFinestGrid ? radius : 0.0;
-  }
-  result.exactness = {false, map.bias_grid};
-  return result;
 }
 
 // Write the forms of h W + b.
 template <int D>
 Composition compose(const Forms<D>& h, Exactness before, const Affine& map, double scale,
                     Terms<D>& terms, const Forms<D>& z) {
-  Gathering<D> gathered(terms, before.is_exact, scale, map.n_in);
-  for (int j = 0; j < map.n_in; j++) gathered.add(h, j, j);
-  return compose_terms(gathered, before.grid, map, z);
+    Gathering<D> gathered(terms, before.is_exact, scale, map.n_in);
+    for (int j = 0; j < map.n_in; j++) gathered.add(h, j, j);
+    return compose_terms(gathered, before.grid, map, z);
 }
 
 }  // namespace hardmax

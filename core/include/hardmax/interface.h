@@ -35,10 +35,10 @@ enum hm_status {
 HM_API int32_t hm_interface_version(void);
 
 /* The instruction set this library was compiled for: "baseline" or "x86-64-v3". */
-HM_API const char *hm_instruction_set(void);
+HM_API const char* hm_instruction_set(void);
 
 /* The widest instruction set, of those above, that this processor and system can run. */
-HM_API const char *hm_widest_instruction_set(void);
+HM_API const char* hm_widest_instruction_set(void);
 
 /* HM_OK if the calling thread rounds to nearest and keeps subnormal numbers; else HM_UNAVAILABLE.
  * Libraries built with -ffast-math switch subnormal numbers off for the thread that loads them. */
@@ -56,13 +56,13 @@ HM_API void hm_network_init(void* network, const int64_t* integers, const double
 
 /* What a search of the plane starts with. */
 typedef struct {
-  double scale;                 /* a power of two, no less than 1 and than any coordinate */
-  const double* stream;         /* (4, dim_stream): slopes, offsets and radii before the first layer */
-  const double* doubled_stream; /* (7, dim_stream): high parts, low parts, radii */
-  int32_t stream_is_exact;
-  int32_t stream_grid;
-  int32_t is_bounded;
-  int32_t stores;
+    double scale;         /* a power of two, no less than 1 and than any coordinate */
+    const double* stream; /* (4, dim_stream): slopes, offsets and radii before the first layer */
+    const double* doubled_stream; /* (7, dim_stream): high parts, low parts, radii */
+    int32_t stream_is_exact;
+    int32_t stream_grid;
+    int32_t is_bounded;
+    int32_t stores;
 } hm_plane_start;
 
 HM_API size_t hm_plane_size(const void* network, int32_t stores);
@@ -79,7 +79,8 @@ HM_API void hm_plane_set_stack(void* search, void* memory, int32_t room_edges, i
  * layers before, `typical` the typical winners of these and, if the polygon is part of a region that
  * has been entered, of the layer itself. Returns 0, or 1 if the stack is full. */
 HM_API int32_t hm_plane_push(void* search, int32_t layer, int32_t is_part, const int32_t* signature,
-                             const int8_t* typical, int32_t n, const double* edges, const int32_t* walls);
+                             const int8_t* typical, int32_t n, const double* edges,
+                             const int32_t* walls);
 
 /* Forget the lowest polygons of the stack, whose cells come last. */
 HM_API void hm_plane_drop(void* search, int32_t n_items);
@@ -91,16 +92,16 @@ HM_API void hm_plane_recompose(void* search, int32_t layer);
 /* Go on; returns 0 done, 1 budget spent, 2 stack full, 3 no room for cells, 4 limit of cells reached,
  * 5 the polygon on top has an undecided sign, 6 the cell on top has an uncertain vertex. */
 typedef struct {
-  int64_t room_cells, room_vertices;
-  int64_t n_cells, n_vertices, n_broken;
-  uint8_t* short_signatures;
-  int32_t* signatures;
-  double* maps;
-  double* map_radii;
-  int64_t* ends;
-  double* points;
-  double* directions;
-  int32_t* walls;
+    int64_t room_cells, room_vertices;
+    int64_t n_cells, n_vertices, n_broken;
+    uint8_t* short_signatures;
+    int32_t* signatures;
+    double* maps;
+    double* map_radii;
+    int64_t* ends;
+    double* points;
+    double* directions;
+    int32_t* walls;
 } hm_cells;
 HM_API int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget);
 
@@ -109,28 +110,30 @@ HM_API void hm_plane_counts(const void* search, int64_t counts[4]);
 
 /* Polygon `item` of the stack: returns its number of edges and writes its layer, how many of its
  * pending groups are done, and the next of these (-1: none), into `place`. Arrays may be null. */
-HM_API int32_t hm_plane_item(const void* search, int32_t item, int32_t place[3], double* edges, int32_t* walls);
+HM_API int32_t hm_plane_item(const void* search, int32_t item, int32_t place[3], double* edges,
+                             int32_t* walls);
 HM_API void hm_plane_signature(const void* search, int32_t* signature);
 /* For each layer a count of the regions entered, and whether coinciding forms were merged. */
 HM_API void hm_plane_versions(const void* search, int64_t* versions, int32_t* are_merged);
 /* The forms of a group that may win on the region; returns how many. */
-HM_API int32_t hm_plane_candidates(const void* search, int32_t layer, int32_t group, int32_t* forms);
+HM_API int32_t hm_plane_candidates(const void* search, int32_t layer, int32_t group,
+                                   int32_t* forms);
 /* The scores (4, n) of a layer. */
 HM_API void hm_plane_scores(const void* search, int32_t layer, double* block);
 
 /* Replace the polygon on top by parts with the given winners, the last one on top. Returns 0, or 1 if
  * the stack is full. */
-HM_API int32_t hm_plane_replace(void* search, int32_t n_parts, const int32_t* winners, const int32_t* sizes,
-                     const double* edges, const int32_t* walls);
+HM_API int32_t hm_plane_replace(void* search, int32_t n_parts, const int32_t* winners,
+                                const int32_t* sizes, const double* edges, const int32_t* walls);
 /* Set the vertices (n, 6) of the cell on top. */
 HM_API void hm_plane_set_vertices(void* search, const double* vertices);
 /* Replace the stream (4, n) and the scores (4, n) of a layer by better ones; unless it is ReLU, also
  * what its forms contribute, coinciding ones merged. */
-HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream, int32_t stream_is_exact,
-                      int32_t stream_grid, const double* scores, int32_t scores_are_exact,
-                      int32_t scores_grid, const int32_t* first, const double* gains,
-                      const double* gain_radii, const double* values, const double* value_radii);
-
+HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream,
+                             int32_t stream_is_exact, int32_t stream_grid, const double* scores,
+                             int32_t scores_are_exact, int32_t scores_grid, const int32_t* first,
+                             const double* gains, const double* gain_radii, const double* values,
+                             const double* value_radii);
 
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */
@@ -141,29 +144,29 @@ HM_API void hm_test_meet(const double* one, const double* other, double* vertex)
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 
 /* Each writes the high and the low part of its result to pair[0] and pair[1]. */
-HM_API void hm_test_two_sum(double a, double b, double *pair);
-HM_API void hm_test_fast_two_sum(double a, double b, double *pair);
-HM_API void hm_test_halves(double a, double *pair);
-HM_API void hm_test_two_product(double a, double b, double *pair);
-HM_API void hm_test_two_product_by_halves(double a, double b, double *pair);
+HM_API void hm_test_two_sum(double a, double b, double* pair);
+HM_API void hm_test_fast_two_sum(double a, double b, double* pair);
+HM_API void hm_test_halves(double a, double* pair);
+HM_API void hm_test_two_product(double a, double b, double* pair);
+HM_API void hm_test_two_product_by_halves(double a, double b, double* pair);
 /* HM_UNAVAILABLE where the instruction set has no fused operation. */
-HM_API int32_t hm_test_two_product_by_fma(double a, double b, double *pair);
+HM_API int32_t hm_test_two_product_by_fma(double a, double b, double* pair);
 
 /* Expansions, changed in place; each returns the new length. */
-HM_API int64_t hm_test_grow(double *entries, int64_t length, double number);
-HM_API int64_t hm_test_grow_by_product(double *entries, int64_t length, double a, double b);
-HM_API int64_t hm_test_compress(double *entries, int64_t length);
-HM_API int32_t hm_test_sign(const double *entries, int64_t length);
+HM_API int64_t hm_test_grow(double* entries, int64_t length, double number);
+HM_API int64_t hm_test_grow_by_product(double* entries, int64_t length, double a, double b);
+HM_API int64_t hm_test_compress(double* entries, int64_t length);
+HM_API int32_t hm_test_sign(const double* entries, int64_t length);
 
 /* Numbers of two floats: x and y are arrays {high, low}. */
-HM_API void hm_test_add_float(const double *x, double y, double *pair);
-HM_API void hm_test_add(const double *x, const double *y, double *pair);
-HM_API void hm_test_multiply_float(const double *x, double y, double *pair);
-HM_API void hm_test_multiply(const double *x, const double *y, double *pair);
+HM_API void hm_test_add_float(const double* x, double y, double* pair);
+HM_API void hm_test_add(const double* x, const double* y, double* pair);
+HM_API void hm_test_multiply_float(const double* x, double y, double* pair);
+HM_API void hm_test_multiply(const double* x, const double* y, double* pair);
 
 /* bias + sum_j weights[j] x_j for n_terms numbers x_j = {numbers[2 j], numbers[2 j + 1]}. */
-HM_API void hm_test_add_terms(double bias, const double *weights, const double *numbers,
-                              int64_t n_terms, double *pair);
+HM_API void hm_test_add_terms(double bias, const double* weights, const double* numbers,
+                              int64_t n_terms, double* pair);
 
 #ifdef __cplusplus
 }

@@ -13,17 +13,15 @@ typedef std::int64_t LaneBits __attribute__((vector_size(32)));
 inline int padded(int n) { return (n + kLanes - 1) & ~(kLanes - 1); }
 
 inline Lanes load(const double* from) {
-  Lanes lanes;
-  std::memcpy(&lanes, from, sizeof lanes);
-  return lanes;
+    Lanes lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    return lanes;
 }
 inline void store(double* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof lanes); }
 inline Lanes all(double x) { return Lanes{x, x, x, x}; }
-inline Lanes absolute(Lanes x) {
-  return (Lanes)((LaneBits)x & (LaneBits{} + INT64_MAX));
-}
+inline Lanes absolute(Lanes x) { return (Lanes)((LaneBits)x & (LaneBits{} + INT64_MAX)); }
 inline Lanes choose(LaneBits mask, Lanes yes, Lanes no) {
-  return (Lanes)((mask & (LaneBits)yes) | (~mask & (LaneBits)no));
+    return (Lanes)((mask & (LaneBits)yes) | (~mask & (LaneBits)no));
 }
 
 }  // namespace hardmax

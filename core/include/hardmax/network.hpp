@@ -15,64 +15,64 @@ namespace hardmax {
 
 // z -> z W + b.
 struct Affine {
-  int n_in = 0, n_out = 0;
-  int stride = 0;            // of a row of W, which is padded with zeros
-  bool is_identity = false;  // then there is no W
-  bool is_tame = true;       // no weight but 0 is below 2^-100: no share of a radius underflows
-  bool is_dense = false;     // no weight is 0, and none is much larger than most
-  int weight_grid = 0, bias_grid = 0;  // exponents e with all entries in 2^e Z
-  const double* weight = nullptr;      // (n_in, stride)
-  const double* bias = nullptr;        // (stride)
+    int n_in = 0, n_out = 0;
+    int stride = 0;            // of a row of W, which is padded with zeros
+    bool is_identity = false;  // then there is no W
+    bool is_tame = true;       // no weight but 0 is below 2^-100: no share of a radius underflows
+    bool is_dense = false;     // no weight is 0, and none is much larger than most
+    int weight_grid = 0, bias_grid = 0;  // exponents e with all entries in 2^e Z
+    const double* weight = nullptr;      // (n_in, stride)
+    const double* bias = nullptr;        // (stride)
 };
 
 struct Layer {
-  int dim_in = 0, dim_out = 0, n_query = 0, n_forms = 0, n_groups = 0, n_y = 0, width = 0;
-  int first_group = 0;     // how many groups the layers before have
-  int first_form = 0;      // and how many forms
-  bool is_relu = false;
-  bool residual = false;
-  bool is_plain = false;   // y is the winning form of each group, and the output is y
-  bool has_no_offsets = false;  // if z is linear, so are the scores
-  bool keeps_zero = false;      // if the scores are linear, so is the output but for z
-  bool is_pencil = false;  // linear in a stream of width two: all scores vanish where two do
-  Affine query, forms, output;
-  // Whether the differences of the forms of a group are combinations of two of them: they all vanish
-  // where two of them do, on lines that cross.
-  const bool* is_pencil_group = nullptr;  // (n_groups)
-  const int* starts = nullptr;  // (n_groups + 1)
-  const int* slots = nullptr;   // (n_groups)
-  // The first form of the group that coincides with each form whatever comes before; only firsts
-  // compete. In a ReLU layer the first unit with the same weights, or -1 less the first one with
-  // the opposite weights.
-  const int* first = nullptr;
-  const double* gains = nullptr;        // (n_forms), means over coinciding forms
-  const double* gain_radii = nullptr;   // (n_forms)
-  const double* values = nullptr;       // (n_forms, width)
-  const double* value_radii = nullptr;  // (n_forms, width)
-  int values_grid = 0;
+    int dim_in = 0, dim_out = 0, n_query = 0, n_forms = 0, n_groups = 0, n_y = 0, width = 0;
+    int first_group = 0;  // how many groups the layers before have
+    int first_form = 0;   // and how many forms
+    bool is_relu = false;
+    bool residual = false;
+    bool is_plain = false;        // y is the winning form of each group, and the output is y
+    bool has_no_offsets = false;  // if z is linear, so are the scores
+    bool keeps_zero = false;      // if the scores are linear, so is the output but for z
+    bool is_pencil = false;       // linear in a stream of width two: all scores vanish where two do
+    Affine query, forms, output;
+    // Whether the differences of the forms of a group are combinations of two of them: they all vanish
+    // where two of them do, on lines that cross.
+    const bool* is_pencil_group = nullptr;  // (n_groups)
+    const int* starts = nullptr;            // (n_groups + 1)
+    const int* slots = nullptr;             // (n_groups)
+    // The first form of the group that coincides with each form whatever comes before; only firsts
+    // compete. In a ReLU layer the first unit with the same weights, or -1 less the first one with
+    // the opposite weights.
+    const int* first = nullptr;
+    const double* gains = nullptr;        // (n_forms), means over coinciding forms
+    const double* gain_radii = nullptr;   // (n_forms)
+    const double* values = nullptr;       // (n_forms, width)
+    const double* value_radii = nullptr;  // (n_forms, width)
+    int values_grid = 0;
 
-  // The map from the query, or the stream, that the scores are composed with last.
-  const Affine& scored_by() const { return is_relu ? query : forms; }
-  int n_scores() const { return is_relu ? n_query : n_forms; }
-  // Whether the scores are one composition of the stream.
-  bool has_one_weight() const { return is_relu != query.is_identity; }
-  // Which score a group of a plain layer passes on, or -1 for none.
-  int passed_on(int group, int winner) const {
-    return is_relu ? (winner == 1 ? group : -1) : starts[group] + winner;
-  }
+    // The map from the query, or the stream, that the scores are composed with last.
+    const Affine& scored_by() const { return is_relu ? query : forms; }
+    int n_scores() const { return is_relu ? n_query : n_forms; }
+    // Whether the scores are one composition of the stream.
+    bool has_one_weight() const { return is_relu != query.is_identity; }
+    // Which score a group of a plain layer passes on, or -1 for none.
+    int passed_on(int group, int winner) const {
+        return is_relu ? (winner == 1 ? group : -1) : starts[group] + winner;
+    }
 };
 
 struct Network {
-  int n_layers = 0;
-  int n_groups = 0;
-  int dim_out = 0;
-  int dim_stream = 0;  // the width of the stream before the first layer
-  int most_rows = 0;   // the most forms, streams or queries of any layer, padded
-  int most_groups = 1;
-  int largest_group = 0;
-  std::int64_t n_weights = 0;
-  Layer* layers = nullptr;
-  Affine readout;
+    int n_layers = 0;
+    int n_groups = 0;
+    int dim_out = 0;
+    int dim_stream = 0;  // the width of the stream before the first layer
+    int most_rows = 0;   // the most forms, streams or queries of any layer, padded
+    int most_groups = 1;
+    int largest_group = 0;
+    std::int64_t n_weights = 0;
+    Layer* layers = nullptr;
+    Affine readout;
 };
 
 // What a network is made from: integers and numbers, one after the other.
@@ -83,218 +83,221 @@ struct Network {
 // (n_query, n_forms) with offsets, gains, their radii, values, their radii; the output; last the
 // read-out. Of a map the weights come first (none of an identity), then the biases.
 struct Packed {
-  const std::int64_t* integers;
-  const double* numbers;
-  int next() { return static_cast<int>(*integers++); }
-  const double* next(std::size_t n) {
-    const double* here = numbers;
-    numbers += n;
-    return here;
-  }
+    const std::int64_t* integers;
+    const double* numbers;
+    int next() { return static_cast<int>(*integers++); }
+    const double* next(std::size_t n) {
+        const double* here = numbers;
+        numbers += n;
+        return here;
+    }
 };
 
 namespace detail {
 
 inline int grid_of(const double* numbers, std::size_t n) {
-  int grid = kCoarsestGrid;
-  for (std::size_t i = 0; i < n; i++) grid = hardmax::grid_of(numbers[i], grid);
-  return grid;
+    int grid = kCoarsestGrid;
+    for (std::size_t i = 0; i < n; i++) grid = hardmax::grid_of(numbers[i], grid);
+    return grid;
 }
 
 // Whether most weights are at least 1/256 of the largest, and none is 0.
 inline bool is_dense(const double* weight, std::size_t n) {
-  double most = 0.0;
-  for (std::size_t i = 0; i < n; i++) {
-    if (weight[i] == 0.0) return false;
-    most = larger(most, magnitude(weight[i]));
-  }
-  std::size_t n_large = 0;
-  for (std::size_t i = 0; i < n; i++) n_large += 256.0 * magnitude(weight[i]) >= most;
-  return 2 * n_large > n;
+    double most = 0.0;
+    for (std::size_t i = 0; i < n; i++) {
+        if (weight[i] == 0.0) return false;
+        most = larger(most, magnitude(weight[i]));
+    }
+    std::size_t n_large = 0;
+    for (std::size_t i = 0; i < n; i++) n_large += 256.0 * magnitude(weight[i]) >= most;
+    return 2 * n_large > n;
 }
 
 inline Affine read_affine(Packed& packed, Arena& arena, int n_in, int n_out, bool is_identity) {
-  Affine map;
-  map.n_in = n_in, map.n_out = n_out, map.stride = padded(n_out), map.is_identity = is_identity;
-  const std::size_t n = is_identity ? 0 : static_cast<std::size_t>(n_in) * n_out;
-  const double* weight = packed.next(n);
-  const double* bias = packed.next(n_out);
-  double* own_weight = arena.take<double>(is_identity ? 0 : std::size_t(n_in) * map.stride);
-  double* own_bias = arena.take<double>(map.stride);
-  if (!own_bias) return map;
-  map.weight = own_weight, map.bias = own_bias;
-  for (int j = 0; j < (is_identity ? 0 : n_in); j++) {
-    for (int i = 0; i < map.stride; i++)
-      own_weight[std::size_t(j) * map.stride + i] = i < n_out ? weight[std::size_t(j) * n_out + i] : 0.0;
-  }
-  for (int i = 0; i < map.stride; i++) own_bias[i] = i < n_out ? bias[i] : 0.0;
-  for (std::size_t i = 0; i < n; i++)
-    map.is_tame = map.is_tame && (weight[i] == 0.0 || magnitude(weight[i]) >= 0x1p-100);
-  map.weight_grid = is_identity ? 0 : grid_of(weight, n);
-  map.bias_grid = grid_of(bias, n_out);
-  map.is_dense = !is_identity && is_dense(weight, n);
-  return map;
+    Affine map;
+    map.n_in = n_in, map.n_out = n_out, map.stride = padded(n_out), map.is_identity = is_identity;
+    const std::size_t n = is_identity ? 0 : static_cast<std::size_t>(n_in) * n_out;
+    const double* weight = packed.next(n);
+    const double* bias = packed.next(n_out);
+    double* own_weight = arena.take<double>(is_identity ? 0 : std::size_t(n_in) * map.stride);
+    double* own_bias = arena.take<double>(map.stride);
+    if (!own_bias) return map;
+    map.weight = own_weight, map.bias = own_bias;
+    for (int j = 0; j < (is_identity ? 0 : n_in); j++) {
+        for (int i = 0; i < map.stride; i++)
+            own_weight[std::size_t(j) * map.stride + i] =
+                i < n_out ? weight[std::size_t(j) * n_out + i] : 0.0;
+    }
+    for (int i = 0; i < map.stride; i++) own_bias[i] = i < n_out ? bias[i] : 0.0;
+    for (std::size_t i = 0; i < n; i++)
+        map.is_tame = map.is_tame && (weight[i] == 0.0 || magnitude(weight[i]) >= 0x1p-100);
+    map.weight_grid = is_identity ? 0 : grid_of(weight, n);
+    map.bias_grid = grid_of(bias, n_out);
+    map.is_dense = !is_identity && is_dense(weight, n);
+    return map;
 }
 
 // For each unit the first with its weights and bias, or -1 less the first with the opposite ones.
 inline void find_repeated(const Affine& query, int* first, std::uint64_t* hashes) {
-  const int n = query.n_out;
-  const auto entry = [&](int j, int i) {
-    return j < query.n_in ? query.weight[std::size_t(j) * query.stride + i] : query.bias[i];
-  };
-  if (query.is_identity) {
-    for (int i = 0; i < n; i++) first[i] = i;
-    return;
-  }
-  for (int i = 0; i < n; i++) hashes[i] = 1469598103934665603u;
-  for (int j = 0; j <= query.n_in; j++) {
+    const int n = query.n_out;
+    const auto entry = [&](int j, int i) {
+        return j < query.n_in ? query.weight[std::size_t(j) * query.stride + i] : query.bias[i];
+    };
+    if (query.is_identity) {
+        for (int i = 0; i < n; i++) first[i] = i;
+        return;
+    }
+    for (int i = 0; i < n; i++) hashes[i] = 1469598103934665603u;
+    for (int j = 0; j <= query.n_in; j++) {
+        for (int i = 0; i < n; i++) {
+            const double size = magnitude(entry(j, i));
+            std::uint64_t bits;
+            __builtin_memcpy(&bits, &size, sizeof bits);
+            hashes[i] = (hashes[i] ^ bits) * 1099511628211u;
+            hashes[i] ^= hashes[i] >> 29;
+        }
+    }
     for (int i = 0; i < n; i++) {
-      const double size = magnitude(entry(j, i));
-      std::uint64_t bits;
-      __builtin_memcpy(&bits, &size, sizeof bits);
-      hashes[i] = (hashes[i] ^ bits) * 1099511628211u;
-      hashes[i] ^= hashes[i] >> 29;
+        first[i] = i;
+        for (int o = 0; o < i; o++) {
+            if (hashes[o] != hashes[i] || first[o] != o) continue;
+            bool is_same = true, is_opposite = true;
+            for (int j = 0; j <= query.n_in && (is_same || is_opposite); j++) {
+                is_same = is_same && entry(j, o) == entry(j, i);
+                is_opposite = is_opposite && entry(j, o) == -entry(j, i);
+            }
+            if (is_same || is_opposite) {
+                first[i] = is_same ? o : -1 - o;
+                break;
+            }
+        }
     }
-  }
-  for (int i = 0; i < n; i++) {
-    first[i] = i;
-    for (int o = 0; o < i; o++) {
-      if (hashes[o] != hashes[i] || first[o] != o) continue;
-      bool is_same = true, is_opposite = true;
-      for (int j = 0; j <= query.n_in && (is_same || is_opposite); j++) {
-        is_same = is_same && entry(j, o) == entry(j, i);
-        is_opposite = is_opposite && entry(j, o) == -entry(j, i);
-      }
-      if (is_same || is_opposite) {
-        first[i] = is_same ? o : -1 - o;
-        break;
-      }
-    }
-  }
 }
 
 inline int* read_indices(Packed& packed, Arena& arena, int n) {
-  int* own = arena.take<int>(n);
-  for (int i = 0; i < n; i++) {
-    const int index = packed.next();
-    if (own) own[i] = index;
-  }
-  return own;
+    int* own = arena.take<int>(n);
+    for (int i = 0; i < n; i++) {
+        const int index = packed.next();
+        if (own) own[i] = index;
+    }
+    return own;
 }
 
 inline const double* copied(Packed& packed, Arena& arena, std::size_t n) {
-  const double* given = packed.next(n);
-  double* own = arena.take<double>(n);
-  for (std::size_t i = 0; own && i < n; i++) own[i] = given[i];
-  return own;
+    const double* given = packed.next(n);
+    double* own = arena.take<double>(n);
+    for (std::size_t i = 0; own && i < n; i++) own[i] = given[i];
+    return own;
 }
 
 inline bool all_zero(const double* numbers, std::size_t n) {
-  for (std::size_t i = 0; i < n; i++)
-    if (numbers[i] != 0.0) return false;
-  return true;
+    for (std::size_t i = 0; i < n; i++)
+        if (numbers[i] != 0.0) return false;
+    return true;
 }
 
 // Whether the stream after a layer is the winning form of each group, or 0.
 inline bool is_plain(const Layer& layer) {
-  if (layer.residual || !layer.output.is_identity || layer.n_y != layer.n_groups) return false;
-  if (layer.is_relu) return true;
-  for (int g = 0; g < layer.n_groups; g++) {
-    // Winners are kept in bytes.
-    if (layer.slots[g] != g || layer.starts[g + 1] - layer.starts[g] > 127) return false;
-  }
-  for (int j = 0; j < layer.n_forms; j++) {
-    if (layer.gains[j] != 1.0 || layer.gain_radii[j] != 0.0) return false;
-  }
-  const std::size_t n = std::size_t(layer.n_forms) * layer.width;
-  return all_zero(layer.values, n) && all_zero(layer.value_radii, n);
+    if (layer.residual || !layer.output.is_identity || layer.n_y != layer.n_groups) return false;
+    if (layer.is_relu) return true;
+    for (int g = 0; g < layer.n_groups; g++) {
+        // Winners are kept in bytes.
+        if (layer.slots[g] != g || layer.starts[g + 1] - layer.starts[g] > 127) return false;
+    }
+    for (int j = 0; j < layer.n_forms; j++) {
+        if (layer.gains[j] != 1.0 || layer.gain_radii[j] != 0.0) return false;
+    }
+    const std::size_t n = std::size_t(layer.n_forms) * layer.width;
+    return all_zero(layer.values, n) && all_zero(layer.value_radii, n);
 }
 
 // Whether the forms of a group differ in at most two of their numbers, slopes and offset.
 inline bool differ_in_two(const Affine& forms, int first, int end) {
-  int n_different = 0;
-  for (int k = 0; k <= forms.n_in && n_different <= 2; k++) {
-    const double* row = k < forms.n_in ? forms.weight + std::size_t(k) * forms.stride : forms.bias;
-    bool is_different = false;
-    for (int j = first + 1; j < end && !is_different; j++) is_different = row[j] != row[first];
-    n_different += is_different;
-  }
-  return n_different <= 2;
+    int n_different = 0;
+    for (int k = 0; k <= forms.n_in && n_different <= 2; k++) {
+        const double* row =
+            k < forms.n_in ? forms.weight + std::size_t(k) * forms.stride : forms.bias;
+        bool is_different = false;
+        for (int j = first + 1; j < end && !is_different; j++) is_different = row[j] != row[first];
+        n_different += is_different;
+    }
+    return n_different <= 2;
 }
 
 inline Layer read_layer(Packed& packed, Arena& arena) {
-  Layer layer;
-  layer.is_relu = packed.next(), layer.residual = packed.next();
-  layer.n_forms = packed.next(), layer.n_groups = packed.next(), layer.width = packed.next();
-  int query[3], output[3];
-  for (int& entry : query) entry = packed.next();
-  for (int& entry : output) entry = packed.next();
-  layer.dim_in = query[0], layer.n_query = query[1], layer.n_y = output[0], layer.dim_out = output[1];
-  layer.query = read_affine(packed, arena, query[0], query[1], query[2]);
-  if (layer.is_relu) {
-    int* first = arena.take<int>(layer.n_groups);
-    std::uint64_t* hashes = arena.take<std::uint64_t>(layer.n_groups);
-    layer.first = first;
-    if (first) find_repeated(layer.query, first, hashes);
-  } else {
-    layer.starts = read_indices(packed, arena, layer.n_groups + 1);
-    layer.slots = read_indices(packed, arena, layer.n_groups);
-    layer.first = read_indices(packed, arena, layer.n_forms);
-    layer.forms = read_affine(packed, arena, layer.n_query, layer.n_forms, false);
-    const std::size_t n = std::size_t(layer.n_forms) * layer.width;
-    layer.gains = copied(packed, arena, layer.n_forms);
-    layer.gain_radii = copied(packed, arena, layer.n_forms);
-    layer.values = copied(packed, arena, n);
-    layer.value_radii = copied(packed, arena, n);
-    bool* is_pencil_group = arena.take<bool>(layer.n_groups);
-    layer.is_pencil_group = is_pencil_group;
-    for (int g = 0; is_pencil_group && g < layer.n_groups; g++)
-      is_pencil_group[g] = differ_in_two(layer.forms, layer.starts[g], layer.starts[g + 1]);
-  }
-  layer.output = read_affine(packed, arena, output[0], output[1], output[2]);
-  if (!arena.base) return layer;
-  const auto has_bias = [](const Affine& map) { return !all_zero(map.bias, map.n_out); };
-  const std::size_t n_values = layer.is_relu ? 0 : std::size_t(layer.n_forms) * layer.width;
-  layer.values_grid = grid_of(layer.values, n_values);
-  layer.has_no_offsets = !has_bias(layer.query) && (layer.is_relu || !has_bias(layer.forms));
-  layer.keeps_zero = all_zero(layer.values, n_values) && all_zero(layer.value_radii, n_values) &&
-                     !has_bias(layer.output);
-  layer.is_pencil = layer.dim_in == 2 && layer.has_no_offsets;
-  layer.is_plain = is_plain(layer);
-  return layer;
+    Layer layer;
+    layer.is_relu = packed.next(), layer.residual = packed.next();
+    layer.n_forms = packed.next(), layer.n_groups = packed.next(), layer.width = packed.next();
+    int query[3], output[3];
+    for (int& entry : query) entry = packed.next();
+    for (int& entry : output) entry = packed.next();
+    layer.dim_in = query[0], layer.n_query = query[1], layer.n_y = output[0],
+    layer.dim_out = output[1];
+    layer.query = read_affine(packed, arena, query[0], query[1], query[2]);
+    if (layer.is_relu) {
+        int* first = arena.take<int>(layer.n_groups);
+        std::uint64_t* hashes = arena.take<std::uint64_t>(layer.n_groups);
+        layer.first = first;
+        if (first) find_repeated(layer.query, first, hashes);
+    } else {
+        layer.starts = read_indices(packed, arena, layer.n_groups + 1);
+        layer.slots = read_indices(packed, arena, layer.n_groups);
+        layer.first = read_indices(packed, arena, layer.n_forms);
+        layer.forms = read_affine(packed, arena, layer.n_query, layer.n_forms, false);
+        const std::size_t n = std::size_t(layer.n_forms) * layer.width;
+        layer.gains = copied(packed, arena, layer.n_forms);
+        layer.gain_radii = copied(packed, arena, layer.n_forms);
+        layer.values = copied(packed, arena, n);
+        layer.value_radii = copied(packed, arena, n);
+        bool* is_pencil_group = arena.take<bool>(layer.n_groups);
+        layer.is_pencil_group = is_pencil_group;
+        for (int g = 0; is_pencil_group && g < layer.n_groups; g++)
+            is_pencil_group[g] = differ_in_two(layer.forms, layer.starts[g], layer.starts[g + 1]);
+    }
+    layer.output = read_affine(packed, arena, output[0], output[1], output[2]);
+    if (!arena.base) return layer;
+    const auto has_bias = [](const Affine& map) { return !all_zero(map.bias, map.n_out); };
+    const std::size_t n_values = layer.is_relu ? 0 : std::size_t(layer.n_forms) * layer.width;
+    layer.values_grid = grid_of(layer.values, n_values);
+    layer.has_no_offsets = !has_bias(layer.query) && (layer.is_relu || !has_bias(layer.forms));
+    layer.keeps_zero = all_zero(layer.values, n_values) && all_zero(layer.value_radii, n_values) &&
+                       !has_bias(layer.output);
+    layer.is_pencil = layer.dim_in == 2 && layer.has_no_offsets;
+    layer.is_plain = is_plain(layer);
+    return layer;
 }
 
 }  // namespace detail
 
 // Lay a network out in an arena; without memory behind it, only add up what it needs.
 inline Network* read_network(Packed packed, Arena& arena) {
-  Network* network = arena.take<Network>(1);
-  Network sizes;
-  sizes.n_layers = packed.next(), sizes.dim_stream = packed.next();
-  sizes.layers = arena.take<Layer>(sizes.n_layers);
-  sizes.most_rows = sizes.dim_stream;
-  int first_form = 0;
-  for (int i = 0; i < sizes.n_layers; i++) {
-    Layer layer = detail::read_layer(packed, arena);
-    layer.first_group = sizes.n_groups, layer.first_form = first_form;
-    sizes.n_groups += layer.n_groups;
-    first_form += layer.n_forms;
-    sizes.most_groups = most(sizes.most_groups, layer.n_groups);
-    for (int rows : {layer.n_query, layer.n_scores(), layer.n_y, layer.dim_out})
-      sizes.most_rows = most(sizes.most_rows, rows);
-    for (const Affine* map : {&layer.query, &layer.forms, &layer.output})
-      sizes.n_weights += map->is_identity ? 0 : std::int64_t(map->n_in) * map->n_out;
-    for (int g = 0; layer.starts && g < layer.n_groups; g++)
-      sizes.largest_group = most(sizes.largest_group, layer.starts[g + 1] - layer.starts[g]);
-    if (sizes.layers) sizes.layers[i] = layer;
-  }
-  int readout[3];
-  for (int& entry : readout) entry = packed.next();
-  sizes.readout = detail::read_affine(packed, arena, readout[0], readout[1], readout[2]);
-  sizes.dim_out = readout[1];
-  sizes.most_rows = padded(most(sizes.most_rows, sizes.dim_out) + 1);
-  if (network) *network = sizes;
-  return network;
+    Network* network = arena.take<Network>(1);
+    Network sizes;
+    sizes.n_layers = packed.next(), sizes.dim_stream = packed.next();
+    sizes.layers = arena.take<Layer>(sizes.n_layers);
+    sizes.most_rows = sizes.dim_stream;
+    int first_form = 0;
+    for (int i = 0; i < sizes.n_layers; i++) {
+        Layer layer = detail::read_layer(packed, arena);
+        layer.first_group = sizes.n_groups, layer.first_form = first_form;
+        sizes.n_groups += layer.n_groups;
+        first_form += layer.n_forms;
+        sizes.most_groups = most(sizes.most_groups, layer.n_groups);
+        for (int rows : {layer.n_query, layer.n_scores(), layer.n_y, layer.dim_out})
+            sizes.most_rows = most(sizes.most_rows, rows);
+        for (const Affine* map : {&layer.query, &layer.forms, &layer.output})
+            sizes.n_weights += map->is_identity ? 0 : std::int64_t(map->n_in) * map->n_out;
+        for (int g = 0; layer.starts && g < layer.n_groups; g++)
+            sizes.largest_group = most(sizes.largest_group, layer.starts[g + 1] - layer.starts[g]);
+        if (sizes.layers) sizes.layers[i] = layer;
+    }
+    int readout[3];
+    for (int& entry : readout) entry = packed.next();
+    sizes.readout = detail::read_affine(packed, arena, readout[0], readout[1], readout[2]);
+    sizes.dim_out = readout[1];
+    sizes.most_rows = padded(most(sizes.most_rows, sizes.dim_out) + 1);
+    if (network) *network = sizes;
+    return network;
 }
 
 }  // namespace hardmax

@@ -13,42 +13,42 @@ constexpr std::int64_t kEveryRay = -(INT64_C(1) << 62);
 
 // What forms of a group contribute when they win, where coinciding forms have been merged.
 struct Merged {
-  int* first;           // (n_forms): only firsts compete
-  double* gains;        // (n_forms): means over coinciding forms
-  double* gain_radii;
-  double* values;       // (n_forms, width)
-  double* value_radii;
+    int* first;     // (n_forms): only firsts compete
+    double* gains;  // (n_forms): means over coinciding forms
+    double* gain_radii;
+    double* values;  // (n_forms, width)
+    double* value_radii;
 };
 
 template <int D>
 struct Frame {
-  Forms<D> stream, scores;
-  Exactness stream_exactness, scores_exactness;
-  bool has_exact = true;      // whether the radius of some score may be 0
-  std::int64_t version = 0;   // counts the regions
-  bool is_anchored = false;
-  bool is_homogeneous = false;  // the scores have no offsets, on the whole domain
-  bool is_merged = false;     // `merged` takes the place of what the layer has
-  Merged merged;
-  // Whether stream and scores are a function of the winners before alone, not replaced by better ones.
-  bool is_pure = true;
-  int n_pending = 0;
-  int* fixed;         // (n_groups): the winners, where known on the whole region
-  int* pending;       // the groups that are not fixed
-  int* candidates;    // for each group, from its first form on, the forms that may win
-  int* n_candidates;  // (n_groups)
-  // All lines of the layer are parallel to edges of layers from `ray_layer` on, and to those of the
-  // unit (ray_unit_layer, ray_unit); see `note_ray`.
-  std::int64_t ray_layer = kNoRay;
-  int ray_unit_layer = -1, ray_unit = -1;
-  std::int64_t doubled_version = -1;    // the region for which doubled forms are known
-  std::int64_t sharpened_version = -1;  // the region on which they took the place of the forms
-  // Scores for typical winners of a plain layer before, from which those of a region differ in few
-  // terms: see `score_near_anchor`.
-  Forms<D> anchor;
-  Composition anchor_made;
-  std::int64_t anchor_version = -1;  // the region of the layer before that they belong to
-  std::int8_t* typical;              // (n_groups): the typical winners of this layer
+    Forms<D> stream, scores;
+    Exactness stream_exactness, scores_exactness;
+    bool has_exact = true;     // whether the radius of some score may be 0
+    std::int64_t version = 0;  // counts the regions
+    bool is_anchored = false;
+    bool is_homogeneous = false;  // the scores have no offsets, on the whole domain
+    bool is_merged = false;       // `merged` takes the place of what the layer has
+    Merged merged;
+    // Whether stream and scores are a function of the winners before alone, not replaced by better ones.
+    bool is_pure = true;
+    int n_pending = 0;
+    int* fixed;         // (n_groups): the winners, where known on the whole region
+    int* pending;       // the groups that are not fixed
+    int* candidates;    // for each group, from its first form on, the forms that may win
+    int* n_candidates;  // (n_groups)
+    // All lines of the layer are parallel to edges of layers from `ray_layer` on, and to those of the
+    // unit (ray_unit_layer, ray_unit); see `note_ray`.
+    std::int64_t ray_layer = kNoRay;
+    int ray_unit_layer = -1, ray_unit = -1;
+    std::int64_t doubled_version = -1;    // the region for which doubled forms are known
+    std::int64_t sharpened_version = -1;  // the region on which they took the place of the forms
+    // Scores for typical winners of a plain layer before, from which those of a region differ in few
+    // terms: see `score_near_anchor`.
+    Forms<D> anchor;
+    Composition anchor_made;
+    std::int64_t anchor_version = -1;  // the region of the layer before that they belong to
+    std::int8_t* typical;              // (n_groups): the typical winners of this layer
 };
 
 constexpr int kLeastAnchored = 24;  // measured: narrower layers are composed afresh
@@ -56,101 +56,106 @@ constexpr int kLeastAnchored = 24;  // measured: narrower layers are composed af
 // Whether the scores of a layer are composed from those for typical winners. Where some weights are
 // zero or small, a form that is taken off may leave nothing but rounding.
 inline bool is_anchored(const Network& network, int l) {
-  const Layer& layer = network.layers[l];
-  return l > 0 && network.layers[l - 1].is_plain && layer.has_one_weight() && layer.scored_by().is_dense &&
-         layer.dim_in >= kLeastAnchored;
+    const Layer& layer = network.layers[l];
+    return l > 0 && network.layers[l - 1].is_plain && layer.has_one_weight() &&
+           layer.scored_by().is_dense && layer.dim_in >= kLeastAnchored;
 }
 
 template <int D>
 struct Path {
-  const Network* network;
-  double scale;         // the X of `forms.hpp`
-  Frame<D>* frames;     // (n_layers + 1); the last has the stream before the read-out
-  int* signature;       // (n_groups): the winners of the layers passed
-  Forms<D> query;       // scratch: a query, or the sums of what groups contribute
-  Forms<D> output;      // scratch
-  Terms<D> terms;
-  int *passed, *changed;  // scratch
+    const Network* network;
+    double scale;      // the X of `forms.hpp`
+    Frame<D>* frames;  // (n_layers + 1); the last has the stream before the read-out
+    int* signature;    // (n_groups): the winners of the layers passed
+    Forms<D> query;    // scratch: a query, or the sums of what groups contribute
+    Forms<D> output;   // scratch
+    Terms<D> terms;
+    int *passed, *changed;  // scratch
 };
 
 template <int D>
 Path<D> take_path(const Network& network, Arena& arena) {
-  Path<D> path;
-  path.network = &network;
-  path.frames = arena.take<Frame<D>>(network.n_layers + 1);
-  for (int l = 0; l <= network.n_layers; l++) {
-    Frame<D> frame;
-    const bool is_layer = l < network.n_layers;
-    const int rows = network.most_rows;
-    frame.stream = take_forms<D>(arena, rows);
-    if (is_layer) {
-      const Layer& layer = network.layers[l];
-      const std::size_t n = layer.is_relu ? 0 : layer.n_forms;
-      frame.scores = take_forms<D>(arena, padded(layer.n_scores()) + kLanes);
-      frame.fixed = arena.take<int>(layer.n_groups);
-      frame.pending = arena.take<int>(layer.n_groups + kLanes);
-      frame.is_anchored = is_anchored(network, l);
-      frame.typical = arena.take<std::int8_t>(layer.n_groups);
-      frame.anchor = take_forms<D>(arena, frame.is_anchored ? padded(layer.n_scores()) : 0);
-      frame.candidates = arena.take<int>(n);
-      frame.n_candidates = arena.take<int>(n ? layer.n_groups : 0);
-      frame.merged.first = arena.take<int>(n);
-      frame.merged.gains = arena.take<double>(n);
-      frame.merged.gain_radii = arena.take<double>(n);
-      frame.merged.values = arena.take<double>(n * layer.width);
-      frame.merged.value_radii = arena.take<double>(n * layer.width);
+    Path<D> path;
+    path.network = &network;
+    path.frames = arena.take<Frame<D>>(network.n_layers + 1);
+    for (int l = 0; l <= network.n_layers; l++) {
+        Frame<D> frame;
+        const bool is_layer = l < network.n_layers;
+        const int rows = network.most_rows;
+        frame.stream = take_forms<D>(arena, rows);
+        if (is_layer) {
+            const Layer& layer = network.layers[l];
+            const std::size_t n = layer.is_relu ? 0 : layer.n_forms;
+            frame.scores = take_forms<D>(arena, padded(layer.n_scores()) + kLanes);
+            frame.fixed = arena.take<int>(layer.n_groups);
+            frame.pending = arena.take<int>(layer.n_groups + kLanes);
+            frame.is_anchored = is_anchored(network, l);
+            frame.typical = arena.take<std::int8_t>(layer.n_groups);
+            frame.anchor = take_forms<D>(arena, frame.is_anchored ? padded(layer.n_scores()) : 0);
+            frame.candidates = arena.take<int>(n);
+            frame.n_candidates = arena.take<int>(n ? layer.n_groups : 0);
+            frame.merged.first = arena.take<int>(n);
+            frame.merged.gains = arena.take<double>(n);
+            frame.merged.gain_radii = arena.take<double>(n);
+            frame.merged.values = arena.take<double>(n * layer.width);
+            frame.merged.value_radii = arena.take<double>(n * layer.width);
+        }
+        if (path.frames) path.frames[l] = frame;
     }
-    if (path.frames) path.frames[l] = frame;
-  }
-  path.signature = arena.take<int>(network.n_groups + 1);
-  path.query = take_forms<D>(arena, network.most_rows);
-  path.output = take_forms<D>(arena, network.most_rows);
-  path.terms = take_terms<D>(arena, network.most_rows + 1);
-  path.passed = arena.take<int>(network.most_rows + 1);
-  path.changed = arena.take<int>(network.most_rows + 1);
-  return path;
+    path.signature = arena.take<int>(network.n_groups + 1);
+    path.query = take_forms<D>(arena, network.most_rows);
+    path.output = take_forms<D>(arena, network.most_rows);
+    path.terms = take_terms<D>(arena, network.most_rows + 1);
+    path.passed = arena.take<int>(network.most_rows + 1);
+    path.changed = arena.take<int>(network.most_rows + 1);
+    return path;
 }
 
 // Which layers see forms without offsets: those before keep zero at zero.
 template <int D>
 void note_homogeneous(Path<D>& path) {
-  const Network& network = *path.network;
-  const Forms<D>& stream = path.frames[0].stream;
-  bool is_linear = true;
-  for (int i = 0; i < network.dim_stream; i++)
-    is_linear = is_linear && stream.coefficient[D][i] == 0.0 && stream.radius[i] == 0.0;
-  for (int l = 0; l < network.n_layers; l++) {
-    is_linear = is_linear && network.layers[l].has_no_offsets;
-    path.frames[l].is_homogeneous = is_linear;
-    is_linear = is_linear && network.layers[l].keeps_zero;
-  }
+    const Network& network = *path.network;
+    const Forms<D>& stream = path.frames[0].stream;
+    bool is_linear = true;
+    for (int i = 0; i < network.dim_stream; i++)
+        is_linear = is_linear && stream.coefficient[D][i] == 0.0 && stream.radius[i] == 0.0;
+    for (int l = 0; l < network.n_layers; l++) {
+        is_linear = is_linear && network.layers[l].has_no_offsets;
+        path.frames[l].is_homogeneous = is_linear;
+        is_linear = is_linear && network.layers[l].keeps_zero;
+    }
 }
 
 // Write what the units of a plain layer with given winners pass on, composed with a map.
 template <int D, class Winner>
-Composition compose_passed_on(Path<D>& path, int l, const Winner* winners, const Affine& map, const Forms<D>& to) {
-  const Layer& layer = path.network->layers[l];
-  const Frame<D>& frame = path.frames[l];
-  int *row = path.terms.row, *form = path.passed, n = 0, n_rounded = 0;
-  for (int g = 0; g < layer.n_groups; g++) {
-    const int passed = layer.passed_on(g, winners[g]);
-    row[n] = g, form[n] = passed;
-    n += passed >= 0;
-  }
-  if (frame.scores_exactness.is_exact || frame.has_exact)
-    for (int r = 0; r < n; r++) n_rounded += frame.scores.radius[form[r]] != 0.0;  // true of NaN as well
-  else n_rounded = n;
-  const int grid = frame.scores_exactness.grid;
-  Gathering<D> gathered(path.terms, n_rounded == 0, path.scale, map.n_in);
-  if (n_rounded == n && n > 0) gathered.add_rounded(frame.scores, form, n);
-  else for (int r = 0; r < n; r++) gathered.add(frame.scores, form[r], row[r]);
-  return compose_terms(gathered, grid, map, to);
+Composition compose_passed_on(Path<D>& path, int l, const Winner* winners, const Affine& map,
+                              const Forms<D>& to) {
+    const Layer& layer = path.network->layers[l];
+    const Frame<D>& frame = path.frames[l];
+    int *row = path.terms.row, *form = path.passed, n = 0, n_rounded = 0;
+    for (int g = 0; g < layer.n_groups; g++) {
+        const int passed = layer.passed_on(g, winners[g]);
+        row[n] = g, form[n] = passed;
+        n += passed >= 0;
+    }
+    if (frame.scores_exactness.is_exact || frame.has_exact)
+        for (int r = 0; r < n; r++)
+            n_rounded += frame.scores.radius[form[r]] != 0.0;  // true of NaN as well
+    else
+        n_rounded = n;
+    const int grid = frame.scores_exactness.grid;
+    Gathering<D> gathered(path.terms, n_rounded == 0, path.scale, map.n_in);
+    if (n_rounded == n && n > 0)
+        gathered.add_rounded(frame.scores, form, n);
+    else
+        for (int r = 0; r < n; r++) gathered.add(frame.scores, form[r], row[r]);
+    return compose_terms(gathered, grid, map, to);
 }
 
 // The winners of a layer on the path.
 template <int D>
 const int* winners_of(const Path<D>& path, int l) {
-  return path.signature + path.network->layers[l].first_group;
+    return path.signature + path.network->layers[l].first_group;
 }
 
 // Write the scores of an anchored layer: those for typical winners of the layer before, plus what
@@ -169,112 +174,119 @@ const int* winners_of(const Path<D>& path, int l) {
 // function of the winners on the path and of the typical ones, whatever was searched before.
 template <int D>
 Composition score_near_anchor(Path<D>& path, int l) {
-  const Layer &layer = path.network->layers[l], &before = path.network->layers[l - 1];
-  Frame<D>&frame = path.frames[l], &source = path.frames[l - 1];
-  const Affine& map = layer.scored_by();
-  const int* winners = winners_of(path, l - 1);
-  const std::int8_t* typical = source.typical;
-  int *changed = path.passed, n_changed = 0, n_on = 0;
-  for (int g = 0; g < before.n_groups; g++) {
-    changed[n_changed] = g;
-    n_changed += winners[g] != typical[g];
-    n_on += winners[g];
-  }
-  n_on = before.is_relu ? n_on : before.n_groups;
-  if (3 * n_changed + 4 > n_on) return compose_passed_on(path, l - 1, winners, map, frame.scores);
-  if (frame.anchor_version != source.version) {
-    for (int r = 0; r < n_changed; r++) path.changed[r] = changed[r];  // `passed` is overwritten
-    frame.anchor_made = compose_passed_on(path, l - 1, typical, map, frame.anchor);
-    frame.anchor_version = source.version;
-    for (int r = 0; r < n_changed; r++) changed[r] = path.changed[r];
-  }
-  copy_forms(frame.anchor, frame.scores, map.stride);
-  if (n_changed == 0) return frame.anchor_made;
-  const bool was_exact = frame.anchor_made.exactness.is_exact;
-  const int n_sums = (n_changed + kRun - 1) / kRun;
-  const double kappa = 2.0 * (n_sums + least(n_changed, kRun) + 4) * kU;
-  bool is_exact = was_exact;
-  Terms<D>& terms = path.terms;
-  terms.n = n_changed;
-  for (int r = 0; r < n_changed; r++) {
-    const int g = changed[r], now = before.passed_on(g, winners[g]), old = before.passed_on(g, typical[g]);
-    double size = 0.0, lost = 0.0;
-    terms.row[r] = g;
-    for (int k = 0; k <= D; k++) {
-      const double unit = k < D ? path.scale : 1.0;
-      const Doubled change = two_sum(now >= 0 ? source.scores.coefficient[k][now] : 0.0,
-                                 old >= 0 ? -source.scores.coefficient[k][old] : 0.0);
-      terms.factor[k][r] = change.high;
-      size = larger(size, unit * magnitude(change.high));
-      lost += unit * magnitude(change.low);
+    const Layer &layer = path.network->layers[l], &before = path.network->layers[l - 1];
+    Frame<D>&frame = path.frames[l], &source = path.frames[l - 1];
+    const Affine& map = layer.scored_by();
+    const int* winners = winners_of(path, l - 1);
+    const std::int8_t* typical = source.typical;
+    int *changed = path.passed, n_changed = 0, n_on = 0;
+    for (int g = 0; g < before.n_groups; g++) {
+        changed[n_changed] = g;
+        n_changed += winners[g] != typical[g];
+        n_on += winners[g];
     }
-    const double radius = (now >= 0 ? source.scores.radius[now] : 0.0) + lost;
-    const double old_radius = old >= 0 ? source.scores.radius[old] : 0.0;
-    is_exact = is_exact && radius == 0.0 && old_radius == 0.0;
-    terms.share[r] = was_exact ? size : radius + kappa * size + 0x1p-900;
-  }
-  // Exact scores are updated exactly, or composed afresh.
-  if (was_exact && !is_exact) return compose_passed_on(path, l - 1, winners, map, frame.scores);
-  Forms<D>& z = frame.scores;
-  if (was_exact)
-    for (int i = 0; i < map.stride; i++) z.radius[i] = size_of(z, i, path.scale);
-  add_products(terms, map.weight, map.stride, z);
-  Composition made = frame.anchor_made;
-  if (was_exact) {
-    const int grid = least(made.exactness.grid, map.weight_grid + source.scores_exactness.grid);
-    double most = 0.0;
-    for (int i = 0; i < map.stride; i++) most = bound(most, z.radius[i] * (1.0 + 0x1p-30));
-    if (grid < kFinestGrid || !(most <= power_of_two(least(53 + grid, 1000))))
-      return compose_passed_on(path, l - 1, winners, map, frame.scores);
-    for (int i = 0; i < map.stride; i++) z.radius[i] = 0.0;
-    made.exactness.grid = grid;
+    n_on = before.is_relu ? n_on : before.n_groups;
+    if (3 * n_changed + 4 > n_on) return compose_passed_on(path, l - 1, winners, map, frame.scores);
+    if (frame.anchor_version != source.version) {
+        for (int r = 0; r < n_changed; r++)
+            path.changed[r] = changed[r];  // `passed` is overwritten
+        frame.anchor_made = compose_passed_on(path, l - 1, typical, map, frame.anchor);
+        frame.anchor_version = source.version;
+        for (int r = 0; r < n_changed; r++) changed[r] = path.changed[r];
+    }
+    copy_forms(frame.anchor, frame.scores, map.stride);
+    if (n_changed == 0) return frame.anchor_made;
+    const bool was_exact = frame.anchor_made.exactness.is_exact;
+    const int n_sums = (n_changed + kRun - 1) / kRun;
+    const double kappa = 2.0 * (n_sums + least(n_changed, kRun) + 4) * kU;
+    bool is_exact = was_exact;
+    Terms<D>& terms = path.terms;
+    terms.n = n_changed;
+    for (int r = 0; r < n_changed; r++) {
+        const int g = changed[r], now = before.passed_on(g, winners[g]),
+                  old = before.passed_on(g, typical[g]);
+        double size = 0.0, lost = 0.0;
+        terms.row[r] = g;
+        for (int k = 0; k <= D; k++) {
+            const double unit = k < D ? path.scale : 1.0;
+            const Doubled change = two_sum(now >= 0 ? source.scores.coefficient[k][now] : 0.0,
+                                           old >= 0 ? -source.scores.coefficient[k][old] : 0.0);
+            terms.factor[k][r] = change.high;
+            size = larger(size, unit * magnitude(change.high));
+            lost += unit * magnitude(change.low);
+        }
+        const double radius = (now >= 0 ? source.scores.radius[now] : 0.0) + lost;
+        const double old_radius = old >= 0 ? source.scores.radius[old] : 0.0;
+        is_exact = is_exact && radius == 0.0 && old_radius == 0.0;
+        terms.share[r] = was_exact ? size : radius + kappa * size + 0x1p-900;
+    }
+    // Exact scores are updated exactly, or composed afresh.
+    if (was_exact && !is_exact) return compose_passed_on(path, l - 1, winners, map, frame.scores);
+    Forms<D>& z = frame.scores;
+    if (was_exact)
+        for (int i = 0; i < map.stride; i++) z.radius[i] = size_of(z, i, path.scale);
+    add_products(terms, map.weight, map.stride, z);
+    Composition made = frame.anchor_made;
+    if (was_exact) {
+        const int grid = least(made.exactness.grid, map.weight_grid + source.scores_exactness.grid);
+        double most = 0.0;
+        for (int i = 0; i < map.stride; i++) most = bound(most, z.radius[i] * (1.0 + 0x1p-30));
+        if (grid < kFinestGrid || !(most <= power_of_two(least(53 + grid, 1000))))
+            return compose_passed_on(path, l - 1, winners, map, frame.scores);
+        for (int i = 0; i < map.stride; i++) z.radius[i] = 0.0;
+        made.exactness.grid = grid;
+        return made;
+    }
+    const double sum_kappa = (n_sums + 0.5) * kU, tiny = kTiny * path.scale,
+                 grown = 1.0 + 4.0 * kappa;
+    for (int i = 0; i < map.stride; i++)
+        z.radius[i] = grown * (z.radius[i] + sum_kappa * size_of(z, i, path.scale)) + tiny;
+    made.has_exact = false;
     return made;
-  }
-  const double sum_kappa = (n_sums + 0.5) * kU, tiny = kTiny * path.scale, grown = 1.0 + 4.0 * kappa;
-  for (int i = 0; i < map.stride; i++)
-    z.radius[i] = grown * (z.radius[i] + sum_kappa * size_of(z, i, path.scale)) + tiny;
-  made.has_exact = false;
-  return made;
 }
 
 // Write what the units of a plain layer pass on.
 template <int D>
 Exactness select_units(const Path<D>& path, int l, const Forms<D>& y) {
-  const Layer& layer = path.network->layers[l];
-  const Forms<D>& scores = path.frames[l].scores;
-  int n_rounded = 0;
-  for (int g = 0; g < layer.n_groups; g++) {
-    const int form = layer.passed_on(g, path.signature[layer.first_group + g]);
-    for (int k = 0; k <= D; k++) y.coefficient[k][g] = form >= 0 ? scores.coefficient[k][form] : 0.0;
-    y.radius[g] = form >= 0 ? scores.radius[form] : 0.0;
-    n_rounded += y.radius[g] != 0.0;  // true of NaN as well
-  }
-  return {n_rounded == 0, path.frames[l].scores_exactness.grid};
+    const Layer& layer = path.network->layers[l];
+    const Forms<D>& scores = path.frames[l].scores;
+    int n_rounded = 0;
+    for (int g = 0; g < layer.n_groups; g++) {
+        const int form = layer.passed_on(g, path.signature[layer.first_group + g]);
+        for (int k = 0; k <= D; k++)
+            y.coefficient[k][g] = form >= 0 ? scores.coefficient[k][form] : 0.0;
+        y.radius[g] = form >= 0 ? scores.radius[form] : 0.0;
+        n_rounded += y.radius[g] != 0.0;  // true of NaN as well
+    }
+    return {n_rounded == 0, path.frames[l].scores_exactness.grid};
 }
 
 namespace detail {
 
 template <int D>
 Composition score(Path<D>& path, int l) {
-  const Layer& layer = path.network->layers[l];
-  Frame<D>& frame = path.frames[l];
-  Exactness before = frame.stream_exactness;
-  if (l > 0 && path.network->layers[l - 1].is_plain) {
-    if (frame.is_anchored) return score_near_anchor(path, l);
-    if (layer.has_one_weight())
-      return compose_passed_on(path, l - 1, winners_of(path, l - 1), layer.scored_by(), frame.scores);
-    before = select_units(path, l - 1, frame.stream);
-  }
-  const Forms<D>& query = layer.is_relu ? frame.scores : path.query;
-  Composition made{before};
-  if (layer.query.is_identity) {
-    if (!layer.is_relu)
-      return compose(frame.stream, before, layer.forms, path.scale, path.terms, frame.scores);
-    copy_forms(frame.stream, query, layer.n_query);
-  } else {
-    made = compose(frame.stream, before, layer.query, path.scale, path.terms, query);
-  }
-  return layer.is_relu ? made : compose(query, made.exactness, layer.forms, path.scale, path.terms, frame.scores);
+    const Layer& layer = path.network->layers[l];
+    Frame<D>& frame = path.frames[l];
+    Exactness before = frame.stream_exactness;
+    if (l > 0 && path.network->layers[l - 1].is_plain) {
+        if (frame.is_anchored) return score_near_anchor(path, l);
+        if (layer.has_one_weight())
+            return compose_passed_on(path, l - 1, winners_of(path, l - 1), layer.scored_by(),
+                                     frame.scores);
+        before = select_units(path, l - 1, frame.stream);
+    }
+    const Forms<D>& query = layer.is_relu ? frame.scores : path.query;
+    Composition made{before};
+    if (layer.query.is_identity) {
+        if (!layer.is_relu)
+            return compose(frame.stream, before, layer.forms, path.scale, path.terms, frame.scores);
+        copy_forms(frame.stream, query, layer.n_query);
+    } else {
+        made = compose(frame.stream, before, layer.query, path.scale, path.terms, query);
+    }
+    return layer.is_relu
+               ? made
+               : compose(query, made.exactness, layer.forms, path.scale, path.terms, frame.scores);
 }
 
 }  // namespace detail
@@ -282,122 +294,126 @@ Composition score(Path<D>& path, int l) {
 // Write the scores of a layer, of a new region.
 template <int D>
 void compose_scores(Path<D>& path, int l) {
-  Frame<D>& frame = path.frames[l];
-  frame.version++;
-  frame.is_merged = false;
-  const Composition made = detail::score(path, l);
-  frame.scores_exactness = made.exactness;
-  frame.has_exact = made.has_exact;
-  frame.is_pure = l == 0 || path.frames[l - 1].is_pure;
+    Frame<D>& frame = path.frames[l];
+    frame.version++;
+    frame.is_merged = false;
+    const Composition made = detail::score(path, l);
+    frame.scores_exactness = made.exactness;
+    frame.has_exact = made.has_exact;
+    frame.is_pure = l == 0 || path.frames[l - 1].is_pure;
 }
 
 // Add up what the winners contribute.
 template <int D>
 Exactness gather(const Path<D>& path, int l, const Forms<D>& scores, const Forms<D>& y) {
-  const Layer& layer = path.network->layers[l];
-  const Frame<D>& frame = path.frames[l];
-  const double* gains = frame.is_merged ? frame.merged.gains : layer.gains;
-  const double* gain_radii = frame.is_merged ? frame.merged.gain_radii : layer.gain_radii;
-  const double* values = frame.is_merged ? frame.merged.values : layer.values;
-  const double* value_radii = frame.is_merged ? frame.merged.value_radii : layer.value_radii;
-  const double tiny = kTiny * path.scale;
-  for (int i = 0; i < layer.n_y; i++) {
-    for (int k = 0; k <= D; k++) y.coefficient[k][i] = 0.0;
-    y.radius[i] = 0.0;
-  }
-  bool is_copied = true;
-  for (int g = 0; g < layer.n_groups; g++) {
-    const int j = layer.starts[g] + path.signature[layer.first_group + g], slot = layer.slots[g];
-    const double gain = gains[j], gain_radius = gain_radii[j];
-    if (gain != 0.0 || gain_radius != 0.0) {
-      double lost = 0.0, size = 0.0;
-      for (int k = 0; k <= D; k++) {
-        const double unit = k < D ? path.scale : 1.0, score = scores.coefficient[k][j];
-        const Doubled sum = two_sum(y.coefficient[k][slot], gain * score);
-        y.coefficient[k][slot] = sum.high;
-        size += unit * magnitude(score);
-        lost += unit * (magnitude(sum.low) + (gain == 1.0 ? 0.0 : 4.0 * kU * magnitude(gain * score)));
-      }
-      double radius = scores.radius[j];
-      if (gain != 1.0 || gain_radius != 0.0) {
-        is_copied = false;
-        radius = magnitude(gain) * radius + gain_radius * (size + radius) + tiny;
-      }
-      y.radius[slot] = (y.radius[slot] + radius + lost) * kUp;
+    const Layer& layer = path.network->layers[l];
+    const Frame<D>& frame = path.frames[l];
+    const double* gains = frame.is_merged ? frame.merged.gains : layer.gains;
+    const double* gain_radii = frame.is_merged ? frame.merged.gain_radii : layer.gain_radii;
+    const double* values = frame.is_merged ? frame.merged.values : layer.values;
+    const double* value_radii = frame.is_merged ? frame.merged.value_radii : layer.value_radii;
+    const double tiny = kTiny * path.scale;
+    for (int i = 0; i < layer.n_y; i++) {
+        for (int k = 0; k <= D; k++) y.coefficient[k][i] = 0.0;
+        y.radius[i] = 0.0;
     }
-    for (int k = 0; k < layer.width; k++) {
-      const std::size_t v = std::size_t(j) * layer.width + k;
-      const Doubled sum = two_sum(y.coefficient[D][slot + k], values[v]);
-      y.coefficient[D][slot + k] = sum.high;
-      y.radius[slot + k] = (y.radius[slot + k] + magnitude(sum.low) + value_radii[v]) * kUp;
+    bool is_copied = true;
+    for (int g = 0; g < layer.n_groups; g++) {
+        const int j = layer.starts[g] + path.signature[layer.first_group + g],
+                  slot = layer.slots[g];
+        const double gain = gains[j], gain_radius = gain_radii[j];
+        if (gain != 0.0 || gain_radius != 0.0) {
+            double lost = 0.0, size = 0.0;
+            for (int k = 0; k <= D; k++) {
+                const double unit = k < D ? path.scale : 1.0, score = scores.coefficient[k][j];
+                const Doubled sum = two_sum(y.coefficient[k][slot], gain * score);
+                y.coefficient[k][slot] = sum.high;
+                size += unit * magnitude(score);
+                lost += unit * (magnitude(sum.low) +
+                                (gain == 1.0 ? 0.0 : 4.0 * kU * magnitude(gain * score)));
+            }
+            double radius = scores.radius[j];
+            if (gain != 1.0 || gain_radius != 0.0) {
+                is_copied = false;
+                radius = magnitude(gain) * radius + gain_radius * (size + radius) + tiny;
+            }
+            y.radius[slot] = (y.radius[slot] + radius + lost) * kUp;
+        }
+        for (int k = 0; k < layer.width; k++) {
+            const std::size_t v = std::size_t(j) * layer.width + k;
+            const Doubled sum = two_sum(y.coefficient[D][slot + k], values[v]);
+            y.coefficient[D][slot + k] = sum.high;
+            y.radius[slot + k] = (y.radius[slot + k] + magnitude(sum.low) + value_radii[v]) * kUp;
+        }
     }
-  }
-  bool is_exact = is_copied;
-  for (int i = 0; i < layer.n_y; i++) is_exact = is_exact && y.radius[i] == 0.0;
-  int grid = layer.values_grid;
-  // The mean of m numbers, where it is a float, lies on a grid finer by at most log2(m) bits.
-  if (frame.is_merged) grid -= 32 - __builtin_clz(layer.n_forms);
-  return {is_exact, least(grid, frame.scores_exactness.grid)};
+    bool is_exact = is_copied;
+    for (int i = 0; i < layer.n_y; i++) is_exact = is_exact && y.radius[i] == 0.0;
+    int grid = layer.values_grid;
+    // The mean of m numbers, where it is a float, lies on a grid finer by at most log2(m) bits.
+    if (frame.is_merged) grid -= 32 - __builtin_clz(layer.n_forms);
+    return {is_exact, least(grid, frame.scores_exactness.grid)};
 }
 
 // Add the stream before a layer to what comes out of it.
 template <int D>
 Exactness add_residual(const Path<D>& path, const Forms<D>& stream, Exactness before, int n,
                        Exactness made, const Forms<D>& out) {
-  bool is_exact = true;
-  for (int i = 0; i < n; i++) {
-    double lost = 0.0;
-    for (int k = 0; k <= D; k++) {
-      const Doubled sum = two_sum(out.coefficient[k][i], stream.coefficient[k][i]);
-      lost += magnitude(sum.low) * (k < D ? path.scale : 1.0);
-      out.coefficient[k][i] = sum.high;
+    bool is_exact = true;
+    for (int i = 0; i < n; i++) {
+        double lost = 0.0;
+        for (int k = 0; k <= D; k++) {
+            const Doubled sum = two_sum(out.coefficient[k][i], stream.coefficient[k][i]);
+            lost += magnitude(sum.low) * (k < D ? path.scale : 1.0);
+            out.coefficient[k][i] = sum.high;
+        }
+        out.radius[i] = (out.radius[i] + stream.radius[i] + lost) * kUp;
+        is_exact = is_exact && out.radius[i] == 0.0;
     }
-    out.radius[i] = (out.radius[i] + stream.radius[i] + lost) * kUp;
-    is_exact = is_exact && out.radius[i] == 0.0;
-  }
-  return {is_exact, least(made.grid, before.grid)};
+    return {is_exact, least(made.grid, before.grid)};
 }
 
 // Compose the stream after a layer. After a plain one it is not written: its forms are scores.
 template <int D>
 void compose_stream(Path<D>& path, int l) {
-  const Layer& layer = path.network->layers[l];
-  Frame<D>&frame = path.frames[l], &after = path.frames[l + 1];
-  if (layer.is_plain) return;
-  Exactness made;
-  if (layer.is_relu) {
-    made = layer.output.is_identity
-               ? select_units(path, l, after.stream)
-               : compose_passed_on(path, l, winners_of(path, l), layer.output, after.stream).exactness;
-  } else {
-    const Forms<D>& y = layer.output.is_identity ? after.stream : path.query;
-    made = gather(path, l, frame.scores, y);
-    if (!layer.output.is_identity)
-      made = compose(y, made, layer.output, path.scale, path.terms, after.stream).exactness;
-  }
-  if (layer.residual)
-    made = add_residual(path, frame.stream, frame.stream_exactness, layer.dim_out, made, after.stream);
-  after.stream_exactness = made;
+    const Layer& layer = path.network->layers[l];
+    Frame<D>&frame = path.frames[l], &after = path.frames[l + 1];
+    if (layer.is_plain) return;
+    Exactness made;
+    if (layer.is_relu) {
+        made = layer.output.is_identity
+                   ? select_units(path, l, after.stream)
+                   : compose_passed_on(path, l, winners_of(path, l), layer.output, after.stream)
+                         .exactness;
+    } else {
+        const Forms<D>& y = layer.output.is_identity ? after.stream : path.query;
+        made = gather(path, l, frame.scores, y);
+        if (!layer.output.is_identity)
+            made = compose(y, made, layer.output, path.scale, path.terms, after.stream).exactness;
+    }
+    if (layer.residual)
+        made = add_residual(path, frame.stream, frame.stream_exactness, layer.dim_out, made,
+                            after.stream);
+    after.stream_exactness = made;
 }
 
 // Compose the output from the winners of all layers.
 template <int D>
 const Forms<D>& compose_output(Path<D>& path) {
-  const Network& network = *path.network;
-  const Frame<D>& end = path.frames[network.n_layers];
-  const Affine& readout = network.readout;
-  const int last = network.n_layers - 1;
-  if (last >= 0) compose_stream(path, last);
-  if (last >= 0 && network.layers[last].is_plain) {
-    if (!readout.is_identity) {
-      compose_passed_on(path, last, winners_of(path, last), readout, path.output);
-      return path.output;
+    const Network& network = *path.network;
+    const Frame<D>& end = path.frames[network.n_layers];
+    const Affine& readout = network.readout;
+    const int last = network.n_layers - 1;
+    if (last >= 0) compose_stream(path, last);
+    if (last >= 0 && network.layers[last].is_plain) {
+        if (!readout.is_identity) {
+            compose_passed_on(path, last, winners_of(path, last), readout, path.output);
+            return path.output;
+        }
+        select_units(path, last, end.stream);
     }
-    select_units(path, last, end.stream);
-  }
-  if (readout.is_identity) return end.stream;
-  compose(end.stream, end.stream_exactness, readout, path.scale, path.terms, path.output);
-  return path.output;
+    if (readout.is_identity) return end.stream;
+    compose(end.stream, end.stream_exactness, readout, path.scale, path.terms, path.output);
+    return path.output;
 }
 
 }  // namespace hardmax

@@ -23,127 +23,133 @@ namespace hardmax {
 
 // The form a_1 x + a_2 y + c with radii of the slopes and of the offset; no radii: exact.
 struct Line {
-  double a1, a2, c;
-  double slope_radius, offset_radius;
+    double a1, a2, c;
+    double slope_radius, offset_radius;
 };
 
 // (x, y) + M (dx, dy), known up to rho and far_rho. A radius of 0 means exactly.
 struct Vertex {
-  double x, y, rho;
-  double dx, dy, far_rho;
-  bool is_far() const { return dx != 0.0 || dy != 0.0; }
-  bool is_origin() const { return x == 0.0 && y == 0.0 && rho == 0.0 && !is_far(); }
+    double x, y, rho;
+    double dx, dy, far_rho;
+    bool is_far() const { return dx != 0.0 || dy != 0.0; }
+    bool is_origin() const { return x == 0.0 && y == 0.0 && rho == 0.0 && !is_far(); }
 };
 
 // Which wall an edge lies on: the forms `winner` and `rival` of a group of a layer, the winner
 // inside; of the domain, layer -1, the row is the group.
 struct Wall {
-  int layer, group, winner, rival;
+    int layer, group, winner, rival;
 };
 
 struct Edge {
-  Line line;
-  double far_offset;  // the c_1
-  Vertex start;
-  Wall wall;
-  int mark;           // scratch of `walks.hpp`
-  bool is_new;        // made by the split under way
+    Line line;
+    double far_offset;  // the c_1
+    Vertex start;
+    Wall wall;
+    int mark;     // scratch of `walks.hpp`
+    bool is_new;  // made by the split under way
 };
 
 // Which forms of a layer are known to vanish together, or to be parallel (see `rays.hpp`).
 struct Pencils {
-  int pencil = -1;  // the layer, if all its forms vanish where two of them do
-  int pencil_group_layer = -1, pencil_group = -1;  // likewise the differences of the forms of a group
-  std::int64_t ray_layer = kNoRay;
-  int ray_unit_layer = -1, ray_unit = -1;
-  bool is_homogeneous = false;
+    int pencil = -1;  // the layer, if all its forms vanish where two of them do
+    int pencil_group_layer = -1,
+        pencil_group = -1;  // likewise the differences of the forms of a group
+    std::int64_t ray_layer = kNoRay;
+    int ray_unit_layer = -1, ray_unit = -1;
+    bool is_homogeneous = false;
 
-  // Whether a vertex is the point where all forms of the layer, or all differences of the group, vanish.
-  bool meets(const Edge& before, const Edge& at) const {
-    const auto is_in_group = [&](const Wall& wall) {
-      return wall.layer == pencil_group_layer && wall.group == pencil_group;
-    };
-    if (pencil >= 0 && before.wall.layer == pencil && at.wall.layer == pencil) return true;
-    return pencil_group >= 0 && is_in_group(before.wall) && is_in_group(at.wall);
-  }
-  bool is_parallel(const Wall& wall) const {
-    return wall.layer >= ray_layer || (wall.layer == ray_unit_layer && wall.group == ray_unit && ray_unit_layer >= 0);
-  }
-  // Whether an edge at a vertex is parallel to the lines of the layer.
-  bool is_parallel(const Edge& before, const Edge& at) const {
-    return is_parallel(before.wall) || is_parallel(at.wall);
-  }
+    // Whether a vertex is the point where all forms of the layer, or all differences of the group, vanish.
+    bool meets(const Edge& before, const Edge& at) const {
+        const auto is_in_group = [&](const Wall& wall) {
+            return wall.layer == pencil_group_layer && wall.group == pencil_group;
+        };
+        if (pencil >= 0 && before.wall.layer == pencil && at.wall.layer == pencil) return true;
+        return pencil_group >= 0 && is_in_group(before.wall) && is_in_group(at.wall);
+    }
+    bool is_parallel(const Wall& wall) const {
+        return wall.layer >= ray_layer ||
+               (wall.layer == ray_unit_layer && wall.group == ray_unit && ray_unit_layer >= 0);
+    }
+    // Whether an edge at a vertex is parallel to the lines of the layer.
+    bool is_parallel(const Edge& before, const Edge& at) const {
+        return is_parallel(before.wall) || is_parallel(at.wall);
+    }
 };
 
 struct SignCounts {
-  std::int64_t n_filtered = 0, n_expanded = 0;
+    std::int64_t n_filtered = 0, n_expanded = 0;
 };
 
 constexpr int kUndecided = 2;
 
 // The sign of a form at a finite vertex if rounding cannot have changed it, else 0.
 inline int filtered_sign(const Line& g, const Vertex& v) {
-  const double p1 = g.a1 * v.x, p2 = g.a2 * v.y;
-  const double value = p1 + p2 + g.c;
-  double error = kKappa * (magnitude(p1) + magnitude(p2) + magnitude(g.c)) +
-                 g.slope_radius * (magnitude(v.x) + magnitude(v.y)) + g.offset_radius;
-  error = (error + (magnitude(g.a1) + magnitude(g.a2) + 2.0 * g.slope_radius) * v.rho) * kUp + kTiny;
-  return value > error ? 1 : value < -error ? -1 : 0;
+    const double p1 = g.a1 * v.x, p2 = g.a2 * v.y;
+    const double value = p1 + p2 + g.c;
+    double error = kKappa * (magnitude(p1) + magnitude(p2) + magnitude(g.c)) +
+                   g.slope_radius * (magnitude(v.x) + magnitude(v.y)) + g.offset_radius;
+    error =
+        (error + (magnitude(g.a1) + magnitude(g.a2) + 2.0 * g.slope_radius) * v.rho) * kUp + kTiny;
+    return value > error ? 1 : value < -error ? -1 : 0;
 }
 
 inline int exact_sign(const Edge& before, const Edge& at, const Line& g, SignCounts& counts) {
-  const auto is_exact = [](const Line& line) {
-    return line.slope_radius == 0.0 && line.offset_radius == 0.0;
-  };
-  counts.n_filtered--;
-  if (!is_exact(g) || !is_exact(before.line) || !is_exact(at.line)) return kUndecided;
-  Triple form{g.a1, g.a2, g.c};
-  Triple one{before.line.a1, before.line.a2, before.line.c};
-  Triple other{at.line.a1, at.line.a2, at.line.c};
-  if (!normalise(form) || !normalise(one) || !normalise(other)) return kUndecided;
-  counts.n_expanded++;
-  if (before.far_offset != 0.0 || at.far_offset != 0.0) {
-    // Lines at infinity have slopes and far offsets 0, 1 or -1, which normalising leaves alone.
-    const int sign = determinant_sign({form.a, form.b, 0.0}, {one.a, one.b, before.far_offset},
-                                      {other.a, other.b, at.far_offset});
-    if (sign != 0) return sign;
-  }
-  return determinant_sign(form, one, other);
+    const auto is_exact = [](const Line& line) {
+        return line.slope_radius == 0.0 && line.offset_radius == 0.0;
+    };
+    counts.n_filtered--;
+    if (!is_exact(g) || !is_exact(before.line) || !is_exact(at.line)) return kUndecided;
+    Triple form{g.a1, g.a2, g.c};
+    Triple one{before.line.a1, before.line.a2, before.line.c};
+    Triple other{at.line.a1, at.line.a2, at.line.c};
+    if (!normalise(form) || !normalise(one) || !normalise(other)) return kUndecided;
+    counts.n_expanded++;
+    if (before.far_offset != 0.0 || at.far_offset != 0.0) {
+        // Lines at infinity have slopes and far offsets 0, 1 or -1, which normalising leaves alone.
+        const int sign = determinant_sign({form.a, form.b, 0.0}, {one.a, one.b, before.far_offset},
+                                          {other.a, other.b, at.far_offset});
+        if (sign != 0) return sign;
+    }
+    return determinant_sign(form, one, other);
 }
 
 // The sign of a form at the start of an edge, or kUndecided.
 inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Pencils& pencils,
                    SignCounts& counts) {
-  const Vertex& v = at.start;
-  counts.n_filtered++;
-  if (v.is_far()) {
-    const double value = g.a1 * v.dx + g.a2 * v.dy, slopes = magnitude(g.a1) + magnitude(g.a2);
-    const double error =
-        (slopes * (kKappa + v.far_rho) + 2.0 * g.slope_radius * (1.0 + v.far_rho)) * kUp + kTiny;
-    if (value > error) return 1;
-    if (value < -error) return -1;
-    const bool is_constant = slopes == 0.0 && g.slope_radius == 0.0;
-    if (!is_constant && !pencils.is_parallel(before, at)) return exact_sign(before, at, g, counts);
-  }
-  const int sign = filtered_sign(g, v);
-  if (sign != 0) return sign;
-  if (g.c == 0.0 && g.offset_radius == 0.0) {
-    if (g.a1 == 0.0 && g.a2 == 0.0 && g.slope_radius == 0.0) return 0;
-    if (v.x == 0.0 && v.y == 0.0 && v.rho == 0.0) return 0;
-    if (pencils.is_homogeneous && pencils.is_parallel(before, at)) return 0;
-  }
-  if (pencils.meets(before, at)) return 0;
-  return exact_sign(before, at, g, counts);
+    const Vertex& v = at.start;
+    counts.n_filtered++;
+    if (v.is_far()) {
+        const double value = g.a1 * v.dx + g.a2 * v.dy, slopes = magnitude(g.a1) + magnitude(g.a2);
+        const double error =
+            (slopes * (kKappa + v.far_rho) + 2.0 * g.slope_radius * (1.0 + v.far_rho)) * kUp +
+            kTiny;
+        if (value > error) return 1;
+        if (value < -error) return -1;
+        const bool is_constant = slopes == 0.0 && g.slope_radius == 0.0;
+        if (!is_constant && !pencils.is_parallel(before, at))
+            return exact_sign(before, at, g, counts);
+    }
+    const int sign = filtered_sign(g, v);
+    if (sign != 0) return sign;
+    if (g.c == 0.0 && g.offset_radius == 0.0) {
+        if (g.a1 == 0.0 && g.a2 == 0.0 && g.slope_radius == 0.0) return 0;
+        if (v.x == 0.0 && v.y == 0.0 && v.rho == 0.0) return 0;
+        if (pencils.is_homogeneous && pencils.is_parallel(before, at)) return 0;
+    }
+    if (pencils.meets(before, at)) return 0;
+    return exact_sign(before, at, g, counts);
 }
 
 namespace detail {
 
 // Bound the value of the true line at a point.
 inline double residual(const Line& line, double c, double offset_radius, double x, double y) {
-  const double p1 = line.a1 * x, p2 = line.a2 * y;
-  const double error = magnitude(p1 + p2 + c) + kKappa * (magnitude(p1) + magnitude(p2) + magnitude(c)) +
-                       line.slope_radius * (magnitude(x) + magnitude(y)) + offset_radius;
-  return error * kUp + kTiny;
+    const double p1 = line.a1 * x, p2 = line.a2 * y;
+    const double error = magnitude(p1 + p2 + c) +
+                         kKappa * (magnitude(p1) + magnitude(p2) + magnitude(c)) +
+                         line.slope_radius * (magnitude(x) + magnitude(y)) + offset_radius;
+    return error * kUp + kTiny;
 }
 
 }  // namespace detail
@@ -151,51 +157,56 @@ inline double residual(const Line& line, double c, double offset_radius, double 
 // Where two lines meet. Quotients and products may underflow: each bound has its own kTiny, so that
 // a radius is 0 only where both lines go through the origin exactly.
 inline Vertex meet(const Edge& one, const Edge& other) {
-  const Line &a = one.line, &b = other.line;
-  const double det = a.a1 * b.a2 - a.a2 * b.a1;
-  double error = kKappa * (magnitude(a.a1 * b.a2) + magnitude(a.a2 * b.a1)) +
-                 a.slope_radius * (magnitude(b.a1) + magnitude(b.a2));
-  error += b.slope_radius * (magnitude(a.a1) + magnitude(a.a2)) + 2.0 * a.slope_radius * b.slope_radius;
-  const double least = magnitude(det) - (error * kUp + kTiny);
-  const bool is_far = one.far_offset != 0.0 || other.far_offset != 0.0;
-  if (!(least > 0.0)) return {0.0, 0.0, kInfinity, is_far ? 1.0 : 0.0, 0.0, kInfinity};
-  const double first = (larger(magnitude(b.a1), magnitude(b.a2)) + b.slope_radius) / least * kUp + kTiny;
-  const double second = (larger(magnitude(a.a1), magnitude(a.a2)) + a.slope_radius) / least * kUp + kTiny;
-  Vertex v{0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-  const auto solve = [&](double c, double c_radius, double d, double d_radius, double& x, double& y,
-                         double& rho) {
-    if (c == 0.0 && d == 0.0 && c_radius == 0.0 && d_radius == 0.0) return;
-    x = (a.a2 * d - c * b.a2) / det;
-    y = (c * b.a1 - a.a1 * d) / det;
-    rho = (first * detail::residual(a, c, c_radius, x, y) +
-           second * detail::residual(b, d, d_radius, x, y)) * kUp + kTiny;
-  };
-  solve(a.c, a.offset_radius, b.c, b.offset_radius, v.x, v.y, v.rho);
-  if (is_far) solve(one.far_offset, 0.0, other.far_offset, 0.0, v.dx, v.dy, v.far_rho);
-  return v;
+    const Line &a = one.line, &b = other.line;
+    const double det = a.a1 * b.a2 - a.a2 * b.a1;
+    double error = kKappa * (magnitude(a.a1 * b.a2) + magnitude(a.a2 * b.a1)) +
+                   a.slope_radius * (magnitude(b.a1) + magnitude(b.a2));
+    error += b.slope_radius * (magnitude(a.a1) + magnitude(a.a2)) +
+             2.0 * a.slope_radius * b.slope_radius;
+    const double least = magnitude(det) - (error * kUp + kTiny);
+    const bool is_far = one.far_offset != 0.0 || other.far_offset != 0.0;
+    if (!(least > 0.0)) return {0.0, 0.0, kInfinity, is_far ? 1.0 : 0.0, 0.0, kInfinity};
+    const double first =
+        (larger(magnitude(b.a1), magnitude(b.a2)) + b.slope_radius) / least * kUp + kTiny;
+    const double second =
+        (larger(magnitude(a.a1), magnitude(a.a2)) + a.slope_radius) / least * kUp + kTiny;
+    Vertex v{0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    const auto solve = [&](double c, double c_radius, double d, double d_radius, double& x,
+                           double& y, double& rho) {
+        if (c == 0.0 && d == 0.0 && c_radius == 0.0 && d_radius == 0.0) return;
+        x = (a.a2 * d - c * b.a2) / det;
+        y = (c * b.a1 - a.a1 * d) / det;
+        rho = (first * detail::residual(a, c, c_radius, x, y) +
+               second * detail::residual(b, d, d_radius, x, y)) *
+                  kUp +
+              kTiny;
+    };
+    solve(a.c, a.offset_radius, b.c, b.offset_radius, v.x, v.y, v.rho);
+    if (is_far) solve(one.far_offset, 0.0, other.far_offset, 0.0, v.dx, v.dy, v.far_rho);
+    return v;
 }
 
 // The signs of a form at all vertices; `n_positive` is -1 if one of them is undecided.
 struct Signs {
-  int n_positive, n_negative;
+    int n_positive, n_negative;
 };
 
 inline Signs signs_of(const Edge* polygon, int n, const Line& g, const Pencils& pencils,
                       std::int8_t* signs, SignCounts& counts) {
-  Signs found{0, 0};
-  for (int i = 0; i < n; i++) {
-    int sign = polygon[i].start.is_far() ? 0 : filtered_sign(g, polygon[i].start);
-    if (sign != 0) {
-      counts.n_filtered++;
-    } else {
-      sign = sign_at(polygon[i > 0 ? i - 1 : n - 1], polygon[i], g, pencils, counts);
-      if (sign == kUndecided) return {-1, i};
+    Signs found{0, 0};
+    for (int i = 0; i < n; i++) {
+        int sign = polygon[i].start.is_far() ? 0 : filtered_sign(g, polygon[i].start);
+        if (sign != 0) {
+            counts.n_filtered++;
+        } else {
+            sign = sign_at(polygon[i > 0 ? i - 1 : n - 1], polygon[i], g, pencils, counts);
+            if (sign == kUndecided) return {-1, i};
+        }
+        signs[i] = static_cast<std::int8_t>(sign);
+        found.n_positive += sign > 0;
+        found.n_negative += sign < 0;
     }
-    signs[i] = static_cast<std::int8_t>(sign);
-    found.n_positive += sign > 0;
-    found.n_negative += sign < 0;
-  }
-  return found;
+    return found;
 }
 
 // Write the part of a polygon where a form has the sign `side`; return its number of edges.
@@ -206,30 +217,30 @@ inline Signs signs_of(const Edge* polygon, int n, const Line& g, const Pencils& 
 // `n_twin` edges, whose new vertices are the same.
 inline int cut(const Edge* polygon, int n, const std::int8_t* signs, int side, const Line& g,
                const Wall& wall, Edge* to, const Edge* twin, int n_twin) {
-  int first = 0;
-  while (!(signs[first] * side > 0 && signs[first > 0 ? first - 1 : n - 1] * side <= 0)) first++;
-  const int entry = first > 0 ? first - 1 : n - 1;
-  Edge* out = to;
-  *out++ = polygon[entry];
-  int i = first;
-  while (signs[i] * side > 0) {
-    *out++ = polygon[i];
-    i = i + 1 < n ? i + 1 : 0;
-  }
-  out->line = {side * g.a1, side * g.a2, side * g.c, g.slope_radius, g.offset_radius};
-  out->far_offset = 0.0;
-  out->wall = wall;
-  out->mark = to->mark = 0;
-  out->is_new = true;
-  if (n_twin > 0) {
-    out->start = twin->start;
-    to->start = twin[n_twin - 1].start;
-  } else {
-    out->start = signs[i] == 0 ? polygon[i].start : meet(out[-1], *out);
-    // A first vertex on the line came with its edge.
-    if (signs[entry] != 0) to->start = meet(*out, *to);
-  }
-  return static_cast<int>(out - to) + 1;
+    int first = 0;
+    while (!(signs[first] * side > 0 && signs[first > 0 ? first - 1 : n - 1] * side <= 0)) first++;
+    const int entry = first > 0 ? first - 1 : n - 1;
+    Edge* out = to;
+    *out++ = polygon[entry];
+    int i = first;
+    while (signs[i] * side > 0) {
+        *out++ = polygon[i];
+        i = i + 1 < n ? i + 1 : 0;
+    }
+    out->line = {side * g.a1, side * g.a2, side * g.c, g.slope_radius, g.offset_radius};
+    out->far_offset = 0.0;
+    out->wall = wall;
+    out->mark = to->mark = 0;
+    out->is_new = true;
+    if (n_twin > 0) {
+        out->start = twin->start;
+        to->start = twin[n_twin - 1].start;
+    } else {
+        out->start = signs[i] == 0 ? polygon[i].start : meet(out[-1], *out);
+        // A first vertex on the line came with its edge.
+        if (signs[entry] != 0) to->start = meet(*out, *to);
+    }
+    return static_cast<int>(out - to) + 1;
 }
 
 }  // namespace hardmax

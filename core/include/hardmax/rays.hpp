@@ -12,82 +12,83 @@ namespace hardmax {
 
 template <int D>
 bool may_vary(const Forms<D>& forms, int i) {
-  bool varies = forms.radius[i] != 0.0;
-  for (int k = 0; k < D; k++) varies = varies || forms.coefficient[k][i] != 0.0;
-  return varies;
+    bool varies = forms.radius[i] != 0.0;
+    for (int k = 0; k < D; k++) varies = varies || forms.coefficient[k][i] != 0.0;
+    return varies;
 }
 
 // The first unit of a ReLU layer that has the wall of another one.
 inline int wall_of(const Layer& layer, int unit) {
-  const int code = layer.first[unit];
-  return code >= 0 ? code : -1 - code;
+    const int code = layer.first[unit];
+    return code >= 0 ? code : -1 - code;
 }
 
 struct Varying {
-  int count, group;  // no more than there are dimensions; a group that passes one on, or -1
+    int count, group;  // no more than there are dimensions; a group that passes one on, or -1
 };
 
 // Count the forms before a layer that may vary.
 template <int D>
 Varying count_varying(const Path<D>& path, int l) {
-  if (l == 0) return {D, -1};
-  const Layer& before = path.network->layers[l - 1];
-  const Frame<D>& frame = path.frames[l - 1];
-  Varying found{0, -1};
-  if (before.residual) {
-    for (int j = 0; j < before.dim_out && found.count < D; j++)
-      found.count += may_vary(path.frames[l].stream, j);
-    return found;
-  }
-  const double* gains = frame.is_merged ? frame.merged.gains : before.gains;
-  const double* gain_radii = frame.is_merged ? frame.merged.gain_radii : before.gain_radii;
-  for (int g = 0; g < before.n_groups && found.count < D; g++) {
-    // A unit that repeats another adds nothing to the span.
-    if (before.is_relu && before.first[g] >= 0 && before.first[g] < g) continue;
-    const int winner = path.signature[before.first_group + g];
-    int form = before.passed_on(g, winner);
-    // Values are constants; only with a gain is a score passed on.
-    if (!before.is_relu && gains[form] == 0.0 && gain_radii[form] == 0.0) form = -1;
-    if (form >= 0 && may_vary(frame.scores, form)) {
-      found.count++;
-      found.group = g;
+    if (l == 0) return {D, -1};
+    const Layer& before = path.network->layers[l - 1];
+    const Frame<D>& frame = path.frames[l - 1];
+    Varying found{0, -1};
+    if (before.residual) {
+        for (int j = 0; j < before.dim_out && found.count < D; j++)
+            found.count += may_vary(path.frames[l].stream, j);
+        return found;
     }
-  }
-  return found;
+    const double* gains = frame.is_merged ? frame.merged.gains : before.gains;
+    const double* gain_radii = frame.is_merged ? frame.merged.gain_radii : before.gain_radii;
+    for (int g = 0; g < before.n_groups && found.count < D; g++) {
+        // A unit that repeats another adds nothing to the span.
+        if (before.is_relu && before.first[g] >= 0 && before.first[g] < g) continue;
+        const int winner = path.signature[before.first_group + g];
+        int form = before.passed_on(g, winner);
+        // Values are constants; only with a gain is a score passed on.
+        if (!before.is_relu && gains[form] == 0.0 && gain_radii[form] == 0.0) form = -1;
+        if (form >= 0 && may_vary(frame.scores, form)) {
+            found.count++;
+            found.group = g;
+        }
+    }
+    return found;
 }
 
 // Find out from which layer on, if at all, lines are parallel to those of a layer.
 inline void note_ray(Path<2>& path, int l) {
-  Frame<2>& frame = path.frames[l];
-  frame.ray_layer = l > 0 ? path.frames[l - 1].ray_layer : kNoRay;
-  frame.ray_unit_layer = l > 0 ? path.frames[l - 1].ray_unit_layer : -1;
-  frame.ray_unit = l > 0 ? path.frames[l - 1].ray_unit : -1;
-  if (frame.ray_layer == kEveryRay) return;
-  const Varying varying = count_varying(path, l);
-  if (varying.count == 0) {
-    frame.ray_layer = kEveryRay;
-  } else if (varying.count == 1 && frame.ray_layer == kNoRay) {
-    frame.ray_layer = l;
-    if (varying.group >= 0 && path.network->layers[l - 1].is_relu) {
-      frame.ray_unit_layer = l - 1;
-      frame.ray_unit = wall_of(path.network->layers[l - 1], varying.group);
+    Frame<2>& frame = path.frames[l];
+    frame.ray_layer = l > 0 ? path.frames[l - 1].ray_layer : kNoRay;
+    frame.ray_unit_layer = l > 0 ? path.frames[l - 1].ray_unit_layer : -1;
+    frame.ray_unit = l > 0 ? path.frames[l - 1].ray_unit : -1;
+    if (frame.ray_layer == kEveryRay) return;
+    const Varying varying = count_varying(path, l);
+    if (varying.count == 0) {
+        frame.ray_layer = kEveryRay;
+    } else if (varying.count == 1 && frame.ray_layer == kNoRay) {
+        frame.ray_layer = l;
+        if (varying.group >= 0 && path.network->layers[l - 1].is_relu) {
+            frame.ray_unit_layer = l - 1;
+            frame.ray_unit = wall_of(path.network->layers[l - 1], varying.group);
+        }
     }
-  }
 }
 
 // What is said about parallel lines holds where `note_ray` was called; nobody asks elsewhere, where
 // there is neither a vertex at infinity nor a layer without offsets. Of a group, if one is given, what
 // is known about it as well.
 inline Pencils pencils_of(const Path<2>& path, int l, int group = -1) {
-  const Layer& layer = path.network->layers[l];
-  const Frame<2>& frame = path.frames[l];
-  Pencils pencils;
-  if (layer.is_pencil) pencils.pencil = l;
-  if (group >= 0 && layer.is_pencil_group[group]) pencils.pencil_group_layer = l, pencils.pencil_group = group;
-  pencils.ray_layer = frame.ray_layer;
-  pencils.ray_unit_layer = frame.ray_unit_layer, pencils.ray_unit = frame.ray_unit;
-  pencils.is_homogeneous = frame.is_homogeneous;
-  return pencils;
+    const Layer& layer = path.network->layers[l];
+    const Frame<2>& frame = path.frames[l];
+    Pencils pencils;
+    if (layer.is_pencil) pencils.pencil = l;
+    if (group >= 0 && layer.is_pencil_group[group])
+        pencils.pencil_group_layer = l, pencils.pencil_group = group;
+    pencils.ray_layer = frame.ray_layer;
+    pencils.ray_unit_layer = frame.ray_unit_layer, pencils.ray_unit = frame.ray_unit;
+    pencils.is_homogeneous = frame.is_homogeneous;
+    return pencils;
 }
 
 }  // namespace hardmax

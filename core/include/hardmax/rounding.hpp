@@ -5,14 +5,14 @@
 
 namespace hardmax {
 
-constexpr double kU = 0x1p-53;        // the unit roundoff
-constexpr double kKappa = 0x1p-49;    // more than all relative errors of one evaluation of a form
-constexpr double kUp = 1.0 + 0x1p-40; // more than what rounding takes away from a bound
+constexpr double kU = 0x1p-53;         // the unit roundoff
+constexpr double kKappa = 0x1p-49;     // more than all relative errors of one evaluation of a form
+constexpr double kUp = 1.0 + 0x1p-40;  // more than what rounding takes away from a bound
 // More than all errors by underflow of one computation together: each is at most 2^-1075, and is
 // multiplied by no more than the numbers of products that are added up.
 constexpr double kTiny = 0x1p-1000;
-constexpr int kFinestGrid = -1000;    // below, products of numbers on grids may underflow
-constexpr int kCoarsestGrid = 2000;   // the grid of zero
+constexpr int kFinestGrid = -1000;   // below, products of numbers on grids may underflow
+constexpr int kCoarsestGrid = 2000;  // the grid of zero
 constexpr double kBeyond = 1e308;
 constexpr double kInfinity = __builtin_inf();
 
@@ -25,40 +25,42 @@ inline double bound(double most, double x) { return x <= most ? most : x; }
 
 // 2^e, for -1022 <= e <= 1023.
 inline double power_of_two(int e) {
-  const std::uint64_t bits = static_cast<std::uint64_t>(e + 1023) << 52;
-  double x;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
+    const std::uint64_t bits = static_cast<std::uint64_t>(e + 1023) << 52;
+    double x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 // The e with 2^e <= |x| < 2^(e+1), of a finite number that is not 0.
 inline int exponent_of(double x) {
-  std::uint64_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  const int exponent = static_cast<int>(bits >> 52 & 2047);
-  if (exponent > 0) return exponent - 1023;
-  return -1011 - __builtin_clzll(bits & ((std::uint64_t{1} << 52) - 1));
+    std::uint64_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    const int exponent = static_cast<int>(bits >> 52 & 2047);
+    if (exponent > 0) return exponent - 1023;
+    return -1011 - __builtin_clzll(bits & ((std::uint64_t{1} << 52) - 1));
 }
 
 // The largest e <= coarsest with x in 2^e Z.
 inline int grid_of(double x, int coarsest) {
-  if (x == 0.0) return coarsest;
-  std::uint64_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  int exponent = static_cast<int>(bits >> 52 & 2047);
-  std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52) - 1);
-  if (exponent > 0) mantissa |= std::uint64_t{1} << 52;
-  else exponent = 1;
-  const int e = exponent - 1075 + __builtin_ctzll(mantissa);
-  return e < coarsest ? e : coarsest;
+    if (x == 0.0) return coarsest;
+    std::uint64_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    int exponent = static_cast<int>(bits >> 52 & 2047);
+    std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52) - 1);
+    if (exponent > 0)
+        mantissa |= std::uint64_t{1} << 52;
+    else
+        exponent = 1;
+    const int e = exponent - 1075 + __builtin_ctzll(mantissa);
+    return e < coarsest ? e : coarsest;
 }
 
 // Sums of n products in two stages (see `add_products`): a product is rounded once, with each sum
 // of its run of at most kRun, and with each run that follows. At least twice too large.
 constexpr int kRun = 16;
 inline double kappa_of(int n) {
-  const int in_run = n < kRun ? n : kRun;
-  return 2.0 * (in_run + n / kRun + 8) * kU;
+    const int in_run = n < kRun ? n : kRun;
+    return 2.0 * (in_run + n / kRun + 8) * kU;
 }
 
 }  // namespace hardmax

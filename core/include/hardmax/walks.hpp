@@ -19,192 +19,213 @@ constexpr int kWalkFrom = 24;  // measured: clipping by all forms is faster belo
 constexpr int kNodesPerForm = 2, kListedPerForm = 24;
 
 struct Box {
-  double x, y, half_width, half_height;
-  int child;  // the first of four, or -1
-  int start, length;  // of its list
+    double x, y, half_width, half_height;
+    int child;          // the first of four, or -1
+    int start, length;  // of its list
 };
 
 // The forms of one group that compete, side by side, and the boxes around the polygon.
 struct Crowd {
-  int count;
-  Forms<2> forms;
-  int* form;           // which form each one is
-  int* position;       // the inverse: from forms of the group to positions
-  int* queue;          // positions, in the order in which they are looked at
-  std::int8_t* is_queued;
-  double *x, *y;       // a point of the part of each, or NaN
-  double slopes, offsets, radius;  // bounds on |a_1| + |a_2|, |c| and the radii
-  double most_rho;     // the largest radius of a vertex for which the boxes hold
-  Box* boxes;
-  int* listed;
-  int room_boxes, room_listed;
+    int count;
+    Forms<2> forms;
+    int* form;      // which form each one is
+    int* position;  // the inverse: from forms of the group to positions
+    int* queue;     // positions, in the order in which they are looked at
+    std::int8_t* is_queued;
+    double *x, *y;                   // a point of the part of each, or NaN
+    double slopes, offsets, radius;  // bounds on |a_1| + |a_2|, |c| and the radii
+    double most_rho;                 // the largest radius of a vertex for which the boxes hold
+    Box* boxes;
+    int* listed;
+    int room_boxes, room_listed;
 };
 
 inline Crowd take_crowd(const Network& network, Arena& arena) {
-  const int n = network.largest_group >= kWalkFrom ? network.largest_group : 0;
-  Crowd crowd{};
-  crowd.forms = take_forms<2>(arena, n);
-  crowd.form = arena.take<int>(n);
-  crowd.position = arena.take<int>(n);
-  crowd.queue = arena.take<int>(n);
-  crowd.is_queued = arena.take<std::int8_t>(n);
-  crowd.x = arena.take<double>(n);
-  crowd.y = arena.take<double>(n);
-  crowd.room_boxes = 1 + kNodesPerForm * n;
-  crowd.room_listed = kListedPerForm * n;
-  crowd.boxes = arena.take<Box>(crowd.room_boxes);
-  crowd.listed = arena.take<int>(crowd.room_listed);
-  return crowd;
+    const int n = network.largest_group >= kWalkFrom ? network.largest_group : 0;
+    Crowd crowd{};
+    crowd.forms = take_forms<2>(arena, n);
+    crowd.form = arena.take<int>(n);
+    crowd.position = arena.take<int>(n);
+    crowd.queue = arena.take<int>(n);
+    crowd.is_queued = arena.take<std::int8_t>(n);
+    crowd.x = arena.take<double>(n);
+    crowd.y = arena.take<double>(n);
+    crowd.room_boxes = 1 + kNodesPerForm * n;
+    crowd.room_listed = kListedPerForm * n;
+    crowd.boxes = arena.take<Box>(crowd.room_boxes);
+    crowd.listed = arena.take<int>(crowd.room_listed);
+    return crowd;
 }
 
 // Copy the forms that compete side by side, and bound their sizes.
-inline void gather_crowd(Crowd& crowd, const Forms<2>& forms, const int* candidates, int count, int first) {
-  crowd.count = count;
-  crowd.slopes = crowd.offsets = crowd.radius = 0.0;
-  for (int m = 0; m < count; m++) {
-    const int j = candidates[m];
-    crowd.form[m] = j;
-    crowd.position[j - first] = m;
-    crowd.is_queued[m] = 0;
-    crowd.x[m] = __builtin_nan("");
-    for (int k = 0; k < 3; k++) crowd.forms.coefficient[k][m] = forms.coefficient[k][j];
-    crowd.forms.radius[m] = forms.radius[j];
-    const double slope = magnitude(forms.coefficient[0][j]) + magnitude(forms.coefficient[1][j]);
-    crowd.slopes = bound(crowd.slopes, slope);
-    crowd.offsets = bound(crowd.offsets, magnitude(forms.coefficient[2][j]));
-    crowd.radius = bound(crowd.radius, forms.radius[j]);
-  }
+inline void gather_crowd(Crowd& crowd, const Forms<2>& forms, const int* candidates, int count,
+                         int first) {
+    crowd.count = count;
+    crowd.slopes = crowd.offsets = crowd.radius = 0.0;
+    for (int m = 0; m < count; m++) {
+        const int j = candidates[m];
+        crowd.form[m] = j;
+        crowd.position[j - first] = m;
+        crowd.is_queued[m] = 0;
+        crowd.x[m] = __builtin_nan("");
+        for (int k = 0; k < 3; k++) crowd.forms.coefficient[k][m] = forms.coefficient[k][j];
+        crowd.forms.radius[m] = forms.radius[j];
+        const double slope =
+            magnitude(forms.coefficient[0][j]) + magnitude(forms.coefficient[1][j]);
+        crowd.slopes = bound(crowd.slopes, slope);
+        crowd.offsets = bound(crowd.offsets, magnitude(forms.coefficient[2][j]));
+        crowd.radius = bound(crowd.radius, forms.radius[j]);
+    }
 }
 
 namespace detail {
 
 // List the forms of a list that no form leading at the middle or a corner exceeds on a box.
-inline int shortened(const Crowd& crowd, int source, int length, int to, const Box& box, double error) {
-  const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
-               *c = crowd.forms.coefficient[2];
-  for (int corner = 0; corner < 5; corner++) {
-    const double px = corner == 0 ? box.x : corner % 2 == 1 ? box.x - box.half_width : box.x + box.half_width;
-    const double py = corner == 0 ? box.y : corner <= 2 ? box.y - box.half_height : box.y + box.half_height;
-    int leader = crowd.listed[source];
-    double best = -kBeyond;
-    for (int p = source; p < source + length; p++) {
-      const int m = crowd.listed[p];
-      const double value = a1[m] * px + a2[m] * py + c[m];
-      if (value > best) best = value, leader = m;
+inline int shortened(const Crowd& crowd, int source, int length, int to, const Box& box,
+                     double error) {
+    const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
+                 *c = crowd.forms.coefficient[2];
+    for (int corner = 0; corner < 5; corner++) {
+        const double px = corner == 0       ? box.x
+                          : corner % 2 == 1 ? box.x - box.half_width
+                                            : box.x + box.half_width;
+        const double py = corner == 0   ? box.y
+                          : corner <= 2 ? box.y - box.half_height
+                                        : box.y + box.half_height;
+        int leader = crowd.listed[source];
+        double best = -kBeyond;
+        for (int p = source; p < source + length; p++) {
+            const int m = crowd.listed[p];
+            const double value = a1[m] * px + a2[m] * py + c[m];
+            if (value > best) best = value, leader = m;
+        }
+        int kept = 0;
+        for (int p = source; p < source + length; p++) {
+            const int m = crowd.listed[p];
+            const double d1 = a1[leader] - a1[m], d2 = a2[leader] - a2[m], d3 = c[leader] - c[m];
+            const double lead = d1 * box.x + d2 * box.y + d3 -
+                                (magnitude(d1) * box.half_width + magnitude(d2) * box.half_height);
+            if (!(lead > error)) crowd.listed[to + kept++] = m;
+        }
+        source = to, length = kept;
     }
-    int kept = 0;
-    for (int p = source; p < source + length; p++) {
-      const int m = crowd.listed[p];
-      const double d1 = a1[leader] - a1[m], d2 = a2[leader] - a2[m], d3 = c[leader] - c[m];
-      const double lead = d1 * box.x + d2 * box.y + d3 -
-                          (magnitude(d1) * box.half_width + magnitude(d2) * box.half_height);
-      if (!(lead > error)) crowd.listed[to + kept++] = m;
-    }
-    source = to, length = kept;
-  }
-  return length;
+    return length;
 }
 
 }  // namespace detail
 
 // Make the tree of boxes; a polygon that reaches infinity has only the list of all forms.
 inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
-  constexpr int short_list = 8;
-  constexpr double blur = 0x1p-30;
-  for (int m = 0; m < crowd.count; m++) crowd.listed[m] = m;
-  crowd.boxes[0] = {0.0, 0.0, 0.0, 0.0, -1, 0, crowd.count};
-  crowd.most_rho = -1.0;
-  double x0 = kBeyond, y0 = kBeyond, x1 = -kBeyond, y1 = -kBeyond;
-  for (int i = 0; i < n; i++) {
-    const Vertex& v = polygon[i].start;
-    if (v.is_far() || !(v.rho < kBeyond)) return;
-    x0 = v.x - v.rho < x0 ? v.x - v.rho : x0, x1 = larger(x1, v.x + v.rho);
-    y0 = v.y - v.rho < y0 ? v.y - v.rho : y0, y1 = larger(y1, v.y + v.rho);
-  }
-  const double size = larger(larger(magnitude(x0), magnitude(x1)), larger(magnitude(y0), magnitude(y1)));
-  if (!(crowd.slopes * size + crowd.offsets + crowd.radius < 1e300)) return;
-  crowd.most_rho = blur * size;
-  // A difference of two forms anywhere in a box, or at a vertex that may lie beside it.
-  double error = 8.0 * kKappa * (crowd.slopes * size + crowd.offsets);
-  error += 4.0 * crowd.radius * (2.0 * size / scale + 1.0);
-  error += 2.0 * (crowd.slopes + 2.0 * crowd.radius / scale) * crowd.most_rho;
-  error = error * kUp + kTiny;
-  // Wider than rounding of the middles, and than halves of the smallest numbers.
-  const double rim = 0x1p-45 * size + kTiny;
-  crowd.boxes[0] = {0.5 * x0 + 0.5 * x1, 0.5 * y0 + 0.5 * y1, 0.5 * x1 - 0.5 * x0 + rim,
-                    0.5 * y1 - 0.5 * y0 + rim, -1, 0, crowd.count};
-  int n_boxes = 1, used = crowd.count;
-  for (int i = 0; i < n_boxes; i++) {
-    const Box parent = crowd.boxes[i];
-    const bool is_wide = parent.half_width > blur * size || parent.half_height > blur * size;
-    const bool has_room = n_boxes + 4 <= crowd.room_boxes && used + 4 * parent.length <= crowd.room_listed;
-    if (parent.length <= short_list || !is_wide || !has_room) continue;
-    crowd.boxes[i].child = n_boxes;
-    for (int q = 0; q < 4; q++) {
-      Box& child = crowd.boxes[n_boxes + q];
-      child = {parent.x + (q % 2 == 1 ? 0.5 : -0.5) * parent.half_width,
-               parent.y + (q >= 2 ? 0.5 : -0.5) * parent.half_height, 0.5 * parent.half_width + rim,
-               0.5 * parent.half_height + rim, -1, used, 0};
-      child.length = detail::shortened(crowd, parent.start, parent.length, used, child, error);
-      used += child.length;
+    constexpr int short_list = 8;
+    constexpr double blur = 0x1p-30;
+    for (int m = 0; m < crowd.count; m++) crowd.listed[m] = m;
+    crowd.boxes[0] = {0.0, 0.0, 0.0, 0.0, -1, 0, crowd.count};
+    crowd.most_rho = -1.0;
+    double x0 = kBeyond, y0 = kBeyond, x1 = -kBeyond, y1 = -kBeyond;
+    for (int i = 0; i < n; i++) {
+        const Vertex& v = polygon[i].start;
+        if (v.is_far() || !(v.rho < kBeyond)) return;
+        x0 = v.x - v.rho < x0 ? v.x - v.rho : x0, x1 = larger(x1, v.x + v.rho);
+        y0 = v.y - v.rho < y0 ? v.y - v.rho : y0, y1 = larger(y1, v.y + v.rho);
     }
-    n_boxes += 4;
-  }
+    const double size =
+        larger(larger(magnitude(x0), magnitude(x1)), larger(magnitude(y0), magnitude(y1)));
+    if (!(crowd.slopes * size + crowd.offsets + crowd.radius < 1e300)) return;
+    crowd.most_rho = blur * size;
+    // A difference of two forms anywhere in a box, or at a vertex that may lie beside it.
+    double error = 8.0 * kKappa * (crowd.slopes * size + crowd.offsets);
+    error += 4.0 * crowd.radius * (2.0 * size / scale + 1.0);
+    error += 2.0 * (crowd.slopes + 2.0 * crowd.radius / scale) * crowd.most_rho;
+    error = error * kUp + kTiny;
+    // Wider than rounding of the middles, and than halves of the smallest numbers.
+    const double rim = 0x1p-45 * size + kTiny;
+    crowd.boxes[0] = {0.5 * x0 + 0.5 * x1,
+                      0.5 * y0 + 0.5 * y1,
+                      0.5 * x1 - 0.5 * x0 + rim,
+                      0.5 * y1 - 0.5 * y0 + rim,
+                      -1,
+                      0,
+                      crowd.count};
+    int n_boxes = 1, used = crowd.count;
+    for (int i = 0; i < n_boxes; i++) {
+        const Box parent = crowd.boxes[i];
+        const bool is_wide = parent.half_width > blur * size || parent.half_height > blur * size;
+        const bool has_room =
+            n_boxes + 4 <= crowd.room_boxes && used + 4 * parent.length <= crowd.room_listed;
+        if (parent.length <= short_list || !is_wide || !has_room) continue;
+        crowd.boxes[i].child = n_boxes;
+        for (int q = 0; q < 4; q++) {
+            Box& child = crowd.boxes[n_boxes + q];
+            child = {parent.x + (q % 2 == 1 ? 0.5 : -0.5) * parent.half_width,
+                     parent.y + (q >= 2 ? 0.5 : -0.5) * parent.half_height,
+                     0.5 * parent.half_width + rim,
+                     0.5 * parent.half_height + rim,
+                     -1,
+                     used,
+                     0};
+            child.length =
+                detail::shortened(crowd, parent.start, parent.length, used, child, error);
+            used += child.length;
+        }
+        n_boxes += 4;
+    }
 }
 
 // The smallest box around a point; the first one, with all forms, if there is none.
 inline const Box& box_of(const Crowd& crowd, double x, double y) {
-  const Box* box = crowd.boxes;
-  if (!(crowd.most_rho >= 0.0)) return *box;
-  if (!(magnitude(x - box->x) <= box->half_width && magnitude(y - box->y) <= box->half_height)) return *box;
-  while (box->child >= 0) box = crowd.boxes + box->child + (x >= box->x ? 1 : 0) + (y >= box->y ? 2 : 0);
-  return *box;
+    const Box* box = crowd.boxes;
+    if (!(crowd.most_rho >= 0.0)) return *box;
+    if (!(magnitude(x - box->x) <= box->half_width && magnitude(y - box->y) <= box->half_height))
+        return *box;
+    while (box->child >= 0)
+        box = crowd.boxes + box->child + (x >= box->x ? 1 : 0) + (y >= box->y ? 2 : 0);
+    return *box;
 }
 
 // The box whose list has all forms that may be the largest at a vertex.
 inline const Box& box_at(const Crowd& crowd, const Vertex& v) {
-  if (v.is_far() || !(v.rho <= crowd.most_rho)) return crowd.boxes[0];
-  return box_of(crowd, v.x, v.y);
+    if (v.is_far() || !(v.rho <= crowd.most_rho)) return crowd.boxes[0];
+    return box_of(crowd, v.x, v.y);
 }
 
 // The position of the form that leads at the mean of the vertices, up to rounding.
 inline int lead_in_the_middle(Crowd& crowd, const Edge* polygon, int n) {
-  double x = 0.0, y = 0.0, best = -kBeyond;
-  for (int i = 0; i < n; i++) {
-    x += polygon[i].start.x / n;
-    y += polygon[i].start.y / n;
-  }
-  int leader = 0;
-  for (int m = 0; m < crowd.count; m++) {
-    const double value = crowd.forms.coefficient[0][m] * x + crowd.forms.coefficient[1][m] * y +
-                         crowd.forms.coefficient[2][m];
-    if (value > best) best = value, leader = m;
-  }
-  crowd.x[leader] = x, crowd.y[leader] = y;
-  return leader;
+    double x = 0.0, y = 0.0, best = -kBeyond;
+    for (int i = 0; i < n; i++) {
+        x += polygon[i].start.x / n;
+        y += polygon[i].start.y / n;
+    }
+    int leader = 0;
+    for (int m = 0; m < crowd.count; m++) {
+        const double value = crowd.forms.coefficient[0][m] * x + crowd.forms.coefficient[1][m] * y +
+                             crowd.forms.coefficient[2][m];
+        if (value > best) best = value, leader = m;
+    }
+    crowd.x[leader] = x, crowd.y[leader] = y;
+    return leader;
 }
 
 // Bound the error of a computed difference of two forms at a vertex.
 inline double blur_at(const Crowd& crowd, const Vertex& v, double scale) {
-  if (v.is_far()) {
-    const double error = crowd.slopes * (4.0 * kKappa + v.far_rho) +
-                         2.0 * crowd.radius / scale * (1.0 + v.far_rho);
+    if (v.is_far()) {
+        const double error = crowd.slopes * (4.0 * kKappa + v.far_rho) +
+                             2.0 * crowd.radius / scale * (1.0 + v.far_rho);
+        return 2.0 * error * kUp + kTiny;
+    }
+    const double size = larger(magnitude(v.x), magnitude(v.y));
+    const double error = 4.0 * kKappa * (crowd.slopes * size + crowd.offsets) +
+                         crowd.radius * (2.0 * size / scale + 1.0) +
+                         (crowd.slopes + 2.0 * crowd.radius / scale) * v.rho;
     return 2.0 * error * kUp + kTiny;
-  }
-  const double size = larger(magnitude(v.x), magnitude(v.y));
-  const double error = 4.0 * kKappa * (crowd.slopes * size + crowd.offsets) +
-                       crowd.radius * (2.0 * size / scale + 1.0) +
-                       (crowd.slopes + 2.0 * crowd.radius / scale) * v.rho;
-  return 2.0 * error * kUp + kTiny;
 }
 
 // One form less another at a vertex, or along its direction.
 inline double lead_at(const Crowd& crowd, int plus, int minus, const Vertex& v) {
-  const double* const* coefficient = crowd.forms.coefficient;
-  const double d1 = coefficient[0][plus] - coefficient[0][minus];
-  const double d2 = coefficient[1][plus] - coefficient[1][minus];
-  if (v.is_far()) return d1 * v.dx + d2 * v.dy;
-  return d1 * v.x + d2 * v.y + (coefficient[2][plus] - coefficient[2][minus]);
+    const double* const* coefficient = crowd.forms.coefficient;
+    const double d1 = coefficient[0][plus] - coefficient[0][minus];
+    const double d2 = coefficient[1][plus] - coefficient[1][minus];
+    if (v.is_far()) return d1 * v.dx + d2 * v.dy;
+    return d1 * v.x + d2 * v.y + (coefficient[2][plus] - coefficient[2][minus]);
 }
 
 // A form that certainly exceeds form w at a vertex, or -1 if the largest does not.
@@ -212,67 +233,71 @@ inline double lead_at(const Crowd& crowd, int plus, int minus, const Vertex& v) 
 // Of such forms the first one on the way from a point of the part to the vertex is looked for: it
 // cuts off most. The point needs not be exact, since the answer exceeds w at the vertex anyway.
 inline int largest_rival(const Crowd& crowd, int w, const Vertex& v, double scale) {
-  const double blur = blur_at(crowd, v, scale);
-  const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
-               *c = crowd.forms.coefficient[2];
-  const Box* box = &box_at(crowd, v);
-  double x = v.x, y = v.y, share = 1.0;
-  int rival = -1;
-  while (true) {
-    double best = blur;
-    int found = -1;
-    for (int p = box->start; p < box->start + box->length; p++) {
-      const int m = crowd.listed[p];
-      const double lead = v.is_far() ? lead_at(crowd, m, w, v)
-                                     : (a1[m] - a1[w]) * x + (a2[m] - a2[w]) * y + (c[m] - c[w]);
-      if (lead > best) best = lead, found = m;
+    const double blur = blur_at(crowd, v, scale);
+    const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
+                 *c = crowd.forms.coefficient[2];
+    const Box* box = &box_at(crowd, v);
+    double x = v.x, y = v.y, share = 1.0;
+    int rival = -1;
+    while (true) {
+        double best = blur;
+        int found = -1;
+        for (int p = box->start; p < box->start + box->length; p++) {
+            const int m = crowd.listed[p];
+            const double lead = v.is_far()
+                                    ? lead_at(crowd, m, w, v)
+                                    : (a1[m] - a1[w]) * x + (a2[m] - a2[w]) * y + (c[m] - c[w]);
+            if (lead > best) best = lead, found = m;
+        }
+        if (found < 0 || (rival >= 0 && !(lead_at(crowd, found, w, v) > blur))) return rival;
+        const double at_point =
+            (a1[found] - a1[w]) * crowd.x[w] + (a2[found] - a2[w]) * crowd.y[w] + (c[found] - c[w]);
+        if (v.is_far() || !(at_point < 0.0)) return found;
+        // Where this form ties: another one that exceeds w even there ties earlier. Rounding can say
+        // so of forms that do not, so the way is only ever shortened, which ends.
+        const double tie = at_point / (at_point - lead_at(crowd, found, w, v));
+        if (!(tie < share)) return rival >= 0 ? rival : found;
+        rival = found;
+        share = tie;
+        x = crowd.x[w] + share * (v.x - crowd.x[w]);
+        y = crowd.y[w] + share * (v.y - crowd.y[w]);
+        box = &box_of(crowd, x, y);
     }
-    if (found < 0 || (rival >= 0 && !(lead_at(crowd, found, w, v) > blur))) return rival;
-    const double at_point = (a1[found] - a1[w]) * crowd.x[w] + (a2[found] - a2[w]) * crowd.y[w] +
-                            (c[found] - c[w]);
-    if (v.is_far() || !(at_point < 0.0)) return found;
-    // Where this form ties: another one that exceeds w even there ties earlier. Rounding can say
-    // so of forms that do not, so the way is only ever shortened, which ends.
-    const double tie = at_point / (at_point - lead_at(crowd, found, w, v));
-    if (!(tie < share)) return rival >= 0 ? rival : found;
-    rival = found;
-    share = tie;
-    x = crowd.x[w] + share * (v.x - crowd.x[w]);
-    y = crowd.y[w] + share * (v.y - crowd.y[w]);
-    box = &box_of(crowd, x, y);
-  }
 }
 
 // A form that may tie with form w at the start of an edge, from place `since` of its list on, or -1
 // if there is none left; the two forms that name the edges there are left out.
-inline int next_tie(const Crowd& crowd, int w, const Edge& before, const Edge& at, double scale, int& since) {
-  const Box& box = box_at(crowd, at.start);
-  const double blur = blur_at(crowd, at.start, scale);
-  const int one = before.is_new ? crowd.position[before.wall.rival] : -1;
-  const int other = at.is_new ? crowd.position[at.wall.rival] : -1;
-  for (int p = since; p < box.length; p++) {
-    const int m = crowd.listed[box.start + p];
-    // Written so that NaN counts as a tie.
-    if (m == w || m == one || m == other || lead_at(crowd, m, w, at.start) < -blur) continue;
-    since = p + 1;
-    return m;
-  }
-  return -1;
+inline int next_tie(const Crowd& crowd, int w, const Edge& before, const Edge& at, double scale,
+                    int& since) {
+    const Box& box = box_at(crowd, at.start);
+    const double blur = blur_at(crowd, at.start, scale);
+    const int one = before.is_new ? crowd.position[before.wall.rival] : -1;
+    const int other = at.is_new ? crowd.position[at.wall.rival] : -1;
+    for (int p = since; p < box.length; p++) {
+        const int m = crowd.listed[box.start + p];
+        // Written so that NaN counts as a tie.
+        if (m == w || m == one || m == other || lead_at(crowd, m, w, at.start) < -blur) continue;
+        since = p + 1;
+        return m;
+    }
+    return -1;
 }
 
 // How a form that is proven not negative at the vertices that are done goes on: 1 if it is negative
 // nowhere, 0 if it vanishes everywhere, -1 if it is negative at some vertex, and kUndecided.
-inline int compare(const Edge* polygon, int n, const Line& g, const Pencils& pencils, SignCounts& counts) {
-  bool is_positive = false;
-  for (int done = 0; done < 2; done++) {
-    for (int i = 0; i < n; i++) {
-      if ((polygon[i].mark > 0) != (done == 1) || (done == 1 && is_positive)) continue;
-      const int sign = sign_at(polygon[i > 0 ? i - 1 : n - 1], polygon[i], g, pencils, counts);
-      if (sign == kUndecided || sign < 0) return sign;
-      is_positive = is_positive || sign > 0;
+inline int compare(const Edge* polygon, int n, const Line& g, const Pencils& pencils,
+                   SignCounts& counts) {
+    bool is_positive = false;
+    for (int done = 0; done < 2; done++) {
+        for (int i = 0; i < n; i++) {
+            if ((polygon[i].mark > 0) != (done == 1) || (done == 1 && is_positive)) continue;
+            const int sign =
+                sign_at(polygon[i > 0 ? i - 1 : n - 1], polygon[i], g, pencils, counts);
+            if (sign == kUndecided || sign < 0) return sign;
+            is_positive = is_positive || sign > 0;
+        }
     }
-  }
-  return is_positive ? 1 : 0;
+    return is_positive ? 1 : 0;
 }
 
 // Queue the forms that may win across the new edges of a part; return the length of the queue.
@@ -280,33 +305,37 @@ inline int compare(const Edge* polygon, int n, const Line& g, const Pencils& pen
 // A form that ties with w along an edge ties at both its ends. So if an end has no ties but those
 // that name its edges (mark 1), the form that names the edge is the only one; else all that tie at
 // both ends are queued.
-inline int push_neighbours(Crowd& crowd, int w, const Edge* part, int n, int n_queued, double scale) {
-  for (int i = 0; i < n; i++) {
-    const Edge &edge = part[i], &after = part[i + 1 < n ? i + 1 : 0];
-    if (!edge.is_new) continue;
-    // The middle of the edge is a point of the part across; infinite ends have none.
-    const bool is_far = edge.start.is_far() || after.start.is_far();
-    const double x = is_far ? __builtin_nan("") : 0.5 * edge.start.x + 0.5 * after.start.x;
-    const double y = 0.5 * edge.start.y + 0.5 * after.start.y;
-    const auto push = [&](int m) {
-      if (crowd.is_queued[m]) return;
-      crowd.is_queued[m] = 1;
-      crowd.queue[n_queued++] = m;
-      crowd.x[m] = x, crowd.y[m] = y;
-    };
-    if (edge.mark == 1 || after.mark == 1) {
-      push(crowd.position[edge.wall.rival]);
-      continue;
+inline int push_neighbours(Crowd& crowd, int w, const Edge* part, int n, int n_queued,
+                           double scale) {
+    for (int i = 0; i < n; i++) {
+        const Edge &edge = part[i], &after = part[i + 1 < n ? i + 1 : 0];
+        if (!edge.is_new) continue;
+        // The middle of the edge is a point of the part across; infinite ends have none.
+        const bool is_far = edge.start.is_far() || after.start.is_far();
+        const double x = is_far ? __builtin_nan("") : 0.5 * edge.start.x + 0.5 * after.start.x;
+        const double y = 0.5 * edge.start.y + 0.5 * after.start.y;
+        const auto push = [&](int m) {
+            if (crowd.is_queued[m]) return;
+            crowd.is_queued[m] = 1;
+            crowd.queue[n_queued++] = m;
+            crowd.x[m] = x, crowd.y[m] = y;
+        };
+        if (edge.mark == 1 || after.mark == 1) {
+            push(crowd.position[edge.wall.rival]);
+            continue;
+        }
+        const Box& box = box_at(crowd, edge.start);
+        const double here = blur_at(crowd, edge.start, scale),
+                     there = blur_at(crowd, after.start, scale);
+        for (int p = box.start; p < box.start + box.length; p++) {
+            const int m = crowd.listed[p];
+            if (lead_at(crowd, m, w, edge.start) < -here ||
+                lead_at(crowd, m, w, after.start) < -there)
+                continue;
+            push(m);
+        }
     }
-    const Box& box = box_at(crowd, edge.start);
-    const double here = blur_at(crowd, edge.start, scale), there = blur_at(crowd, after.start, scale);
-    for (int p = box.start; p < box.start + box.length; p++) {
-      const int m = crowd.listed[p];
-      if (lead_at(crowd, m, w, edge.start) < -here || lead_at(crowd, m, w, after.start) < -there) continue;
-      push(m);
-    }
-  }
-  return n_queued;
+    return n_queued;
 }
 
 }  // namespace hardmax
