@@ -9,9 +9,10 @@ meet inside the hyperplane.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,31 @@ class Neighbours:
     def degrees(self, n_cells: int) -> IntArray:
         """Count the neighbours of each cell: shape `(n_cells,)`."""
         return np.bincount(self.pairs.ravel(), minlength=n_cells).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LazyNeighbours(Neighbours):
+    """Neighbours whose `walls` are found when they are first asked for.
+
+    Attributes:
+        find_walls: Returns them.
+    """
+
+    find_walls: Callable[[], tuple[tuple[Wall, ...], ...]] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        # An attribute that is not there is asked of `__getattr__`.
+        object.__delattr__(self, "walls")
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "walls":
+            raise AttributeError(name)
+        object.__setattr__(self, "walls", self.find_walls())
+        return self.walls
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What finds them is not to be written down; they are.
+        return Neighbours, (self.pairs, self.walls)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,12 @@ import numpy as np
 from hardmax.geometry.integer_vectors import Vector, primitive
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
-from hardmax.regions.adjacency import Neighbours
+from hardmax.regions.adjacency import LazyNeighbours, Neighbours
 from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain, embedded
+from hardmax.regions.planar_matching import match_edges
+from hardmax.typing import IntArray
 
 Position = Fraction | float
 """A place on a line; floats are infinities only."""
@@ -107,15 +109,37 @@ def planar_neighbours(
 ) -> Neighbours:
     """Find all neighbours among cells that the planar engine found.
 
+    Most are proven by the names of their edges (`planar_matching`); the others, and which walls
+    coincide, are found in integers.
+
     Args:
         network: The network.
         domain: The domain.
         cells: The cells, with the walls of their edges.
         chosen: The cells to look at; all if None.
     """
+    kept = np.zeros(cells.n_counted, dtype=np.bool_)
+    kept[slice(None) if chosen is None else list(chosen)] = True
+    matching = match_edges(network, cells)
+    matched = matching.pairs[kept[matching.pairs].all(axis=1)]
+    found = overlapping_edges(network, domain, cells, np.flatnonzero(kept & matching.is_open))
+    others = np.array(sorted(found), dtype=np.int64).reshape(len(found), 2)
+    pairs = np.unique(np.concatenate([matched, others]), axis=0)
+
+    def find_walls() -> tuple[tuple[Wall, ...], ...]:
+        known = overlapping_edges(network, domain, cells, np.flatnonzero(kept))
+        return tuple(known[one, other] for one, other in pairs.tolist())
+
+    return LazyNeighbours(pairs, (), find_walls=find_walls)
+
+
+def overlapping_edges(
+    network: ArgmaxNetwork, domain: ChartedDomain, cells: CellArrays, chosen: IntArray
+) -> dict[tuple[int, int], tuple[Wall, ...]]:
+    """Return the pairs among chosen cells that share a part of a line, with the walls on it."""
     regions = Regions(network, domain)
     sides: dict[Vector, tuple[list[Edge], list[Edge]]] = defaultdict(lambda: ([], []))
-    for cell in range(cells.n_counted) if chosen is None else chosen:
+    for cell in chosen.tolist():
         for row, begin, end, walls in _cell_edges(regions, cells, cell):
             line = normalised(row)
             if row == line:
@@ -130,11 +154,7 @@ def planar_neighbours(
         for one, other in _overlaps(left, right):
             pair = min(one[2], other[2]), max(one[2], other[2])
             found[pair] = tuple(sorted({*one[3], *other[3]}))
-    pairs = sorted(found)
-    return Neighbours(
-        np.array(pairs, dtype=np.int64).reshape(len(pairs), 2),
-        tuple(found[pair] for pair in pairs),
-    )
+    return found
 
 
 def normalised(row: Vector) -> Vector:
