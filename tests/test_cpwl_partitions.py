@@ -204,7 +204,7 @@ def test_bad_partitions_and_boxes_are_refused_by_name():
         maxout_from_partition(whole, Box([-1], [1]))
     with pytest.raises(HardmaxError, match="`partition` must be a Partition"):
         maxout_from_partition(net, box)
-    with pytest.raises(ArgumentError, match="`partition` must have all cells"):
+    with pytest.raises(ArgumentError, match="`partition` needs all cells"):
         maxout_from_partition(enumerate_regions(net, box, max_cells=1, exact=True), box)
     with pytest.raises(ArgumentError, match="bounded"):
         maxout_from_partition(enumerate_regions(net, WholeSpace(2)), box)

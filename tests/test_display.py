@@ -15,6 +15,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.algebra.exact.dyadic import scaled_integers
+from hardmax.constructions.state_dicts import NetworkFile
 from hardmax.display import LONGEST, card, cut, grid, html_card, short_repr, summary
 from hardmax.typing import ArrayLike, FloatArray
 from tests.region_models import gaussian_relu, integer_transformer
@@ -63,6 +64,9 @@ def shown():
         gaussian_relu(0, [30, *[40] * 60]),
         part,
         hm.enumerate_regions(relu, hm.WholeSpace(2), max_cells=3),
+        hm.enumerate_regions(relu, hm.WholeSpace(2), max_cells=3).n_cells,
+        hm.temperature_for(relu, hm.Box([-2, -2], [2, 2]), 0.1),
+        NetworkFile(relu, ("relu", "relu", "identity"), "assumed"),
         hm.enumerate_regions(gaussian_relu(0, [3, 4]), hm.Box([-1] * 3, [1] * 3)),
         hm.enumerate_regions(relu, hm.Segment([-2.0, 0.1], [2.0, 0.3])),
         part.domain,
@@ -190,7 +194,8 @@ class Markup(HTMLParser):
 
 
 def test_every_public_object_has_a_card_that_reads_on_light_and_dark_pages():
-    plain = {"Semiring", "TropicalNumber", "ScaledIntegers", "CellArrays", "ChartedDomain"}
+    plain = {"Semiring", "TropicalNumber", "AtLeast", "ScaledIntegers", "CellArrays"}
+    plain |= {"ChartedDomain", "_ChartedBox"}
     for obj in shown():
         if type(obj).__name__ in plain:
             continue

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
+from hardmax._kernels import vertex_candidates
 from hardmax._kernels.min_norm_point import UNDECIDED
 from hardmax.algebra.forms import AffineForms
 from hardmax.errors import DtypeError, EmptyInputError, NonFiniteError, ShapeMismatchError
@@ -110,7 +111,7 @@ def test_every_path_of_the_search_gives_the_same_mask(points):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vertex_search, "_central_directions", lambda *_: iter(()))
         assert decided(points).tolist() == usual
-        patch.setattr(vertex_search, "vertex_candidates_into", _never_decides)
+        patch.setattr(vertex_candidates, "vertex_candidates_into", _never_decides)
         assert decided(points).tolist() == usual
 
 

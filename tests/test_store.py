@@ -96,7 +96,9 @@ def test_a_query_that_is_wrong_or_reaches_outside_is_refused(tmp_path, sql):
 
 
 @pytest.mark.parametrize("read", [lambda out: query(out, "SHOW TABLES"), read_tables])
-def test_many_rows_in_few_bytes_are_refused_before_they_are_read(tmp_path, read):
+def test_many_rows_in_few_bytes_are_refused_before_they_are_read(tmp_path, read, kind):
+    if kind != "parquet":
+        pytest.skip("lines have no footer that could lie")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

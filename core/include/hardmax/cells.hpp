@@ -66,18 +66,11 @@ inline void refresh_pure(const Path<2>& path, Path<2>& pure) {
     }
 }
 
-// Whether a vertex is too uncertain to be written down: its radius is large, and its lines are not
-// known to cross at more than a slight angle.
-inline bool is_blurred(const Edge& before, const Edge& at, double scale) {
-    constexpr double blur = 0x1p-30, slight = 0x1p-14;
-    const Vertex& v = at.start;
+// Whether a vertex is too uncertain to be written down.
+inline bool is_blurred(const Vertex& v, double scale) {
+    constexpr double blur = 0x1p-30;
     const double size = larger(scale, larger(magnitude(v.x), magnitude(v.y)));
-    if (v.rho <= blur * size && v.far_rho <= blur) return false;
-    if (v.is_far() || !(v.rho < kInfinity)) return true;
-    const Line &p = before.line, &q = at.line;
-    const double a = magnitude(p.a1) + magnitude(p.a2), b = magnitude(q.a1) + magnitude(q.a2);
-    const bool are_known = p.slope_radius <= slight * a && q.slope_radius <= slight * b;
-    return !(are_known && magnitude(p.a1 * q.a2 - p.a2 * q.a1) > slight * a * b);
+    return !(v.rho <= blur * size && v.far_rho <= blur);
 }
 
 // The line of a wall from the forms in twice the precision, rounded.
@@ -114,7 +107,7 @@ inline bool set_vertices(Edge* polygon, int n, double scale) {
         // Between two sides of the domain the vertex is known.
         if (before.wall.layer >= 0 || polygon[i].wall.layer >= 0)
             polygon[i].start = meet(before, polygon[i]);
-        is_sharp = is_sharp && !is_blurred(before, polygon[i], scale);
+        is_sharp = is_sharp && !is_blurred(polygon[i].start, scale);
     }
     return is_sharp;
 }

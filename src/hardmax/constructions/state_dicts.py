@@ -20,6 +20,7 @@ import numpy as np
 
 from hardmax.constructions.piece_layers import SourceNetwork
 from hardmax.constructions.state_dict_layers import StateDict
+from hardmax.display import html_card, short_repr
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.models.activations import Activation
 from hardmax.models.layered_networks import Step, chained, network_of
@@ -50,6 +51,9 @@ class NetworkFile:
     activations: tuple[str, ...] | None
     known_from: Literal["file", "stated", "assumed"]
 
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
     @property
     def assumption(self) -> str | None:
         """What was assumed about the network, in a sentence; None if nothing was."""
@@ -69,7 +73,7 @@ def load_network(
 
 def read_network_file(
     path: str | os.PathLike[str],
-    activations: Activation | str | Sequence[Activation | str] | None = None,
+    activations: "Activation | str | Sequence[Activation | str] | None" = None,
     last_activation: Activation | str | None = None,
 ) -> NetworkFile:
     """Read a network of maxima from a file, with how its activations are known.

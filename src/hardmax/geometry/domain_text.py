@@ -53,7 +53,7 @@ _INTEGER = re.compile(r"[+-]?(0x[0-9a-f]+|[0-9]+)", re.ASCII | re.I)
 _DECIMAL_BITS = 1 << 13
 
 
-def parse_domain(text: str) -> DomainKind:
+def parse_domain(text: str) -> "DomainKind":
     """Read a domain from text (the table above).
 
     Raises:
@@ -88,7 +88,7 @@ def parse_domain(text: str) -> DomainKind:
         ) from None
 
 
-def domain_text(domain: DomainKind) -> str:
+def domain_text(domain: "DomainKind") -> str:
     """Write a domain as text that `parse_domain` reads back exactly.
 
     Raises:

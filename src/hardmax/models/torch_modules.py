@@ -34,7 +34,7 @@ def from_torch(
     *,
     attention_residual: bool = True,
     ffn_residual: bool = True,
-) -> ReluNetwork | MaxoutNetwork | HardTransformer:
+) -> "ReluNetwork | MaxoutNetwork | HardTransformer":
     r"""Read a model from `torch.nn` modules.
 
     A `Sequential` of `Linear` and `ReLU` (nested ones, `Identity` and `Dropout` included) is a

@@ -101,7 +101,7 @@ def _identity_forms(dim: int) -> RationalForms:
     return chart_forms(_identity(dim))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _ChartedBox(ChartedDomain):
     """A box, whose rows, quadratic in the dimension, are written down when asked for."""
 

@@ -205,7 +205,8 @@ def explore(
                 n_found = found if isinstance(found, int) else len(found)
                 left = n_found if max_cells is None else max_cells - collected.n_cells
                 room = min(n_found, left)
-                collected.add(room if isinstance(found, int) else found[:room])
+                if room:
+                    collected.add(room if isinstance(found, int) else found[:room])
                 progress.advance(room)
                 late = max_seconds is not None and time.monotonic() - start > max_seconds
                 tedious = most_exact is not None and search.n_exact > most_exact

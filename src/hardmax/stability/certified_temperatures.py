@@ -19,6 +19,7 @@ from typing import Any
 from flint import arb, ctx, fmpq, fmpz
 
 from hardmax.arguments import number
+from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DiscontinuityError
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.charted_domains import charted, embedded, enclosing_box, refuse_outside
@@ -54,6 +55,8 @@ class CertifiedTemperature:
     bound: float
     error: float
     n_cells: int
+
+    _repr_html_ = html_card
 
 
 def temperature_for(model: Any, domain: Any, error: float) -> CertifiedTemperature:
