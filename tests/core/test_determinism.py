@@ -9,8 +9,8 @@ import pytest
 
 from hardmax._core.library import INSTRUCTION_SETS, core
 from hardmax.geometry.domains import Box, WholeSpace
-from hardmax.models.networks import ReluNetwork
 from hardmax.regions import planar, shared_searches
+from hardmax.regions.planar_core import BUDGET, DONE, Task
 from tests.region_models import (
     gaussian_relu,
     integer_maxout,
@@ -71,15 +71,28 @@ def test_threads_find_what_one_finds_in_every_bit(workers, monkeypatch):
     assert digests(workers=workers) == alone
 
 
-def test_threads_share_a_search(monkeypatch):
-    given = []
-    give_away = planar._Run.give_away
-    monkeypatch.setattr(planar._Run, "give_away", lambda run: given.append(1) or give_away(run))
-    monkeypatch.setattr(planar, "_FIRST_BUDGET", 50)
-    monkeypatch.setattr(shared_searches, "SLICE_S", 1e-6)
-    rng = np.random.default_rng(0)
-    wide = ReluNetwork([rng.normal(size=s) for s in ((2, 40), (40, 40), (40, 1))])
-    found = planar.explore(wide.network, Box([-1, -1], [1, 1]), workers=3)
-    assert given
-    assert found.is_complete
-    assert found.signatures.tolist() == sorted(found.signatures.tolist())
+def finished(run):
+    while (status := run.go_on(-1, 10**6)) != DONE:
+        run.make_way(status)
+    return run
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_what_a_run_gives_away_is_found_by_others(model):
+    domain = planar.planar_domain(WholeSpace(2), 2)
+    none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
+    tasks = [Task(0, False, *none, domain.edges, domain.walls, False)]
+    runs = []
+    while tasks:
+        run = planar._Run(model.network, domain, tasks.pop(), stores=True)
+        for _ in range(4):
+            if (status := run.go_on(-1, 1)) == DONE:
+                break
+            if status != BUDGET:
+                run.make_way(status)
+        # The lower half of the stack, again and again.
+        tasks += run.give_away()
+        runs.append(finished(run))
+    assert len(runs) > 1
+    found = planar._packed(sorted(runs, key=planar._Run.first_signature), True)
+    assert digest(found) == digest(planar.explore(model.network, WholeSpace(2)))
