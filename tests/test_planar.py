@@ -559,3 +559,11 @@ def test_the_first_slice_of_a_wide_network_is_short(monkeypatch):
     monkeypatch.setattr(planar, "_FIRST_PRODUCTS", 10_000)
     explore(gaussian_relu(1, [30, 30]), SQUARE, max_cells=20)
     assert 1 <= budgets[0] <= 10_000 // 900
+
+
+def test_a_map_that_overflows_is_known_to_be_unknown():
+    """One coordinate of the stream overflows; that of the other says nothing about it."""
+    head = AttentionHead(np.eye(2), [[1.0, 0.0]], [[1.2e308, 1.0]], np.eye(2))
+    cells = explore(HardTransformer([Block([head])] * 2).network, SQUARE)
+    assert cells.n_counted == 1
+    assert not cells.map_radii[0] < np.inf

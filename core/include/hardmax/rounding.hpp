@@ -20,8 +20,8 @@ inline double magnitude(double x) { return __builtin_fabs(x); }
 inline int most(int a, int b) { return a < b ? b : a; }
 inline int least(int a, int b) { return a < b ? a : b; }
 inline double larger(double a, double b) { return a < b ? b : a; }
-// The larger of a bound and a number, where NaN counts as larger than everything.
-inline double bound(double most, double x) { return x <= most ? most : x; }
+// The larger of a bound and a number, where NaN counts as larger than everything, and stays.
+inline double bound(double most, double x) { return x <= most || most != most ? most : x; }
 
 // 2^e, for -1022 <= e <= 1023.
 inline double power_of_two(int e) {

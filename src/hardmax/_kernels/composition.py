@@ -183,7 +183,7 @@ def compose(
     for i in range(n_out):
         size = (blocks[to, dim + 1, i] + sizes[at_bias + i]) * (1.0 + 2.0**-30)
         # Written so that NaN ends up in the bound.
-        if not size <= largest:
+        if not (size <= largest or largest != largest):
             largest = size
     if common >= FINEST_GRID and largest <= math.ldexp(1.0, min(53 + common, 1000)):
         for i in range(n_out):

@@ -167,7 +167,7 @@ def add_forms(
             size = (size + blocks[to, dim + 1, i] / kappa) * (1.0 + 2.0**-30)
             blocks[to, dim + 1, i] = 0.0
             # Written so that NaN ends up in the bound.
-            if not size <= largest:
+            if not (size <= largest or largest != largest):
                 largest = size
         if grid < FINEST_GRID or not largest <= math.ldexp(1.0, min(53 + grid, 1000)):
             return math.inf

@@ -178,7 +178,7 @@ def _compute(
         largest = 0.0
         for i in range(n):
             # Written so that NaN ends up in the bound.
-            if not numbers[sums + i] <= largest:
+            if not (numbers[sums + i] <= largest or largest != largest):
                 largest = numbers[sums + i]
         size = largest / kappa * (1.0 + 2.0**-30) + TINY
         is_exact = radius == 0.0 and _fits(layout, m, target, size)

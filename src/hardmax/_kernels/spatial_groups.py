@@ -298,7 +298,7 @@ def put_difference(
         lost = abs((a - (total - virtual)) + (-b - virtual))
         if k < dim:
             largest = max(largest, abs(total))
-            if not lost <= slope_lost:
+            if not (lost <= slope_lost or slope_lost != slope_lost):
                 slope_lost = lost
     if radius == 0.0:
         pool[row, dim + RADIUS] = slope_lost

@@ -141,7 +141,7 @@ def store(
         for i in range(leaves.maps.shape[2]):
             for k in range(dim + 1):
                 leaves.maps[cell, k, i] = forms[block, k, i]
-            if not forms[block, dim + 1, i] <= radius:
+            if not (forms[block, dim + 1, i] <= radius or radius != radius):
                 radius = forms[block, dim + 1, i]
         leaves.radii[cell] = radius
     _store_points(stack, leaves, cell, start, n, first)
@@ -173,7 +173,7 @@ def _store_points(stack: Stack, leaves: Leaves, cell: int, start: int, n: int, f
     blur, far_blur = 0.0, 0.0
     for _ in range(n):
         # Written so that NaN ends up in the bound.
-        if not points[source, dim] <= blur:
+        if not (points[source, dim] <= blur or blur != blur):
             blur = points[source, dim]
         kept[to, 0] = points[source, 0]
         if n_columns == np.uint64(3):
@@ -191,7 +191,7 @@ def _store_points(stack: Stack, leaves: Leaves, cell: int, start: int, n: int, f
                 # A direction that rounds to zero no longer says that the vertex is at infinity.
                 if reach == 0.0:
                     far_blur = math.inf
-                if not points[source, n_columns + _ONE] <= far_blur:
+                if not (points[source, n_columns + _ONE] <= far_blur or far_blur != far_blur):
                     far_blur = points[source, n_columns + _ONE]
         source += _ONE
         to += _ONE
@@ -258,7 +258,7 @@ def _read_out_units(tables: Tables, frames: Frames, leaves: Leaves, cell: int) -
                 return False
         elif share != 0.0 or not is_tame:
             own = (1.0 + kappa) * (share + kappa * sizes[bias + i]) + TINY * scale
-            if not own <= radius:
+            if not (own <= radius or radius != radius):
                 radius = own
     for i in range(n_out):
         for k in range(dim + _ONE):

@@ -66,9 +66,9 @@ def bounds(points: FloatArray, start: int, n: int, dim: int) -> tuple[float, flo
         for k in range(_ONE, last):
             reach += abs(points[i, k])
         # Written so that NaN ends up in the bound.
-        if not reach <= size:
+        if not (reach <= size or size != size):
             size = reach
-        if not points[i, last] <= rho:
+        if not (points[i, last] <= rho or rho != rho):
             rho = points[i, last]
     return size * UP, rho
 
