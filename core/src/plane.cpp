@@ -286,7 +286,6 @@ void hm_plane_refresh(void* search_, int32_t l, const double* stream, int32_t st
     if (!first) return;
     const Merged& merged = frame.merged;
     for (int j = 0; j < layer.n_forms; j++) {
-        merged.first[j] = first[j];
         merged.gains[j] = gains[j], merged.gain_radii[j] = gain_radii[j];
     }
     for (std::size_t v = 0; v < std::size_t(layer.n_forms) * layer.width; v++)

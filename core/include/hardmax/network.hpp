@@ -70,7 +70,6 @@ struct Network {
     int most_rows = 0;   // the most forms, streams or queries of any layer, padded
     int most_groups = 1;
     int largest_group = 0;
-    std::int64_t n_weights = 0;
     Layer* layers = nullptr;
     Affine readout;
 };
@@ -285,8 +284,6 @@ inline Network* read_network(Packed packed, Arena& arena) {
         sizes.most_groups = most(sizes.most_groups, layer.n_groups);
         for (int rows : {layer.n_query, layer.n_scores(), layer.n_y, layer.dim_out})
             sizes.most_rows = most(sizes.most_rows, rows);
-        for (const Affine* map : {&layer.query, &layer.forms, &layer.output})
-            sizes.n_weights += map->is_identity ? 0 : std::int64_t(map->n_in) * map->n_out;
         for (int g = 0; layer.starts && g < layer.n_groups; g++)
             sizes.largest_group = most(sizes.largest_group, layer.starts[g + 1] - layer.starts[g]);
         if (sizes.layers) sizes.layers[i] = layer;

@@ -13,7 +13,6 @@ constexpr std::int64_t kEveryRay = -(INT64_C(1) << 62);
 
 // What forms of a group contribute when they win, where coinciding forms have been merged.
 struct Merged {
-    int* first;     // (n_forms): only firsts compete
     double* gains;  // (n_forms): means over coinciding forms
     double* gain_radii;
     double* values;  // (n_forms, width)
@@ -94,7 +93,6 @@ Path<D> take_path(const Network& network, Arena& arena) {
             frame.anchor = take_forms<D>(arena, frame.is_anchored ? padded(layer.n_scores()) : 0);
             frame.candidates = arena.take<int>(n);
             frame.n_candidates = arena.take<int>(n ? layer.n_groups : 0);
-            frame.merged.first = arena.take<int>(n);
             frame.merged.gains = arena.take<double>(n);
             frame.merged.gain_radii = arena.take<double>(n);
             frame.merged.values = arena.take<double>(n * layer.width);
