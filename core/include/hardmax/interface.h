@@ -143,6 +143,16 @@ HM_API void hm_test_meet(const double* one, const double* other, double* vertex)
 /* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 
+/* Max-plus products max_k left[i][k] + right[k][j], with `inner` >= 1 terms: some of the tiles of
+ * `out`. left is (n_rows, inner); the rows and columns of right are so many numbers apart. */
+HM_API int64_t hm_max_plus_n_tiles(int64_t n_rows, int64_t n_columns);
+HM_API void hm_max_plus_tiles(const double* left, const double* right, double* out, int64_t n_rows,
+                              int64_t inner, int64_t n_columns, int64_t row_step,
+                              int64_t column_step, int64_t first, int64_t last);
+/* Sweep over all edges of a graph until no label rises, or n_sweeps times; whether none rose. */
+HM_API int32_t hm_max_plus_relax(int64_t n, const double* weights, double* labels, int64_t* parents,
+                                 int64_t n_sweeps);
+
 /* Each writes the high and the low part of its result to pair[0] and pair[1]. */
 HM_API void hm_test_two_sum(double a, double b, double* pair);
 HM_API void hm_test_fast_two_sum(double a, double b, double* pair);
