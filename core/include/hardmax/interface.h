@@ -153,6 +153,103 @@ HM_API void hm_max_plus_tiles(const double* left, const double* right, double* o
 HM_API int32_t hm_max_plus_relax(int64_t n, const double* weights, double* labels, int64_t* parents,
                                  int64_t n_sweeps);
 
+/* The nearest point to the origin in the hull of rows (n_rows, dim) of about unit length; see
+ * `NearestQuestion` in nearest.hpp. `support`, `weights` (dim + 2) and `point` (dim) may hold a start.
+ * Returns 1 if `point` separates the origin from the rows, 0 if it lies in the hull of the support, -1
+ * if rounding does not allow to say: in floats, a candidate to be proved. */
+HM_API size_t hm_nearest_size(int32_t dim);
+HM_API int32_t hm_nearest(void* memory, const double* rows, int64_t n_rows, int32_t dim,
+                          int32_t n_start, double quality, int32_t most_rounds, int64_t* support,
+                          double* weights, double* point, int32_t* n_active);
+
+/* Invert the matrix whose columns are the rows (dim, dim), rounded; 1 if it is proved to be regular.
+ * `bounds` gets what is known of the inverse: see `Inverse` in orientation.hpp. */
+HM_API size_t hm_invert_size(int32_t dim);
+HM_API int32_t hm_invert(void* memory, const double* rows, int32_t dim, double* inverse,
+                         double bounds[2]);
+
+/* Which of some targets seem to be vertices of a hull: memory of a search, its start, and a call for
+ * some targets. `status` gets the answers of hm_nearest, `support` (n, dim + 2) the points they seem
+ * to lie between (n_points + k for ray k) and `n_support` how many, `directions` (n, dim) those they
+ * seem to win. Points and rays are kept by the caller. */
+HM_API size_t hm_candidates_size(int64_t n_points, int64_t n_rays, int32_t dim);
+HM_API void hm_candidates_init(void* search, int64_t n_points, int64_t n_rays, int32_t dim,
+                               const double* points, const double* rays, const uint8_t* is_known,
+                               double quality);
+HM_API void hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets,
+                               int64_t* status, int64_t* n_support, int64_t* support,
+                               double* directions);
+
+/* Which of n >= 2 distinct points are vertices of their hull: start, then points from `first` to
+ * `last`. Verdicts are 1 yes, 0 no, 2 no if the origin lies in the hull of the differences from the
+ * points in `supports` (n, dim + 1; padded with -1), -1 not known. */
+HM_API size_t hm_hull_vertices_size(int64_t n, int32_t dim);
+HM_API void hm_hull_vertices_init(void* search, int64_t n, int32_t dim, const double* points,
+                                  int8_t* verdict);
+HM_API void hm_hull_vertices_decide(void* search, int64_t first, int64_t last, int8_t* verdict,
+                                    int64_t* supports);
+
+/* Which pairs of n vertices are joined by an edge; see `HullEdges` in hulls.hpp. The start returns how
+ * many of some pairs seem to be. The other call decides the pairs of vertices from `first` to `last`
+ * with those after them, and returns how many claims there are. */
+HM_API size_t hm_hull_edges_size(int64_t n, int32_t dim);
+HM_API int32_t hm_hull_edges_init(void* search, int64_t n, int32_t dim, const double* rows,
+                                  int8_t* adjacent, int64_t* claims, int64_t room_claims,
+                                  int32_t n_samples);
+HM_API int64_t hm_hull_edges_decide(void* search, int64_t first, int64_t last);
+
+/* The rows of all heads: row r of vertex v says that v scores more than rival[r]. */
+typedef struct {
+    int64_t dim, n_heads, n_rows;
+    const double* rows;          /* (n_rows, dim): rounded differences, largest entry about one */
+    const double* units;         /* (n_rows, dim): about the same, of unit length */
+    const double* points;        /* (n_vertices, dim): to guess winners */
+    const int64_t* first_vertex; /* (n_heads + 1) */
+    const int64_t* first_row;    /* (n_vertices + 1); later rows count for every tuple */
+    const int64_t* rival;        /* (n_rows) */
+    const int64_t* reverse;      /* (n_rows): the row that says the opposite */
+} hm_fan;
+
+/* What a search for tuples of winners has found: tuples (n_heads) with directions (dim) that select
+ * them; claims, which are rows (dim + 1; padded with -1) said to have the origin in their hull, with
+ * the nodes that rely on them; and nodes not expanded. Nodes are tuples padded with -1. */
+typedef struct {
+    int64_t room_leaves, room_claims, room_parked;
+    int64_t n_leaves, n_claims, n_parked;
+    int64_t n_refused; /* how many refusals floats have proved */
+    int64_t* leaves;
+    double* directions;
+    int64_t* claims;
+    int64_t* claim_paths;
+    int64_t* parked;
+} hm_joint_found;
+
+/* A search for tuples: memory, start, a node to search below, and some steps, which return 1 when all
+ * is done. The fan is kept by the caller; n_base of its rows belong to no vertex. */
+HM_API size_t hm_joint_size(const hm_fan* fan, int64_t n_base);
+HM_API void hm_joint_init(void* search, const hm_fan* fan, int64_t n_base);
+HM_API void hm_joint_load(void* search, int64_t level, int64_t n_rows, const int64_t* rows,
+                          const int64_t* winners, const double* direction);
+HM_API int32_t hm_joint_run(void* search, int64_t root, int64_t steps, hm_joint_found* found);
+
+/* For n tuples of vertices with a direction each: whether it is proved to select the tuple, and the
+ * sine of its angle to the nearest wall. `margins` may be null. */
+HM_API void hm_joint_check(const hm_fan* fan, int64_t n, const int64_t* leaves,
+                           const double* directions, uint8_t* is_proved, double* margins);
+
+/* Whether row walls[q] of the tuple cells[q] is a facet, rows of equal `line` counted as one: 1 yes,
+ * 0 no, -1 not known. */
+HM_API size_t hm_joint_facets_size(const hm_fan* fan);
+HM_API void hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line,
+                            const int64_t* leaves, int64_t n, const int64_t* cells,
+                            const int64_t* walls, int8_t* verdict);
+
+/* Whether a rounded row is proved to have a positive product with a direction; whether it, times a
+ * sign, is proved to be a positive combination of the columns of a matrix inverted by hm_invert. */
+HM_API int32_t hm_test_is_positive(const double* row, const double* direction, int32_t dim);
+HM_API int32_t hm_test_is_inside(const double* row, double sign, const double* inverse,
+                                 const double* bounds, int32_t dim);
+
 /* Each writes the high and the low part of its result to pair[0] and pair[1]. */
 HM_API void hm_test_two_sum(double a, double b, double* pair);
 HM_API void hm_test_fast_two_sum(double a, double b, double* pair);
