@@ -3,33 +3,11 @@
 #include "hardmax/interface.h"
 #include "hardmax/joint.hpp"
 
-namespace {
-
 using namespace hardmax;
-
-// A search lies at the start of its memory, and its arrays after it.
-template <class Search, class... Sizes>
-std::size_t size_of(const Sizes&... sizes) {
-    Search search;
-    Arena arena;
-    arena.take<Search>(1);
-    lay_out(search, arena, sizes...);
-    return arena.used;
-}
-
-template <class Search, class... Sizes>
-Search& placed(void* memory, const Sizes&... sizes) {
-    Arena arena{static_cast<char*>(memory)};
-    Search& search = *arena.take<Search>(1);
-    lay_out(search, arena, sizes...);
-    return search;
-}
-
-}  // namespace
 
 extern "C" {
 
-size_t hm_nearest_size(int32_t dim) { return size_of<NearestPoint>(dim); }
+size_t hm_nearest_size(int32_t dim) { return room_for<NearestPoint>(dim); }
 
 int32_t hm_nearest(void* memory, const double* rows, int64_t n_rows, int32_t dim, int32_t n_start,
                    double quality, int32_t most_rounds, int64_t* support, double* weights,
@@ -43,7 +21,7 @@ int32_t hm_nearest(void* memory, const double* rows, int64_t n_rows, int32_t dim
     return answer;
 }
 
-size_t hm_invert_size(int32_t dim) { return size_of<Simplex>(dim); }
+size_t hm_invert_size(int32_t dim) { return room_for<Simplex>(dim); }
 
 int32_t hm_invert(void* memory, const double* rows, int32_t dim, double* inverse,
                   double bounds[2]) {
@@ -57,7 +35,7 @@ int32_t hm_invert(void* memory, const double* rows, int32_t dim, double* inverse
 }
 
 size_t hm_candidates_size(int64_t n_points, int64_t n_rays, int32_t dim) {
-    return size_of<CandidateSearch>(n_points, n_rays, dim);
+    return room_for<CandidateSearch>(n_points, n_rays, dim);
 }
 
 void hm_candidates_init(void* search, int64_t n_points, int64_t n_rays, int32_t dim,
@@ -86,7 +64,7 @@ void hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets,
     }
 }
 
-size_t hm_hull_vertices_size(int64_t n, int32_t dim) { return size_of<HullVertices>(n, dim); }
+size_t hm_hull_vertices_size(int64_t n, int32_t dim) { return room_for<HullVertices>(n, dim); }
 
 void hm_hull_vertices_init(void* search, int64_t n, int32_t dim, const double* points,
                            int8_t* verdict) {
@@ -105,7 +83,7 @@ void hm_hull_vertices_decide(void* search, int64_t first, int64_t last, int8_t* 
     }
 }
 
-size_t hm_hull_edges_size(int64_t n, int32_t dim) { return size_of<HullEdges>(n, dim); }
+size_t hm_hull_edges_size(int64_t n, int32_t dim) { return room_for<HullEdges>(n, dim); }
 
 int32_t hm_hull_edges_init(void* search, int64_t n, int32_t dim, const double* rows,
                            int8_t* adjacent, int64_t* claims, int64_t room_claims,
@@ -126,7 +104,7 @@ int64_t hm_hull_edges_decide(void* search, int64_t first, int64_t last) {
 }
 
 size_t hm_joint_size(const hm_fan* fan, int64_t n_base) {
-    return size_of<JointSearch>(*fan, n_base);
+    return room_for<JointSearch>(*fan, n_base);
 }
 
 void hm_joint_init(void* search, const hm_fan* fan, int64_t n_base) {
@@ -153,7 +131,7 @@ void hm_joint_check(const hm_fan* fan, int64_t n, const int64_t* leaves, const d
 }
 
 size_t hm_joint_facets_size(const hm_fan* fan) {
-    return size_of<FacetSearch>(fan->n_rows, static_cast<int>(fan->dim));
+    return room_for<FacetSearch>(fan->n_rows, static_cast<int>(fan->dim));
 }
 
 void hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line, const int64_t* leaves,

@@ -135,6 +135,56 @@ HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream,
                              const double* gains, const double* gain_radii, const double* values,
                              const double* value_radii);
 
+/* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/normed_maps.py. */
+typedef struct {
+    int64_t n_in, n_out;
+    const double* rows;   /* (n_in + 1, n_out): W and, last, b */
+    const double* panels; /* (n_panels, n_in + 1, 8): the same cut by columns, padded with zeros */
+    const double* omega;  /* (n_out): norms of the columns of W */
+    const double* bias_size; /* (n_out): |b| */
+    double sigma, frobenius, bias_norm, kappa;
+} hm_normed_map;
+
+/* Intervals of a line through a ReLU network, from left to right: see `LineRows` in lines.hpp. */
+typedef struct {
+    int64_t index; /* the layer */
+    int64_t n;     /* how many points bound the intervals */
+    const double* values;
+    const double* scales;
+    const double* blurs;
+    const double* places;
+    const int64_t* names;
+    const uint8_t* is_open; /* (n - 1): which intervals are in doubt, if any is */
+    int64_t n_signs;        /* how many signs were found in the layers before */
+} hm_line_run;
+
+/* Write the rows (2, n_out) of the first layer at two points, given as (2, n_in + 1): the stream before
+ * it and the weight of the point. `scales` (2, 3) has the norms of the errors in its first column. */
+HM_API void hm_line_enter(const hm_normed_map* map, const double* ends, double* rows,
+                          double* scales);
+/* Cut intervals by the layers from run->index on; afterwards `run` says where it stopped, and its arrays
+ * lie in `memory`. Returns 0 no layer is left, 1 there is much to do, 2 intervals are in doubt, 3 the
+ * next layer would have too many entries, 4 the memory is too small for it. */
+HM_API int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, hm_line_run* run,
+                               uint8_t* states, const int64_t* most_rows, int64_t most_entries,
+                               void* memory, size_t memory_size);
+/* Write the forms of layers from `first` up to `last` on the interval with given states, in twice the
+ * precision, into blocks of 5 rows of `stride` numbers: slopes, offsets, their low parts, radii. Block
+ * 0 is the stream before the first layer, block l + 1 layer l, block n_blocks - 1 is overwritten. */
+HM_API void hm_line_doubled(const hm_normed_map* maps, int64_t first, int64_t last,
+                            const uint8_t* states, double* blocks, int64_t n_blocks,
+                            int64_t stride);
+/* The maps on cells along a line, as slopes and offsets (n_cells, 2, n_out) with radii: memory, start
+ * (see `start_maps` in line_maps.hpp), and some cells from left to right. maps[n_layers] is the one to
+ * the output. */
+HM_API size_t hm_line_maps_size(const hm_normed_map* maps, int64_t n_layers, int64_t n_changes);
+HM_API void hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers,
+                              int64_t n_cells, int64_t n_changes, const uint8_t* signature,
+                              const int64_t* starts, const int64_t* entries, const uint8_t* winners,
+                              const double* stream, const double errors[2]);
+HM_API void hm_line_maps_compose(void* memory, int64_t first, int64_t last, double* values,
+                                 double* radii);
+
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */
 HM_API int32_t hm_test_plane_sharpen(void* search);
@@ -243,6 +293,22 @@ HM_API size_t hm_joint_facets_size(const hm_fan* fan);
 HM_API void hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line,
                             const int64_t* leaves, int64_t n, const int64_t* cells,
                             const int64_t* walls, int8_t* verdict);
+
+/* Signs and zeros of forms between two points, from their values there (see lines.hpp): how many units
+ * change and the sum of their numbers; the first again with the radii of each end; the n zeros, as unit,
+ * part and blur, 1 if they are sure; how far ends may be off in parts of an interval, 1 if not too far. */
+typedef struct {
+    int64_t unit;
+    double part, blur;
+} hm_test_zero;
+HM_API void hm_test_line_changes(const hm_normed_map* map, const double* left, const double* right,
+                                 double scale, double beta, double eta, int64_t changes[2]);
+HM_API int64_t hm_test_line_careful(const hm_normed_map* map, const double* left,
+                                    const double* right, const double* scales, const double* blur);
+HM_API int32_t hm_test_line_zeros(const hm_normed_map* map, const double* left, const double* right,
+                                  double scale, double beta, int64_t n, hm_test_zero* zeros);
+HM_API int32_t hm_test_line_blurs(const hm_test_zero* zeros, int64_t n, const double* outer,
+                                  double* blurs);
 
 /* Whether a rounded row is proved to have a positive product with a direction; whether it, times a
  * sign, is proved to be a positive combination of the columns of a matrix inverted by hm_invert. */
