@@ -15,6 +15,8 @@ Examples:
 """
 
 from collections.abc import Iterable
+from math import isfinite
+from operator import eq
 from typing import Any, Literal
 
 import numpy as np
@@ -95,14 +97,12 @@ class Sizes:
         nonempty: bool | Iterable[str],
     ) -> None:
         known = self._size
-        fits = len(got) == len(shape)
+        fits = len(got) == len(shape) and all(map(eq, map(known.get, shape, got), got))
         # A name that occurs twice in one shape asks for two equal sizes, too.
-        sizes: dict[str, int] = {}
+        new: dict[str, int] = {}
         for axis, size in zip(shape, got, strict=False):
-            if isinstance(axis, str):
-                fits = fits and known.get(axis, sizes.setdefault(axis, size)) == size
-            else:
-                fits = fits and axis == size
+            if axis not in known:
+                fits = fits and size == (new.setdefault(axis, size) if type(axis) is str else axis)
         if not fits:
             raise ShapeMismatchError(
                 f"`{name}` must have shape {self._spell(shape)}; got {_tuple(got)}."
@@ -115,10 +115,9 @@ class Sizes:
                         f"`{name}` must have {axis} >= 1 in its shape {_tuple(shape)}; "
                         f"got {_tuple(got)}."
                     )
-        for axis, size in sizes.items():
-            if axis not in known:
-                known[axis] = size
-                self._source[axis] = name
+        for axis in new:
+            self._source[axis] = name
+        known.update(new)
 
     def _spell(self, shape: tuple[str | int, ...]) -> str:
         """Write the wanted shape, and what is already known about its sizes."""
@@ -247,7 +246,8 @@ def _exact_float64(name: str, value: Any) -> FloatArray:
 
 
 def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None:
-    if np.isfinite(array).all():
+    # A sum of squares is finite only if all numbers are; the other way round it may overflow.
+    if isfinite(np.vdot(array, array)) or np.isfinite(array).all():
         return
     if np.isnan(array).any():
         if not array.ndim:
