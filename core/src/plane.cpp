@@ -285,6 +285,7 @@ void hm_plane_refresh(void* search_, int32_t l, const double* stream, int32_t st
     frame.scores_exactness = {scores_are_exact != 0, scores_grid};
     frame.has_exact = true;
     frame.is_pure = false;
+    frame.window.index = -1;
     search.path.frames[l + 1].anchor_version = -1;
     if (!first) return;
     const Merged& merged = frame.merged;
