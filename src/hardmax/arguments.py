@@ -16,7 +16,6 @@ Examples:
 
 from collections.abc import Iterable
 from math import isfinite
-from operator import eq
 from typing import Any, Literal
 
 import numpy as np
@@ -96,14 +95,18 @@ class Sizes:
         shape: tuple[str | int, ...],
         nonempty: bool | Iterable[str],
     ) -> None:
-        known = self._size
-        fits = len(got) == len(shape) and all(map(eq, map(known.get, shape, got), got))
-        # A name that occurs twice in one shape asks for two equal sizes, too.
-        new: dict[str, int] = {}
+        known, fits = self._size, len(got) == len(shape)
         for axis, size in zip(shape, got, strict=False):
-            if axis not in known:
-                fits = fits and size == (new.setdefault(axis, size) if type(axis) is str else axis)
+            if isinstance(axis, int):
+                fits = fits and axis == size
+            elif axis not in known:
+                known[axis], self._source[axis] = size, name
+            elif known[axis] != size:
+                fits = False
         if not fits:
+            # What this array itself has fixed is nothing to compare it with.
+            for axis in [axis for axis, source in self._source.items() if source == name]:
+                del known[axis], self._source[axis]
             raise ShapeMismatchError(
                 f"`{name}` must have shape {self._spell(shape)}; got {_tuple(got)}."
             )
@@ -115,9 +118,6 @@ class Sizes:
                         f"`{name}` must have {axis} >= 1 in its shape {_tuple(shape)}; "
                         f"got {_tuple(got)}."
                     )
-        for axis in new:
-            self._source[axis] = name
-        known.update(new)
 
     def _spell(self, shape: tuple[str | int, ...]) -> str:
         """Write the wanted shape, and what is already known about its sizes."""

@@ -24,9 +24,10 @@ inline Lanes choose(LaneBits mask, Lanes yes, Lanes no) {
     return (Lanes)((mask & (LaneBits)yes) | (~mask & (LaneBits)no));
 }
 
-
 // The lowest n bits, n <= 64.
-inline std::uint64_t low_bits(int n) { return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1; }
+inline std::uint64_t low_bits(int n) {
+    return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+}
 
 // Comparisons of up to 64 numbers as the bits of one word.
 struct LaneMask {

@@ -338,12 +338,12 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
         layer.slots = read_indices(packed, arena, layer.n_groups);
         layer.forms = read_forms(packed, arena, layer);
         const bool coincide = packed.next();
-        layer.first = coincide ? read_indices(packed, arena, layer.n_forms)
-                               : count_up(arena, layer.n_forms);
+        layer.first =
+            coincide ? read_indices(packed, arena, layer.n_forms) : count_up(arena, layer.n_forms);
         const std::size_t n = std::size_t(layer.n_forms) * layer.width;
         layer.gains = copied(packed, arena, layer.n_forms);
-        layer.gain_radii = coincide ? copied(packed, arena, layer.n_forms)
-                                    : zeros(arena, layer.n_forms);
+        layer.gain_radii =
+            coincide ? copied(packed, arena, layer.n_forms) : zeros(arena, layer.n_forms);
         layer.values = copied(packed, arena, n);
         layer.value_radii = coincide ? copied(packed, arena, n) : zeros(arena, n);
         double* scratch = arena.take<double>(2 * std::size_t(layer.n_query) + layer.n_forms);

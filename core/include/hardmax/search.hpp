@@ -117,8 +117,7 @@ inline bool find_open_unit(Search& s, Frame<2>& frame) {
     std::uint64_t positive = ~std::uint64_t{0}, negative = positive;
     for (int i = 0; i < item.n; i++)
         positive &= polygon[i].start.positive, negative &= polygon[i].start.negative;
-    const std::uint64_t open =
-        ~(positive | negative) & low_bits(frame.window.n) & ~low_bits(from);
+    const std::uint64_t open = ~(positive | negative) & low_bits(frame.window.n) & ~low_bits(from);
     const int found = open != 0 ? __builtin_ctzll(open) : frame.window.n;
     int* winners = s.winners_of(s.n_items - 1) + index * kWindow;
     for (int i = from; i < found; i++) winners[i] = static_cast<int>(positive >> i & 1);
@@ -136,7 +135,8 @@ inline Signs signs_of_unit(Search& s, const Frame<2>& frame, const Pencils& penc
     Signs found{0, 0};
     for (int i = 0; i < item.n; i++) {
         const Vertex& v = polygon[i].start;
-        int sign = static_cast<int>(v.positive >> bit & 1) - static_cast<int>(v.negative >> bit & 1);
+        int sign =
+            static_cast<int>(v.positive >> bit & 1) - static_cast<int>(v.negative >> bit & 1);
         if (sign == 0) {
             sign = sign_at(polygon[i > 0 ? i - 1 : item.n - 1], polygon[i], g, pencils, s.counts);
             if (sign == kUndecided) return {-1, i};

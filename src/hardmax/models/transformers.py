@@ -303,7 +303,9 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
     """Return heads side by side as one layer, one group for each, masked keys left out."""
     scores = [head.score_map for head in heads]
     values = [head.unmasked_values for head in heads]
-    shapes = [(*score.keys.shape, value.shape[1]) for score, value in zip(scores, values, strict=True)]
+    shapes = [
+        (*score.keys.shape, value.shape[1]) for score, value in zip(scores, values, strict=True)
+    ]
     layout = _side_by_side(tuple(shapes))
     n_read, width = layout["reads"].shape[1], layout["width"]
     out_dim = heads[0].out_dim
