@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-
 from tests.core.degenerate_models import FAMILIES, differences, model_and_domain
 
 SEEDS = range(120)
