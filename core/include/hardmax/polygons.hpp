@@ -256,16 +256,26 @@ inline bool is_blurred(const Vertex& v, double scale) {
     return !(v.rho <= blur * size && v.far_rho <= blur);
 }
 
+// Find the vertices where lines meet; say whether all of them are known well enough.
 inline bool set_vertices(Edge* polygon, int n, double scale) {
     bool is_sharp = true;
     for (int i = 0; i < n; i++) {
-        Edge& before = polygon[i > 0 ? i - 1 : n - 1];
+        const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
         // Between two sides of the domain the vertex is known.
-        if (before.wall.layer >= 0 || polygon[i].wall.layer >= 0)
+        if (!polygon[i].is_met && (before.wall.layer >= 0 || polygon[i].wall.layer >= 0))
             polygon[i].start = meet(before, polygon[i]);
         is_sharp = is_sharp && !is_blurred(polygon[i].start, scale);
     }
     return is_sharp;
+}
+
+// Take other lines for those of a polygon.
+template <class Of>
+void set_lines(Edge* polygon, int n, const Of& line_of) {
+    for (int i = 0; i < n; i++) {
+        if (polygon[i].wall.layer >= 0) polygon[i].line = line_of(polygon[i].wall);
+        polygon[i].is_met = false;
+    }
 }
 
 }  // namespace detail
@@ -282,18 +292,17 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
     Edge* polygon = polygons.edges + place.start;
     const int n = place.n, last = network.n_layers - 1;
     Path<2>& fresh = detail::fresh_path(path, pure);
-    if (!is_sharp) {
-        for (int i = 0; i < n; i++)
-            if (polygon[i].wall.layer >= 0) polygon[i].line = wall_form(fresh, polygon[i].wall);
-        if (!detail::set_vertices(polygon, n, path.scale)) {
-            if (last < 0) return false;
-            compose_doubled(path, doubled, last);
-            for (int i = 0; i < n; i++) {
-                const Wall& wall = polygon[i].wall;
-                if (wall.layer >= 0) polygon[i].line = detail::nearest_form(path, doubled, wall);
-            }
-            if (!detail::set_vertices(polygon, n, path.scale)) return false;
-        }
+    // As long as no forms were replaced, the lines of the search are those composed afresh, and where
+    // two of them meet was found by the same computation.
+    if (!is_sharp && &fresh != &path)
+        detail::set_lines(polygon, n, [&](const Wall& wall) { return wall_form(fresh, wall); });
+    if (!is_sharp && !detail::set_vertices(polygon, n, path.scale)) {
+        if (last < 0) return false;
+        compose_doubled(path, doubled, last);
+        detail::set_lines(polygon, n, [&](const Wall& wall) {
+            return detail::nearest_form(path, doubled, wall);
+        });
+        if (!detail::set_vertices(polygon, n, path.scale)) return false;
     }
     const std::int64_t cell = detail::store_map(fresh, cells);
     // Go round from the edge with the least code, whatever the order of the cuts was.
