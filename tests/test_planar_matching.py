@@ -34,7 +34,7 @@ MODELS = {
 
 
 def by_integers(part):
-    return overlapping_edges(part.network, part.domain, part.cells, np.arange(part.n_cells))
+    return overlapping_edges(part.network, part.domain, part.cells, np.arange(len(part.cells.vertices)))
 
 
 @pytest.mark.parametrize("where", DOMAINS)

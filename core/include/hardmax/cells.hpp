@@ -10,6 +10,10 @@
 
 namespace hardmax {
 
+// A vertex that is written down is off by at most this times its largest coordinate, or the scale if
+// that is larger; a direction by at most this. One that lies beyond all floats has such a coordinate.
+constexpr double kStoredBlur = 0x1p-30;
+
 // Arrays of the caller. Of signatures one is used: one byte for a winner where that is enough.
 struct Cells {
     std::int64_t room_cells, room_vertices;
@@ -68,9 +72,8 @@ inline void refresh_pure(const Path<2>& path, Path<2>& pure) {
 
 // Whether a vertex is too uncertain to be written down.
 inline bool is_blurred(const Vertex& v, double scale) {
-    constexpr double blur = 0x1p-30;
     const double size = larger(scale, larger(magnitude(v.x), magnitude(v.y)));
-    return !(v.rho <= blur * size && v.far_rho <= blur);
+    return !(v.rho <= kStoredBlur * size && v.far_rho <= kStoredBlur);
 }
 
 // The line of a wall from the forms in twice the precision, rounded.

@@ -214,6 +214,36 @@ inline int least_marked(const Edge* polygon, int n) {
     return chosen;
 }
 
+// Name the new edges of a walked part by the first form that ties with its own along each, as cutting
+// by all forms in turn does; False if a sign is undecided. Another one than the edge was cut by has
+// ties at both ends (mark 2).
+inline bool name_edges(Search& s, const GroupSplit& split, int w, Edge* part, int n) {
+    const Crowd& crowd = s.crowd;
+    for (int i = 0; i < n; i++) {
+        const int after = i + 1 < n ? i + 1 : 0;
+        Edge& edge = part[i];
+        if (!edge.is_new || edge.mark != 2 || part[after].mark != 2) continue;
+        const Box& box = box_at(crowd, edge.start);
+        for (int p = box.start; p < box.start + box.length; p++) {
+            const int m = crowd.listed[p];
+            if (m == crowd.position[edge.wall.rival]) break;
+            if (m == w || !may_tie(crowd, m, w, edge.start, split.scale) ||
+                !may_tie(crowd, m, w, part[after].start, split.scale))
+                continue;
+            const Line g = difference(split.frame, split.frame.scores, crowd.form[w],
+                                      crowd.form[m], split.scale);
+            const Signs found = signs_of(part, n, g, split.pencils, s.signs, s.counts);
+            if (found.n_positive < 0) return false;
+            // A form that is zero everywhere coincides with this one.
+            if (found.n_positive == 0 || s.signs[i] != 0 || s.signs[after] != 0) continue;
+            edge.line = g;
+            edge.wall.rival = crowd.form[m] - split.first;
+            break;
+        }
+    }
+    return true;
+}
+
 // Do the same, comparing only with forms that are large at a vertex (see `walks.hpp`).
 //
 // Vertices are marked: 0, nothing is known; -1, no form certainly exceeds this one; 1 and 2, no form
@@ -274,6 +304,7 @@ inline int walked_part(Search& s, const GroupSplit& split, const Edge* polygon, 
             since = 0;
         }
     }
+    if (!name_edges(s, split, w, area, n)) return -1;
     if (area != to)
         for (int i = 0; i < n; i++) to[i] = area[i];
     return n;
