@@ -1,6 +1,7 @@
 #include "hardmax/neighbours.hpp"
 
 #include "hardmax/interface.h"
+#include "hardmax/ties.hpp"
 
 using namespace hardmax;
 
@@ -14,16 +15,16 @@ struct Matching {
 };
 
 Polygons read(const hm_polygons& p) {
-    return {p.n_cells,    p.n_edges, p.n_layers, p.n_groups,   p.scale,        p.short_signatures,
-            p.signatures, p.starts,  p.codes,    p.points,     p.directions,   p.first_groups,
-            p.form_starts, p.passes};
+    return {p.n_cells,          p.n_edges,      p.n_layers,    p.n_groups, p.scale,
+            p.short_signatures, p.signatures,   p.starts,      p.codes,    p.points,
+            p.directions,       p.first_groups, p.form_starts, p.passes};
 }
 
 Matching lay_out(const Polygons& p, Arena& arena) {
     arena.take<Matching>(1);
     Matching matching{};
     matching.lines = take_wall_lines(p, arena);
-    matching.pairs.cells = arena.take<std::int32_t>(2 * p.n_edges);
+    matching.pairs.edges = arena.take<Pairs::Pair>(p.n_edges);
     matching.starts = arena.take<std::int32_t>(p.n_cells + 1);
     return matching;
 }
@@ -60,9 +61,25 @@ int64_t hm_neighbours_match(const hm_polygons* polygons, void* memory, void* roo
     return matching.pairs.n;
 }
 
-void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pairs) {
+void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pairs,
+                         int32_t* edges) {
     const Matching& matching = matching_in(memory);
-    sort_pairs(matching.pairs, polygons->n_cells, matching.starts, pairs);
+    const WallLines& lines = matching.lines;
+    Pairs::Pair* sorted = reinterpret_cast<Pairs::Pair*>(edges);
+    sort_pairs(matching.pairs, lines, polygons->n_cells, matching.starts, sorted);
+    for (std::int64_t k = 0; k < matching.pairs.n; k++) {
+        pairs[2 * k] = lines.owners[sorted[k].one];
+        pairs[2 * k + 1] = lines.owners[sorted[k].other];
+    }
+}
+
+void hm_neighbours_ties(void* search_, const hm_polygons* polygons, uint8_t* may_tie) {
+    Search& search = *static_cast<Search*>(search_);
+    const Polygons p = read(*polygons);
+    for (std::int64_t cell = 0; cell < p.n_cells; cell++) {
+        follow(search, p, cell);
+        find_ties(search, p, cell, may_tie);
+    }
 }
 
 }  // extern "C"

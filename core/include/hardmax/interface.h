@@ -155,12 +155,16 @@ typedef struct {
 /* Which of them share a part of a wall. First the edges are gathered by their lines: returns the
  * bytes that matching needs, or -1 if the cells are not in order. Then edges are matched: marks those
  * that are left open in is_open (n_edges) and returns the number of pairs. Then pairs (n, 2) are
- * written, sorted, the smaller cell first. */
+ * written, sorted, the smaller cell first, with the edges (n, 2) that overlap. */
 HM_API size_t hm_neighbours_size(const hm_polygons* polygons);
 HM_API int64_t hm_neighbours_gather(const hm_polygons* polygons, void* memory);
 HM_API int64_t hm_neighbours_match(const hm_polygons* polygons, void* memory, void* room,
                                    uint8_t* is_open);
-HM_API void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pairs);
+HM_API void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pairs,
+                                int32_t* edges);
+/* Mark the edges (n_edges) that may lie on other walls beside the one that names them. The search has
+ * nothing on its stack, with room for the edges of every cell. */
+HM_API void hm_neighbours_ties(void* search, const hm_polygons* polygons, uint8_t* may_tie);
 
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */

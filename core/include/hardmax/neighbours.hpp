@@ -55,8 +55,8 @@ struct WallLine {
 
 // What is known about all lines.
 struct WallLines {
-    std::int32_t* group_of;  // (n_forms)
-    std::int32_t* layer_of;  // (n_groups)
+    std::int32_t* group_of;     // (n_forms)
+    std::int32_t* layer_of;     // (n_groups)
     std::int32_t* first_cells;  // (n_layers): of those with the winners of the cell at hand
     std::int32_t* owners;       // (n_edges): the cell of each edge
     std::int32_t* line_of;      // (n_edges): its line; -1 for a side of the domain
@@ -230,9 +230,8 @@ inline Course course_of(const Polygons& p, const WallLines& lines, std::int32_t 
         const bool is_far = p.is_far(e) || p.is_far(next);
         for (int k = 0; k < 2; k++) {
             // Directions are known up to kStoredBlur, and one of their coordinates is 1 or -1.
-            const double step = is_far
-                                    ? p.directions[2 * next + k] - p.directions[2 * e + k]
-                                    : p.points[2 * next + k] - p.points[2 * e + k];
+            const double step = is_far ? p.directions[2 * next + k] - p.directions[2 * e + k]
+                                       : p.points[2 * next + k] - p.points[2 * e + k];
             const double error =
                 is_far ? 4.0 * kStoredBlur : stored_error(p, e) + stored_error(p, next);
             const double length = magnitude(step) * (is_far ? 1e300 : 1.0);
@@ -273,8 +272,8 @@ inline bool overlap(const Interval& one, const Interval& other) {
 
 // Whether two cells on both sides of a line pass the same on along it, from its layer to another.
 // That cells which share a part of the line have winners that tie on it needs no proof.
-inline bool agree(const Polygons& p, const WallLines& lines, int group, int layer,
-                  std::int64_t one, std::int64_t other, bool are_neighbours) {
+inline bool agree(const Polygons& p, const WallLines& lines, int group, int layer, std::int64_t one,
+                  std::int64_t other, bool are_neighbours) {
     const int l = lines.layer_of[group];
     if (layer <= l) return true;
     for (int g = p.first_groups[l]; g < p.first_groups[layer]; g++) {
@@ -291,8 +290,7 @@ inline bool are_same(const Polygons& p, const WallLines& lines, std::int32_t one
     const std::int64_t i = lines.owners[one], j = lines.owners[other];
     int layer = -1;
     for (int end = 0; end < 2; end++) {
-        const std::int64_t here =
-            end == 0 ? edge_before(p, lines, one) : edge_after(p, lines, one);
+        const std::int64_t here = end == 0 ? edge_before(p, lines, one) : edge_after(p, lines, one);
         const std::int64_t there =
             end == 0 ? edge_after(p, lines, other) : edge_before(p, lines, other);
         if (end == 0 ? p.is_far(one) && p.is_far(there) : p.is_far(here) && p.is_far(other))
@@ -315,8 +313,7 @@ inline bool are_in_touch(const Polygons& p, const WallLines& lines, std::int32_t
     const std::int64_t i = lines.owners[one], j = lines.owners[other];
     for (int end = 0; end < 2; end++) {
         // `one` runs along the line and `other` against it: they touch at equal places of theirs.
-        const std::int64_t here =
-            end == 0 ? edge_before(p, lines, one) : edge_after(p, lines, one);
+        const std::int64_t here = end == 0 ? edge_before(p, lines, one) : edge_after(p, lines, one);
         const std::int64_t there =
             end == 0 ? edge_before(p, lines, other) : edge_after(p, lines, other);
         const std::int32_t code = p.codes[here], beside = p.codes[there];
@@ -332,9 +329,12 @@ inline bool are_in_touch(const Polygons& p, const WallLines& lines, std::int32_t
 
 }  // namespace detail
 
-// Pairs of cells, and which edges are left open.
+// Pairs of edges that share a part of a wall, and which edges are left open.
 struct Pairs {
-    std::int32_t* cells;    // (n_edges, 2): no line has more pairs than edges
+    struct Pair {
+        std::int32_t one, other;  // the one of the smaller cell first
+    };
+    Pair* edges;  // (n_edges): no line has more pairs than edges
     std::int64_t n;
     std::uint8_t* is_open;  // (n_edges)
 };
@@ -365,9 +365,9 @@ inline void match_line(const Polygons& p, const WallLines& lines, std::int32_t l
     detail::sort_by(low, n_low, begin);
     detail::sort_by(high, n_high, begin);
     const auto add = [&](const Interval& one, const Interval& other) {
-        const std::int32_t i = lines.owners[one.edge], j = lines.owners[other.edge];
-        pairs.cells[2 * pairs.n] = least(i, j);
-        pairs.cells[2 * pairs.n++ + 1] = most(i, j);
+        const bool is_in_order = lines.owners[one.edge] < lines.owners[other.edge];
+        pairs.edges[pairs.n++] =
+            is_in_order ? Pairs::Pair{one.edge, other.edge} : Pairs::Pair{other.edge, one.edge};
     };
     // First what certainly overlaps, then what may: most of that touches what is done.
     for (const bool is_certain : {true, false}) {
@@ -394,24 +394,18 @@ inline void match_line(const Polygons& p, const WallLines& lines, std::int32_t l
     }
 }
 
-// Sort pairs by their cells. `to` has room for the pairs, `starts` for the cells and the end.
-inline void sort_pairs(const Pairs& pairs, std::int64_t n_cells, std::int32_t* starts,
-                       std::int64_t* to) {
+// Sort pairs by their cells. `to` has room for them, `starts` for the cells and the end.
+inline void sort_pairs(const Pairs& pairs, const WallLines& lines, std::int64_t n_cells,
+                       std::int32_t* starts, Pairs::Pair* to) {
     for (std::int64_t i = 0; i <= n_cells; i++) starts[i] = 0;
-    for (std::int64_t k = 0; k < pairs.n; k++) starts[pairs.cells[2 * k]]++;
+    for (std::int64_t k = 0; k < pairs.n; k++) starts[lines.owners[pairs.edges[k].one]]++;
     std::int32_t end = 0;
     for (std::int64_t i = 0; i <= n_cells; i++) starts[i] = end += starts[i];
-    for (std::int64_t k = pairs.n - 1; k >= 0; k--) {
-        const std::int32_t i = pairs.cells[2 * k], at = --starts[i];
-        to[2 * at] = i, to[2 * at + 1] = pairs.cells[2 * k + 1];
-    }
-    struct Row {
-        std::int64_t i, j;
-    };
-    Row* rows = reinterpret_cast<Row*>(to);
+    for (std::int64_t k = pairs.n - 1; k >= 0; k--)
+        to[--starts[lines.owners[pairs.edges[k].one]]] = pairs.edges[k];
     for (std::int64_t i = 0; i < n_cells; i++)
-        detail::sort_by(rows + starts[i], starts[i + 1] - starts[i],
-                        [](const Row& row) { return row.j; });
+        detail::sort_by(to + starts[i], starts[i + 1] - starts[i],
+                        [&](const Pairs::Pair& pair) { return lines.owners[pair.other]; });
 }
 
 }  // namespace hardmax

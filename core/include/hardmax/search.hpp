@@ -230,8 +230,8 @@ inline bool name_edges(Search& s, const GroupSplit& split, int w, Edge* part, in
             if (m == w || !may_tie(crowd, m, w, edge.start, split.scale) ||
                 !may_tie(crowd, m, w, part[after].start, split.scale))
                 continue;
-            const Line g = difference(split.frame, split.frame.scores, crowd.form[w],
-                                      crowd.form[m], split.scale);
+            const Line g = difference(split.frame, split.frame.scores, crowd.form[w], crowd.form[m],
+                                      split.scale);
             const Signs found = signs_of(part, n, g, split.pencils, s.signs, s.counts);
             if (found.n_positive < 0) return false;
             // A form that is zero everywhere coincides with this one.

@@ -23,8 +23,7 @@ from hardmax.regions.adjacency import LazyNeighbours, Neighbours
 from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain, embedded
-from hardmax.regions.planar_domains import planar_domain
-from hardmax.regions.planar_matching import match_edges
+from hardmax.regions.planar_matching import StoredCells
 from hardmax.typing import IntArray
 
 Position = Fraction | float
@@ -121,7 +120,8 @@ def planar_neighbours(
         cells: The cells, with the walls of their edges.
         chosen: The cells to look at; all if None.
     """
-    matching = match_edges(network, cells, planar_domain(domain, network.dim_in).scale)
+    stored = StoredCells(network, domain, cells)
+    matching = stored.matching()
     pairs = matching.pairs
     if matching.is_open.any():
         found = sorted(overlapping_edges(network, domain, cells, np.flatnonzero(matching.is_open)))
@@ -133,14 +133,28 @@ def planar_neighbours(
         pairs = pairs[kept[pairs].all(axis=1)]
 
     def find_walls() -> tuple[tuple[Wall, ...], ...]:
-        assert cells.starts is not None
-        is_near = np.zeros(cells.n_counted, dtype=np.bool_)
-        is_near[pairs] = True
-        edges = np.flatnonzero(np.repeat(is_near, np.diff(cells.starts)))
-        known = overlapping_edges(network, domain, cells, edges)
-        return tuple(known[one, other] for one, other in pairs.tolist())
+        known = _walls_between(stored, domain, cells)
+        return tuple([known[one, other] for one, other in pairs.tolist()])
 
     return LazyNeighbours(pairs, (), find_walls=find_walls)
+
+
+def _walls_between(
+    stored: StoredCells, domain: ChartedDomain, cells: CellArrays
+) -> dict[tuple[int, int], tuple[Wall, ...]]:
+    """Return all pairs with the walls between them."""
+    pairs, edges, is_open = stored.matching()
+    is_shared = stored.may_tie()[edges].any(axis=1)
+    is_open[edges[is_shared]] = True
+    assert cells.walls is not None
+    names: dict[Wall, tuple[Wall, ...]] = {}
+    walls = map(tuple, cells.walls[edges[:, 0], :2].tolist())
+    known = {
+        (one, other): names.setdefault(wall, (wall,))
+        for (one, other), wall in zip(pairs.tolist(), walls, strict=True)
+    }
+    exact = overlapping_edges(stored.network, domain, cells, np.flatnonzero(is_open))
+    return known | exact
 
 
 def overlapping_edges(

@@ -156,6 +156,11 @@ class PlaneSearch:
         self._room = 2 * self._room[0], 2 * self._room[1]
         self._set_stack()
 
+    def grow_to(self, n_edges: int) -> None:
+        """Double the room of the stack until so many edges fit."""
+        while self._room[0] < n_edges:
+            self.grow()
+
     def push(self, task: Task) -> None:
         """Put a polygon on the stack."""
         given = address(task.signature), address(task.typical), len(task.edges)

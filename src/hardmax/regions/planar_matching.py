@@ -14,7 +14,12 @@ from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
-from hardmax.typing import BoolArray, IntArray
+from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.regions.core_networks import core_network
+from hardmax.regions.planar import first_stream
+from hardmax.regions.planar_core import PlaneSearch
+from hardmax.regions.planar_domains import planar_domain
+from hardmax.typing import AnyArray, BoolArray, IntArray
 
 
 class Matching(NamedTuple):
@@ -22,11 +27,13 @@ class Matching(NamedTuple):
 
     Attributes:
         pairs: Neighbours `i < j`, sorted, shape `(n_pairs, 2)`.
+        edges: For each pair the edges that overlap, shape `(n_pairs, 2)`.
         is_open: Which edges may have neighbours that are not among them, shape `(n_vertices,)`: all
             of these are marked, on both sides.
     """
 
     pairs: IntArray
+    edges: AnyArray
     is_open: BoolArray
 
 
@@ -51,50 +58,71 @@ class _Polygons(Structure):
     )
 
 
-def match_edges(network: ArgmaxNetwork, cells: CellArrays, scale: float) -> Matching:
-    """Match the edges of cells that the planar engine found.
+class StoredCells:
+    """Cells that the planar engine found, as the core reads them.
 
     Args:
         network: The network.
+        domain: The domain.
         cells: The cells, with the walls of their edges.
-        scale: That of the planar domain.
     """
-    names, points, starts = cells.wall_names, cells.vertices, cells.starts
-    assert names is not None
-    assert points is not None
-    assert starts is not None
-    assert len(points) < 2**31, "edges are counted by 32 bits"
-    n_groups = [layer.n_groups for layer in network.layers]
-    first_groups = np.cumsum([0, *n_groups], dtype=np.int32)
-    form_starts = names.form_starts.astype(np.int32)
-    passes = np.zeros(sum(n_groups) + 1, dtype=np.bool_)
-    for first, layer in zip(first_groups[:-1].tolist(), network.layers, strict=True):
-        passes[first : first + layer.n_groups] = layer.passes_maximum
-    signatures = np.ascontiguousarray(cells.signatures)
-    is_short = signatures.dtype == np.uint8
-    polygons = _Polygons(
-        len(signatures),
-        len(points),
-        len(network.layers),
-        sum(n_groups),
-        scale,
-        address(signatures) if is_short else None,
-        None if is_short else address(signatures),
-        address(starts),
-        address(names.codes),
-        address(points),
-        None if cells.directions is None else address(cells.directions),
-        address(first_groups),
-        address(form_starts),
-        address(passes),
-    )
-    given, library = addressof(polygons), core()
-    memory = Memory(library.hm_neighbours_size(given))
-    needed = library.hm_neighbours_gather(given, memory.address)
-    assert needed >= 0, "the engine returned cells out of order"
-    room = Memory(needed)
-    is_open = np.zeros(len(points), dtype=np.bool_)
-    n_pairs = library.hm_neighbours_match(given, memory.address, room.address, address(is_open))
-    pairs = np.empty((n_pairs, 2), dtype=np.int64)
-    library.hm_neighbours_pairs(given, memory.address, address(pairs))
-    return Matching(pairs, is_open)
+
+    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain, cells: CellArrays) -> None:
+        names, points, starts = cells.wall_names, cells.vertices, cells.starts
+        assert names is not None
+        assert points is not None
+        assert starts is not None
+        assert len(points) < 2**31, "edges are counted by 32 bits"
+        self.network = network
+        self.domain = planar_domain(domain, network.dim_in)
+        self.n_edges = len(points)
+        self.most_edges = int(np.diff(starts).max(initial=0))
+        n_groups = [layer.n_groups for layer in network.layers]
+        first_groups = np.cumsum([0, *n_groups], dtype=np.int32)
+        passes = [np.zeros(0, bool), *(layer.passes_maximum for layer in network.layers)]
+        signatures = np.ascontiguousarray(cells.signatures)
+        is_short = signatures.dtype == np.uint8
+        # Kept as long as the core may read them.
+        self._arrays = (
+            signatures if is_short else None,
+            None if is_short else signatures,
+            starts,
+            names.codes,
+            points,
+            cells.directions,
+            first_groups,
+            names.form_starts.astype(np.int32),
+            np.concatenate(passes),
+        )
+        given = (None if array is None else address(array) for array in self._arrays)
+        sizes = len(signatures), self.n_edges, len(n_groups), sum(n_groups), self.domain.scale
+        self._polygons = _Polygons(*sizes, *given)
+
+    def matching(self) -> Matching:
+        """Match the edges, as far as floats and names prove what they share."""
+        given, library = addressof(self._polygons), core()
+        memory = Memory(library.hm_neighbours_size(given))
+        needed = library.hm_neighbours_gather(given, memory.address)
+        assert needed >= 0, "the engine returned cells out of order"
+        room = Memory(needed)
+        is_open = np.zeros(self.n_edges, dtype=np.bool_)
+        n_pairs = library.hm_neighbours_match(given, memory.address, room.address, address(is_open))
+        pairs = np.empty((n_pairs, 2), dtype=np.int64)
+        edges = np.empty((n_pairs, 2), dtype=np.int32)
+        library.hm_neighbours_pairs(given, memory.address, address(pairs), address(edges))
+        return Matching(pairs, edges, is_open)
+
+    def may_tie(self) -> BoolArray:
+        """Say which edges may lie on other walls beside the one that names them."""
+        stream = first_stream(self.network, self.domain)
+        search = PlaneSearch(
+            core_network(self.network),
+            stream,
+            self.domain.scale,
+            is_bounded=self.domain.is_bounded,
+            stores=False,
+        )
+        search.grow_to(self.most_edges)
+        marks = np.zeros(self.n_edges, dtype=np.bool_)
+        core().hm_neighbours_ties(search.address, addressof(self._polygons), address(marks))
+        return marks
