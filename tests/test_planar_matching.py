@@ -21,7 +21,7 @@ from tests.region_models import (
     integer_transformer,
     repeated_units,
 )
-from tests.test_planar_walks import KEYS, model
+from tests.test_planar_walks import KEYS, TILTED, model
 
 DOMAINS = {"box": Box([-2, -2], [3, 3]), "plane": WholeSpace(2)}
 MODELS = {
@@ -72,7 +72,9 @@ def degenerate_model(seed):
 
 
 def by_integers(part):
-    return overlapping_edges(part.network, part.domain, part.cells, np.arange(len(part.cells.vertices)))
+    return overlapping_edges(
+        part.network, part.domain, part.cells, np.arange(len(part.cells.vertices))
+    )
 
 
 @pytest.mark.parametrize("where", DOMAINS)
@@ -123,6 +125,14 @@ def test_a_unit_that_vanishes_along_a_wall_without_a_change_of_sign_names_it():
     assert part.neighbours.walls == (((0, 0), (0, 1), (1, 0)),)
 
 
+NAMED = {
+    **MODELS,
+    **{name: model(*keys) for name, keys in KEYS.items()},
+    # Scores that are rounded: integers decide what ties.
+    **{f"{name}, tilted": model(*keys, TILTED) for name, keys in KEYS.items()},
+}
+
+
 def canonical_name(layers, wall):
     """The first group with a tie along a wall of a cell, and the first form that ties there."""
     index, group, winner, rival = wall
@@ -137,9 +147,9 @@ def canonical_name(layers, wall):
 
 
 @pytest.mark.parametrize("where", DOMAINS)
-@pytest.mark.parametrize("name", [*MODELS, *KEYS])
+@pytest.mark.parametrize("name", NAMED)
 def test_an_edge_is_named_by_the_first_forms_that_tie_along_it(name, where):
-    part = enumerate_regions(MODELS.get(name) or model(*KEYS[name]), DOMAINS[where])
+    part = enumerate_regions(NAMED[name], DOMAINS[where])
     regions = Regions(part.network, part.domain)
     for cell, signature in enumerate(part.signatures.tolist()):
         layers = regions.layers(tuple(signature))
