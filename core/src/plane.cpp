@@ -59,9 +59,12 @@ size_t hm_network_size(const int64_t* integers, const double* numbers) {
     return arena.used;
 }
 
-void hm_network_init(void* network, const int64_t* integers, const double* numbers) {
-    Arena arena{static_cast<char*>(network)};
-    read_network({integers, numbers}, arena);
+int32_t hm_network_init(void* memory, const int64_t* integers, const double* numbers) {
+    Arena arena{static_cast<char*>(memory)};
+    const Network& network = *read_network({integers, numbers}, arena);
+    for (int l = 0; l < network.n_layers; l++)
+        if (!network.layers[l].is_distinct) return 0;
+    return 1;
 }
 
 size_t hm_plane_size(const void* network, int32_t stores) {
@@ -282,6 +285,7 @@ void hm_plane_refresh(void* search_, int32_t l, const double* stream, int32_t st
     frame.scores_exactness = {scores_are_exact != 0, scores_grid};
     frame.has_exact = true;
     frame.is_pure = false;
+    frame.window.index = -1;
     search.path.frames[l + 1].anchor_version = -1;
     if (!first) return;
     const Merged& merged = frame.merged;

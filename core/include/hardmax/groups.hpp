@@ -3,40 +3,9 @@
 // A form is dropped only when one rival exceeds it at every vertex: then it does so everywhere. That
 // no vertex is won by a form says nothing, since it can win only inside.
 #pragma once
-#include "rays.hpp"
+#include "units.hpp"
 
 namespace hardmax {
-
-// Bounds on the coordinates of the vertices, and on their radii; NaN ends up in the bound.
-struct Reach {
-    double size = 0.0, rho = 0.0, far_rho = 0.0;
-    // What a radius is multiplied by to bound the error of a form at a vertex.
-    double factor(double scale) const { return 2.0 * size / scale + 1.0 + 2.0 * rho / scale; }
-};
-
-inline Reach reach_of(const Edge* polygon, int n) {
-    Reach reach;
-    for (int i = 0; i < n; i++) {
-        const Vertex& v = polygon[i].start;
-        reach.size = bound(bound(reach.size, magnitude(v.x)), magnitude(v.y));
-        reach.rho = bound(reach.rho, v.rho);
-        reach.far_rho = bound(reach.far_rho, v.far_rho);
-    }
-    return reach;
-}
-
-inline double slope_radius(double radius, double scale) {
-    // The quotient may underflow, and a radius of 0 would say that the form is exact.
-    return radius / scale + (radius > 0.0 ? kTiny : 0.0);
-}
-
-// The score of a ReLU unit.
-inline Line unit_line(const Frame<2>& frame, int unit, double scale) {
-    const Forms<2>& forms = frame.scores;
-    const double radius = forms.radius[unit];
-    return {forms.coefficient[0][unit], forms.coefficient[1][unit], forms.coefficient[2][unit],
-            slope_radius(radius, scale), frame.is_homogeneous ? 0.0 : radius};
-}
 
 // One form less another.
 inline Line difference(const Frame<2>& frame, const Forms<2>& forms, int plus, int minus,
@@ -50,54 +19,6 @@ inline Line difference(const Frame<2>& frame, const Forms<2>& forms, int plus, i
         (slope_radius(radius, scale) + (magnitude(d1.low) + magnitude(d2.low))) * kUp;
     const double offset = frame.is_homogeneous ? 0.0 : (radius + magnitude(d3.low)) * kUp;
     return {d1.high, d2.high, d3.high, slopes, offset};
-}
-
-// Find the units of a ReLU layer that are on or off on a whole polygon; list the others.
-inline void analyse_units(const Layer& layer, Frame<2>& frame, double scale, const Edge* polygon,
-                          int n, SignCounts& counts) {
-    const Forms<2>& forms = frame.scores;
-    const Reach reach = reach_of(polygon, n);
-    const Lanes factor = all(reach.factor(scale)), rho = all(reach.rho), size = all(reach.size);
-    const Lanes far = all(kKappa + reach.far_rho),
-                far_factor = all(2.0 / scale * (1.0 + reach.far_rho));
-    const Lanes kappa = all(kKappa), up = all(kUp), tiny = all(kTiny);
-    int n_pending = 0;
-    for (int i = 0; i < layer.n_groups; i += kLanes) {
-        const Lanes a1 = load(forms.coefficient[0] + i), a2 = load(forms.coefficient[1] + i);
-        const Lanes c = load(forms.coefficient[2] + i), radius = load(forms.radius + i);
-        const Lanes slopes = absolute(a1) + absolute(a2);
-        Lanes low = all(kBeyond), high = all(-kBeyond);
-        for (const Edge* edge = polygon; edge < polygon + n; edge++) {
-            const Vertex& vertex = edge->start;
-            if (vertex.is_far()) {
-                const Lanes value = a1 * all(vertex.dx) + a2 * all(vertex.dy);
-                const Lanes error = (slopes * far + far_factor * radius) * up + tiny;
-                low = choose(value > error, low, all(-kBeyond));
-                high = choose(value < -error, high, all(kBeyond));
-                continue;
-            }
-            // Such forms have one sign on a polygon if they have it at all its other vertices.
-            if (frame.is_homogeneous && vertex.is_origin()) continue;
-            const Lanes value = a1 * all(vertex.x) + a2 * all(vertex.y) + c;
-            low = value < low ? value : low;
-            high = value > high ? value : high;
-        }
-        // Infinite where a product overflows.
-        const Lanes error =
-            (radius * factor + slopes * rho + kappa * (slopes * size + absolute(c))) * up + tiny;
-        const LaneBits is_on = low > error, is_off = high < -error;
-        const int m = least(kLanes, layer.n_groups - i);
-        std::int64_t on[kLanes], off[kLanes];
-        __builtin_memcpy(on, &is_on, sizeof on);
-        __builtin_memcpy(off, &is_off, sizeof off);
-        for (int lane = 0; lane < m; lane++) {
-            frame.fixed[i + lane] = static_cast<int>(on[lane] & 1);
-            frame.pending[n_pending] = i + lane;
-            n_pending += static_cast<int>(~(on[lane] | off[lane]) & 1);
-        }
-    }
-    frame.n_pending = n_pending;
-    counts.n_filtered += std::int64_t(n) * (layer.n_groups - n_pending);
 }
 
 // Scratch for groups: forms that compete, and bounds on their errors.

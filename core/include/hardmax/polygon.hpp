@@ -31,6 +31,8 @@ struct Line {
 struct Vertex {
     double x, y, rho;
     double dx, dy, far_rho;
+    // Signs of a window of forms, where they are known: see `units.hpp`.
+    std::uint64_t positive = 0, negative = 0;
     bool is_far() const { return dx != 0.0 || dy != 0.0; }
     bool is_origin() const { return x == 0.0 && y == 0.0 && rho == 0.0 && !is_far(); }
 };

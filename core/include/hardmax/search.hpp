@@ -35,10 +35,11 @@ enum Status : int {
 // was looked at elsewhere, whose typical winners are known.
 constexpr int kNotEntered = -1, kPartEntered = -2;
 
-// A polygon still to be split: its edges, its layer, and how many pending groups are done, or one of
-// the above.
+// A polygon still to be split: its edges, its layer, how many pending groups are done, or one of the
+// above, and for which window of units its vertices have signs.
 struct Item {
     int start, n, layer, position;
+    int window = -1;
 };
 
 struct Search {
@@ -81,6 +82,7 @@ inline void enter(Search& s) {
         s.path.frames[item.layer + 1].is_anchored)
         note_typical(layer, frame, s.path.scale, polygon, item.n);
     item.position = 0;
+    item.window = -1;
 }
 
 // The winner of a unit whose wall has already split the polygon; -1 if it has not.
@@ -102,20 +104,67 @@ inline int settled_winner(Search& s, const Layer& layer, const Frame<2>& frame, 
     return -1;
 }
 
+// Pass by the pending units of the window, from the next one on, that have one sign on the polygon on
+// top; return whether there is one left.
+inline bool find_open_unit(Search& s, Frame<2>& frame) {
+    Item& item = s.top();
+    const int index = item.position / kWindow, from = item.position % kWindow;
+    if (frame.window.index != index) load_window(frame, index, s.path.scale);
+    Edge* polygon = s.edges + item.start;
+    if (item.window != index)
+        for (int i = 0; i < item.n; i++) mark_signs(frame.window, from, polygon[i].start);
+    item.window = index;
+    std::uint64_t positive = ~std::uint64_t{0}, negative = positive;
+    for (int i = 0; i < item.n; i++)
+        positive &= polygon[i].start.positive, negative &= polygon[i].start.negative;
+    const std::uint64_t open = ~(positive | negative) & low_bits(frame.window.n) & ~low_bits(from);
+    const int found = open != 0 ? __builtin_ctzll(open) : frame.window.n;
+    int* winners = s.winners_of(s.n_items - 1) + index * kWindow;
+    for (int i = from; i < found; i++) winners[i] = static_cast<int>(positive >> i & 1);
+    s.counts.n_filtered += std::int64_t(item.n) * (found - from);
+    item.position += found - from;
+    return open != 0;
+}
+
+// The signs of the next pending unit at all vertices.
+inline Signs signs_of_unit(Search& s, const Frame<2>& frame, const Pencils& pencils) {
+    const Item& item = s.top();
+    const Edge* polygon = s.edges + item.start;
+    const int bit = item.position % kWindow;
+    const Line g = line_of(frame.window, bit);
+    Signs found{0, 0};
+    for (int i = 0; i < item.n; i++) {
+        const Vertex& v = polygon[i].start;
+        int sign =
+            static_cast<int>(v.positive >> bit & 1) - static_cast<int>(v.negative >> bit & 1);
+        if (sign == 0) {
+            sign = sign_at(polygon[i > 0 ? i - 1 : item.n - 1], polygon[i], g, pencils, s.counts);
+            if (sign == kUndecided) return {-1, i};
+        } else {
+            s.counts.n_filtered++;
+        }
+        s.signs[i] = static_cast<std::int8_t>(sign);
+        found.n_positive += sign > 0;
+        found.n_negative += sign < 0;
+    }
+    return found;
+}
+
 // Split the polygon on top by pending ReLU units until the one on top has none left.
 inline int split_by_units(Search& s) {
     const int l = s.top().layer;
     const Layer& layer = s.path.network->layers[l];
-    const Frame<2>& frame = s.path.frames[l];
+    Frame<2>& frame = s.path.frames[l];
     const Pencils pencils = pencils_of(s.path, l);
     while (true) {
         Item& item = s.top();
         if (item.position == frame.n_pending) return kOngoing;
+        if (!find_open_unit(s, frame)) continue;
         if (item.start + 3 * item.n + 6 > s.room_edges || s.n_items + 1 > s.room_items)
             return kStackFull;
-        const int unit = frame.pending[item.position];
+        const int unit = frame.pending[item.position], bit = item.position % kWindow;
         int* winners = s.winners_of(s.n_items - 1);
-        const Line g = unit_line(frame, unit, s.path.scale);
+        const Line g = line_of(frame.window, bit);
         if (layer.first[unit] != unit) {
             const int winner = settled_winner(s, layer, frame, item, g, pencils);
             if (winner >= 0) {
@@ -124,7 +173,7 @@ inline int split_by_units(Search& s) {
             }
         }
         Edge* polygon = s.edges + item.start;
-        const Signs found = signs_of(polygon, item.n, g, pencils, s.signs, s.counts);
+        const Signs found = signs_of_unit(s, frame, pencils);
         if (found.n_positive < 0) return kUnclear;
         // A form that is zero everywhere coincides with the first form, zero.
         winners[item.position++] = found.n_positive > 0 ? 1 : 0;
@@ -132,11 +181,13 @@ inline int split_by_units(Search& s) {
         // Both parts are written above the polygon; its edges are free again when they are done.
         Edge* to = polygon + item.n;
         const int upper = cut(polygon, item.n, s.signs, 1, g, {l, unit, 1, 0}, to, nullptr, 0);
+        mark_signs(frame.window, bit + 1, to[0].start);
+        mark_signs(frame.window, bit + 1, to[upper - 1].start);
         const int lower =
             cut(polygon, item.n, s.signs, -1, g, {l, unit, 0, 1}, to + upper, to, upper);
         item.start += item.n;
         item.n = upper;
-        s.items[s.n_items] = {item.start + upper, lower, l, item.position};
+        s.items[s.n_items] = {item.start + upper, lower, l, item.position, item.window};
         int* others = s.winners_of(s.n_items);
         for (int p = 0; p + 1 < item.position; p++) others[p] = winners[p];
         others[item.position - 1] = 0;
@@ -414,7 +465,12 @@ inline int pass_on(Search& s, Cells& cells) {
         const Frame<2>& frame = s.path.frames[l];
         int* signature = s.path.signature + layer.first_group;
         const int* winners = s.winners_of(s.n_items - 1);
-        for (int g = 0; g < layer.n_groups; g++) signature[g] = frame.fixed[g];
+        for (int g = 0; !layer.is_relu && g < layer.n_groups; g++) signature[g] = frame.fixed[g];
+        for (int first = 0; layer.is_relu && first < layer.n_groups; first += kWindow) {
+            const std::uint64_t on = frame.on[first / kWindow];
+            const int n = least(kWindow, layer.n_groups - first);
+            for (int g = 0; g < n; g++) signature[first + g] = static_cast<int>(on >> g & 1);
+        }
         for (int p = 0; p < frame.n_pending; p++) signature[frame.pending[p]] = winners[p];
     }
     if (!is_last) {
@@ -446,9 +502,11 @@ inline bool sharpen_line(const Path<2>& path, Edge& edge) {
 
 // Look at the polygon on top in twice the precision; say whether anything is known better.
 inline bool sharpen(Search& s) {
-    const Item& item = s.top();
+    Item& item = s.top();
+    item.window = -1;
     const int l = least(item.layer, s.path.network->n_layers - 1);
     bool is_clearer = sharpen_path(s.path, s.doubled, l);
+    for (int i = 0; i <= l; i++) s.path.frames[i].window.index = -1;
     Edge* polygon = s.edges + item.start;
     for (int i = 0; i < item.n; i++) is_clearer = sharpen_line(s.path, polygon[i]) || is_clearer;
     for (int i = 0; i < item.n; i++) {
