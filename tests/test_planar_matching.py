@@ -125,6 +125,21 @@ def test_a_unit_that_vanishes_along_a_wall_without_a_change_of_sign_names_it():
     assert part.neighbours.walls == (((0, 0), (0, 1), (1, 0)),)
 
 
+def test_a_mean_that_is_passed_on_beside_a_continuous_wall_moves_later_walls():
+    # Where x > 0 the unit takes x away: both keys tie, and the mean of their values moves y by 1/2.
+    still = AttentionHead(np.eye(2), [[0.0, 0.0]], [[0.0, 0.0]], np.eye(2))
+    take = FeedForward([[1.0], [0.0]], [0.0], [[-1.0, 0.0]], [0.0, 0.0])
+    head = AttentionHead(np.eye(2), [[1.0, 0.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]], np.eye(2))
+    above = FeedForward([[0.0], [1.0]], [0.0], [[1.0, 0.0]], [0.0, 0.0])
+    part = enumerate_regions(
+        HardTransformer([Block([still], take), Block([head], above)]), DOMAINS["box"]
+    )
+    # The head has the same winner everywhere, and y = 0 and y = -1/2 end on x = 0.
+    assert part.signatures.tolist() == [[0, x, 0, y] for x in (0, 1) for y in (0, 1)]
+    assert part.cells.has_means
+    assert part.neighbours.pairs.tolist() == [[0, 1], [0, 2], [0, 3], [1, 3], [2, 3]]
+
+
 NAMED = {
     **MODELS,
     **{name: model(*keys) for name, keys in KEYS.items()},

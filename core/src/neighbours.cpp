@@ -17,7 +17,7 @@ struct Matching {
 Polygons read(const hm_polygons& p) {
     return {p.n_cells,          p.n_edges,      p.n_layers,    p.n_groups, p.scale,
             p.short_signatures, p.signatures,   p.starts,      p.codes,    p.points,
-            p.directions,       p.first_groups, p.form_starts, p.passes};
+            p.directions,       p.first_groups, p.form_starts, p.passes,   p.has_means};
 }
 
 Matching lay_out(const Polygons& p, Arena& arena) {

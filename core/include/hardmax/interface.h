@@ -151,6 +151,7 @@ typedef struct {
     const int32_t* first_groups;
     const int32_t* form_starts;
     const uint8_t* passes;
+    int32_t has_means;
 } hm_polygons;
 
 /* Which of them share a part of a wall. First the edges are gathered by their lines: returns the

@@ -14,7 +14,9 @@
 //   by names: two ends on L are the same point if the walls that meet L there are the same line.
 //   A wall of a layer up to l is, if its forms are. A wall of a layer after l is, if its forms are
 //   and the layers between pass the same on along L: their winners are the same, or tie along L and
-//   their groups pass the largest form on. Winners of cells that share a part of L tie there.
+//   their groups pass the largest form on. Winners of cells that share a part of L tie there. A
+//   winner that passes a mean on, of forms that coincide on its cell, is not the same as one that
+//   does not.
 // Two edges with the same ends are the same set, and nothing else touches them. What is left open
 // is left to the caller, edge by edge.
 #pragma once
@@ -38,6 +40,7 @@ struct Polygons {
     const std::int32_t* first_groups;      // (n_layers + 1)
     const std::int32_t* form_starts;       // (n_groups + 1)
     const std::uint8_t* passes;            // (n_groups): whether the largest form is passed on
+    std::int32_t has_means;                // whether means are passed on that depend on the cell
 
     int winner(std::int64_t cell, int group) const {
         const std::int64_t at = cell * n_groups + group;
@@ -277,6 +280,8 @@ inline bool agree(const Polygons& p, const WallLines& lines, int group, int laye
     const int l = lines.layer_of[group];
     if (layer <= l) return true;
     for (int g = p.first_groups[l]; g < p.first_groups[layer]; g++) {
+        // In the layer of the line the same forms coincide on both sides.
+        if (!p.passes[g] && p.has_means && lines.layer_of[g] > l) return false;
         if (p.winner(one, g) == p.winner(other, g)) continue;
         if (!p.passes[g] || !(are_neighbours || g == group)) return false;
     }

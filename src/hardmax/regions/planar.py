@@ -261,6 +261,7 @@ def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
         count,
         None if is_bounded else cells.directions,
         wall_names=WallNames(cells.walls, packed.form_starts, packed.group_layers),
+        has_means=any(run.path.has_means for run in runs),
     )
 
 

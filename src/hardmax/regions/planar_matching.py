@@ -55,6 +55,7 @@ class _Polygons(Structure):
         ("first_groups", c_void_p),
         ("form_starts", c_void_p),
         ("passes", c_void_p),
+        ("has_means", c_int32),
     )
 
 
@@ -96,7 +97,7 @@ class StoredCells:
         )
         given = (None if array is None else address(array) for array in self._arrays)
         sizes = len(signatures), self.n_edges, len(n_groups), sum(n_groups), self.domain.scale
-        self._polygons = _Polygons(*sizes, *given)
+        self._polygons = _Polygons(*sizes, *given, cells.has_means)
 
     def matching(self) -> Matching:
         """Match the edges, as far as floats and names prove what they share."""
