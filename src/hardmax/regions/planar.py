@@ -1,6 +1,9 @@
 """The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
 
+from collections import deque
 from functools import cached_property
+from itertools import accumulate
+from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -95,7 +98,7 @@ def explore(
             return run.work(limits, progress)
         return share(runs, begin, limits.seconds, workers, progress)
 
-    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete))
+    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete, workers))
 
 
 def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
@@ -230,23 +233,25 @@ class _Run(SearchRun):
             cells.map_radii[cell] = block[3].max()
 
 
-def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
-    """Pack what one or more runs have found, one after the other."""
+def _packed(runs: list[_Run], is_complete: bool, workers: int) -> CellArrays:
+    """Pack what one or more runs have found, one after the other; they are empty afterwards."""
     runs = sorted(runs, key=_Run.first_signature) if len(runs) > 1 else runs
     first = runs[0]
     counts = [run.search.counts() for run in runs]
     count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
     decisions = Decisions(filtered, expanded, 0)
-    for run in runs:
-        if "path" in run.__dict__:
-            decisions = decisions + run.path.decisions
+    paths = [run.path for run in runs if "path" in run.__dict__]
+    for path in paths:
+        decisions = decisions + path.decisions
     if not first.stores:
         none = np.zeros((0, first.network.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
+    found: deque[FoundCells] = deque()
     for run in runs:
         run.harvest()
-    found = [block for run in runs for block in run.found]
-    cells = found[0] if len(found) == 1 else _joined(found)
+        found += run.found
+        run.found.clear()
+    cells = found[0] if len(found) == 1 else _joined(found, workers)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
     packed, is_bounded = first.packed, first.domain.is_bounded
@@ -261,16 +266,40 @@ def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
         count,
         None if is_bounded else cells.directions,
         wall_names=WallNames(cells.walls, packed.form_starts, packed.group_layers),
-        has_means=any(run.path.has_means for run in runs),
+        has_means=any(path.has_means for path in paths),
     )
 
 
-def _joined(found: list[FoundCells]) -> FoundCells:
-    """Join blocks of cells."""
-    joined = FoundCells(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-    total = 0
-    ends = []
-    for block in found:
-        ends.append(block.ends + total)
-        total += len(block.points)
-    return joined._replace(ends=np.concatenate(ends))
+def _joined(found: deque[FoundCells], workers: int) -> FoundCells:
+    """Join blocks of cells, each of which is released as soon as it is copied."""
+    sizes = [(len(block.ends), len(block.walls)) for block in found]
+    n_cells, n_vertices = map(sum, zip(*sizes, strict=True))
+    joined = FoundCells(
+        *(np.empty((n_cells, *column.shape[1:]), column.dtype) for column in found[0][:4]),
+        *(np.empty((n_vertices, *column.shape[1:]), column.dtype) for column in found[0][4:]),
+    )
+    if not len(found[0].directions):
+        joined = joined._replace(directions=found[0].directions)
+    starts = deque(accumulate(sizes, lambda one, other: (one[0] + other[0], one[1] + other[1])))
+    taken = Lock()
+
+    def copy() -> None:
+        while True:
+            with taken:
+                if not found:
+                    return
+                block, (last, end) = found.popleft(), starts.popleft()
+            first, begin = last - len(block.ends), end - len(block.walls)
+            for to, column in zip(joined[:4], block[:4], strict=True):
+                to[first:last] = column
+            for to, column in zip(joined[4:], block[4:], strict=True):
+                to[begin : begin + len(column)] = column
+            joined.ends[first:last] += begin
+
+    threads = [Thread(target=copy) for _ in range(workers - 1)]
+    for thread in threads:
+        thread.start()
+    copy()
+    for thread in threads:
+        thread.join()
+    return joined
