@@ -17,8 +17,14 @@
 //   their groups pass the largest form on. Winners of cells that share a part of L tie there. A
 //   winner that passes a mean on, of forms that coincide on its cell, is not the same as one that
 //   does not.
-// Two edges with the same ends are the same set, and nothing else touches them. What is left open
-// is left to the caller, edge by edge.
+// Two edges with the same ends are the same set, and nothing else touches them.
+//
+// If all groups from layer l on pass their largest form on, edges that share a part of L are the
+// same. For the forms of these layers agree on both sides of L, and a group splits a segment F of L
+// that bounds regions of both sides into the sets {x in F : s_a(x) >= all s_b(x)}, a one of its
+// winners beside F: these depend on the forms on F alone.
+//
+// What is left open is left to the caller, edge by edge.
 #pragma once
 #include "arena.hpp"
 #include "cells.hpp"
@@ -69,6 +75,7 @@ struct WallLines {
     std::int32_t* table;        // (n_slots): lines by their hashes, -1 where there is none
     std::size_t n_slots;
     std::int32_t n_lines, longest;
+    int continuous_from;  // the first layer from which on all groups pass their largest form on
 };
 
 // An edge on its line: bounds on where it begins and ends along the line.
@@ -148,6 +155,9 @@ inline bool gather_lines(const Polygons& p, WallLines& lines) {
         for (int g = p.first_groups[l]; g < p.first_groups[l + 1]; g++) lines.layer_of[g] = l;
     for (int g = 0; g < p.n_groups; g++)
         for (int j = p.form_starts[g]; j < p.form_starts[g + 1]; j++) lines.group_of[j] = g;
+    lines.continuous_from = 0;
+    for (int g = 0; g < p.n_groups; g++)
+        if (!p.passes[g]) lines.continuous_from = lines.layer_of[g] + 1;
     for (std::size_t slot = 0; slot < lines.n_slots; slot++) lines.table[slot] = -1;
     lines.n_lines = 0;
     for (std::int64_t cell = 0; cell < p.n_cells; cell++) {
@@ -288,10 +298,11 @@ inline bool agree(const Polygons& p, const WallLines& lines, int group, int laye
     return true;
 }
 
-// Whether names prove that two edges of one line, of the lower and of the other form, are the same.
+// Whether two edges of one line, of the lower and of the other form, are proven to be the same.
 inline bool are_same(const Polygons& p, const WallLines& lines, std::int32_t one,
                      std::int32_t other, bool are_neighbours) {
     const int group = lines.group_of[p.codes[one]];
+    if (are_neighbours && lines.layer_of[group] >= lines.continuous_from) return true;
     const std::int64_t i = lines.owners[one], j = lines.owners[other];
     int layer = -1;
     for (int end = 0; end < 2; end++) {
