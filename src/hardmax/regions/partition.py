@@ -187,7 +187,7 @@ class Partition(WithoutCaches):
         is_shared = np.bincount(self.map_classes)[self.map_classes] > 1
         if not is_shared.any():
             groups = []
-        elif self.cells.walls is not None or self.cells.facets is not None:
+        elif self.cells.wall_names is not None or self.cells.facets is not None:
             groups = [np.flatnonzero(is_shared).tolist()]
         else:
             groups = [group for group in members(self.map_classes) if len(group) > 1]
@@ -272,7 +272,7 @@ class Partition(WithoutCaches):
         Of a search that was stopped early, the pairs among the cells found.
         """
         self._require_stored()
-        return self._neighbours_among(range(self.n_found))
+        return self._neighbours_among(None)
 
     @cached_property
     @_kept_on_interrupt
@@ -361,15 +361,17 @@ class Partition(WithoutCaches):
             return LineLocator(self.line)
         return CellLocator(self.network, self.domain, self.signatures)
 
-    def _neighbours_among(self, chosen: Iterable[int]) -> Neighbours:
-        if self.cells.walls is not None:
+    def _neighbours_among(self, chosen: Iterable[int] | None) -> Neighbours:
+        """Find the neighbours among some cells, or all if that is None."""
+        if self.cells.wall_names is not None:
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
         if self.cells.facets is not None:
             # What is compiled is loaded when it is needed.
             from hardmax.regions.spatial_adjacency import spatial_neighbours
 
             return spatial_neighbours(self.network, self.domain, self.cells, chosen)
-        return neighbouring_cells(((i, self.rows(i)) for i in chosen), self.domain.dim)
+        among = range(self.n_found) if chosen is None else chosen
+        return neighbouring_cells(((i, self.rows(i)) for i in among), self.domain.dim)
 
     def _interior_point(self, cell: int) -> list[int]:
         height = (*(0,) * self.domain.dim, 1)
