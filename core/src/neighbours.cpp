@@ -14,13 +14,13 @@ struct Matching {
     std::int32_t* starts;  // (n_cells + 1): scratch of `sort_pairs`
 };
 
-Polygons read(const hm_polygons& p) {
+StoredPolygons read(const hm_polygons& p) {
     return {p.n_cells,          p.n_edges,      p.n_layers,    p.n_groups, p.scale,
             p.short_signatures, p.signatures,   p.starts,      p.codes,    p.points,
             p.directions,       p.first_groups, p.form_starts, p.passes,   p.has_means};
 }
 
-Matching lay_out(const Polygons& p, Arena& arena) {
+Matching lay_out(const StoredPolygons& p, Arena& arena) {
     arena.take<Matching>(1);
     Matching matching{};
     matching.lines = take_wall_lines(p, arena);
@@ -42,7 +42,7 @@ size_t hm_neighbours_size(const hm_polygons* polygons) {
 }
 
 int64_t hm_neighbours_gather(const hm_polygons* polygons, void* memory) {
-    const Polygons p = read(*polygons);
+    const StoredPolygons p = read(*polygons);
     Arena arena{static_cast<char*>(memory)};
     Matching& matching = matching_in(memory);
     matching = lay_out(p, arena);
@@ -52,7 +52,7 @@ int64_t hm_neighbours_gather(const hm_polygons* polygons, void* memory) {
 
 int64_t hm_neighbours_match(const hm_polygons* polygons, void* memory, void* room,
                             uint8_t* is_open) {
-    const Polygons p = read(*polygons);
+    const StoredPolygons p = read(*polygons);
     Matching& matching = matching_in(memory);
     matching.pairs.n = 0;
     matching.pairs.is_open = is_open;
@@ -74,8 +74,8 @@ void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pai
 }
 
 void hm_neighbours_ties(void* search_, const hm_polygons* polygons, uint8_t* may_tie) {
-    Search& search = *static_cast<Search*>(search_);
-    const Polygons p = read(*polygons);
+    Plane& search = *static_cast<Plane*>(search_);
+    const StoredPolygons p = read(*polygons);
     for (std::int64_t cell = 0; cell < p.n_cells; cell++) {
         follow(search, p, cell);
         find_ties(search, p, cell, may_tie);

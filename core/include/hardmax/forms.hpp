@@ -24,6 +24,36 @@ struct Forms {
     double* radius;
 };
 
+// One form a_1 x_1 + ... + c, with radii of its slopes, each of them, and of its offset; none: exact.
+template <int D>
+struct Form {
+    double a[D], c;
+    double slope_radius, offset_radius;
+    bool is_exact() const { return slope_radius == 0.0 && offset_radius == 0.0; }
+};
+
+template <int D>
+double value_at(const Form<D>& form, const double* x) {
+    double value = form.a[0] * x[0];
+    for (int k = 1; k < D; k++) value += form.a[k] * x[k];
+    return value + form.c;
+}
+
+// The sum of the absolute slopes.
+template <int D>
+double slopes_of(const Form<D>& form) {
+    double slopes = magnitude(form.a[0]);
+    for (int k = 1; k < D; k++) slopes += magnitude(form.a[k]);
+    return slopes;
+}
+
+template <int D>
+Form<D> opposite(Form<D> form) {
+    for (double& a : form.a) a = -a;
+    form.c = -form.c;
+    return form;
+}
+
 template <int D>
 Forms<D> take_forms(Arena& arena, int n) {
     Forms<D> forms;

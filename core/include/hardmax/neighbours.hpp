@@ -33,7 +33,7 @@ namespace hardmax {
 
 // Cells in the lexicographic order of their signatures, as `Cells` has them. Edge i of a cell goes
 // from its vertex i to the next one.
-struct Polygons {
+struct StoredPolygons {
     std::int64_t n_cells, n_edges;
     std::int32_t n_layers, n_groups;
     double scale;
@@ -85,7 +85,7 @@ struct Interval {
     bool is_done;  // an edge of the other side is the same set
 };
 
-inline WallLines take_wall_lines(const Polygons& p, Arena& arena) {
+inline WallLines take_wall_lines(const StoredPolygons& p, Arena& arena) {
     WallLines lines{};
     lines.group_of = arena.take<std::int32_t>(p.form_starts[p.n_groups]);
     lines.layer_of = arena.take<std::int32_t>(p.n_groups);
@@ -128,7 +128,7 @@ inline std::int32_t number_of(WallLines& lines, const WallLine& line) {
 }
 
 // The form of its cell that wins beside a wall, counted over all layers.
-inline std::int32_t own_form(const Polygons& p, const WallLines& lines, std::int64_t cell,
+inline std::int32_t own_form(const StoredPolygons& p, const WallLines& lines, std::int64_t cell,
                              std::int32_t code) {
     const int group = lines.group_of[code];
     return p.form_starts[group] + p.winner(cell, group);
@@ -136,7 +136,7 @@ inline std::int32_t own_form(const Polygons& p, const WallLines& lines, std::int
 
 // Note the first cells with the winners of a cell before each layer; False if it does not come after
 // the one before it.
-inline bool note_first_cells(const Polygons& p, WallLines& lines, std::int64_t cell) {
+inline bool note_first_cells(const StoredPolygons& p, WallLines& lines, std::int64_t cell) {
     int group = 0;
     if (cell > 0) {
         while (group < p.n_groups && p.winner(cell - 1, group) == p.winner(cell, group)) group++;
@@ -150,7 +150,7 @@ inline bool note_first_cells(const Polygons& p, WallLines& lines, std::int64_t c
 }  // namespace detail
 
 // Gather the edges by their lines; False if the cells are not in order.
-inline bool gather_lines(const Polygons& p, WallLines& lines) {
+inline bool gather_lines(const StoredPolygons& p, WallLines& lines) {
     for (int l = 0; l < p.n_layers; l++)
         for (int g = p.first_groups[l]; g < p.first_groups[l + 1]; g++) lines.layer_of[g] = l;
     for (int g = 0; g < p.n_groups; g++)
@@ -208,18 +208,19 @@ void sort_by(T* items, std::int64_t n, Key key) {
 
 // A bound on the error of a stored vertex, twice as large as need be: that pays for what is computed
 // from it here. Infinite where a coordinate may have overflowed.
-inline double stored_error(const Polygons& p, std::int64_t vertex) {
+inline double stored_error(const StoredPolygons& p, std::int64_t vertex) {
     const double* point = p.points + 2 * vertex;
     const double size = bound(bound(p.scale, magnitude(point[0])), magnitude(point[1]));
     return size < 1e300 ? 2.0 * kStoredBlur * size : kInfinity;
 }
 
-inline std::int64_t edge_after(const Polygons& p, const WallLines& lines, std::int64_t edge) {
+inline std::int64_t edge_after(const StoredPolygons& p, const WallLines& lines, std::int64_t edge) {
     const std::int64_t cell = lines.owners[edge];
     return edge + 1 < p.starts[cell + 1] ? edge + 1 : p.starts[cell];
 }
 
-inline std::int64_t edge_before(const Polygons& p, const WallLines& lines, std::int64_t edge) {
+inline std::int64_t edge_before(const StoredPolygons& p, const WallLines& lines,
+                                std::int64_t edge) {
     const std::int64_t cell = lines.owners[edge];
     return edge > p.starts[cell] ? edge - 1 : p.starts[cell + 1] - 1;
 }
@@ -229,12 +230,12 @@ struct Course {
     int coordinate, sign;  // 0: not known
 };
 
-inline bool has_low_form(const Polygons& p, const WallLines& lines, std::int32_t edge) {
+inline bool has_low_form(const StoredPolygons& p, const WallLines& lines, std::int32_t edge) {
     return p.codes[edge] != lines.lines[lines.line_of[edge]].low;
 }
 
 // Read the course of a line from its longest edge.
-inline Course course_of(const Polygons& p, const WallLines& lines, std::int32_t line) {
+inline Course course_of(const StoredPolygons& p, const WallLines& lines, std::int32_t line) {
     Course course{0, 0};
     double longest = 0.0;
     for (std::int32_t m = lines.starts[line]; m < lines.starts[line + 1]; m++) {
@@ -257,7 +258,7 @@ inline Course course_of(const Polygons& p, const WallLines& lines, std::int32_t 
 }
 
 // Edges of the lower form run along the course, those of the other form against it.
-inline Interval interval_of(const Polygons& p, const WallLines& lines, const Course& course,
+inline Interval interval_of(const StoredPolygons& p, const WallLines& lines, const Course& course,
                             std::int32_t edge) {
     const std::int64_t next = edge_after(p, lines, edge);
     const bool is_low = has_low_form(p, lines, edge);
@@ -285,8 +286,8 @@ inline bool overlap(const Interval& one, const Interval& other) {
 
 // Whether two cells on both sides of a line pass the same on along it, from its layer to another.
 // That cells which share a part of the line have winners that tie on it needs no proof.
-inline bool agree(const Polygons& p, const WallLines& lines, int group, int layer, std::int64_t one,
-                  std::int64_t other, bool are_neighbours) {
+inline bool agree(const StoredPolygons& p, const WallLines& lines, int group, int layer,
+                  std::int64_t one, std::int64_t other, bool are_neighbours) {
     const int l = lines.layer_of[group];
     if (layer <= l) return true;
     for (int g = p.first_groups[l]; g < p.first_groups[layer]; g++) {
@@ -299,7 +300,7 @@ inline bool agree(const Polygons& p, const WallLines& lines, int group, int laye
 }
 
 // Whether two edges of one line, of the lower and of the other form, are proven to be the same.
-inline bool are_same(const Polygons& p, const WallLines& lines, std::int32_t one,
+inline bool are_same(const StoredPolygons& p, const WallLines& lines, std::int32_t one,
                      std::int32_t other, bool are_neighbours) {
     const int group = lines.group_of[p.codes[one]];
     if (are_neighbours && lines.layer_of[group] >= lines.continuous_from) return true;
@@ -324,7 +325,7 @@ inline bool are_same(const Polygons& p, const WallLines& lines, std::int32_t one
 
 // Whether names prove that one of two edges of a line, of the lower and of the other form, ends
 // where the other begins: on both sides of one wall of a layer up to that of the line.
-inline bool are_in_touch(const Polygons& p, const WallLines& lines, std::int32_t one,
+inline bool are_in_touch(const StoredPolygons& p, const WallLines& lines, std::int32_t one,
                          std::int32_t other) {
     const std::int64_t i = lines.owners[one], j = lines.owners[other];
     for (int end = 0; end < 2; end++) {
@@ -356,7 +357,7 @@ struct Pairs {
 };
 
 // Find the pairs along one line; `intervals` has room for its edges.
-inline void match_line(const Polygons& p, const WallLines& lines, std::int32_t line,
+inline void match_line(const StoredPolygons& p, const WallLines& lines, std::int32_t line,
                        Interval* intervals, Pairs& pairs) {
     const std::int32_t* members = lines.members + lines.starts[line];
     const std::int32_t n = lines.starts[line + 1] - lines.starts[line];

@@ -7,12 +7,15 @@
 // certain about the cell.
 #pragma once
 #include "neighbours.hpp"
+#include "polygons.hpp"
 #include "search.hpp"
 
 namespace hardmax {
 
+using Plane = Search<Polygons>;
+
 // Compose the forms on a cell, from the layer on where its winners differ from those on the path.
-inline void follow(Search& s, const Polygons& p, std::int64_t cell) {
+inline void follow(Plane& s, const StoredPolygons& p, std::int64_t cell) {
     const Network& network = *s.path.network;
     int changed = 0;
     if (cell > 0)
@@ -43,7 +46,7 @@ inline int last_up_to(const std::int32_t* numbers, int n, std::int32_t x) {
 }
 
 // The layer and the group of a wall.
-inline Wall wall_of_code(const Polygons& p, std::int32_t code) {
+inline Wall wall_of_code(const StoredPolygons& p, std::int32_t code) {
     if (code < 0) return {-1, 0, 0, 0};
     const int group = last_up_to(p.form_starts, p.n_groups, code);
     const int layer = last_up_to(p.first_groups, p.n_layers, group);
@@ -52,30 +55,30 @@ inline Wall wall_of_code(const Polygons& p, std::int32_t code) {
 
 // Mark the edges of a polygon along which a form that is positive inside may vanish, unless they are
 // named by its group; return whether it is certainly positive somewhere.
-inline bool mark_ties(Search& s, const Edge* polygon, int n, const Line& g, const Wall& wall,
+inline bool mark_ties(Plane& s, const Edge* polygon, int n, const Line& g, const Wall& wall,
                       std::uint8_t* may_tie) {
     bool is_positive = false;
     for (int i = 0; i < n; i++) {
         const int sign = sign_at(polygon[i > 0 ? i - 1 : n - 1], polygon[i], g, {}, s.counts);
-        s.signs[i] = sign == 1;
+        s.cells.signs[i] = sign == 1;
         is_positive = is_positive || sign == 1;
     }
     for (int i = 0; i < n; i++) {
         const Wall& own = polygon[i].wall;
         if (own.layer < 0 || (own.layer == wall.layer && own.group == wall.group)) continue;
-        if (!s.signs[i] && !s.signs[i + 1 < n ? i + 1 : 0]) may_tie[i] = 1;
+        if (!s.cells.signs[i] && !s.cells.signs[i + 1 < n ? i + 1 : 0]) may_tie[i] = 1;
     }
     return is_positive;
 }
 
 inline bool is_zero(const Line& g) {
-    return g.a1 == 0.0 && g.a2 == 0.0 && g.c == 0.0 && g.slope_radius == 0.0 &&
+    return g.a[0] == 0.0 && g.a[1] == 0.0 && g.c == 0.0 && g.slope_radius == 0.0 &&
            g.offset_radius == 0.0;
 }
 
 // Mark the edges of a polygon that may lie on another wall, as the forms on the path have it; return
 // whether any was.
-inline bool mark_all_ties(Search& s, const Edge* polygon, int n, std::uint8_t* may_tie) {
+inline bool mark_all_ties(Plane& s, const Edge* polygon, int n, std::uint8_t* may_tie) {
     const Network& network = *s.path.network;
     for (int i = 0; i < n; i++) may_tie[i] = 0;
     bool is_clear = true;
@@ -84,24 +87,24 @@ inline bool mark_all_ties(Search& s, const Edge* polygon, int n, std::uint8_t* m
         Frame<2>& frame = s.path.frames[l];
         const int* winners = winners_of(s.path, l);
         if (layer.is_relu)
-            analyse_units(layer, frame, s.path.scale, polygon, n, s.counts);
+            analyse_units(layer, frame, s.path.scale, Polygon{polygon, n}, s.counts);
         else
-            analyse_groups(layer, frame, s.path.scale, polygon, n, s.contest, s.counts);
+            analyse_groups(layer, frame, s.path.scale, Polygon{polygon, n}, s.contest, s.counts);
         for (int k = 0; k < frame.n_pending; k++) {
             const int group = frame.pending[k], w = winners[group];
             if (layer.is_relu) {
-                Line g = unit_line(frame, group, s.path.scale);
-                if (w == 0) g.a1 = -g.a1, g.a2 = -g.a2, g.c = -g.c;
-                if (!is_zero(g)) mark_ties(s, polygon, n, g, {l, group, w, 1 - w}, may_tie);
+                const Wall wall{l, group, w, 1 - w};
+                const Line g = wall_form(s.path, wall);
+                if (!is_zero(g)) mark_ties(s, polygon, n, g, wall, may_tie);
                 continue;
             }
             const int first = layer.starts[group];
             for (int m = 0; m < frame.n_candidates[group]; m++) {
                 const int rival = frame.candidates[first + m];
                 if (rival == first + w) continue;
-                const Line g = difference(frame, frame.scores, first + w, rival, s.path.scale);
-                is_clear =
-                    mark_ties(s, polygon, n, g, {l, group, w, rival - first}, may_tie) && is_clear;
+                const Wall wall{l, group, w, rival - first};
+                const Line g = wall_form(s.path, wall);
+                is_clear = mark_ties(s, polygon, n, g, wall, may_tie) && is_clear;
             }
         }
     }
@@ -117,14 +120,14 @@ inline bool mark_all_ties(Search& s, const Edge* polygon, int n, std::uint8_t* m
 
 // Find the edges of the cell on the path that may lie on more than one wall. The stack of the search
 // is empty, with room for the edges of any cell.
-inline void find_ties(Search& s, const Polygons& p, std::int64_t cell, std::uint8_t* may_tie) {
+inline void find_ties(Plane& s, const StoredPolygons& p, std::int64_t cell, std::uint8_t* may_tie) {
     const std::int64_t start = p.starts[cell];
     const int n = static_cast<int>(p.starts[cell + 1] - start);
     for (int i = 0; i < n; i++) {
         const std::int64_t v = start + i;
-        Edge& edge = s.edges[i];
+        Edge& edge = s.cells.edges[i];
         // Lines are not known here; a radius says that none is exact.
-        edge.line = {0.0, 0.0, 0.0, kInfinity, kInfinity};
+        edge.line = {{0.0, 0.0}, 0.0, kInfinity, kInfinity};
         edge.far_offset = 0.0;
         edge.wall = detail::wall_of_code(p, p.codes[v]);
         edge.start = {p.points[2 * v], p.points[2 * v + 1], detail::stored_error(p, v), 0, 0, 0};
@@ -133,9 +136,9 @@ inline void find_ties(Search& s, const Polygons& p, std::int64_t cell, std::uint
         edge.start.far_rho = 2.0 * kStoredBlur;
     }
     std::uint8_t* marks = may_tie + start;
-    if (!detail::mark_all_ties(s, s.edges, n, marks)) return;
+    if (!detail::mark_all_ties(s, s.cells.edges, n, marks)) return;
     if (sharpen_path(s.path, s.doubled, s.path.network->n_layers - 1))
-        detail::mark_all_ties(s, s.edges, n, marks);
+        detail::mark_all_ties(s, s.cells.edges, n, marks);
 }
 
 }  // namespace hardmax
