@@ -95,5 +95,5 @@ def test_what_a_run_gives_away_is_found_by_others(model):
         tasks += run.give_away()
         runs.append(finished(run))
     assert len(runs) > 1
-    found = planar._packed(sorted(runs, key=planar._Run.first_signature), True)
+    found = planar._packed(sorted(runs, key=planar._Run.first_signature), True, 2)
     assert digest(found) == digest(planar.explore(model.network, WholeSpace(2)))

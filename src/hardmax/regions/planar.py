@@ -1,7 +1,9 @@
 """The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
 
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int32
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,6 @@ from hardmax.regions.planar_parking import ExactPath
 from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.shared_searches import share
-from hardmax.typing import AnyArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 
@@ -95,10 +96,10 @@ def explore(
             return runs[0].work(limits, progress)
         return share(runs, begin, is_wanted, limits.seconds, workers, progress)
 
-    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete))
+    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete, workers))
 
 
-def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
+def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
     """Return the embedding on the domain."""
     embedding, chart = network.embedding, domain.chart
     if chart is None and embedding.is_identity:
@@ -140,7 +141,7 @@ class _Run(SearchRun):
         self.packed = core_network(network)
         self.search = PlaneSearch(
             self.packed,
-            _first_stream(network, domain),
+            first_stream(network, domain),
             domain.scale,
             is_bounded=domain.is_bounded,
             stores=stores,
@@ -202,23 +203,23 @@ class _Run(SearchRun):
             forms = exact_affine_map(self.network, self.path.chart, cells.signatures[cell])
             block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:3]
-            cells.map_radii[cell] = block[3].max()
+            cells.map_radii[cell] = np.nextafter(np.float32(block[3].max()), np.float32(np.inf))
 
 
-def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
-    """Pack what one or more runs have found, one after the other."""
+def _packed(runs: list[_Run], is_complete: bool, workers: int) -> CellArrays:
+    """Pack what one or more runs have found, one after the other; they are empty afterwards."""
     runs = sorted(runs, key=_Run.first_signature) if len(runs) > 1 else runs
     first = runs[0]
     counts = [run.search.counts() for run in runs]
     count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
     decisions = Decisions(filtered, expanded, 0)
-    for run in runs:
-        if "path" in run.__dict__:
-            decisions = decisions + run.path.decisions
+    paths = [run.path for run in runs if "path" in run.__dict__]
+    for path in paths:
+        decisions = decisions + path.decisions
     if not first.stores:
         none = np.zeros((0, first.network.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
-    cells = _joined(runs)
+    cells = _joined([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
     packed, is_bounded = first.packed, first.domain.is_bounded
@@ -233,28 +234,27 @@ def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
         count,
         None if is_bounded else cells.directions,
         wall_names=WallNames(cells.walls, packed.form_starts, packed.group_layers),
+        has_means=any(path.has_means for path in paths),
     )
 
 
-def _joined(runs: list[_Run]) -> FoundCells:
-    """Join the cells of runs, array by array; each part is given up as soon as it is copied."""
-    columns = [run.columns for run in runs if run.columns is not None]
-    if len(columns) == 1:
-        return columns[0].taken()
-    n_vertices = 0
-    joined = []
-    for name in FoundCells._fields:
-        total = sum(part.n_rows(name) for part in columns)
-        whole: AnyArray = np.empty(0)
-        at = 0
-        for part in columns:
-            rows = part.take(name)
+def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
+    """Join cells one after the other; each part is given up as soon as it is copied."""
+    if len(parts) == 1:
+        return parts[0].taken()
+    n_cells = list(accumulate((part.room.n_cells for part in parts), initial=0))
+    n_vertices = list(accumulate((part.room.n_vertices for part in parts), initial=0))
+    whole = parts[0].like(n_cells[-1], n_vertices[-1])
+
+    def copy(index: int) -> None:
+        part = parts[index]
+        for name, rows in whole._asdict().items():
+            start = part.rows_of(name, n_cells[index], n_vertices[index])
+            taken = part.take(name)
             if name == "ends":
-                rows += n_vertices
-                n_vertices += part.room.n_vertices
-            if at == 0:
-                whole = np.empty((total, *rows.shape[1:]), dtype=rows.dtype)
-            whole[at : at + len(rows)] = rows
-            at += len(rows)
-        joined.append(whole)
-    return FoundCells(*joined)
+                taken += n_vertices[index]
+            rows[start : start + len(taken)] = taken
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(copy, range(len(parts))))
+    return whole

@@ -138,17 +138,28 @@ class CellColumns:
             (np.float64, (2,)),
             np.int32,
         )
+        self._types = dict(zip(FoundCells._fields, map(np.dtype, types), strict=True))
         self.room = CellsRoom(_FIRST_CELLS, _FIRST_CELLS * _FIRST_VERTICES)
         self._columns = {
-            name: GrowingArray(np.dtype(kind), self._rows_of(name, *self._room_of_all()))
-            for name, kind in zip(FoundCells._fields, types, strict=True)
+            name: GrowingArray(kind, self.rows_of(name, *self._room_of_all()))
+            for name, kind in self._types.items()
         }
         self._tell()
 
     def _room_of_all(self) -> tuple[int, int]:
         return self.room.room_cells, self.room.room_vertices
 
-    def _rows_of(self, name: str, n_cells: int, n_vertices: int) -> int:
+    def like(self, n_cells: int, n_vertices: int) -> FoundCells:
+        """Return arrays of the same types, for so many cells and vertices."""
+        return FoundCells(
+            *(
+                np.empty(self.rows_of(name, n_cells, n_vertices), dtype=kind)
+                for name, kind in self._types.items()
+            )
+        )
+
+    def rows_of(self, name: str, n_cells: int, n_vertices: int) -> int:
+        """Return how many rows an array needs for so many cells and vertices."""
         if name in ("points", "walls"):
             return n_vertices
         return n_vertices * (not self._is_bounded) if name == "directions" else n_cells
@@ -167,12 +178,8 @@ class CellColumns:
         self.room.room_cells *= 2
         self.room.room_vertices = 2 * self.room.room_vertices + n_vertices
         for name, column in self._columns.items():
-            column.grow(self._rows_of(name, *self._room_of_all()))
+            column.grow(self.rows_of(name, *self._room_of_all()))
         self._tell()
-
-    def n_rows(self, name: str) -> int:
-        """Return how many rows an array has."""
-        return self._rows_of(name, self.room.n_cells, self.room.n_vertices)
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
@@ -180,7 +187,8 @@ class CellColumns:
 
     def take(self, name: str) -> AnyArray:
         """Return one of the arrays; nothing more may be written to it."""
-        return self._columns[name].taken(self.n_rows(name))
+        n_rows = self.rows_of(name, self.room.n_cells, self.room.n_vertices)
+        return self._columns[name].taken(n_rows)
 
     def taken(self) -> FoundCells:
         """Return all arrays; nothing more may be written to them."""
@@ -233,6 +241,11 @@ class PlaneSearch:
         """Double the room of the stack."""
         self._room = 2 * self._room[0], 2 * self._room[1]
         self._set_stack()
+
+    def grow_to(self, n_edges: int) -> None:
+        """Double the room of the stack until so many edges fit."""
+        while self._room[0] < n_edges:
+            self.grow()
 
     def push(self, task: Task) -> None:
         """Put a polygon on the stack."""
