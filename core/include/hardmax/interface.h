@@ -135,6 +135,29 @@ HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream,
                              const double* gains, const double* gain_radii, const double* values,
                              const double* value_radii);
 
+/* Questions about stored cells of the plane, which come in the order of their signatures: 1 volume, 2
+ * a point inside, 4 a largest ball. */
+typedef struct {
+    const uint8_t* short_signatures; /* as in hm_cells */
+    const int32_t* signatures;
+    const int64_t* starts; /* (n_cells + 1): where the walls of a cell begin */
+    const int32_t* walls;
+    /* Answers, each for the questions asked alone: */
+    double* volumes;      /* (n_cells, 2): volume and radius */
+    double* witnesses;    /* (n_cells, 2) */
+    double* balls;        /* (n_cells, 3): centre and radius */
+    uint8_t* open;        /* (n_cells): the questions that floats cannot answer */
+} hm_measured;
+/* `n_rows` is the number of inequalities of the domain, `room_edges` the most edges of a cell. */
+HM_API size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges);
+/* With the first polygon of the search. */
+HM_API void hm_measures_init(void* measures, const void* network, const hm_plane_start* start,
+                             int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
+                             const int32_t* walls);
+/* Answer for the cells from `first` to `end`. */
+HM_API void hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
+                            int64_t first, int64_t end);
+
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */
 HM_API int32_t hm_test_plane_sharpen(void* search);

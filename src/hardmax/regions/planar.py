@@ -98,7 +98,7 @@ def explore(
     return packed_when_done(work, lambda is_complete: _packed(runs, is_complete))
 
 
-def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
+def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
     """Return the embedding on the domain."""
     embedding, chart = network.embedding, domain.chart
     if chart is None and embedding.is_identity:
@@ -128,7 +128,7 @@ class _Run(SearchRun):
         self.packed = core_network(network)
         self.search = PlaneSearch(
             self.packed,
-            _first_stream(network, domain),
+            first_stream(network, domain),
             domain.scale,
             is_bounded=domain.is_bounded,
             stores=stores,
