@@ -5,7 +5,6 @@ from these: see `core/include/hardmax/measures.hpp`. What floats cannot answer i
 """
 
 from ctypes import Structure, addressof, c_void_p
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,15 +14,11 @@ from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_networks import core_network
+from hardmax.regions.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions.planar import first_stream
 from hardmax.regions.planar_core import PlaneStart
 from hardmax.regions.planar_domains import planar_domain
-from hardmax.typing import FloatArray, IntArray
 
-VOLUME, WITNESS, BALL = 1, 2, 4
-"""The questions."""
-MEASURED = 2.0**-20
-"""Volumes and balls err by at most this part of themselves, or are left open."""
 _CELLS_AT_ONCE = 1 << 12
 """Between two calls of the core an interrupt is noticed."""
 
@@ -41,19 +36,6 @@ class MeasuredRoom(Structure):
         ("balls", c_void_p),
         ("open", c_void_p),
     )
-
-
-class Answers(NamedTuple):
-    """Answers to one question about cells.
-
-    Attributes:
-        numbers: Of volumes the volume and its radius; of points inside the point; of balls the
-            centre and the radius. Shape `(n_cells, 2)` or `(n_cells, 3)`.
-        left_open: The cells for which floats have no answer, rising.
-    """
-
-    numbers: FloatArray
-    left_open: IntArray
 
 
 def measured(
