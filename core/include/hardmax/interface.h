@@ -158,6 +158,16 @@ HM_API void hm_measures_init(void* measures, const void* network, const hm_plane
 HM_API void hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
                             int64_t first, int64_t end);
 
+/* Who wins at points, in a space of any dimension. `embedding` has the weights (dim, dim_stream),
+ * unless it is the identity, and the biases. The memory is used by one thread at a time. */
+HM_API size_t hm_points_size(const void* network, int32_t dim, int32_t is_identity);
+HM_API void hm_points_init(void* points, const void* network, int32_t dim, int32_t is_identity,
+                           const double* embedding);
+/* Points (n_points, dim), finite. Writes the winners of the groups from `first_group` on to one of the
+ * two arrays (n_points, n_groups - first_group), and whether a point was left undecided to `open`. */
+HM_API void hm_points_run(void* points, int64_t n_points, const double* given, int32_t first_group,
+                          uint8_t* short_signatures, int32_t* signatures, uint8_t* open);
+
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */
 HM_API int32_t hm_test_plane_sharpen(void* search);
