@@ -236,7 +236,7 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
 // Answer the wanted questions about the cell that has been entered; return those left open.
 inline int measure(Retracing& at, const std::int32_t* codes, int n, int wanted, detail::Side* sides,
                    Measured& found) {
-    if (!is_certain(at)) return wanted;
+    if (n < 3 || !is_certain(at)) return wanted;
     read_walls(at, codes, n);
     for (int is_doubled = 0; is_doubled <= (at.path.network->n_layers > 0); is_doubled++) {
         place_edges(at, n, is_doubled);

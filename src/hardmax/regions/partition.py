@@ -439,7 +439,7 @@ class Partition(WithoutCaches):
 
     def _measured(self, question: int) -> Answers:
         """Ask the core about all cells; what it does not know is left open."""
-        if self.cells.wall_names is not None:
+        if self.cells.wall_names is not None or self.cells.walls is not None:
             # What is compiled is loaded when it is needed.
             from hardmax.regions.planar_measures import measured
 

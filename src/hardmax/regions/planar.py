@@ -27,6 +27,7 @@ from hardmax.regions.planar_parking import ExactPath
 from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.shared_searches import share
+from hardmax.typing import AnyArray, FloatArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _FIRST_CELLS = 1024
@@ -249,13 +250,20 @@ def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
         is_complete,
         decisions,
         cells.maps,
-        cells.map_radii,
+        _narrowed(cells.map_radii),
         cells.points,
         np.concatenate([np.zeros(1, dtype=np.int64), cells.ends]),
         count,
         None if is_bounded else cells.directions,
         wall_names=WallNames(cells.walls, packed.form_starts, packed.group_layers),
     )
+
+
+def _narrowed(radii: FloatArray) -> AnyArray:
+    """Round radii up to numbers of four bytes."""
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = radii.astype(np.float32)
+    return np.where(narrow < radii, np.nextafter(narrow, np.float32(np.inf)), narrow)
 
 
 def _joined(found: list[FoundCells]) -> FoundCells:

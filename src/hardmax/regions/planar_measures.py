@@ -13,11 +13,12 @@ from hardmax._core.memory import Memory, address
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.regions.core_networks import core_network
+from hardmax.regions.core_networks import CoreNetwork, core_network
 from hardmax.regions.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions.planar import first_stream
 from hardmax.regions.planar_core import PlaneStart
 from hardmax.regions.planar_domains import planar_domain
+from hardmax.typing import AnyArray
 
 _CELLS_AT_ONCE = 1 << 12
 """Between two calls of the core an interrupt is noticed."""
@@ -62,7 +63,6 @@ def measured(
         >>> measured(cross, square, cells, WITNESS).numbers[0].tolist()
         [-0.5, -0.5]
     """
-    assert cells.wall_names is not None, "only the planar engine stores walls"
     assert cells.starts is not None, "the planar engine stores polygons"
     where = planar_domain(domain, network.dim_in)
     packed = core_network(network)
@@ -83,8 +83,12 @@ def measured(
     n_cells = len(cells.signatures)
     is_short = cells.signatures.dtype == np.uint8
     signatures = np.ascontiguousarray(cells.signatures, dtype=np.uint8 if is_short else np.int32)
-    walls = np.ascontiguousarray(cells.wall_names.codes, dtype=np.int32)
     numbers = np.empty((n_cells, 3 if question == BALL else 2))
+    walls = _codes(cells, packed)
+    sides = -5 - where.walls[:, 1]
+    if not np.isin(walls[walls < 0], sides).all():
+        # A table read from a file may say anything.
+        return Answers(numbers, np.arange(n_cells))
     is_open = np.empty(n_cells, dtype=np.uint8)
     both: tuple[int | None, int | None] = (address(signatures), None)
     room_for = [address(numbers) if question == one else None for one in (VOLUME, WITNESS, BALL)]
@@ -96,3 +100,14 @@ def measured(
         end = min(first + _CELLS_AT_ONCE, n_cells)
         library.hm_measures_run(memory.address, addressof(given), question, first, end)
     return Answers(numbers, np.flatnonzero(is_open))
+
+
+def _codes(cells: CellArrays, packed: CoreNetwork) -> AnyArray:
+    """Return what each edge lies on as the core names it (see `WallNames`)."""
+    if cells.wall_names is not None:
+        return np.ascontiguousarray(cells.wall_names.codes, dtype=np.int32)
+    assert cells.walls is not None, "the planar engine stores walls"
+    layer, group, _, rival = cells.walls.T
+    first_group = np.searchsorted(packed.group_layers, np.arange(packed.n_layers + 1))
+    form = packed.form_starts[np.where(layer < 0, 0, first_group[layer] + group)] + rival
+    return np.where(layer < 0, -5 - group, form).astype(np.int32)
