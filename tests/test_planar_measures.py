@@ -102,7 +102,7 @@ def is_planar(seed):
     return charted(domain, model.dim_in).dim == 2
 
 
-@pytest.mark.parametrize("seed", filter(is_planar, range(500)))
+@pytest.mark.parametrize("seed", [seed for seed in range(500) if is_planar(seed)])
 def test_measures_at_every_magnitude(seed):
     check(enumerate_regions(*model_and_domain(seed)))
 

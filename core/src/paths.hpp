@@ -30,7 +30,7 @@ inline void begin_path(const hm_plane_start& start, Path<2>& path, DoubledPath<2
 }
 
 inline void read_edge(const double* numbers, const std::int32_t* wall, Edge& edge) {
-    edge.line = {numbers[0], numbers[1], numbers[2], numbers[4], numbers[5]};
+    edge.line = {{numbers[0], numbers[1]}, numbers[2], numbers[4], numbers[5]};
     edge.far_offset = numbers[3];
     edge.start = {numbers[6], numbers[7], numbers[8], numbers[9], numbers[10], numbers[11]};
     edge.wall = {wall[0], wall[1], wall[2], wall[3]};

@@ -50,9 +50,10 @@ HM_API int32_t hm_float_environment(void);
 
 enum { HM_EDGE_NUMBERS = 12 };
 
-/* Networks: see `Packed` in network.hpp. */
+/* Networks: see `Packed` in network.hpp. The second returns whether it is certain that the forms of
+ * a group differ, but for those that are said to coincide. */
 HM_API size_t hm_network_size(const int64_t* integers, const double* numbers);
-HM_API void hm_network_init(void* network, const int64_t* integers, const double* numbers);
+HM_API int32_t hm_network_init(void* network, const int64_t* integers, const double* numbers);
 
 /* What a search of the plane starts with. */
 typedef struct {

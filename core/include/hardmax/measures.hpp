@@ -29,7 +29,7 @@ struct Value {
 };
 
 inline Value value_at(const Line& line, double x, double y) {
-    const double p1 = line.a1 * x, p2 = line.a2 * y;
+    const double p1 = line.a[0] * x, p2 = line.a[1] * y;
     const double error = kKappa * (magnitude(p1) + magnitude(p2) + magnitude(line.c)) +
                          line.slope_radius * (magnitude(x) + magnitude(y)) + line.offset_radius;
     return {p1 + p2 + line.c, error * kUp + kTiny};
@@ -172,8 +172,8 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
     }
     for (int i = 0; i < n; i++) {
         const Line& line = polygon[i].line;
-        const double norm = std::sqrt(line.a1 * line.a1 + line.a2 * line.a2);
-        sides[i] = {line.a1 / norm, line.a2 / norm, detail::value_at(line, x, y).value / norm,
+        const double norm = std::sqrt(line.a[0] * line.a[0] + line.a[1] * line.a[1]);
+        sides[i] = {line.a[0] / norm, line.a[1] / norm, detail::value_at(line, x, y).value / norm,
                     i > 0 ? i - 1 : n - 1,  i + 1 < n ? i + 1 : 0, 0.0};
     }
     for (int i = 0; i < n; i++) sides[i].end = detail::end_of(sides, i);
@@ -207,7 +207,7 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
     for (int i = 0; i < n; i++) {
         const Line& line = polygon[i].line;
         const Vertex& v = polygon[i].start;
-        const double norm = std::sqrt(line.a1 * line.a1 + line.a2 * line.a2);
+        const double norm = std::sqrt(line.a[0] * line.a[0] + line.a[1] * line.a[1]);
         const detail::Value at = detail::value_at(line, found.centre_x, found.centre_y);
         const double distance = (at.value - at.error) / ((norm + 2.0 * line.slope_radius) * kUp);
         // Not a minimum, which would lose what is not a number.
@@ -217,7 +217,7 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
     double total = 0.0, above = 0.0, nx = 0.0, ny = 0.0, off = 0.0;
     for (int k = 0; k < 3; k++) {
         const Line& line = polygon[three[k]].line;
-        const double norm = std::sqrt(line.a1 * line.a1 + line.a2 * line.a2);
+        const double norm = std::sqrt(line.a[0] * line.a[0] + line.a[1] * line.a[1]);
         const double least = norm - 2.0 * line.slope_radius * kUp;
         if (!(least > 0.5 * norm)) return false;
         const detail::Value at = detail::value_at(line, x, y);

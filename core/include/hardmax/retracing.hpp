@@ -4,6 +4,7 @@
 // the layers before. Its first cell has the typical winners of the region (see `path.hpp`).
 #pragma once
 #include "cells.hpp"
+#include "polygon.hpp"
 
 namespace hardmax {
 
@@ -29,9 +30,9 @@ inline bool may_differ(const Path<2>& path, int l) {
         const int winner = layer.starts[g] + path.signature[layer.first_group + g];
         for (int j = layer.starts[g]; j < layer.starts[g + 1]; j++) {
             if (layer.first[j] == layer.first[winner]) continue;
-            const Line line = difference(frame, frame.scores, winner, j, path.scale);
-            const bool is_sure = magnitude(line.a1) > line.slope_radius ||
-                                 magnitude(line.a2) > line.slope_radius ||
+            const Line line = difference(frame, winner, j, path.scale);
+            const bool is_sure = magnitude(line.a[0]) > line.slope_radius ||
+                                 magnitude(line.a[1]) > line.slope_radius ||
                                  magnitude(line.c) > line.offset_radius;
             if (!is_sure) return true;
         }
@@ -41,13 +42,13 @@ inline bool may_differ(const Path<2>& path, int l) {
 
 // The same line with slopes near 1, where products of two of them might overflow or underflow.
 inline Line tame(const Line& line) {
-    const double size = larger(magnitude(line.a1), magnitude(line.a2));
+    const double size = larger(magnitude(line.a[0]), magnitude(line.a[1]));
     if (size == 0.0 || !(size < kInfinity) || (size >= 0x1p-200 && size <= 0x1p200)) return line;
     // In two factors, each a power of two in range.
     const int e = -exponent_of(size), half = e / 2;
     const double one = power_of_two(half), other = power_of_two(e - half);
     const auto scaled = [&](double x) { return x * one * other; };
-    return {scaled(line.a1), scaled(line.a2), scaled(line.c),
+    return {{scaled(line.a[0]), scaled(line.a[1])}, scaled(line.c),
             scaled(line.slope_radius) * kUp + kTiny, scaled(line.offset_radius) * kUp + kTiny};
 }
 
@@ -113,8 +114,8 @@ inline void place_edges(Retracing& at, int n, bool is_doubled) {
     for (int i = 0; i < n; i++) {
         Edge& edge = at.polygon[i];
         if (edge.wall.layer < 0) continue;
-        edge.line = detail::tame(is_doubled ? detail::nearest_line(path, at.doubled, edge.wall)
-                                            : wall_line(path, edge.wall));
+        edge.line = detail::tame(is_doubled ? detail::nearest_form(path, at.doubled, edge.wall)
+                                            : wall_form(path, edge.wall));
     }
     for (int i = 0; i < n; i++) {
         const Edge& before = at.polygon[i > 0 ? i - 1 : n - 1];

@@ -12,6 +12,7 @@
 // whatever the number of forms.
 #pragma once
 #include "groups.hpp"
+#include "rays.hpp"
 
 namespace hardmax {
 

@@ -26,7 +26,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_widest_instruction_set": (c_char_p,),
     "hm_float_environment": (c_int32,),
     "hm_network_size": (c_size_t, _AT, _AT),
-    "hm_network_init": (None, _AT, _AT, _AT),
+    "hm_network_init": (c_int32, _AT, _AT, _AT),
     "hm_plane_size": (c_size_t, _AT, c_int32),
     "hm_plane_init": (None, _AT, _AT, _AT),
     "hm_plane_stack_size": (c_size_t, _AT, c_int32, c_int32),

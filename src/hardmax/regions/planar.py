@@ -1,5 +1,6 @@
 """The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,7 @@ def explore(
     """
     limits = read_limits(max_cells, max_seconds)
     where = planar_domain(domain, network.dim_in)
-    none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
-    whole = Task(0, False, *none, where.edges, where.walls, False)
+    whole = Task(0, False, *_NO_WINNERS, where.edges, where.walls, False)
     run = _Run(network, where, whole, stores=not count_only)
     runs = [run]
 
@@ -115,6 +115,7 @@ def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
 
 
 _COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0)
+_NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
 
 
 class _Run(SearchRun):
@@ -134,7 +135,6 @@ class _Run(SearchRun):
             is_bounded=domain.is_bounded,
             stores=stores,
         )
-        self.path = ExactPath(network, domain, self.search)
         self.search.push(task)
         if task.is_merged:
             self.path.scores(task.layer - 1)
@@ -145,6 +145,11 @@ class _Run(SearchRun):
             self._make_room(_FIRST_CELLS)
         # A step may compose all weights once: the first slice must not be long either.
         self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
+
+    @cached_property
+    def path(self) -> ExactPath:
+        """What splits exactly; made where it is needed."""
+        return ExactPath(self.network, self.domain, self.search)
 
     @property
     def n_found(self) -> int:
@@ -234,7 +239,8 @@ def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
     count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
     decisions = Decisions(filtered, expanded, 0)
     for run in runs:
-        decisions = decisions + run.path.decisions
+        if "path" in run.__dict__:
+            decisions = decisions + run.path.decisions
     if not first.stores:
         none = np.zeros((0, first.network.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)

@@ -139,7 +139,7 @@ class PlaneSearch:
         self._core.hm_plane_init(self.address, network.address, addressof(start))
         # Room for all parts at once, where large groups are walked.
         widest = network.largest_group if network.largest_group >= 24 else 0
-        self._room = (1024 + 10 * widest, 128 + widest)
+        self._room = (256 + 10 * widest, 48 + widest)
         self._counts = np.zeros(4, dtype=np.int64)
         self._place = np.zeros(3, dtype=np.int32)
         self._set_stack()
