@@ -6,6 +6,7 @@ the cells, with polygons and maps, is timed beside them. The exact ways are time
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -76,13 +77,13 @@ def main() -> None:
     for name, model, domain in cases:
         part = enumerate_regions(model, domain)
         n = part.n_found
-        times = [cpu(lambda m=model, d=domain: enumerate_regions(m, d)) / n]
-        times += [cpu(lambda p=part, q=q: asked(p, q)) / n for q in QUESTIONS]
+        times = [cpu(partial(enumerate_regions, model, domain)) / n]
+        times += [cpu(partial(asked, part, question)) / n for question in QUESTIONS]
         points = rng.uniform(-1, 1, (N_POINTS, 2))
         part.locate(points[:1])
-        times.append(cpu(lambda p=part, x=points: p.locate(x)) / N_POINTS)
+        times.append(cpu(partial(part.locate, points)) / N_POINTS)
         few = rng.choice(n, min(n, N_FEW), replace=False).tolist()
-        times.append(cpu(lambda p=part, c=few: exactly(p, c)) / len(few))
+        times.append(cpu(partial(exactly, part, few)) / len(few))
         n_open = sum(len(part._measured(question).left_open) for question in (1, 2, 4))
         entries = f"{n:,}", f"{stored_bytes(part):.0f}", *(f"{1e6 * t:.2f}" for t in times)
         table.add_row(name, *entries, f"{n_open}")

@@ -110,4 +110,5 @@ def _codes(cells: CellArrays, packed: CoreNetwork) -> AnyArray:
     layer, group, _, rival = cells.walls.T
     first_group = np.searchsorted(packed.group_layers, np.arange(packed.n_layers + 1))
     form = packed.form_starts[np.where(layer < 0, 0, first_group[layer] + group)] + rival
-    return np.where(layer < 0, -5 - group, form).astype(np.int32)
+    codes: AnyArray = np.where(layer < 0, -5 - group, form).astype(np.int32)
+    return codes
