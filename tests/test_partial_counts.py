@@ -17,7 +17,7 @@ from hardmax.errors import ArgumentError, HardmaxError, IncompleteError, Interru
 from hardmax.geometry.domains import Box, Segment
 from hardmax.interrupts import held_interrupts, packed_when_done
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import certificates, partition
+from hardmax.regions import certificates, partition, planar_measures
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.level_sets import level_set
@@ -271,10 +271,12 @@ def test_an_interrupt_while_an_engine_is_made_ready_leaves_an_empty_partition(mo
         (partition, "connected_classes", "n_regions"),
         (partition, "planar_neighbours", "neighbours"),
         (partition, "planar_neighbours", "n_regions"),
-        (partition, "cell_polytope", "volumes"),
-        (partition, "cell_polytope", "statistics"),
-        (partition, "inscribed_ball", "chebyshev_centres"),
-        (partition, "decide_open_cone", "exact_witnesses"),
+        (planar_measures, "core", "volumes"),
+        (partition, "cell_polytope", "exact_volumes"),
+        (planar_measures, "core", "statistics"),
+        (planar_measures, "core", "chebyshev_centres"),
+        (planar_measures, "core", "witnesses"),
+        (planar_measures, "core", "exact_witnesses"),
         (certificates, "_candidates", "certificate"),
     ],
 )

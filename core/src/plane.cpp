@@ -1,6 +1,7 @@
 #include "hardmax/interface.h"
 #include "hardmax/polygons.hpp"
 #include "hardmax/search.hpp"
+#include "paths.hpp"
 
 using namespace hardmax;
 
@@ -25,21 +26,6 @@ Plane lay_out(const Network& network, bool stores, Arena& arena) {
     search.contest.far_error = arena.take<double>(n);
     search.cells.crowd = take_crowd(network, arena);
     return search;
-}
-
-void copy_rows(const double* rows, int n, const Forms<2>& forms) {
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < n; i++) forms.coefficient[k][i] = rows[k * n + i];
-    for (int i = 0; i < n; i++) forms.radius[i] = rows[3 * n + i];
-}
-
-void read_edge(const double* numbers, const std::int32_t* wall, Edge& edge) {
-    edge.line = {{numbers[0], numbers[1]}, numbers[2], numbers[4], numbers[5]};
-    edge.far_offset = numbers[3];
-    edge.start = {numbers[6], numbers[7], numbers[8], numbers[9], numbers[10], numbers[11]};
-    edge.wall = {wall[0], wall[1], wall[2], wall[3]};
-    edge.mark = 0;
-    edge.is_new = edge.is_met = false;
 }
 
 void write_edge(const Edge& edge, double* numbers, std::int32_t* wall) {
@@ -94,24 +80,12 @@ void hm_plane_init(void* memory, const void* network_, const hm_plane_start* sta
     search.has_far = !start->is_bounded;
     search.stores = start->stores;
     Path<2>& path = search.path;
-    path.scale = start->scale;
-    const int n = network.dim_stream;
-    copy_rows(start->stream, n, path.frames[0].stream);
-    path.frames[0].stream_exactness = {start->stream_is_exact != 0, start->stream_grid};
-    DoubledForms<2>& doubled = search.doubled.streams[0];
-    for (int k = 0; k < 3; k++) {
-        for (int i = 0; i < n; i++) {
-            doubled.high.coefficient[k][i] = start->doubled_stream[k * n + i];
-            doubled.low[k][i] = start->doubled_stream[(3 + k) * n + i];
-        }
-    }
-    for (int i = 0; i < n; i++) doubled.high.radius[i] = start->doubled_stream[6 * n + i];
-    note_homogeneous(path);
+    begin_path(*start, path, search.doubled);
     if (!search.stores) return;
     Path<2>& pure = search.pure;
     pure.scale = path.scale;
     pure.signature = path.signature;
-    copy_rows(start->stream, n, pure.frames[0].stream);
+    copy_rows(start->stream, network.dim_stream, pure.frames[0].stream);
     pure.frames[0].stream_exactness = path.frames[0].stream_exactness;
     for (int l = 0; l < network.n_layers; l++) {
         pure.frames[l].is_homogeneous = path.frames[l].is_homogeneous;

@@ -169,6 +169,38 @@ HM_API void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64
 /* Mark the edges (n_edges) that may lie on other walls beside the one that names them. The search has
  * nothing on its stack, with room for the edges of every cell. */
 HM_API void hm_neighbours_ties(void* search, const hm_polygons* polygons, uint8_t* may_tie);
+/* Questions about stored cells of the plane, which come in the order of their signatures: 1 volume, 2
+ * a point inside, 4 a largest ball. */
+typedef struct {
+    const uint8_t* short_signatures; /* as in hm_cells */
+    const int32_t* signatures;
+    const int64_t* starts; /* (n_cells + 1): where the walls of a cell begin */
+    const int32_t* walls;
+    /* Answers, each for the questions asked alone: */
+    double* volumes;      /* (n_cells, 2): volume and radius */
+    double* witnesses;    /* (n_cells, 2) */
+    double* balls;        /* (n_cells, 3): centre and radius */
+    uint8_t* open;        /* (n_cells): the questions that floats cannot answer */
+} hm_measured;
+/* `n_rows` is the number of inequalities of the domain, `room_edges` the most edges of a cell. */
+HM_API size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges);
+/* With the first polygon of the search. */
+HM_API void hm_measures_init(void* measures, const void* network, const hm_plane_start* start,
+                             int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
+                             const int32_t* walls);
+/* Answer for the cells from `first` to `end`. */
+HM_API void hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
+                            int64_t first, int64_t end);
+
+/* Who wins at points, in a space of any dimension. `embedding` has the weights (dim, dim_stream),
+ * unless it is the identity, and the biases. The memory is used by one thread at a time. */
+HM_API size_t hm_points_size(const void* network, int32_t dim, int32_t is_identity);
+HM_API void hm_points_init(void* points, const void* network, int32_t dim, int32_t is_identity,
+                           const double* embedding);
+/* Points (n_points, dim), finite. Writes the winners of the groups from `first_group` on to one of the
+ * two arrays (n_points, n_groups - first_group), and whether a point was left undecided to `open`. */
+HM_API void hm_points_run(void* points, int64_t n_points, const double* given, int32_t first_group,
+                          uint8_t* short_signatures, int32_t* signatures, uint8_t* open);
 
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */

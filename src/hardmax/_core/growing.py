@@ -1,6 +1,7 @@
 """Arrays that the core fills and that grow where they are: no second copy, at no time."""
 
 import mmap
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,61 +20,66 @@ class GrowingArray:
     they have been written to, and which grow without being copied where the system can do that.
 
     Args:
-        row_type: The type of a row.
+        kind: The type of the numbers.
+        row_shape: The shape of a row.
         n_rows: For how many rows there is room at first.
 
     Examples:
-        >>> rows = GrowingArray(np.dtype((np.int64, 2)), 3)
+        >>> rows = GrowingArray(np.int64, (2,), 3)
         >>> rows.grow(10**6)
         >>> rows.taken(2).shape
         (2, 2)
     """
 
-    def __init__(self, row_type: np.dtype[Any], n_rows: int) -> None:
-        self._type = row_type
+    def __init__(self, kind: Any, row_shape: tuple[int, ...], n_rows: int) -> None:
+        self._kind, self._row_shape = np.dtype(kind), row_shape
+        self._per_row = prod(row_shape)
         self._pages: mmap.mmap | None = None
-        self._rows: AnyArray | None = np.empty(n_rows, dtype=row_type)
-        if self._rows.nbytes > _SMALL:
+        self._numbers: AnyArray | None = np.empty(n_rows * self._per_row, dtype=kind)
+        if self._numbers.nbytes > _SMALL:
             self.grow(n_rows)
 
     @property
     def address(self) -> int:
         """Where the first row begins."""
-        return address(self._rows if self._pages is None else self._pages)
+        return address(self._numbers if self._pages is None else self._pages)
 
     def grow(self, n_rows: int) -> None:
         """Make room for so many rows in all; what has been written stays."""
-        n_bytes = max(1, n_rows * self._type.itemsize)
+        count = n_rows * self._per_row
+        n_bytes = max(1, count * self._kind.itemsize)
         if self._pages is not None:
             self._pages = _resized(self._pages, n_bytes)
             return
-        rows = self._rows
-        assert rows is not None
+        old = self._numbers
+        assert old is not None
         if n_bytes <= _SMALL:
-            self._rows = np.empty(n_rows, dtype=self._type)
-            self._rows[: len(rows)] = rows
+            self._numbers = np.empty(count, dtype=self._kind)
+            self._numbers[: len(old)] = old
             return
-        self._pages, self._rows = _pages(n_bytes), None
-        kept = np.frombuffer(self._pages, dtype=np.uint8, count=rows.nbytes)
-        kept[:] = rows.reshape(-1).view(np.uint8)
+        self._pages, self._numbers = _pages(n_bytes), None
+        self._in_pages(self._pages, len(old))[:] = old
 
     def rows(self, n_rows: int) -> AnyArray:
         """Return a copy of the first rows."""
+        count = n_rows * self._per_row
         if self._pages is None:
-            assert self._rows is not None
-            return self._rows[:n_rows].copy()
-        count = n_rows * self._type.itemsize // self._type.base.itemsize
-        flat = np.frombuffer(self._pages, dtype=self._type.base, count=count)
-        return flat.reshape(n_rows, *self._type.shape).copy()
+            assert self._numbers is not None
+            first = self._numbers[:count]
+        else:
+            first = self._in_pages(self._pages, count)
+        return first.reshape(n_rows, *self._row_shape).copy()
 
     def taken(self, n_rows: int) -> AnyArray:
         """Return the first rows; nothing more may be written."""
         if self._pages is None:
             return self.rows(n_rows)
-        base, n_bytes = self._type.base, n_rows * self._type.itemsize
-        pages, self._pages = _resized(self._pages, max(1, n_bytes)), None
-        flat = np.frombuffer(pages, dtype=base, count=n_bytes // base.itemsize)
-        return flat.reshape(n_rows, *self._type.shape)
+        count = n_rows * self._per_row
+        pages, self._pages = _resized(self._pages, max(1, count * self._kind.itemsize)), None
+        return self._in_pages(pages, count).reshape(n_rows, *self._row_shape)
+
+    def _in_pages(self, pages: mmap.mmap, count: int) -> AnyArray:
+        return np.frombuffer(pages, dtype=self._kind, count=count)
 
 
 def _pages(n_bytes: int) -> mmap.mmap:

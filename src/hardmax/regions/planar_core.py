@@ -129,20 +129,19 @@ class CellColumns:
 
     def __init__(self, network: CoreNetwork, dim_out: int, *, is_bounded: bool) -> None:
         self._is_short, self._is_bounded = network.largest_group <= 256, is_bounded
-        types: tuple[Any, ...] = (
-            (np.uint8 if self._is_short else np.int32, (network.n_groups,)),
-            (np.float64, (3, dim_out)),
-            np.float32,
-            np.int64,
-            (np.float64, (2,)),
-            (np.float64, (2,)),
-            np.int32,
+        self._types: dict[str, tuple[Any, tuple[int, ...]]] = dict(
+            signatures=(np.uint8 if self._is_short else np.int32, (network.n_groups,)),
+            maps=(np.float64, (3, dim_out)),
+            map_radii=(np.float32, ()),
+            ends=(np.int64, ()),
+            points=(np.float64, (2,)),
+            directions=(np.float64, (2,)),
+            walls=(np.int32, ()),
         )
-        self._types = dict(zip(FoundCells._fields, map(np.dtype, types), strict=True))
         self.room = CellsRoom(_FIRST_CELLS, _FIRST_CELLS * _FIRST_VERTICES)
         self._columns = {
-            name: GrowingArray(kind, self.rows_of(name, *self._room_of_all()))
-            for name, kind in self._types.items()
+            name: GrowingArray(*row_type, self.rows_of(name, *self._room_of_all()))
+            for name, row_type in self._types.items()
         }
         self._tell()
 
@@ -153,8 +152,8 @@ class CellColumns:
         """Return arrays of the same types, for so many cells and vertices."""
         return FoundCells(
             *(
-                np.empty(self.rows_of(name, n_cells, n_vertices), dtype=kind)
-                for name, kind in self._types.items()
+                np.empty((self.rows_of(name, n_cells, n_vertices), *shape), dtype=kind)
+                for name, (kind, shape) in self._types.items()
             )
         )
 
