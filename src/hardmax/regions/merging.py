@@ -149,7 +149,7 @@ def connected_classes(classes: IntArray, pairs: IntArray) -> IntArray:
     for i, j in inside.tolist():
         parent[root(j)] = root(i)
     roots = np.arange(len(classes))
-    touched = np.unique(inside)
+    touched = np.flatnonzero(np.bincount(inside.ravel()))
     roots[touched] = [root(i) for i in touched.tolist()]
     return numbered(roots)
 

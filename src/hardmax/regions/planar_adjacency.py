@@ -126,7 +126,9 @@ def planar_neighbours(
     if matching.is_open.any():
         found = sorted(overlapping_edges(network, domain, cells, np.flatnonzero(matching.is_open)))
         others = np.array(found, dtype=np.int64).reshape(len(found), 2)
-        pairs = np.unique(np.concatenate([pairs, others]), axis=0)
+        codes = np.sort(np.concatenate([pairs, others]) @ np.array([cells.n_counted, 1]))
+        codes = codes[np.diff(codes, prepend=-1) > 0]
+        pairs = np.column_stack(np.divmod(codes, cells.n_counted))
     if chosen is not None:
         kept = np.zeros(cells.n_counted, dtype=np.bool_)
         kept[list(chosen)] = True
