@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from ctypes import c_int32
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_what_a_run_gives_away_is_found_by_others(model):
     tasks = [Task(0, False, *none, domain.edges, domain.walls, False)]
     runs = []
     while tasks:
-        run = planar._Run(model.network, domain, tasks.pop(), stores=True)
+        run = planar._Run(model.network, domain, tasks.pop(), c_int32(0), stores=True)
         for _ in range(4):
             if (status := run.go_on(-1, 1)) == DONE:
                 break

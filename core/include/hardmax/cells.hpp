@@ -22,7 +22,7 @@ struct Cells {
     std::uint8_t* short_signatures;  // (room_cells, n_groups)
     std::int32_t* signatures;
     double* maps;         // (room_cells, D + 1, dim_out): (x, 1) times it is the output
-    double* map_radii;    // (room_cells)
+    float* map_radii;     // (room_cells)
     std::int64_t* ends;   // (room_cells): where the vertices of a cell end
     double* points;       // (room_vertices, D)
     double* directions;   // (room_vertices, D), or null where the domain is bounded
@@ -130,7 +130,7 @@ std::int64_t store_map(Path<D>& fresh, Cells& cells) {
         }
         radius = bound(radius, output.radius[i]);
     }
-    cells.map_radii[cell] = radius;
+    cells.map_radii[cell] = rounded_up(radius);
     if (!(radius < kInfinity)) cells.n_broken++;
     return cell;
 }

@@ -98,13 +98,15 @@ typedef struct {
     uint8_t* short_signatures;
     int32_t* signatures;
     double* maps;
-    double* map_radii;
+    float* map_radii;
     int64_t* ends;
     double* points;
     double* directions;
     int32_t* walls;
 } hm_cells;
-HM_API int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget);
+/* It ends early, as if the budget were spent, where another thread sets `is_wanted`. */
+HM_API int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
+                            const int32_t* is_wanted);
 
 /* Cells found, signs decided by the filter, signs decided by expansions, polygons on the stack. */
 HM_API void hm_plane_counts(const void* search, int64_t counts[4]);

@@ -35,7 +35,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_plane_drop": (None, _AT, c_int32),
     "hm_plane_typical": (None, _AT, _AT),
     "hm_plane_recompose": (None, _AT, c_int32),
-    "hm_plane_run": (c_int32, _AT, _AT, c_int64, c_int64),
+    "hm_plane_run": (c_int32, _AT, _AT, c_int64, c_int64, _AT),
     "hm_plane_counts": (None, _AT, _AT),
     "hm_plane_item": (c_int32, _AT, c_int32, _AT, _AT, _AT),
     "hm_plane_signature": (None, _AT, _AT),
