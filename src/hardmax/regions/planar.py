@@ -203,7 +203,9 @@ class _Run(SearchRun):
             forms = exact_affine_map(self.network, self.path.chart, cells.signatures[cell])
             block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:3]
-            cells.map_radii[cell] = np.nextafter(np.float32(block[3].max()), np.float32(np.inf))
+            with np.errstate(over="ignore"):
+                radius = np.float32(block[3].max())
+            cells.map_radii[cell] = np.nextafter(radius, np.float32(np.inf))
 
 
 def _packed(runs: list[_Run], is_complete: bool, workers: int) -> CellArrays:
