@@ -154,7 +154,7 @@ class Partition(WithoutCaches):
 
         `AtLeast` as many as the cells found have, if the search was stopped early.
         """
-        return as_count(len(set(self.map_classes.tolist())), self.is_complete)
+        return as_count(int(self.map_classes.max(initial=-1)) + 1, self.is_complete)
 
     @cached_property
     def n_regions(self) -> Count:
@@ -166,7 +166,7 @@ class Partition(WithoutCaches):
         """
         if not self.is_complete and self.line is None:
             return self.n_affine_maps
-        return as_count(len(set(self.region_labels.tolist())), self.is_complete)
+        return as_count(int(self.region_labels.max(initial=-1)) + 1, self.is_complete)
 
     @cached_property
     @_kept_on_interrupt
