@@ -92,4 +92,18 @@ void hm_measures_run(void* memory, const hm_measured* cells, int32_t questions, 
         measure_cells(measures, cells->signatures, *cells, questions, first, end);
 }
 
+int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]) {
+    Edge polygon[16];
+    detail::Side sides[16];
+    const std::int32_t wall[4] = {0, 0, 0, 0};
+    for (int i = 0; i < n; i++) read_edge(edges + HM_EDGE_NUMBERS * i, wall, polygon[i]);
+    place_vertices(polygon, n);
+    Measured found{};
+    const int open = measure(polygon, n, kVolume | kWitness | kBall, sides, found);
+    const double numbers[] = {found.volume,   found.volume_radius, found.x,     found.y,
+                              found.centre_x, found.centre_y,      found.radius};
+    for (int k = 0; k < 7; k++) answers[k] = numbers[k];
+    return open;
+}
+
 }  // extern "C"

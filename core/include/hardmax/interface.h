@@ -174,6 +174,9 @@ HM_API void hm_points_run(void* points, int64_t n_points, const double* given, i
 HM_API int32_t hm_test_plane_sharpen(void* search);
 /* Write where the lines of two edges meet into vertex[6]: x, y, radius, dx, dy, radius. */
 HM_API void hm_test_meet(const double* one, const double* other, double* vertex);
+/* Answer all questions about a polygon of at most 16 edges (n, 12): volume, radius; point; centre,
+ * radius. Returns the questions left open. */
+HM_API int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]);
 /* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 

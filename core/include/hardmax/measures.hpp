@@ -233,23 +233,26 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
            above <= found.radius * (1.0 + kMeasured);
 }
 
-// Answer the wanted questions about the cell that has been entered; return those left open.
+// Answer the wanted questions about a polygon; return those left open.
+inline int measure(const Edge* polygon, int n, int wanted, detail::Side* sides, Measured& found) {
+    if (wanted & kVolume && find_volume(polygon, n, found)) wanted &= ~kVolume;
+    double x, y;
+    if (!(wanted & (kWitness | kBall)) || !find_witness(polygon, n, x, y)) return wanted;
+    if (wanted & kWitness) found.x = x, found.y = y;
+    if (wanted & kBall && find_ball(polygon, n, x, y, sides, found)) wanted &= ~kBall;
+    return wanted & ~kWitness;
+}
+
+// Answer them about the cell that has been entered, with these walls.
 inline int measure(Retracing& at, const std::int32_t* codes, int n, int wanted, detail::Side* sides,
                    Measured& found) {
     if (n < 3 || !is_certain(at)) return wanted;
     read_walls(at, codes, n);
-    for (int is_doubled = 0; is_doubled <= (at.path.network->n_layers > 0); is_doubled++) {
-        place_edges(at, n, is_doubled);
-        if (wanted & kVolume && find_volume(at.polygon, n, found)) wanted &= ~kVolume;
-        double x, y;
-        if (wanted & (kWitness | kBall) && find_witness(at.polygon, n, x, y)) {
-            if (wanted & kWitness) found.x = x, found.y = y;
-            wanted &= ~kWitness;
-            if (wanted & kBall && find_ball(at.polygon, n, x, y, sides, found)) wanted &= ~kBall;
-        }
-        if (wanted == 0) break;
-    }
-    return wanted;
+    place_edges(at, n, false);
+    wanted = measure(at.polygon, n, wanted, sides, found);
+    if (wanted == 0 || at.path.network->n_layers == 0) return wanted;
+    place_edges(at, n, true);
+    return measure(at.polygon, n, wanted, sides, found);
 }
 
 }  // namespace hardmax

@@ -107,6 +107,15 @@ inline void read_walls(Retracing& at, const std::int32_t* codes, int n) {
     }
 }
 
+inline void place_vertices(Edge* polygon, int n) {
+    for (int i = 0; i < n; i++) {
+        const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
+        // Two sides of the domain meet at one of its vertices, which is known.
+        if (before.wall.layer >= 0 || polygon[i].wall.layer >= 0)
+            polygon[i].start = meet(before, polygon[i]);
+    }
+}
+
 // Their lines, composed in floats or in twice the precision, and the vertices.
 inline void place_edges(Retracing& at, int n, bool is_doubled) {
     Path<2>& path = at.path;
@@ -117,12 +126,7 @@ inline void place_edges(Retracing& at, int n, bool is_doubled) {
         edge.line = detail::tame(is_doubled ? detail::nearest_form(path, at.doubled, edge.wall)
                                             : wall_form(path, edge.wall));
     }
-    for (int i = 0; i < n; i++) {
-        const Edge& before = at.polygon[i > 0 ? i - 1 : n - 1];
-        Edge& edge = at.polygon[i];
-        // Two sides of the domain meet at one of its vertices, which is known.
-        if (before.wall.layer >= 0 || edge.wall.layer >= 0) edge.start = meet(before, edge);
-    }
+    place_vertices(at.polygon, n);
 }
 
 }  // namespace hardmax
