@@ -37,8 +37,8 @@ void measure_cells(Measures& measures, const Winner* signatures, const hm_measur
         const int64_t start = cells.starts[i];
         const int n = static_cast<int>(cells.starts[i + 1] - start);
         Measured found{};
-        cells.open[i] = static_cast<uint8_t>(measure(measures.at, cells.walls + start, n, questions,
-                                                     measures.sides, found));
+        cells.open[i] = static_cast<uint8_t>(
+            measure(measures.at, cells.walls + start, n, questions, measures.sides, found));
         if (questions & kVolume)
             cells.volumes[2 * i] = found.volume, cells.volumes[2 * i + 1] = found.volume_radius;
         if (questions & kWitness)

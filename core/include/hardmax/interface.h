@@ -144,10 +144,10 @@ typedef struct {
     const int64_t* starts; /* (n_cells + 1): where the walls of a cell begin */
     const int32_t* walls;
     /* Answers, each for the questions asked alone: */
-    double* volumes;      /* (n_cells, 2): volume and radius */
-    double* witnesses;    /* (n_cells, 2) */
-    double* balls;        /* (n_cells, 3): centre and radius */
-    uint8_t* open;        /* (n_cells): the questions that floats cannot answer */
+    double* volumes;   /* (n_cells, 2): volume and radius */
+    double* witnesses; /* (n_cells, 2) */
+    double* balls;     /* (n_cells, 3): centre and radius */
+    uint8_t* open;     /* (n_cells): the questions that floats cannot answer */
 } hm_measured;
 /* `n_rows` is the number of inequalities of the domain, `room_edges` the most edges of a cell. */
 HM_API size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges);
