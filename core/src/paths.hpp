@@ -35,7 +35,7 @@ inline void read_edge(const double* numbers, const std::int32_t* wall, Edge& edg
     edge.start = {numbers[6], numbers[7], numbers[8], numbers[9], numbers[10], numbers[11]};
     edge.wall = {wall[0], wall[1], wall[2], wall[3]};
     edge.mark = 0;
-    edge.is_new = false;
+    edge.is_new = edge.is_met = false;
 }
 
 }  // namespace hardmax

@@ -164,7 +164,8 @@ void hm_plane_typical(const void* search_, int8_t* typical) {
 
 void hm_plane_recompose(void* search, int32_t layer) { compose_stream(plane(search).path, layer); }
 
-int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget) {
+int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
+                     const int32_t* is_wanted) {
     Cells found{};
     found.room_cells = cells->room_cells, found.room_vertices = cells->room_vertices;
     found.n_cells = cells->n_cells, found.n_vertices = cells->n_vertices;
@@ -172,7 +173,7 @@ int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budge
     found.signatures = cells->signatures, found.maps = cells->maps;
     found.map_radii = cells->map_radii, found.ends = cells->ends, found.points = cells->points;
     found.directions = cells->directions, found.walls = cells->walls;
-    const int status = run(plane(search), found, limit, budget);
+    const int status = run(plane(search), found, limit, budget, is_wanted);
     cells->n_cells = found.n_cells, cells->n_vertices = found.n_vertices,
     cells->n_broken = found.n_broken;
     return status;

@@ -98,13 +98,15 @@ typedef struct {
     uint8_t* short_signatures;
     int32_t* signatures;
     double* maps;
-    double* map_radii;
+    float* map_radii;
     int64_t* ends;
     double* points;
     double* directions;
     int32_t* walls;
 } hm_cells;
-HM_API int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget);
+/* It ends early, as if the budget were spent, where another thread sets `is_wanted`. */
+HM_API int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
+                            const int32_t* is_wanted);
 
 /* Cells found, signs decided by the filter, signs decided by expansions, polygons on the stack. */
 HM_API void hm_plane_counts(const void* search, int64_t counts[4]);
@@ -136,6 +138,37 @@ HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream,
                              const double* gains, const double* gain_radii, const double* values,
                              const double* value_radii);
 
+/* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
+ * neighbours.hpp. */
+typedef struct {
+    int64_t n_cells, n_edges;
+    int32_t n_layers, n_groups;
+    double scale;
+    const uint8_t* short_signatures;
+    const int32_t* signatures;
+    const int64_t* starts;
+    const int32_t* codes;
+    const double* points;
+    const double* directions;
+    const int32_t* first_groups;
+    const int32_t* form_starts;
+    const uint8_t* passes;
+    int32_t has_means;
+} hm_polygons;
+
+/* Which of them share a part of a wall. First the edges are gathered by their lines: returns the
+ * bytes that matching needs, or -1 if the cells are not in order. Then edges are matched: marks those
+ * that are left open in is_open (n_edges) and returns the number of pairs. Then pairs (n, 2) are
+ * written, sorted, the smaller cell first, with the edges (n, 2) that overlap. */
+HM_API size_t hm_neighbours_size(const hm_polygons* polygons);
+HM_API int64_t hm_neighbours_gather(const hm_polygons* polygons, void* memory);
+HM_API int64_t hm_neighbours_match(const hm_polygons* polygons, void* memory, void* room,
+                                   uint8_t* is_open);
+HM_API void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pairs,
+                                int32_t* edges);
+/* Mark the edges (n_edges) that may lie on other walls beside the one that names them. The search has
+ * nothing on its stack, with room for the edges of every cell. */
+HM_API void hm_neighbours_ties(void* search, const hm_polygons* polygons, uint8_t* may_tie);
 /* Questions about stored cells of the plane, which come in the order of their signatures: 1 volume, 2
  * a point inside, 4 a largest ball. */
 typedef struct {

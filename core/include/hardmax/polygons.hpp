@@ -175,6 +175,7 @@ struct Polygons {
         return n_queued;
     }
     int walked_part(const GroupSplit<Polygons>& split, Part& part, int w, SignCounts& counts);
+    bool name_edges(const GroupSplit<Polygons>& split, Part& part, int w, SignCounts& counts);
 };
 
 namespace detail {
@@ -244,28 +245,69 @@ inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, 
             since = 0;
         }
     }
-    return part.n;
+    return name_edges(split, part, w, counts) ? part.n : -1;
+}
+
+// Name the new edges of a walked part by the first form that ties with its own along each, as cutting
+// by all forms in turn does; False if a sign is undecided. Another one than the edge was cut by has
+// ties at both ends (mark 2).
+inline bool Polygons::name_edges(const GroupSplit<Polygons>& split, Part& part, int w,
+                                 SignCounts& counts) {
+    const int winner = crowd.form[w];
+    for (int i = 0; i < part.n; i++) {
+        const int next = i + 1 < part.n ? i + 1 : 0;
+        Edge &edge = part.area[i], &after = part.area[next];
+        if (!edge.is_new || edge.mark != 2 || after.mark != 2) continue;
+        const Box& box = box_at(crowd, edge.start);
+        for (int p = box.start; p < box.start + box.length; p++) {
+            const int m = crowd.listed[p], rival = crowd.form[m];
+            if (m == crowd.position[edge.wall.rival]) break;
+            if (m == w || !may_tie(crowd, m, w, edge.start, split.scale) ||
+                !may_tie(crowd, m, w, after.start, split.scale))
+                continue;
+            const Line g = difference(split.frame, winner, rival, split.scale);
+            const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
+            const Signs found = signs_of(part, g, wall, split.known, counts);
+            if (found.n_positive < 0) return false;
+            // A form that is zero everywhere coincides with this one.
+            if (found.n_positive == 0 || signs[i] != 0 || signs[next] != 0) continue;
+            edge.line = g;
+            edge.wall = wall;
+            edge.is_met = after.is_met = false;
+            break;
+        }
+    }
+    return true;
 }
 
 namespace detail {
 
 // Whether a vertex is too uncertain to be written down.
 inline bool is_blurred(const Vertex& v, double scale) {
-    constexpr double blur = 0x1p-30;
     const double size = larger(scale, larger(magnitude(v.x), magnitude(v.y)));
-    return !(v.rho <= blur * size && v.far_rho <= blur);
+    return !(v.rho <= kStoredBlur * size && v.far_rho <= kStoredBlur);
 }
 
+// Find the vertices where lines meet; say whether all of them are known well enough.
 inline bool set_vertices(Edge* polygon, int n, double scale) {
     bool is_sharp = true;
     for (int i = 0; i < n; i++) {
-        Edge& before = polygon[i > 0 ? i - 1 : n - 1];
+        const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
         // Between two sides of the domain the vertex is known.
-        if (before.wall.layer >= 0 || polygon[i].wall.layer >= 0)
+        if (!polygon[i].is_met && (before.wall.layer >= 0 || polygon[i].wall.layer >= 0))
             polygon[i].start = meet(before, polygon[i]);
         is_sharp = is_sharp && !is_blurred(polygon[i].start, scale);
     }
     return is_sharp;
+}
+
+// Take other lines for those of a polygon.
+template <class Of>
+void set_lines(Edge* polygon, int n, const Of& line_of) {
+    for (int i = 0; i < n; i++) {
+        if (polygon[i].wall.layer >= 0) polygon[i].line = line_of(polygon[i].wall);
+        polygon[i].is_met = false;
+    }
 }
 
 }  // namespace detail
@@ -282,18 +324,17 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
     Edge* polygon = polygons.edges + place.start;
     const int n = place.n, last = network.n_layers - 1;
     Path<2>& fresh = detail::fresh_path(path, pure);
-    if (!is_sharp) {
-        for (int i = 0; i < n; i++)
-            if (polygon[i].wall.layer >= 0) polygon[i].line = wall_form(fresh, polygon[i].wall);
-        if (!detail::set_vertices(polygon, n, path.scale)) {
-            if (last < 0) return false;
-            compose_doubled(path, doubled, last);
-            for (int i = 0; i < n; i++) {
-                const Wall& wall = polygon[i].wall;
-                if (wall.layer >= 0) polygon[i].line = detail::nearest_form(path, doubled, wall);
-            }
-            if (!detail::set_vertices(polygon, n, path.scale)) return false;
-        }
+    // As long as no forms were replaced, the lines of the search are those composed afresh, and where
+    // two of them meet was found by the same computation.
+    if (!is_sharp && &fresh != &path)
+        detail::set_lines(polygon, n, [&](const Wall& wall) { return wall_form(fresh, wall); });
+    if (!is_sharp && !detail::set_vertices(polygon, n, path.scale)) {
+        if (last < 0) return false;
+        compose_doubled(path, doubled, last);
+        detail::set_lines(polygon, n, [&](const Wall& wall) {
+            return detail::nearest_form(path, doubled, wall);
+        });
+        if (!detail::set_vertices(polygon, n, path.scale)) return false;
     }
     const std::int64_t cell = detail::store_map(fresh, cells);
     // Go round from the edge with the least code, whatever the order of the cuts was.

@@ -322,9 +322,11 @@ bool sharpen(Search<Kind>& s) {
 
 }  // namespace detail
 
-// Go on splitting until something has to be done outside; return what.
+// Go on splitting until something has to be done outside, or another thread wants some of the work;
+// return what.
 template <class Kind>
-int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget) {
+int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
+        const std::int32_t* is_wanted) {
     const Network& network = *s.path.network;
     for (; budget > 0; budget--) {
         if (s.n_items == 0) return kDone;
@@ -342,6 +344,7 @@ int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget) 
             status = detail::split_by_group(s);
         if (status == kUnclear && detail::sharpen(s)) continue;
         if (status != kOngoing) return status;
+        if (__atomic_load_n(is_wanted, __ATOMIC_RELAXED)) break;
     }
     return s.n_items == 0 ? kDone : kBudget;
 }

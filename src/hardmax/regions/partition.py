@@ -173,22 +173,16 @@ class Partition(WithoutCaches):
     def map_classes(self) -> IntArray:
         """For each cell a number; equal exactly where the affine maps are: shape `(n_cells,)`."""
         self._require_stored()
-        undecided = [list(range(self.n_found))]
-        if self.cells.maps is not None and self.cells.map_radii is not None and self.n_found:
-            maps = self.cells.maps
-            radii = (
-                self.cells.map_radii.reshape(self.n_found, *(1,) * (maps.ndim - 1))
-                if self.cells.map_radii.ndim == 1
-                else self.cells.map_radii
-            )
-            flat = maps.reshape(self.n_found, -1)
-            spread = np.broadcast_to(radii, maps.shape).reshape(self.n_found, -1)
-            undecided = members(candidate_classes(flat, spread))
-        keys: list[object] = [None] * self.n_found
-        for number, group in enumerate(undecided):
-            for i in group:
-                keys[i] = (number, map_key(self.exact_map(i)) if len(group) > 1 else None)
-        return same_map_classes(keys)
+        shape = self.n_found, -1 if self.n_found else 0
+        maps, radii = np.zeros((self.n_found, 1)), np.full((self.n_found, 1), np.inf)
+        if self.cells.maps is not None and self.cells.map_radii is not None:
+            maps, radii = self.cells.maps, self.cells.map_radii
+            if radii.ndim == 1:
+                radii = radii.reshape(self.n_found, *(1,) * (maps.ndim - 1))
+            radii = np.broadcast_to(radii, maps.shape).reshape(shape)
+            maps = maps.reshape(shape)
+        candidates = candidate_classes(maps, radii)
+        return same_map_classes(candidates, maps, radii, lambda i: map_key(self.exact_map(i)))
 
     @cached_property
     @_kept_on_interrupt
@@ -200,9 +194,13 @@ class Partition(WithoutCaches):
         if "neighbours" in self.__dict__:
             return connected_classes(self.map_classes, self.neighbours.pairs)
         # Only cells with a partner can merge. One call is quicker where an engine left its facets.
-        groups = [group for group in members(self.map_classes) if len(group) > 1]
-        if self.cells.walls is not None or self.cells.facets is not None:
-            groups = [sorted(i for group in groups for i in group)]
+        is_shared = np.bincount(self.map_classes)[self.map_classes] > 1
+        if not is_shared.any():
+            groups = []
+        elif self.cells.wall_names is not None or self.cells.facets is not None:
+            groups = [np.flatnonzero(is_shared).tolist()]
+        else:
+            groups = [group for group in members(self.map_classes) if len(group) > 1]
         pairs = [self._neighbours_among(group).pairs for group in groups]
         none = np.empty((0, 2), dtype=np.int64)
         return connected_classes(self.map_classes, np.concatenate([none, *pairs]))
@@ -299,7 +297,7 @@ class Partition(WithoutCaches):
         Of a search that was stopped early, the pairs among the cells found.
         """
         self._require_stored()
-        return self._neighbours_among(range(self.n_found))
+        return self._neighbours_among(None)
 
     @property
     def volumes(self) -> FloatArray:
@@ -427,15 +425,17 @@ class Partition(WithoutCaches):
             return LineLocator(self.line)
         return CellLocator(self.network, self.domain, self.signatures)
 
-    def _neighbours_among(self, chosen: Iterable[int]) -> Neighbours:
-        if self.cells.walls is not None:
+    def _neighbours_among(self, chosen: Iterable[int] | None) -> Neighbours:
+        """Find the neighbours among some cells, or all if that is None."""
+        if self.cells.wall_names is not None:
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
         if self.cells.facets is not None:
             # What is compiled is loaded when it is needed.
             from hardmax.regions.spatial_adjacency import spatial_neighbours
 
             return spatial_neighbours(self.network, self.domain, self.cells, chosen)
-        return neighbouring_cells(((i, self.rows(i)) for i in chosen), self.domain.dim)
+        among = range(self.n_found) if chosen is None else chosen
+        return neighbouring_cells(((i, self.rows(i)) for i in among), self.domain.dim)
 
     def _measured(self, question: int) -> Answers:
         """Ask the core about all cells; what it does not know is left open."""
