@@ -37,8 +37,8 @@ void measure_cells(Measures& measures, const Winner* signatures, const hm_measur
         const int64_t start = cells.starts[i];
         const int n = static_cast<int>(cells.starts[i + 1] - start);
         Measured found{};
-        cells.open[i] = static_cast<uint8_t>(measure(measures.at, cells.walls + start, n, questions,
-                                                     measures.sides, found));
+        cells.open[i] = static_cast<uint8_t>(
+            measure(measures.at, cells.walls + start, n, questions, measures.sides, found));
         if (questions & kVolume)
             cells.volumes[2 * i] = found.volume, cells.volumes[2 * i + 1] = found.volume_radius;
         if (questions & kWitness)
@@ -90,6 +90,20 @@ void hm_measures_run(void* memory, const hm_measured* cells, int32_t questions, 
         measure_cells(measures, cells->short_signatures, *cells, questions, first, end);
     else
         measure_cells(measures, cells->signatures, *cells, questions, first, end);
+}
+
+int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]) {
+    Edge polygon[16];
+    detail::Side sides[16];
+    const std::int32_t wall[4] = {0, 0, 0, 0};
+    for (int i = 0; i < n; i++) read_edge(edges + HM_EDGE_NUMBERS * i, wall, polygon[i]);
+    place_vertices(polygon, n);
+    Measured found{};
+    const int open = measure(polygon, n, kVolume | kWitness | kBall, sides, found);
+    const double numbers[] = {found.volume,   found.volume_radius, found.x,     found.y,
+                              found.centre_x, found.centre_y,      found.radius};
+    for (int k = 0; k < 7; k++) answers[k] = numbers[k];
+    return open;
 }
 
 }  // extern "C"

@@ -177,10 +177,10 @@ typedef struct {
     const int64_t* starts; /* (n_cells + 1): where the walls of a cell begin */
     const int32_t* walls;
     /* Answers, each for the questions asked alone: */
-    double* volumes;      /* (n_cells, 2): volume and radius */
-    double* witnesses;    /* (n_cells, 2) */
-    double* balls;        /* (n_cells, 3): centre and radius */
-    uint8_t* open;        /* (n_cells): the questions that floats cannot answer */
+    double* volumes;   /* (n_cells, 2): volume and radius */
+    double* witnesses; /* (n_cells, 2) */
+    double* balls;     /* (n_cells, 3): centre and radius */
+    uint8_t* open;     /* (n_cells): the questions that floats cannot answer */
 } hm_measured;
 /* `n_rows` is the number of inequalities of the domain, `room_edges` the most edges of a cell. */
 HM_API size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges);
@@ -207,6 +207,9 @@ HM_API void hm_points_run(void* points, int64_t n_points, const double* given, i
 HM_API int32_t hm_test_plane_sharpen(void* search);
 /* Write where the lines of two edges meet into vertex[6]: x, y, radius, dx, dy, radius. */
 HM_API void hm_test_meet(const double* one, const double* other, double* vertex);
+/* Answer all questions about a polygon of at most 16 edges (n, 12): volume, radius; point; centre,
+ * radius. Returns the questions left open. */
+HM_API int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]);
 /* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 

@@ -11,7 +11,7 @@ enum Measure { kVolume = 1, kWitness = 2, kBall = 4 };
 
 struct Measured {
     double volume, volume_radius;
-    double x, y;                     // a point inside
+    double x, y;                        // a point inside
     double centre_x, centre_y, radius;  // a ball inside
 };
 
@@ -173,8 +173,9 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
     for (int i = 0; i < n; i++) {
         const Line& line = polygon[i].line;
         const double norm = std::sqrt(line.a[0] * line.a[0] + line.a[1] * line.a[1]);
-        sides[i] = {line.a[0] / norm, line.a[1] / norm, detail::value_at(line, x, y).value / norm,
-                    i > 0 ? i - 1 : n - 1,  i + 1 < n ? i + 1 : 0, 0.0};
+        sides[i] = {
+            line.a[0] / norm,      line.a[1] / norm,      detail::value_at(line, x, y).value / norm,
+            i > 0 ? i - 1 : n - 1, i + 1 < n ? i + 1 : 0, 0.0};
     }
     for (int i = 0; i < n; i++) sides[i].end = detail::end_of(sides, i);
     int last = 0;
@@ -190,8 +191,7 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
     }
     // Its centre is where two of the three lines, the ones that cross most, have moved to.
     const int three[] = {sides[last].before, last, sides[last].after};
-    detail::Balance weights =
-        detail::balance(sides[three[0]], sides[three[1]], sides[three[2]]);
+    detail::Balance weights = detail::balance(sides[three[0]], sides[three[1]], sides[three[2]]);
     const double lambda[] = {larger(weights.a, 0.0), larger(weights.b, 0.0),
                              larger(weights.c, 0.0)};
     const int apart = weights.a >= weights.b && weights.a >= weights.c ? 0
@@ -233,23 +233,26 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
            above <= found.radius * (1.0 + kMeasured);
 }
 
-// Answer the wanted questions about the cell that has been entered; return those left open.
+// Answer the wanted questions about a polygon; return those left open.
+inline int measure(const Edge* polygon, int n, int wanted, detail::Side* sides, Measured& found) {
+    if (wanted & kVolume && find_volume(polygon, n, found)) wanted &= ~kVolume;
+    double x, y;
+    if (!(wanted & (kWitness | kBall)) || !find_witness(polygon, n, x, y)) return wanted;
+    if (wanted & kWitness) found.x = x, found.y = y;
+    if (wanted & kBall && find_ball(polygon, n, x, y, sides, found)) wanted &= ~kBall;
+    return wanted & ~kWitness;
+}
+
+// Answer them about the cell that has been entered, with these walls.
 inline int measure(Retracing& at, const std::int32_t* codes, int n, int wanted, detail::Side* sides,
                    Measured& found) {
     if (n < 3 || !is_certain(at)) return wanted;
     read_walls(at, codes, n);
-    for (int is_doubled = 0; is_doubled <= (at.path.network->n_layers > 0); is_doubled++) {
-        place_edges(at, n, is_doubled);
-        if (wanted & kVolume && find_volume(at.polygon, n, found)) wanted &= ~kVolume;
-        double x, y;
-        if (wanted & (kWitness | kBall) && find_witness(at.polygon, n, x, y)) {
-            if (wanted & kWitness) found.x = x, found.y = y;
-            wanted &= ~kWitness;
-            if (wanted & kBall && find_ball(at.polygon, n, x, y, sides, found)) wanted &= ~kBall;
-        }
-        if (wanted == 0) break;
-    }
-    return wanted;
+    place_edges(at, n, false);
+    wanted = measure(at.polygon, n, wanted, sides, found);
+    if (wanted == 0 || at.path.network->n_layers == 0) return wanted;
+    place_edges(at, n, true);
+    return measure(at.polygon, n, wanted, sides, found);
 }
 
 }  // namespace hardmax

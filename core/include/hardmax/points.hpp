@@ -40,8 +40,7 @@ inline Points take_points(const Network& network, Packed embedding, int dim, boo
                           Arena& arena) {
     Points points;
     points.network = &network;
-    points.embedding =
-        detail::read_affine(embedding, arena, dim, network.dim_stream, is_identity);
+    points.embedding = detail::read_affine(embedding, arena, dim, network.dim_stream, is_identity);
     const int n = most(network.most_rows, padded(dim));
     points.stream = take_enclosures(arena, n), points.query = take_enclosures(arena, n);
     points.scores = take_enclosures(arena, n), points.y = take_enclosures(arena, n);
@@ -81,8 +80,7 @@ inline void apply(const Affine& map, const Enclosures& h, Lanes* share, const En
             const double offset = kappa * magnitude(map.bias[i + c]);
             const Lanes radius = all(1.0 + kappa) * (spread[c] + all(offset)) + all(kTiny);
             z.value[i + c] = sum[c];
-            z.radius[i + c] =
-                map.is_tame ? choose(is_zero(spread[c]), all(0.0), radius) : radius;
+            z.radius[i + c] = map.is_tame ? choose(is_zero(spread[c]), all(0.0), radius) : radius;
         }
     }
 }
@@ -95,8 +93,8 @@ inline Lanes rounding(Lanes a, Lanes b) {
 }
 
 // Note the winners of ReLU units, and pass them on.
-inline void pass_units(const Layer& layer, const Enclosures& q, const Enclosures& y, LaneBits* winner,
-                       LaneBits& open, LaneBits& tied) {
+inline void pass_units(const Layer& layer, const Enclosures& q, const Enclosures& y,
+                       LaneBits* winner, LaneBits& open, LaneBits& tied) {
     for (int i = 0; i < layer.n_groups; i++) {
         const Lanes v = q.value[i], r = q.radius[i];
         const LaneBits on = v > r, off = v < -r, finite = absolute(v) < all(kInfinity);
@@ -145,8 +143,7 @@ inline void add_contributions(const Layer& layer, const Enclosures& scores, cons
     const auto add = [&](int column, Lanes number, Lanes radius) {
         const Lanes before = y.value[column];
         y.value[column] = before + number;
-        y.radius[column] =
-            (y.radius[column] + radius + rounding(before, number)) * all(kUp);
+        y.radius[column] = (y.radius[column] + radius + rounding(before, number)) * all(kUp);
     };
     for (int g = 0; g < layer.n_groups; g++) {
         int form[kLanes];
@@ -191,8 +188,7 @@ inline LaneBits find_winners(Points& points) {
         first.value[k] = points.coordinates[k], first.radius[k] = all(0.0);
         has_zero |= detail::is_zero(points.coordinates[k]);
     }
-    if (!points.embedding.is_identity)
-        detail::apply(points.embedding, first, points.share, stream);
+    if (!points.embedding.is_identity) detail::apply(points.embedding, first, points.share, stream);
     for (int l = 0; l < network.n_layers; l++) {
         const Layer& layer = network.layers[l];
         LaneBits* winner = points.winners + layer.first_group;
@@ -218,9 +214,9 @@ inline LaneBits find_winners(Points& points) {
             const Lanes before = stream.value[i], more = made->value[i];
             if (layer.residual) {
                 stream.value[i] = before + more;
-                stream.radius[i] = (stream.radius[i] + made->radius[i] +
-                                    detail::rounding(before, more)) *
-                                   all(kUp);
+                stream.radius[i] =
+                    (stream.radius[i] + made->radius[i] + detail::rounding(before, more)) *
+                    all(kUp);
             } else {
                 stream.value[i] = more, stream.radius[i] = made->radius[i];
             }

@@ -11,10 +11,11 @@ namespace hardmax {
 struct Retracing {
     Path<2> path;
     DoubledPath<2> doubled;
-    Wall* of_form;     // layer and group of each form, counted over all layers
-    bool* may_differ;  // (n_layers): whether forms that contribute otherwise may coincide with winners
-    Edge* domain;      // its edges, the one of row r at 4 + r
-    Edge* polygon;     // (room_edges)
+    Wall* of_form;  // layer and group of each form, counted over all layers
+    bool*
+        may_differ;  // (n_layers): whether forms that contribute otherwise may coincide with winners
+    Edge* domain;    // its edges, the one of row r at 4 + r
+    Edge* polygon;   // (room_edges)
     bool is_begun;
 };
 
@@ -48,8 +49,10 @@ inline Line tame(const Line& line) {
     const int e = -exponent_of(size), half = e / 2;
     const double one = power_of_two(half), other = power_of_two(e - half);
     const auto scaled = [&](double x) { return x * one * other; };
-    return {{scaled(line.a[0]), scaled(line.a[1])}, scaled(line.c),
-            scaled(line.slope_radius) * kUp + kTiny, scaled(line.offset_radius) * kUp + kTiny};
+    return {{scaled(line.a[0]), scaled(line.a[1])},
+            scaled(line.c),
+            scaled(line.slope_radius) * kUp + kTiny,
+            scaled(line.offset_radius) * kUp + kTiny};
 }
 
 }  // namespace detail
@@ -101,9 +104,19 @@ inline void read_walls(Retracing& at, const std::int32_t* codes, int n) {
             continue;
         }
         edge.wall = at.of_form[codes[i]];
-        edge.wall.winner = at.path.signature[at.path.network->layers[edge.wall.layer].first_group +
-                                             edge.wall.group];
+        edge.wall.winner =
+            at.path
+                .signature[at.path.network->layers[edge.wall.layer].first_group + edge.wall.group];
         edge.far_offset = 0.0;
+    }
+}
+
+inline void place_vertices(Edge* polygon, int n) {
+    for (int i = 0; i < n; i++) {
+        const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
+        // Two sides of the domain meet at one of its vertices, which is known.
+        if (before.wall.layer >= 0 || polygon[i].wall.layer >= 0)
+            polygon[i].start = meet(before, polygon[i]);
     }
 }
 
@@ -117,12 +130,7 @@ inline void place_edges(Retracing& at, int n, bool is_doubled) {
         edge.line = detail::tame(is_doubled ? detail::nearest_form(path, at.doubled, edge.wall)
                                             : wall_form(path, edge.wall));
     }
-    for (int i = 0; i < n; i++) {
-        const Edge& before = at.polygon[i > 0 ? i - 1 : n - 1];
-        Edge& edge = at.polygon[i];
-        // Two sides of the domain meet at one of its vertices, which is known.
-        if (before.wall.layer >= 0 || edge.wall.layer >= 0) edge.start = meet(before, edge);
-    }
+    place_vertices(at.polygon, n);
 }
 
 }  // namespace hardmax

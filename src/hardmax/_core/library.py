@@ -69,6 +69,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_points_run": (None, _AT, c_int64, _AT, c_int32, _AT, _AT, _AT),
     "hm_test_plane_sharpen": (c_int32, _AT),
     "hm_test_meet": (None, _AT, _AT, _AT),
+    "hm_test_measure": (c_int32, c_int32, _AT, _AT),
     "hm_test_filtered_sign": (c_int32, _AT, _AT),
     "hm_test_two_sum": (None, c_double, c_double, _DOUBLES),
     "hm_test_fast_two_sum": (None, c_double, c_double, _DOUBLES),

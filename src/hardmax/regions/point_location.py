@@ -21,6 +21,8 @@ _ENTRIES_AT_ONCE, _FEWEST_AT_ONCE = 1 << 21, 1 << 6
 """How many winners to hold: fewer would cost calls, more the memory."""
 _MOST_WEIGHTS = 96 * 96
 """Measured: with more weights in a layer, products of matrices are quicker."""
+_VAIN_SHARE, _FEWEST_TRIED = 0.25, 32
+"""Compiled floats that leave more than this of a batch open are not tried on the next."""
 
 
 class NamedPoints(NamedTuple):
@@ -61,13 +63,17 @@ class PointNamer:
 
     def named(self, points: FloatArray) -> NamedPoints:
         """Find the winners at points."""
-        if self._points is None:
+        # Another thread may find out that it is in vain.
+        find = self._points
+        if find is None:
             winners = point_winners(self._network, points)
             return NamedPoints(winners.first[:, self._n_before :], np.arange(len(points)), winners)
-        names, is_open = self._points(points)
+        names, is_open = find(points)
         left = np.flatnonzero(is_open)
         if not len(left):
             return NamedPoints(names, left, self._none)
+        if len(left) > _VAIN_SHARE * max(len(points), _FEWEST_TRIED):
+            self._points = None
         winners = point_winners(self._network, points[left])
         names[left] = winners.first[:, self._n_before :]
         return NamedPoints(names, left, winners)

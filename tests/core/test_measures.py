@@ -7,12 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
+from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.measures import BALL, MEASURED, VOLUME, WITNESS, is_wide, precise_ball
+from hardmax.regions.planar_core import N_EDGE
 from tests.extreme_models import LEAST, model_and_domain
 from tests.region_models import gaussian_relu, integer_maxout, integer_relu, integer_transformer
 
@@ -124,8 +129,20 @@ def test_strips_have_balls_of_half_their_width():
 
 
 def test_forms_that_coincide_on_a_cell_pass_their_mean_on():
-    """A later wall depends on the mean, which the core leaves to integers."""
-    for seed in range(40):
+    """Where x < 0 both keys win, and the wall of the last unit depends on the mean of values."""
+    eye = np.eye(2)
+    fold = FeedForward(eye, [0.0, 10.0], eye, [0.0, -10.0])
+    head = AttentionHead(eye, [[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, 4.0]], eye)
+    unit = FeedForward([[0.0], [1.0]], [-2.0], [[0.0, 1.0]], [0.0, 0.0])
+    blocks = [Block([], fold, ffn_residual=False), Block([head]), Block([], unit)]
+    part = enumerate_regions(HardTransformer(blocks), Box([-2, -2], [2, 2]))
+    check(part)
+    assert sorted(part.volumes.tolist()) == [2.0, 3.0, 5.0, 6.0]
+    assert len(part._measured(VOLUME).left_open) == 2
+
+
+def test_tied_models_are_measured():
+    for seed in range(20):
         model = integer_transformer(seed, 2, 3, 1, 3, 0, repeat=seed % 2 == 0)
         for domain in DOMAINS[:2]:
             check(enumerate_regions(model, domain))
@@ -151,3 +168,47 @@ def test_walls_that_the_domain_does_not_have_are_not_looked_up():
     again = replace(part, cells=cells)
     assert len(again._measured(VOLUME).left_open) == part.n_found
     np.testing.assert_allclose(again.volumes, part.volumes, rtol=1e-12)
+
+
+def uncertain_polygon(rng):
+    """Draw lines around an ellipse, with radii, and lines that they may stand for."""
+    n = int(rng.integers(3, 7))
+    angles = np.sort(2 * np.pi * (np.arange(n) + rng.uniform(-0.2, 0.2, n)) / n)
+    thinness = rng.choice([1.0, 1e2, 1e4])
+    normals = np.column_stack([np.cos(angles), thinness * np.sin(angles)])
+    radii = 10.0 ** rng.uniform(-13, -6, (n, 2)) * (rng.random((n, 2)) < 0.7)
+    radii[:, 0] *= thinness
+    edges = np.zeros((n, N_EDGE))
+    edges[:, :2], edges[:, 2], edges[:, 4:6] = -normals, rng.uniform(0.95, 1.05, n), radii
+    moved = [
+        [Fraction(x) + int(s) * Fraction(r) for x, s, r in zip(row, sign, spread, strict=True)]
+        for row, sign, spread in zip(
+            edges[:, :3].tolist(),
+            rng.choice([-1, 1], (n, 3)),
+            radii[:, [0, 0, 1]].tolist(),
+            strict=True,
+        )
+    ]
+    return edges, moved
+
+
+def test_answers_hold_for_every_polygon_that_the_lines_may_stand_for():
+    n_answered = np.zeros(3, dtype=np.int64)
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        edges, moved = uncertain_polygon(rng)
+        answers = np.zeros(7)
+        left_open = core().hm_test_measure(len(edges), address(edges), address(answers))
+        volume, radius, x, y, *centre, size = answers.tolist()
+        scale = math.lcm(*(entry.denominator for row in moved for entry in row))
+        rows = [tuple(int(entry * scale) for entry in row) for row in moved]
+        if not left_open & VOLUME:
+            sides = [(-row[0], -row[1], row[2]) for row in rows]
+            check_volume(Polytope.from_rows(sides, 2).volume, volume, radius)
+        if not left_open & WITNESS:
+            assert all(value(row, [x, y]) > 0 for row in rows)
+        if not left_open & BALL:
+            check_ball(rows, centre, size, is_proven=True)
+        n_answered += [not left_open & question for question in (VOLUME, WITNESS, BALL)]
+    assert (n_answered > 200).all()
+    assert (n_answered[[0, 2]] < 990).all()

@@ -5,7 +5,9 @@ import pytest
 
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.exact_pass import exact_pass
+from hardmax.models.heads import AttentionHead
 from hardmax.models.point_winners import Coincidences
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.charted_domains import charted, charted_network
 from hardmax.regions.core_points import CorePoints
 from tests.extreme_models import LEAST, model_and_domain
@@ -79,3 +81,14 @@ def test_a_sum_that_overflows_is_left_open():
     names, is_open = CorePoints(huge)(np.array([[1.0, 1.0, 1.5], [1.0, 1.0, 2.5], [0.5, 0.5, 0.5]]))
     assert is_open.tolist() == [True, True, False]
     assert names[2].tolist() == [1]
+
+
+def test_what_cancels_at_a_point_is_not_zero_on_its_cell():
+    """The stream x - 1 is computed without error, and vanishes on the wall of a unit."""
+    one = np.eye(1)
+    head = AttentionHead(one, [[0.0]], [[-1.0]], one)
+    unit = Block([], FeedForward(one, [0.0], one, [0.0]))
+    network = HardTransformer([Block([head]), unit]).network
+    names, is_open = CorePoints(network)(np.array([[0.5], [1.0], [2.0]]))
+    assert is_open.tolist() == [False, True, False]
+    assert names[[0, 2]].tolist() == [[0, 0], [0, 1]]
