@@ -48,18 +48,20 @@ def planar_cells(
     Args:
         envelope: All cells on the plane.
         names: The site of each form.
-        domain: The inequalities of the domain.
+        domain: The inequalities of the domain, which has interior points.
     """
+    domain = [row for row in domain if any(row[:2])]
     sites = names[envelope.sites].tolist()
     starts = envelope.starts.tolist()
     is_bounded = envelope.corners[envelope.starts[1:] - 1] >= 0
     corners = envelope.vertices[envelope.corners]
     inside, outside = _places(envelope, is_bounded, domain)
+    closed, whole = is_bounded.tolist(), inside.tolist()
     cells = []
     for i in np.flatnonzero(~outside).tolist():
-        ring = corners[starts[i] : starts[i + 1]] if is_bounded[i] else None
+        ring = corners[starts[i] : starts[i + 1]] if closed[i] else None
         parts = partial(_whole_cell, envelope, names, i)
-        if not inside[i]:
+        if not whole[i]:
             sides = clipped(cell_sides(envelope, i), domain)
             if not sides:
                 continue
@@ -86,7 +88,8 @@ def cell_sides(envelope: PlanarEnvelope, i: int) -> list[Side]:
         last = primitive((-rows[-1][1], rows[-1][0], 0))
         if last != sides[0].corner:  # Else two parallel sides go to one point at infinity.
             sides.append(Side(last, _INFINITY, _OUTSIDE))
-    return sides
+        return sides
+    return sides[1:] + sides[:1]  # The first corner is that of `corners`.
 
 
 def clipped(sides: list[Side], domain: Sequence[Vector]) -> list[Side]:
