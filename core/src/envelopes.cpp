@@ -42,8 +42,8 @@ void hm_envelope_insert(void* envelope, const int32_t* order, int32_t n) {
 }
 
 void hm_envelope_finish(void* envelope, hm_envelope_cells* cells) {
-    hardmax::EnvelopeCells found = {cells->sites,   cells->starts, cells->neighbours,
-                                    cells->corners, cells->triples, 0, 0};
+    hardmax::EnvelopeCells found = {
+        cells->sites, cells->starts, cells->neighbours, cells->corners, cells->triples, 0, 0};
     hardmax::finish(*static_cast<Envelope*>(envelope), found);
     cells->n_sites = found.n_sites;
     cells->n_vertices = found.n_vertices;

@@ -35,15 +35,15 @@ constexpr int32_t kFar = -1;
 struct Envelope {
     LiftedForms forms;
     HullTriangle* triangles;
-    int32_t* mark;   // for each triangle: +i to be replaced by insertion i, -i not, else unknown
-    int32_t* first;  // for each form the first one that is the same
-    int32_t* around; // for each form, and infinity: a triangle with that corner
+    int32_t* mark;    // for each triangle: +i to be replaced by insertion i, -i not, else unknown
+    int32_t* first;   // for each form the first one that is the same
+    int32_t* around;  // for each form, and infinity: a triangle with that corner
     int32_t* stack;
     int32_t* border;  // (triangle outside, its side): edges of the gap
     int32_t* free;
-    uint8_t* flat;         // for each triangle: bit i if the edge opposite to corner i is flat
-    uint8_t* n_edges;      // for each form: edges that are not flat, up to 3
-    int32_t* face;         // for each triangle: its face
+    uint8_t* flat;     // for each triangle: bit i if the edge opposite to corner i is flat
+    uint8_t* n_edges;  // for each form: edges that are not flat, up to 3
+    int32_t* face;     // for each triangle: its face
     int32_t n_triangles, n_free, n_inserted;
     int32_t hint;
     uint32_t random;
@@ -174,7 +174,6 @@ inline void insert(Envelope& e, int32_t p) {
         if (far_corner(e.triangles[t]) < 0) e.hint = t;
     }
 }
-
 
 inline int32_t& around(Envelope& e, int32_t corner) {
     return e.around[corner == kFar ? e.forms.n : corner];

@@ -58,8 +58,7 @@ inline void fill_floats(LiftedForms& f) {
     f.slope_bits = f.offset_bits = 0;
     for (int i = 0; i < f.n; i++) {
         for (int axis = 0; axis < 2; axis++)
-            f.slope_bits =
-                most(f.slope_bits, bits_of(detail::slope_of(f, i, axis), f.slope_limbs));
+            f.slope_bits = most(f.slope_bits, bits_of(detail::slope_of(f, i, axis), f.slope_limbs));
         f.offset_bits = most(f.offset_bits, bits_of(detail::offset_of(f, i), f.offset_limbs));
     }
     // A determinant is a sum of 6 products of differences, each of one bit more than its column, so
@@ -218,8 +217,8 @@ inline void meeting_point(const LiftedForms& f, int p, int q, int r, int exponen
     for (int axis = 0; axis < 2; axis++) {
         // <a_q - a_p, x> = -(c_q - c_p) and the same for r: x_1 = (1 2 of y and c) / (1 2 of x and
         // y), x_2 = (1 2 of c and x) / (1 2 of x and y).
-        const int n = axis == 0 ? exact.minor(0, 1, 1, 2, minor, room)
-                                : exact.minor(0, 1, 2, 0, minor, room);
+        const int n =
+            axis == 0 ? exact.minor(0, 1, 1, 2, minor, room) : exact.minor(0, 1, 2, 0, minor, room);
         const Leading top = leading(minor, n);
         if (top.mantissa.high == 0.0) {
             point[axis] = 0.0;

@@ -184,14 +184,10 @@ def _insertion_order(slopes: IntArray) -> IntArray:
     Rounds keep what is inserted and removed again small, the curve the way to the next point short
     [ACR03]. The result of the insertion does not depend on it.
     """
-    top = slopes[:, :, -1]
-    if slopes.shape[2] > 1:  # The top limb may be nearly empty: 31 bits of it, and 31 of the next.
-        top = (top << 31) + (slopes[:, :, -2].view(np.uint64) >> np.uint64(33)).astype(np.int64)
-    low = top.min(axis=0)
-    spread = (top - low).view(np.uint64)
-    shift = max(int(spread.max()).bit_length() - _GRID_BITS, 0)
-    x, y = (spread >> np.uint64(shift)).astype(np.int64).T
-    key = np.zeros(len(slopes), dtype=np.int64)
+    n = len(slopes)
+    # Ranks, not coordinates: they know clusters within clusters.
+    x, y = ((_ranks(slopes[:, axis]) << _GRID_BITS) // n for axis in range(2))
+    key = np.zeros(n, dtype=np.int64)
     for level in reversed(range(_GRID_BITS)):
         right, upper = x >> level & 1, y >> level & 1
         key = key << 2 | (3 * right ^ upper)
@@ -199,5 +195,14 @@ def _insertion_order(slopes: IntArray) -> IntArray:
         swap, mirror = upper == 0, (upper == 0) & (right == 1)
         x, y = np.where(mirror, ~x, x), np.where(mirror, ~y, y)
         x, y = np.where(swap, y, x), np.where(swap, x, y)
-    ranks = np.random.default_rng(_ORDER_SEED).permutation(len(slopes)).astype(np.float64)
+    ranks = np.random.default_rng(_ORDER_SEED).permutation(n).astype(np.float64)
     return np.argsort(np.frexp(ranks)[1] << 2 * _GRID_BITS | key, kind="stable").astype(np.int32)
+
+
+def _ranks(integers: IntArray) -> IntArray:
+    """Number integers, given by their limbs, by size."""
+    *lower, top = integers.T
+    order = np.lexsort([*(limb.view(np.uint64) for limb in lower), top])
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
