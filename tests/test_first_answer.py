@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = "numba", "llvmlite", "scipy", "highspy", "rich", "matplotlib", "pyarrow", "torch", "numpy.ma"
+HEAVY = (
+    *("numba", "llvmlite", "scipy", "highspy", "rich", "matplotlib", "pyarrow", "torch"),
+    "numpy.ma",
+)
 
 
 def ten_lines():

@@ -201,6 +201,37 @@ HM_API void hm_points_init(void* points, const void* network, int32_t dim, int32
  * two arrays (n_points, n_groups - first_group), and whether a point was left undecided to `open`. */
 HM_API void hm_points_run(void* points, int64_t n_points, const double* given, int32_t first_group,
                           uint8_t* short_signatures, int32_t* signatures, uint8_t* open);
+/* Affine forms a1 x1 + a2 x2 + c of the plane in integers of 64-bit limbs, lowest first, in two's
+ * complement, with at least three bits more than the longest: slopes (n, 2, slope_limbs) in one unit,
+ * offsets (n, offset_limbs) in another. See lifted.hpp. */
+typedef struct {
+    int32_t n, slope_limbs, offset_limbs;
+    const uint64_t* slopes;
+    const uint64_t* offsets;
+} hm_forms;
+
+/* Where each of the forms is largest: see EnvelopeCells in envelope.hpp. */
+typedef struct {
+    int32_t* sites;      /* (n) */
+    int32_t* starts;     /* (n + 1) */
+    int32_t* neighbours; /* (6 n) */
+    int32_t* corners;    /* (6 n) */
+    int32_t* triples;    /* (2 n, 3) */
+    int32_t n_sites, n_vertices;
+} hm_envelope_cells;
+
+HM_API size_t hm_envelope_size(const hm_forms* forms);
+/* Begin with three of the forms, which are moved to the front of `order`, all forms in the order of
+ * their insertion. Returns 1, or 0 if all slopes are on a line. The forms have to stay. */
+HM_API int32_t hm_envelope_begin(void* envelope, const hm_forms* forms, int32_t* order);
+/* Insert the next forms of `order`. */
+HM_API void hm_envelope_insert(void* envelope, const int32_t* order, int32_t n);
+/* Once all are there. */
+HM_API void hm_envelope_finish(void* envelope, hm_envelope_cells* cells);
+/* The points (n, 2) where three forms each are equal, rounded to the nearest, times 2^exponent; NaN
+ * where that is not clear. */
+HM_API void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t n,
+                                 int32_t exponent, double* points);
 
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */
