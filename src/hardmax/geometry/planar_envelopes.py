@@ -174,7 +174,8 @@ def limbs(integers: WideArray) -> tuple[IntArray, int]:
     if bits <= _LIMB:
         return short.astype(np.int64)[..., None], shift
     n_bytes = -(-bits // _LIMB) * 8
-    packed = b"".join([entry.to_bytes(n_bytes, "little", signed=True) for entry in short.ravel().tolist()])
+    entries = short.ravel().tolist()
+    packed = b"".join([entry.to_bytes(n_bytes, "little", signed=True) for entry in entries])
     return np.frombuffer(packed, dtype=np.int64).reshape(*integers.shape, n_bytes // 8), shift
 
 
