@@ -9,7 +9,7 @@ import numpy as np
 from hardmax._core.memory import address
 from hardmax.typing import AnyArray
 
-_SMALL = 1 << 17
+_SMALL = 1 << 20
 """Up to so many bytes, a copy is quicker than pages of the system."""
 
 

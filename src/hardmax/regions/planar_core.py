@@ -52,7 +52,7 @@ class CellsRoom(Structure):
     )
 
 
-_FIRST_CELLS, _FIRST_VERTICES = 512, 5
+_FIRST_CELLS, _FIRST_VERTICES = 2048, 5
 """Room for so many cells at first, each with so many vertices."""
 _NOBODY = c_int32(0)
 
