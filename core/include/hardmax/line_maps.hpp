@@ -85,7 +85,7 @@ inline void lay_out(LineMaps& s, Arena& arena, const NormedMap* maps, std::int64
     s.maps = maps;
     s.n_layers = n_layers;
     // Long chunks keep many units, short ones cut matrices down for little.
-    s.most_cells = n_units < 6 * 48 ? 48 : n_units > 6 * 256 ? 256 : n_units / 6;
+    s.most_cells = n_units < 3 * 48 ? 48 : n_units > 3 * 256 ? 256 : n_units / 3;
     const std::size_t c = static_cast<std::size_t>(s.most_cells);
     const std::size_t w = static_cast<std::size_t>(panel_columns(most_width));
     s.layers = arena.take<LayerChunk>(static_cast<std::size_t>(n_layers) + 1);
