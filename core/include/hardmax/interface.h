@@ -167,6 +167,21 @@ HM_API void hm_envelope_finish(void* envelope, hm_envelope_cells* cells);
 HM_API void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t n,
                                  int32_t exponent, double* points);
 
+/* The sets of forms that are the k largest on an open set: see order_k.hpp. The forms are distinct, each
+ * with a multiplicity, and their slopes are not on a line; 1 <= k < the sum of the multiplicities. */
+HM_API size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells);
+/* Begin with a set (min(k, n) + 1 numbers: its forms, filled up with n; the part, or n), one of its walls,
+ * between i in it and j outside, and all forms that tie along that wall. */
+HM_API void hm_order_k_begin(void* order_k, const hm_forms* forms, const int32_t* multiplicity,
+                             int32_t k, int32_t room_cells, const int32_t* set,
+                             const int32_t* tied, int32_t n_tied, int32_t i, int32_t j);
+/* Walk around some cells; returns 0 done, 1 budget spent, 2 no room for more cells. */
+HM_API int32_t hm_order_k_run(void* order_k, int32_t budget);
+/* Read the sets (n_cells, min(k, n) + 1), where the walls of each begin (n_cells + 1), and the walls
+ * (n_walls, 2): a form of the set and one outside. Writes n_cells and n_walls first; arrays may be null. */
+HM_API void hm_order_k_read(const void* order_k, int32_t counts[2], int32_t* sets,
+                            int32_t* first_wall, int32_t* walls);
+
 /* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
  * is known better. */
 HM_API int32_t hm_test_plane_sharpen(void* search);
