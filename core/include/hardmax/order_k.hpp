@@ -13,6 +13,7 @@
 // Forms are distinct, each with a multiplicity. The k largest are some forms with all their copies and,
 // where k falls between, some copies of one more, the *part*.
 #pragma once
+#include "lanes.hpp"
 #include "lifted.hpp"
 
 namespace hardmax {
@@ -37,8 +38,9 @@ struct OrderK {
     int32_t* walls;       // (room_walls, 2)
     int32_t* tied;        // (room_tied)
     int32_t* table;       // (table_size): cells by hash, or -1
-    double* side;         // (n): 1 for forms of the set, -1 for others, 0 for what ties
-    double *soonest, *latest;  // (n)
+    double* coordinate[3][2];  // each (n, padded): high and low parts of the floats of the forms
+    double* side;              // (n, padded): 1 for forms of the set, -1 for others, 0 for what ties
+    double* soonest;           // (n, padded)
     int32_t* vertex;           // (n): who ties at the vertex of the walk
     int32_t* across;           // (n)
     int32_t* candidates;       // (n)
@@ -65,9 +67,11 @@ inline OrderK take_order_k(LiftedForms forms, const int32_t* multiplicity, int32
     o.walls = arena.take<int32_t>(2 * static_cast<size_t>(o.room_walls));
     o.tied = arena.take<int32_t>(static_cast<size_t>(o.room_tied));
     o.table = arena.take<int32_t>(static_cast<size_t>(o.table_size));
-    o.side = arena.take<double>(n);
-    o.soonest = arena.take<double>(n);
-    o.latest = arena.take<double>(n);
+    const size_t wide = static_cast<size_t>(padded(forms.n));
+    for (auto& axis : o.coordinate)
+        for (double*& row : axis) row = arena.take<double>(wide);
+    o.side = arena.take<double>(wide);
+    o.soonest = arena.take<double>(wide);
     o.vertex = arena.take<int32_t>(n);
     o.across = arena.take<int32_t>(n);
     o.candidates = arena.take<int32_t>(n);
@@ -121,42 +125,63 @@ inline int order_along(const LiftedForms& f, int g, int h, int i, int j) {
     return 0;
 }
 
-// Between when and when each form meets the wall of i and j, along it in a sense: infinity if never.
+// Write down when each form meets the wall of i and j at the soonest, along it in a sense: infinity if
+// never. Returns when the first one has met it at the latest.
 //
-// With v = a_j - a_i and c = c_j - c_i the wall is at -c v / <v, v> + t v', v' being v turned left. There
-// a form with the differences d, e to form i exceeds it by (<v, v> e - c <v, d>) / <v, v> + t (v x d).
-// Differences err by 4 u of themselves and a tail, and are at most 2. So v x d errs by 16 u of its two
-// products and 16 tails, and the numerator by 32 u of its terms and 64 tails, unless v is so short that
-// the tail is more than u / 4 of it.
-inline void meetings(OrderK& o, int i, int j, int sense) {
+// With v = a_j - a_i and c = c_j - c_i the wall is at -c v / <v, v> + t v' / <v, v>, v' being v turned left.
+// There a form with the differences d, e to form i exceeds it by (N + t R) / <v, v>, where
+// N = <v, v> e - c <v, d> and R = v x d. It comes if R has not its side's sign, and meets the wall at
+// t = side N / |R|. Differences err by 4 u of themselves and a tail, and are at most 2. So R errs by
+// r = 16 u of its two products and 16 tails at most, and N by 32 u of its terms and 64 tails, unless v is
+// so short that the tail is more than u / 4 of it. With w = 1 / (|R| - r), t differs from side N w by at
+// most w (error of N + 2 |N| r w).
+inline double meetings(OrderK& o, int i, int j, int sense) {
     const LiftedForms& f = o.forms;
-    const double vx = difference(f.column[0][j], f.column[0][i]);
-    const double vy = difference(f.column[1][j], f.column[1][i]);
-    const double c = difference(f.column[2][j], f.column[2][i]);
-    const double norm = vx * vx + vy * vy;
-    const bool is_long = norm > 0x1p-86;
-    for (int h = 0; h < f.n; h++) {
-        const double dx = difference(f.column[0][h], f.column[0][i]);
-        const double dy = difference(f.column[1][h], f.column[1][i]);
-        const double e = difference(f.column[2][h], f.column[2][i]);
-        const double p = vx * dy, q = vy * dx, r = norm * e, s1 = vx * dx, s2 = vy * dy;
-        const double rate = sense * (p - q), numerator = r - c * (s1 + s2);
-        const double rate_error = 16.0 * kU * (magnitude(p) + magnitude(q)) + 16.0 * kTail;
-        const double numerator_error =
-            32.0 * kU * (magnitude(r) + magnitude(c) * (magnitude(s1) + magnitude(s2))) +
-            64.0 * kTail;
-        const double slowest = magnitude(rate) - rate_error;
-        const double t = -numerator / (norm * rate);
-        const double error =
-            2.0 * (numerator_error + magnitude(numerator) * (rate_error / slowest)) /
-                (norm * slowest) +
-            64.0 * kU * magnitude(t);
-        const bool is_clear = is_long && slowest > 0.0 && t - error <= t + error;
-        const bool is_coming = o.side[h] * rate < 0.0;
-        const bool never = o.side[h] == 0.0 || (is_clear && !is_coming);
-        o.soonest[h] = never ? kInfinity : is_clear ? t - error : -kInfinity;
-        o.latest[h] = never || !is_clear ? kInfinity : t + error;
+    const double v1 = difference(f.column[0][j], f.column[0][i]);
+    const double v2 = difference(f.column[1][j], f.column[1][i]);
+    const double v3 = difference(f.column[2][j], f.column[2][i]);
+    const double square = v1 * v1 + v2 * v2;
+    const Lanes vx = all(v1), vy = all(v2), c = all(v3), norm = all(square), turned = all(sense);
+    const Lanes never = all(kInfinity), zero = all(0.0), one = all(1.0);
+    const Lanes u16 = all(16.0 * kU), u32 = all(32.0 * kU), tails16 = all(16.0 * kTail),
+                tails64 = all(64.0 * kTail), twice = all(2.0), up = all(1.0 + 0x1p-20);
+    const Lanes shortest = all(0x1p-86);
+    Lanes first = never;
+    const Doubled from[3] = {f.column[0][i], f.column[1][i], f.column[2][i]};
+    const Lanes x0 = all(from[0].high), x1 = all(from[0].low), y0 = all(from[1].high),
+                y1 = all(from[1].low), c0 = all(from[2].high), c1 = all(from[2].low);
+    const double *const x = o.coordinate[0][0], *const x_low = o.coordinate[0][1],
+                 *const y = o.coordinate[1][0], *const y_low = o.coordinate[1][1],
+                 *const z = o.coordinate[2][0], *const z_low = o.coordinate[2][1],
+                 *const sides = o.side;
+    double* const soonest_of = o.soonest;
+    const int n = f.n;
+    for (int h = 0; h < n; h += kLanes) {
+        const Lanes dx = (load(x + h) - x0) + (load(x_low + h) - x1);
+        const Lanes dy = (load(y + h) - y0) + (load(y_low + h) - y1);
+        const Lanes e = (load(z + h) - c0) + (load(z_low + h) - c1), side = load(sides + h);
+        const Lanes p = vx * dy, q = vy * dx, r = norm * e, s1 = vx * dx, s2 = vy * dy;
+        const Lanes rate = turned * (p - q), excess = r - c * (s1 + s2);
+        const Lanes rate_error = u16 * (absolute(p) + absolute(q)) + tails16;
+        const Lanes excess_error =
+            u32 * (absolute(r) + absolute(c) * (absolute(s1) + absolute(s2))) + tails64;
+        const Lanes slowest = absolute(rate) - rate_error;
+        const Lanes w = one / slowest;
+        const Lanes t = side * excess * w;
+        const Lanes error = w * (excess_error + twice * absolute(excess) * rate_error * w) * up;
+        const LaneBits is_clear = (slowest > zero) & (norm > shortest) & (error < never);
+        const LaneBits is_coming = side * rate < zero;
+        const LaneBits is_never = (side == zero) | (is_clear & ~is_coming);
+        const Lanes soonest = choose(is_clear, t - error, -never);
+        const Lanes latest = choose(is_clear, t + error, never);
+        store(soonest_of + h, choose(is_never, never, soonest));
+        const Lanes ends = choose(is_never, never, latest);
+        first = ends < first ? ends : first;
     }
+    double ends[kLanes], limit = kInfinity;
+    store(ends, first);
+    for (double end : ends) limit = end < limit ? end : limit;
+    return limit;
 }
 
 // Follow the wall of i and j from the vertex at hand to its other end; the vertex there takes its
@@ -167,15 +192,18 @@ inline int follow(OrderK& o, int i, int j, int sense, int n_tied) {
     int n_stay = 0;
     for (int m = 0; m < n_tied; m++) o.across[m] = static_cast<int32_t>(o.side[o.vertex[m]]);
     for (int m = 0; m < n_tied; m++) o.side[o.vertex[m]] = 0.0;
-    meetings(o, i, j, sense);
+    const double limit = meetings(o, i, j, sense);
     for (int m = 0; m < n_tied; m++) o.side[o.vertex[m]] = o.across[m];
     for (int m = 0; m < n_tied; m++)
         if (turn(f, i, j, o.vertex[m]) == 0) o.vertex[n_stay++] = o.vertex[m];
-    double limit = kInfinity;
-    for (int h = 0; h < f.n; h++) limit = o.latest[h] < limit ? o.latest[h] : limit;
     int n_candidates = 0;
-    for (int h = 0; h < f.n; h++)
-        if (o.soonest[h] <= limit && o.soonest[h] < kInfinity) o.candidates[n_candidates++] = h;
+    const Lanes last = all(limit < kInfinity ? limit : kBeyond);
+    for (int block = 0; block < f.n; block += kLanes) {
+        const LaneBits is_early = load(o.soonest + block) <= last;
+        if (!(is_early[0] | is_early[1] | is_early[2] | is_early[3])) continue;
+        for (int lane = 0; lane < kLanes; lane++)
+            if (is_early[lane]) o.candidates[n_candidates++] = block + lane;
+    }
     int n = n_stay, first = -1, first_turn = 0;
     for (int m = 0; m < n_candidates; m++) {
         const int h = o.candidates[m];
@@ -340,7 +368,15 @@ inline void begin(OrderK& o, const int32_t* key, const int32_t* tied, int32_t n_
     o.n_done = o.n_walls = o.n_tied = 0;
     o.first_wall[0] = 0;
     for (int32_t m = 0; m < o.table_size; m++) o.table[m] = -1;
-    for (int h = 0; h < o.forms.n; h++) o.side[h] = -1.0;
+    // What fills the rows up to whole lanes ties always, so that it never comes.
+    for (int h = 0; h < padded(o.forms.n); h++) {
+        o.side[h] = h < o.forms.n ? -1.0 : 0.0;
+        for (int axis = 0; axis < 3; axis++) {
+            const Doubled x = h < o.forms.n ? o.forms.column[axis][h] : Doubled{0.0, 0.0};
+            o.coordinate[axis][0][h] = x.high;
+            o.coordinate[axis][1][h] = x.low;
+        }
+    }
     for (int m = 0; m < o.key_length; m++) o.keys[m] = key[m];
     o.table[detail::place_of(o, key)] = 0;
     o.n_cells = 1;
