@@ -230,7 +230,7 @@ def test_expert_routing_in_high_dimension_uses_decisions():
 
 def test_both_searches_agree_on_float_keys(monkeypatch):
     rng = np.random.default_rng(2)
-    diagram = PowerDiagram.from_keys(rng.standard_normal((9, 2)), rng.standard_normal(9))
+    diagram = PowerDiagram.from_keys(rng.standard_normal((7, 3)), rng.standard_normal(7))
     walked = order_k_diagram(diagram, 4)
     monkeypatch.setattr(order_k, "_LOW_RANK", 0)
     refined = order_k_diagram(diagram, 4)
@@ -239,7 +239,7 @@ def test_both_searches_agree_on_float_keys(monkeypatch):
         assert walked.cell(index).volume == refined.cell(index).volume
         assert walked.cell(index).vertices.shape == refined.cell(index).vertices.shape
     assert walked.winners(refined.witnesses).tolist() == refined.sets.tolist()
-    assert repr(walked).startswith("OrderKDiagram(k = 4 of 9 sites in R^2, ")
+    assert repr(walked).startswith("OrderKDiagram(k = 4 of 7 sites in R^3, ")
 
 
 def test_a_set_cut_through_a_group_names_its_first_members():

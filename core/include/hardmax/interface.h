@@ -173,8 +173,8 @@ HM_API size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cel
 /* Begin with a set (min(k, n) + 1 numbers: its forms, filled up with n; the part, or n), one of its walls,
  * between i in it and j outside, and all forms that tie along that wall. */
 HM_API void hm_order_k_begin(void* order_k, const hm_forms* forms, const int32_t* multiplicity,
-                             int32_t k, int32_t room_cells, const int32_t* set,
-                             const int32_t* tied, int32_t n_tied, int32_t i, int32_t j);
+                             int32_t k, int32_t room_cells, const int32_t* set, const int32_t* tied,
+                             int32_t n_tied, int32_t i, int32_t j);
 /* Walk around some cells; returns 0 done, 1 budget spent, 2 no room for more cells. */
 HM_API int32_t hm_order_k_run(void* order_k, int32_t budget);
 /* Read the sets (n_cells, min(k, n) + 1), where the walls of each begin (n_cells + 1), and the walls

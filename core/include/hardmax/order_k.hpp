@@ -34,17 +34,17 @@ struct OrderK {
     int32_t n_cells, n_done, n_walls, n_tied;
     int32_t* keys;  // (room_cells, key_length)
     CellStart* starts;
-    int32_t* first_wall;  // (room_cells + 1)
-    int32_t* walls;       // (room_walls, 2)
-    int32_t* tied;        // (room_tied)
-    int32_t* table;       // (table_size): cells by hash, or -1
+    int32_t* first_wall;       // (room_cells + 1)
+    int32_t* walls;            // (room_walls, 2)
+    int32_t* tied;             // (room_tied)
+    int32_t* table;            // (table_size): cells by hash, or -1
     double* coordinate[3][2];  // each (n, padded): high and low parts of the floats of the forms
-    double* side;              // (n, padded): 1 for forms of the set, -1 for others, 0 for what ties
-    double* soonest;           // (n, padded)
-    int32_t* vertex;           // (n): who ties at the vertex of the walk
-    int32_t* across;           // (n)
-    int32_t* candidates;       // (n)
-    int32_t* key;              // (key_length)
+    double* side;         // (n, padded): 1 for forms of the set, -1 for others, 0 for what ties
+    double* soonest;      // (n, padded)
+    int32_t* vertex;      // (n): who ties at the vertex of the walk
+    int32_t* across;      // (n)
+    int32_t* candidates;  // (n)
+    int32_t* key;         // (key_length)
 };
 
 inline OrderK take_order_k(LiftedForms forms, const int32_t* multiplicity, int32_t k,
@@ -95,8 +95,8 @@ inline int turn_of_normals(const LiftedForms& f, int i, int j, int l, int m) {
     if (f.floats_are_exact) return sign(value);
     const double ends = magnitude(x1) + magnitude(y1) + magnitude(x2) + magnitude(y2);
     // As in `turn`.
-    const double error = 16.0 * kU * (magnitude(left) + magnitude(right)) +
-                         4.0 * kTail * (ends + kTail);
+    const double error =
+        16.0 * kU * (magnitude(left) + magnitude(right)) + 4.0 * kTail * (ends + kTail);
     if (magnitude(value) > error) return sign(value);
     const int n = f.slope_limbs;
     Limb* d = f.scratch;
@@ -151,9 +151,9 @@ inline double meetings(OrderK& o, int i, int j, int sense) {
     const Lanes x0 = all(from[0].high), x1 = all(from[0].low), y0 = all(from[1].high),
                 y1 = all(from[1].low), c0 = all(from[2].high), c1 = all(from[2].low);
     const double *const x = o.coordinate[0][0], *const x_low = o.coordinate[0][1],
-                 *const y = o.coordinate[1][0], *const y_low = o.coordinate[1][1],
-                 *const z = o.coordinate[2][0], *const z_low = o.coordinate[2][1],
-                 *const sides = o.side;
+                        *const y = o.coordinate[1][0], *const y_low = o.coordinate[1][1],
+                        *const z = o.coordinate[2][0], *const z_low = o.coordinate[2][1],
+                        *const sides = o.side;
     double* const soonest_of = o.soonest;
     const int n = f.n;
     for (int h = 0; h < n; h += kLanes) {

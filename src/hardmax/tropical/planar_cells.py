@@ -1,8 +1,8 @@
 r"""The cells of a power diagram in the plane, whole or clipped to a domain, from its envelope.
 
 A cell is a cycle of points $(t x, t)$ with integer entries, counter-clockwise, with $t = 0$ for a
-direction at infinity, and the rows that its sides lie on. Clipping it by $\langle a, x\rangle \le b$
-asks for the sign of $b t - \langle a, t x\rangle$ at each of them.
+direction at infinity, and the rows that its sides lie on. Clipping it by
+$\langle a, x\rangle \le b$ asks for the sign of $b t - \langle a, t x\rangle$ at each of them.
 """
 
 from collections.abc import Sequence
@@ -116,7 +116,9 @@ def clipped(sides: list[Side], domain: Sequence[Vector]) -> list[Side]:
                 weight, rest = abs(after), abs(height)
                 corner = primitive(weight * p + rest * q for p, q in pairs)
                 is_leaving = height > 0
-                kept.append(Side(corner, row, _OUTSIDE) if is_leaving else side._replace(corner=corner))
+                kept.append(
+                    Side(corner, row, _OUTSIDE) if is_leaving else side._replace(corner=corner)
+                )
             elif height == 0 and after < 0:
                 kept.append(Side(side.corner, row, _OUTSIDE))
         sides = kept

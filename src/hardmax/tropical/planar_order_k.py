@@ -1,7 +1,7 @@
 r"""The sets of k largest forms on the plane, by the compiled core.
 
-Every cell is walked around once; across each of its walls lies the next. A wall to begin with is found
-here: along the line $x_2 = \epsilon$, with $\epsilon$ smaller than any number, from the far left.
+Every cell is walked around once; across each of its walls lies the next. A wall to begin with is
+found here: along the line $x_2 = \epsilon$, with $\epsilon$ smaller than any number, from the left.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,12 @@ class PlanarOrderK(NamedTuple):
     """The cells of an order-k diagram in the plane.
 
     Attributes:
-        sets: The forms that win with all their copies, ascending, filled up with `n_forms`; last the
-            form of which only some copies win, or `n_forms`. Shape `(n_cells, min(k, n_forms) + 1)`.
+        sets: The forms that win with all their copies, ascending, filled up with `n_forms`; last
+            the form of which only some copies win, or `n_forms`. Shape
+            `(n_cells, min(k, n_forms) + 1)`.
         first_wall: Cell `i` has the walls `first_wall[i]` to `first_wall[i + 1]`.
-        walls: A form that wins and one that does not, or only in part, which tie along the wall; shape
-            `(n_walls, 2)`.
+        walls: A form that wins and one that does not, or only in part, which tie along the wall;
+            shape `(n_walls, 2)`.
     """
 
     sets: IntArray
@@ -81,9 +82,7 @@ def planar_order_k(forms: Sequence[Vector], multiplicity: Sequence[int], k: int)
     first_wall = np.empty(n_cells + 1, dtype=np.int32)
     walls = np.empty((n_walls, 2), dtype=np.int32)
     library.hm_order_k_read(memory.address, *map(address, (counts, sets, first_wall, walls)))
-    return PlanarOrderK(
-        sets.astype(np.int64), first_wall.astype(np.int64), walls.astype(np.int64)
-    )
+    return PlanarOrderK(sets.astype(np.int64), first_wall.astype(np.int64), walls.astype(np.int64))
 
 
 def _first_wall(
@@ -91,41 +90,36 @@ def _first_wall(
 ) -> tuple[IntArray, tuple[int, int]]:
     r"""Find the winners at the far end of a line, and the first pair across whom they change.
 
-    On the line $(s, \epsilon)$ a form is $a_1 s + c + \epsilon a_2$. At $s \to -\infty$ the winners are
-    those with the least $a_1$, then the greatest $c$, then $a_2$; forms $i$ and $j$ with $a_1 < b_1$ tie
-    at $s = (c - d) / (b_1 - a_1)$, or where that is equal, by $(a_2 - b_2) / (b_1 - a_1)$. If no winner
-    ever ties with a loser, one takes the line $(\epsilon, s)$.
+    On the line $(s, \epsilon)$ a form is $a_1 s + c + \epsilon a_2$. At $s \to -\infty$ the winners
+    are those with the least $a_1$, then the greatest $c$, then $a_2$; forms $i$ and $j$ with
+    $a_1 < b_1$ tie at $s = (c - d) / (b_1 - a_1)$, or where that is equal, by
+    $(a_2 - b_2) / (b_1 - a_1)$. If no winner ever ties with a loser, the line is
+    $(\epsilon, s)$.
     """
     n = len(forms)
     for one, other in ((0, 1), (1, 0)):
-        ranked = sorted(range(n), key=lambda g: (-forms[g][one], forms[g][2], forms[g][other]))
-        ranked.reverse()
-        winners: list[int] = []
-        missing = k
-        while missing >= multiplicity[ranked[len(winners)]]:
-            missing -= multiplicity[ranked[len(winners)]]
-            winners.append(ranked[len(winners)])
-        # If k falls between the copies of a form, it wins and loses.
-        part = ranked[len(winners)] if missing else n
+        turned = [(form[one], form[2], form[other]) for form in forms]
+        ranked = [g for *_, g in sorted((x, -c, -y, g) for g, (x, c, y) in enumerate(turned))]
+        missing, length = k, 0
+        while missing >= multiplicity[ranked[length]]:
+            missing -= multiplicity[ranked[length]]
+            length += 1
+        winners, losers = ranked[:length], ranked[length:]
+        pairs = [(i, j) for i in winners for j in losers]
+        part = n
+        if missing:  # Of one form some copies win and some lose.
+            part, *losers = losers
+            pairs = [(i, part) for i in winners] + [(part, j) for j in losers]
         first = None
-        for i in [part] if missing else winners:
-            a, c, b = forms[i][one], forms[i][2], forms[i][other]
-            for j in ranked[len(winners) :]:
-                rise = forms[j][one] - a
-                if rise > 0:
-                    tie = (c - forms[j][2], b - forms[j][other], rise)
-                    if first is None or _is_before(tie, first[0]):
-                        first = tie, (i, j)
-        if missing:
-            for i in winners:
-                rise = forms[part][one] - forms[i][one]
-                if rise > 0:
-                    tie = (forms[i][2] - forms[part][2], forms[i][other] - forms[part][other], rise)
-                    if first is None or _is_before(tie, first[0]):
-                        first = tie, (i, part)
+        for i, j in pairs:
+            rise = turned[j][0] - turned[i][0]
+            if rise > 0:
+                tie = (turned[i][1] - turned[j][1], turned[i][2] - turned[j][2], rise)
+                if first is None or _is_before(tie, first):
+                    first, wall = tie, (i, j)
         if first is not None:
-            key = sorted(winners) + [n] * (min(k, n) - len(winners)) + [part]
-            return np.array(key, dtype=np.int32), first[1]
+            key = [*sorted(winners), *[n] * (min(k, n) - length), part]
+            return np.array(key, dtype=np.int32), wall
     raise AssertionError("the slopes are on a line")
 
 
