@@ -137,9 +137,10 @@ class PlaneSearch:
             is_bounded, stores,
         )  # fmt: skip
         self._core.hm_plane_init(self.address, network.address, addressof(start))
-        # Room for all parts at once, where large groups are walked.
+        # Room for all parts at once, six edges each, where large groups are walked; `split_by_group`
+        # asks for them twice, and for three edges more.
         widest = network.largest_group if network.largest_group >= 24 else 0
-        self._room = (1024 + 10 * widest, 128 + widest)
+        self._room = (1024 + 16 * widest, 128 + widest)
         self._counts = np.zeros(4, dtype=np.int64)
         self._place = np.zeros(3, dtype=np.int32)
         self._set_stack()
