@@ -22,8 +22,8 @@ Plane lay_out(const Network& network, bool stores, Arena& arena) {
     if (stores) search.pure = take_path<2>(network, arena);
     const int n = network.largest_group;
     search.contest.form = arena.take<int>(n);
-    search.contest.error = arena.take<double>(n);
-    search.contest.far_error = arena.take<double>(n);
+    search.contest.error = arena.take<double>(n + kLanes);
+    search.contest.far_error = arena.take<double>(n + kLanes);
     search.cells.crowd = take_crowd(network, arena);
     return search;
 }
