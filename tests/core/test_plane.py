@@ -63,7 +63,7 @@ def test_scores_lie_within_their_radii_at_every_step(name, where, sharpens, monk
     plain = planar.explore(network, domain)
     run, path_of, n_looks = PlaneSearch.run, {}, [0]
 
-    def in_small_steps(search, room, limit, budget):
+    def in_small_steps(search, room, limit, budget, _):
         path = path_of.setdefault(
             search, ExactPath(network, planar.planar_domain(domain, 2), search)
         )

@@ -1,237 +1,204 @@
-// Who can win in a group of forms on a polygon.
+// Who can win in a group of forms on a cell.
 //
 // A form is dropped only when one rival exceeds it at every vertex: then it does so everywhere. That
 // no vertex is won by a form says nothing, since it can win only inside.
 #pragma once
-#include "rays.hpp"
+#include "units.hpp"
 
 namespace hardmax {
 
-// Bounds on the coordinates of the vertices, and on their radii; NaN ends up in the bound.
-struct Reach {
-    double size = 0.0, rho = 0.0, far_rho = 0.0;
-    // What a radius is multiplied by to bound the error of a form at a vertex.
-    double factor(double scale) const { return 2.0 * size / scale + 1.0 + 2.0 * rho / scale; }
-};
-
-inline Reach reach_of(const Edge* polygon, int n) {
-    Reach reach;
-    for (int i = 0; i < n; i++) {
-        const Vertex& v = polygon[i].start;
-        reach.size = bound(bound(reach.size, magnitude(v.x)), magnitude(v.y));
-        reach.rho = bound(reach.rho, v.rho);
-        reach.far_rho = bound(reach.far_rho, v.far_rho);
-    }
-    return reach;
-}
-
-inline double slope_radius(double radius, double scale) {
-    // The quotient may underflow, and a radius of 0 would say that the form is exact.
-    return radius / scale + (radius > 0.0 ? kTiny : 0.0);
-}
-
-// The score of a ReLU unit.
-inline Line unit_line(const Frame<2>& frame, int unit, double scale) {
-    const Forms<2>& forms = frame.scores;
-    const double radius = forms.radius[unit];
-    return {forms.coefficient[0][unit], forms.coefficient[1][unit], forms.coefficient[2][unit],
-            slope_radius(radius, scale), frame.is_homogeneous ? 0.0 : radius};
-}
-
-// One form less another.
-inline Line difference(const Frame<2>& frame, const Forms<2>& forms, int plus, int minus,
-                       double scale) {
-    const double radius = forms.radius[plus] + forms.radius[minus];
-    const Doubled d1 = two_sum(forms.coefficient[0][plus], -forms.coefficient[0][minus]);
-    const Doubled d2 = two_sum(forms.coefficient[1][plus], -forms.coefficient[1][minus]);
-    const Doubled d3 = two_sum(forms.coefficient[2][plus], -forms.coefficient[2][minus]);
-    // Sums, not maxima: NaN stays NaN.
-    const double slopes =
-        (slope_radius(radius, scale) + (magnitude(d1.low) + magnitude(d2.low))) * kUp;
-    const double offset = frame.is_homogeneous ? 0.0 : (radius + magnitude(d3.low)) * kUp;
-    return {d1.high, d2.high, d3.high, slopes, offset};
-}
-
-// Find the units of a ReLU layer that are on or off on a whole polygon; list the others.
-inline void analyse_units(const Layer& layer, Frame<2>& frame, double scale, const Edge* polygon,
-                          int n, SignCounts& counts) {
-    const Forms<2>& forms = frame.scores;
-    const Reach reach = reach_of(polygon, n);
-    const Lanes factor = all(reach.factor(scale)), rho = all(reach.rho), size = all(reach.size);
-    const Lanes far = all(kKappa + reach.far_rho),
-                far_factor = all(2.0 / scale * (1.0 + reach.far_rho));
-    const Lanes kappa = all(kKappa), up = all(kUp), tiny = all(kTiny);
-    int n_pending = 0;
-    for (int i = 0; i < layer.n_groups; i += kLanes) {
-        const Lanes a1 = load(forms.coefficient[0] + i), a2 = load(forms.coefficient[1] + i);
-        const Lanes c = load(forms.coefficient[2] + i), radius = load(forms.radius + i);
-        const Lanes slopes = absolute(a1) + absolute(a2);
-        Lanes low = all(kBeyond), high = all(-kBeyond);
-        for (const Edge* edge = polygon; edge < polygon + n; edge++) {
-            const Vertex& vertex = edge->start;
-            if (vertex.is_far()) {
-                const Lanes value = a1 * all(vertex.dx) + a2 * all(vertex.dy);
-                const Lanes error = (slopes * far + far_factor * radius) * up + tiny;
-                low = choose(value > error, low, all(-kBeyond));
-                high = choose(value < -error, high, all(kBeyond));
-                continue;
-            }
-            // Such forms have one sign on a polygon if they have it at all its other vertices.
-            if (frame.is_homogeneous && vertex.is_origin()) continue;
-            const Lanes value = a1 * all(vertex.x) + a2 * all(vertex.y) + c;
-            low = value < low ? value : low;
-            high = value > high ? value : high;
-        }
-        // Infinite where a product overflows.
-        const Lanes error =
-            (radius * factor + slopes * rho + kappa * (slopes * size + absolute(c))) * up + tiny;
-        const LaneBits is_on = low > error, is_off = high < -error;
-        const int m = least(kLanes, layer.n_groups - i);
-        std::int64_t on[kLanes], off[kLanes];
-        __builtin_memcpy(on, &is_on, sizeof on);
-        __builtin_memcpy(off, &is_off, sizeof off);
-        for (int lane = 0; lane < m; lane++) {
-            frame.fixed[i + lane] = static_cast<int>(on[lane] & 1);
-            frame.pending[n_pending] = i + lane;
-            n_pending += static_cast<int>(~(on[lane] | off[lane]) & 1);
-        }
-    }
-    frame.n_pending = n_pending;
-    counts.n_filtered += std::int64_t(n) * (layer.n_groups - n_pending);
-}
-
-// Scratch for groups: forms that compete, and bounds on their errors.
+// Scratch for groups: forms that compete, and bounds on their errors; with kLanes entries to spare.
 struct Contest {
     int* form;          // the forms that compete
     double* error;      // at finite vertices
     double* far_error;  // along directions
 };
 
-// Whether one form certainly exceeds another at all vertices where not all forms vanish.
-inline bool exceeds(const Forms<2>& forms, int leader, int j, const Edge* polygon, int n,
-                    const Pencils& pencils, double error, double far_error) {
-    const double d1 = forms.coefficient[0][leader] - forms.coefficient[0][j];
-    const double d2 = forms.coefficient[1][leader] - forms.coefficient[1][j];
-    const double d3 = forms.coefficient[2][leader] - forms.coefficient[2][j];
-    // The differences round; the errors of both forms, kKappa times their sizes, pay for that.
-    for (int i = 0; i < n; i++) {
-        const Vertex& v = polygon[i].start;
-        if (v.is_far()) {
-            if (!(d1 * v.dx + d2 * v.dy > far_error * kUp)) return false;
-        } else if (!(d1 * v.x + d2 * v.y + d3 > error * kUp)) {
-            if (pencils.is_homogeneous && v.is_origin()) continue;
-            if (!pencils.meets(polygon[i > 0 ? i - 1 : n - 1], polygon[i])) return false;
-        }
+// Which of a few competing forms, from number m on, one form certainly exceeds at all vertices where
+// not all forms vanish, of which `known` may tell; a bit for each.
+template <class Cell, class Known>
+std::uint64_t exceeded(const Forms<Cell::dim>& forms, int leader, const Contest& contest, int m,
+                       int count, const Cell& cell, const Known& known, double error,
+                       double far_error) {
+    constexpr int D = Cell::dim;
+    int form[kLanes];
+    for (int i = 0; i < kLanes; i++) form[i] = contest.form[least(m + i, count - 1)];
+    Lanes lead[D + 1];
+    for (int k = 0; k <= D; k++) {
+        const double* row = forms.coefficient[k];
+        lead[k] = all(row[leader]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
     }
-    return true;
+    // The differences round; the errors of both forms, kKappa times their sizes, pay for that.
+    const Lanes bound = (load(contest.error + m) + all(error)) * all(kUp);
+    LaneBits is_exceeded = LaneBits{} - 1;
+    for (int i = 0; i < cell.n; i++) {
+        const bool is_far = cell.is_far(i);
+        Lanes value = lead[0] * all(is_far ? cell.d(i, 0) : cell.x(i, 0));
+        for (int k = 1; k < D; k++) value += lead[k] * all(is_far ? cell.d(i, k) : cell.x(i, k));
+        if (is_far)
+            is_exceeded &= value > (load(contest.far_error + m) + all(far_error)) * all(kUp);
+        else if (!known.all_vanish(cell, i))
+            is_exceeded &= value + lead[D] > bound;
+    }
+    LaneMask mask;
+    mask.add(is_exceeded, 0);
+    return mask.bits() & low_bits(least(count - m, kLanes));
 }
 
 // Keep the competing forms that no single rival exceeds at all vertices; return how many.
 //
 // Rivals tried are the winners at the middle and at each vertex, as rounded values have it; which
 // rivals are tried changes only how much is dropped here.
-inline int cull(const Forms<2>& forms, double scale, const Edge* polygon, int n,
-                const Pencils& pencils, int count, Contest& contest, SignCounts& counts) {
-    const Reach reach = reach_of(polygon, n);
-    const double factor = reach.factor(scale);
-    double mx = 0.0, my = 0.0;
-    for (int i = 0; i < n; i++) {
-        mx += polygon[i].start.x / n;
-        my += polygon[i].start.y / n;
-    }
+template <class Cell, class Known>
+int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Known& known,
+         int count, Contest& contest, SignCounts& counts) {
+    constexpr int D = Cell::dim;
+    const Reach reach = reach_of(cell);
+    const double factor = detail::radius_factor<D>(reach, scale);
+    double middle[D] = {};
+    for (int i = 0; i < cell.n; i++)
+        for (int k = 0; k < D; k++) middle[k] += cell.x(i, k) / cell.n;
     for (int m = 0; m < count; m++) {
         const int j = contest.form[m];
-        const double slopes =
-            magnitude(forms.coefficient[0][j]) + magnitude(forms.coefficient[1][j]);
+        double slopes = magnitude(forms.coefficient[0][j]);
+        for (int k = 1; k < D; k++) slopes += magnitude(forms.coefficient[k][j]);
         const double error = forms.radius[j] * factor + slopes * reach.rho +
-                             kKappa * (slopes * reach.size + magnitude(forms.coefficient[2][j]));
+                             kKappa * (slopes * reach.size + magnitude(forms.coefficient[D][j]));
         contest.error[m] = error * kUp + kTiny;
-        const double far_error = slopes * (kKappa + reach.far_rho) +
-                                 2.0 * forms.radius[j] / scale * (1.0 + reach.far_rho);
+        const double far_error =
+            slopes * (kKappa + reach.far_rho) + D * forms.radius[j] / scale * (1.0 + reach.far_rho);
         contest.far_error[m] = far_error * kUp + kTiny;
     }
-    for (int v = -1; v < n && count > 1; v++) {
-        double x = mx, y = my;
-        if (v >= 0) {
-            const Vertex& vertex = polygon[v].start;
-            x = vertex.is_far() ? vertex.dx : vertex.x;
-            y = vertex.is_far() ? vertex.dy : vertex.y;
-        }
+    for (int v = -1; v < cell.n && count > 1; v++) {
+        double x[D];
+        for (int k = 0; k < D; k++)
+            x[k] = v < 0 ? middle[k] : cell.is_far(v) ? cell.d(v, k) : cell.x(v, k);
         int lead = 0;
         double best = -kBeyond;
         for (int m = 0; m < count; m++) {
             const int j = contest.form[m];
-            const double value =
-                forms.coefficient[0][j] * x + forms.coefficient[1][j] * y + forms.coefficient[2][j];
+            double value = forms.coefficient[0][j] * x[0];
+            for (int k = 1; k < D; k++) value += forms.coefficient[k][j] * x[k];
+            value += forms.coefficient[D][j];
             if (value > best) best = value, lead = m;
         }
         const int leader = contest.form[lead];
         const double error = contest.error[lead], far_error = contest.far_error[lead];
         int n_kept = 0;
-        for (int m = 0; m < count; m++) {
-            const int j = contest.form[m];
-            if (j != leader && exceeds(forms, leader, j, polygon, n, pencils,
-                                       error + contest.error[m], far_error + contest.far_error[m]))
-                continue;
-            contest.form[n_kept] = j;
-            contest.error[n_kept] = contest.error[m];
-            contest.far_error[n_kept++] = contest.far_error[m];
+        for (int first = 0; first < count; first += kLanes) {
+            const std::uint64_t is_exceeded =
+                exceeded(forms, leader, contest, first, count, cell, known, error, far_error);
+            for (int m = first; m < least(first + kLanes, count); m++) {
+                const int j = contest.form[m];
+                contest.form[n_kept] = j;
+                contest.error[n_kept] = contest.error[m];
+                contest.far_error[n_kept] = contest.far_error[m];
+                n_kept += j == leader || !(is_exceeded >> (m - first) & 1);
+            }
         }
-        counts.n_filtered += std::int64_t(n) * (count - n_kept);
+        counts.n_filtered += std::int64_t(cell.n) * (count - n_kept);
         count = n_kept;
     }
     return count;
 }
 
-// Note who wins in the middle of a polygon, up to rounding: typical winners on it. A margin keeps
-// them the same where the middle lies on a wall.
-inline void note_typical(const Layer& layer, Frame<2>& frame, double scale, const Edge* polygon,
-                         int n) {
-    double x = 0.0, y = 0.0;
-    for (int i = 0; i < n; i++) {
+// Note who wins in the middle of a cell, up to rounding: typical winners on it. A margin keeps them
+// the same where the middle lies on a wall.
+template <class Cell>
+void note_typical(const Layer& layer, Frame<Cell::dim>& frame, double scale, const Cell& cell) {
+    constexpr int D = Cell::dim;
+    double middle[D] = {};
+    for (int i = 0; i < cell.n; i++) {
         // Towards infinity, a step along the direction.
-        x += (polygon[i].start.x + scale * polygon[i].start.dx) / n;
-        y += (polygon[i].start.y + scale * polygon[i].start.dy) / n;
+        for (int k = 0; k < D; k++)
+            middle[k] +=
+                (cell.has_far() ? cell.x(i, k) + scale * cell.d(i, k) : cell.x(i, k)) / cell.n;
     }
-    const double *a1 = frame.scores.coefficient[0], *a2 = frame.scores.coefficient[1],
-                 *c = frame.scores.coefficient[2];
     const double margin = 0x1p-30 * scale;
+    const Forms<D>& forms = frame.scores;
+    // Whether the form `plus`, less the form `minus` if there is one, is certainly positive there.
+    const auto is_positive = [&](int plus, int minus) {
+        double value = 0.0, slopes = 0.0;
+        for (int k = 0; k < D; k++) {
+            const double a =
+                forms.coefficient[k][plus] - (minus < 0 ? 0.0 : forms.coefficient[k][minus]);
+            value = k == 0 ? a * middle[k] : value + a * middle[k];
+            slopes = k == 0 ? magnitude(a) : slopes + magnitude(a);
+        }
+        const double c =
+            forms.coefficient[D][plus] - (minus < 0 ? 0.0 : forms.coefficient[D][minus]);
+        return value + c > margin * slopes;
+    };
     if (layer.is_relu) {
-        for (int i = 0; i < layer.n_groups; i++)
-            frame.typical[i] =
-                a1[i] * x + a2[i] * y + c[i] > margin * (magnitude(a1[i]) + magnitude(a2[i]));
+        for (int i = 0; i < layer.n_groups; i++) frame.typical[i] = is_positive(i, -1);
         return;
     }
     for (int g = 0; g < layer.n_groups; g++) {
         const int first = layer.starts[g];
         int best = first;
-        for (int j = first + 1; j < layer.starts[g + 1]; j++) {
-            const double d1 = a1[j] - a1[best], d2 = a2[j] - a2[best];
-            if (d1 * x + d2 * y + (c[j] - c[best]) > margin * (magnitude(d1) + magnitude(d2)))
-                best = j;
-        }
+        for (int j = first + 1; j < layer.starts[g + 1]; j++)
+            if (is_positive(j, best)) best = j;
         frame.typical[g] = static_cast<std::int8_t>(best - first);
     }
 }
 
-// Find the groups of a layer that have one winner on a whole polygon; list the others.
-inline void analyse_groups(const Layer& layer, Frame<2>& frame, double scale, const Edge* polygon,
-                           int n, Contest& contest, SignCounts& counts) {
-    Pencils pencils;
-    pencils.is_homogeneous = frame.is_homogeneous;
+// What is known about all forms of a layer: without offsets they vanish in the origin.
+struct Homogeneous {
+    bool is_homogeneous;
+    template <class Cell>
+    bool all_vanish(const Cell& cell, int i) const {
+        return Cell::dim > 1 && is_homogeneous && detail::is_origin(cell, i);
+    }
+};
+
+// Find the groups of a layer that have one winner on a whole cell; list the others.
+template <class Cell>
+void analyse_groups(const Layer& layer, Frame<Cell::dim>& frame, double scale, const Cell& cell,
+                    Contest& contest, SignCounts& counts) {
+    const Homogeneous known{frame.is_homogeneous};
     frame.n_pending = 0;
     for (int g = 0; g < layer.n_groups; g++) {
         const int first = layer.starts[g];
         int count = 0;
         for (int j = first; j < layer.starts[g + 1]; j++)
             if (layer.first[j] == j) contest.form[count++] = j;
-        if (count > 1)
-            count = cull(frame.scores, scale, polygon, n, pencils, count, contest, counts);
+        if (count > 1) count = cull(frame.scores, scale, cell, known, count, contest, counts);
         for (int m = 0; m < count; m++) frame.candidates[first + m] = contest.form[m];
         frame.n_candidates[g] = count;
         frame.fixed[g] = frame.candidates[first] - first;
         if (count > 1) frame.pending[frame.n_pending++] = g;
     }
+}
+
+// What splitting a cell by a group works on.
+template <class Kind>
+struct GroupSplit {
+    const Layer& layer;
+    const Frame<Kind::dim>& frame;
+    typename Kind::Known known;
+    int l, group, first;
+    double scale;
+};
+
+// Whether two coinciding forms of a group certainly contribute the same.
+template <int D>
+bool contribute_alike(const Layer& layer, const Frame<D>& frame, int one, int other) {
+    if (frame.is_merged) return true;
+    bool is_zero = frame.scores.radius[one] == 0.0 && frame.scores.radius[other] == 0.0;
+    for (const double* row : frame.scores.coefficient)
+        is_zero = is_zero && row[one] == 0.0 && row[other] == 0.0;
+    // A radius stands for a number between floats: equal floats are then no proof.
+    if (!is_zero && (layer.gains[one] != layer.gains[other] || layer.gain_radii[one] != 0.0 ||
+                     layer.gain_radii[other] != 0.0))
+        return false;
+    for (int k = 0; k < layer.width; k++) {
+        const std::size_t p = std::size_t(one) * layer.width + k,
+                          q = std::size_t(other) * layer.width + k;
+        if (layer.values[p] != layer.values[q] ||
+            layer.value_radii[p] + layer.value_radii[q] != 0.0)
+            return false;
+    }
+    return true;
 }
 
 }  // namespace hardmax

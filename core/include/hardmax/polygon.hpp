@@ -17,28 +17,19 @@
 // value is det(g, l_{i-1}, l_i) / det M, and det M > 0 at a vertex of a convex polygon.
 #pragma once
 #include "determinants.hpp"
-#include "path.hpp"
+#include "signs.hpp"
 
 namespace hardmax {
 
-// The form a_1 x + a_2 y + c with radii of the slopes and of the offset; no radii: exact.
-struct Line {
-    double a1, a2, c;
-    double slope_radius, offset_radius;
-};
+using Line = Form<2>;
 
 // (x, y) + M (dx, dy), known up to rho and far_rho. A radius of 0 means exactly.
 struct Vertex {
     double x, y, rho;
     double dx, dy, far_rho;
+    Marks marks = {};
     bool is_far() const { return dx != 0.0 || dy != 0.0; }
     bool is_origin() const { return x == 0.0 && y == 0.0 && rho == 0.0 && !is_far(); }
-};
-
-// Which wall an edge lies on: the forms `winner` and `rival` of a group of a layer, the winner
-// inside; of the domain, layer -1, the row is the group.
-struct Wall {
-    int layer, group, winner, rival;
 };
 
 struct Edge {
@@ -48,6 +39,24 @@ struct Edge {
     Wall wall;
     int mark;     // scratch of `walks.hpp`
     bool is_new;  // made by the split under way
+    bool is_met;  // the start was found where the line before meets this one, as they are now
+};
+
+// A polygon as `groups.hpp` sees it.
+struct Polygon {
+    static constexpr int dim = 2;
+    const Edge* edges;
+    int n;
+
+    const Vertex& at(int i) const { return edges[i].start; }
+    double x(int i, int k) const { return k == 0 ? at(i).x : at(i).y; }
+    double d(int i, int k) const { return k == 0 ? at(i).dx : at(i).dy; }
+    double rho(int i) const { return at(i).rho; }
+    double far_rho(int i) const { return at(i).far_rho; }
+    bool is_far(int i) const { return at(i).is_far(); }
+    bool has_far() const { return true; }
+    // The edge that ends where edge i starts.
+    const Edge& before(int i) const { return edges[i > 0 ? i - 1 : n - 1]; }
 };
 
 // Which forms of a layer are known to vanish together, or to be parallel (see `rays.hpp`).
@@ -71,38 +80,33 @@ struct Pencils {
         return wall.layer >= ray_layer ||
                (wall.layer == ray_unit_layer && wall.group == ray_unit && ray_unit_layer >= 0);
     }
+    bool all_vanish(const Polygon& polygon, int i) const {
+        return (is_homogeneous && polygon.at(i).is_origin()) ||
+               meets(polygon.before(i), polygon.edges[i]);
+    }
     // Whether an edge at a vertex is parallel to the lines of the layer.
     bool is_parallel(const Edge& before, const Edge& at) const {
         return is_parallel(before.wall) || is_parallel(at.wall);
     }
 };
 
-struct SignCounts {
-    std::int64_t n_filtered = 0, n_expanded = 0;
-};
-
-constexpr int kUndecided = 2;
-
 // The sign of a form at a finite vertex if rounding cannot have changed it, else 0.
 inline int filtered_sign(const Line& g, const Vertex& v) {
-    const double p1 = g.a1 * v.x, p2 = g.a2 * v.y;
+    const double p1 = g.a[0] * v.x, p2 = g.a[1] * v.y;
     const double value = p1 + p2 + g.c;
     double error = kKappa * (magnitude(p1) + magnitude(p2) + magnitude(g.c)) +
                    g.slope_radius * (magnitude(v.x) + magnitude(v.y)) + g.offset_radius;
-    error =
-        (error + (magnitude(g.a1) + magnitude(g.a2) + 2.0 * g.slope_radius) * v.rho) * kUp + kTiny;
+    error = (error + (magnitude(g.a[0]) + magnitude(g.a[1]) + 2.0 * g.slope_radius) * v.rho) * kUp +
+            kTiny;
     return value > error ? 1 : value < -error ? -1 : 0;
 }
 
 inline int exact_sign(const Edge& before, const Edge& at, const Line& g, SignCounts& counts) {
-    const auto is_exact = [](const Line& line) {
-        return line.slope_radius == 0.0 && line.offset_radius == 0.0;
-    };
     counts.n_filtered--;
-    if (!is_exact(g) || !is_exact(before.line) || !is_exact(at.line)) return kUndecided;
-    Triple form{g.a1, g.a2, g.c};
-    Triple one{before.line.a1, before.line.a2, before.line.c};
-    Triple other{at.line.a1, at.line.a2, at.line.c};
+    if (!g.is_exact() || !before.line.is_exact() || !at.line.is_exact()) return kUndecided;
+    Triple form{g.a[0], g.a[1], g.c};
+    Triple one{before.line.a[0], before.line.a[1], before.line.c};
+    Triple other{at.line.a[0], at.line.a[1], at.line.c};
     if (!normalise(form) || !normalise(one) || !normalise(other)) return kUndecided;
     counts.n_expanded++;
     if (before.far_offset != 0.0 || at.far_offset != 0.0) {
@@ -120,7 +124,8 @@ inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Penc
     const Vertex& v = at.start;
     counts.n_filtered++;
     if (v.is_far()) {
-        const double value = g.a1 * v.dx + g.a2 * v.dy, slopes = magnitude(g.a1) + magnitude(g.a2);
+        const double value = g.a[0] * v.dx + g.a[1] * v.dy,
+                     slopes = magnitude(g.a[0]) + magnitude(g.a[1]);
         const double error =
             (slopes * (kKappa + v.far_rho) + 2.0 * g.slope_radius * (1.0 + v.far_rho)) * kUp +
             kTiny;
@@ -133,7 +138,7 @@ inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Penc
     const int sign = filtered_sign(g, v);
     if (sign != 0) return sign;
     if (g.c == 0.0 && g.offset_radius == 0.0) {
-        if (g.a1 == 0.0 && g.a2 == 0.0 && g.slope_radius == 0.0) return 0;
+        if (g.a[0] == 0.0 && g.a[1] == 0.0 && g.slope_radius == 0.0) return 0;
         if (v.x == 0.0 && v.y == 0.0 && v.rho == 0.0) return 0;
         if (pencils.is_homogeneous && pencils.is_parallel(before, at)) return 0;
     }
@@ -145,7 +150,7 @@ namespace detail {
 
 // Bound the value of the true line at a point.
 inline double residual(const Line& line, double c, double offset_radius, double x, double y) {
-    const double p1 = line.a1 * x, p2 = line.a2 * y;
+    const double p1 = line.a[0] * x, p2 = line.a[1] * y;
     const double error = magnitude(p1 + p2 + c) +
                          kKappa * (magnitude(p1) + magnitude(p2) + magnitude(c)) +
                          line.slope_radius * (magnitude(x) + magnitude(y)) + offset_radius;
@@ -158,24 +163,24 @@ inline double residual(const Line& line, double c, double offset_radius, double 
 // a radius is 0 only where both lines go through the origin exactly.
 inline Vertex meet(const Edge& one, const Edge& other) {
     const Line &a = one.line, &b = other.line;
-    const double det = a.a1 * b.a2 - a.a2 * b.a1;
-    double error = kKappa * (magnitude(a.a1 * b.a2) + magnitude(a.a2 * b.a1)) +
-                   a.slope_radius * (magnitude(b.a1) + magnitude(b.a2));
-    error += b.slope_radius * (magnitude(a.a1) + magnitude(a.a2)) +
+    const double det = a.a[0] * b.a[1] - a.a[1] * b.a[0];
+    double error = kKappa * (magnitude(a.a[0] * b.a[1]) + magnitude(a.a[1] * b.a[0])) +
+                   a.slope_radius * (magnitude(b.a[0]) + magnitude(b.a[1]));
+    error += b.slope_radius * (magnitude(a.a[0]) + magnitude(a.a[1])) +
              2.0 * a.slope_radius * b.slope_radius;
     const double least = magnitude(det) - (error * kUp + kTiny);
     const bool is_far = one.far_offset != 0.0 || other.far_offset != 0.0;
     if (!(least > 0.0)) return {0.0, 0.0, kInfinity, is_far ? 1.0 : 0.0, 0.0, kInfinity};
     const double first =
-        (larger(magnitude(b.a1), magnitude(b.a2)) + b.slope_radius) / least * kUp + kTiny;
+        (larger(magnitude(b.a[0]), magnitude(b.a[1])) + b.slope_radius) / least * kUp + kTiny;
     const double second =
-        (larger(magnitude(a.a1), magnitude(a.a2)) + a.slope_radius) / least * kUp + kTiny;
+        (larger(magnitude(a.a[0]), magnitude(a.a[1])) + a.slope_radius) / least * kUp + kTiny;
     Vertex v{0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     const auto solve = [&](double c, double c_radius, double d, double d_radius, double& x,
                            double& y, double& rho) {
         if (c == 0.0 && d == 0.0 && c_radius == 0.0 && d_radius == 0.0) return;
-        x = (a.a2 * d - c * b.a2) / det;
-        y = (c * b.a1 - a.a1 * d) / det;
+        x = (a.a[1] * d - c * b.a[1]) / det;
+        y = (c * b.a[0] - a.a[0] * d) / det;
         rho = (first * detail::residual(a, c, c_radius, x, y) +
                second * detail::residual(b, d, d_radius, x, y)) *
                   kUp +
@@ -185,11 +190,6 @@ inline Vertex meet(const Edge& one, const Edge& other) {
     if (is_far) solve(one.far_offset, 0.0, other.far_offset, 0.0, v.dx, v.dy, v.far_rho);
     return v;
 }
-
-// The signs of a form at all vertices; `n_positive` is -1 if one of them is undecided.
-struct Signs {
-    int n_positive, n_negative;
-};
 
 inline Signs signs_of(const Edge* polygon, int n, const Line& g, const Pencils& pencils,
                       std::int8_t* signs, SignCounts& counts) {
@@ -227,17 +227,19 @@ inline int cut(const Edge* polygon, int n, const std::int8_t* signs, int side, c
         *out++ = polygon[i];
         i = i + 1 < n ? i + 1 : 0;
     }
-    out->line = {side * g.a1, side * g.a2, side * g.c, g.slope_radius, g.offset_radius};
+    out->line = side > 0 ? g : opposite(g);
     out->far_offset = 0.0;
     out->wall = wall;
     out->mark = to->mark = 0;
     out->is_new = true;
+    // A vertex on the line, of both parts, is not found again, though one of its lines is new.
+    out->is_met = signs[i] != 0;
+    to->is_met = signs[entry] != 0;
     if (n_twin > 0) {
         out->start = twin->start;
         to->start = twin[n_twin - 1].start;
     } else {
         out->start = signs[i] == 0 ? polygon[i].start : meet(out[-1], *out);
-        // A first vertex on the line came with its edge.
         if (signs[entry] != 0) to->start = meet(*out, *to);
     }
     return static_cast<int>(out - to) + 1;

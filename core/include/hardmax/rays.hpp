@@ -17,12 +17,6 @@ bool may_vary(const Forms<D>& forms, int i) {
     return varies;
 }
 
-// The first unit of a ReLU layer that has the wall of another one.
-inline int wall_of(const Layer& layer, int unit) {
-    const int code = layer.first[unit];
-    return code >= 0 ? code : -1 - code;
-}
-
 struct Varying {
     int count, group;  // no more than there are dimensions; a group that passes one on, or -1
 };

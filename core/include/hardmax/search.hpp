@@ -1,22 +1,24 @@
-// The search: polygons split layer by layer, depth first.
+// The search: cells split layer by layer, depth first.
 //
-// The polygon on top of the stack belongs to a layer and to the frame of that layer, which holds the
+// The cell on top of the stack belongs to a layer and to the frame of that layer, which holds the
 // forms composed once for the whole region. It is split by one pending group after the other; when
 // none is left the stream after the layer is composed, and it becomes a region of the next layer, or
-// a cell. All polygons of one layer that are on the stack lie in the same region, because deeper
-// ones are on top of them; hence one frame for each layer is enough.
+// a cell of the answer. All cells of one layer that are on the stack lie in the same region, because
+// deeper ones are on top of them; hence one frame for each layer is enough.
 //
 // Parts with smaller winners come first, and groups in their order: cells are found in the
 // lexicographic order of their signatures.
 //
-// An undecided sign leaves the stack as it is: the polygon on top is looked at in twice the
-// precision, and if that does not help, it comes back as kUnclear, to be split by its next group in
-// exact arithmetic by the caller. Likewise a cell with a vertex that is not known to a few digits
-// comes back as kBlurred, to have its vertices computed from its lines.
+// An undecided sign leaves the stack as it is: the cell on top is looked at in twice the precision,
+// and if that does not help, it comes back as kUnclear, to be split by its next group in exact
+// arithmetic by the caller. Likewise a cell with a vertex that is not known to a few digits comes
+// back as kBlurred, to have its vertices computed from its walls.
+//
+// A kind of cell, `Polygons` or `Polytopes<D>`, says how cells lie on the stack, and gives signs,
+// cuts and what is stored.
 #pragma once
 #include "cells.hpp"
-#include "doubled.hpp"
-#include "walks.hpp"
+#include "groups.hpp"
 
 namespace hardmax {
 
@@ -31,61 +33,71 @@ enum Status : int {
     kOngoing = -1,
 };
 
-// Where the layer of a polygon has not been looked at: the polygon is a region, or part of one that
-// was looked at elsewhere, whose typical winners are known.
+// Where the layer of a cell has not been looked at: the cell is a region, or part of one that was
+// looked at elsewhere, whose typical winners are known.
 constexpr int kNotEntered = -1, kPartEntered = -2;
 
-// A polygon still to be split: its edges, its layer, and how many pending groups are done, or one of
-// the above.
+// A cell still to be split: where it lies, its layer, how many pending groups are done, or one of the
+// above, and for which window of units its vertices are marked.
+template <class Place>
 struct Item {
-    int start, n, layer, position;
+    Place place;
+    int layer, position;
+    int window = -1;
 };
 
+template <class Kind>
 struct Search {
-    Path<2> path;
-    DoubledPath<2> doubled;
-    Path<2> pure;  // forms composed afresh, where those of `path` are not: see `cells.hpp`
+    static constexpr int dim = Kind::dim;
+    using Place = typename Kind::Place;
+
+    int dimension;  // the first entry, read by who does not know the kind
+    Path<dim> path;
+    DoubledPath<dim> doubled;
+    Path<dim> pure;  // forms composed afresh, where those of `path` are not: see `cells.hpp`
     Contest contest;
-    Crowd crowd;
     SignCounts counts;
-    Edge* edges;         // of all polygons, one after the other; free ones above them are scratch
-    std::int8_t* signs;  // scratch
-    Item* items;
+    Kind cells;
+    Item<Place>* items;
     int* winners;  // (room_items, most_groups): the winners of the pending groups done
-    int room_edges, room_items, n_items;
+    int room_items, n_items;
     bool has_far;   // the domain is unbounded
     bool stores;    // cells are stored, not only counted
-    bool is_sharp;  // the vertices of the polygon on top have been set by the caller
+    bool is_sharp;  // the vertices of the cell on top have been set by the caller
     std::int64_t n_cells;
 
-    Item& top() { return items[n_items - 1]; }
+    Item<Place>& top() { return items[n_items - 1]; }
     int* winners_of(int item) { return winners + std::size_t(item) * path.network->most_groups; }
 };
 
 namespace detail {
 
-// Compose the scores of the layer of the polygon on top, and see which groups are open.
-inline void enter(Search& s) {
-    Item& item = s.top();
+// Compose the scores of the layer of the cell on top, and see which groups are open.
+template <class Kind>
+void enter(Search<Kind>& s) {
+    auto& item = s.top();
     const Layer& layer = s.path.network->layers[item.layer];
-    Frame<2>& frame = s.path.frames[item.layer];
+    Frame<Kind::dim>& frame = s.path.frames[item.layer];
     compose_scores(s.path, item.layer);
-    if (s.has_far || frame.is_homogeneous) note_ray(s.path, item.layer);
-    const Edge* polygon = s.edges + item.start;
+    Kind::note_region(s.path, item.layer, s.has_far);
+    const auto cell = s.cells.at(item.place);
     if (layer.is_relu)
-        analyse_units(layer, frame, s.path.scale, polygon, item.n, s.counts);
+        analyse_units(layer, frame, s.path.scale, cell, s.counts);
     else
-        analyse_groups(layer, frame, s.path.scale, polygon, item.n, s.contest, s.counts);
+        analyse_groups(layer, frame, s.path.scale, cell, s.contest, s.counts);
     const bool is_typical_known = item.position == kPartEntered;
     if (!is_typical_known && item.layer + 1 < s.path.network->n_layers &&
         s.path.frames[item.layer + 1].is_anchored)
-        note_typical(layer, frame, s.path.scale, polygon, item.n);
+        note_typical(layer, frame, s.path.scale, cell);
     item.position = 0;
+    item.window = -1;
 }
 
-// The winner of a unit whose wall has already split the polygon; -1 if it has not.
-inline int settled_winner(Search& s, const Layer& layer, const Frame<2>& frame, const Item& item,
-                          const Line& g, const Pencils& pencils) {
+// The winner of a unit whose wall has already split the cell; -1 if it has not.
+template <class Kind>
+int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& frame,
+                   const Form<Kind::dim>& g, const typename Kind::Known& known) {
+    const auto& item = s.top();
     const int unit = frame.pending[item.position], twin = wall_of(layer, unit);
     const int* winners = s.winners_of(s.n_items - 1);
     int p = item.position - 1;
@@ -94,49 +106,68 @@ inline int settled_winner(Search& s, const Layer& layer, const Frame<2>& frame, 
     if (layer.first[unit] >= 0) return winners[p];
     if (winners[p] == 1) return 0;
     // The opposite of a form that is nowhere positive: positive, unless both vanish everywhere.
-    const Edge* polygon = s.edges + item.start;
-    for (int i = 0; i < item.n; i++) {
-        const Edge& before = polygon[i > 0 ? i - 1 : item.n - 1];
-        if (sign_at(before, polygon[i], g, pencils, s.counts) == 1) return 1;
-    }
+    for (int i = 0; i < item.place.n; i++)
+        if (s.cells.sign_at(item.place, i, g, known, s.counts) == 1) return 1;
     return -1;
 }
 
-// Split the polygon on top by pending ReLU units until the one on top has none left.
-inline int split_by_units(Search& s) {
+// Pass by the next pending units of a window that have one sign on the cell on top; return whether
+// there is one left.
+template <class Kind>
+bool find_open_unit(Search<Kind>& s, Frame<Kind::dim>& frame) {
+    auto& item = s.top();
+    const int index = item.position / kWindow, from = item.position % kWindow;
+    if (frame.window.index != index) load_window(frame, index, s.path.scale);
+    if (item.window != index) s.cells.mark(item.place, frame.window, from);
+    item.window = index;
+    const Marks marks = s.cells.marks_of(item.place);
+    const std::uint64_t open =
+        ~(marks.positive | marks.negative) & low_bits(frame.window.n) & ~low_bits(from);
+    const int found = open != 0 ? __builtin_ctzll(open) : frame.window.n;
+    int* winners = s.winners_of(s.n_items - 1) + index * kWindow;
+    for (int i = from; i < found; i++) winners[i] = static_cast<int>(marks.positive >> i & 1);
+    s.counts.n_filtered += std::int64_t(item.place.n) * (found - from);
+    item.position += found - from;
+    return open != 0;
+}
+
+// Split the cell on top by pending ReLU units until the one on top has none left.
+template <class Kind>
+int split_by_units(Search<Kind>& s) {
     const int l = s.top().layer;
     const Layer& layer = s.path.network->layers[l];
-    const Frame<2>& frame = s.path.frames[l];
-    const Pencils pencils = pencils_of(s.path, l);
+    Frame<Kind::dim>& frame = s.path.frames[l];
+    const auto known = Kind::known(s.path, l);
     while (true) {
-        Item& item = s.top();
+        auto& item = s.top();
         if (item.position == frame.n_pending) return kOngoing;
-        if (item.start + 3 * item.n + 6 > s.room_edges || s.n_items + 1 > s.room_items)
-            return kStackFull;
-        const int unit = frame.pending[item.position];
+        if (!find_open_unit(s, frame)) continue;
+        if (!s.cells.has_room(item.place) || s.n_items + 1 > s.room_items) return kStackFull;
+        const int unit = frame.pending[item.position], bit = item.position % kWindow;
         int* winners = s.winners_of(s.n_items - 1);
-        const Line g = unit_line(frame, unit, s.path.scale);
-        if (layer.first[unit] != unit) {
-            const int winner = settled_winner(s, layer, frame, item, g, pencils);
+        const auto g = form_of(frame.window, bit);
+        if (layer.first[unit] != unit && !(Kind::notes_ties && s.stores)) {
+            const int winner = settled_winner(s, layer, frame, g, known);
             if (winner >= 0) {
                 winners[item.position++] = winner;
                 continue;
             }
         }
-        Edge* polygon = s.edges + item.start;
-        const Signs found = signs_of(polygon, item.n, g, pencils, s.signs, s.counts);
+        const Wall wall{l, unit, 1, 0};
+        const Signs found = s.cells.signs_of(item.place, g, bit, wall, known, s.counts);
         if (found.n_positive < 0) return kUnclear;
         // A form that is zero everywhere coincides with the first form, zero.
-        winners[item.position++] = found.n_positive > 0 ? 1 : 0;
-        if (found.n_positive == 0 || found.n_negative == 0) continue;
-        // Both parts are written above the polygon; its edges are free again when they are done.
-        Edge* to = polygon + item.n;
-        const int upper = cut(polygon, item.n, s.signs, 1, g, {l, unit, 1, 0}, to, nullptr, 0);
-        const int lower =
-            cut(polygon, item.n, s.signs, -1, g, {l, unit, 0, 1}, to + upper, to, upper);
-        item.start += item.n;
-        item.n = upper;
-        s.items[s.n_items] = {item.start + upper, lower, l, item.position};
+        const int winner = found.n_positive > 0 ? 1 : 0;
+        if (found.n_positive == 0 || found.n_negative == 0) {
+            if (s.stores && !s.cells.note_ties(item.place, found, layer.first_group + unit, winner))
+                return kStackFull;
+            winners[item.position++] = winner;
+            continue;
+        }
+        auto& lower = s.items[s.n_items];
+        if (!s.cells.split(item.place, lower.place, g, wall, frame.window, bit)) return kStackFull;
+        winners[item.position++] = 1;
+        lower.layer = l, lower.position = item.position, lower.window = item.window;
         int* others = s.winners_of(s.n_items);
         for (int p = 0; p + 1 < item.position; p++) others[p] = winners[p];
         others[item.position - 1] = 0;
@@ -144,161 +175,55 @@ inline int split_by_units(Search& s) {
     }
 }
 
-// Whether two coinciding forms of a group certainly contribute the same.
-inline bool contribute_alike(const Layer& layer, const Frame<2>& frame, int one, int other) {
-    if (frame.is_merged) return true;
-    bool is_zero = frame.scores.radius[one] == 0.0 && frame.scores.radius[other] == 0.0;
-    for (const double* row : frame.scores.coefficient)
-        is_zero = is_zero && row[one] == 0.0 && row[other] == 0.0;
-    // A radius stands for a number between floats: equal floats are then no proof.
-    if (!is_zero && (layer.gains[one] != layer.gains[other] || layer.gain_radii[one] != 0.0 ||
-                     layer.gain_radii[other] != 0.0))
-        return false;
-    for (int k = 0; k < layer.width; k++) {
-        const std::size_t p = std::size_t(one) * layer.width + k,
-                          q = std::size_t(other) * layer.width + k;
-        if (layer.values[p] != layer.values[q] ||
-            layer.value_radii[p] + layer.value_radii[q] != 0.0)
-            return false;
-    }
-    return true;
-}
+enum PartStatus : int { kPartFound = 1, kPartEmpty = 0, kPartUnclear = -1, kPartFull = -2 };
 
-// What splitting the polygon on top by a group works on.
-struct GroupSplit {
-    const Layer& layer;
-    const Frame<2>& frame;
-    Pencils pencils;
-    int l, group, first;
-    double scale;
-};
-
-// Write the part of a polygon where one form wins to `to`, with as much room above as below; return
-// its number of edges, or -1 if a sign is undecided.
-inline int winning_part(Search& s, const GroupSplit& split, const Edge* polygon, int n, int w,
-                        int count, Edge* to) {
-    Edge *area = to, *other = to + n + count + 2;
+// Cut a part down to where one form wins.
+template <class Kind>
+int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::Part& part, int w,
+                 int count) {
     const int winner = s.contest.form[w];
-    for (int i = 0; i < n; i++) area[i] = polygon[i];
     for (int r = 0; r < count; r++) {
         if (r == w) continue;
         const int rival = s.contest.form[r];
-        const Line g = difference(split.frame, split.frame.scores, winner, rival, split.scale);
-        const Signs found = signs_of(area, n, g, split.pencils, s.signs, s.counts);
-        if (found.n_positive < 0) return -1;
+        const auto g = difference(split.frame, winner, rival, split.scale);
+        const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
+        const Signs found = s.cells.signs_of(part, g, wall, split.known, s.counts);
+        if (found.n_positive < 0) return kPartUnclear;
+        if (s.stores && found.n_negative == 0 &&
+            !s.cells.note_ties(part, found, split.layer.first_group + split.group, wall.winner))
+            return kPartFull;
         if (found.n_positive == 0 && found.n_negative == 0) {
             // Both forms are the same function: the first names the cell, the mean is passed on.
-            if (!contribute_alike(split.layer, split.frame, winner, rival)) return -1;
-            if (winner > rival) return 0;
+            if (!contribute_alike(split.layer, split.frame, winner, rival)) return kPartUnclear;
+            if (winner > rival) return kPartEmpty;
         } else if (found.n_positive == 0) {
-            return 0;
+            return kPartEmpty;
         } else if (found.n_negative > 0) {
-            const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
-            n = cut(area, n, s.signs, 1, g, wall, other, nullptr, 0);
-            Edge* swap = area;
-            area = other, other = swap;
+            if (!s.cells.clip(part, g, wall)) return kPartFull;
         }
     }
-    if (area != to)
-        for (int i = 0; i < n; i++) to[i] = area[i];
-    return n;
+    return kPartFound;
 }
 
-// A vertex to go on with: an unknown one, else one with ties, else any.
-inline int least_marked(const Edge* polygon, int n) {
-    int chosen = 0;
-    for (int v = 0; v < n; v++) {
-        if (polygon[v].mark == 0) return v;
-        if (polygon[v].mark < 0) chosen = v;
-    }
-    return chosen;
-}
-
-// Do the same, comparing only with forms that are large at a vertex (see `walks.hpp`).
-//
-// Vertices are marked: 0, nothing is known; -1, no form certainly exceeds this one; 1 and 2, no form
-// exceeds it at all, and none, or some, tie beside those that name the edges.
-inline int walked_part(Search& s, const GroupSplit& split, const Edge* polygon, int n, int w,
-                       Edge* to) {
-    Crowd& crowd = s.crowd;
-    Edge *area = to, *other = to + n + crowd.count + 2;
-    const int winner = crowd.form[w];
-    for (int i = 0; i < n; i++) {
-        area[i] = polygon[i];
-        area[i].mark = 0;
-    }
-    int since = 0;
-    while (true) {
-        const int v = least_marked(area, n);
-        Edge& at = area[v];
-        const Edge& before = area[v > 0 ? v - 1 : n - 1];
-        if (at.mark > 0) break;
-        const int mark = at.mark;
-        int m;
-        if (mark == 0) {
-            m = largest_rival(crowd, w, at.start, split.scale);
-            if (m < 0) {
-                at.mark = -1;
-                continue;
-            }
-        } else if ((split.frame.is_homogeneous && at.start.is_origin()) ||
-                   split.pencils.meets(before, at)) {
-            // All forms vanish here; those that coincide are met at the other vertices.
-            at.mark = 2;
-            continue;
-        } else {
-            m = next_tie(crowd, w, before, at, split.scale, since);
-            if (m < 0) {
-                at.mark = since > 0 ? 2 : 1;
-                since = 0;
-                continue;
-            }
-        }
-        const int rival = crowd.form[m];
-        const Line g = difference(split.frame, split.frame.scores, winner, rival, split.scale);
-        if (mark < 0) {
-            const int sign = compare(area, n, g, split.pencils, s.counts);
-            if (sign == kUndecided) return -1;
-            if (sign == 0 && !contribute_alike(split.layer, split.frame, winner, rival)) return -1;
-            if (sign == 0 && winner > rival) return 0;
-            if (sign >= 0) continue;
-        }
-        const Signs found = signs_of(area, n, g, split.pencils, s.signs, s.counts);
-        if (found.n_positive < 0) return -1;
-        if (found.n_positive == 0) return 0;
-        if (found.n_negative > 0) {
-            const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
-            n = cut(area, n, s.signs, 1, g, wall, other, nullptr, 0);
-            Edge* swap = area;
-            area = other, other = swap;
-            since = 0;
-        }
-    }
-    if (area != to)
-        for (int i = 0; i < n; i++) to[i] = area[i];
-    return n;
-}
-
-// Split the polygon on top by the winner of its next group.
-inline int split_by_group(Search& s) {
+// Split the cell on top by the winner of its next group.
+template <class Kind>
+int split_by_group(Search<Kind>& s) {
     const int top = s.n_items - 1;
-    const Item item = s.items[top];
+    const auto item = s.items[top];
     const Layer& layer = s.path.network->layers[item.layer];
-    const Frame<2>& frame = s.path.frames[item.layer];
+    const Frame<Kind::dim>& frame = s.path.frames[item.layer];
     const int group = frame.pending[item.position], first = layer.starts[group];
-    const GroupSplit split{layer,       frame, pencils_of(s.path, item.layer, group),
-                           item.layer,  group, first,
-                           s.path.scale};
-    const Edge* polygon = s.edges + item.start;
+    const GroupSplit<Kind> split{layer,       frame, Kind::known(s.path, item.layer, group),
+                                 item.layer,  group, first,
+                                 s.path.scale};
+    const auto cell = s.cells.at(item.place);
     int count = frame.n_candidates[group];
-    const bool walks = count >= kWalkFrom;
+    const bool walks = s.cells.walks(count);
     if (walks) {
-        gather_crowd(s.crowd, frame.scores, frame.candidates + first, count, first);
-        plant(s.crowd, polygon, item.n, split.scale);
+        s.cells.gather(frame.scores, frame.candidates + first, count, first, cell, split.scale);
     } else {
         for (int m = 0; m < count; m++) s.contest.form[m] = frame.candidates[first + m];
-        count = cull(frame.scores, split.scale, polygon, item.n, split.pencils, count, s.contest,
-                     s.counts);
+        count = cull(frame.scores, split.scale, cell, split.known, count, s.contest, s.counts);
         if (count == 1) {
             s.winners_of(top)[item.position] = s.contest.form[0] - first;
             s.top().position++;
@@ -306,84 +231,68 @@ inline int split_by_group(Search& s) {
         }
     }
     // Parts are looked for one by one: all of them, or those that are met on the way. They are written
-    // above the polygon, and noted in the items above the top one.
-    int n_queued = count;
-    if (walks) {
-        const int m = lead_in_the_middle(s.crowd, polygon, item.n);
-        s.crowd.queue[0] = m;
-        s.crowd.is_queued[m] = 1;
-        n_queued = 1;
-    }
-    int end = item.start + item.n, n_parts = 0;
+    // above the cell, and noted in the items above the top one.
+    int n_queued = walks ? s.cells.begin_walk(cell) : count;
+    auto end = s.cells.above(item.place);
+    int n_parts = 0;
     for (int q = 0; q < n_queued; q++) {
-        // Room for this part twice, and for all parts once more.
-        const int used = end - item.start - item.n;
-        if (end + used + 3 * (item.n + count + 2) > s.room_edges ||
-            top + n_parts + 3 > s.room_items)
+        if (!s.cells.has_room(item.place, end, count) || top + n_parts + 3 > s.room_items)
             return kStackFull;
-        const int m = walks ? s.crowd.queue[q] : q;
-        Edge* to = s.edges + end;
-        const int size = walks ? walked_part(s, split, polygon, item.n, m, to)
-                               : winning_part(s, split, polygon, item.n, m, count, to);
-        if (size < 0) return kUnclear;
-        if (size > 0) {
+        const int m = walks ? s.cells.walked_to(q) : q;
+        auto part = s.cells.begin(item.place, end, count);
+        const int status = walks ? s.cells.walked_part(split, part, m, s.counts)
+                                 : winning_part(s, split, part, m, count);
+        if (status == kPartUnclear) return kUnclear;
+        if (status == kPartFull) return kStackFull;
+        if (status != kPartEmpty) {
             n_parts++;
-            const int winner = (walks ? s.crowd.form[m] : s.contest.form[m]) - first;
-            s.items[top + n_parts] = {end, size, item.layer, winner};
-            if (walks) n_queued = push_neighbours(s.crowd, m, to, size, n_queued, split.scale);
-            end += size;
+            const int winner = (walks ? s.cells.walked_form(m) : s.contest.form[m]) - first;
+            auto& found = s.items[top + n_parts];
+            found = {s.cells.finish(part, end), item.layer, winner};
+            if (walks) n_queued = s.cells.go_on(m, found.place, n_queued, split.scale);
+            end = s.cells.above(found.place);
         }
-        if (q + 1 == n_queued && n_parts == 0 && walks) {
-            // The first form wins nowhere: rounding, or an equal form before it. Try the others.
-            for (int o = 0; o < count; o++) {
-                if (s.crowd.is_queued[o]) continue;
-                s.crowd.is_queued[o] = 1;
-                s.crowd.queue[n_queued++] = o;
-            }
-        }
+        if (q + 1 == n_queued && n_parts == 0 && walks) n_queued = s.cells.queue_all(n_queued);
     }
     // The part of the smallest winner goes on top.
-    Item* parts = s.items + top + 1;
+    auto* parts = s.items + top + 1;
     for (int i = 1; i < n_parts; i++) {
-        const Item part = parts[i];
+        const auto part = parts[i];
         int k = i;
         for (; k > 0 && parts[k - 1].position < part.position; k--) parts[k] = parts[k - 1];
         parts[k] = part;
     }
-    Edge* sorted = s.edges + end;
-    int n_edges = 0;
-    for (int i = 0; i < n_parts; i++) {
-        for (int e = 0; e < parts[i].n; e++) {
-            sorted[n_edges] = s.edges[parts[i].start + e];
-            sorted[n_edges++].is_new = false;
-        }
-    }
-    for (int e = 0; e < n_edges; e++) s.edges[item.start + e] = sorted[e];
+    s.cells.settle(item.place, end, parts, n_parts);
     const int* winners = s.winners_of(top);
-    for (int i = 0, start = item.start; i < n_parts; i++) {
+    for (int i = 0; i < n_parts; i++) {
         int* own = s.winners_of(top + i);
         for (int p = 0; i > 0 && p < item.position; p++) own[p] = winners[p];
         own[item.position] = parts[i].position;
-        s.items[top + i] = {start, parts[i].n, item.layer, item.position + 1};
-        start += s.items[top + i].n;
+        s.items[top + i] = {parts[i].place, item.layer, item.position + 1};
     }
     s.n_items = top + n_parts;
     return kOngoing;
 }
 
-// Send the polygon on top to the next layer, or store it as a cell.
-inline int pass_on(Search& s, Cells& cells) {
+// Send the cell on top to the next layer, or store it.
+template <class Kind>
+int pass_on(Search<Kind>& s, Cells& cells) {
     const Network& network = *s.path.network;
-    Item& item = s.top();
+    auto& item = s.top();
     const int l = item.layer;
     const bool is_last = l >= network.n_layers - 1;
-    if (is_last && s.stores && !cells.has_room(item.n)) return kCellsFull;
+    if (is_last && s.stores && !has_room(s.cells, item.place, cells)) return kCellsFull;
     if (l < network.n_layers && (s.stores || !is_last)) {
         const Layer& layer = network.layers[l];
-        const Frame<2>& frame = s.path.frames[l];
+        const Frame<Kind::dim>& frame = s.path.frames[l];
         int* signature = s.path.signature + layer.first_group;
         const int* winners = s.winners_of(s.n_items - 1);
-        for (int g = 0; g < layer.n_groups; g++) signature[g] = frame.fixed[g];
+        for (int g = 0; !layer.is_relu && g < layer.n_groups; g++) signature[g] = frame.fixed[g];
+        for (int first = 0; layer.is_relu && first < layer.n_groups; first += kWindow) {
+            const std::uint64_t on = frame.on[first / kWindow];
+            const int n = least(kWindow, layer.n_groups - first);
+            for (int g = 0; g < n; g++) signature[first + g] = static_cast<int>(on >> g & 1);
+        }
         for (int p = 0; p < frame.n_pending; p++) signature[frame.pending[p]] = winners[p];
     }
     if (!is_last) {
@@ -392,8 +301,7 @@ inline int pass_on(Search& s, Cells& cells) {
         item.position = kNotEntered;
         return kOngoing;
     }
-    if (s.stores &&
-        !store_cell(s.path, s.pure, s.doubled, s.edges + item.start, item.n, s.is_sharp, cells))
+    if (s.stores && !store_cell(s.cells, item.place, s.path, s.pure, s.doubled, s.is_sharp, cells))
         return kBlurred;
     s.is_sharp = false;
     s.n_cells++;
@@ -401,44 +309,29 @@ inline int pass_on(Search& s, Cells& cells) {
     return kOngoing;
 }
 
-// Read the line of an edge anew; say whether it is known better.
-inline bool sharpen_line(const Path<2>& path, Edge& edge) {
-    if (edge.wall.layer < 0) return false;
-    const Line line = wall_line(path, edge.wall);
-    const Line old = edge.line;
-    if (!(line.slope_radius <= old.slope_radius && line.offset_radius <= old.offset_radius))
-        return false;
-    edge.line = line;
-    return 2.0 * line.slope_radius < old.slope_radius ||
-           2.0 * line.offset_radius < old.offset_radius;
-}
-
-// Look at the polygon on top in twice the precision; say whether anything is known better.
-inline bool sharpen(Search& s) {
-    const Item& item = s.top();
+// Look at the cell on top in twice the precision; say whether anything is known better.
+template <class Kind>
+bool sharpen(Search<Kind>& s) {
+    auto& item = s.top();
     const int l = least(item.layer, s.path.network->n_layers - 1);
-    bool is_clearer = sharpen_path(s.path, s.doubled, l);
-    Edge* polygon = s.edges + item.start;
-    for (int i = 0; i < item.n; i++) is_clearer = sharpen_line(s.path, polygon[i]) || is_clearer;
-    for (int i = 0; i < item.n; i++) {
-        const Vertex v = meet(polygon[i > 0 ? i - 1 : item.n - 1], polygon[i]);
-        Vertex& old = polygon[i].start;
-        if (!(v.rho <= old.rho && v.far_rho <= old.far_rho)) continue;
-        is_clearer = is_clearer || 2.0 * v.rho < old.rho || 2.0 * v.far_rho < old.far_rho;
-        old = v;
-    }
-    return is_clearer;
+    const bool is_clearer = sharpen_path(s.path, s.doubled, l);
+    item.window = -1;
+    for (int i = 0; i <= l; i++) s.path.frames[i].window.index = -1;
+    return sharpen_cell(s.cells, item.place, s.path) || is_clearer;
 }
 
 }  // namespace detail
 
-// Go on splitting until something has to be done outside; return what.
-inline int run(Search& s, Cells& cells, std::int64_t limit, std::int64_t budget) {
+// Go on splitting until something has to be done outside, or another thread wants some of the work;
+// return what.
+template <class Kind>
+int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
+        const std::int32_t* is_wanted) {
     const Network& network = *s.path.network;
     for (; budget > 0; budget--) {
         if (s.n_items == 0) return kDone;
         if (s.n_cells == limit) return kCellLimit;
-        const Item& item = s.top();
+        const auto& item = s.top();
         int status = kOngoing;
         if (item.layer < network.n_layers && item.position < 0)
             detail::enter(s);
@@ -451,6 +344,7 @@ inline int run(Search& s, Cells& cells, std::int64_t limit, std::int64_t budget)
             status = detail::split_by_group(s);
         if (status == kUnclear && detail::sharpen(s)) continue;
         if (status != kOngoing) return status;
+        if (__atomic_load_n(is_wanted, __ATOMIC_RELAXED)) break;
     }
     return s.n_items == 0 ? kDone : kBudget;
 }

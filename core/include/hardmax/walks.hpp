@@ -15,6 +15,7 @@
 // parts costs a few more levels.
 #pragma once
 #include "groups.hpp"
+#include "rays.hpp"
 
 namespace hardmax {
 
@@ -303,6 +304,11 @@ inline double lead_at(const Crowd& crowd, int plus, int minus, const Vertex& v) 
     const double d2 = coefficient[1][plus] - coefficient[1][minus];
     if (v.is_far()) return d1 * v.dx + d2 * v.dy;
     return d1 * v.x + d2 * v.y + (coefficient[2][plus] - coefficient[2][minus]);
+}
+
+// Whether a form may be at least form w at a vertex; written so that NaN counts as a tie.
+inline bool may_tie(const Crowd& crowd, int m, int w, const Vertex& v, double scale) {
+    return !(lead_at(crowd, m, w, v) < -blur_at(crowd, v, scale));
 }
 
 // A form that certainly exceeds form w at a vertex, or -1 if the largest does not.

@@ -96,7 +96,7 @@ def meeting_point(rows: WideArray) -> Vector:
 
 
 def planar_envelope(rows: WideArray) -> PlanarEnvelope | None:
-    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$; `None` if the $a_j$ are on a line.
+    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$; `None` if all $a_j$ are on a line.
 
     Forms may repeat, tie in any number, or win nowhere.
 
@@ -174,9 +174,8 @@ def limbs(integers: WideArray) -> tuple[IntArray, int]:
     if bits <= _LIMB:
         return short.astype(np.int64)[..., None], shift
     n_bytes = -(-bits // _LIMB) * 8
-    packed = b"".join(
-        [entry.to_bytes(n_bytes, "little", signed=True) for entry in short.ravel().tolist()]
-    )
+    entries = short.ravel().tolist()
+    packed = b"".join([entry.to_bytes(n_bytes, "little", signed=True) for entry in entries])
     return np.frombuffer(packed, dtype=np.int64).reshape(*integers.shape, n_bytes // 8), shift
 
 

@@ -1,13 +1,13 @@
 """Affine maps between the layers of a model: in floats, with radii, and in integers."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import integer_matrix
-from hardmax.arguments import Sizes, owned
+from hardmax.arguments import Sizes
 from hardmax.display import html_card, short_repr
 from hardmax.models.enclosures import EnclosedMap
 from hardmax.models.pickling import WithoutCaches
@@ -34,10 +34,8 @@ class AffineMap(WithoutCaches):
 
     def __post_init__(self) -> None:
         sizes = Sizes()
-        weight = sizes.floats("weight", self.weight, ("dim_in", "dim_out"))
-        bias = sizes.floats("bias", self.bias, ("dim_out",))
-        object.__setattr__(self, "weight", owned(weight))
-        object.__setattr__(self, "bias", owned(bias))
+        weight = sizes.owned("weight", self.weight, ("dim_in", "dim_out"))
+        self.__dict__.update(weight=weight, bias=sizes.owned("bias", self.bias, ("dim_out",)))
 
     @classmethod
     def trusted(cls, weight: FloatArray, bias: FloatArray) -> "AffineMap":
@@ -46,8 +44,8 @@ class AffineMap(WithoutCaches):
         trusted.__dict__.update(weight=weight, bias=bias)
         return trusted
 
-    @classmethod
-    def identity(cls, dim: int) -> "AffineMap":
+    @staticmethod
+    def identity(dim: int) -> "AffineMap":
         r"""Return the identity of $\mathbb{R}^{dim}$, without a matrix in memory.
 
         Examples:
@@ -55,19 +53,7 @@ class AffineMap(WithoutCaches):
             >>> identity.weight.shape, identity.weight[7, 6:9].tolist(), identity.is_identity
             ((1000000, 1000000), [0.0, 1.0, 0.0], True)
         """
-        if dim < 1:
-            return cls(np.eye(dim), np.zeros(dim))
-        # Every row is the same line of zeros around a one, seen through another window.
-        line = np.zeros(2 * dim - 1)
-        line[dim - 1] = 1.0
-        line.setflags(write=False)
-        step = line.itemsize
-        weight = np.ndarray((dim, dim), line.dtype, line, (dim - 1) * step, (-step, step))
-        bias = np.zeros(dim)
-        bias.setflags(write=False)
-        identity = object.__new__(cls)
-        identity.__dict__.update(weight=weight, bias=bias, is_identity=True)
-        return identity
+        return _identity(dim)
 
     @cached_property
     def is_identity(self) -> bool:
@@ -132,3 +118,20 @@ class AffineMap(WithoutCaches):
     def dim_out(self) -> int:
         """The dimension of its values."""
         return int(self.weight.shape[1])
+
+
+@lru_cache(maxsize=64)
+def _identity(dim: int) -> AffineMap:
+    if dim < 1:
+        return AffineMap(np.eye(dim), np.zeros(dim))
+    # Every row is the same line of zeros around a one, seen through another window.
+    line = np.zeros(2 * dim - 1)
+    line[dim - 1] = 1.0
+    line.setflags(write=False)
+    step = line.itemsize
+    weight = np.ndarray((dim, dim), line.dtype, line, (dim - 1) * step, (-step, step))
+    bias = np.zeros(dim)
+    bias.setflags(write=False)
+    identity = AffineMap.trusted(weight, bias)
+    identity.__dict__["is_identity"] = True
+    return identity

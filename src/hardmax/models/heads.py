@@ -87,17 +87,16 @@ class AttentionHead:
     def __post_init__(self) -> None:
         sizes = Sizes()
         arrays = {
-            "query_weight": sizes.floats("query_weight", self.query_weight, ("dim", "d_k")),
-            "keys": sizes.floats("keys", self.keys, ("n_keys", "d_k")),
-            "values": sizes.floats("values", self.values, ("n_keys", "d_v")),
-            "output_weight": sizes.floats("output_weight", self.output_weight, ("d_v", "out_dim")),
+            "query_weight": sizes.owned("query_weight", self.query_weight, ("dim", "d_k")),
+            "keys": sizes.owned("keys", self.keys, ("n_keys", "d_k")),
+            "values": sizes.owned("values", self.values, ("n_keys", "d_v")),
+            "output_weight": sizes.owned("output_weight", self.output_weight, ("d_v", "out_dim")),
         }
         if self.query_bias is not None:
-            arrays["query_bias"] = sizes.floats("query_bias", self.query_bias, ("d_k",))
+            arrays["query_bias"] = sizes.owned("query_bias", self.query_bias, ("d_k",))
         if self.logit_bias is not None:
-            arrays["logit_bias"] = read_logit_bias(self.logit_bias, sizes)
-        for name, array in arrays.items():
-            object.__setattr__(self, name, owned(array))
+            arrays["logit_bias"] = owned(read_logit_bias(self.logit_bias, sizes))
+        self.__dict__.update(arrays)
 
     def __repr__(self) -> str:
         n_masked = self.n_keys - len(self.unmasked)
@@ -139,13 +138,19 @@ class AttentionHead:
             return np.arange(self.n_keys)
         return np.flatnonzero(self.logit_bias > -np.inf)
 
+    @property
+    def unmasked_values(self) -> FloatArray:
+        """The values of the unmasked keys, shape `(n_unmasked, d_v)`."""
+        return self.values if self.logit_bias is None else self.values[self.unmasked]
+
     @cached_property
     def score_map(self) -> ScoreMap:
         """The scores of the unmasked keys, exact on demand; its key `i` is `unmasked[i]`."""
-        bias = np.zeros(self.n_keys) if self.logit_bias is None else self.logit_bias
         query_bias = np.zeros(self.head_dim) if self.query_bias is None else self.query_bias
-        chosen = self.unmasked
-        return ScoreMap(self.query_weight, query_bias, self.keys[chosen], bias[chosen])
+        if self.logit_bias is None:
+            return ScoreMap(self.query_weight, query_bias, self.keys, np.zeros(self.n_keys))
+        keys, bias = self.keys[self.unmasked], self.logit_bias[self.unmasked]
+        return ScoreMap(self.query_weight, query_bias, keys, bias)
 
     @cached_property
     def forms(self) -> AffineForms:
@@ -244,7 +249,7 @@ class AttentionHead:
         batch, tau = self._points(x), _temperature(tau)
         if tau == 0.0:
             return self(x)
-        mixed = self._weights(batch.rows, tau) @ self.values[self.unmasked]
+        mixed = self._weights(batch.rows, tau) @ self.unmasked_values
         return batch.unpack(mixed @ self.output_weight)
 
     def potential(self, x: FloatArray, tau: float) -> FloatArray:
@@ -300,7 +305,7 @@ class AttentionHead:
             Shape `(..., out_dim, dim)`: entry `[o, i]` is the derivative of output `o` by `x[i]`.
         """
         batch, tau = self._points(x), number("tau", tau, above=0.0)
-        values = self.values[self.unmasked]
+        values = self.unmasked_values
         jacobians = np.empty((len(batch.rows), self.out_dim, self.dim))
         for i, weights in enumerate(self._weights(batch.rows, tau)):
             winner = int(weights.argmax())

@@ -1,10 +1,13 @@
 """The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
 
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import c_int32
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from hardmax._core.memory import address
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.interrupts import held_interrupts, packed_when_done
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -16,6 +19,7 @@ from hardmax.regions.planar_core import (
     CELLS_FULL,
     STACK_FULL,
     UNCLEAR,
+    CellColumns,
     CellsRoom,
     FirstStream,
     FoundCells,
@@ -29,9 +33,6 @@ from hardmax.regions.search_runs import SearchRun, read_limits
 from hardmax.regions.shared_searches import share
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
-_FIRST_CELLS = 1024
-_BLOCK_BYTES = 1 << 23
-"""Cells are set aside in blocks of about this size, which stays in the caches."""
 
 
 def explore(
@@ -82,23 +83,23 @@ def explore(
     """
     limits = read_limits(max_cells, max_seconds)
     where = planar_domain(domain, network.dim_in)
-    none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
-    whole = Task(0, False, *none, where.edges, where.walls, False)
-    run = _Run(network, where, whole, stores=not count_only)
-    runs = [run]
+    whole = Task(0, False, *_NO_WINNERS, where.edges, where.walls, False)
+    is_wanted = c_int32(0)
 
     def begin(task: Task) -> _Run:
-        return _Run(network, where, task, stores=not count_only)
+        return _Run(network, where, task, is_wanted, stores=not count_only)
+
+    runs = [begin(whole)]
 
     def work() -> bool:
         if workers == 1 or limits.cells >= 0:
-            return run.work(limits, progress)
-        return share(runs, begin, limits.seconds, workers, progress)
+            return runs[0].work(limits, progress)
+        return share(runs, begin, is_wanted, limits.seconds, workers, progress)
 
-    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete))
+    return packed_when_done(work, lambda is_complete: _packed(runs, is_complete, workers))
 
 
-def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
+def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
     """Return the embedding on the domain."""
     embedding, chart = network.embedding, domain.chart
     if chart is None and embedding.is_identity:
@@ -114,36 +115,54 @@ def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
 
 
 _COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0)
+_NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
 
 
 class _Run(SearchRun):
-    """One search: its buffers, and what has been found."""
+    """One search: its buffers, and what has been found.
+
+    Attributes:
+        is_wanted: Set by another thread that wants some of the work.
+    """
 
     def __init__(
-        self, network: ArgmaxNetwork, domain: PlanarDomain, task: Task, *, stores: bool
+        self,
+        network: ArgmaxNetwork,
+        domain: PlanarDomain,
+        task: Task,
+        is_wanted: c_int32,
+        *,
+        stores: bool,
     ) -> None:
+        self.is_wanted = is_wanted
         self.network = network
         self.domain = domain
         self.stores = stores
         self.packed = core_network(network)
         self.search = PlaneSearch(
             self.packed,
-            _first_stream(network, domain),
+            first_stream(network, domain),
             domain.scale,
             is_bounded=domain.is_bounded,
             stores=stores,
         )
-        self.path = ExactPath(network, domain, self.search)
         self.search.push(task)
         if task.is_merged:
             self.path.scores(task.layer - 1)
             self.search.recompose(task.layer - 1)
-        self.found: list[FoundCells] = []
-        self.room = CellsRoom()
-        if stores:
-            self._make_room(_FIRST_CELLS)
+        self.columns = (
+            CellColumns(self.packed, network.dim_out, is_bounded=domain.is_bounded)
+            if stores
+            else None
+        )
+        self.room = CellsRoom() if self.columns is None else self.columns.room
         # A step may compose all weights once: the first slice must not be long either.
         self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
+
+    @cached_property
+    def path(self) -> ExactPath:
+        """What splits exactly; made where it is needed."""
+        return ExactPath(self.network, self.domain, self.search)
 
     @property
     def n_found(self) -> int:
@@ -157,12 +176,13 @@ class _Run(SearchRun):
 
     def go_on(self, limit: int, budget: int) -> int:
         """Run the compiled search."""
-        return self.search.run(self.room, limit, budget)
+        return self.search.run(self.room, limit, budget, self.is_wanted)
 
     def first_signature(self) -> bytes:
         """Return what sorts runs of one search by their cells; nothing where none are stored."""
-        block = self.found[0] if self.found else self.block if self.stores else None
-        return b"" if block is None else block.signatures[0].astype(">u4").tobytes()
+        if self.columns is None:
+            return b""
+        return self.columns.first_signature().astype(">u4").tobytes()
 
     def make_way(self, status: int) -> None:
         """Split exactly, sharpen vertices, or make room."""
@@ -173,48 +193,9 @@ class _Run(SearchRun):
         elif status == STACK_FULL:
             self.search.grow()
         elif status == CELLS_FULL:
+            assert self.columns is not None
             with held_interrupts():
-                self._set_aside()
-
-    def _set_aside(self) -> None:
-        """Set the cells found aside, and make room for more; never to be interrupted."""
-        self.harvest()
-        cell_bytes = 4 * self.network.n_groups + 24 * self.network.dim_out + 256
-        size = min(2 * self.room.room_cells, max(_BLOCK_BYTES // cell_bytes, _FIRST_CELLS))
-        # One polygon may have more vertices than a whole block has room for.
-        widest = len(self.search.top()[1])
-        if max(size, widest) > self.room.room_cells:
-            self._make_room(max(size, widest))
-
-    def _make_room(self, n_cells: int) -> None:
-        """Allocate a block of cells."""
-        n_vertices = 5 * n_cells
-        is_short = self.packed.largest_group <= 256
-        winner_type = np.uint8 if is_short else np.int32
-        self.block = FoundCells(
-            np.empty((n_cells, self.network.n_groups), dtype=winner_type),
-            np.empty((n_cells, 3, self.network.dim_out)),
-            np.empty(n_cells),
-            np.empty(n_cells, dtype=np.int64),
-            np.empty((n_vertices, 2)),
-            np.empty((0 if self.domain.is_bounded else n_vertices, 2)),
-            np.empty(n_vertices, dtype=np.int32),
-        )
-        signatures, maps, radii, ends, points, directions, walls = map(address, self.block)
-        both = (signatures, None) if is_short else (None, signatures)
-        self.room = CellsRoom(
-            n_cells, n_vertices, 0, 0, self.room.n_broken, *both, maps, radii, ends, points,
-            None if self.domain.is_bounded else directions, walls,
-        )  # fmt: skip
-
-    def harvest(self) -> None:
-        """Set the cells found aside; arrays of the right size, so that the block is free again."""
-        n_cells, n_vertices = self.room.n_cells, self.room.n_vertices
-        block = self.block
-        kept: list[Any] = [array[:n_cells].copy() for array in block[:4]]
-        kept += [array[:n_vertices].copy() for array in block[4:]]
-        self.found.append(FoundCells(*kept))
-        self.room.n_cells = self.room.n_vertices = 0
+                self.columns.grow(len(self.search.top()[1]))
 
     def repair(self, cells: FoundCells) -> None:
         """Compose maps that overflowed on the way in exact arithmetic."""
@@ -222,25 +203,25 @@ class _Run(SearchRun):
             forms = exact_affine_map(self.network, self.path.chart, cells.signatures[cell])
             block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:3]
-            cells.map_radii[cell] = block[3].max()
+            with np.errstate(over="ignore"):
+                nearest = np.float32(block[3].max())
+            cells.map_radii[cell] = np.nextafter(nearest, np.float32(np.inf))
 
 
-def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
-    """Pack what one or more runs have found, one after the other."""
+def _packed(runs: list[_Run], is_complete: bool, workers: int) -> CellArrays:
+    """Pack what one or more runs have found, one after the other; they are empty afterwards."""
     runs = sorted(runs, key=_Run.first_signature) if len(runs) > 1 else runs
     first = runs[0]
     counts = [run.search.counts() for run in runs]
     count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
     decisions = Decisions(filtered, expanded, 0)
-    for run in runs:
-        decisions = decisions + run.path.decisions
+    paths = [run.path for run in runs if "path" in run.__dict__]
+    for path in paths:
+        decisions = decisions + path.decisions
     if not first.stores:
         none = np.zeros((0, first.network.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
-    for run in runs:
-        run.harvest()
-    found = [block for run in runs for block in run.found]
-    cells = found[0] if len(found) == 1 else _joined(found)
+    cells = _joined([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
     packed, is_bounded = first.packed, first.domain.is_bounded
@@ -255,15 +236,27 @@ def _packed(runs: list[_Run], is_complete: bool) -> CellArrays:
         count,
         None if is_bounded else cells.directions,
         wall_names=WallNames(cells.walls, packed.form_starts, packed.group_layers),
+        has_means=any(path.has_means for path in paths),
     )
 
 
-def _joined(found: list[FoundCells]) -> FoundCells:
-    """Join blocks of cells."""
-    joined = FoundCells(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-    total = 0
-    ends = []
-    for block in found:
-        ends.append(block.ends + total)
-        total += len(block.points)
-    return joined._replace(ends=np.concatenate(ends))
+def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
+    """Join cells one after the other; each part is given up as soon as it is copied."""
+    if len(parts) == 1:
+        return parts[0].taken()
+    n_cells = list(accumulate((part.room.n_cells for part in parts), initial=0))
+    n_vertices = list(accumulate((part.room.n_vertices for part in parts), initial=0))
+    whole = parts[0].like(n_cells[-1], n_vertices[-1])
+
+    def copy(index: int) -> None:
+        part = parts[index]
+        for name, rows in whole._asdict().items():
+            start = part.rows_of(name, n_cells[index], n_vertices[index])
+            taken = part.take(name)
+            if name == "ends":
+                taken += n_vertices[index]
+            rows[start : start + len(taken)] = taken
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(copy, range(len(parts))))
+    return whole

@@ -1,10 +1,11 @@
 """The compiled search of the plane, with its memory: a cover over the interface of the core."""
 
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._core.growing import GrowingArray
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.regions.core_networks import CoreNetwork
@@ -51,6 +52,11 @@ class CellsRoom(Structure):
     )
 
 
+_FIRST_CELLS, _FIRST_VERTICES = 2048, 5
+"""Room for so many cells at first, each with so many vertices."""
+_NOBODY = c_int32(0)
+
+
 class FirstStream(NamedTuple):
     """The stream before the first layer, as forms on the domain.
 
@@ -88,7 +94,7 @@ class Task(NamedTuple):
 
 
 class FoundCells(NamedTuple):
-    """Arrays that cells are written to; all but the last six have a row for each cell.
+    """The cells of a search; all but the last three arrays have a row for each cell.
 
     Attributes:
         signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms.
@@ -107,6 +113,85 @@ class FoundCells(NamedTuple):
     points: FloatArray
     directions: FloatArray
     walls: AnyArray
+
+
+class CellColumns:
+    """Where a search writes its cells: the arrays of `FoundCells`, which grow.
+
+    Args:
+        network: The network.
+        dim_out: The width of its output.
+        is_bounded: Whether no vertex is at infinity.
+
+    Attributes:
+        room: What the core is told about them.
+    """
+
+    def __init__(self, network: CoreNetwork, dim_out: int, *, is_bounded: bool) -> None:
+        self._is_short, self._is_bounded = network.largest_group <= 256, is_bounded
+        self._types: dict[str, tuple[Any, tuple[int, ...]]] = dict(
+            signatures=(np.uint8 if self._is_short else np.int32, (network.n_groups,)),
+            maps=(np.float64, (3, dim_out)),
+            map_radii=(np.float32, ()),
+            ends=(np.int64, ()),
+            points=(np.float64, (2,)),
+            directions=(np.float64, (2,)),
+            walls=(np.int32, ()),
+        )
+        self.room = CellsRoom(_FIRST_CELLS, _FIRST_CELLS * _FIRST_VERTICES)
+        self._columns = {
+            name: GrowingArray(*row_type, self.rows_of(name, *self._room_of_all()))
+            for name, row_type in self._types.items()
+        }
+        self._tell()
+
+    def _room_of_all(self) -> tuple[int, int]:
+        return self.room.room_cells, self.room.room_vertices
+
+    def like(self, n_cells: int, n_vertices: int) -> FoundCells:
+        """Return arrays of the same types, for so many cells and vertices."""
+        return FoundCells(
+            *(
+                np.empty((self.rows_of(name, n_cells, n_vertices), *shape), dtype=kind)
+                for name, (kind, shape) in self._types.items()
+            )
+        )
+
+    def rows_of(self, name: str, n_cells: int, n_vertices: int) -> int:
+        """Return how many rows an array needs for so many cells and vertices."""
+        if name in ("points", "walls"):
+            return n_vertices
+        return n_vertices * (not self._is_bounded) if name == "directions" else n_cells
+
+    def _tell(self) -> None:
+        """Tell the core where the arrays are."""
+        at = {name: column.address for name, column in self._columns.items()}
+        signatures = at.pop("signatures")
+        at["short_signatures" if self._is_short else "signatures"] = signatures
+        at["directions"] = 0 if self._is_bounded else at["directions"]
+        for name, where in at.items():
+            setattr(self.room, name, where)
+
+    def grow(self, n_vertices: int) -> None:
+        """Make room for twice as many cells, one of them with `n_vertices` vertices."""
+        self.room.room_cells *= 2
+        self.room.room_vertices = 2 * self.room.room_vertices + n_vertices
+        for name, column in self._columns.items():
+            column.grow(self.rows_of(name, *self._room_of_all()))
+        self._tell()
+
+    def first_signature(self) -> AnyArray:
+        """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
+        return self._columns["signatures"].rows(min(self.room.n_cells, 1))
+
+    def take(self, name: str) -> AnyArray:
+        """Return one of the arrays; nothing more may be written to it."""
+        n_rows = self.rows_of(name, self.room.n_cells, self.room.n_vertices)
+        return self._columns[name].taken(n_rows)
+
+    def taken(self) -> FoundCells:
+        """Return all arrays; nothing more may be written to them."""
+        return FoundCells(*map(self.take, FoundCells._fields))
 
 
 class PlaneSearch:
@@ -140,7 +225,7 @@ class PlaneSearch:
         # Room for all parts at once, six edges each, where large groups are walked; `split_by_group`
         # asks for them twice, and for three edges more.
         widest = network.largest_group if network.largest_group >= 24 else 0
-        self._room = (1024 + 16 * widest, 128 + widest)
+        self._room = (256 + 16 * widest, 48 + widest)
         self._counts = np.zeros(4, dtype=np.int64)
         self._place = np.zeros(3, dtype=np.int32)
         self._set_stack()
@@ -156,6 +241,11 @@ class PlaneSearch:
         """Double the room of the stack."""
         self._room = 2 * self._room[0], 2 * self._room[1]
         self._set_stack()
+
+    def grow_to(self, n_edges: int) -> None:
+        """Double the room of the stack until so many edges fit."""
+        while self._room[0] < n_edges:
+            self.grow()
 
     def push(self, task: Task) -> None:
         """Put a polygon on the stack."""
@@ -182,9 +272,13 @@ class PlaneSearch:
         """Compose the stream after a layer again, after the layer was refreshed."""
         self._core.hm_plane_recompose(self.address, layer)
 
-    def run(self, room: CellsRoom, limit: int, budget: int) -> int:
-        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped."""
-        return int(self._core.hm_plane_run(self.address, addressof(room), limit, budget))
+    def run(self, room: CellsRoom, limit: int, budget: int, is_wanted: c_int32 = _NOBODY) -> int:
+        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
+
+        Another thread ends it early by setting `is_wanted`.
+        """
+        given = addressof(room), limit, budget, addressof(is_wanted)
+        return int(self._core.hm_plane_run(self.address, *given))
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return the cells found, the signs filtered and expanded, the polygons on the stack."""

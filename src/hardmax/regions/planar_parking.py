@@ -4,6 +4,7 @@ Everything is read from stored weights, the domain and the winners on the path; 
 only those of edges that are kept are passed on, with the radii proven for them.
 """
 
+import sys
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,11 @@ import numpy as np
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, chart_forms, layer_output, layer_scores
-from hardmax.regions.coincidences import coincidence_classes, coinciding_means
+from hardmax.regions.coincidences import (
+    coincidence_classes,
+    coinciding_means,
+    standing_classes,
+)
 from hardmax.regions.planar_core import N_EDGE, PlaneSearch
 from hardmax.regions.planar_domains import PlanarDomain, divided, rounded_vertex
 from hardmax.regions.planar_exact_walks import Contest
@@ -31,6 +36,9 @@ class ExactPath:
         network: The network.
         domain: The domain.
         search: The search, whose forms are replaced by the nearest floats where looked at.
+
+    Attributes:
+        has_means: Whether forms were met that coincide on a region, but not everywhere.
     """
 
     def __init__(self, network: ArgmaxNetwork, domain: PlanarDomain, search: PlaneSearch) -> None:
@@ -39,6 +47,7 @@ class ExactPath:
         self.search = search
         self.scale = domain.scale
         self.decisions = Decisions()
+        self.has_means = False
         self._streams: list[RationalForms] = []
         self._scores: list[RationalForms] = []
         self._versions: list[int] = []
@@ -109,6 +118,7 @@ class ExactPath:
             first = np.arange(len(model.offsets), dtype=np.int32)
             for members in classes:
                 first[members] = members[0]
+            self.has_means = self.has_means or classes != standing_classes(model)
             merged = (first, *coinciding_means(model, classes))
         self.search.refresh(layer, given[0], given[1], merged)
 
@@ -126,7 +136,10 @@ class ExactPath:
         _, _, walls = self.search.top()
         lines = [self.line(wall, refresh=False) for wall in walls.tolist()]
         whole = polygon([(line, (), i) for i, line in enumerate(lines)])
-        self.search.set_vertices(np.array([rounded_vertex(edge.start) for edge in whole]))
+        vertices = np.array([rounded_vertex(edge.start) for edge in whole])
+        # What lies beyond all floats is written down as the largest one.
+        vertices[np.isinf(vertices[:, 2]), :2] = sys.float_info.max
+        self.search.set_vertices(vertices)
 
     def split_top(self) -> None:
         """Split the polygon on top of the stack by its next group."""

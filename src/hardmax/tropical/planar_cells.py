@@ -1,8 +1,8 @@
 r"""The cells of a power diagram in the plane, whole or clipped to a domain, from its envelope.
 
 A cell is a cycle of points $(t x, t)$ with integer entries, counter-clockwise, with $t = 0$ for a
-direction at infinity, and the rows that its sides lie on. Clipping it by
-$\langle a, x\rangle \le b$ asks for the sign of $b t - \langle a, t x\rangle$ at each of them.
+direction at infinity, and the rows that its sides lie on. To clip it by
+$\langle a, x\rangle \le b$, ask for the sign of $b t - \langle a, t x\rangle$ at each of them.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,383 @@
+// Polygons on the stack of a search: signs, cuts, parts that win, cells written down.
+#pragma once
+#include "cells.hpp"
+#include "polygon.hpp"
+#include "walks.hpp"
+
+namespace hardmax {
+
+struct Polygons {
+    static constexpr int dim = 2;
+    static constexpr bool notes_ties = false;  // what holds on whole edges is seen from their names
+    using Known = Pencils;
+    // Where a polygon lies on the stack.
+    struct Place {
+        int start, n;
+    };
+    // A part of a polygon under way, and room for the next cut of it.
+    struct Part {
+        Edge *area, *other;
+        int n;
+    };
+
+    Edge* edges;         // of all polygons, one after the other; free ones above them are scratch
+    std::int8_t* signs;  // scratch
+    int room;
+    Crowd crowd;
+
+    Polygon at(const Place& place) const { return {edges + place.start, place.n}; }
+    // Where what comes above a polygon begins.
+    Place above(const Place& place) const { return {place.start + place.n, 0}; }
+
+    // Whether a polygon can be split by a unit.
+    bool has_room(const Place& place) const { return place.start + 3 * place.n + 6 <= room; }
+    // Whether one more part of a polygon fits, of a group of `count` forms: twice, and all parts
+    // once more.
+    bool has_room(const Place& whole, const Place& at, int count) const {
+        const int used = at.start - whole.start - whole.n;
+        return at.start + used + 3 * (whole.n + count + 2) <= room;
+    }
+
+    static Known known(const Path<2>& path, int l, int group = -1) {
+        return pencils_of(path, l, group);
+    }
+    static void note_region(Path<2>& path, int l, bool has_far) {
+        if (has_far || path.frames[l].is_homogeneous) note_ray(path, l);
+    }
+    int sign_at(const Place& place, int i, const Line& g, const Known& known, SignCounts& counts) {
+        const Polygon polygon = at(place);
+        return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, known, counts);
+    }
+
+    // Note the signs of a window of units, from one of them on: see `units.hpp`.
+    static void mark(const Window<2>& window, int from, Vertex& v) {
+        v.marks = v.is_far() ? far_marks_at<2>(window, from, {v.dx, v.dy}, v.far_rho)
+                             : marks_at<2>(window, from, {v.x, v.y}, v.rho);
+    }
+    void mark(const Place& place, const Window<2>& window, int from) {
+        for (int i = 0; i < place.n; i++) mark(window, from, edges[place.start + i].start);
+    }
+    // What is noted at all vertices.
+    Marks marks_of(const Place& place) const {
+        Marks common = edges[place.start].start.marks;
+        for (int i = 1; i < place.n; i++) {
+            const Marks& marks = edges[place.start + i].start.marks;
+            common.positive &= marks.positive, common.negative &= marks.negative;
+        }
+        return common;
+    }
+    // The signs of a form that is noted.
+    Signs signs_of(const Place& place, const Line& g, int bit, const Wall&, const Known& known,
+                   SignCounts& counts) {
+        Signs found{0, 0};
+        for (int i = 0; i < place.n; i++) {
+            const Marks& marks = edges[place.start + i].start.marks;
+            int sign = static_cast<int>(marks.positive >> bit & 1) -
+                       static_cast<int>(marks.negative >> bit & 1);
+            counts.n_filtered += sign != 0;
+            if (sign == 0) sign = sign_at(place, i, g, known, counts);
+            if (sign == kUndecided) return {-1, i};
+            signs[i] = static_cast<std::int8_t>(sign);
+            found.n_positive += sign > 0;
+            found.n_negative += sign < 0;
+        }
+        return found;
+    }
+
+    // Split a polygon by a unit of a window, whose signs are known: it becomes the upper part.
+    bool split(Place& place, Place& lower, const Line& g, const Wall& wall, const Window<2>& window,
+               int bit) {
+        // Both parts are written above the polygon; its edges are free again when they are done.
+        const Edge* polygon = edges + place.start;
+        Edge* to = edges + place.start + place.n;
+        const int n = place.n, upper = cut(polygon, n, signs, 1, g, wall, to, nullptr, 0);
+        mark(window, bit + 1, to[0].start);
+        mark(window, bit + 1, to[upper - 1].start);
+        const Wall opposite{wall.layer, wall.group, wall.rival, wall.winner};
+        lower.n = cut(polygon, n, signs, -1, g, opposite, to + upper, to, upper);
+        place = {place.start + n, upper};
+        lower.start = place.start + upper;
+        return true;
+    }
+
+    Part begin(const Place& whole, const Place& at, int count) {
+        Part part{edges + at.start, edges + at.start + whole.n + count + 2, whole.n};
+        for (int i = 0; i < whole.n; i++) {
+            part.area[i] = edges[whole.start + i];
+            part.area[i].mark = 0;
+        }
+        return part;
+    }
+    Signs signs_of(const Part& part, const Line& g, const Wall&, const Known& known,
+                   SignCounts& counts) {
+        return hardmax::signs_of(part.area, part.n, g, known, signs, counts);
+    }
+    bool clip(Part& part, const Line& g, const Wall& wall) {
+        part.n = cut(part.area, part.n, signs, 1, g, wall, part.other, nullptr, 0);
+        Edge* swap = part.area;
+        part.area = part.other, part.other = swap;
+        return true;
+    }
+    Place finish(const Part& part, const Place& at) {
+        Edge* to = edges + at.start;
+        if (part.area != to)
+            for (int i = 0; i < part.n; i++) to[i] = part.area[i];
+        return {at.start, part.n};
+    }
+
+    // Move parts, in their new order, to where the polygon was that they are parts of.
+    template <class Item>
+    void settle(const Place& whole, const Place& end, Item* parts, int n_parts) {
+        Edge* sorted = edges + end.start;
+        int n_edges = 0;
+        for (int i = 0; i < n_parts; i++) {
+            for (int e = 0; e < parts[i].place.n; e++) {
+                sorted[n_edges] = edges[parts[i].place.start + e];
+                sorted[n_edges++].is_new = false;
+            }
+        }
+        for (int e = 0; e < n_edges; e++) edges[whole.start + e] = sorted[e];
+        int start = whole.start;
+        for (int i = 0; i < n_parts; i++) {
+            parts[i].place.start = start;
+            start += parts[i].place.n;
+        }
+    }
+
+    bool note_ties(Place&, const Signs&, int, int) { return true; }
+    bool note_ties(Part&, const Signs&, int, int) { return true; }
+
+    // Large groups are walked: see `walks.hpp`.
+    bool walks(int count) const { return count >= kWalkFrom; }
+    void gather(const Forms<2>& scores, const int* candidates, int count, int first,
+                const Polygon& polygon, double scale) {
+        gather_crowd(crowd, scores, candidates, count, first);
+        plant(crowd, polygon.edges, polygon.n, scale);
+    }
+    int begin_walk(const Polygon& polygon) {
+        const int m = lead_in_the_middle(crowd, polygon.edges, polygon.n);
+        crowd.queue[0] = m;
+        crowd.is_queued[m] = 1;
+        return 1;
+    }
+    int walked_to(int q) const { return crowd.queue[q]; }
+    int walked_form(int m) const { return crowd.form[m]; }
+    int go_on(int m, const Place& part, int n_queued, double scale) {
+        return push_neighbours(crowd, m, edges + part.start, part.n, n_queued, scale);
+    }
+    // The first form wins nowhere: rounding, or an equal form before it. Try the others.
+    int queue_all(int n_queued) {
+        for (int o = 0; o < crowd.count; o++) {
+            if (crowd.is_queued[o]) continue;
+            crowd.is_queued[o] = 1;
+            crowd.queue[n_queued++] = o;
+        }
+        return n_queued;
+    }
+    int walked_part(const GroupSplit<Polygons>& split, Part& part, int w, SignCounts& counts);
+    bool name_edges(const GroupSplit<Polygons>& split, Part& part, int w, SignCounts& counts);
+};
+
+namespace detail {
+
+// A vertex to go on with: an unknown one, else one with ties, else any.
+inline int least_marked(const Edge* polygon, int n) {
+    int chosen = 0;
+    for (int v = 0; v < n; v++) {
+        if (polygon[v].mark == 0) return v;
+        if (polygon[v].mark < 0) chosen = v;
+    }
+    return chosen;
+}
+
+}  // namespace detail
+
+// Cut a part down to where one form wins, comparing only with forms that are large at a vertex (see
+// `walks.hpp`); return its number of edges, or -1 if a sign is undecided.
+//
+// Vertices are marked: 0, nothing is known; -1, no form certainly exceeds this one; 1 and 2, no form
+// exceeds it at all, and none, or some, tie beside those that name the edges.
+inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, int w,
+                                 SignCounts& counts) {
+    const int winner = crowd.form[w];
+    int since = 0;
+    while (true) {
+        const int v = detail::least_marked(part.area, part.n);
+        Edge& at = part.area[v];
+        const Edge& before = part.area[v > 0 ? v - 1 : part.n - 1];
+        if (at.mark > 0) break;
+        const int mark = at.mark;
+        int m;
+        if (mark == 0) {
+            m = largest_rival(crowd, w, at.start, split.scale);
+            if (m < 0) {
+                at.mark = -1;
+                continue;
+            }
+        } else if ((split.frame.is_homogeneous && at.start.is_origin()) ||
+                   split.known.meets(before, at)) {
+            // All forms vanish here; those that coincide are met at the other vertices.
+            at.mark = 2;
+            continue;
+        } else {
+            m = next_tie(crowd, w, before, at, split.scale, since);
+            if (m < 0) {
+                at.mark = since > 0 ? 2 : 1;
+                since = 0;
+                continue;
+            }
+        }
+        const int rival = crowd.form[m];
+        const Line g = difference(split.frame, winner, rival, split.scale);
+        if (mark < 0) {
+            const int sign = compare(part.area, part.n, g, split.known, counts);
+            if (sign == kUndecided) return -1;
+            if (sign == 0 && !contribute_alike(split.layer, split.frame, winner, rival)) return -1;
+            if (sign == 0 && winner > rival) return 0;
+            if (sign >= 0) continue;
+        }
+        const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
+        const Signs found = signs_of(part, g, wall, split.known, counts);
+        if (found.n_positive < 0) return -1;
+        if (found.n_positive == 0) return 0;
+        if (found.n_negative > 0) {
+            clip(part, g, wall);
+            since = 0;
+        }
+    }
+    return name_edges(split, part, w, counts) ? part.n : -1;
+}
+
+// Name the new edges of a walked part by the first form that ties with its own along each, as cutting
+// by all forms in turn does; False if a sign is undecided. Another one than the edge was cut by has
+// ties at both ends (mark 2).
+inline bool Polygons::name_edges(const GroupSplit<Polygons>& split, Part& part, int w,
+                                 SignCounts& counts) {
+    const int winner = crowd.form[w];
+    for (int i = 0; i < part.n; i++) {
+        const int next = i + 1 < part.n ? i + 1 : 0;
+        Edge &edge = part.area[i], &after = part.area[next];
+        if (!edge.is_new || edge.mark != 2 || after.mark != 2) continue;
+        const Box& box = box_at(crowd, edge.start);
+        for (int p = box.start; p < box.start + box.length; p++) {
+            const int m = crowd.listed[p], rival = crowd.form[m];
+            if (m == crowd.position[edge.wall.rival]) break;
+            if (m == w || !may_tie(crowd, m, w, edge.start, split.scale) ||
+                !may_tie(crowd, m, w, after.start, split.scale))
+                continue;
+            const Line g = difference(split.frame, winner, rival, split.scale);
+            const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
+            const Signs found = signs_of(part, g, wall, split.known, counts);
+            if (found.n_positive < 0) return false;
+            // A form that is zero everywhere coincides with this one.
+            if (found.n_positive == 0 || signs[i] != 0 || signs[next] != 0) continue;
+            edge.line = g;
+            edge.wall = wall;
+            edge.is_met = after.is_met = false;
+            break;
+        }
+    }
+    return true;
+}
+
+namespace detail {
+
+// Whether a vertex is too uncertain to be written down.
+inline bool is_blurred(const Vertex& v, double scale) {
+    const double size = larger(scale, larger(magnitude(v.x), magnitude(v.y)));
+    return !(v.rho <= kStoredBlur * size && v.far_rho <= kStoredBlur);
+}
+
+// Find the vertices where lines meet; say whether all of them are known well enough.
+inline bool set_vertices(Edge* polygon, int n, double scale) {
+    bool is_sharp = true;
+    for (int i = 0; i < n; i++) {
+        const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
+        // Between two sides of the domain the vertex is known.
+        if (!polygon[i].is_met && (before.wall.layer >= 0 || polygon[i].wall.layer >= 0))
+            polygon[i].start = meet(before, polygon[i]);
+        is_sharp = is_sharp && !is_blurred(polygon[i].start, scale);
+    }
+    return is_sharp;
+}
+
+// Take other lines for those of a polygon.
+template <class Of>
+void set_lines(Edge* polygon, int n, const Of& line_of) {
+    for (int i = 0; i < n; i++) {
+        if (polygon[i].wall.layer >= 0) polygon[i].line = line_of(polygon[i].wall);
+        polygon[i].is_met = false;
+    }
+}
+
+}  // namespace detail
+
+inline bool has_room(const Polygons&, const Polygons::Place& place, const Cells& cells) {
+    return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices;
+}
+
+// Write a cell down; False if a vertex is too uncertain. With `is_sharp` the vertices are those of
+// the polygon, as the caller has set them.
+inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>& path,
+                       Path<2>& pure, DoubledPath<2>& doubled, bool is_sharp, Cells& cells) {
+    const Network& network = *path.network;
+    Edge* polygon = polygons.edges + place.start;
+    const int n = place.n, last = network.n_layers - 1;
+    Path<2>& fresh = detail::fresh_path(path, pure);
+    // As long as no forms were replaced, the lines of the search are those composed afresh, and where
+    // two of them meet was found by the same computation.
+    if (!is_sharp && &fresh != &path)
+        detail::set_lines(polygon, n, [&](const Wall& wall) { return wall_form(fresh, wall); });
+    if (!is_sharp && !detail::set_vertices(polygon, n, path.scale)) {
+        if (last < 0) return false;
+        compose_doubled(path, doubled, last);
+        detail::set_lines(polygon, n, [&](const Wall& wall) {
+            return detail::nearest_form(path, doubled, wall);
+        });
+        if (!detail::set_vertices(polygon, n, path.scale)) return false;
+    }
+    const std::int64_t cell = detail::store_map(fresh, cells);
+    // Go round from the edge with the least code, whatever the order of the cuts was.
+    int first = 0;
+    std::int32_t least_code = wall_code(network, polygon[0].wall);
+    for (int i = 1; i < n; i++) {
+        const std::int32_t code = wall_code(network, polygon[i].wall);
+        if (code < least_code) least_code = code, first = i;
+    }
+    for (int i = 0, at = first; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
+        const std::int64_t v = cells.n_vertices++;
+        const Vertex& vertex = polygon[at].start;
+        cells.points[2 * v] = vertex.x, cells.points[2 * v + 1] = vertex.y;
+        if (cells.directions)
+            cells.directions[2 * v] = vertex.dx, cells.directions[2 * v + 1] = vertex.dy;
+        cells.walls[v] = wall_code(network, polygon[at].wall);
+    }
+    cells.ends[cell] = cells.n_vertices;
+    return true;
+}
+
+// Read the lines and vertices of a polygon anew; say whether anything is known better.
+inline bool sharpen_cell(Polygons& polygons, const Polygons::Place& place, const Path<2>& path) {
+    Edge* polygon = polygons.edges + place.start;
+    bool is_clearer = false;
+    for (int i = 0; i < place.n; i++) {
+        Edge& edge = polygon[i];
+        if (edge.wall.layer < 0) continue;
+        const Line line = wall_form(path, edge.wall), old = edge.line;
+        if (!(line.slope_radius <= old.slope_radius && line.offset_radius <= old.offset_radius))
+            continue;
+        edge.line = line;
+        is_clearer = is_clearer || 2.0 * line.slope_radius < old.slope_radius ||
+                     2.0 * line.offset_radius < old.offset_radius;
+    }
+    for (int i = 0; i < place.n; i++) {
+        const Vertex v = meet(polygon[i > 0 ? i - 1 : place.n - 1], polygon[i]);
+        Vertex& old = polygon[i].start;
+        if (!(v.rho <= old.rho && v.far_rho <= old.far_rho)) continue;
+        is_clearer = is_clearer || 2.0 * v.rho < old.rho || 2.0 * v.far_rho < old.far_rho;
+        old = v;
+    }
+    return is_clearer;
+}
+
+}  // namespace hardmax
