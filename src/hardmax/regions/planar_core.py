@@ -222,8 +222,8 @@ class PlaneSearch:
             is_bounded, stores,
         )  # fmt: skip
         self._core.hm_plane_init(self.address, network.address, addressof(start))
-        # Room for all parts at once, six edges each, where large groups are walked; `split_by_group`
-        # asks for them twice, and for three edges more.
+        # Room for all parts at once, six edges each, where large groups are walked; the split by a
+        # group asks for them twice, and for three edges more.
         widest = network.largest_group if network.largest_group >= 24 else 0
         self._room = (256 + 16 * widest, 48 + widest)
         self._counts = np.zeros(4, dtype=np.int64)
