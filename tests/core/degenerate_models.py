@@ -1,7 +1,7 @@
 """Random degenerate models of the plane, and their comparison with the all-integer search.
 
-A test compares some of them; `python -m tests.core.degenerate_models FIRST LAST` compares as many
-as one likes, and says which differ.
+A test compares some; `python -m tests.core.degenerate_models FIRST LAST MOST_CELLS` compares
+as many as one likes, those with few enough cells, and says which differ.
 """
 
 import sys
@@ -139,7 +139,7 @@ def model_and_domain(seed):
     return family, style, model, _domain(rng)
 
 
-def differences(seed, most_cells=400, max_seconds=5.0):
+def differences(seed, most_cells, max_seconds):
     """Return what differs between the compiled and the all-integer search, or None if too large."""
     _, _, model, domain = model_and_domain(seed)
     counted = hm.enumerate_regions(model, domain, count_only=True, max_cells=most_cells + 1)
@@ -167,10 +167,10 @@ def differences(seed, most_cells=400, max_seconds=5.0):
 
 def main():
     """Compare the models of a range of seeds."""
-    first, last = map(int, sys.argv[1:3])
+    first, last, most_cells = map(int, sys.argv[1:4])
     n_compared, n_different, began = 0, 0, time.time()
     for seed in range(first, last):
-        found = differences(seed)
+        found = differences(seed, most_cells, 2.0)
         n_compared += found is not None
         if found:
             n_different += 1
