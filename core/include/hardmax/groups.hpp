@@ -105,8 +105,7 @@ bool exceeds(const Forms<Cell::dim>& forms, int leader, int j, const Cell& cell,
              double error, double far_error) {
     constexpr int D = Cell::dim;
     double lead[D + 1];
-    for (int k = 0; k <= D; k++)
-        lead[k] = forms.coefficient[k][leader] - forms.coefficient[k][j];
+    for (int k = 0; k <= D; k++) lead[k] = forms.coefficient[k][leader] - forms.coefficient[k][j];
     // The differences round; the errors of both forms, kKappa times their sizes, pay for that.
     for (int i = 0; i < cell.n; i++) {
         if (cell.is_far(i)) {
@@ -140,8 +139,8 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
         const double error = forms.radius[j] * factor + slopes * reach.rho +
                              kKappa * (slopes * reach.size + magnitude(forms.coefficient[D][j]));
         contest.error[m] = error * kUp + kTiny;
-        const double far_error = slopes * (kKappa + reach.far_rho) +
-                                 D * forms.radius[j] / scale * (1.0 + reach.far_rho);
+        const double far_error =
+            slopes * (kKappa + reach.far_rho) + D * forms.radius[j] / scale * (1.0 + reach.far_rho);
         contest.far_error[m] = far_error * kUp + kTiny;
     }
     for (int v = -1; v < cell.n && count > 1; v++) {
@@ -184,8 +183,8 @@ void note_typical(const Layer& layer, Frame<Cell::dim>& frame, double scale, con
     for (int i = 0; i < cell.n; i++) {
         // Towards infinity, a step along the direction.
         for (int k = 0; k < D; k++)
-            middle[k] += (cell.has_far() ? cell.x(i, k) + scale * cell.d(i, k) : cell.x(i, k)) /
-                         cell.n;
+            middle[k] +=
+                (cell.has_far() ? cell.x(i, k) + scale * cell.d(i, k) : cell.x(i, k)) / cell.n;
     }
     const double margin = 0x1p-30 * scale;
     const Forms<D>& forms = frame.scores;

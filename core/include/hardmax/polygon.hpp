@@ -94,8 +94,8 @@ inline int filtered_sign(const Line& g, const Vertex& v) {
     const double value = p1 + p2 + g.c;
     double error = kKappa * (magnitude(p1) + magnitude(p2) + magnitude(g.c)) +
                    g.slope_radius * (magnitude(v.x) + magnitude(v.y)) + g.offset_radius;
-    error =
-        (error + (magnitude(g.a[0]) + magnitude(g.a[1]) + 2.0 * g.slope_radius) * v.rho) * kUp + kTiny;
+    error = (error + (magnitude(g.a[0]) + magnitude(g.a[1]) + 2.0 * g.slope_radius) * v.rho) * kUp +
+            kTiny;
     return value > error ? 1 : value < -error ? -1 : 0;
 }
 
@@ -122,7 +122,8 @@ inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Penc
     const Vertex& v = at.start;
     counts.n_filtered++;
     if (v.is_far()) {
-        const double value = g.a[0] * v.dx + g.a[1] * v.dy, slopes = magnitude(g.a[0]) + magnitude(g.a[1]);
+        const double value = g.a[0] * v.dx + g.a[1] * v.dy,
+                     slopes = magnitude(g.a[0]) + magnitude(g.a[1]);
         const double error =
             (slopes * (kKappa + v.far_rho) + 2.0 * g.slope_radius * (1.0 + v.far_rho)) * kUp +
             kTiny;

@@ -27,7 +27,7 @@ struct Polygons {
 
     Polygon at(const Place& place) const { return {edges + place.start, place.n}; }
     // Where what comes above a polygon begins.
-    Place above(const Place& place) const { return {place.start + place.n, 0}; }
+    Place after(const Place& place) const { return {place.start + place.n, 0}; }
 
     // Whether a polygon can be split by a unit.
     bool has_room(const Place& place) const { return place.start + 3 * place.n + 6 <= room; }
@@ -48,13 +48,14 @@ struct Polygons {
                    SignCounts& counts) {
         return hardmax::signs_of(edges + place.start, place.n, g, known, signs, counts);
     }
-    int sign_at(const Place& place, int i, const Line& g, const Known& known, SignCounts& counts) {
+    int sign_at(const Place& place, int i, const Line& g, const Wall&, const Known& known,
+                SignCounts& counts) {
         const Polygon polygon = at(place);
         return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, known, counts);
     }
 
     // Split a polygon by a form whose signs are known: it becomes the upper part.
-    bool split(Place& place, Place& lower, const Line& g, const Wall& wall) {
+    bool split(Place& place, Place& lower, const Line& g, const Wall& wall, bool) {
         // Both parts are written above the polygon; its edges are free again when they are done.
         const Edge* polygon = edges + place.start;
         Edge* to = edges + place.start + place.n;
@@ -78,7 +79,7 @@ struct Polygons {
                    SignCounts& counts) {
         return hardmax::signs_of(part.area, part.n, g, known, signs, counts);
     }
-    bool clip(Part& part, const Line& g, const Wall& wall) {
+    bool clip(Part& part, const Line& g, const Wall& wall, bool) {
         part.n = cut(part.area, part.n, signs, 1, g, wall, part.other, nullptr, 0);
         Edge* swap = part.area;
         part.area = part.other, part.other = swap;
@@ -206,7 +207,7 @@ inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, 
         if (found.n_positive < 0) return -1;
         if (found.n_positive == 0) return 0;
         if (found.n_negative > 0) {
-            clip(part, g, wall);
+            clip(part, g, wall, true);
             since = 0;
         }
     }
@@ -236,7 +237,8 @@ inline bool set_vertices(Edge* polygon, int n, double scale) {
 
 }  // namespace detail
 
-inline bool has_room(const Polygons&, const Polygons::Place& place, const Cells& cells) {
+inline bool has_room(const Polygons&, const Polygons::Place& place, const Network&,
+                     const Cells& cells) {
     return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices;
 }
 

@@ -69,6 +69,31 @@ struct Search {
     int* winners_of(int item) { return winners + std::size_t(item) * path.network->most_groups; }
 };
 
+// Let parts take the place of the cell on top. They lie above it, in the items above its own, where
+// the position is the winner.
+template <class Kind>
+void settle_parts(Search<Kind>& s, const Item<typename Kind::Place>& item,
+                  const typename Kind::Place& end, int n_parts) {
+    const int top = s.n_items - 1;
+    // The part of the smallest winner goes on top.
+    auto* parts = s.items + top + 1;
+    for (int i = 1; i < n_parts; i++) {
+        const auto part = parts[i];
+        int k = i;
+        for (; k > 0 && parts[k - 1].position < part.position; k--) parts[k] = parts[k - 1];
+        parts[k] = part;
+    }
+    s.cells.settle(item.place, end, parts, n_parts);
+    const int* winners = s.winners_of(top);
+    for (int i = 0; i < n_parts; i++) {
+        int* own = s.winners_of(top + i);
+        for (int p = 0; i > 0 && p < item.position; p++) own[p] = winners[p];
+        own[item.position] = parts[i].position;
+        s.items[top + i] = {parts[i].place, item.layer, item.position + 1};
+    }
+    s.n_items = top + n_parts;
+}
+
 namespace detail {
 
 // Compose the scores of the layer of the cell on top, and see which groups are open.
@@ -94,7 +119,7 @@ void enter(Search<Kind>& s) {
 // The winner of a unit whose wall has already split the cell; -1 if it has not.
 template <class Kind>
 int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& frame,
-                   const Form<Kind::dim>& g, const typename Kind::Known& known) {
+                   const Form<Kind::dim>& g, const Wall& wall, const typename Kind::Known& known) {
     const auto& item = s.top();
     const int unit = frame.pending[item.position], twin = wall_of(layer, unit);
     const int* winners = s.winners_of(s.n_items - 1);
@@ -105,7 +130,7 @@ int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& 
     if (winners[p] == 1) return 0;
     // The opposite of a form that is nowhere positive: positive, unless both vanish everywhere.
     for (int i = 0; i < item.place.n; i++)
-        if (s.cells.sign_at(item.place, i, g, known, s.counts) == 1) return 1;
+        if (s.cells.sign_at(item.place, i, g, wall, known, s.counts) == 1) return 1;
     return -1;
 }
 
@@ -123,14 +148,14 @@ int split_by_units(Search<Kind>& s) {
         const int unit = frame.pending[item.position];
         int* winners = s.winners_of(s.n_items - 1);
         const auto g = unit_form(frame, unit, s.path.scale);
+        const Wall wall{l, unit, 1, 0};
         if (layer.first[unit] != unit && !(Kind::notes_ties && s.stores)) {
-            const int winner = settled_winner(s, layer, frame, g, known);
+            const int winner = settled_winner(s, layer, frame, g, wall, known);
             if (winner >= 0) {
                 winners[item.position++] = winner;
                 continue;
             }
         }
-        const Wall wall{l, unit, 1, 0};
         const Signs found = s.cells.signs_of(item.place, g, wall, known, s.counts);
         if (found.n_positive < 0) return kUnclear;
         // A form that is zero everywhere coincides with the first form, zero.
@@ -142,7 +167,7 @@ int split_by_units(Search<Kind>& s) {
             continue;
         }
         auto& lower = s.items[s.n_items];
-        if (!s.cells.split(item.place, lower.place, g, wall)) return kStackFull;
+        if (!s.cells.split(item.place, lower.place, g, wall, frame.is_pure)) return kStackFull;
         winners[item.position++] = 1;
         lower.layer = l, lower.position = item.position;
         int* others = s.winners_of(s.n_items);
@@ -176,7 +201,7 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
         } else if (found.n_positive == 0) {
             return kPartEmpty;
         } else if (found.n_negative > 0) {
-            if (!s.cells.clip(part, g, wall)) return kPartFull;
+            if (!s.cells.clip(part, g, wall, split.frame.is_pure)) return kPartFull;
         }
     }
     return kPartFound;
@@ -190,8 +215,8 @@ int split_by_group(Search<Kind>& s) {
     const Layer& layer = s.path.network->layers[item.layer];
     const Frame<Kind::dim>& frame = s.path.frames[item.layer];
     const int group = frame.pending[item.position], first = layer.starts[group];
-    const GroupSplit<Kind> split{layer,      frame, Kind::known(s.path, item.layer, group),
-                                 item.layer, group, first,
+    const GroupSplit<Kind> split{layer,       frame, Kind::known(s.path, item.layer, group),
+                                 item.layer,  group, first,
                                  s.path.scale};
     const auto cell = s.cells.at(item.place);
     int count = frame.n_candidates[group];
@@ -210,12 +235,13 @@ int split_by_group(Search<Kind>& s) {
     // Parts are looked for one by one: all of them, or those that are met on the way. They are written
     // above the cell, and noted in the items above the top one.
     int n_queued = walks ? s.cells.begin_walk(cell) : count;
-    auto end = s.cells.above(item.place);
+    auto end = s.cells.after(item.place);
     int n_parts = 0;
     for (int q = 0; q < n_queued; q++) {
         if (!s.cells.has_room(item.place, end, count) || top + n_parts + 3 > s.room_items)
             return kStackFull;
-        const int m = walks ? s.cells.walked_to(q) : q;
+        // The last winner first: its cells come last.
+        const int m = walks ? s.cells.walked_to(q) : count - 1 - q;
         auto part = s.cells.begin(item.place, end, count);
         const int status = walks ? s.cells.walked_part(split, part, m, s.counts)
                                  : winning_part(s, split, part, m, count);
@@ -227,27 +253,11 @@ int split_by_group(Search<Kind>& s) {
             auto& found = s.items[top + n_parts];
             found = {s.cells.finish(part, end), item.layer, winner};
             if (walks) n_queued = s.cells.go_on(m, found.place, n_queued, split.scale);
-            end = s.cells.above(found.place);
+            end = s.cells.after(found.place);
         }
         if (q + 1 == n_queued && n_parts == 0 && walks) n_queued = s.cells.queue_all(n_queued);
     }
-    // The part of the smallest winner goes on top.
-    auto* parts = s.items + top + 1;
-    for (int i = 1; i < n_parts; i++) {
-        const auto part = parts[i];
-        int k = i;
-        for (; k > 0 && parts[k - 1].position < part.position; k--) parts[k] = parts[k - 1];
-        parts[k] = part;
-    }
-    s.cells.settle(item.place, end, parts, n_parts);
-    const int* winners = s.winners_of(top);
-    for (int i = 0; i < n_parts; i++) {
-        int* own = s.winners_of(top + i);
-        for (int p = 0; i > 0 && p < item.position; p++) own[p] = winners[p];
-        own[item.position] = parts[i].position;
-        s.items[top + i] = {parts[i].place, item.layer, item.position + 1};
-    }
-    s.n_items = top + n_parts;
+    settle_parts(s, item, end, n_parts);
     return kOngoing;
 }
 
@@ -258,7 +268,7 @@ int pass_on(Search<Kind>& s, Cells& cells) {
     auto& item = s.top();
     const int l = item.layer;
     const bool is_last = l >= network.n_layers - 1;
-    if (is_last && s.stores && !has_room(s.cells, item.place, cells)) return kCellsFull;
+    if (is_last && s.stores && !has_room(s.cells, item.place, network, cells)) return kCellsFull;
     if (l < network.n_layers && (s.stores || !is_last)) {
         const Layer& layer = network.layers[l];
         const Frame<Kind::dim>& frame = s.path.frames[l];
@@ -273,8 +283,7 @@ int pass_on(Search<Kind>& s, Cells& cells) {
         item.position = kNotEntered;
         return kOngoing;
     }
-    if (s.stores &&
-        !store_cell(s.cells, item.place, s.path, s.pure, s.doubled, s.is_sharp, cells))
+    if (s.stores && !store_cell(s.cells, item.place, s.path, s.pure, s.doubled, s.is_sharp, cells))
         return kBlurred;
     s.is_sharp = false;
     s.n_cells++;
@@ -285,7 +294,7 @@ int pass_on(Search<Kind>& s, Cells& cells) {
 // Look at the cell on top in twice the precision; say whether anything is known better.
 template <class Kind>
 bool sharpen(Search<Kind>& s) {
-    const auto& item = s.top();
+    auto& item = s.top();
     const int l = least(item.layer, s.path.network->n_layers - 1);
     const bool is_clearer = sharpen_path(s.path, s.doubled, l);
     return sharpen_cell(s.cells, item.place, s.path) || is_clearer;

@@ -30,8 +30,7 @@ template <class Cell>
 Reach reach_of(const Cell& cell) {
     Reach reach;
     for (int i = 0; i < cell.n; i++) {
-        for (int k = 0; k < Cell::dim; k++)
-            reach.size = bound(reach.size, magnitude(cell.x(i, k)));
+        for (int k = 0; k < Cell::dim; k++) reach.size = bound(reach.size, magnitude(cell.x(i, k)));
         reach.rho = bound(reach.rho, cell.rho(i));
         if (cell.has_far()) reach.far_rho = bound(reach.far_rho, cell.far_rho(i));
     }
