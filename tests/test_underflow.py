@@ -17,7 +17,7 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.models.normed_maps import NormedMap
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.line_filter import LineForms, find_changes
-from hardmax.regions.planar_core import N_EDGE
+from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.sampling import sample_regions
 from hardmax.regions.verification import verify_certificate
 from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers

@@ -103,6 +103,7 @@ void renew_stack(Polytopes<D>& s, Arena& arena, int room, const typename Polytop
     const std::size_t n = top ? top->start + top->n : 0, n_bits = 64 * n_words;
     renew(arena, s.points, room, n);
     if (s.has_far) renew(arena, s.directions, room, n);
+    renew(arena, s.signs_of_window, room, n);
     Word* masks = arena.take<Word>(std::size_t(room) * n_words);
     for (std::size_t i = 0; masks && i < n; i++)
         for (int w = 0; w < n_words; w++)
@@ -142,7 +143,7 @@ void write_wall(const Wall& wall, std::int32_t* to) {
     for (int k = 0; k < 4; k++) to[k] = who[k];
 }
 
-Vertex read_vertex(const double* v) { return {v[0], v[1], v[2], v[3], v[4], v[5]}; }
+Vertex read_vertex(const double* v) { return {v[0], v[1], v[2], v[3], v[4], v[5], {}}; }
 
 void read_edge(const double* line, const double* vertex, Edge& edge) {
     edge.line = {{line[0], line[1]}, line[2], line[4], line[5]};
@@ -347,7 +348,7 @@ bool push(S& search, int layer, bool is_part, const std::int32_t* signature,
             search.path.signature[g] = signature[g];
         compose_stream(search.path, l);
     }
-    search.items[search.n_items++] = {place, layer, is_part ? kPartEntered : kNotEntered};
+    search.items[search.n_items++] = {place, layer, is_part ? kPartEntered : kNotEntered, -1};
     return true;
 }
 
@@ -360,7 +361,7 @@ bool replace(S& search, int n_parts, const std::int32_t* winners, const hm_cell*
     for (int i = 0; i < n_parts; i++) {
         auto place = end;
         if (!read_cell(search.cells, parts[i], &item.place, place)) return false;
-        search.items[top + 1 + i] = {place, item.layer, winners[i]};
+        search.items[top + 1 + i] = {place, item.layer, winners[i], -1};
         end = search.cells.after(place);
     }
     if (!search.cells.has_room(item.place, end, 0)) return false;
@@ -399,9 +400,12 @@ size_t hm_network_size(const int64_t* integers, const double* numbers) {
     return arena.used;
 }
 
-void hm_network_init(void* network, const int64_t* integers, const double* numbers) {
-    Arena arena{static_cast<char*>(network)};
-    read_network({integers, numbers}, arena);
+int32_t hm_network_init(void* memory, const int64_t* integers, const double* numbers) {
+    Arena arena{static_cast<char*>(memory)};
+    const Network& network = *read_network({integers, numbers}, arena);
+    for (int l = 0; l < network.n_layers; l++)
+        if (!network.layers[l].is_distinct) return 0;
+    return 1;
 }
 
 size_t hm_search_size(const void* network, int32_t dim, int32_t stores) {
@@ -564,6 +568,7 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
         frame.scores_exactness = {scores_are_exact != 0, scores_grid};
         frame.has_exact = true;
         frame.is_pure = false;
+        frame.window.index = -1;
         s.path.frames[l + 1].anchor_version = -1;
         if (first) merge(layer, frame, first, gains, gain_radii, values, value_radii);
     });

@@ -15,6 +15,7 @@ Examples:
 """
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -94,16 +95,18 @@ class Sizes:
         shape: tuple[str | int, ...],
         nonempty: bool | Iterable[str],
     ) -> None:
-        known = self._size
-        fits = len(got) == len(shape)
-        # A name that occurs twice in one shape asks for two equal sizes, too.
-        sizes: dict[str, int] = {}
+        known, fits = self._size, len(got) == len(shape)
         for axis, size in zip(shape, got, strict=False):
-            if isinstance(axis, str):
-                fits = fits and known.get(axis, sizes.setdefault(axis, size)) == size
-            else:
+            if isinstance(axis, int):
                 fits = fits and axis == size
+            elif axis not in known:
+                known[axis], self._source[axis] = size, name
+            elif known[axis] != size:
+                fits = False
         if not fits:
+            # What this array itself has fixed is nothing to compare it with.
+            for axis in [axis for axis, source in self._source.items() if source == name]:
+                del known[axis], self._source[axis]
             raise ShapeMismatchError(
                 f"`{name}` must have shape {self._spell(shape)}; got {_tuple(got)}."
             )
@@ -115,10 +118,6 @@ class Sizes:
                         f"`{name}` must have {axis} >= 1 in its shape {_tuple(shape)}; "
                         f"got {_tuple(got)}."
                     )
-        for axis, size in sizes.items():
-            if axis not in known:
-                known[axis] = size
-                self._source[axis] = name
 
     def _spell(self, shape: tuple[str | int, ...]) -> str:
         """Write the wanted shape, and what is already known about its sizes."""
@@ -247,7 +246,8 @@ def _exact_float64(name: str, value: Any) -> FloatArray:
 
 
 def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None:
-    if np.isfinite(array).all():
+    # A sum of squares is finite only if all numbers are; the other way round it may overflow.
+    if isfinite(np.vdot(array, array)) or np.isfinite(array).all():
         return
     if np.isnan(array).any():
         if not array.ndim:

@@ -31,11 +31,15 @@ class Progress(Generic[Item]):
         self._description = description
         self._done = 0
         self._start = time.monotonic()
-        self._view: _View | None = None if sys.stderr is None else _view(description, total)
+        self._view: _View | None = None
+        self._has_begun = False
 
     def advance(self, n_steps: int = 1) -> None:
         """Say that `n_steps` more are done."""
         self._done += n_steps
+        if not self._has_begun:
+            self._has_begun = True
+            self._view = None if sys.stderr is None else _view(self._description, self._total)
         if self._view is not None:
             elapsed = time.monotonic() - self._start
             if elapsed >= self._view.due:
@@ -44,6 +48,7 @@ class Progress(Generic[Item]):
     def close(self) -> None:
         """Take the bar away, or say the last word, if there was a first."""
         view, self._view = self._view, None
+        self._has_begun = True
         if view is not None:
             view.close(self._done, time.monotonic() - self._start)
 

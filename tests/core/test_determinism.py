@@ -9,8 +9,8 @@ import pytest
 
 from hardmax._core.library import INSTRUCTION_SETS, core
 from hardmax.geometry.domains import Box, WholeSpace
-from hardmax.regions import planar, shared_searches
-from hardmax.regions.planar_core import BUDGET, DONE, Task
+from hardmax.regions import core_runs, planar, shared_searches
+from hardmax.regions.core_searches import BUDGET, DONE, Task
 from tests.region_models import (
     gaussian_relu,
     integer_maxout,
@@ -66,7 +66,7 @@ def test_every_instruction_set_finds_the_same_in_every_bit():
 def test_threads_find_what_one_finds_in_every_bit(workers, monkeypatch):
     alone = digests()
     # So short a slice that every search is given away in many pieces.
-    monkeypatch.setattr(planar, "_FIRST_BUDGET", 7)
+    monkeypatch.setattr(core_runs, "_FIRST_BUDGET", 7)
     monkeypatch.setattr(shared_searches, "SLICE_S", 1e-6)
     assert digests(workers=workers) == alone
 
@@ -80,11 +80,12 @@ def finished(run):
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_what_a_run_gives_away_is_found_by_others(model):
     domain = planar.planar_domain(WholeSpace(2), 2)
+    start = planar.search_domain(model.network, domain)
     none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
-    tasks = [Task(0, False, *none, domain.edges, domain.walls, False)]
+    tasks = [Task(0, False, *none, start.cell, False)]
     runs = []
     while tasks:
-        run = planar._Run(model.network, domain, tasks.pop(), stores=True)
+        run = core_runs.Run(start, tasks.pop(), stores=True)
         for _ in range(4):
             if (status := run.go_on(-1, 1)) == DONE:
                 break
@@ -94,5 +95,5 @@ def test_what_a_run_gives_away_is_found_by_others(model):
         tasks += run.give_away()
         runs.append(finished(run))
     assert len(runs) > 1
-    found = planar._packed(sorted(runs, key=planar._Run.first_signature), True)
+    found = core_runs.packed(runs, True)
     assert digest(found) == digest(planar.explore(model.network, WholeSpace(2)))

@@ -8,8 +8,8 @@ import pytest
 from hardmax._core.library import core
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.regions import planar
-from hardmax.regions.planar_core import BUDGET, PlaneSearch
-from hardmax.regions.planar_parking import ExactPath
+from hardmax.regions.core_searches import BUDGET, CoreSearch
+from hardmax.regions.planar_parking import PlanarPath
 from hardmax.regions.rounded_forms import unit
 from tests.region_models import (
     gaussian_relu,
@@ -61,26 +61,26 @@ def assert_enclosed(search, path, layer):
 def test_scores_lie_within_their_radii_at_every_step(name, where, sharpens, monkeypatch):
     network, domain = MODELS[name].network, DOMAINS[where]
     plain = planar.explore(network, domain)
-    run, path_of, n_looks = PlaneSearch.run, {}, [0]
+    run, path_of, n_looks = CoreSearch.run, {}, [0]
 
     def in_small_steps(search, room, limit, budget):
         path = path_of.setdefault(
-            search, ExactPath(network, planar.planar_domain(domain, 2), search)
+            search, PlanarPath(network, planar.planar_domain(domain, 2), search)
         )
         for _ in range(budget):
             status = run(search, room, limit, 1)
             if status != BUDGET:
                 return status
-            (layer, position, _), _, _ = search.top()
+            (layer, position, _), _ = search.top()
             if position >= 0 and layer < len(network.layers):
                 if sharpens:
-                    core().hm_test_plane_sharpen(search.address)
+                    core().hm_test_sharpen(search.address)
                 n_looks[0] += 1
                 if n_looks[0] % 5 == 0:
                     assert_enclosed(search, path, layer)
         return BUDGET
 
-    monkeypatch.setattr(PlaneSearch, "run", in_small_steps)
+    monkeypatch.setattr(CoreSearch, "run", in_small_steps)
     found = planar.explore(network, domain)
     assert n_looks[0] > 10
     assert found.signatures.tolist() == plain.signatures.tolist()

@@ -104,31 +104,69 @@ Terms<D> take_terms(Arena& arena, int n) {
 
 namespace detail {
 
+// Sums of products for a few forms side by side: their coefficients, and their radii.
 template <int D, int Chunk>
-inline void add_run(const Terms<D>& terms, int begin, int end, const double* weight, int stride,
-                    int i, const Forms<D>& to) {
-    Lanes run[D + 1][Chunk], shares[Chunk];
-    for (int c = 0; c < Chunk; c++) {
-        for (int k = 0; k <= D; k++) run[k][c] = all(0.0);
-        shares[c] = all(0.0);
-    }
-    for (int r = begin; r < end; r++) {
-        const double* row = weight + std::size_t(terms.row[r]) * stride + i;
-        Lanes factor[D + 1];
-        for (int k = 0; k <= D; k++) factor[k] = all(terms.factor[k][r]);
-        const Lanes share = all(terms.share[r]);
+struct Sums {
+    Lanes coefficient[D + 1][Chunk], radius[Chunk];
+
+    void read(const Forms<D>& from, int i) {
         for (int c = 0; c < Chunk; c++) {
-            const Lanes w = load(row + c * kLanes);
-            for (int k = 0; k <= D; k++) run[k][c] += factor[k] * w;
-            shares[c] += share * absolute(w);
+            for (int k = 0; k <= D; k++)
+                coefficient[k][c] = load(from.coefficient[k] + i + c * kLanes);
+            radius[c] = load(from.radius + i + c * kLanes);
         }
     }
-    for (int c = 0; c < Chunk; c++) {
-        const int at = i + c * kLanes;
-        for (int k = 0; k <= D; k++)
-            store(to.coefficient[k] + at, load(to.coefficient[k] + at) + run[k][c]);
-        store(to.radius + at, load(to.radius + at) + shares[c]);
+    void write(const Forms<D>& to, int i) const {
+        for (int c = 0; c < Chunk; c++) {
+            for (int k = 0; k <= D; k++)
+                store(to.coefficient[k] + i + c * kLanes, coefficient[k][c]);
+            store(to.radius + i + c * kLanes, radius[c]);
+        }
     }
+    void start_at(const double* bias) {
+        for (int c = 0; c < Chunk; c++) {
+            for (int k = 0; k < D; k++) coefficient[k][c] = all(0.0);
+            coefficient[D][c] = load(bias + c * kLanes);
+            radius[c] = all(0.0);
+        }
+    }
+    // Add sum_r factor[r] weight[row[r]] to the coefficients, and sum_r share[r] |weight[row[r]]| to
+    // the radii, in runs of kRun.
+    void add_products(const Terms<D>& terms, const double* weight, int stride) {
+        for (int begin = 0; begin < terms.n; begin += kRun) {
+            const int end = least(begin + kRun, terms.n);
+            Lanes run[D + 1][Chunk], shares[Chunk];
+            for (int c = 0; c < Chunk; c++) {
+                for (int k = 0; k <= D; k++) run[k][c] = all(0.0);
+                shares[c] = all(0.0);
+            }
+            for (int r = begin; r < end; r++) {
+                const double* row = weight + std::size_t(terms.row[r]) * stride;
+                Lanes factor[D + 1];
+                for (int k = 0; k <= D; k++) factor[k] = all(terms.factor[k][r]);
+                const Lanes share = all(terms.share[r]);
+                for (int c = 0; c < Chunk; c++) {
+                    const Lanes w = load(row + c * kLanes);
+                    for (int k = 0; k <= D; k++) run[k][c] += factor[k] * w;
+                    shares[c] += share * absolute(w);
+                }
+            }
+            for (int c = 0; c < Chunk; c++) {
+                for (int k = 0; k <= D; k++) coefficient[k][c] += run[k][c];
+                radius[c] += shares[c];
+            }
+        }
+    }
+};
+
+// Do something for all forms, a few side by side: `of(sums, i)` for those from i on.
+template <int D, class Of>
+void for_all_forms(int stride, const Of& of) {
+    // Two lanes at a time share the factors; more would not fit into registers.
+    constexpr int chunk = D <= 3 ? 2 : 1;
+    int i = 0;
+    for (; i + chunk * kLanes <= stride; i += chunk * kLanes) of(Sums<D, chunk>(), i);
+    for (; i < stride; i += kLanes) of(Sums<D, 1>(), i);
 }
 
 }  // namespace detail
@@ -137,17 +175,11 @@ inline void add_run(const Terms<D>& terms, int begin, int end, const double* wei
 // |weight[row[r]][i]| to its radius. Sums ascend in runs of kRun, and runs ascend.
 template <int D>
 void add_products(const Terms<D>& terms, const double* weight, int stride, const Forms<D>& to) {
-    // Two lanes at a time share the factors; more would not fit into registers.
-    constexpr int chunk = D <= 3 ? 2 : 1;
-    int i = 0;
-    for (; i + chunk * kLanes <= stride; i += chunk * kLanes)
-        for (int begin = 0; begin < terms.n; begin += kRun)
-            detail::add_run<D, chunk>(terms, begin, least(begin + kRun, terms.n), weight, stride, i,
-                                      to);
-    for (; i < stride; i += kLanes)
-        for (int begin = 0; begin < terms.n; begin += kRun)
-            detail::add_run<D, 1>(terms, begin, least(begin + kRun, terms.n), weight, stride, i,
-                                  to);
+    detail::for_all_forms<D>(stride, [&](auto sums, int i) {
+        sums.read(to, i);
+        sums.add_products(terms, weight + i, stride);
+        sums.write(to, i);
+    });
 }
 
 struct Composition {
@@ -207,24 +239,31 @@ Composition compose_terms(const Gathering<D>& gathered, int grid_before, const A
     const double kappa = gathered.kappa, tiny = kTiny * gathered.scale;
     const int n_out = map.stride;
     Composition result;
-    for (int i = 0; i < n_out; i++) {
-        for (int k = 0; k < D; k++) z.coefficient[k][i] = 0.0;
-        z.coefficient[D][i] = map.bias[i];
-        z.radius[i] = 0.0;
-    }
-    add_products(gathered.terms, map.weight, map.stride, z);
     if (!gathered.is_exact) {
+        const LaneBits always = LaneBits{} - (map.is_tame ? 0 : 1);
+        detail::for_all_forms<D>(n_out, [&](auto sums, int i) {
+            sums.start_at(map.bias + i);
+            sums.add_products(gathered.terms, map.weight + i, n_out);
+            int c = i;
+            for (Lanes& radius : sums.radius) {
+                const Lanes share = radius, offset = absolute(load(map.bias + c));
+                radius = all(1.0 + kappa) * (share + all(kappa) * offset) + all(tiny);
+                radius = choose((share != all(0.0)) | always, radius, all(0.0));
+                c += kLanes;
+            }
+            sums.write(z, i);
+        });
         int n_exact = 0;
         for (int i = 0; i < map.n_out; i++) n_exact += z.radius[i] == 0.0;
-        for (int i = 0; i < n_out; i++) {
-            const double share = z.radius[i];
-            const double radius = (1.0 + kappa) * (share + kappa * magnitude(map.bias[i])) + tiny;
-            z.radius[i] = share != 0.0 || !map.is_tame ? radius : 0.0;
-        }
         result.exactness = {false, map.bias_grid};
         result.has_exact = n_exact > 0;
         return result;
     }
+    detail::for_all_forms<D>(n_out, [&](auto sums, int i) {
+        sums.start_at(map.bias + i);
+        sums.add_products(gathered.terms, map.weight + i, n_out);
+        sums.write(z, i);
+    });
     if (gathered.is_copy) {
         for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
         result.exactness = {true, least(map.weight_grid, map.bias_grid)};

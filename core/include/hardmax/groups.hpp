@@ -12,19 +12,6 @@ namespace hardmax {
 
 namespace detail {
 
-// What the radius of a form is multiplied by to bound its error at a vertex.
-template <int D>
-double radius_factor(const Reach& reach, double scale) {
-    return D * reach.size / scale + 1.0 + D * reach.rho / scale;
-}
-
-template <class Cell>
-bool is_origin(const Cell& cell, int i) {
-    bool is_zero = cell.rho(i) == 0.0 && !cell.is_far(i);
-    for (int k = 0; k < Cell::dim; k++) is_zero = is_zero && cell.x(i, k) == 0.0;
-    return is_zero;
-}
-
 // The coefficients of one form after the other at a vertex, or along its direction.
 template <int D, class Coordinate>
 double combined(const double (&a)[D + 1], Coordinate x) {
@@ -34,62 +21,6 @@ double combined(const double (&a)[D + 1], Coordinate x) {
 }
 
 }  // namespace detail
-
-// Find the units of a ReLU layer that are on or off on a whole cell; list the others.
-template <class Cell>
-void analyse_units(const Layer& layer, Frame<Cell::dim>& frame, double scale, const Cell& cell,
-                   SignCounts& counts) {
-    constexpr int D = Cell::dim;
-    const Forms<D>& forms = frame.scores;
-    const Reach reach = reach_of(cell);
-    const Lanes factor = all(detail::radius_factor<D>(reach, scale)), rho = all(reach.rho),
-                size = all(reach.size);
-    const Lanes far = all(kKappa + reach.far_rho),
-                far_factor = all(D / scale * (1.0 + reach.far_rho));
-    const Lanes kappa = all(kKappa), up = all(kUp), tiny = all(kTiny);
-    int n_pending = 0;
-    for (int i = 0; i < layer.n_groups; i += kLanes) {
-        Lanes a[D];
-        for (int k = 0; k < D; k++) a[k] = load(forms.coefficient[k] + i);
-        const Lanes c = load(forms.coefficient[D] + i), radius = load(forms.radius + i);
-        Lanes slopes = absolute(a[0]);
-        for (int k = 1; k < D; k++) slopes += absolute(a[k]);
-        Lanes low = all(kBeyond), high = all(-kBeyond);
-        for (int v = 0; v < cell.n; v++) {
-            if (cell.is_far(v)) {
-                Lanes value = a[0] * all(cell.d(v, 0));
-                for (int k = 1; k < D; k++) value += a[k] * all(cell.d(v, k));
-                const Lanes error = (slopes * far + far_factor * radius) * up + tiny;
-                low = choose(value > error, low, all(-kBeyond));
-                high = choose(value < -error, high, all(kBeyond));
-                continue;
-            }
-            // Such forms have one sign on a cell if they have it at all its other vertices. On a line
-            // the origin is an end, where a form that vanishes ties.
-            if (D > 1 && frame.is_homogeneous && detail::is_origin(cell, v)) continue;
-            Lanes value = a[0] * all(cell.x(v, 0));
-            for (int k = 1; k < D; k++) value += a[k] * all(cell.x(v, k));
-            value += c;
-            low = value < low ? value : low;
-            high = value > high ? value : high;
-        }
-        // Infinite where a product overflows.
-        const Lanes error =
-            (radius * factor + slopes * rho + kappa * (slopes * size + absolute(c))) * up + tiny;
-        const LaneBits is_on = low > error, is_off = high < -error;
-        const int m = least(kLanes, layer.n_groups - i);
-        std::int64_t on[kLanes], off[kLanes];
-        __builtin_memcpy(on, &is_on, sizeof on);
-        __builtin_memcpy(off, &is_off, sizeof off);
-        for (int lane = 0; lane < m; lane++) {
-            frame.fixed[i + lane] = static_cast<int>(on[lane] & 1);
-            frame.pending[n_pending] = i + lane;
-            n_pending += static_cast<int>(~(on[lane] | off[lane]) & 1);
-        }
-    }
-    frame.n_pending = n_pending;
-    counts.n_filtered += std::int64_t(cell.n) * (layer.n_groups - n_pending);
-}
 
 // Scratch for groups: forms that compete, and bounds on their errors.
 struct Contest {
@@ -128,7 +59,7 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
          int count, Contest& contest, SignCounts& counts) {
     constexpr int D = Cell::dim;
     const Reach reach = reach_of(cell);
-    const double factor = detail::radius_factor<D>(reach, scale);
+    const double factor = reach.factor<D>(scale);
     double middle[D] = {};
     for (int i = 0; i < cell.n; i++)
         for (int k = 0; k < D; k++) middle[k] += cell.x(i, k) / cell.n;
@@ -184,7 +115,7 @@ void note_typical(const Layer& layer, Frame<Cell::dim>& frame, double scale, con
         // Towards infinity, a step along the direction.
         for (int k = 0; k < D; k++)
             middle[k] +=
-                (cell.has_far() ? cell.x(i, k) + scale * cell.d(i, k) : cell.x(i, k)) / cell.n;
+                (cell.may_be_far() ? cell.x(i, k) + scale * cell.d(i, k) : cell.x(i, k)) / cell.n;
     }
     const double margin = 0x1p-30 * scale;
     const Forms<D>& forms = frame.scores;
@@ -219,7 +150,7 @@ struct Homogeneous {
     bool is_homogeneous;
     template <class Cell>
     bool all_vanish(const Cell& cell, int i) const {
-        return Cell::dim > 1 && is_homogeneous && detail::is_origin(cell, i);
+        return Cell::dim > 1 && is_homogeneous && is_origin(cell, i);
     }
 };
 

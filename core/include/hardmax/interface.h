@@ -48,9 +48,10 @@ HM_API int32_t hm_float_environment(void);
  * boundary of 64 bytes, and releases it when done. Networks are immutable; a search is used by one
  * thread at a time. */
 
-/* Networks: see `Packed` in network.hpp. */
+/* Networks: see `Packed` in network.hpp. The second returns whether it is certain that the forms of
+ * a group differ, but for those that are said to coincide. */
 HM_API size_t hm_network_size(const int64_t* integers, const double* numbers);
-HM_API void hm_network_init(void* network, const int64_t* integers, const double* numbers);
+HM_API int32_t hm_network_init(void* network, const int64_t* integers, const double* numbers);
 
 /* What a search starts with, on a domain of D dimensions: 1 to 7. */
 typedef struct {

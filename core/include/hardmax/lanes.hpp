@@ -24,4 +24,19 @@ inline Lanes choose(LaneBits mask, Lanes yes, Lanes no) {
     return (Lanes)((mask & (LaneBits)yes) | (~mask & (LaneBits)no));
 }
 
+// The lowest n bits, n <= 64.
+inline std::uint64_t low_bits(int n) {
+    return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+}
+
+// Comparisons of up to 64 numbers as the bits of one word.
+struct LaneMask {
+    LaneBits words = {};
+    // Add the comparisons of the numbers i to i + kLanes - 1.
+    void add(LaneBits is_true, int i) { words |= is_true & (LaneBits{1, 2, 4, 8} << i); }
+    std::uint64_t bits() const {
+        return static_cast<std::uint64_t>(words[0] | words[1] | words[2] | words[3]);
+    }
+};
+
 }  // namespace hardmax

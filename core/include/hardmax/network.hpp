@@ -5,6 +5,7 @@
 // gain_j s_j(q) to column slots[g] of y, and value_j to `width` columns from there on. A ReLU unit is
 // the group of the forms 0 and q_i; its layer has no matrix between query and forms.
 #pragma once
+#include <algorithm>
 #include <initializer_list>
 
 #include "arena.hpp"
@@ -41,6 +42,8 @@ struct Layer {
     const bool* is_pencil_group = nullptr;  // (n_groups)
     const int* starts = nullptr;            // (n_groups + 1)
     const int* slots = nullptr;             // (n_groups)
+    // Whether it is certain that the forms of a group differ, but for those that `first` names.
+    bool is_distinct = true;
     // The first form of the group that coincides with each form whatever comes before; only firsts
     // compete. In a ReLU layer the first unit with the same weights, or -1 less the first one with
     // the opposite weights.
@@ -77,10 +80,12 @@ struct Network {
 // What a network is made from: integers and numbers, one after the other.
 //
 // Integers: n_layers, dim_stream; for each layer is_relu, residual, n_forms, n_groups, width, its
-// query and output as (n_in, n_out, is_identity), and, unless it is ReLU, starts, slots and first;
-// last the read-out. Numbers: for each layer the query, unless it is ReLU the forms as a matrix
-// (n_query, n_forms) with offsets, gains, their radii, values, their radii; the output; last the
-// read-out. Of a map the weights come first (none of an identity), then the biases.
+// query and output as (n_in, n_out, is_identity), and, unless it is ReLU, starts, slots, n_read, the
+// entries of the query that each group reads (n_groups, n_read), -1 for none (nothing if all read
+// all of it, n_read = -1), whether forms coincide, and if they do the first ones; last the read-out.
+// Numbers: for each layer the query, unless it is ReLU the slopes (n_forms, n_read), offsets, gains
+// and values, each with its radii where forms coincide; the output; last the read-out. Of a map the
+// weights come first (none of an identity), then the biases.
 struct Packed {
     const std::int64_t* integers;
     const double* numbers;
@@ -112,6 +117,15 @@ inline bool is_dense(const double* weight, std::size_t n) {
     return 2 * n_large > n;
 }
 
+// Note what the composition asks about the weights and biases of a map.
+inline void describe(Affine& map, const double* weight, std::size_t n) {
+    for (std::size_t i = 0; i < n; i++)
+        map.is_tame = map.is_tame && (weight[i] == 0.0 || magnitude(weight[i]) >= 0x1p-100);
+    map.weight_grid = map.is_identity ? 0 : grid_of(weight, n);
+    map.bias_grid = grid_of(map.bias, map.n_out);
+    map.is_dense = !map.is_identity && is_dense(weight, n);
+}
+
 inline Affine read_affine(Packed& packed, Arena& arena, int n_in, int n_out, bool is_identity) {
     Affine map;
     map.n_in = n_in, map.n_out = n_out, map.stride = padded(n_out), map.is_identity = is_identity;
@@ -128,12 +142,81 @@ inline Affine read_affine(Packed& packed, Arena& arena, int n_in, int n_out, boo
                 i < n_out ? weight[std::size_t(j) * n_out + i] : 0.0;
     }
     for (int i = 0; i < map.stride; i++) own_bias[i] = i < n_out ? bias[i] : 0.0;
-    for (std::size_t i = 0; i < n; i++)
-        map.is_tame = map.is_tame && (weight[i] == 0.0 || magnitude(weight[i]) >= 0x1p-100);
-    map.weight_grid = is_identity ? 0 : grid_of(weight, n);
-    map.bias_grid = grid_of(bias, n_out);
-    map.is_dense = !is_identity && is_dense(weight, n);
+    describe(map, weight, n);
     return map;
+}
+
+// Read the forms of a layer as a map from its query; group g reads the entries `reads[g]` of it.
+inline Affine read_forms(Packed& packed, Arena& arena, const Layer& layer) {
+    Affine map;
+    map.n_in = layer.n_query, map.n_out = layer.n_forms, map.stride = padded(layer.n_forms);
+    const int given = packed.next(), n_read = given < 0 ? layer.n_query : given;
+    const std::int64_t* reads = packed.integers;
+    if (given >= 0) packed.integers += std::size_t(layer.n_groups) * n_read;
+    const std::size_t n_slopes = std::size_t(layer.n_forms) * n_read;
+    const double *slopes = packed.next(n_slopes), *offsets = packed.next(layer.n_forms);
+    const std::size_t n = std::size_t(map.n_in) * map.stride;
+    double* weight = arena.take<double>(n);
+    double* bias = arena.take<double>(map.stride);
+    if (!weight) return map;
+    map.weight = weight, map.bias = bias;
+    for (std::size_t i = 0; i < n; i++) weight[i] = 0.0;
+    for (int i = 0; i < map.stride; i++) bias[i] = i < map.n_out ? offsets[i] : 0.0;
+    for (int g = 0; g < layer.n_groups; g++) {
+        for (int k = 0; k < n_read; k++) {
+            const std::int64_t entry = given < 0 ? k : reads[std::size_t(g) * n_read + k];
+            for (int j = layer.starts[g]; entry >= 0 && j < layer.starts[g + 1]; j++)
+                weight[entry * map.stride + j] = slopes[std::size_t(j) * n_read + k];
+        }
+    }
+    describe(map, slopes, n_slopes);
+    map.is_dense = map.is_dense && given < 0;
+    return map;
+}
+
+// Whether floats prove that no two forms of a group are the same, whatever comes before.
+//
+// Forms (a_j W_q, <a_j, b_q> + c_j) that are the same have the same value of every functional v, here
+// one without any pattern. A sum of n products is off by at most 2 n u times the sum of their sizes,
+// and 2^-1000 for underflow. What overflows is no proof. `scratch` has room for 2 n_query + n_forms.
+inline bool are_distinct(const Layer& layer, double* scratch) {
+    const auto v = [](int k) {
+        const double x = (k + 1) * 0.6180339887498949;
+        return 1.0 + (x - static_cast<double>(static_cast<std::int64_t>(x)));
+    };
+    const Affine &query = layer.query, &forms = layer.forms;
+    double *value = scratch, *size = value + layer.n_query, *values = size + layer.n_query;
+    const double last = v(layer.dim_in);
+    for (int i = 0; i < layer.n_query; i++) {
+        value[i] = last * query.bias[i], size[i] = last * magnitude(query.bias[i]);
+        if (query.is_identity) value[i] += v(i), size[i] += v(i);
+    }
+    for (int j = 0; !query.is_identity && j < layer.dim_in; j++) {
+        const double* row = query.weight + std::size_t(j) * query.stride;
+        const double factor = v(j);
+        for (int i = 0; i < layer.n_query; i++)
+            value[i] += factor * row[i], size[i] += factor * magnitude(row[i]);
+    }
+    const double gamma = 2.0 * (most(layer.n_query, layer.dim_in) + 4) * kU;
+    for (int g = 0; g < layer.n_groups; g++) {
+        const int first = layer.starts[g], end = layer.starts[g + 1];
+        double error = 0.0;
+        for (int j = first; j < end; j++) {
+            double sum = last * forms.bias[j], sizes = last * magnitude(forms.bias[j]),
+                   slopes = 0.0;
+            for (int i = 0; i < layer.n_query; i++) {
+                const double a = forms.weight[std::size_t(i) * forms.stride + j];
+                sum += a * value[i], sizes += magnitude(a) * size[i], slopes += magnitude(a);
+            }
+            values[j] = sum;
+            error = bound(error, 4.0 * gamma * sizes + (1.0 + slopes) * kTiny);
+        }
+        if (!(error < kInfinity)) return false;
+        std::sort(values + first, values + end);
+        for (int j = first + 1; j < end; j++)
+            if (!(values[j] - values[j - 1] > 2.0 * error)) return false;
+    }
+    return true;
 }
 
 // For each unit the first with its weights and bias, or -1 less the first with the opposite ones.
@@ -189,6 +272,18 @@ inline const double* copied(Packed& packed, Arena& arena, std::size_t n) {
     return own;
 }
 
+inline const int* count_up(Arena& arena, int n) {
+    int* own = arena.take<int>(n);
+    for (int i = 0; own && i < n; i++) own[i] = i;
+    return own;
+}
+
+inline const double* zeros(Arena& arena, std::size_t n) {
+    double* own = arena.take<double>(n);
+    for (std::size_t i = 0; own && i < n; i++) own[i] = 0.0;
+    return own;
+}
+
 inline bool all_zero(const double* numbers, std::size_t n) {
     for (std::size_t i = 0; i < n; i++)
         if (numbers[i] != 0.0) return false;
@@ -241,13 +336,18 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
     } else {
         layer.starts = read_indices(packed, arena, layer.n_groups + 1);
         layer.slots = read_indices(packed, arena, layer.n_groups);
-        layer.first = read_indices(packed, arena, layer.n_forms);
-        layer.forms = read_affine(packed, arena, layer.n_query, layer.n_forms, false);
+        layer.forms = read_forms(packed, arena, layer);
+        const bool coincide = packed.next();
+        layer.first =
+            coincide ? read_indices(packed, arena, layer.n_forms) : count_up(arena, layer.n_forms);
         const std::size_t n = std::size_t(layer.n_forms) * layer.width;
         layer.gains = copied(packed, arena, layer.n_forms);
-        layer.gain_radii = copied(packed, arena, layer.n_forms);
+        layer.gain_radii =
+            coincide ? copied(packed, arena, layer.n_forms) : zeros(arena, layer.n_forms);
         layer.values = copied(packed, arena, n);
-        layer.value_radii = copied(packed, arena, n);
+        layer.value_radii = coincide ? copied(packed, arena, n) : zeros(arena, n);
+        double* scratch = arena.take<double>(2 * std::size_t(layer.n_query) + layer.n_forms);
+        layer.is_distinct = coincide || (scratch && are_distinct(layer, scratch));
         bool* is_pencil_group = arena.take<bool>(layer.n_groups);
         layer.is_pencil_group = is_pencil_group;
         for (int g = 0; is_pencil_group && g < layer.n_groups; g++)

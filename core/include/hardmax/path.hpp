@@ -20,6 +20,16 @@ struct Merged {
     bool* has_coinciding;  // (n_groups): whether forms that differ in the layer coincide
 };
 
+// Forms of pending ReLU units, as many as a word has bits: see `units.hpp`.
+constexpr int kWindow = 64;
+template <int D>
+struct Window {
+    int index = -1;  // which of the windows of pending units, or none
+    int n = 0;
+    double* coefficient[D + 1];
+    double *slope_radius, *offset_radius;
+};
+
 template <int D>
 struct Frame {
     Forms<D> stream, scores;
@@ -34,7 +44,9 @@ struct Frame {
     bool is_pure = true;
     int n_pending = 0;
     int* fixed;         // (n_groups): the winners, where known on the whole region
+    std::uint64_t* on;  // of ReLU units instead a bit for each, whether it is on in all of it
     int* pending;       // the groups that are not fixed
+    Window<D> window;   // of pending ReLU units
     int* candidates;    // for each group, from its first form on, the forms that may win
     int* n_candidates;  // (n_groups)
     // All lines of the layer are parallel to edges of layers from `ray_layer` on, and to those of the
@@ -88,7 +100,12 @@ Path<D> take_path(const Network& network, Arena& arena) {
             const Layer& layer = network.layers[l];
             const std::size_t n = layer.is_relu ? 0 : layer.n_forms;
             frame.scores = take_forms<D>(arena, padded(layer.n_scores()) + kLanes);
-            frame.fixed = arena.take<int>(layer.n_groups);
+            frame.fixed = arena.take<int>(layer.is_relu ? 0 : layer.n_groups);
+            frame.on = arena.take<std::uint64_t>(layer.is_relu ? layer.n_groups / kWindow + 1 : 0);
+            const int n_window = layer.is_relu ? padded(least(kWindow, layer.n_groups)) : 0;
+            for (double*& row : frame.window.coefficient) row = arena.take<double>(n_window);
+            frame.window.slope_radius = arena.take<double>(n_window);
+            frame.window.offset_radius = arena.take<double>(n_window);
             frame.pending = arena.take<int>(layer.n_groups + kLanes);
             frame.is_anchored = is_anchored(network, l);
             frame.typical = arena.take<std::int8_t>(layer.n_groups);
@@ -134,11 +151,13 @@ Composition compose_passed_on(Path<D>& path, int l, const Winner* winners, const
     const Layer& layer = path.network->layers[l];
     const Frame<D>& frame = path.frames[l];
     int *row = path.terms.row, *form = path.passed, n = 0, n_rounded = 0;
-    for (int g = 0; g < layer.n_groups; g++) {
-        const int passed = layer.passed_on(g, winners[g]);
-        row[n] = g, form[n] = passed;
-        n += passed >= 0;
+    if (layer.is_relu) form = row;
+    for (int g = 0; layer.is_relu && g < layer.n_groups; g++) {
+        row[n] = g;
+        n += winners[g];
     }
+    for (int g = 0; !layer.is_relu && g < layer.n_groups; g++, n++)
+        row[n] = g, form[n] = layer.starts[g] + winners[g];
     if (frame.scores_exactness.is_exact || frame.has_exact)
         for (int r = 0; r < n; r++)
             n_rounded += frame.scores.radius[form[r]] != 0.0;  // true of NaN as well

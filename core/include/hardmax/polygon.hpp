@@ -27,6 +27,7 @@ using Line = Form<2>;
 struct Vertex {
     double x, y, rho;
     double dx, dy, far_rho;
+    Marks marks = {};
     bool is_far() const { return dx != 0.0 || dy != 0.0; }
     bool is_origin() const { return x == 0.0 && y == 0.0 && rho == 0.0 && !is_far(); }
 };
@@ -52,7 +53,7 @@ struct Polygon {
     double rho(int i) const { return at(i).rho; }
     double far_rho(int i) const { return at(i).far_rho; }
     bool is_far(int i) const { return at(i).is_far(); }
-    bool has_far() const { return true; }
+    bool may_be_far() const { return true; }
     // The edge that ends where edge i starts.
     const Edge& before(int i) const { return edges[i > 0 ? i - 1 : n - 1]; }
 };

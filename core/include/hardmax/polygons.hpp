@@ -2,6 +2,7 @@
 #pragma once
 #include "cells.hpp"
 #include "polygon.hpp"
+#include "units.hpp"
 #include "walks.hpp"
 
 namespace hardmax {
@@ -44,9 +45,14 @@ struct Polygons {
     static void note_region(Path<2>& path, int l, bool has_far) {
         if (has_far || path.frames[l].is_homogeneous) note_ray(path, l);
     }
-    Signs signs_of(const Place& place, const Line& g, const Wall&, const Known& known,
-                   SignCounts& counts) {
-        return hardmax::signs_of(edges + place.start, place.n, g, known, signs, counts);
+    Marks marks(const Place& place, int i) const { return edges[place.start + i].start.marks; }
+    static void mark(const Window<2>& window, int from, Vertex& v) {
+        const bool is_far = v.is_far();
+        const double x[] = {is_far ? v.dx : v.x, is_far ? v.dy : v.y};
+        v.marks = marks_of(window, from, x, is_far ? v.far_rho : v.rho, is_far);
+    }
+    void mark(const Place& place, const Window<2>& window, int from) {
+        for (int i = 0; i < place.n; i++) mark(window, from, edges[place.start + i].start);
     }
     int sign_at(const Place& place, int i, const Line& g, const Wall&, const Known& known,
                 SignCounts& counts) {
@@ -54,12 +60,15 @@ struct Polygons {
         return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, known, counts);
     }
 
-    // Split a polygon by a form whose signs are known: it becomes the upper part.
-    bool split(Place& place, Place& lower, const Line& g, const Wall& wall, bool) {
+    // Split a polygon by a form of a window whose signs are known: it becomes the upper part.
+    bool split(Place& place, Place& lower, const Line& g, const Wall& wall, const Window<2>& window,
+               int from, bool) {
         // Both parts are written above the polygon; its edges are free again when they are done.
         const Edge* polygon = edges + place.start;
         Edge* to = edges + place.start + place.n;
         const int n = place.n, upper = cut(polygon, n, signs, 1, g, wall, to, nullptr, 0);
+        mark(window, from, to[0].start);
+        mark(window, from, to[upper - 1].start);
         const Wall opposite{wall.layer, wall.group, wall.rival, wall.winner};
         lower.n = cut(polygon, n, signs, -1, g, opposite, to + upper, to, upper);
         place = {place.start + n, upper};

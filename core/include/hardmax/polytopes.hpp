@@ -25,6 +25,7 @@
 #include "cells.hpp"
 #include "groups.hpp"
 #include "polytope.hpp"
+#include "units.hpp"
 #include "varying.hpp"
 
 namespace hardmax {
@@ -39,6 +40,16 @@ struct Tie {
     int row, group, winner;
 };
 
+// Whether a vertex with some direction, if any, is at infinity.
+template <int D>
+bool is_far(const Point<D>* direction) {
+    if (!direction) return false;
+    // A direction that could not be computed is zero with an infinite radius.
+    bool is_there = direction->rho != 0.0;
+    for (double x : direction->x) is_there = is_there || x != 0.0;
+    return is_there;
+}
+
 // A polytope as `groups.hpp` sees it.
 template <int D>
 struct Polytope {
@@ -49,15 +60,11 @@ struct Polytope {
 
     double x(int i, int k) const { return points[i].x[k]; }
     double rho(int i) const { return points[i].rho; }
-    bool has_far() const { return directions != nullptr; }
+    bool may_be_far() const { return directions != nullptr; }
     double d(int i, int k) const { return directions[i].x[k]; }
     double far_rho(int i) const { return directions[i].rho; }
     bool is_far(int i) const {
-        if (!directions) return false;
-        // A direction that could not be computed is zero with an infinite radius.
-        bool is_there = directions[i].rho != 0.0;
-        for (double x : directions[i].x) is_there = is_there || x != 0.0;
-        return is_there;
+        return hardmax::is_far(directions ? directions + i : nullptr);
     }
 };
 
@@ -83,6 +90,7 @@ struct Polytopes {
     // Of all polytopes, one after the other; what is free above them is scratch.
     Point<D>* points;
     Point<D>* directions;
+    Marks* signs_of_window;
     Word* masks;  // (room, n_words)
     int* facets;  // rows of the pool
     Facet<D>* pool;
@@ -128,11 +136,21 @@ struct Polytopes {
         return at.start + whole.n <= room && at.first_facet + whole.n_facets + 1 <= room;
     }
 
+    Marks marks(const Place& place, int i) const { return signs_of_window[place.start + i]; }
+    void mark(const Window<D>& window, int from, int v) {
+        const bool is_far = hardmax::is_far(has_far ? directions + v : nullptr);
+        const Point<D>& x = is_far ? directions[v] : points[v];
+        signs_of_window[v] = marks_of(window, from, x.x, x.rho, is_far);
+    }
+    void mark(const Place& place, const Window<D>& window, int from) {
+        for (int i = 0; i < place.n; i++) mark(window, from, place.start + i);
+    }
     Signs signs_of(const Place& place, const Form<D>& g, const Wall& wall, const Known& known,
                    SignCounts& counts);
     int sign_at(const Place& place, int i, const Form<D>& g, const Wall& wall, const Known& known,
                 SignCounts& counts);
-    bool split(Place& place, Place& lower, const Form<D>& g, const Wall& wall, bool is_pure);
+    bool split(Place& place, Place& lower, const Form<D>& g, const Wall& wall,
+               const Window<D>& window, int from, bool is_pure);
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, int winner);
 
@@ -163,6 +181,7 @@ struct Polytopes {
     void copy_vertex(int from, int to) {
         points[to] = points[from];
         if (has_far) directions[to] = directions[from];
+        signs_of_window[to] = signs_of_window[from];
         for (int w = 0; w < n_words; w++) mask(to)[w] = mask(from)[w];
     }
 
@@ -180,6 +199,7 @@ struct Polytopes {
         return n;
     }
 
+    double error_on(const Place& place, const Form<D>& g);
     bool choose_independent(int n, int wanted, const Facet<D>** chosen);
     int drop_facets(Place& place);
     int sharing_pairs(const Place& place);
@@ -196,21 +216,26 @@ struct Polytopes {
 
 // --- Signs ---------------------------------------------------------------------------------------
 
-// Write the sign of a form at every vertex.
+// Bound the errors of the values of a form at the vertices.
 template <int D>
-Signs Polytopes<D>::signs_of(const Place& place, const Form<D>& g, const Wall& wall,
-                             const Known& known, SignCounts& counts) {
+double Polytopes<D>::error_on(const Place& place, const Form<D>& g) {
     const double slopes = slopes_of(g), size = place.reach.size;
     value_error =
         kKappa * (slopes * size + magnitude(g.c)) + g.slope_radius * D * size + g.offset_radius;
     vertex_factor = slopes + D * g.slope_radius;
-    const double error = (value_error + vertex_factor * place.reach.rho) * kUp + kTiny;
+    return (value_error + vertex_factor * place.reach.rho) * kUp + kTiny;
+}
+
+// Write the sign of a form at every vertex.
+template <int D>
+Signs Polytopes<D>::signs_of(const Place& place, const Form<D>& g, const Wall& wall,
+                             const Known& known, SignCounts& counts) {
+    const double error = error_on(place, g);
     const Point<D>* vertices = points + place.start;
     int n_positive = 0, n_negative = 0;
     // Signs are hard to foresee, so there is no branch on them.
     for (int i = 0; i < place.n; i++) {
         const double value = value_at(g, vertices[i].x);
-        values[i] = value;
         const int is_positive = value > error, is_negative = value < -error;
         signs[i] = static_cast<std::int8_t>(is_positive - is_negative);
         n_positive += is_positive;
@@ -543,6 +568,8 @@ int Polytopes<D>::begin_cut(Place& place, const Form<D>& g, const Wall& wall, bo
     const int n_pairs = sharing_pairs(place);
     if (n_pairs < 0) return -1;
     pool[place.n_pool] = facet_of(g, wall, is_pure);
+    error_on(place, g);
+    for (int i = 0; i < place.n; i++) values[i] = value_at(g, points[place.start + i].x);
     return n_pairs;
 }
 
@@ -628,10 +655,10 @@ void Polytopes<D>::write_side(const Place& from, int side, int n_fresh, int fres
     to.reach = reach_of(at(to));
 }
 
-// Split a polytope by a form whose signs are known: it becomes the upper part.
+// Split a polytope by a form of a window whose signs are known: it becomes the upper part.
 template <int D>
 bool Polytopes<D>::split(Place& place, Place& lower, const Form<D>& g, const Wall& wall,
-                         bool is_pure) {
+                         const Window<D>& window, int from, bool is_pure) {
     const int n_pairs = begin_cut(place, g, wall, is_pure);
     if (n_pairs < 0) return false;
     int n_upper = 0, n_lower = 0;
@@ -645,6 +672,7 @@ bool Polytopes<D>::split(Place& place, Place& lower, const Form<D>& g, const Wal
     const int fresh = lower.start + n_lower;
     if (fresh + n_pairs > room || lower.first_facet + place.n_facets + 1 > room) return false;
     const int n_fresh = new_vertices(place, n_pairs, fresh);
+    for (int v = fresh; v < fresh + n_fresh; v++) mark(window, from, v);
     write_side(place, -1, n_fresh, fresh, lower);
     const Place whole = place;
     write_side(whole, 1, n_fresh, fresh, place);

@@ -19,6 +19,7 @@
 #pragma once
 #include "cells.hpp"
 #include "groups.hpp"
+#include "units.hpp"
 
 namespace hardmax {
 
@@ -37,12 +38,13 @@ enum Status : int {
 // looked at elsewhere, whose typical winners are known.
 constexpr int kNotEntered = -1, kPartEntered = -2;
 
-// A cell still to be split: where it lies, its layer, and how many pending groups are done, or one of
-// the above.
+// A cell still to be split: where it lies, its layer, how many pending groups are done, or one of the
+// above, and for which window of units its vertices have signs.
 template <class Place>
 struct Item {
     Place place;
     int layer, position;
+    int window = -1;
 };
 
 template <class Kind>
@@ -89,7 +91,7 @@ void settle_parts(Search<Kind>& s, const Item<typename Kind::Place>& item,
         int* own = s.winners_of(top + i);
         for (int p = 0; i > 0 && p < item.position; p++) own[p] = winners[p];
         own[item.position] = parts[i].position;
-        s.items[top + i] = {parts[i].place, item.layer, item.position + 1};
+        s.items[top + i] = {parts[i].place, item.layer, item.position + 1, -1};
     }
     s.n_items = top + n_parts;
 }
@@ -114,6 +116,7 @@ void enter(Search<Kind>& s) {
         s.path.frames[item.layer + 1].is_anchored)
         note_typical(layer, frame, s.path.scale, cell);
     item.position = 0;
+    item.window = -1;
 }
 
 // The winner of a unit whose wall has already split the cell; -1 if it has not.
@@ -134,20 +137,68 @@ int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& 
     return -1;
 }
 
+// Pass by the pending units of the window, from the next one on, that have one sign on the cell on
+// top; return whether there is one left.
+template <class Kind>
+bool find_open_unit(Search<Kind>& s, Frame<Kind::dim>& frame) {
+    auto& item = s.top();
+    const int index = item.position / kWindow, from = item.position % kWindow;
+    if (frame.window.index != index) load_window(frame, index, s.path.scale);
+    if (item.window != index) s.cells.mark(item.place, frame.window, from);
+    item.window = index;
+    std::uint64_t positive = ~std::uint64_t{0}, negative = positive;
+    for (int i = 0; i < item.place.n; i++) {
+        const Marks marks = s.cells.marks(item.place, i);
+        positive &= marks.positive, negative &= marks.negative;
+    }
+    const std::uint64_t open = ~(positive | negative) & low_bits(frame.window.n) & ~low_bits(from);
+    const int found = open != 0 ? __builtin_ctzll(open) : frame.window.n;
+    int* winners = s.winners_of(s.n_items - 1) + index * kWindow;
+    for (int i = from; i < found; i++) winners[i] = static_cast<int>(positive >> i & 1);
+    s.counts.n_filtered += std::int64_t(item.place.n) * (found - from);
+    item.position += found - from;
+    return open != 0;
+}
+
+// Find the signs of a form of the window at all vertices of the cell on top.
+template <class Kind>
+Signs signs_of_unit(Search<Kind>& s, const Form<Kind::dim>& g, const Wall& wall,
+                    const typename Kind::Known& known) {
+    const auto& item = s.top();
+    const int bit = item.position % kWindow;
+    Signs found{0, 0};
+    for (int i = 0; i < item.place.n; i++) {
+        const Marks marks = s.cells.marks(item.place, i);
+        int sign = static_cast<int>(marks.positive >> bit & 1) -
+                   static_cast<int>(marks.negative >> bit & 1);
+        if (sign == 0) {
+            sign = s.cells.sign_at(item.place, i, g, wall, known, s.counts);
+            if (sign == kUndecided) return {-1, i};
+        } else {
+            s.counts.n_filtered++;
+        }
+        s.cells.signs[i] = static_cast<std::int8_t>(sign);
+        found.n_positive += sign > 0;
+        found.n_negative += sign < 0;
+    }
+    return found;
+}
+
 // Split the cell on top by pending ReLU units until the one on top has none left.
 template <class Kind>
 int split_by_units(Search<Kind>& s) {
     const int l = s.top().layer;
     const Layer& layer = s.path.network->layers[l];
-    const Frame<Kind::dim>& frame = s.path.frames[l];
+    Frame<Kind::dim>& frame = s.path.frames[l];
     const auto known = Kind::known(s.path, l);
     while (true) {
         auto& item = s.top();
         if (item.position == frame.n_pending) return kOngoing;
+        if (!find_open_unit(s, frame)) continue;
         if (!s.cells.has_room(item.place) || s.n_items + 1 > s.room_items) return kStackFull;
-        const int unit = frame.pending[item.position];
+        const int unit = frame.pending[item.position], bit = item.position % kWindow;
         int* winners = s.winners_of(s.n_items - 1);
-        const auto g = unit_form(frame, unit, s.path.scale);
+        const auto g = form_of(frame.window, bit);
         const Wall wall{l, unit, 1, 0};
         if (layer.first[unit] != unit && !(Kind::notes_ties && s.stores)) {
             const int winner = settled_winner(s, layer, frame, g, wall, known);
@@ -156,7 +207,7 @@ int split_by_units(Search<Kind>& s) {
                 continue;
             }
         }
-        const Signs found = s.cells.signs_of(item.place, g, wall, known, s.counts);
+        const Signs found = signs_of_unit(s, g, wall, known);
         if (found.n_positive < 0) return kUnclear;
         // A form that is zero everywhere coincides with the first form, zero.
         const int winner = found.n_positive > 0 ? 1 : 0;
@@ -167,9 +218,10 @@ int split_by_units(Search<Kind>& s) {
             continue;
         }
         auto& lower = s.items[s.n_items];
-        if (!s.cells.split(item.place, lower.place, g, wall, frame.is_pure)) return kStackFull;
+        if (!s.cells.split(item.place, lower.place, g, wall, frame.window, bit + 1, frame.is_pure))
+            return kStackFull;
         winners[item.position++] = 1;
-        lower.layer = l, lower.position = item.position;
+        lower.layer = l, lower.position = item.position, lower.window = item.window;
         int* others = s.winners_of(s.n_items);
         for (int p = 0; p + 1 < item.position; p++) others[p] = winners[p];
         others[item.position - 1] = 0;
@@ -251,7 +303,7 @@ int split_by_group(Search<Kind>& s) {
             n_parts++;
             const int winner = (walks ? s.cells.walked_form(m) : s.contest.form[m]) - first;
             auto& found = s.items[top + n_parts];
-            found = {s.cells.finish(part, end), item.layer, winner};
+            found = {s.cells.finish(part, end), item.layer, winner, -1};
             if (walks) n_queued = s.cells.go_on(m, found.place, n_queued, split.scale);
             end = s.cells.after(found.place);
         }
@@ -274,7 +326,12 @@ int pass_on(Search<Kind>& s, Cells& cells) {
         const Frame<Kind::dim>& frame = s.path.frames[l];
         int* signature = s.path.signature + layer.first_group;
         const int* winners = s.winners_of(s.n_items - 1);
-        for (int g = 0; g < layer.n_groups; g++) signature[g] = frame.fixed[g];
+        for (int g = 0; !layer.is_relu && g < layer.n_groups; g++) signature[g] = frame.fixed[g];
+        for (int first = 0; layer.is_relu && first < layer.n_groups; first += kWindow) {
+            const std::uint64_t on = frame.on[first / kWindow];
+            const int n = least(kWindow, layer.n_groups - first);
+            for (int g = 0; g < n; g++) signature[first + g] = static_cast<int>(on >> g & 1);
+        }
         for (int p = 0; p < frame.n_pending; p++) signature[frame.pending[p]] = winners[p];
     }
     if (!is_last) {
@@ -295,8 +352,10 @@ int pass_on(Search<Kind>& s, Cells& cells) {
 template <class Kind>
 bool sharpen(Search<Kind>& s) {
     auto& item = s.top();
+    item.window = -1;
     const int l = least(item.layer, s.path.network->n_layers - 1);
     const bool is_clearer = sharpen_path(s.path, s.doubled, l);
+    for (int i = 0; i <= l; i++) s.path.frames[i].window.index = -1;
     return sharpen_cell(s.cells, item.place, s.path) || is_clearer;
 }
 

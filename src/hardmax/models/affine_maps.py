@@ -1,7 +1,7 @@
 """Affine maps between the layers of a model: in floats, with radii, and in integers."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from flint import fmpz, fmpz_mat
@@ -46,8 +46,8 @@ class AffineMap(WithoutCaches):
         trusted.__dict__.update(weight=weight, bias=bias)
         return trusted
 
-    @classmethod
-    def identity(cls, dim: int) -> "AffineMap":
+    @staticmethod
+    def identity(dim: int) -> "AffineMap":
         r"""Return the identity of $\mathbb{R}^{dim}$, without a matrix in memory.
 
         Examples:
@@ -55,19 +55,7 @@ class AffineMap(WithoutCaches):
             >>> identity.weight.shape, identity.weight[7, 6:9].tolist(), identity.is_identity
             ((1000000, 1000000), [0.0, 1.0, 0.0], True)
         """
-        if dim < 1:
-            return cls(np.eye(dim), np.zeros(dim))
-        # Every row is the same line of zeros around a one, seen through another window.
-        line = np.zeros(2 * dim - 1)
-        line[dim - 1] = 1.0
-        line.setflags(write=False)
-        step = line.itemsize
-        weight = np.ndarray((dim, dim), line.dtype, line, (dim - 1) * step, (-step, step))
-        bias = np.zeros(dim)
-        bias.setflags(write=False)
-        identity = object.__new__(cls)
-        identity.__dict__.update(weight=weight, bias=bias, is_identity=True)
-        return identity
+        return _identity(dim)
 
     @cached_property
     def is_identity(self) -> bool:
@@ -132,3 +120,20 @@ class AffineMap(WithoutCaches):
     def dim_out(self) -> int:
         """The dimension of its values."""
         return int(self.weight.shape[1])
+
+
+@lru_cache(maxsize=64)
+def _identity(dim: int) -> AffineMap:
+    if dim < 1:
+        return AffineMap(np.eye(dim), np.zeros(dim))
+    # Every row is the same line of zeros around a one, seen through another window.
+    line = np.zeros(2 * dim - 1)
+    line[dim - 1] = 1.0
+    line.setflags(write=False)
+    step = line.itemsize
+    weight = np.ndarray((dim, dim), line.dtype, line, (dim - 1) * step, (-step, step))
+    bias = np.zeros(dim)
+    bias.setflags(write=False)
+    identity = AffineMap.trusted(weight, bias)
+    identity.__dict__["is_identity"] = True
+    return identity

@@ -139,13 +139,19 @@ class AttentionHead:
             return np.arange(self.n_keys)
         return np.flatnonzero(self.logit_bias > -np.inf)
 
+    @property
+    def unmasked_values(self) -> FloatArray:
+        """The values of the unmasked keys, shape `(n_unmasked, d_v)`."""
+        return self.values if self.logit_bias is None else self.values[self.unmasked]
+
     @cached_property
     def score_map(self) -> ScoreMap:
         """The scores of the unmasked keys, exact on demand; its key `i` is `unmasked[i]`."""
-        bias = np.zeros(self.n_keys) if self.logit_bias is None else self.logit_bias
         query_bias = np.zeros(self.head_dim) if self.query_bias is None else self.query_bias
-        chosen = self.unmasked
-        return ScoreMap(self.query_weight, query_bias, self.keys[chosen], bias[chosen])
+        if self.logit_bias is None:
+            return ScoreMap(self.query_weight, query_bias, self.keys, np.zeros(self.n_keys))
+        keys, bias = self.keys[self.unmasked], self.logit_bias[self.unmasked]
+        return ScoreMap(self.query_weight, query_bias, keys, bias)
 
     @cached_property
     def forms(self) -> AffineForms:
@@ -244,7 +250,7 @@ class AttentionHead:
         batch, tau = self._points(x), _temperature(tau)
         if tau == 0.0:
             return self(x)
-        mixed = self._weights(batch.rows, tau) @ self.values[self.unmasked]
+        mixed = self._weights(batch.rows, tau) @ self.unmasked_values
         return batch.unpack(mixed @ self.output_weight)
 
     def potential(self, x: FloatArray, tau: float) -> FloatArray:
@@ -300,7 +306,7 @@ class AttentionHead:
             Shape `(..., out_dim, dim)`: entry `[o, i]` is the derivative of output `o` by `x[i]`.
         """
         batch, tau = self._points(x), number("tau", tau, above=0.0)
-        values = self.values[self.unmasked]
+        values = self.unmasked_values
         jacobians = np.empty((len(batch.rows), self.out_dim, self.dim))
         for i, weights in enumerate(self._weights(batch.rows, tau)):
             winner = int(weights.argmax())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -73,9 +74,10 @@ class FeedForward:
 
     def layer(self, *, residual: bool) -> ArgmaxLayer:
         """Return it as one layer of groups of two forms."""
-        zero_in, zero_out = np.zeros(self.d_ff), np.zeros(self.out_dim)
-        before = AffineMap(self.w_in, zero_in if self.b_in is None else self.b_in)
-        after = AffineMap(self.w_out, zero_out if self.b_out is None else self.b_out)
+        assert self.b_in is not None
+        assert self.b_out is not None
+        before = AffineMap.trusted(self.w_in, self.b_in)
+        after = AffineMap.trusted(self.w_out, self.b_out)
         return relu_layer(before, after, residual=residual)
 
 
@@ -300,36 +302,61 @@ class HardTransformer(ArgmaxModel):
 def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> ArgmaxLayer:
     """Return heads side by side as one layer, one group for each, masked keys left out."""
     scores = [head.score_map for head in heads]
-    values = [head.values[head.unmasked] for head in heads]
-    width = max(array.shape[1] for array in values)
-    ends = list(accumulate(score.n_keys for score in scores))
-    n_read = max(score.keys.shape[1] for score in scores)
-    slopes, reads = np.zeros((ends[-1], n_read)), np.full((len(heads), n_read), -1)
-    padded = np.zeros((ends[-1], width))
-    output = np.zeros((len(heads) * width, heads[0].out_dim))
-    column = 0
-    for i, (head, score, end) in enumerate(zip(heads, scores, ends, strict=True)):
-        rows = slice(end - score.n_keys, end)
-        d_k = score.keys.shape[1]
-        slopes[rows, :d_k], reads[i, :d_k] = score.keys, np.arange(column, column + d_k)
-        column += d_k
-        padded[rows, : values[i].shape[1]] = values[i]
-        output[i * width : i * width + values[i].shape[1]] = head.output_weight
-    return ArgmaxLayer(
-        query=AffineMap(
-            np.hstack([score.query_weight for score in scores]),
-            np.concatenate([score.query_bias for score in scores]),
+    values = [head.unmasked_values for head in heads]
+    shapes = [
+        (*score.keys.shape, value.shape[1]) for score, value in zip(scores, values, strict=True)
+    ]
+    layout = _side_by_side(tuple(shapes))
+    n_read, width = layout["reads"].shape[1], layout["width"]
+    out_dim = heads[0].out_dim
+    return ArgmaxLayer.trusted(
+        query=AffineMap.trusted(
+            _joined([score.query_weight for score in scores], axis=1),
+            _joined([score.query_bias for score in scores]),
         ),
-        slopes=slopes,
-        offsets=np.concatenate([score.logit_bias for score in scores]),
-        starts=np.array([0, *ends]),
-        slots=np.arange(len(heads)) * width,
-        gains=np.zeros(ends[-1]),
-        values=padded,
-        output=AffineMap(output, np.zeros(heads[0].out_dim)),
+        slopes=_joined([_widened(score.keys, n_read) for score in scores]),
+        offsets=_joined([score.logit_bias for score in scores]),
+        values=_joined([_widened(value, width) for value in values]),
+        output=AffineMap.trusted(
+            _joined([_widened(head.output_weight.T, width).T for head in heads]),
+            _joined([np.zeros(out_dim)]),
+        ),
         residual=residual,
-        reads=reads,
+        **{name: layout[name] for name in ("starts", "slots", "gains", "reads")},
     )
+
+
+@lru_cache(maxsize=64)
+def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
+    """What layers of heads share that agree in keys, `d_k` and `d_v` (see `ArgmaxLayer`)."""
+    ends = list(accumulate((n_keys for n_keys, _, _ in shapes), initial=0))
+    columns = list(accumulate((d_k for _, d_k, _ in shapes), initial=0))
+    width = max(d_v for _, _, d_v in shapes)
+    reads = np.full((len(shapes), max(d_k for _, d_k, _ in shapes)), -1)
+    for row, (begin, end) in zip(reads, pairwise(columns), strict=True):
+        row[: end - begin] = np.arange(begin, end)
+    layout: dict[str, Any] = {
+        "starts": np.array(ends),
+        "slots": np.arange(len(shapes)) * width,
+        "gains": np.zeros(ends[-1]),
+        "reads": reads,
+    }
+    for array in layout.values():
+        array.setflags(write=False)
+    return {**layout, "width": width}
+
+
+def _widened(rows: FloatArray, width: int) -> FloatArray:
+    """Append columns of zeros."""
+    n_more = width - rows.shape[1]
+    return np.pad(rows, ((0, 0), (0, n_more))) if n_more else rows
+
+
+def _joined(arrays: list[FloatArray], axis: int = 0) -> FloatArray:
+    """Return arrays one after the other, read-only."""
+    joined = np.concatenate(arrays, axis)
+    joined.setflags(write=False)
+    return joined
 
 
 def _read_map(name: str, value: Any, width: int) -> AffineMap:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -69,49 +68,71 @@ def core_network(network: ArgmaxNetwork) -> CoreNetwork:
 
 
 def _laid_out(network: ArgmaxNetwork) -> CoreNetwork:
-    integers: list[int] = [len(network.layers), network.embedding.dim_out]
-    numbers: list[AnyArray] = []
-    for layer in network.layers:
-        _pack_layer(layer, integers, numbers)
-    readout = network.readout
-    integers += readout.dim_in, readout.dim_out, readout.is_identity
-    _pack_map(readout, numbers)
-    packed = np.array(integers, dtype=np.int64)
-    flat = np.concatenate(numbers, dtype=np.float64)
-    library = core()
-    memory = Memory(library.hm_network_size(address(packed), address(flat)))
-    library.hm_network_init(memory.address, address(packed), address(flat))
+    classes: list[list[list[int]]] = [[]] * len(network.layers)
+    memory, n_weights, are_distinct = _pack(network, classes)
+    if not are_distinct:
+        classes = [[] if layer.is_relu else standing_classes(layer) for layer in network.layers]
+        if any(classes):
+            memory, n_weights, _ = _pack(network, classes)
     largest = max((_largest_group(layer) for layer in network.layers), default=0)
-    return CoreNetwork(memory, tuple(layer.starts for layer in network.layers), largest, len(flat))
+    return CoreNetwork(memory, tuple(layer.starts for layer in network.layers), largest, n_weights)
 
 
 def _largest_group(layer: ArgmaxLayer) -> int:
     return 2 if layer.is_relu else int(np.diff(layer.starts).max())
 
 
-def _pack_layer(layer: ArgmaxLayer, integers: list[int], numbers: list[AnyArray]) -> None:
+def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memory, int, bool]:
+    """Return the network, how many numbers it has, and whether no other forms can coincide.
+
+    Args:
+        network: The network.
+        classes: For each layer sets of forms that coincide.
+    """
+    integers: list[int] = [len(network.layers), network.embedding.dim_out]
+    numbers: list[AnyArray] = []
+    for layer, sets in zip(network.layers, classes, strict=True):
+        _pack_layer(layer, sets, integers, numbers)
+    _pack_map(network.readout, integers, numbers)
+    packed = np.array(integers, dtype=np.int64)
+    flat = np.concatenate(numbers, dtype=np.float64)
+    library, given = core(), (address(packed), address(flat))
+    memory = Memory(library.hm_network_size(*given))
+    return memory, len(flat), bool(library.hm_network_init(memory.address, *given))
+
+
+def _pack_layer(
+    layer: ArgmaxLayer, classes: list[list[int]], integers: list[int], numbers: list[AnyArray]
+) -> None:
     """Append a layer: see `Packed` in `core/include/hardmax/network.hpp`."""
     n_forms, width = layer.values.shape
-    query, output = layer.query, layer.output
     is_relu = layer.is_relu
     integers += is_relu, layer.residual, n_forms, layer.n_groups, width
-    integers += query.dim_in, query.dim_out, query.is_identity
-    integers += output.dim_in, output.dim_out, output.is_identity
-    _pack_map(query, numbers)
+    _pack_map(layer.query, integers, numbers)
+    outputs: list[AnyArray] = []
+    _pack_map(layer.output, integers, outputs)
     if not is_relu:
-        classes = standing_classes(layer)
-        first = np.arange(n_forms)
-        for members in classes:
-            first[members] = members[0]
         integers += layer.starts.tolist()
         integers += layer.slots.tolist()
-        integers += first.tolist()
-        gains, values = coinciding_means(layer, classes)
-        numbers += layer.dense_slopes().T.ravel(), layer.offsets, gains.ravel(), values.ravel()
-    _pack_map(output, numbers)
+        integers.append(-1 if layer.reads is None else layer.reads.shape[1])
+        if layer.reads is not None:
+            integers += layer.reads.ravel().tolist()
+        integers.append(bool(classes))
+        numbers += layer.slopes.ravel(), layer.offsets
+        if classes:
+            first = np.arange(n_forms)
+            for members in classes:
+                first[members] = members[0]
+            integers += first.tolist()
+            gains, values = coinciding_means(layer, classes)
+            numbers += gains.ravel(), values.ravel()
+        else:
+            numbers += layer.gains, layer.values.ravel()
+    numbers += outputs
 
 
-def _pack_map(affine: AffineMap, numbers: list[Any]) -> None:
+def _pack_map(affine: AffineMap, integers: list[int], numbers: list[AnyArray]) -> None:
+    integers += *affine.weight.shape, affine.is_identity
     if not affine.is_identity:
         numbers.append(affine.weight.ravel())
     numbers.append(affine.bias)
