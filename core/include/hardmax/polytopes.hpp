@@ -63,9 +63,7 @@ struct Polytope {
     bool may_be_far() const { return directions != nullptr; }
     double d(int i, int k) const { return directions[i].x[k]; }
     double far_rho(int i) const { return directions[i].rho; }
-    bool is_far(int i) const {
-        return hardmax::is_far(directions ? directions + i : nullptr);
-    }
+    bool is_far(int i) const { return hardmax::is_far(directions ? directions + i : nullptr); }
 };
 
 template <int D>
@@ -104,13 +102,13 @@ struct Polytopes {
     int *above, *below;
     Word *words, *pairs;  // pairs: (8 room)
     int *tight, *counts;  // (64 n_words)
-    Point<D>* rest;    // (64 n_words)
+    Point<D>* rest;       // (64 n_words)
     Word* common;         // (n_words)
     bool* zeros;          // (n_groups of the network)
     Minors<D + 1>* minors;
     // Bounds on the errors of `values`: the second is multiplied by the radius of a vertex.
     double value_error, vertex_factor;
-    double most_rho;  // vertices with larger radii are computed from their facets
+    double scale, most_rho;  // vertices with larger radii are computed from their facets
 
     Polytope<D> at(const Place& place) const {
         return {points + place.start, has_far ? directions + place.start : nullptr, place.n};
@@ -579,7 +577,7 @@ template <int D>
 int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
     const Facet<D>& cut = pool[place.n_pool];
     const int bit = place.n_facets;
-    const bool may_be_origin = cut.form.c == 0.0 && cut.form.offset_radius == 0.0;
+    const bool is_cut_linear = is_linear(cut);
     const Polytope<D> whole = at(place);
     int n_fresh = 0;
     for (int pair = 0; pair < n_pairs; pair++) {
@@ -597,15 +595,29 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
         near.rho = kInfinity;
         if (!is_far) {
             const Point<D>&from = whole.points[u], &until = whole.points[w];
-            const double error =
-                (value_error + vertex_factor * bound(from.rho, until.rho)) * kUp + kTiny;
-            on_edge(from, until, values[u], values[w], error, near);
+            meet_edge(from, until, values[u], values[w],
+                      (value_error + vertex_factor * from.rho) * kUp + kTiny,
+                      (value_error + vertex_factor * until.rho) * kUp + kTiny, near);
             if (direction) *direction = {};
-            // Where the point may be the origin, or exact, the facets tell.
-            if (!stores && !may_be_origin && near.rho <= most_rho &&
-                !(cut.form.is_exact() && value_at(cut.form, near.x) == 0.0)) {
-                points[v] = near;
-                continue;
+            if (!stores) {
+                // The facets meet in one point: one that lies on all of them is it.
+                Point<D> exact{};
+                const bool may_be_origin = is_cut_linear,
+                           may_be_exact = !is_cut_linear && cut.form.is_exact() &&
+                                          snap(near.x, scale, exact) && lies_on(cut, exact);
+                if (may_be_origin || may_be_exact) {
+                    const int n_common = collect(common, place.first_facet, tight);
+                    bool is_exact = true;
+                    for (int t = 0; t < n_common && is_exact; t++) {
+                        const Facet<D>& facet = pool[tight[t]];
+                        is_exact = may_be_origin ? is_linear(facet) : lies_on(facet, exact);
+                    }
+                    if (is_exact) near = exact;
+                }
+                if (near.rho <= most_rho) {
+                    points[v] = near;
+                    continue;
+                }
             }
         }
         const int n_common = collect(common, place.first_facet, tight);
@@ -618,11 +630,12 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
         }
         chosen[D - 1] = &cut;
         points[v] = near;
-        if (is_defined && (stores || is_far)) meet(chosen, points[v], direction);
-        if (is_defined && !(stores || is_far)) set_radii(chosen, points[v], direction);
+        if (is_defined) meet(chosen, scale, points[v], direction);
         if (!is_defined && is_far) *direction = near;
-        // Nothing is known of a point that is not defined: then no sign is accepted there.
-        if (!is_far && !(points[v].rho <= near.rho)) points[v] = near, place.is_canonical = false;
+        const bool is_kept = stores && points[v].rho <= most_rho;
+        if (!is_far && !is_kept && !(points[v].rho <= near.rho)) points[v] = near;
+        // What is stored is computed from the facets, all of them known and in one way.
+        place.is_canonical = place.is_canonical && is_kept;
     }
     return n_fresh;
 }
@@ -743,7 +756,7 @@ bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, do
         else
             is_defined = s.choose_independent(n, D, chosen);
         if (!is_defined) return false;
-        meet(chosen, s.points[i], direction);
+        meet(chosen, scale, s.points[i], direction);
         const double size = larger(scale, size_of(s.points[i]));
         is_sharp =
             is_sharp && s.points[i].rho <= blur * size && !(direction && !(direction->rho <= blur));
@@ -923,7 +936,7 @@ bool sharpen_cell(Polytopes<D>& s, typename Polytopes<D>::Place& place, const Pa
         const Facet<D>* chosen[D];
         if (!s.choose_independent(n, D, chosen)) continue;
         Point<D> v{}, direction{};
-        meet(chosen, v, s.has_far ? &direction : nullptr);
+        meet(chosen, path.scale, v, s.has_far ? &direction : nullptr);
         Point<D>& old = s.points[i];
         bool is_better = v.rho <= old.rho, is_much_better = 2.0 * v.rho < old.rho;
         if (s.has_far) {
