@@ -12,6 +12,8 @@ from hardmax.typing import AnyArray, FloatArray
 
 DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, BLURRED = range(7)
 """Why a search stopped."""
+FIRST_ROOM = 256, 48
+"""Edges, or vertices, and cells that the stack has room for at first."""
 N_EDGE = 12
 """Numbers of an edge: its line `a1, a2, c`, far offset, radii of slopes and offset; its start
 `x, y`, radius, `dx, dy`, radius."""
@@ -219,7 +221,7 @@ class CoreSearch:
         self._core.hm_search_init(self.address, network.address, addressof(start))
         # Room for all parts at once, where large groups are walked.
         widest = network.largest_group if network.largest_group >= 24 else 0
-        self._room = (256 + 10 * widest, 48 + widest)
+        self._room = FIRST_ROOM[0] + 10 * widest, FIRST_ROOM[1] + widest
         self._counts = np.zeros(4, dtype=np.int64)
         self._place = np.zeros(3, dtype=np.int32)
         self._set_stack()
