@@ -9,7 +9,7 @@ import pytest
 
 from hardmax._core.library import INSTRUCTION_SETS, core
 from hardmax.geometry.domains import Box, WholeSpace
-from hardmax.regions import core_runs, planar, shared_searches
+from hardmax.regions import core_runs, planar, shared_searches, spatial
 from hardmax.regions.core_searches import BUDGET, DONE, Task
 from tests.region_models import (
     gaussian_relu,
@@ -28,20 +28,40 @@ MODELS = [
 ]
 
 
+SPATIAL_MODELS = [
+    gaussian_relu(1, [3, 7, 6]),
+    gaussian_relu(2, [4, 6, 5]),
+    gaussian_relu(3, [1, 9, 8]),
+    integer_relu(1, [3, 5, 4]),
+    integer_relu(2, [5, 4, 3]),
+    integer_maxout(4, 3, [[3, 2, 2], [2, 3]]),
+    integer_transformer(1, 3, 4, 2, n_blocks=2, repeat=True),
+    integer_transformer(2, 1, 5, 2, n_blocks=2),
+]
+
+
 def digest(cells):
     found = hashlib.sha256()
-    arrays = (cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts)
-    for array in (*arrays, cells.wall_names.codes):
+    arrays = [cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts]
+    # Of facets not the ties: forms that were found to coincide are noted, whoever wins.
+    arrays += [cells.wall_names.codes] if cells.facets is None else [*cells.facets[:2]]
+    for array in arrays:
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
 
 
 def digests(**options):
-    return [
+    planes = Box([-2, -2], [3, 3]), WholeSpace(2)
+    found = [
         digest(planar.explore(model.network, domain, **options))
         for model in MODELS
-        for domain in (Box([-2, -2], [3, 3]), WholeSpace(2))
+        for domain in planes
     ]
+    for model in SPATIAL_MODELS:
+        dim = model.network.dim_in
+        for domain in (Box([-2] * dim, [3] * dim), WholeSpace(dim)):
+            found.append(digest(spatial.explore(model.network, domain, **options)))
+    return found
 
 
 @pytest.mark.skipif(
@@ -77,10 +97,12 @@ def finished(run):
     return run
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", [*MODELS, *SPATIAL_MODELS], ids=repr)
 def test_what_a_run_gives_away_is_found_by_others(model):
-    domain = planar.planar_domain(WholeSpace(2), 2)
-    start = planar.search_domain(model.network, domain)
+    network, dim = model.network, model.network.dim_in
+    engine = planar if dim == 2 else spatial
+    read = planar.planar_domain if dim == 2 else spatial.spatial_domain
+    start = engine.search_domain(network, read(WholeSpace(dim), dim))
     none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
     tasks = [Task(0, False, *none, start.cell, False)]
     runs = []
@@ -96,4 +118,4 @@ def test_what_a_run_gives_away_is_found_by_others(model):
         runs.append(finished(run))
     assert len(runs) > 1
     found = core_runs.packed(runs, True)
-    assert digest(found) == digest(planar.explore(model.network, WholeSpace(2)))
+    assert digest(found) == digest(engine.explore(network, WholeSpace(dim)))
