@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "hardmax/facets.hpp"
 #include "hardmax/interface.h"
 #include "hardmax/polygons.hpp"
 #include "hardmax/polytopes.hpp"
@@ -391,6 +392,47 @@ void merge(const Layer& layer, Frame& frame, const std::int32_t* first, const do
     }
 }
 
+// Write the forms of the facets of some cells. Cells come in the order of the search, so that a cell
+// shares most layers with the one before it; only layers whose winners before them have changed are
+// composed again. Where a mean over coinciding forms is passed on, the caller leaves the cell out.
+template <int D>
+void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wanted) {
+    const Network& network = *path.network;
+    // The scores of the layers up to here follow from the winners on the path.
+    int known = -1;
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
+        if (!is_wanted[cell]) continue;
+        int deepest = 0, valid = 0;
+        for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++)
+            deepest = most(deepest, t.layer(t.group(f)));
+        if (known < 0 && network.n_layers > 0) compose_scores(path, known = 0);
+        for (; valid < known; valid++) {
+            const Layer& layer = network.layers[valid];
+            bool agrees = true;
+            for (int g = layer.first_group; g < layer.first_group + layer.n_groups; g++)
+                agrees = agrees && path.signature[g] == t.winner(cell, g);
+            if (!agrees) break;
+        }
+        for (int l = valid; l < deepest; l++) {
+            const Layer& layer = network.layers[l];
+            for (int g = layer.first_group; g < layer.first_group + layer.n_groups; g++)
+                path.signature[g] = t.winner(cell, g);
+            compose_stream(path, l);
+            compose_scores(path, l + 1);
+        }
+        known = most(valid, deepest);
+        for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
+            const int group = t.group(f), l = t.layer(group);
+            const Form<D> form =
+                wall_form(path, {l, group - network.layers[l].first_group, t.winner(cell, group),
+                                 t.rival(f)});
+            double* to = t.forms + f * (D + 3);
+            for (int k = 0; k < D; k++) to[k] = form.a[k];
+            to[D] = form.c, to[D + 1] = form.slope_radius, to[D + 2] = form.offset_radius;
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" {
@@ -573,6 +615,10 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
         s.path.frames[l + 1].anchor_version = -1;
         if (first) merge(layer, frame, first, gains, gain_radii, values, value_radii);
     });
+}
+
+void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted) {
+    with_search(search, [&](auto& s) { compose_facets(s.path, FacetTable{*facets}, is_wanted); });
 }
 
 int32_t hm_test_sharpen(void* search) {

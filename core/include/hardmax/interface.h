@@ -158,6 +158,53 @@ HM_API void hm_search_refresh(void* search, int32_t layer, const double* stream,
                               const double* gains, const double* gain_radii, const double* values,
                               const double* value_radii);
 
+/* Cells of other than two dimensions with their facets inside the domain: see facets.hpp. */
+typedef struct {
+    int64_t n_cells, n_facets;
+    int32_t dim, n_groups, n_borders;
+    const uint8_t* short_signatures; /* (n_cells, n_groups), or */
+    const int32_t* signatures;
+    const int64_t* starts;       /* (n_cells + 1): where the facets of each cell begin */
+    const int32_t* walls;        /* (n_facets, 2): the group, and the form beside the facet */
+    const int64_t* tie_starts;   /* (n_cells + 1) */
+    const int32_t* ties;         /* (n_ties, 2): a facet of the cell or -1, and a group */
+    const int64_t* group_layers; /* (n_groups) */
+    const int32_t* kinds;        /* (n_layers): 0 only units, 1 continuous or the last, 2 jumps */
+    const double* points;        /* (n_points, dim) */
+    const double* directions;    /* likewise, or null */
+    const int64_t* point_starts; /* (n_cells + 1) */
+    const double* blurs;         /* (n_cells, 2): bounds on the radii of points and directions */
+    double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offset, radii; the
+                                    domain's come last */
+    int64_t* owners;             /* (n_facets): the cell of each facet */
+    int64_t* splits;             /* (n_facets): a number for the split that made it */
+} hm_facets;
+
+/* Write owners and splits, and for the later facet of a pair that can be matched the earlier one, else
+ * -1, into `partners`; say which facets cannot be matched so in `is_loose`. `weights` are random odd
+ * words, one for each group, `since` scratch likewise; `keys` a word for each facet; `table` a power of
+ * two of entries, at least twice the facets, all -1. Returns how many pairs there are. */
+HM_API int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights, uint64_t* keys,
+                               int32_t* table, int64_t table_size, int64_t* since,
+                               int8_t* is_loose, int64_t* partners);
+/* Write the pairs (n_pairs, 2) in the order of their cells; `counts` are n_cells + 1 zeros. */
+HM_API void hm_facets_sort(const hm_facets* facets, const int64_t* partners, int64_t* counts,
+                           int64_t* pairs);
+/* Write the forms of the facets of some cells, positive inside; what is on the path of the search is
+ * overwritten. */
+HM_API void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted);
+/* Of n chosen facets write where the vertices begin (n + 1), the vertices, and bounds (n, 2, dim). */
+HM_API void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen,
+                              int64_t* starts, int64_t* corners, double* boxes);
+/* Compare facets of one split: see `compare_facets`. `rows`, `normals` and `inside` are scratch for all
+ * facets of two cells and of the domain, for dim + 1 numbers of each, and for the vertices of a cell.
+ * Returns where to go on, and counts the pairs. */
+HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64_t* chosen,
+                                 int64_t* starts, int64_t* corners, double* boxes, int64_t begin,
+                                 const int64_t* order, const int64_t* ends, int64_t* rows,
+                                 double* normals, int8_t* inside, int64_t room, int64_t* pairs,
+                                 int64_t* verdicts, int64_t* n_pairs);
+
 /* Look at the cell on top in twice the precision, whether needed or not; returns whether anything is
  * known better. */
 HM_API int32_t hm_test_sharpen(void* search);

@@ -880,13 +880,14 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
     for (int w = 0; w < s.n_words; w++) {
         for (Word bits = s.common[w]; bits != 0; bits &= bits - 1) {
             const int row = rows[64 * w + lowest_bit(bits)];
-            Wall wall = s.pool[row].wall;
+            const Wall& wall = s.pool[row].wall;
             if (wall.layer < 0) continue;
-            // The form beside the wall is the one that does not win here.
-            const int winner = path.signature[network.layers[wall.layer].first_group + wall.group];
-            wall.rival += wall.winner - winner;
+            const int group = network.layers[wall.layer].first_group + wall.group;
             s.tight[cells.n_facets - first] = row;
-            cells.walls[cells.n_facets++] = wall_code(network, wall);
+            cells.walls[2 * cells.n_facets] = group;
+            // The form that does not win here; a row may be that of the other side.
+            cells.walls[2 * cells.n_facets++ + 1] =
+                wall.winner + wall.rival - path.signature[group];
         }
     }
     const auto add_tie = [&](std::int64_t facet, int group) {

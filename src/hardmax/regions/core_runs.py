@@ -78,7 +78,8 @@ class FoundCells(NamedTuple):
         blurs: Bounds on the radii of its vertices and of their directions, `(n_cells, 2)`.
         points: `(n_vertices, dim)`.
         directions: `(n_vertices, dim)`; no rows where the domain is bounded.
-        walls: The codes of the edges, `(n_vertices,)`, or of the facets, `(n_facets,)`.
+        walls: The codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
+            `(n_facets, 2)`.
         ties: `(n_ties, 2)`.
     """
 
@@ -219,7 +220,7 @@ class Run(SearchRun):
             np.empty((n_rows, 2)),
             np.empty((n_vertices, dim)),
             np.empty((0 if is_bounded else n_vertices, dim)),
-            np.empty(n_vertices if is_planar else n_facets, dtype=np.int32),
+            np.empty(n_vertices if is_planar else (n_facets, 2), dtype=np.int32),
             np.empty((n_ties, 2), dtype=np.int32),
         )
         (signatures, maps, radii, ends, facet_ends, tie_ends, blurs, points, directions, walls,
@@ -270,8 +271,7 @@ def packed(runs: list[Run], is_complete: bool) -> CellArrays:
     cells = found[0] if len(found) == 1 else _joined(found)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
-    network, is_planar = first.packed, first.domain.dim == 2
-    names = WallNames(cells.walls, network.form_starts, network.group_layers)
+    is_planar = first.domain.dim == 2
     return CellArrays(
         cells.signatures,
         is_complete,
@@ -282,8 +282,8 @@ def packed(runs: list[Run], is_complete: bool) -> CellArrays:
         _starts(cells.ends),
         count,
         None if first.domain.is_bounded else cells.directions,
-        wall_names=names if is_planar else None,
-        facets=None if is_planar else _facets(cells, names),
+        wall_names=_wall_names(cells, first.packed) if is_planar else None,
+        facets=None if is_planar else _facets(cells),
     )
 
 
@@ -291,34 +291,13 @@ def _starts(ends: AnyArray) -> Any:
     return np.concatenate([np.zeros(1, dtype=np.int64), ends])
 
 
-def _facets(cells: FoundCells, names: WallNames) -> CellFacets:
-    starts = _starts(cells.facet_ends)
-    group = np.searchsorted(names.form_starts, names.codes, side="right") - 1
-    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    facets = np.empty((len(group), 3), dtype=np.int32)
-    facets[:, 0] = _splits(cells.signatures, owners, group)
-    facets[:, 1], facets[:, 2] = group, names.codes - names.form_starts[group]
-    return CellFacets(starts, facets, _starts(cells.tie_ends), cells.ties, cells.blurs)
+def _wall_names(cells: FoundCells, network: CoreNetwork) -> WallNames:
+    return WallNames(cells.walls, network.form_starts, network.group_layers)
 
 
-def _splits(signatures: AnyArray, owners: AnyArray, group: AnyArray) -> Any:
-    """Number the splits that made facets.
-
-    A split by a group is that of a cell whose winners of all groups before are known; the cells
-    that share them come one after the other, and the first of them tells.
-    """
-    n_cells, n_groups = signatures.shape
-    # The first group in which a cell differs from the one before it.
-    change = np.full(n_cells, -1)
-    if n_groups:
-        change[1:] = np.argmax(signatures[1:] != signatures[:-1], axis=1)
-    begins, first = np.arange(n_cells), np.zeros(len(group), dtype=np.int64)
-    for g in np.unique(group).tolist():
-        since = np.maximum.accumulate(np.where(change < g, begins, 0))
-        chosen = np.flatnonzero(group == g)
-        first[chosen] = since[owners[chosen]]
-    numbers = first * n_groups + group
-    return np.unique(numbers, return_inverse=True)[1] if n_cells * n_groups >> 31 else numbers
+def _facets(cells: FoundCells) -> CellFacets:
+    starts, tie_starts = _starts(cells.facet_ends), _starts(cells.tie_ends)
+    return CellFacets(starts, cells.walls, tie_starts, cells.ties, cells.blurs)
 
 
 def _joined(found: list[FoundCells]) -> FoundCells:

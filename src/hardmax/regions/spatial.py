@@ -6,12 +6,9 @@ import numpy as np
 
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
-from hardmax.regions.charted_domains import embedded
 from hardmax.regions.core_runs import SearchDomain, explore_domain
-from hardmax.regions.core_searches import FirstStream
-from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.search_runs import read_limits
-from hardmax.regions.spatial_domains import SpatialDomain, spatial_domain
+from hardmax.regions.spatial_domains import SpatialDomain, first_stream, spatial_domain
 from hardmax.regions.spatial_parking import SpatialPath
 
 
@@ -82,16 +79,6 @@ def search_domain(network: ArgmaxNetwork, domain: SpatialDomain) -> SearchDomain
         domain.start,
         domain.scale,
         domain.is_bounded,
-        _first_stream(network, domain),
+        first_stream(network, domain.charted, domain.scale),
         lambda search: SpatialPath(network, domain, search),
     )
-
-
-def _first_stream(network: ArgmaxNetwork, domain: SpatialDomain) -> FirstStream:
-    """Return the embedding on the domain."""
-    dim = domain.charted.dim
-    if domain.charted.is_identity and network.embedding.is_identity:
-        return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0)
-    forms = embedded(network, domain.charted)
-    block = rounded_forms(forms, forms.rows, domain.scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, domain.scale), finest_grid(block))
