@@ -181,6 +181,22 @@ void read_vertex(const double* numbers, Polytopes<D>& s, int i) {
 }
 
 template <int D>
+void read_facet(const double* numbers, Facet<D>& facet) {
+    for (int k = 0; k < D; k++) facet.form.a[k] = numbers[k];
+    facet.form.c = numbers[D], facet.far = numbers[D + 1];
+    facet.form.slope_radius = numbers[D + 2], facet.form.offset_radius = numbers[D + 3];
+    facet.norm = numbers[D + 4];
+}
+
+template <int D>
+void write_facet(const Facet<D>& facet, double* to) {
+    for (int k = 0; k < D; k++) to[k] = facet.form.a[k];
+    to[D] = facet.form.c, to[D + 1] = facet.far;
+    to[D + 2] = facet.form.slope_radius, to[D + 3] = facet.form.offset_radius;
+    to[D + 4] = facet.norm;
+}
+
+template <int D>
 bool read_cell(Polytopes<D>& s, const hm_cell& cell, const typename Polytopes<D>::Place* whole,
                typename Polytopes<D>::Place& to) {
     const int n = cell.n_vertices, n_facets = cell.n_facets;
@@ -203,12 +219,8 @@ bool read_cell(Polytopes<D>& s, const hm_cell& cell, const typename Polytopes<D>
             continue;
         }
         row = to.n_pool++;
-        const double* numbers = cell.facets + f * cell.facet_stride;
         Facet<D>& facet = s.pool[row];
-        for (int k = 0; k < D; k++) facet.form.a[k] = numbers[k];
-        facet.form.c = numbers[D], facet.far = numbers[D + 1];
-        facet.form.slope_radius = numbers[D + 2], facet.form.offset_radius = numbers[D + 3];
-        facet.norm = numbers[D + 4];
+        read_facet(cell.facets + f * cell.facet_stride, facet);
         facet.wall = read_wall(cell.walls + 4 * f);
         facet.is_pure = cell.is_pure && cell.is_pure[f];
     }
@@ -259,11 +271,7 @@ void write_cell(const Polytopes<D>& s, const typename Polytopes<D>::Place& place
     }
     for (int f = 0; f < place.n_facets; f++) {
         const Facet<D>& facet = s.pool[s.facets[place.first_facet + f]];
-        double* to = cell.facets + f * cell.facet_stride;
-        for (int k = 0; k < D; k++) to[k] = facet.form.a[k];
-        to[D] = facet.form.c, to[D + 1] = facet.far;
-        to[D + 2] = facet.form.slope_radius, to[D + 3] = facet.form.offset_radius;
-        to[D + 4] = facet.norm;
+        write_facet(facet, cell.facets + f * cell.facet_stride);
         write_wall(facet.wall, cell.walls + 4 * f);
         cell.is_pure[f] = facet.is_pure;
     }
@@ -632,6 +640,20 @@ void hm_test_meet(const double* one, const double* other, double* vertex) {
     const Vertex v = meet(a, b);
     const double numbers[] = {v.x, v.y, v.rho, v.dx, v.dy, v.far_rho};
     for (int k = 0; k < 6; k++) vertex[k] = numbers[k];
+}
+
+void hm_test_facet(const double* form, double* facet) {
+    write_facet(facet_of<3>({{form[0], form[1], form[2]}, form[3], 0.0, 0.0}, {}, false), facet);
+}
+
+void hm_test_meet_facets(const double* facets, double scale, double* vertex) {
+    Facet<3> rows[3];
+    for (int j = 0; j < 3; j++) read_facet(facets + 8 * j, rows[j]);
+    const Facet<3>* const chosen[3] = {&rows[0], &rows[1], &rows[2]};
+    Point<3> v, direction;
+    meet(chosen, scale, v, &direction);
+    for (int k = 0; k < 3; k++) vertex[k] = v.x[k], vertex[4 + k] = direction.x[k];
+    vertex[3] = v.rho, vertex[7] = direction.rho;
 }
 
 int32_t hm_test_filtered_sign(const double* form, const double* vertex) {

@@ -12,13 +12,17 @@ from hardmax.regions.core_searches import BUDGET, CoreSearch
 from hardmax.regions.planar_parking import PlanarPath
 from hardmax.regions.rounded_forms import unit
 from tests.region_models import (
+    dense_integers,
+    gaussian,
     gaussian_relu,
     integer_maxout,
     integer_relu,
     integer_transformer,
+    maxout,
+    relu,
     repeated_units,
+    shrunk,
 )
-from tests.test_composition_updates import dense_integers, gaussian, maxout, relu
 
 MODELS = {
     "gaussian": gaussian_relu(1, [2, 6, 5, 5]),
@@ -31,14 +35,18 @@ MODELS = {
     "wide": relu(gaussian, [26, 25, 24]),
     "wide integers": relu(dense_integers, [26, 25]),
     "wide maxout": maxout(gaussian, [26, 25]),
+    "products underflow": relu(shrunk([-500, -560, *6 * [0]]), [26, 25, 24]),
+    "subnormal weights": relu(shrunk([0, -1060, *6 * [0]]), [26, 25, 24]),
+    "large again": relu(shrunk([-540, -540, 900, *5 * [0]]), [26, 25, 24]),
 }
 DOMAINS = {
     "box": Box([-2, -2], [3, 3]),
     "plane": WholeSpace(2),
     "small": Box([-0.1] * 2, [0.2] * 2),
 }
+TINY = "products underflow", "subnormal weights", "large again"
 CASES = [
-    (name, "small" if "wide" in name else domain) for name in MODELS for domain in ("box", "plane")
+    (name, "small" if "wide" in name or name in TINY else domain) for name in MODELS for domain in ("box", "plane")
 ]
 
 
@@ -51,9 +59,10 @@ def assert_enclosed(search, path, layer):
     for column, row in zip(search.scores(layer, len(rows)).T.tolist(), rows, strict=True):
         off = [
             abs(Fraction(x) - Fraction(int(y) * up, down))
-            for x, y in zip(column, row, strict=False)
+            for x, y in zip(column[:-1], row, strict=True)
         ]
-        assert max(off[0] * scale, off[1] * scale, off[2]) <= Fraction(column[3])
+        *slopes, offset = off
+        assert max(*(x * scale for x in slopes), offset) <= Fraction(column[-1])
 
 
 @pytest.mark.parametrize(("name", "where"), sorted(set(CASES)))

@@ -210,6 +210,10 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
 HM_API int32_t hm_test_sharpen(void* search);
 /* Write where the lines of two edges, rows of 12 numbers, meet into vertex[6]. */
 HM_API void hm_test_meet(const double* one, const double* other, double* vertex);
+/* Scale an exact form in three dimensions, four numbers, to the eight numbers of a facet. */
+HM_API void hm_test_facet(const double* form, double* facet);
+/* Write where three facets, rows of eight numbers, meet into vertex[8]. */
+HM_API void hm_test_meet_facets(const double* facets, double scale, double* vertex);
 /* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 

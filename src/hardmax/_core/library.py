@@ -72,6 +72,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "hm_test_sharpen": (c_int32, _AT),
     "hm_test_meet": (None, _AT, _AT, _AT),
+    "hm_test_facet": (None, _AT, _AT),
+    "hm_test_meet_facets": (None, _AT, c_double, _AT),
     "hm_test_filtered_sign": (c_int32, _AT, _AT),
     "hm_test_two_sum": (None, c_double, c_double, _DOUBLES),
     "hm_test_fast_two_sum": (None, c_double, c_double, _DOUBLES),

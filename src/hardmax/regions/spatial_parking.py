@@ -53,7 +53,7 @@ class SpatialPath(ExactPath):
         """Return the stream before the first layer, on the domain."""
         return embedded(self.network, self.domain.charted)
 
-    def _cell(self, cell: SpaceCell, *, refresh: bool = True) -> ExactCell:
+    def exact_cell(self, cell: SpaceCell, *, refresh: bool = True) -> ExactCell:
         """Read a cell of the stack, exactly."""
         forms: list[Form] = []
         for wall in cell.walls.tolist():
@@ -68,7 +68,7 @@ class SpatialPath(ExactPath):
     def sharpen_top(self) -> None:
         """Replace the vertices of the cell on top by the nearest floats to the true ones."""
         _, cell = self.search.top()
-        exact = self._cell(cell, refresh=False)
+        exact = self.exact_cell(cell, refresh=False)
         self.search.set_vertices(np.array([rounded_vertex(vertex) for vertex in exact.vertices]))
 
     def split_top(self) -> None:
@@ -79,7 +79,7 @@ class SpatialPath(ExactPath):
         n_facets = len(cell.facets)
         names = [tuple(wall) for wall in cell.walls.tolist()]
         parts = []
-        for part in self._parts(layer, group, self._cell(cell)):
+        for part in self._parts(layer, group, self.exact_cell(cell)):
             kept, stay = with_facets_only(part.cell)
             place_of = {place: i for i, place in enumerate(stay)}
             place_of[-1] = -1
