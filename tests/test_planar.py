@@ -18,9 +18,9 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import core_runs, planar
-from hardmax.regions.planar import explore
+from hardmax.regions import core_runs
 from hardmax.regions.core_searches import CoreSearch
+from hardmax.regions.planar import explore
 from hardmax.regions.planar_parking import PlanarPath
 from tests.reference.networks import form_rows
 

@@ -423,7 +423,9 @@ def test_many_blocks_of_cells_join(monkeypatch):
     monkeypatch.setattr(core_runs, "_FIRST_CELLS", 7)
     monkeypatch.setattr(core_runs, "_BLOCK_BYTES", 7)
     parts = explore(network, cube(3, -5.0, 5.0))
-    for one, other in zip((*whole.facets, whole.vertices), (*parts.facets, parts.vertices)):
+    for one, other in zip(
+        (*whole.facets, whole.vertices), (*parts.facets, parts.vertices), strict=True
+    ):
         assert np.array_equal(one, other)
     assert np.array_equal(whole.signatures, parts.signatures)
     assert np.array_equal(whole.starts, parts.starts)

@@ -1,4 +1,4 @@
-"""Random degenerate models in the plane, on lines and in space, and their comparison with the all-integer search.
+"""Random degenerate models, and their comparison with the all-integer search.
 
 A test compares some of them; `python -m tests.core.degenerate_models FIRST LAST DIM` compares as
 many as one likes, and says which differ.
@@ -121,7 +121,7 @@ def _domain(rng, dim):
     if dim == 2:
         rows = np.array([[1.0, 1.0], [-1.0, 2.0], [0.0, -1.0], [-2.0, -1.0]])
         return hm.Polytope(rows, rng.integers(1, 4, size=4).astype(float))
-    # A cone or a polytope around the origin, with more facets at a vertex than there are dimensions.
+    # A cone or a polytope around the origin.
     rows = rng.integers(-1, 2, size=(dim + 2, dim)).astype(float)
     rows = rows[rows.any(axis=1)]
     return hm.Polytope(rows, rng.integers(1, 3, size=len(rows)).astype(float))
@@ -143,7 +143,9 @@ def model_and_domain(seed, dim=2):
     elif family == "transformer":
         model = _transformer(rng, style, dim, int(rng.integers(1, 4)), 6)
     else:
-        model = hm.HardTransformer([hm.Block([_head(rng, style, dim, int(rng.integers(24, 301 if dim < 3 else 60)))])])
+        model = hm.HardTransformer(
+            [hm.Block([_head(rng, style, dim, int(rng.integers(24, 301 if dim < 3 else 60)))])]
+        )
     return family, style, model, _domain(rng, dim)
 
 

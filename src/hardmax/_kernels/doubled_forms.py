@@ -12,7 +12,8 @@ times. So up to underflow
 $$e = (1 + 2^{-30}) \Bigl(\sum_j |w_j| (e_j + \kappa \mu_j) + \kappa |b|\Bigr) + T, \qquad
   \kappa = 2 (n + 4)^2 u^2,$$
 
-with $\mu_j = \max(X \max_k |a_{jk}|, |c_j|)$. $T$ is large enough for slopes that are weighed by the scale.
+with $\mu_j = \max(X \max_k |a_{jk}|, |c_j|)$. $T$ is large enough for slopes that
+are weighed by the scale.
 
 References:
     [ORO05], algorithm 5.3 and proposition 5.5, for the sum of products in twice the precision.

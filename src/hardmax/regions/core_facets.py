@@ -68,6 +68,7 @@ class CoreFacets:
         network: The network.
         cells: The cells.
         facets: Their facets.
+        points: Their vertices.
         matches: Which of them are equal.
     """
 
@@ -76,6 +77,8 @@ class CoreFacets:
         assert cells.vertices is not None
         assert cells.starts is not None
         self.network, self.cells = network, cells
+        self.points: FloatArray = cells.vertices
+        self._sizes = np.diff(cells.starts)
         self.facets: CellFacets = cells.facets
         self._core = core()
         layers = network.layers
@@ -168,7 +171,7 @@ class CoreFacets:
         """
         n, dim, given = len(chosen), self._given.dim, addressof(self._given)
         chosen = np.ascontiguousarray(chosen, dtype=np.int64)
-        sizes, n_rows = np.diff(self.cells.starts), np.diff(self.facets.starts)
+        sizes, n_rows = self._sizes, np.diff(self.facets.starts)
         starts = np.empty(n + 1, dtype=np.int64)
         corners = np.empty(int(sizes[self._owners[chosen]].sum()) + 1, dtype=np.int64)
         boxes = np.empty((n, 2, dim))

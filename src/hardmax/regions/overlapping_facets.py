@@ -1,8 +1,8 @@
 r"""Facets of cells that overlap without being equal, exactly.
 
 Facets made by one split of the search are compared across it. Forms are recomposed in floats with
-bounds on all errors, and most pairs are settled by these (`core/include/hardmax/facets.hpp`): apart,
-or with a point in both. What is left, where facets touch without overlapping or forms coincide, is
+bounds on all errors, and most pairs are settled by these, apart or with a point in both
+(`core/include/hardmax/facets.hpp`). What is left, where facets touch without overlapping or forms coincide, is
 decided in integers: whether the rows of both cells are positive together somewhere.
 """
 
@@ -56,7 +56,7 @@ def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -
     layers = core_network(network).group_layers
     merged = np.flatnonzero((of_cells.ties[:, 0] < 0) & is_wide[layers[of_cells.ties[:, 1]]])
     is_wanted[np.searchsorted(of_cells.tie_starts, merged, side="right") - 1] = False
-    size = np.abs(cells.vertices).max(initial=1.0)
+    size = np.abs(facets.points).max(initial=1.0)
     scale = float(2.0 ** min(frexp(size)[1], 1000))
     return facets.compose(first_stream(network, domain, scale), scale, borders, is_wanted)
 

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.core_runs import SearchDomain, explore_domain
