@@ -4,7 +4,9 @@ CPU microseconds for a cell, medians over seeds: the model object is built, its 
 are counted, then stored. With `--beside=PROGRAM` another program is run on the same networks, and
 the ratio is printed: it is called as `PROGRAM NETWORK 3`, where the file NETWORK has the number of
 layers, then for each layer `rows columns`, the weights (in, out) and the bias as a last row; it
-answers with one line of JSON, `{"cells": ..., "seconds": ...}`, the output layer not counted.
+answers with one line of JSON, `{"cells": ..., "seconds": ...}`, the output layer not counted. With
+`--syrenn=PROGRAM` (see `drive_syrenn.cc`) SyReNN's time for the same, set-up included, is divided
+by that of storing the cells with their maps.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.peer_programs import syrenn
 from benchmarks.random_networks import Weights, gaussian
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
@@ -72,9 +75,18 @@ def beside(program: str, drawn: Weights) -> float:
     return 1e6 * float(found["seconds"]) / int(found["cells"])
 
 
+def syrenn_time(program: str, drawn: Weights) -> float:
+    """Return SyReNN's microseconds for a cell, set-up included."""
+    (found,) = syrenn(program, drawn, [np.array([[-3.0, -3.0], [3, -3], [3, 3], [-3, 3]])], 0.05)
+    if not found.cells:
+        raise SystemExit(f"SyReNN: {found.remark}")
+    return 1e6 * (found.seconds + found.setup) / found.cells
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="fresh")
     parser.add_argument("--beside", default="")
+    parser.add_argument("--syrenn", default="")
     parser.add_argument("--seeds", type=int, default=40)
     chosen, _ = parser.parse_known_args()
     seeds = range(chosen.seeds)
@@ -91,6 +103,11 @@ def main() -> None:
         if chosen.beside:
             other = median(beside(chosen.beside, gaussian(seed, 2, *widths)) for seed in seeds)
             row += f"   counted {counted / other:.2f} times the other program ({other:.3f})"
+        if chosen.syrenn:
+            theirs = median(
+                syrenn_time(chosen.syrenn, gaussian(seed, 2, *widths)) for seed in seeds
+            )
+            row += f"   {theirs / stored:.2f} times as fast as SyReNN ({theirs:.3f})"
         print(row, flush=True)
     for depth in (2, 3):
 

@@ -22,11 +22,15 @@ _HERE = Path(__file__).parent
 
 
 class Outcome(NamedTuple):
-    """What a program found, and the CPU seconds it took; or why it found nothing."""
+    """What a program found, and the CPU seconds it took; or why it found nothing.
+
+    `setup` is the CPU seconds before the search, where they were measured apart.
+    """
 
     cells: int = 0
     seconds: float = 0.0
     remark: str = ""
+    setup: float = 0.0
 
 
 class Programs(NamedTuple):
@@ -101,7 +105,7 @@ def syrenn(
     if "error" in answer:
         return [Outcome(remark=answer["error"])] * len(domains)
     return [
-        Outcome(cells, seconds)
+        Outcome(cells, seconds, setup=answer.get("setup", 0.0))
         for cells, seconds in zip(answer["cells"], answer["seconds"], strict=True)
     ]
 

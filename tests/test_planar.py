@@ -472,7 +472,7 @@ def test_slices_match_the_rational_splitter(seed):
 def test_an_interrupt_leaves_what_was_found(monkeypatch):
     calls, run = [], CoreSearch.run
 
-    def interrupted(search, room, limit, budget):
+    def interrupted(search, room, limit, budget, is_wanted):
         calls.append(budget)
         if len(calls) == 2:
             raise KeyboardInterrupt
@@ -551,7 +551,7 @@ def test_domains_that_are_gone_are_forgotten():
 def test_the_first_slice_of_a_wide_network_is_short(monkeypatch):
     budgets, run = [], CoreSearch.run
 
-    def watched(search, room, limit, budget):
+    def watched(search, room, limit, budget, is_wanted):
         budgets.append(budget)
         return run(search, room, limit, budget)
 

@@ -16,7 +16,7 @@ from hardmax.models import evaluation
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import core_runs, core_searches, split_tree
+from hardmax.regions import core_searches, split_tree
 from hardmax.regions.core_searches import CoreSearch
 from hardmax.regions.spatial import explore
 from tests.reference import regions as reference
@@ -403,7 +403,7 @@ def test_limits_leave_a_lower_bound():
 def test_an_interrupt_leaves_what_was_found(monkeypatch):
     run, calls = CoreSearch.run, []
 
-    def interrupted(search, room, limit, budget):
+    def interrupted(search, room, limit, budget, _):
         if len(calls) == 3:
             raise KeyboardInterrupt
         calls.append(1)
@@ -417,16 +417,14 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
     assert 0 < len(found.signatures) < 1990
 
 
-def test_many_blocks_of_cells_join(monkeypatch):
+def test_room_for_cells_grows_as_needed(monkeypatch):
     network = gaussian_relu(67, [3, 12, 12]).network
     whole = explore(network, cube(3, -5.0, 5.0))
-    monkeypatch.setattr(core_runs, "_FIRST_CELLS", 7)
-    monkeypatch.setattr(core_runs, "_BLOCK_BYTES", 7)
+    monkeypatch.setattr(core_searches, "FIRST_CELLS", 7)
     parts = explore(network, cube(3, -5.0, 5.0))
-    for one, other in zip(
-        (*whole.facets, whole.vertices), (*parts.facets, parts.vertices), strict=True
-    ):
+    for one, other in zip(whole.facets, parts.facets, strict=True):
         assert np.array_equal(one, other)
+    assert np.array_equal(whole.vertices, parts.vertices)
     assert np.array_equal(whole.signatures, parts.signatures)
     assert np.array_equal(whole.starts, parts.starts)
 

@@ -6,6 +6,7 @@
 #include "hardmax/interface.h"
 #include "hardmax/polygons.hpp"
 #include "hardmax/polytopes.hpp"
+#include "paths.hpp"
 
 using namespace hardmax;
 
@@ -69,8 +70,8 @@ S laid_out(const Network& network, bool stores, Arena& arena) {
     if (stores) search.pure = take_path<S::dim>(network, arena);
     const int n = network.largest_group;
     search.contest.form = arena.take<int>(n);
-    search.contest.error = arena.take<double>(n);
-    search.contest.far_error = arena.take<double>(n);
+    search.contest.error = arena.take<double>(n + kLanes);
+    search.contest.far_error = arena.take<double>(n + kLanes);
     lay_out(search.cells, network, arena);
     return search;
 }
@@ -105,7 +106,7 @@ void renew_stack(Polytopes<D>& s, Arena& arena, int room, const typename Polytop
     const std::size_t n = top ? top->start + top->n : 0, n_bits = 64 * n_words;
     renew(arena, s.points, room, n);
     if (s.has_far) renew(arena, s.directions, room, n);
-    renew(arena, s.signs_of_window, room, n);
+    renew(arena, s.marks, room, n);
     Word* masks = arena.take<Word>(std::size_t(room) * n_words);
     for (std::size_t i = 0; masks && i < n; i++)
         for (int w = 0; w < n_words; w++)
@@ -147,25 +148,14 @@ void write_wall(const Wall& wall, std::int32_t* to) {
 
 Vertex read_vertex(const double* v) { return {v[0], v[1], v[2], v[3], v[4], v[5], {}}; }
 
-void read_edge(const double* line, const double* vertex, Edge& edge) {
-    edge.line = {{line[0], line[1]}, line[2], line[4], line[5]};
-    edge.far_offset = line[3];
-    edge.start = read_vertex(vertex);
-    edge.wall = {-1, 0, 0, 0};
-    edge.mark = 0;
-    edge.is_new = false;
-}
-
 // Write a cell that came in to the place `to` on the stack; False if it is full. It is a part of
 // `whole`, if there is one.
 bool read_cell(Polygons& polygons, const hm_cell& cell, const Polygons::Place*,
                Polygons::Place& to) {
     if (to.start + 4 * cell.n_vertices + 8 > polygons.room) return false;
     for (int i = 0; i < cell.n_vertices; i++) {
-        Edge& edge = polygons.edges[to.start + i];
         read_edge(cell.facets + i * cell.facet_stride, cell.vertices + i * cell.vertex_stride,
-                  edge);
-        edge.wall = read_wall(cell.walls + 4 * i);
+                  cell.walls + 4 * i, polygons.edges[to.start + i]);
     }
     to.n = cell.n_vertices;
     return true;
@@ -300,38 +290,18 @@ void set_vertices(Polytopes<D>& s, typename Polytopes<D>::Place& place, const do
     for (int i = 0; i < place.n; i++) read_vertex(vertices + (2 * D + 2) * i, s, place.start + i);
 }
 
-template <int D>
-void copy_rows(const double* rows, int n, const Forms<D>& forms) {
-    for (int k = 0; k <= D; k++)
-        for (int i = 0; i < n; i++) forms.coefficient[k][i] = rows[k * n + i];
-    for (int i = 0; i < n; i++) forms.radius[i] = rows[(D + 1) * n + i];
-}
-
 template <class S>
 void init(S& search, const Network& network, const hm_search_start& start) {
-    constexpr int D = S::dim;
     search.has_far = !start.is_bounded;
     search.stores = start.stores;
     start_cells(search.cells, start);
     auto& path = search.path;
-    path.scale = start.scale;
-    const int n = network.dim_stream;
-    copy_rows(start.stream, n, path.frames[0].stream);
-    path.frames[0].stream_exactness = {start.stream_is_exact != 0, start.stream_grid};
-    DoubledForms<D>& doubled = search.doubled.streams[0];
-    for (int k = 0; k <= D; k++) {
-        for (int i = 0; i < n; i++) {
-            doubled.high.coefficient[k][i] = start.doubled_stream[k * n + i];
-            doubled.low[k][i] = start.doubled_stream[(D + 1 + k) * n + i];
-        }
-    }
-    for (int i = 0; i < n; i++) doubled.high.radius[i] = start.doubled_stream[(2 * D + 2) * n + i];
-    note_homogeneous(path);
+    begin_path(start, path, search.doubled);
     if (!search.stores) return;
     auto& pure = search.pure;
     pure.scale = path.scale;
     pure.signature = path.signature;
-    copy_rows(start.stream, n, pure.frames[0].stream);
+    copy_rows(start.stream, network.dim_stream, pure.frames[0].stream);
     pure.frames[0].stream_exactness = path.frames[0].stream_exactness;
     for (int l = 0; l < network.n_layers; l++) {
         pure.frames[l].is_homogeneous = path.frames[l].is_homogeneous;
@@ -431,9 +401,8 @@ void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wa
         known = most(valid, deepest);
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
             const int group = t.group(f), l = t.layer(group);
-            const Form<D> form =
-                wall_form(path, {l, group - network.layers[l].first_group, t.winner(cell, group),
-                                 t.rival(f)});
+            const Form<D> form = wall_form(path, {l, group - network.layers[l].first_group,
+                                                  t.winner(cell, group), t.rival(f)});
             double* to = t.forms + f * (D + 3);
             for (int k = 0; k < D; k++) to[k] = form.a[k];
             to[D] = form.c, to[D + 1] = form.slope_radius, to[D + 2] = form.offset_radius;
@@ -523,7 +492,8 @@ void hm_search_recompose(void* search, int32_t layer) {
     with_search(search, [&](auto& s) { compose_stream(s.path, layer); });
 }
 
-int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget) {
+int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
+                      const int32_t* is_wanted) {
     Cells found{cells->room_cells,       cells->room_vertices, cells->room_facets,
                 cells->room_ties,        cells->n_cells,       cells->n_vertices,
                 cells->n_facets,         cells->n_ties,        cells->n_broken,
@@ -531,7 +501,8 @@ int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budg
                 cells->map_radii,        cells->ends,          cells->points,
                 cells->directions,       cells->walls,         cells->facet_ends,
                 cells->tie_ends,         cells->ties,          cells->blurs};
-    const int status = with_search(search, [&](auto& s) { return run(s, found, limit, budget); });
+    const int status =
+        with_search(search, [&](auto& s) { return run(s, found, limit, budget, is_wanted); });
     cells->n_cells = found.n_cells, cells->n_vertices = found.n_vertices;
     cells->n_facets = found.n_facets, cells->n_ties = found.n_ties;
     cells->n_broken = found.n_broken;
@@ -634,9 +605,10 @@ int32_t hm_test_sharpen(void* search) {
 }
 
 void hm_test_meet(const double* one, const double* other, double* vertex) {
+    const std::int32_t no_wall[4] = {-1, 0, 0, 0};
     Edge a, b;
-    read_edge(one, one + 6, a);
-    read_edge(other, other + 6, b);
+    read_edge(one, no_wall, a);
+    read_edge(other, no_wall, b);
     const Vertex v = meet(a, b);
     const double numbers[] = {v.x, v.y, v.rho, v.dx, v.dy, v.far_rho};
     for (int k = 0; k < 6; k++) vertex[k] = numbers[k];

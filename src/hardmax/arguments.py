@@ -73,6 +73,17 @@ class Sizes:
         _refuse_non_finite(name, array, infinity)
         return array
 
+    def owned(self, name: str, value: Any, shape: tuple[str | int, ...]) -> FloatArray:
+        """Read `value` as `floats` does, and return a read-only copy, for a model to keep."""
+        if type(value) is np.ndarray and value.dtype is _FLOAT64:
+            array = value.copy()
+        else:
+            array = _exact_float64(name, value).copy()
+        self._bind(name, array.shape, shape, True)
+        _refuse_non_finite(name, array, "none")
+        array.setflags(write=False)
+        return array
+
     def ints(
         self,
         name: str,

@@ -130,7 +130,7 @@ def _domain(rng, dim):
 def model_and_domain(seed, dim=2):
     """Return the family, the style, the model and the domain of a seed."""
     rng = np.random.default_rng(seed if dim == 2 else [seed, dim])
-    family = str(rng.choice(FAMILIES, p=[0.3, 0.15, 0.03, 0.2, 0.27, 0.05]))
+    family = str(rng.choice(FAMILIES, p=[0.29, 0.15, 0.05, 0.2, 0.26, 0.05]))
     style = str(rng.choice(STYLES))
     if family == "relu":
         model = _relu(rng, style, dim, rng.integers(1, 7, size=rng.integers(1, 4)))

@@ -1,7 +1,9 @@
 """Degenerate models of every family against the all-integer search."""
 
+import numpy as np
 import pytest
 
+import hardmax as hm
 from tests.core.degenerate_models import FAMILIES, differences, model_and_domain
 
 SEEDS = range(120)
@@ -14,3 +16,16 @@ def test_same_as_integers(seed):
 
 def test_every_family_occurs():
     assert {model_and_domain(seed)[0] for seed in SEEDS} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("count_only", [True, False])
+def test_more_units_than_a_word_has_bits(count_only):
+    # A grid of 50 by 45 lines, each given again, upside down or scaled, in a shuffled order.
+    rng = np.random.default_rng(3)
+    places = [(0, 0.5 * i) for i in range(50)] + [(1, 0.25 * i) for i in range(45)]
+    rows = [[(axis == 0) * 1.0, (axis == 1) * 1.0, -place] for axis, place in places]
+    rows += [[factor * x for x in row] for row in rows for factor in (-1.0, 2.0)]
+    table = np.array(rows)[rng.permutation(len(rows))]
+    model = hm.ReluNetwork([table[:, :2].T, np.ones((len(table), 1))], [table[:, 2], None])
+    part = hm.enumerate_regions(model, hm.WholeSpace(2), count_only=count_only)
+    assert part.n_cells == 51 * 46

@@ -3,14 +3,16 @@
 import hashlib
 import subprocess
 import sys
+from ctypes import c_int32
 
 import numpy as np
 import pytest
 
-from hardmax._core.library import INSTRUCTION_SETS, core
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.regions import core_runs, planar, shared_searches, spatial
 from hardmax.regions.core_searches import BUDGET, DONE, Task
+from tests.core.degenerate_models import model_and_domain
+from tests.core.instruction_sets import RUNNABLE
 from tests.region_models import (
     gaussian_relu,
     integer_maxout,
@@ -38,6 +40,8 @@ SPATIAL_MODELS = [
     integer_transformer(1, 3, 4, 2, n_blocks=2, repeat=True),
     integer_transformer(2, 1, 5, 2, n_blocks=2),
 ]
+MANY = "384612ba5b3b7443591fc4aa8c38df4ee9ba231f4182f35f0f9eead284512c81"
+"""What `digest_of_many` gives, whatever compiled the core."""
 
 
 def digest(cells):
@@ -64,22 +68,32 @@ def digests(**options):
     return found
 
 
-@pytest.mark.skipif(
-    core().hm_widest_instruction_set() == b"baseline", reason="the processor has one set only"
-)
-def test_every_instruction_set_finds_the_same_in_every_bit():
-    program = "from tests.core.test_determinism import digests; print(*digests())"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"HARDMAX_CPU": name, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for name in INSTRUCTION_SETS
-    }
-    assert len(found) == 1
+def digest_of_many(**options):
+    """Return one digest of 500 degenerate models, at most 200 cells of each."""
+    found = hashlib.sha256()
+    for seed in range(500):
+        _, _, model, domain = model_and_domain(seed)
+        cells = planar.explore(model.network, domain, max_cells=200, **options)
+        found.update(digest(cells).encode())
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_every_compiler_and_instruction_set_finds_the_same_in_every_bit(name):
+    program = (
+        "from tests.core.test_determinism import digest_of_many, digests; "
+        "print(digest_of_many(), *digests())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env={"HARDMAX_CPU": name, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    many, *few = run.stdout.split()
+    assert many == MANY
+    assert few == digests()
 
 
 @pytest.mark.parametrize("workers", [2, 5])
@@ -107,7 +121,7 @@ def test_what_a_run_gives_away_is_found_by_others(model):
     tasks = [Task(0, False, *none, start.cell, False)]
     runs = []
     while tasks:
-        run = core_runs.Run(start, tasks.pop(), stores=True)
+        run = core_runs.Run(start, tasks.pop(), c_int32(0), stores=True)
         for _ in range(4):
             if (status := run.go_on(-1, 1)) == DONE:
                 break
@@ -117,5 +131,5 @@ def test_what_a_run_gives_away_is_found_by_others(model):
         tasks += run.give_away()
         runs.append(finished(run))
     assert len(runs) > 1
-    found = core_runs.packed(runs, True)
+    found = core_runs.packed(runs, True, 2)
     assert digest(found) == digest(engine.explore(network, WholeSpace(dim)))

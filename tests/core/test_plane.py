@@ -74,7 +74,7 @@ def test_scores_lie_within_their_radii_at_every_step(name, where, sharpens, monk
     plain = planar.explore(network, domain)
     run, path_of, n_looks = CoreSearch.run, {}, [0]
 
-    def in_small_steps(search, room, limit, budget):
+    def in_small_steps(search, room, limit, budget, _):
         path = path_of.setdefault(
             search, PlanarPath(network, planar.planar_domain(domain, 2), search)
         )

@@ -73,7 +73,7 @@ def test_everything_lies_within_its_radius_at_every_step(
     run, path_of, n_looks = CoreSearch.run, {}, [0]
     where = spatial.spatial_domain(domain, dim)
 
-    def in_small_steps(search, room, limit, budget):
+    def in_small_steps(search, room, limit, budget, _):
         path = path_of.setdefault(search, SpatialPath(network, where, search))
         for _ in range(budget):
             status = run(search, room, limit, 1)

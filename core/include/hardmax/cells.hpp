@@ -10,6 +10,10 @@
 
 namespace hardmax {
 
+// A vertex that is written down is off by at most this times its largest coordinate, or the scale if
+// that is larger; a direction by at most this. One that lies beyond all floats has such a coordinate.
+constexpr double kStoredBlur = 0x1p-30;
+
 // Arrays of the caller. Of signatures one is used: one byte for a winner where that is enough.
 struct Cells {
     std::int64_t room_cells, room_vertices, room_facets, room_ties;
@@ -17,11 +21,11 @@ struct Cells {
     std::int64_t n_broken;           // cells with a map that overflowed
     std::uint8_t* short_signatures;  // (room_cells, n_groups)
     std::int32_t* signatures;
-    double* maps;         // (room_cells, D + 1, dim_out): (x, 1) times it is the output
-    double* map_radii;    // (room_cells)
-    std::int64_t* ends;   // (room_cells): where the vertices of a cell end
-    double* points;       // (room_vertices, D)
-    double* directions;   // (room_vertices, D), or null where the domain is bounded
+    double* maps;        // (room_cells, D + 1, dim_out): (x, 1) times it is the output
+    float* map_radii;    // (room_cells)
+    std::int64_t* ends;  // (room_cells): where the vertices of a cell end
+    double* points;      // (room_vertices, D)
+    double* directions;  // (room_vertices, D), or null where the domain is bounded
     // Of polygons (room_vertices), see `wall_code`; else (room_facets, 2): the group, counted over all
     // layers, and the form beside the wall.
     std::int32_t* walls;
@@ -128,7 +132,7 @@ std::int64_t store_map(Path<D>& fresh, Cells& cells) {
         }
         radius = bound(radius, output.radius[i]);
     }
-    cells.map_radii[cell] = radius;
+    cells.map_radii[cell] = rounded_up(radius);
     if (!(radius < kInfinity)) cells.n_broken++;
     return cell;
 }

@@ -40,9 +40,7 @@ struct FacetTable : hm_facets {
     int n_ties(std::int64_t cell) const {
         return static_cast<int>(tie_starts[cell + 1] - tie_starts[cell]);
     }
-    int place(std::int64_t facet) const {
-        return static_cast<int>(facet - starts[owners[facet]]);
-    }
+    int place(std::int64_t facet) const { return static_cast<int>(facet - starts[owners[facet]]); }
     // Whether a group ties on a facet.
     bool ties_on(std::int64_t facet, int group) const {
         const std::int64_t cell = owners[facet];

@@ -53,6 +53,8 @@ HM_API int32_t hm_float_environment(void);
 HM_API size_t hm_network_size(const int64_t* integers, const double* numbers);
 HM_API int32_t hm_network_init(void* network, const int64_t* integers, const double* numbers);
 
+enum { HM_EDGE_NUMBERS = 12 };
+
 /* What a search starts with, on a domain of D dimensions: 1 to 7. */
 typedef struct {
     int32_t dim;
@@ -117,7 +119,7 @@ typedef struct {
     uint8_t* short_signatures;
     int32_t* signatures;
     double* maps;
-    double* map_radii;
+    float* map_radii;
     int64_t* ends;
     double* points;
     double* directions;
@@ -127,7 +129,9 @@ typedef struct {
     int32_t* ties;
     double* blurs;
 } hm_cells;
-HM_API int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget);
+/* It ends early, as if the budget were spent, where another thread sets `is_wanted`. */
+HM_API int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
+                             const int32_t* is_wanted);
 
 /* Cells found, signs decided by the filter, signs decided by expansions, cells on the stack. */
 HM_API void hm_search_counts(const void* search, int64_t counts[4]);
@@ -185,8 +189,8 @@ typedef struct {
  * words, one for each group, `since` scratch likewise; `keys` a word for each facet; `table` a power of
  * two of entries, at least twice the facets, all -1. Returns how many pairs there are. */
 HM_API int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights, uint64_t* keys,
-                               int32_t* table, int64_t table_size, int64_t* since,
-                               int8_t* is_loose, int64_t* partners);
+                               int32_t* table, int64_t table_size, int64_t* since, int8_t* is_loose,
+                               int64_t* partners);
 /* Write the pairs (n_pairs, 2) in the order of their cells; `counts` are n_cells + 1 zeros. */
 HM_API void hm_facets_sort(const hm_facets* facets, const int64_t* partners, int64_t* counts,
                            int64_t* pairs);
@@ -205,6 +209,101 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
                                  double* normals, int8_t* inside, int64_t room, int64_t* pairs,
                                  int64_t* verdicts, int64_t* n_pairs);
 
+/* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
+ * neighbours.hpp. */
+typedef struct {
+    int64_t n_cells, n_edges;
+    int32_t n_layers, n_groups;
+    double scale;
+    const uint8_t* short_signatures;
+    const int32_t* signatures;
+    const int64_t* starts;
+    const int32_t* codes;
+    const double* points;
+    const double* directions;
+    const int32_t* first_groups;
+    const int32_t* form_starts;
+    const uint8_t* passes;
+    int32_t has_means;
+} hm_polygons;
+
+/* Which of them share a part of a wall. First the edges are gathered by their lines: returns the
+ * bytes that matching needs, or -1 if the cells are not in order. Then edges are matched: marks those
+ * that are left open in is_open (n_edges) and returns the number of pairs. Then pairs (n, 2) are
+ * written, sorted, the smaller cell first, with the edges (n, 2) that overlap. */
+HM_API size_t hm_neighbours_size(const hm_polygons* polygons);
+HM_API int64_t hm_neighbours_gather(const hm_polygons* polygons, void* memory);
+HM_API int64_t hm_neighbours_match(const hm_polygons* polygons, void* memory, void* room,
+                                   uint8_t* is_open);
+HM_API void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pairs,
+                                int32_t* edges);
+/* Mark the edges (n_edges) that may lie on other walls beside the one that names them. The search has
+ * nothing on its stack, with room for the edges of every cell. */
+HM_API void hm_neighbours_ties(void* search, const hm_polygons* polygons, uint8_t* may_tie);
+/* Questions about stored cells of the plane, which come in the order of their signatures: 1 volume, 2
+ * a point inside, 4 a largest ball. */
+typedef struct {
+    const uint8_t* short_signatures; /* as in hm_cells */
+    const int32_t* signatures;
+    const int64_t* starts; /* (n_cells + 1): where the walls of a cell begin */
+    const int32_t* walls;
+    /* Answers, each for the questions asked alone: */
+    double* volumes;   /* (n_cells, 2): volume and radius */
+    double* witnesses; /* (n_cells, 2) */
+    double* balls;     /* (n_cells, 3): centre and radius */
+    uint8_t* open;     /* (n_cells): the questions that floats cannot answer */
+} hm_measured;
+/* `n_rows` is the number of inequalities of the domain, `room_edges` the most edges of a cell. */
+HM_API size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges);
+/* With the first polygon of the search. */
+HM_API void hm_measures_init(void* measures, const void* network, const hm_search_start* start,
+                             int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
+                             const int32_t* walls);
+/* Answer for the cells from `first` to `end`. */
+HM_API void hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
+                            int64_t first, int64_t end);
+
+/* Who wins at points, in a space of any dimension. `embedding` has the weights (dim, dim_stream),
+ * unless it is the identity, and the biases. The memory is used by one thread at a time. */
+HM_API size_t hm_points_size(const void* network, int32_t dim, int32_t is_identity);
+HM_API void hm_points_init(void* points, const void* network, int32_t dim, int32_t is_identity,
+                           const double* embedding);
+/* Points (n_points, dim), finite. Writes the winners of the groups from `first_group` on to one of the
+ * two arrays (n_points, n_groups - first_group), and whether a point was left undecided to `open`. */
+HM_API void hm_points_run(void* points, int64_t n_points, const double* given, int32_t first_group,
+                          uint8_t* short_signatures, int32_t* signatures, uint8_t* open);
+/* Affine forms a1 x1 + a2 x2 + c of the plane in integers of 64-bit limbs, lowest first, in two's
+ * complement, with at least three bits more than the longest: slopes (n, 2, slope_limbs) in one unit,
+ * offsets (n, offset_limbs) in another. See lifted.hpp. */
+typedef struct {
+    int32_t n, slope_limbs, offset_limbs;
+    const uint64_t* slopes;
+    const uint64_t* offsets;
+} hm_forms;
+
+/* Where each of the forms is largest: see EnvelopeCells in envelope.hpp. */
+typedef struct {
+    int32_t* sites;      /* (n) */
+    int32_t* starts;     /* (n + 1) */
+    int32_t* neighbours; /* (6 n) */
+    int32_t* corners;    /* (6 n) */
+    int32_t* triples;    /* (2 n, 3) */
+    int32_t n_sites, n_vertices;
+} hm_envelope_cells;
+
+HM_API size_t hm_envelope_size(const hm_forms* forms);
+/* Begin with three of the forms, which are moved to the front of `order`, all forms in the order of
+ * their insertion. Returns 1, or 0 if all slopes are on a line. The forms have to stay. */
+HM_API int32_t hm_envelope_begin(void* envelope, const hm_forms* forms, int32_t* order);
+/* Insert the next forms of `order`. */
+HM_API void hm_envelope_insert(void* envelope, const int32_t* order, int32_t n);
+/* Once all are there. */
+HM_API void hm_envelope_finish(void* envelope, hm_envelope_cells* cells);
+/* The points (n, 2) where three forms each are equal, rounded to the nearest, times 2^exponent; NaN
+ * where that is not clear. */
+HM_API void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t n,
+                                 int32_t exponent, double* points);
+
 /* Look at the cell on top in twice the precision, whether needed or not; returns whether anything is
  * known better. */
 HM_API int32_t hm_test_sharpen(void* search);
@@ -214,6 +313,9 @@ HM_API void hm_test_meet(const double* one, const double* other, double* vertex)
 HM_API void hm_test_facet(const double* form, double* facet);
 /* Write where three facets, rows of eight numbers, meet into vertex[8]. */
 HM_API void hm_test_meet_facets(const double* facets, double scale, double* vertex);
+/* Answer all questions about a polygon of at most 16 edges (n, 12): volume, radius; point; centre,
+ * radius. Returns the questions left open. */
+HM_API int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]);
 /* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 

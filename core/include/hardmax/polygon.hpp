@@ -39,6 +39,7 @@ struct Edge {
     Wall wall;
     int mark;     // scratch of `walks.hpp`
     bool is_new;  // made by the split under way
+    bool is_met;  // the start was found where the line before meets this one, as they are now
 };
 
 // A polygon as `groups.hpp` sees it.
@@ -53,7 +54,7 @@ struct Polygon {
     double rho(int i) const { return at(i).rho; }
     double far_rho(int i) const { return at(i).far_rho; }
     bool is_far(int i) const { return at(i).is_far(); }
-    bool may_be_far() const { return true; }
+    bool has_far() const { return true; }
     // The edge that ends where edge i starts.
     const Edge& before(int i) const { return edges[i > 0 ? i - 1 : n - 1]; }
 };
@@ -231,12 +232,14 @@ inline int cut(const Edge* polygon, int n, const std::int8_t* signs, int side, c
     out->wall = wall;
     out->mark = to->mark = 0;
     out->is_new = true;
+    // A vertex on the line, of both parts, is not found again, though one of its lines is new.
+    out->is_met = signs[i] != 0;
+    to->is_met = signs[entry] != 0;
     if (n_twin > 0) {
         out->start = twin->start;
         to->start = twin[n_twin - 1].start;
     } else {
         out->start = signs[i] == 0 ? polygon[i].start : meet(out[-1], *out);
-        // A first vertex on the line came with its edge.
         if (signs[entry] != 0) to->start = meet(*out, *to);
     }
     return static_cast<int>(out - to) + 1;

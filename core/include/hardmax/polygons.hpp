@@ -2,7 +2,6 @@
 #pragma once
 #include "cells.hpp"
 #include "polygon.hpp"
-#include "units.hpp"
 #include "walks.hpp"
 
 namespace hardmax {
@@ -45,30 +44,56 @@ struct Polygons {
     static void note_region(Path<2>& path, int l, bool has_far) {
         if (has_far || path.frames[l].is_homogeneous) note_ray(path, l);
     }
-    Marks marks(const Place& place, int i) const { return edges[place.start + i].start.marks; }
-    static void mark(const Window<2>& window, int from, Vertex& v) {
-        const bool is_far = v.is_far();
-        const double x[] = {is_far ? v.dx : v.x, is_far ? v.dy : v.y};
-        v.marks = marks_of(window, from, x, is_far ? v.far_rho : v.rho, is_far);
-    }
-    void mark(const Place& place, const Window<2>& window, int from) {
-        for (int i = 0; i < place.n; i++) mark(window, from, edges[place.start + i].start);
-    }
     int sign_at(const Place& place, int i, const Line& g, const Wall&, const Known& known,
                 SignCounts& counts) {
         const Polygon polygon = at(place);
         return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, known, counts);
     }
 
-    // Split a polygon by a form of a window whose signs are known: it becomes the upper part.
+    // Note the signs of a window of units, from one of them on: see `units.hpp`.
+    static void mark(const Window<2>& window, int from, Vertex& v) {
+        v.marks = v.is_far() ? far_marks_at<2>(window, from, {v.dx, v.dy}, v.far_rho)
+                             : marks_at<2>(window, from, {v.x, v.y}, v.rho);
+    }
+    void mark(const Place& place, const Window<2>& window, int from) {
+        for (int i = 0; i < place.n; i++) mark(window, from, edges[place.start + i].start);
+    }
+    // What is noted at all vertices.
+    Marks marks_of(const Place& place) const {
+        Marks common = edges[place.start].start.marks;
+        for (int i = 1; i < place.n; i++) {
+            const Marks& marks = edges[place.start + i].start.marks;
+            common.positive &= marks.positive, common.negative &= marks.negative;
+        }
+        return common;
+    }
+    // The signs of a form that is noted.
+    Signs signs_of(const Place& place, const Line& g, int bit, const Wall& wall, const Known& known,
+                   SignCounts& counts) {
+        Signs found{0, 0};
+        for (int i = 0; i < place.n; i++) {
+            const Marks& marks = edges[place.start + i].start.marks;
+            int sign = static_cast<int>(marks.positive >> bit & 1) -
+                       static_cast<int>(marks.negative >> bit & 1);
+            counts.n_filtered += sign != 0;
+            if (sign == 0) sign = sign_at(place, i, g, wall, known, counts);
+            if (sign == kUndecided) return {-1, i};
+            signs[i] = static_cast<std::int8_t>(sign);
+            found.n_positive += sign > 0;
+            found.n_negative += sign < 0;
+        }
+        return found;
+    }
+
+    // Split a polygon by a unit of a window, whose signs are known: it becomes the upper part.
     bool split(Place& place, Place& lower, const Line& g, const Wall& wall, const Window<2>& window,
-               int from, bool) {
+               int bit, bool) {
         // Both parts are written above the polygon; its edges are free again when they are done.
         const Edge* polygon = edges + place.start;
         Edge* to = edges + place.start + place.n;
         const int n = place.n, upper = cut(polygon, n, signs, 1, g, wall, to, nullptr, 0);
-        mark(window, from, to[0].start);
-        mark(window, from, to[upper - 1].start);
+        mark(window, bit + 1, to[0].start);
+        mark(window, bit + 1, to[upper - 1].start);
         const Wall opposite{wall.layer, wall.group, wall.rival, wall.winner};
         lower.n = cut(polygon, n, signs, -1, g, opposite, to + upper, to, upper);
         place = {place.start + n, upper};
@@ -151,6 +176,7 @@ struct Polygons {
         return n_queued;
     }
     int walked_part(const GroupSplit<Polygons>& split, Part& part, int w, SignCounts& counts);
+    bool name_edges(const GroupSplit<Polygons>& split, Part& part, int w, SignCounts& counts);
 };
 
 namespace detail {
@@ -220,28 +246,69 @@ inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, 
             since = 0;
         }
     }
-    return part.n;
+    return name_edges(split, part, w, counts) ? part.n : -1;
+}
+
+// Name the new edges of a walked part by the first form that ties with its own along each, as cutting
+// by all forms in turn does; False if a sign is undecided. Another one than the edge was cut by has
+// ties at both ends (mark 2).
+inline bool Polygons::name_edges(const GroupSplit<Polygons>& split, Part& part, int w,
+                                 SignCounts& counts) {
+    const int winner = crowd.form[w];
+    for (int i = 0; i < part.n; i++) {
+        const int next = i + 1 < part.n ? i + 1 : 0;
+        Edge &edge = part.area[i], &after = part.area[next];
+        if (!edge.is_new || edge.mark != 2 || after.mark != 2) continue;
+        const Box& box = box_at(crowd, edge.start);
+        for (int p = box.start; p < box.start + box.length; p++) {
+            const int m = crowd.listed[p], rival = crowd.form[m];
+            if (m == crowd.position[edge.wall.rival]) break;
+            if (m == w || !may_tie(crowd, m, w, edge.start, split.scale) ||
+                !may_tie(crowd, m, w, after.start, split.scale))
+                continue;
+            const Line g = difference(split.frame, winner, rival, split.scale);
+            const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
+            const Signs found = signs_of(part, g, wall, split.known, counts);
+            if (found.n_positive < 0) return false;
+            // A form that is zero everywhere coincides with this one.
+            if (found.n_positive == 0 || signs[i] != 0 || signs[next] != 0) continue;
+            edge.line = g;
+            edge.wall = wall;
+            edge.is_met = after.is_met = false;
+            break;
+        }
+    }
+    return true;
 }
 
 namespace detail {
 
 // Whether a vertex is too uncertain to be written down.
 inline bool is_blurred(const Vertex& v, double scale) {
-    constexpr double blur = 0x1p-30;
     const double size = larger(scale, larger(magnitude(v.x), magnitude(v.y)));
-    return !(v.rho <= blur * size && v.far_rho <= blur);
+    return !(v.rho <= kStoredBlur * size && v.far_rho <= kStoredBlur);
 }
 
+// Find the vertices where lines meet; say whether all of them are known well enough.
 inline bool set_vertices(Edge* polygon, int n, double scale) {
     bool is_sharp = true;
     for (int i = 0; i < n; i++) {
-        Edge& before = polygon[i > 0 ? i - 1 : n - 1];
+        const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
         // Between two sides of the domain the vertex is known.
-        if (before.wall.layer >= 0 || polygon[i].wall.layer >= 0)
+        if (!polygon[i].is_met && (before.wall.layer >= 0 || polygon[i].wall.layer >= 0))
             polygon[i].start = meet(before, polygon[i]);
         is_sharp = is_sharp && !is_blurred(polygon[i].start, scale);
     }
     return is_sharp;
+}
+
+// Take other lines for those of a polygon.
+template <class Of>
+void set_lines(Edge* polygon, int n, const Of& line_of) {
+    for (int i = 0; i < n; i++) {
+        if (polygon[i].wall.layer >= 0) polygon[i].line = line_of(polygon[i].wall);
+        polygon[i].is_met = false;
+    }
 }
 
 }  // namespace detail
@@ -259,18 +326,17 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
     Edge* polygon = polygons.edges + place.start;
     const int n = place.n, last = network.n_layers - 1;
     Path<2>& fresh = detail::fresh_path(path, pure);
-    if (!is_sharp) {
-        for (int i = 0; i < n; i++)
-            if (polygon[i].wall.layer >= 0) polygon[i].line = wall_form(fresh, polygon[i].wall);
-        if (!detail::set_vertices(polygon, n, path.scale)) {
-            if (last < 0) return false;
-            compose_doubled(path, doubled, last);
-            for (int i = 0; i < n; i++) {
-                const Wall& wall = polygon[i].wall;
-                if (wall.layer >= 0) polygon[i].line = detail::nearest_form(path, doubled, wall);
-            }
-            if (!detail::set_vertices(polygon, n, path.scale)) return false;
-        }
+    // As long as no forms were replaced, the lines of the search are those composed afresh, and where
+    // two of them meet was found by the same computation.
+    if (!is_sharp && &fresh != &path)
+        detail::set_lines(polygon, n, [&](const Wall& wall) { return wall_form(fresh, wall); });
+    if (!is_sharp && !detail::set_vertices(polygon, n, path.scale)) {
+        if (last < 0) return false;
+        compose_doubled(path, doubled, last);
+        detail::set_lines(polygon, n, [&](const Wall& wall) {
+            return detail::nearest_form(path, doubled, wall);
+        });
+        if (!detail::set_vertices(polygon, n, path.scale)) return false;
     }
     const std::int64_t cell = detail::store_map(fresh, cells);
     // Go round from the edge with the least code, whatever the order of the cuts was.

@@ -60,7 +60,7 @@ struct Polytope {
 
     double x(int i, int k) const { return points[i].x[k]; }
     double rho(int i) const { return points[i].rho; }
-    bool may_be_far() const { return directions != nullptr; }
+    bool has_far() const { return directions != nullptr; }
     double d(int i, int k) const { return directions[i].x[k]; }
     double far_rho(int i) const { return directions[i].rho; }
     bool is_far(int i) const { return hardmax::is_far(directions ? directions + i : nullptr); }
@@ -88,7 +88,7 @@ struct Polytopes {
     // Of all polytopes, one after the other; what is free above them is scratch.
     Point<D>* points;
     Point<D>* directions;
-    Marks* signs_of_window;
+    Marks* marks;
     Word* masks;  // (room, n_words)
     int* facets;  // rows of the pool
     Facet<D>* pool;
@@ -134,21 +134,45 @@ struct Polytopes {
         return at.start + whole.n <= room && at.first_facet + whole.n_facets + 1 <= room;
     }
 
-    Marks marks(const Place& place, int i) const { return signs_of_window[place.start + i]; }
+    // Note the signs of a window of units, from one of them on: see `units.hpp`.
     void mark(const Window<D>& window, int from, int v) {
-        const bool is_far = hardmax::is_far(has_far ? directions + v : nullptr);
-        const Point<D>& x = is_far ? directions[v] : points[v];
-        signs_of_window[v] = marks_of(window, from, x.x, x.rho, is_far);
+        const bool is_far = has_far && hardmax::is_far(directions + v);
+        marks[v] = is_far ? far_marks_at(window, from, directions[v].x, directions[v].rho)
+                          : marks_at(window, from, points[v].x, points[v].rho);
     }
     void mark(const Place& place, const Window<D>& window, int from) {
         for (int i = 0; i < place.n; i++) mark(window, from, place.start + i);
+    }
+    // What is noted at all vertices.
+    Marks marks_of(const Place& place) const {
+        Marks common = marks[place.start];
+        for (int v = place.start + 1; v < place.start + place.n; v++)
+            common.positive &= marks[v].positive, common.negative &= marks[v].negative;
+        return common;
+    }
+    // The signs of a form that is noted.
+    Signs signs_of(const Place& place, const Form<D>& g, int bit, const Wall& wall,
+                   const Known& known, SignCounts& counts) {
+        Signs found{0, 0};
+        for (int i = 0; i < place.n; i++) {
+            const Marks& here = marks[place.start + i];
+            int sign = static_cast<int>(here.positive >> bit & 1) -
+                       static_cast<int>(here.negative >> bit & 1);
+            counts.n_filtered += sign != 0;
+            if (sign == 0) sign = sign_at(place, i, g, wall, known, counts);
+            if (sign == kUndecided) return {-1, i};
+            signs[i] = static_cast<std::int8_t>(sign);
+            found.n_positive += sign > 0;
+            found.n_negative += sign < 0;
+        }
+        return found;
     }
     Signs signs_of(const Place& place, const Form<D>& g, const Wall& wall, const Known& known,
                    SignCounts& counts);
     int sign_at(const Place& place, int i, const Form<D>& g, const Wall& wall, const Known& known,
                 SignCounts& counts);
     bool split(Place& place, Place& lower, const Form<D>& g, const Wall& wall,
-               const Window<D>& window, int from, bool is_pure);
+               const Window<D>& window, int bit, bool is_pure);
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, int winner);
 
@@ -179,7 +203,7 @@ struct Polytopes {
     void copy_vertex(int from, int to) {
         points[to] = points[from];
         if (has_far) directions[to] = directions[from];
-        signs_of_window[to] = signs_of_window[from];
+        marks[to] = marks[from];
         for (int w = 0; w < n_words; w++) mask(to)[w] = mask(from)[w];
     }
 
@@ -671,7 +695,7 @@ void Polytopes<D>::write_side(const Place& from, int side, int n_fresh, int fres
 // Split a polytope by a form of a window whose signs are known: it becomes the upper part.
 template <int D>
 bool Polytopes<D>::split(Place& place, Place& lower, const Form<D>& g, const Wall& wall,
-                         const Window<D>& window, int from, bool is_pure) {
+                         const Window<D>& window, int bit, bool is_pure) {
     const int n_pairs = begin_cut(place, g, wall, is_pure);
     if (n_pairs < 0) return false;
     int n_upper = 0, n_lower = 0;
@@ -685,7 +709,7 @@ bool Polytopes<D>::split(Place& place, Place& lower, const Form<D>& g, const Wal
     const int fresh = lower.start + n_lower;
     if (fresh + n_pairs > room || lower.first_facet + place.n_facets + 1 > room) return false;
     const int n_fresh = new_vertices(place, n_pairs, fresh);
-    for (int v = fresh; v < fresh + n_fresh; v++) mark(window, from, v);
+    for (int v = fresh; v < fresh + n_fresh; v++) mark(window, bit + 1, v);
     write_side(place, -1, n_fresh, fresh, lower);
     const Place whole = place;
     write_side(whole, 1, n_fresh, fresh, place);
@@ -741,7 +765,6 @@ namespace detail {
 // sides of the domain are known.
 template <int D>
 bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, double scale) {
-    constexpr double blur = 0x1p-30;
     bool is_sharp = true;
     for (int i = place.start; i < place.start + place.n; i++) {
         const int n = s.collect(s.mask(i), place.first_facet, s.tight);
@@ -758,8 +781,8 @@ bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, do
         if (!is_defined) return false;
         meet(chosen, scale, s.points[i], direction);
         const double size = larger(scale, size_of(s.points[i]));
-        is_sharp =
-            is_sharp && s.points[i].rho <= blur * size && !(direction && !(direction->rho <= blur));
+        is_sharp = is_sharp && s.points[i].rho <= kStoredBlur * size &&
+                   !(direction && !(direction->rho <= kStoredBlur));
     }
     return is_sharp;
 }
@@ -827,9 +850,8 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
     const int last = network.n_layers - 1, *rows = s.facets + place.first_facet;
     Path<D>& fresh = detail::fresh_path(path, pure);
     if (!is_sharp) {
-        constexpr double blur = 0x1p-30;
-        bool is_known = place.is_canonical && place.reach.rho <= blur * path.scale &&
-                        place.reach.far_rho <= blur;
+        bool is_known = place.is_canonical && place.reach.rho <= kStoredBlur * path.scale &&
+                        place.reach.far_rho <= kStoredBlur;
         for (int f = 0; f < place.n_facets; f++) {
             const Facet<D>& facet = s.pool[rows[f]];
             is_known = is_known && (facet.is_pure || facet.wall.layer < 0);

@@ -23,6 +23,13 @@ inline double larger(double a, double b) { return a < b ? b : a; }
 // The larger of a bound and a number, where NaN counts as larger than everything, and stays.
 inline double bound(double most, double x) { return x <= most || most != most ? most : x; }
 
+// A float that is no less; of what is not a number, infinity.
+inline float rounded_up(double x) {
+    // Rounding takes away at most 2^-24 of it, or half of the smallest float.
+    const double larger = x * (1.0 + 0x1p-22) + (x > 0.0 ? 0x1p-148 : 0.0);
+    return larger <= 0x1p127 ? static_cast<float>(larger) : __builtin_inff();
+}
+
 // 2^e, for -1022 <= e <= 1023.
 inline double power_of_two(int e) {
     const std::uint64_t bits = static_cast<std::uint64_t>(e + 1023) << 52;

@@ -19,7 +19,6 @@
 #pragma once
 #include "cells.hpp"
 #include "groups.hpp"
-#include "units.hpp"
 
 namespace hardmax {
 
@@ -39,7 +38,7 @@ enum Status : int {
 constexpr int kNotEntered = -1, kPartEntered = -2;
 
 // A cell still to be split: where it lies, its layer, how many pending groups are done, or one of the
-// above, and for which window of units its vertices have signs.
+// above, and for which window of units its vertices are marked.
 template <class Place>
 struct Item {
     Place place;
@@ -146,42 +145,15 @@ bool find_open_unit(Search<Kind>& s, Frame<Kind::dim>& frame) {
     if (frame.window.index != index) load_window(frame, index, s.path.scale);
     if (item.window != index) s.cells.mark(item.place, frame.window, from);
     item.window = index;
-    std::uint64_t positive = ~std::uint64_t{0}, negative = positive;
-    for (int i = 0; i < item.place.n; i++) {
-        const Marks marks = s.cells.marks(item.place, i);
-        positive &= marks.positive, negative &= marks.negative;
-    }
-    const std::uint64_t open = ~(positive | negative) & low_bits(frame.window.n) & ~low_bits(from);
+    const Marks marks = s.cells.marks_of(item.place);
+    const std::uint64_t open =
+        ~(marks.positive | marks.negative) & low_bits(frame.window.n) & ~low_bits(from);
     const int found = open != 0 ? __builtin_ctzll(open) : frame.window.n;
     int* winners = s.winners_of(s.n_items - 1) + index * kWindow;
-    for (int i = from; i < found; i++) winners[i] = static_cast<int>(positive >> i & 1);
+    for (int i = from; i < found; i++) winners[i] = static_cast<int>(marks.positive >> i & 1);
     s.counts.n_filtered += std::int64_t(item.place.n) * (found - from);
     item.position += found - from;
     return open != 0;
-}
-
-// Find the signs of a form of the window at all vertices of the cell on top.
-template <class Kind>
-Signs signs_of_unit(Search<Kind>& s, const Form<Kind::dim>& g, const Wall& wall,
-                    const typename Kind::Known& known) {
-    const auto& item = s.top();
-    const int bit = item.position % kWindow;
-    Signs found{0, 0};
-    for (int i = 0; i < item.place.n; i++) {
-        const Marks marks = s.cells.marks(item.place, i);
-        int sign = static_cast<int>(marks.positive >> bit & 1) -
-                   static_cast<int>(marks.negative >> bit & 1);
-        if (sign == 0) {
-            sign = s.cells.sign_at(item.place, i, g, wall, known, s.counts);
-            if (sign == kUndecided) return {-1, i};
-        } else {
-            s.counts.n_filtered++;
-        }
-        s.cells.signs[i] = static_cast<std::int8_t>(sign);
-        found.n_positive += sign > 0;
-        found.n_negative += sign < 0;
-    }
-    return found;
 }
 
 // Split the cell on top by pending ReLU units until the one on top has none left.
@@ -207,7 +179,7 @@ int split_by_units(Search<Kind>& s) {
                 continue;
             }
         }
-        const Signs found = signs_of_unit(s, g, wall, known);
+        const Signs found = s.cells.signs_of(item.place, g, bit, wall, known, s.counts);
         if (found.n_positive < 0) return kUnclear;
         // A form that is zero everywhere coincides with the first form, zero.
         const int winner = found.n_positive > 0 ? 1 : 0;
@@ -218,7 +190,7 @@ int split_by_units(Search<Kind>& s) {
             continue;
         }
         auto& lower = s.items[s.n_items];
-        if (!s.cells.split(item.place, lower.place, g, wall, frame.window, bit + 1, frame.is_pure))
+        if (!s.cells.split(item.place, lower.place, g, wall, frame.window, bit, frame.is_pure))
             return kStackFull;
         winners[item.position++] = 1;
         lower.layer = l, lower.position = item.position, lower.window = item.window;
@@ -361,9 +333,11 @@ bool sharpen(Search<Kind>& s) {
 
 }  // namespace detail
 
-// Go on splitting until something has to be done outside; return what.
+// Go on splitting until something has to be done outside, or another thread wants some of the work;
+// return what.
 template <class Kind>
-int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget) {
+int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
+        const std::int32_t* is_wanted) {
     const Network& network = *s.path.network;
     for (; budget > 0; budget--) {
         if (s.n_items == 0) return kDone;
@@ -381,6 +355,7 @@ int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget) 
             status = detail::split_by_group(s);
         if (status == kUnclear && detail::sharpen(s)) continue;
         if (status != kOngoing) return status;
+        if (__atomic_load_n(is_wanted, __ATOMIC_RELAXED)) break;
     }
     return s.n_items == 0 ? kDone : kBudget;
 }

@@ -21,15 +21,15 @@ struct Signs {
     int n_positive, n_negative;
 };
 
+// Signs of forms at a vertex as bits, set where they are proven: see `units.hpp`.
+struct Marks {
+    std::uint64_t positive = 0, negative = 0;
+};
+
 // Bounds on the coordinates of the vertices, and on their radii.
 struct Reach {
     double size = 0.0, rho = 0.0, far_rho = 0.0;
     bool has_far = false;
-    // What a radius is multiplied by to bound the error of a form at a vertex.
-    template <int D>
-    double factor(double scale) const {
-        return D * size / scale + 1.0 + D * rho / scale;
-    }
 };
 
 template <class Cell>
@@ -44,7 +44,7 @@ Reach reach_of(const Cell& cell) {
         }
         reach.rho = larger(reach.rho, cell.rho(i));
         sum += cell.rho(i);
-        if (!cell.may_be_far()) continue;
+        if (!cell.has_far()) continue;
         reach.far_rho = larger(reach.far_rho, cell.far_rho(i));
         reach.has_far |= cell.is_far(i);
         sum += cell.far_rho(i);
@@ -53,18 +53,6 @@ Reach reach_of(const Cell& cell) {
     if (!(sum < kInfinity)) reach.size = reach.rho = reach.far_rho = kInfinity;
     return reach;
 }
-
-template <class Cell>
-bool is_origin(const Cell& cell, int i) {
-    bool is_zero = cell.rho(i) == 0.0 && !cell.is_far(i);
-    for (int k = 0; k < Cell::dim; k++) is_zero = is_zero && cell.x(i, k) == 0.0;
-    return is_zero;
-}
-
-// Signs of a window of forms at a vertex, where they are known: see `units.hpp`.
-struct Marks {
-    std::uint64_t positive = 0, negative = 0;
-};
 
 // The first unit of a ReLU layer that has the wall of another one.
 inline int wall_of(const Layer& layer, int unit) {

@@ -1,13 +1,33 @@
 // ReLU units on a cell: which are on, which are off, and which the cell is split by.
 //
-// The signs of open units at a vertex are bits, kept with the vertex: a cell's parts have its
-// vertices, and only where a cut makes a new one are forms evaluated, those of all open units at
-// once. Whether a unit splits a part is then a question about a few words. A bit is set only where
-// the filter proves the sign; where neither bit is, `sign_at` is asked.
+// The signs of open units at a vertex are bits, kept with the vertex: the parts of a cell have its
+// vertices, and only where a cut makes new ones are forms evaluated, those of all open units at once.
+// Whether a unit splits a part is then a question about a few words. A bit is set only where the
+// filter proves the sign; where neither bit is, `sign_at` is asked.
+//
+// A cell is anything with `n` vertices: coordinates x(i, k), a radius rho(i), whether it is_far(i),
+// then with a direction d(i, k) and its radius far_rho(i).
 #pragma once
 #include "signs.hpp"
 
 namespace hardmax {
+
+namespace detail {
+
+// What the radius of a form is multiplied by to bound its error at a vertex.
+template <int D>
+double radius_factor(const Reach& reach, double scale) {
+    return D * reach.size / scale + 1.0 + D * reach.rho / scale;
+}
+
+template <class Cell>
+bool is_origin(const Cell& cell, int i) {
+    bool is_zero = cell.rho(i) == 0.0 && !cell.is_far(i);
+    for (int k = 0; k < Cell::dim; k++) is_zero = is_zero && cell.x(i, k) == 0.0;
+    return is_zero;
+}
+
+}  // namespace detail
 
 // Find the units of a ReLU layer that are on or off on a whole cell; list the others.
 template <class Cell>
@@ -16,13 +36,12 @@ void analyse_units(const Layer& layer, Frame<Cell::dim>& frame, double scale, co
     constexpr int D = Cell::dim;
     const Forms<D>& forms = frame.scores;
     const Reach reach = reach_of(cell);
-    const Lanes factor = all(reach.factor<D>(scale)), rho = all(reach.rho), size = all(reach.size);
+    const Lanes factor = all(detail::radius_factor<D>(reach, scale)), rho = all(reach.rho),
+                size = all(reach.size);
     const Lanes far = all(kKappa + reach.far_rho),
                 far_factor = all(D / scale * (1.0 + reach.far_rho));
     const Lanes kappa = all(kKappa), up = all(kUp), tiny = all(kTiny);
-    // On a line the origin is an end, where a form that vanishes ties.
-    const bool leaves_origin_out = frame.is_homogeneous && D > 1;
-    const bool is_special = reach.has_far || leaves_origin_out;
+    const bool is_special = reach.has_far || frame.is_homogeneous;
     int n_pending = 0;
     for (int first = 0; first < layer.n_groups; first += kWindow) {
         const int end = least(first + kWindow, layer.n_groups);
@@ -43,8 +62,10 @@ void analyse_units(const Layer& layer, Frame<Cell::dim>& frame, double scale, co
                     high = choose(value < -error, high, all(kBeyond));
                     continue;
                 }
-                // Such forms have one sign on a cell if they have it at all its other vertices.
-                if (is_special && leaves_origin_out && is_origin(cell, v)) continue;
+                // Such forms have one sign on a cell if they have it at all its other vertices. On a
+                // line the origin is an end, where a form that vanishes ties.
+                if (D > 1 && is_special && frame.is_homogeneous && detail::is_origin(cell, v))
+                    continue;
                 Lanes value = a[0] * all(cell.x(v, 0));
                 for (int k = 1; k < D; k++) value += a[k] * all(cell.x(v, k));
                 value += c;
@@ -94,35 +115,50 @@ Form<D> form_of(const Window<D>& window, int i) {
     return form;
 }
 
-// The signs of a window's forms, from one of them on, at a vertex with the given coordinates and
-// radius, or, if it is far, along a direction.
+// The signs of a window's forms, from one of them on, at a point known up to rho: with the form's
+// radii r_a and r_c the value exceeds
+//
+//     kappa sum |terms| + r_a |x|_1 + r_c + (|a|_1 + D r_a) rho.
 template <int D>
-Marks marks_of(const Window<D>& window, int from, const double (&x)[D], double rho, bool is_far) {
-    double sum = magnitude(x[0]);
-    for (int k = 1; k < D; k++) sum += magnitude(x[k]);
-    const Lanes radius = all(rho), span = all(sum), far = all(kKappa + rho),
-                far_factor = all(D * (1.0 + rho)), dim = all(D);
+Marks marks_at(const Window<D>& window, int from, const double (&x)[D], double rho) {
+    double span = magnitude(x[0]);
+    for (int k = 1; k < D; k++) span += magnitude(x[k]);
     LaneMask positive, negative;
     for (int i = from & ~(kLanes - 1); i < window.n; i += kLanes) {
-        const Lanes slope_radius = load(window.slope_radius + i);
-        const Lanes a = load(window.coefficient[0] + i), p = a * all(x[0]);
-        Lanes value = p, sizes = absolute(p), slopes = absolute(a), error;
-        for (int k = 1; k < D; k++) {
-            const Lanes b = load(window.coefficient[k] + i), q = b * all(x[k]);
-            value += q;
-            sizes += absolute(q);
-            slopes += absolute(b);
+        const Lanes c = load(window.coefficient[D] + i),
+                    slope_radius = load(window.slope_radius + i);
+        Lanes value = all(0.0), sizes = all(0.0), slopes = all(0.0);
+        for (int k = 0; k < D; k++) {
+            const Lanes a = load(window.coefficient[k] + i), product = a * all(x[k]);
+            value = k == 0 ? product : value + product;
+            sizes = k == 0 ? absolute(product) : sizes + absolute(product);
+            slopes = k == 0 ? absolute(a) : slopes + absolute(a);
         }
-        if (is_far) {
-            error = slopes * far + far_factor * slope_radius;
-        } else {
-            const Lanes c = load(window.coefficient[D] + i);
-            value = value + c;
-            error = all(kKappa) * (sizes + absolute(c)) + slope_radius * span +
-                    load(window.offset_radius + i);
-            error = error + (slopes + dim * slope_radius) * radius;
+        value = value + c;
+        Lanes error = all(kKappa) * (sizes + absolute(c)) + slope_radius * all(span) +
+                      load(window.offset_radius + i);
+        error = (error + (slopes + all(D) * slope_radius) * all(rho)) * all(kUp) + all(kTiny);
+        positive.add(value > error, i);
+        negative.add(value < -error, i);
+    }
+    return {positive.bits(), negative.bits()};
+}
+
+// Likewise towards infinity, in a direction known up to rho.
+template <int D>
+Marks far_marks_at(const Window<D>& window, int from, const double (&d)[D], double rho) {
+    LaneMask positive, negative;
+    for (int i = from & ~(kLanes - 1); i < window.n; i += kLanes) {
+        Lanes value = all(0.0), slopes = all(0.0);
+        for (int k = 0; k < D; k++) {
+            const Lanes a = load(window.coefficient[k] + i);
+            value = k == 0 ? a * all(d[k]) : value + a * all(d[k]);
+            slopes = k == 0 ? absolute(a) : slopes + absolute(a);
         }
-        error = error * all(kUp) + all(kTiny);
+        const Lanes error =
+            (slopes * all(kKappa + rho) + all(D * (1.0 + rho)) * load(window.slope_radius + i)) *
+                all(kUp) +
+            all(kTiny);
         positive.add(value > error, i);
         negative.add(value < -error, i);
     }

@@ -6,10 +6,13 @@
 // the part: nothing else has to be compared. The parts are connected through their edges, so that
 // all are found from one by looking at who ties with w along the edges.
 //
-// Who can be the largest at a vertex is read from a tree of boxes. A box lists forms: one that is
-// left out is exceeded, on all of the box and by more than all errors, by one that is listed, or by
-// one that is itself exceeded so. A part with k edges then costs some 3 k looks at short lists,
-// whatever the number of forms.
+// Who can be the largest at a vertex is read from trees of boxes: one around the polygon, and for a
+// polygon that reaches infinity one for each side of the square of directions. A box lists forms: one
+// that is left out is exceeded, on all of the box and by more than all errors, by one that is listed,
+// or by one that is itself exceeded so. A part with k edges then costs some 3 k looks at short lists,
+// whatever the number of forms. Errors are those of the box at hand, and a list that is hardly
+// shorter than that of the box around it is not written again, so that a polygon much wider than the
+// parts costs a few more levels.
 #pragma once
 #include "groups.hpp"
 #include "rays.hpp"
@@ -17,12 +20,16 @@
 namespace hardmax {
 
 constexpr int kWalkFrom = 24;  // measured: clipping by all forms is faster below
-constexpr int kNodesPerForm = 2, kListedPerForm = 24;
+constexpr int kNodesPerForm = 2, kListedPerForm = 48;
+constexpr int kTriedPerForm = 256;  // how often a form may be looked at for the lists
+constexpr int kFarSides = 4;
 
 struct Box {
     double x, y, half_width, half_height;
-    int child;          // the first of four, or -1
+    double rho;         // the largest radius of a vertex for which the list holds
+    int child;          // the first of them, or -1
     int start, length;  // of its list
+    bool is_far;        // of directions
 };
 
 // The forms of one group that compete, side by side, and the boxes around the polygon.
@@ -35,8 +42,8 @@ struct Crowd {
     std::int8_t* is_queued;
     double *x, *y;                   // a point of the part of each, or NaN
     double slopes, offsets, radius;  // bounds on |a_1| + |a_2|, |c| and the radii
-    double most_rho;                 // the largest radius of a vertex for which the boxes hold
-    Box* boxes;
+    Box*
+        boxes;  // all forms; around the polygon; the sides x = -1, x = 1, y = -1, y = 1 at infinity
     int* listed;
     int room_boxes, room_listed;
 };
@@ -51,7 +58,7 @@ inline Crowd take_crowd(const Network& network, Arena& arena) {
     crowd.is_queued = arena.take<std::int8_t>(n);
     crowd.x = arena.take<double>(n);
     crowd.y = arena.take<double>(n);
-    crowd.room_boxes = 1 + kNodesPerForm * n;
+    crowd.room_boxes = 2 + kFarSides + kNodesPerForm * n;
     crowd.room_listed = kListedPerForm * n;
     crowd.boxes = arena.take<Box>(crowd.room_boxes);
     crowd.listed = arena.take<int>(crowd.room_listed);
@@ -81,11 +88,13 @@ inline void gather_crowd(Crowd& crowd, const Forms<2>& forms, const int* candida
 
 namespace detail {
 
-// List the forms of a list that no form leading at the middle or a corner exceeds on a box.
+// List the forms of a list that no form leading at the middle or a corner exceeds on a box of points,
+// or of directions.
 inline int shortened(const Crowd& crowd, int source, int length, int to, const Box& box,
                      double error) {
     const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
                  *c = crowd.forms.coefficient[2];
+    const double one = box.is_far ? 0.0 : 1.0;
     for (int corner = 0; corner < 5; corner++) {
         const double px = corner == 0       ? box.x
                           : corner % 2 == 1 ? box.x - box.half_width
@@ -97,14 +106,14 @@ inline int shortened(const Crowd& crowd, int source, int length, int to, const B
         double best = -kBeyond;
         for (int p = source; p < source + length; p++) {
             const int m = crowd.listed[p];
-            const double value = a1[m] * px + a2[m] * py + c[m];
+            const double value = a1[m] * px + a2[m] * py + one * c[m];
             if (value > best) best = value, leader = m;
         }
         int kept = 0;
         for (int p = source; p < source + length; p++) {
             const int m = crowd.listed[p];
             const double d1 = a1[leader] - a1[m], d2 = a2[leader] - a2[m], d3 = c[leader] - c[m];
-            const double lead = d1 * box.x + d2 * box.y + d3 -
+            const double lead = d1 * box.x + d2 * box.y + one * d3 -
                                 (magnitude(d1) * box.half_width + magnitude(d2) * box.half_height);
             if (!(lead > error)) crowd.listed[to + kept++] = m;
         }
@@ -113,80 +122,148 @@ inline int shortened(const Crowd& crowd, int source, int length, int to, const B
     return length;
 }
 
-}  // namespace detail
+constexpr double kBlur =
+    0x1p-30;  // a vertex of larger radius, relative to its place, is not looked up
 
-// Make the tree of boxes; a polygon that reaches infinity has only the list of all forms.
-inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
-    constexpr int short_list = 8;
-    constexpr double blur = 0x1p-30;
-    for (int m = 0; m < crowd.count; m++) crowd.listed[m] = m;
-    crowd.boxes[0] = {0.0, 0.0, 0.0, 0.0, -1, 0, crowd.count};
-    crowd.most_rho = -1.0;
+inline double size_of(const Box& box) {
+    return larger(magnitude(box.x) + box.half_width, magnitude(box.y) + box.half_height);
+}
+
+// Bound the error of a difference of two forms anywhere in a box, or at a vertex that may lie beside it.
+inline double error_in(const Crowd& crowd, const Box& box, double scale) {
+    const double slope_radius = 2.0 * crowd.radius / scale;
+    if (box.is_far) {
+        const double error =
+            crowd.slopes * (8.0 * kKappa + 2.0 * box.rho) + 2.0 * slope_radius * (1.0 + box.rho);
+        return error * kUp + kTiny;
+    }
+    const double size = size_of(box);
+    double error = 8.0 * kKappa * (crowd.slopes * size + crowd.offsets);
+    error += 4.0 * (slope_radius * size + crowd.radius);
+    error += 2.0 * (crowd.slopes + slope_radius) * box.rho;
+    return error * kUp + kTiny;
+}
+
+// The box around the finite vertices of a polygon, or around all of interest if it reaches infinity;
+// its radius is negative if there is none.
+inline Box box_around(const Crowd& crowd, const Edge* polygon, int n, bool& is_far) {
     double x0 = kBeyond, y0 = kBeyond, x1 = -kBeyond, y1 = -kBeyond;
+    Box box = {0.0, 0.0, 0.0, 0.0, -1.0, -1, 0, crowd.count, false};
+    is_far = false;
     for (int i = 0; i < n; i++) {
         const Vertex& v = polygon[i].start;
-        if (v.is_far() || !(v.rho < kBeyond)) return;
+        is_far = is_far || v.is_far();
+        if (v.is_far()) continue;
+        if (!(v.rho < kBeyond)) return box;
         x0 = v.x - v.rho < x0 ? v.x - v.rho : x0, x1 = larger(x1, v.x + v.rho);
         y0 = v.y - v.rho < y0 ? v.y - v.rho : y0, y1 = larger(y1, v.y + v.rho);
     }
+    if (is_far) {
+        // Vertices lie where differences of offsets and of slopes are in proportion.
+        double reach = crowd.slopes > 0.0 ? crowd.offsets / crowd.slopes : 0.0;
+        if (x0 <= x1)
+            for (double x : {x0, y0, x1, y1}) reach = larger(reach, magnitude(x));
+        x1 = y1 = 0x1p20 * reach;
+        x0 = y0 = -x1;
+    }
     const double size =
         larger(larger(magnitude(x0), magnitude(x1)), larger(magnitude(y0), magnitude(y1)));
-    if (!(crowd.slopes * size + crowd.offsets + crowd.radius < 1e300)) return;
-    crowd.most_rho = blur * size;
-    // A difference of two forms anywhere in a box, or at a vertex that may lie beside it.
-    double error = 8.0 * kKappa * (crowd.slopes * size + crowd.offsets);
-    error += 4.0 * crowd.radius * (2.0 * size / scale + 1.0);
-    error += 2.0 * (crowd.slopes + 2.0 * crowd.radius / scale) * crowd.most_rho;
-    error = error * kUp + kTiny;
-    // Wider than rounding of the middles, and than halves of the smallest numbers.
+    if (!(crowd.slopes * size + crowd.offsets + crowd.radius < 1e300)) return box;
+    // Wider than rounding of the middle, and than halves of the smallest numbers.
     const double rim = 0x1p-45 * size + kTiny;
-    crowd.boxes[0] = {0.5 * x0 + 0.5 * x1,
-                      0.5 * y0 + 0.5 * y1,
-                      0.5 * x1 - 0.5 * x0 + rim,
-                      0.5 * y1 - 0.5 * y0 + rim,
-                      -1,
-                      0,
-                      crowd.count};
-    int n_boxes = 1, used = crowd.count;
-    for (int i = 0; i < n_boxes; i++) {
-        const Box parent = crowd.boxes[i];
-        const bool is_wide = parent.half_width > blur * size || parent.half_height > blur * size;
-        const bool has_room =
-            n_boxes + 4 <= crowd.room_boxes && used + 4 * parent.length <= crowd.room_listed;
-        if (parent.length <= short_list || !is_wide || !has_room) continue;
-        crowd.boxes[i].child = n_boxes;
-        for (int q = 0; q < 4; q++) {
-            Box& child = crowd.boxes[n_boxes + q];
-            child = {parent.x + (q % 2 == 1 ? 0.5 : -0.5) * parent.half_width,
-                     parent.y + (q >= 2 ? 0.5 : -0.5) * parent.half_height,
-                     0.5 * parent.half_width + rim,
-                     0.5 * parent.half_height + rim,
-                     -1,
-                     used,
-                     0};
-            child.length =
-                detail::shortened(crowd, parent.start, parent.length, used, child, error);
-            used += child.length;
+    box.x = 0.5 * x0 + 0.5 * x1, box.half_width = 0.5 * x1 - 0.5 * x0 + rim;
+    box.y = 0.5 * y0 + 0.5 * y1, box.half_height = 0.5 * y1 - 0.5 * y0 + rim;
+    box.rho = kBlur * size;
+    return box;
+}
+
+}  // namespace detail
+
+// Make the trees of boxes.
+inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
+    constexpr int short_list = 8;
+    for (int m = 0; m < crowd.count; m++) crowd.listed[m] = m;
+    bool is_far;
+    crowd.boxes[0] = {0.0, 0.0, 0.0, 0.0, kInfinity, -1, 0, crowd.count, false};
+    crowd.boxes[1] = detail::box_around(crowd, polygon, n, is_far);
+    is_far = is_far && crowd.slopes + crowd.radius / scale < 1e300;
+    constexpr double thin = 0x1p-40;
+    for (int side = 0; side < kFarSides; side++) {
+        Box& box = crowd.boxes[2 + side];
+        box = {0.0, 0.0, 1.0 + thin,  1.0 + thin, is_far ? detail::kBlur : -1.0,
+               -1,  0,   crowd.count, true};
+        (side < 2 ? box.x : box.y) = side % 2 == 0 ? -1.0 : 1.0;
+        (side < 2 ? box.half_width : box.half_height) = thin;
+    }
+    int n_boxes = 2 + kFarSides, used = crowd.count;
+    int64_t tried = 0;
+    const double least_half = 0x1p-40 * detail::size_of(crowd.boxes[1]);
+    // Long lists first: what room there is goes to where many forms are large.
+    for (int longest = crowd.count / 2; longest >= short_list; longest /= 2) {
+        for (int i = 1; i < n_boxes; i++) {
+            const Box parent = crowd.boxes[i];
+            if (parent.child >= 0 || parent.length <= longest || parent.rho < 0.0) continue;
+            const bool far = parent.is_far;
+            const int n_children = far ? 2 : 4;
+            const int64_t trying = int64_t{n_children} * parent.length;
+            if (n_boxes + n_children > crowd.room_boxes || used + trying > crowd.room_listed ||
+                tried + trying > int64_t{kTriedPerForm} * crowd.count)
+                continue;
+            if (!(larger(parent.half_width, parent.half_height) > (far ? thin : least_half)))
+                continue;
+            tried += trying;
+            crowd.boxes[i].child = n_boxes;
+            const double rim = 0x1p-45 * detail::size_of(parent) + kTiny;
+            for (int q = 0; q < n_children; q++) {
+                Box& child = crowd.boxes[n_boxes + q];
+                child = parent;
+                if (!far || parent.half_width > thin) {
+                    child.x += (q % 2 == 1 ? 0.5 : -0.5) * parent.half_width;
+                    child.half_width = 0.5 * parent.half_width + rim;
+                }
+                if (!far || parent.half_height > thin) {
+                    child.y += ((far ? q == 1 : q >= 2) ? 0.5 : -0.5) * parent.half_height;
+                    child.half_height = 0.5 * parent.half_height + rim;
+                }
+                if (!far) child.rho = detail::kBlur * detail::size_of(child);
+                const double error = detail::error_in(crowd, child, scale);
+                const int length =
+                    detail::shortened(crowd, parent.start, parent.length, used, child, error);
+                if (4 * length > 3 * parent.length) continue;
+                child.start = used, child.length = length;
+                used += length;
+            }
+            n_boxes += n_children;
         }
-        n_boxes += 4;
     }
 }
 
-// The smallest box around a point; the first one, with all forms, if there is none.
-inline const Box& box_of(const Crowd& crowd, double x, double y) {
-    const Box* box = crowd.boxes;
-    if (!(crowd.most_rho >= 0.0)) return *box;
-    if (!(magnitude(x - box->x) <= box->half_width && magnitude(y - box->y) <= box->half_height))
-        return *box;
-    while (box->child >= 0)
-        box = crowd.boxes + box->child + (x >= box->x ? 1 : 0) + (y >= box->y ? 2 : 0);
+// The smallest box of a tree around a point, or a direction, known up to a radius, whose list holds
+// for it; the first of all boxes, with all forms, if there is none.
+inline const Box& box_of(const Crowd& crowd, double x, double y, double rho, bool is_far) {
+    const int root = !is_far                       ? 1
+                     : magnitude(x) > magnitude(y) ? (x < 0.0 ? 2 : 3)
+                                                   : (y < 0.0 ? 4 : 5);
+    const Box* box = crowd.boxes + root;
+    if (!(rho <= box->rho && magnitude(x - box->x) <= box->half_width &&
+          magnitude(y - box->y) <= box->half_height))
+        return crowd.boxes[0];
+    while (box->child >= 0) {
+        const int right = x >= box->x, upper = y >= box->y;
+        const Box* child = crowd.boxes + box->child +
+                           (root == 1  ? right + 2 * upper
+                            : root < 4 ? upper
+                                       : right);
+        if (!(rho <= child->rho)) break;
+        box = child;
+    }
     return *box;
 }
 
 // The box whose list has all forms that may be the largest at a vertex.
 inline const Box& box_at(const Crowd& crowd, const Vertex& v) {
-    if (v.is_far() || !(v.rho <= crowd.most_rho)) return crowd.boxes[0];
-    return box_of(crowd, v.x, v.y);
+    return v.is_far() ? box_of(crowd, v.dx, v.dy, v.far_rho, true)
+                      : box_of(crowd, v.x, v.y, v.rho, false);
 }
 
 // The position of the form that leads at the mean of the vertices, up to rounding.
@@ -229,6 +306,11 @@ inline double lead_at(const Crowd& crowd, int plus, int minus, const Vertex& v) 
     return d1 * v.x + d2 * v.y + (coefficient[2][plus] - coefficient[2][minus]);
 }
 
+// Whether a form may be at least form w at a vertex; written so that NaN counts as a tie.
+inline bool may_tie(const Crowd& crowd, int m, int w, const Vertex& v, double scale) {
+    return !(lead_at(crowd, m, w, v) < -blur_at(crowd, v, scale));
+}
+
 // A form that certainly exceeds form w at a vertex, or -1 if the largest does not.
 //
 // Of such forms the first one on the way from a point of the part to the vertex is looked for: it
@@ -238,14 +320,17 @@ inline int largest_rival(const Crowd& crowd, int w, const Vertex& v, double scal
     const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
                  *c = crowd.forms.coefficient[2];
     const Box* box = &box_at(crowd, v);
-    double x = v.x, y = v.y, share = 1.0;
+    // From the point p of the part towards the vertex: p + share (step).
+    const double step_x = v.is_far() ? v.dx : v.x - crowd.x[w];
+    const double step_y = v.is_far() ? v.dy : v.y - crowd.y[w];
+    double x = v.x, y = v.y, share = v.is_far() ? kInfinity : 1.0;
     int rival = -1;
     while (true) {
         double best = blur;
         int found = -1;
         for (int p = box->start; p < box->start + box->length; p++) {
             const int m = crowd.listed[p];
-            const double lead = v.is_far()
+            const double lead = share == kInfinity
                                     ? lead_at(crowd, m, w, v)
                                     : (a1[m] - a1[w]) * x + (a2[m] - a2[w]) * y + (c[m] - c[w]);
             if (lead > best) best = lead, found = m;
@@ -253,16 +338,17 @@ inline int largest_rival(const Crowd& crowd, int w, const Vertex& v, double scal
         if (found < 0 || (rival >= 0 && !(lead_at(crowd, found, w, v) > blur))) return rival;
         const double at_point =
             (a1[found] - a1[w]) * crowd.x[w] + (a2[found] - a2[w]) * crowd.y[w] + (c[found] - c[w]);
-        if (v.is_far() || !(at_point < 0.0)) return found;
+        if (!(at_point < 0.0)) return found;
         // Where this form ties: another one that exceeds w even there ties earlier. Rounding can say
         // so of forms that do not, so the way is only ever shortened, which ends.
-        const double tie = at_point / (at_point - lead_at(crowd, found, w, v));
+        const double lead = lead_at(crowd, found, w, v);
+        const double tie = v.is_far() ? at_point / -lead : at_point / (at_point - lead);
         if (!(tie < share)) return rival >= 0 ? rival : found;
         rival = found;
         share = tie;
-        x = crowd.x[w] + share * (v.x - crowd.x[w]);
-        y = crowd.y[w] + share * (v.y - crowd.y[w]);
-        box = &box_of(crowd, x, y);
+        x = crowd.x[w] + share * step_x;
+        y = crowd.y[w] + share * step_y;
+        box = &box_of(crowd, x, y, 0.0, false);
     }
 }
 

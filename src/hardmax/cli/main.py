@@ -22,6 +22,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Help in plain text comes at once; loading what colours it takes longer than a search.
+    rich_markup_mode=None,
 )
 
 

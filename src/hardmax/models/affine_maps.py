@@ -7,7 +7,7 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.algebra.exact.dyadic import integer_matrix
-from hardmax.arguments import Sizes, owned
+from hardmax.arguments import Sizes
 from hardmax.display import html_card, short_repr
 from hardmax.models.enclosures import EnclosedMap
 from hardmax.models.pickling import WithoutCaches
@@ -34,10 +34,8 @@ class AffineMap(WithoutCaches):
 
     def __post_init__(self) -> None:
         sizes = Sizes()
-        weight = sizes.floats("weight", self.weight, ("dim_in", "dim_out"))
-        bias = sizes.floats("bias", self.bias, ("dim_out",))
-        object.__setattr__(self, "weight", owned(weight))
-        object.__setattr__(self, "bias", owned(bias))
+        weight = sizes.owned("weight", self.weight, ("dim_in", "dim_out"))
+        self.__dict__.update(weight=weight, bias=sizes.owned("bias", self.bias, ("dim_out",)))
 
     @classmethod
     def trusted(cls, weight: FloatArray, bias: FloatArray) -> "AffineMap":

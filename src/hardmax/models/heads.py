@@ -87,17 +87,16 @@ class AttentionHead:
     def __post_init__(self) -> None:
         sizes = Sizes()
         arrays = {
-            "query_weight": sizes.floats("query_weight", self.query_weight, ("dim", "d_k")),
-            "keys": sizes.floats("keys", self.keys, ("n_keys", "d_k")),
-            "values": sizes.floats("values", self.values, ("n_keys", "d_v")),
-            "output_weight": sizes.floats("output_weight", self.output_weight, ("d_v", "out_dim")),
+            "query_weight": sizes.owned("query_weight", self.query_weight, ("dim", "d_k")),
+            "keys": sizes.owned("keys", self.keys, ("n_keys", "d_k")),
+            "values": sizes.owned("values", self.values, ("n_keys", "d_v")),
+            "output_weight": sizes.owned("output_weight", self.output_weight, ("d_v", "out_dim")),
         }
         if self.query_bias is not None:
-            arrays["query_bias"] = sizes.floats("query_bias", self.query_bias, ("d_k",))
+            arrays["query_bias"] = sizes.owned("query_bias", self.query_bias, ("d_k",))
         if self.logit_bias is not None:
-            arrays["logit_bias"] = read_logit_bias(self.logit_bias, sizes)
-        for name, array in arrays.items():
-            object.__setattr__(self, name, owned(array))
+            arrays["logit_bias"] = owned(read_logit_bias(self.logit_bias, sizes))
+        self.__dict__.update(arrays)
 
     def __repr__(self) -> str:
         n_masked = self.n_keys - len(self.unmasked)

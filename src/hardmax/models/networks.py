@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import Sizes, owned
+from hardmax.arguments import Sizes
 from hardmax.display import html_card, spell_widths
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -200,11 +200,9 @@ def read_affine(
     weight_name: str, weight: Any, bias_name: str, bias: Any, sizes: Sizes
 ) -> AffineMap:
     """Read a matrix `(n_in, n_out)` and a bias `(n_out,)` or None."""
-    matrix = sizes.floats(weight_name, weight, ("n_in", "n_out"))
-    offset = np.zeros(matrix.shape[1])
-    if bias is not None:
-        offset = sizes.floats(bias_name, bias, ("n_out",))
-    return AffineMap.trusted(owned(matrix), owned(offset))
+    matrix = sizes.owned(weight_name, weight, ("n_in", "n_out"))
+    offset = np.zeros(matrix.shape[1]) if bias is None else bias
+    return AffineMap.trusted(matrix, sizes.owned(bias_name, offset, ("n_out",)))
 
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
@@ -237,11 +235,9 @@ def _read_units(
     known = Sizes(n_in=sizes["n_in"]) if index else Sizes()
     read = []
     for i, (unit, offset) in enumerate(zip(units, biases, strict=True)):
-        weight = known.floats(f"{name}[{i}]", unit, (f"rank_{i}", "n_in"))
-        offsets = np.zeros(len(weight))
-        if offset is not None:
-            offsets = known.floats(f"biases[{index}][{i}]", offset, (f"rank_{i}",))
-        read.append((owned(weight), owned(offsets)))
+        weight = known.owned(f"{name}[{i}]", unit, (f"rank_{i}", "n_in"))
+        offsets = np.zeros(len(weight)) if offset is None else offset
+        read.append((weight, known.owned(f"biases[{index}][{i}]", offsets, (f"rank_{i}",))))
     return read
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import Sizes, owned
+from hardmax.arguments import Sizes
 from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -43,16 +43,13 @@ class FeedForward:
 
     def __post_init__(self) -> None:
         sizes = Sizes()
-        w_in = sizes.floats("w_in", self.w_in, ("dim", "d_ff"))
-        b_in = np.zeros(w_in.shape[1])
-        if self.b_in is not None:
-            b_in = sizes.floats("b_in", self.b_in, ("d_ff",))
-        w_out = sizes.floats("w_out", self.w_out, ("d_ff", "out_dim"))
-        b_out = np.zeros(w_out.shape[1])
-        if self.b_out is not None:
-            b_out = sizes.floats("b_out", self.b_out, ("out_dim",))
-        for name, array in (("w_in", w_in), ("b_in", b_in), ("w_out", w_out), ("b_out", b_out)):
-            object.__setattr__(self, name, owned(array))
+        w_in = sizes.owned("w_in", self.w_in, ("dim", "d_ff"))
+        b_in = np.zeros(w_in.shape[1]) if self.b_in is None else self.b_in
+        b_in = sizes.owned("b_in", b_in, ("d_ff",))
+        w_out = sizes.owned("w_out", self.w_out, ("d_ff", "out_dim"))
+        b_out = np.zeros(w_out.shape[1]) if self.b_out is None else self.b_out
+        b_out = sizes.owned("b_out", b_out, ("out_dim",))
+        self.__dict__.update(w_in=w_in, b_in=b_in, w_out=w_out, b_out=b_out)
 
     def __repr__(self) -> str:
         return f"FeedForward({self.dim} -> {self.d_ff} -> {self.out_dim})"

@@ -46,9 +46,11 @@ def plot_power_diagram(
     box = default_box(diagram.sites, diagram.is_fan) if box is None else box
     ax = new_axes(diagram.dim) if ax is None else ax
     cells = diagram.cells(box)
-    draw_cells(
-        ax, [cell.polytope for cell in cells], cell_colours([cell.site for cell in cells]), box
-    )
+    colours = cell_colours([cell.site for cell in cells])
+    if diagram.dim == 2:
+        fill_polygons(ax, [cell.polygon for cell in cells], colours, box)
+    else:
+        fill_solids(ax, [cell.polytope for cell in cells], colours, box)
     if keys:
         mark_keys(ax, diagram.sites, diagram.active, box)
     if labels:

@@ -50,7 +50,8 @@ _BY_CELL = ("signatures", "maps", "map_radii")
 _BY_VERTEX = ("vertices", "directions", "walls")
 # Three to seven dimensions: one for each cell, each facet, and each tie.
 _OF_FACETS = ("blurs", "facets", "ties")
-_DTYPES = ("uint8", "uint16", "int32", "int64", "float64")
+_DTYPES = ("uint8", "uint16", "int32", "int64", "float32", "float64")
+_ARROW_NAMES = {"float": "float32", "double": "float64"}
 _Arrays = dict[str, tuple[AnyArray, AnyArray | None]]
 
 
@@ -279,7 +280,8 @@ def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
     arrays: _Arrays = {}
     for name, (dtype, shape) in header["shapes"].items():
         column = table.column(name).combine_chunks()
-        kind = str(getattr(column.type, "value_type", None)).replace("double", "float64")
+        kind = str(getattr(column.type, "value_type", None))
+        kind = _ARROW_NAMES.get(kind, kind)
         if kind != dtype or column.null_count or column.flatten().null_count:
             raise ValueError(f"column {name!r} must hold lists of {dtype}; got {column.type}")
         flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.dtype(dtype))

@@ -88,6 +88,8 @@ class CellArrays:
             where the domain is bounded.
         wall_names: Two dimensions only: what each edge lies on.
         facets: Three to seven dimensions only: the facets.
+        has_means: Whether some cells may have forms of a group that coincide on them, but not
+            everywhere, and pass a mean on.
     """
 
     signatures: IntArray
@@ -101,6 +103,7 @@ class CellArrays:
     directions: FloatArray | None = None
     wall_names: WallNames | None = None
     facets: CellFacets | None = None
+    has_means: bool = True
 
     __repr__ = short_repr
 

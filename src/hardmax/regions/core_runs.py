@@ -1,12 +1,13 @@
 """Compiled searches, alone or shared by threads, and what they have found."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import c_int32
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._core.memory import address
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.interrupts import held_interrupts, packed_when_done
 from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
@@ -18,10 +19,13 @@ from hardmax.regions.core_searches import (
     CELLS_FULL,
     STACK_FULL,
     UNCLEAR,
+    CellColumns,
     CellsRoom,
     CoreSearch,
     FirstStream,
+    FoundCells,
     PlaneCell,
+    Sizes,
     SpaceCell,
     Task,
 )
@@ -29,12 +33,9 @@ from hardmax.regions.exact_paths import ExactPath
 from hardmax.regions.rounded_forms import rounded_forms
 from hardmax.regions.search_runs import Limits, SearchRun
 from hardmax.regions.shared_searches import share
-from hardmax.typing import AnyArray, FloatArray
+from hardmax.typing import AnyArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
-_FIRST_CELLS = 1024
-_BLOCK_BYTES = 1 << 23
-"""Cells are set aside in blocks of about this size, which stays in the caches."""
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
 
 
@@ -65,37 +66,6 @@ class SearchDomain(NamedTuple):
         return len(self.stream.block) - 2
 
 
-class FoundCells(NamedTuple):
-    """Arrays that cells are written to.
-
-    Attributes:
-        signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms.
-        maps: `(n_cells, dim + 1, dim_out)`.
-        map_radii: `(n_cells,)`.
-        ends: Where the vertices of each cell end, `(n_cells,)`.
-        facet_ends: Where its facets end, likewise; none in two dimensions, nor of the next two.
-        tie_ends: Where its ties end.
-        blurs: Bounds on the radii of its vertices and of their directions, `(n_cells, 2)`.
-        points: `(n_vertices, dim)`.
-        directions: `(n_vertices, dim)`; no rows where the domain is bounded.
-        walls: The codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
-            `(n_facets, 2)`.
-        ties: `(n_ties, 2)`.
-    """
-
-    signatures: AnyArray
-    maps: FloatArray
-    map_radii: FloatArray
-    ends: AnyArray
-    facet_ends: AnyArray
-    tie_ends: AnyArray
-    blurs: FloatArray
-    points: FloatArray
-    directions: FloatArray
-    walls: AnyArray
-    ties: AnyArray
-
-
 def explore_domain(
     domain: SearchDomain, *, count_only: bool, limits: Limits, workers: int, progress: bool
 ) -> CellArrays:
@@ -112,25 +82,32 @@ def explore_domain(
     Raises:
         Interrupted: On Ctrl-C, with the cells found until then.
     """
+    is_wanted = c_int32(0)
 
     def begin(task: Task) -> Run:
-        return Run(domain, task, stores=not count_only)
+        return Run(domain, task, is_wanted, stores=not count_only)
 
-    run = begin(Task(0, False, *_NO_WINNERS, domain.cell, False))
-    runs = [run]
+    runs = [begin(Task(0, False, *_NO_WINNERS, domain.cell, False))]
 
     def work() -> bool:
         if workers == 1 or limits.cells >= 0:
-            return run.work(limits, progress)
-        return share(runs, begin, limits.seconds, workers, progress)
+            return runs[0].work(limits, progress)
+        return share(runs, begin, is_wanted, limits.seconds, workers, progress)
 
-    return packed_when_done(work, lambda is_complete: packed(runs, is_complete))
+    return packed_when_done(work, lambda is_complete: packed(runs, is_complete, workers))
 
 
 class Run(SearchRun):
-    """One search: its buffers, and what has been found."""
+    """One search: its buffers, and what has been found.
 
-    def __init__(self, domain: SearchDomain, task: Task, *, stores: bool) -> None:
+    Attributes:
+        is_wanted: Set by another thread that wants some of the work.
+    """
+
+    def __init__(
+        self, domain: SearchDomain, task: Task, is_wanted: c_int32, *, stores: bool
+    ) -> None:
+        self.is_wanted = is_wanted
         self.domain = domain
         self.stores = stores
         self.packed: CoreNetwork = core_network(domain.network)
@@ -145,10 +122,11 @@ class Run(SearchRun):
         if task.is_merged:
             self.path.scores(task.layer - 1)
             self.search.recompose(task.layer - 1)
-        self.found: list[FoundCells] = []
-        self.room = CellsRoom()
+        self.columns: CellColumns | None = None
         if stores:
-            self._make_room(_FIRST_CELLS >> max(domain.dim - 3, 0))
+            sizes = domain.dim, domain.network.dim_out
+            self.columns = CellColumns(self.packed, *sizes, is_bounded=domain.is_bounded)
+        self.room = CellsRoom() if self.columns is None else self.columns.room
         # A step may compose all weights once: the first slice must not be long either.
         self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
 
@@ -169,12 +147,13 @@ class Run(SearchRun):
 
     def go_on(self, limit: int, budget: int) -> int:
         """Run the compiled search."""
-        return self.search.run(self.room, limit, budget)
+        return self.search.run(self.room, limit, budget, self.is_wanted)
 
     def first_signature(self) -> bytes:
         """Return what sorts runs of one search by their cells; nothing where none are stored."""
-        block = self.found[0] if self.found else self.block if self.stores else None
-        return b"" if block is None else block.signatures[0].astype(">u4").tobytes()
+        if self.columns is None:
+            return b""
+        return self.columns.first_signature().astype(">u4").tobytes()
 
     def make_way(self, status: int) -> None:
         """Split exactly, sharpen vertices, or make room."""
@@ -185,61 +164,9 @@ class Run(SearchRun):
         elif status == STACK_FULL:
             self.search.grow()
         elif status == CELLS_FULL:
+            assert self.columns is not None
             with held_interrupts():
-                self._set_aside()
-
-    def _set_aside(self) -> None:
-        """Set the cells found aside, and make room for more; never to be interrupted."""
-        self.harvest()
-        network, dim = self.domain.network, self.domain.dim
-        cell_bytes = 4 * network.n_groups + 8 * (dim + 1) * network.dim_out + 256
-        cell_bytes += 8 * dim << dim
-        size = min(2 * self.room.room_cells, max(_BLOCK_BYTES // cell_bytes, _FIRST_CELLS))
-        # One cell may have more vertices, facets or ties than a whole block has room for.
-        _, cell = self.search.top()
-        widest = max(map(len, cell[:-1])) + network.n_groups
-        if max(size, widest) > self.room.room_cells:
-            self._make_room(max(size, widest))
-
-    def _make_room(self, n_cells: int) -> None:
-        """Allocate a block of cells."""
-        network, dim = self.domain.network, self.domain.dim
-        is_planar, is_bounded = dim == 2, self.domain.is_bounded
-        n_vertices = 5 * n_cells if is_planar else n_cells << dim
-        n_facets = 0 if is_planar else 4 * dim * n_cells
-        n_ties = 0 if is_planar else n_cells + network.n_groups
-        n_rows = 0 if is_planar else n_cells
-        is_short = self.packed.largest_group <= 256
-        self.block = FoundCells(
-            np.empty((n_cells, network.n_groups), dtype=np.uint8 if is_short else np.int32),
-            np.empty((n_cells, dim + 1, network.dim_out)),
-            np.empty(n_cells),
-            np.empty(n_cells, dtype=np.int64),
-            np.empty(n_rows, dtype=np.int64),
-            np.empty(n_rows, dtype=np.int64),
-            np.empty((n_rows, 2)),
-            np.empty((n_vertices, dim)),
-            np.empty((0 if is_bounded else n_vertices, dim)),
-            np.empty(n_vertices if is_planar else (n_facets, 2), dtype=np.int32),
-            np.empty((n_ties, 2), dtype=np.int32),
-        )
-        (signatures, maps, radii, ends, facet_ends, tie_ends, blurs, points, directions, walls,
-         ties) = map(address, self.block)  # fmt: skip
-        both = (signatures, None) if is_short else (None, signatures)
-        self.room = CellsRoom(
-            n_cells, n_vertices, n_facets, n_ties, 0, 0, 0, 0, self.room.n_broken, *both, maps,
-            radii, ends, points, None if is_bounded else directions, walls, facet_ends, tie_ends,
-            ties, blurs,
-        )  # fmt: skip
-
-    def harvest(self) -> None:
-        """Set the cells found aside; arrays of the right size, so that the block is free again."""
-        room = self.room
-        n_walls = room.n_vertices if self.domain.dim == 2 else room.n_facets
-        lengths = 7 * [room.n_cells] + [room.n_vertices, room.n_vertices, n_walls, room.n_ties]
-        parts = zip(self.block, lengths, strict=True)
-        self.found.append(FoundCells(*(array[:length].copy() for array, length in parts)))
-        room.n_cells = room.n_vertices = room.n_facets = room.n_ties = 0
+                self.columns.grow(self.search.top()[1])
 
     def repair(self, cells: FoundCells) -> None:
         """Compose maps that overflowed on the way in exact arithmetic."""
@@ -249,26 +176,25 @@ class Run(SearchRun):
             forms = exact_affine_map(network, chart, cells.signatures[cell])
             block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:-1]
-            cells.map_radii[cell] = block[-1].max(initial=0.0)
+            with np.errstate(over="ignore"):
+                nearest = np.float32(block[-1].max(initial=0.0))
+            cells.map_radii[cell] = np.nextafter(nearest, np.float32(np.inf))
 
 
-def packed(runs: list[Run], is_complete: bool) -> CellArrays:
-    """Pack what one or more runs have found, one after the other."""
+def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
+    """Pack what one or more runs have found, one after the other; they are empty afterwards."""
     runs = sorted(runs, key=Run.first_signature) if len(runs) > 1 else runs
     first = runs[0]
     counts = [run.search.counts() for run in runs]
     count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
     decisions = Decisions(filtered, expanded, 0)
-    for run in runs:
-        if "path" in run.__dict__:
-            decisions = decisions + run.path.decisions
+    paths = [run.path for run in runs if "path" in run.__dict__]
+    for path in paths:
+        decisions = decisions + path.decisions
     if not first.stores:
         none = np.zeros((0, first.domain.network.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
-    for run in runs:
-        run.harvest()
-    found = [block for run in runs for block in run.found]
-    cells = found[0] if len(found) == 1 else _joined(found)
+    cells = _joined([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
     is_planar = first.domain.dim == 2
@@ -284,6 +210,7 @@ def packed(runs: list[Run], is_complete: bool) -> CellArrays:
         None if first.domain.is_bounded else cells.directions,
         wall_names=_wall_names(cells, first.packed) if is_planar else None,
         facets=None if is_planar else _facets(cells),
+        has_means=any(path.has_means for path in paths),
     )
 
 
@@ -300,15 +227,24 @@ def _facets(cells: FoundCells) -> CellFacets:
     return CellFacets(starts, cells.walls, tie_starts, cells.ties, cells.blurs)
 
 
-def _joined(found: list[FoundCells]) -> FoundCells:
-    """Join blocks of cells."""
-    joined = FoundCells(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-    ends: list[list[AnyArray]] = [[], [], []]
-    totals = [0, 0, 0]
-    for block in found:
-        sizes = len(block.points), len(block.walls), len(block.ties)
-        for k, one in enumerate((block.ends, block.facet_ends, block.tie_ends)):
-            ends[k].append(one + totals[k])
-            totals[k] += sizes[k]
-    vertex_ends, facet_ends, tie_ends = map(np.concatenate, ends)
-    return joined._replace(ends=vertex_ends, facet_ends=facet_ends, tie_ends=tie_ends)
+def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
+    """Join cells one after the other; each part is given up as soon as it is copied."""
+    if len(parts) == 1:
+        return parts[0].taken()
+    sizes = np.array([part.sizes() for part in parts])
+    starts = [Sizes(*row) for row in np.vstack([0 * sizes[:1], sizes.cumsum(axis=0)]).tolist()]
+    whole = parts[0].like(starts[-1])
+
+    def copy(index: int) -> None:
+        part, first = parts[index], starts[index]
+        before = {"ends": first.vertices, "facet_ends": first.facets, "tie_ends": first.ties}
+        for name, rows in whole._asdict().items():
+            start = part.rows_of(name, first)
+            taken = part.take(name)
+            if name in before:
+                taken += before[name]
+            rows[start : start + len(taken)] = taken
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(copy, range(len(parts))))
+    return whole

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._core.growing import GrowingArray
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.regions.core_networks import CoreNetwork
@@ -12,6 +13,9 @@ from hardmax.typing import AnyArray, FloatArray
 
 DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, BLURRED = range(7)
 """Why a search stopped."""
+FIRST_CELLS, FIRST_VERTICES = 2048, 5
+"""Room for so many cells at first, in the plane each with so many vertices."""
+_NOBODY = c_int32(0)
 FIRST_ROOM = 256, 48
 """Edges, or vertices, and cells that the stack has room for at first."""
 N_EDGE = 12
@@ -19,7 +23,7 @@ N_EDGE = 12
 `x, y`, radius, `dx, dy`, radius."""
 
 
-class _Start(Structure):
+class SearchStart(Structure):
     """`hm_search_start` of the interface."""
 
     _fields_ = (
@@ -189,6 +193,145 @@ class Task(NamedTuple):
     is_merged: bool
 
 
+class FoundCells(NamedTuple):
+    """The cells of a search on a domain of dimension `d`.
+
+    Attributes:
+        signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms.
+        maps: `(n_cells, d + 1, dim_out)`.
+        map_radii: `(n_cells,)`.
+        ends: Where the vertices of each cell end, `(n_cells,)`.
+        points: `(n_vertices, d)`.
+        directions: `(n_vertices, d)`; no rows where the domain is bounded.
+        walls: The codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
+            `(n_facets, 2)`.
+        facet_ends: Where the facets of each cell end; no rows in two dimensions, nor have the next.
+        tie_ends: Where its ties end.
+        ties: A facet of the cell or -1, and a group with two winners there: `(n_ties, 2)`.
+        blurs: Bounds on the radii of its vertices and of their directions, `(n_cells, 2)`.
+    """
+
+    signatures: AnyArray
+    maps: FloatArray
+    map_radii: FloatArray
+    ends: AnyArray
+    points: FloatArray
+    directions: FloatArray
+    walls: AnyArray
+    facet_ends: AnyArray
+    tie_ends: AnyArray
+    ties: AnyArray
+    blurs: FloatArray
+
+
+class Sizes(NamedTuple):
+    """How many cells, vertices, facets and ties there are, or is room for."""
+
+    cells: int
+    vertices: int
+    facets: int
+    ties: int
+
+
+class CellColumns:
+    """Where a search writes its cells: the arrays of `FoundCells`, which grow.
+
+    Args:
+        network: The network.
+        dim: The dimension of the domain.
+        dim_out: The width of the network's output.
+        is_bounded: Whether no vertex is at infinity.
+
+    Attributes:
+        room: What the core is told about them.
+    """
+
+    def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
+        self._is_short, self._is_bounded = network.largest_group <= 256, is_bounded
+        self._is_planar = dim == 2
+        self._types: dict[str, tuple[Any, tuple[int, ...]]] = dict(
+            signatures=(np.uint8 if self._is_short else np.int32, (network.n_groups,)),
+            maps=(np.float64, (dim + 1, dim_out)),
+            map_radii=(np.float32, ()),
+            ends=(np.int64, ()),
+            points=(np.float64, (dim,)),
+            directions=(np.float64, (dim,)),
+            walls=(np.int32, () if self._is_planar else (2,)),
+            facet_ends=(np.int64, ()),
+            tie_ends=(np.int64, ()),
+            ties=(np.int32, (2,)),
+            blurs=(np.float64, (2,)),
+        )
+        n_cells = FIRST_CELLS >> max(dim - 3, 0)
+        n_vertices = n_cells * FIRST_VERTICES if self._is_planar else n_cells << dim
+        n_ties = network.n_groups + n_cells
+        self.room = CellsRoom(n_cells, n_vertices, 3 * dim * n_cells, n_ties)
+        self._columns = {
+            name: GrowingArray(*row_type, self.rows_of(name, self._room_of_all()))
+            for name, row_type in self._types.items()
+        }
+        self._tell()
+
+    def _room_of_all(self) -> Sizes:
+        room = self.room
+        return Sizes(room.room_cells, room.room_vertices, room.room_facets, room.room_ties)
+
+    def sizes(self) -> Sizes:
+        """Return how much has been written."""
+        return Sizes(self.room.n_cells, self.room.n_vertices, self.room.n_facets, self.room.n_ties)
+
+    def like(self, sizes: Sizes) -> FoundCells:
+        """Return arrays of the same types, with room for so much."""
+        return FoundCells(
+            *(
+                np.empty((self.rows_of(name, sizes), *shape), dtype=kind)
+                for name, (kind, shape) in self._types.items()
+            )
+        )
+
+    def rows_of(self, name: str, sizes: Sizes) -> int:
+        """Return how many rows an array needs for so much."""
+        if name in ("facet_ends", "tie_ends", "ties", "blurs") and self._is_planar:
+            return 0
+        if name == "points" or (name == "walls" and self._is_planar):
+            return sizes.vertices
+        if name == "directions":
+            return sizes.vertices * (not self._is_bounded)
+        return {"walls": sizes.facets, "ties": sizes.ties}.get(name, sizes.cells)
+
+    def _tell(self) -> None:
+        """Tell the core where the arrays are."""
+        at = {name: column.address for name, column in self._columns.items()}
+        signatures = at.pop("signatures")
+        at["short_signatures" if self._is_short else "signatures"] = signatures
+        at["directions"] = 0 if self._is_bounded else at["directions"]
+        for name, where in at.items():
+            setattr(self.room, name, where)
+
+    def grow(self, cell: PlaneCell | SpaceCell) -> None:
+        """Make room for twice as many cells, one of them as large as the given one."""
+        largest = cell.given()
+        self.room.room_cells *= 2
+        self.room.room_vertices = 2 * self.room.room_vertices + largest.n_vertices
+        self.room.room_facets = 2 * self.room.room_facets + largest.n_facets
+        self.room.room_ties = 2 * self.room.room_ties + largest.n_ties
+        for name, column in self._columns.items():
+            column.grow(self.rows_of(name, self._room_of_all()))
+        self._tell()
+
+    def first_signature(self) -> AnyArray:
+        """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
+        return self._columns["signatures"].rows(min(self.room.n_cells, 1))
+
+    def take(self, name: str) -> AnyArray:
+        """Return one of the arrays; nothing more may be written to it."""
+        return self._columns[name].taken(self.rows_of(name, self.sizes()))
+
+    def taken(self) -> FoundCells:
+        """Return all arrays; nothing more may be written to them."""
+        return FoundCells(*map(self.take, FoundCells._fields))
+
+
 class CoreSearch:
     """A search under way, to be resumed.
 
@@ -214,7 +357,7 @@ class CoreSearch:
         self._memory = Memory(self._core.hm_search_size(network.address, self.dim, stores))
         self.address = self._memory.address
         is_exact = not stream.block[-1].any()
-        start = _Start(
+        start = SearchStart(
             self.dim, scale, address(stream.block), address(stream.doubled), is_exact, stream.grid,
             is_bounded, stores,
         )  # fmt: skip
@@ -236,6 +379,11 @@ class CoreSearch:
         """Double the room of the stack."""
         self._room = 2 * self._room[0], 2 * self._room[1]
         self._set_stack()
+
+    def grow_to(self, n_edges: int) -> None:
+        """Double the room of the stack until so many edges fit."""
+        while self._room[0] < n_edges:
+            self.grow()
 
     def push(self, task: Task) -> None:
         """Put a cell on the stack."""
@@ -262,9 +410,13 @@ class CoreSearch:
         """Compose the stream after a layer again, after the layer was refreshed."""
         self._core.hm_search_recompose(self.address, layer)
 
-    def run(self, room: CellsRoom, limit: int, budget: int) -> int:
-        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped."""
-        return int(self._core.hm_search_run(self.address, addressof(room), limit, budget))
+    def run(self, room: CellsRoom, limit: int, budget: int, is_wanted: c_int32 = _NOBODY) -> int:
+        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
+
+        Another thread ends it early by setting `is_wanted`.
+        """
+        given = addressof(room), limit, budget, addressof(is_wanted)
+        return int(self._core.hm_search_run(self.address, *given))
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return the cells found, the signs filtered and expanded, the cells on the stack."""

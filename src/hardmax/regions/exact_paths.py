@@ -11,7 +11,11 @@ import numpy as np
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
-from hardmax.regions.coincidences import coincidence_classes, coinciding_means
+from hardmax.regions.coincidences import (
+    coincidence_classes,
+    coinciding_means,
+    standing_classes,
+)
 from hardmax.regions.core_searches import CoreSearch
 from hardmax.regions.rounded_forms import finest_grid, rounded_forms
 from hardmax.typing import AnyArray
@@ -24,6 +28,9 @@ class ExactPath:
         network: The network.
         scale: The scale of the domain.
         search: The search, whose forms are replaced by the nearest floats where looked at.
+
+    Attributes:
+        has_means: Whether forms were met that coincide on a region, but not everywhere.
     """
 
     def __init__(self, network: ArgmaxNetwork, scale: float, search: CoreSearch) -> None:
@@ -31,6 +38,7 @@ class ExactPath:
         self.scale = scale
         self.search = search
         self.decisions = Decisions()
+        self.has_means = False
         self._streams: list[RationalForms] = []
         self._scores: list[RationalForms] = []
         self._versions: list[int] = []
@@ -104,6 +112,7 @@ class ExactPath:
             first = np.arange(len(model.offsets), dtype=np.int32)
             for members in classes:
                 first[members] = members[0]
+            self.has_means = self.has_means or classes != standing_classes(model)
             merged = (first, *coinciding_means(model, classes))
         self.search.refresh(layer, given[0], given[1], merged)
 

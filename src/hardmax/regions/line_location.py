@@ -95,13 +95,11 @@ class LineLocator:
         is_in = np.empty(len(cells), dtype=np.bool_)
         for chunk in self._namer.batches(len(cells)):
             points = where[chunk, np.newaxis]
-            winners = self._namer.winners(points)
-            rows = zip(
-                self._namer.names(winners), self._line.walk.rows_of(cells[chunk]), strict=True
-            )
+            named = self._namer.named(points)
+            rows = zip(named.names, self._line.walk.rows_of(cells[chunk]), strict=True)
             matches = np.array([np.array_equal(name, row) for name, row in rows], dtype=np.bool_)
             matches &= self._namer.is_in_domain(points)
-            matches[self._namer.on_walls(winners, matches)] = False
+            matches[self._namer.on_walls(named, matches)] = False
             is_in[chunk] = matches
         return is_in
 

@@ -6,7 +6,7 @@ in one region exactly if a chain of them, each touching the next along a wall, j
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable
 from math import gcd
 
 import numpy as np
@@ -47,30 +47,78 @@ def candidate_classes(maps: FloatArray, radii: FloatArray) -> IntArray:
 
     Returns:
         The class of each cell, shape `(n_cells,)`.
+
+    Examples:
+        >>> maps = np.array([[0.0, 1.0], [0.125, 1.0], [0.0, 3.0], [2.0, 1.0]])
+        >>> candidate_classes(maps, np.full((4, 2), 0.25)).tolist()
+        [0, 0, 1, 2]
     """
     classes = np.zeros(len(maps), dtype=np.int64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # One rounding of each end is covered by stepping to the next float.
-        low = np.nextafter(maps - radii, -np.inf)
-        high = np.nextafter(maps + radii, np.inf)
-    unknown = ~(np.isfinite(low) & np.isfinite(high))
-    low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+    # Those that share their class with others, and so may still be split.
+    shared = np.arange(len(maps))
     for k in range(maps.shape[1]):
-        order = np.lexsort((low[:, k], classes))
-        ends, groups = high[order, k], classes[order]
-        starts_group = np.concatenate([[True], groups[1:] != groups[:-1]])
-        reach = np.empty(len(order))
-        for group in np.split(np.arange(len(order)), np.flatnonzero(starts_group)[1:]):
-            reach[group] = np.maximum.accumulate(ends[group])
-        gap = np.concatenate([[True], low[order, k][1:] > reach[:-1]])
-        classes[order] = np.cumsum(starts_group | gap) - 1
-    return classes
+        if not len(shared):
+            break
+        with np.errstate(over="ignore", invalid="ignore"):
+            # One rounding of each end is covered by stepping to the next float.
+            low = np.nextafter(maps[shared, k] - radii[shared, k], -np.inf)
+            high = np.nextafter(maps[shared, k] + radii[shared, k], np.inf)
+        unknown = ~(np.isfinite(low) & np.isfinite(high))
+        low[unknown], high[unknown] = -np.inf, np.inf
+        order = np.lexsort((low, classes[shared]))
+        low, high, shared = low[order], high[order], shared[order]
+        groups = classes[shared]
+        is_first = np.concatenate([[True], groups[1:] != groups[:-1]])
+        reach = _running_maximum(high, np.cumsum(is_first))
+        begins = is_first | np.concatenate([[True], low[1:] > reach[:-1]])
+        chains = np.cumsum(begins) - 1
+        classes[shared] = classes.max() + 1 + chains
+        shared = shared[np.bincount(chains)[chains] > 1]
+    return numbered(classes)
 
 
-def same_map_classes(keys: Sequence[Hashable]) -> IntArray:
-    """Number the cells by their keys, in order of first appearance."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+def _running_maximum(values: FloatArray, groups: IntArray) -> FloatArray:
+    """Return the largest value up to each place within its group; groups rise."""
+    order = np.argsort(values, kind="stable")
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[order] = np.arange(len(values))
+    # Later groups have larger numbers throughout, so nothing is carried over.
+    reached = np.maximum.accumulate(groups * len(values) + ranks)
+    return np.asarray(values[order[reached % len(values)]])
+
+
+def numbered(labels: IntArray) -> IntArray:
+    """Number labels in order of first appearance.
+
+    Examples:
+        >>> numbered(np.array([7, 3, 7, 5])).tolist()
+        [0, 1, 0, 2]
+    """
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[inverse])
+
+
+def same_map_classes(
+    candidates: IntArray, maps: FloatArray, radii: FloatArray, exact_key: Callable[[int], Hashable]
+) -> IntArray:
+    """Number the cells by their maps, in order of first appearance.
+
+    Args:
+        candidates: Classes of cells whose maps could be equal.
+        maps: Rounded maps, shape `(n_cells, n_coefficients)`.
+        radii: Bounds on their errors, same shape.
+        exact_key: Returns for a cell what is equal exactly for equal maps.
+    """
+    classes = candidates.copy()
+    keys: dict[Hashable, int] = {}
+    is_exact = ~radii.any(axis=1)
+    n_rounded = np.bincount(candidates, weights=~is_exact)
+    for i in np.flatnonzero(np.bincount(candidates)[candidates] > 1).tolist():
+        # Floats without error are the maps; adding 0 makes -0 the same as 0.
+        known = n_rounded[candidates[i]] == 0
+        key = (maps[i] + 0.0).tobytes() if known else exact_key(i)
+        classes[i] = len(candidates) + keys.setdefault((int(candidates[i]), key), len(keys))
+    return numbered(classes)
 
 
 def connected_classes(classes: IntArray, pairs: IntArray) -> IntArray:
@@ -87,6 +135,9 @@ def connected_classes(classes: IntArray, pairs: IntArray) -> IntArray:
         >>> connected_classes(np.array([0, 0, 1, 0]), np.array([[0, 1], [1, 2], [2, 3]])).tolist()
         [0, 0, 1, 2]
     """
+    inside = pairs[classes[pairs[:, 0]] == classes[pairs[:, 1]]]
+    if not len(inside):
+        return np.arange(len(classes))
     parent = list(range(len(classes)))
 
     def root(i: int) -> int:
@@ -95,10 +146,12 @@ def connected_classes(classes: IntArray, pairs: IntArray) -> IntArray:
             i = parent[i]
         return i
 
-    for i, j in pairs.tolist():
-        if classes[i] == classes[j]:
-            parent[root(j)] = root(i)
-    return same_map_classes([root(i) for i in range(len(classes))])
+    for i, j in inside.tolist():
+        parent[root(j)] = root(i)
+    roots = np.arange(len(classes))
+    touched = np.flatnonzero(np.bincount(inside.ravel()))
+    roots[touched] = [root(i) for i in touched.tolist()]
+    return numbered(roots)
 
 
 def members(classes: IntArray) -> list[list[int]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from hardmax.algebra.exact.decisions import Decisions
-from hardmax.algebra.exact.dyadic import nearest_floats
+from hardmax.algebra.exact.dyadic import nearest_floats, rationals
 from hardmax.arguments import integer
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.geometry.cones import decide_open_cone
@@ -28,6 +28,16 @@ from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.counts import Count, as_count
+from hardmax.regions.measures import (
+    BALL,
+    VOLUME,
+    WITNESS,
+    Answers,
+    inscribed_ball,
+    is_wide,
+    precise_ball,
+    rounded_number,
+)
 from hardmax.regions.merging import (
     candidate_classes,
     connected_classes,
@@ -38,7 +48,7 @@ from hardmax.regions.merging import (
 from hardmax.regions.partition_cards import partition_card
 from hardmax.regions.planar_adjacency import planar_neighbours
 from hardmax.regions.point_location import CellLocator
-from hardmax.regions.statistics import Statistics, inscribed_ball, partition_statistics
+from hardmax.regions.statistics import Statistics, partition_statistics
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
@@ -144,7 +154,7 @@ class Partition(WithoutCaches):
 
         `AtLeast` as many as the cells found have, if the search was stopped early.
         """
-        return as_count(len(set(self.map_classes.tolist())), self.is_complete)
+        return as_count(int(self.map_classes.max(initial=-1)) + 1, self.is_complete)
 
     @cached_property
     def n_regions(self) -> Count:
@@ -156,29 +166,23 @@ class Partition(WithoutCaches):
         """
         if not self.is_complete and self.line is None:
             return self.n_affine_maps
-        return as_count(len(set(self.region_labels.tolist())), self.is_complete)
+        return as_count(int(self.region_labels.max(initial=-1)) + 1, self.is_complete)
 
     @cached_property
     @_kept_on_interrupt
     def map_classes(self) -> IntArray:
         """For each cell a number; equal exactly where the affine maps are: shape `(n_cells,)`."""
         self._require_stored()
-        undecided = [list(range(self.n_found))]
-        if self.cells.maps is not None and self.cells.map_radii is not None and self.n_found:
-            maps = self.cells.maps
-            radii = (
-                self.cells.map_radii.reshape(self.n_found, *(1,) * (maps.ndim - 1))
-                if self.cells.map_radii.ndim == 1
-                else self.cells.map_radii
-            )
-            flat = maps.reshape(self.n_found, -1)
-            spread = np.broadcast_to(radii, maps.shape).reshape(self.n_found, -1)
-            undecided = members(candidate_classes(flat, spread))
-        keys: list[object] = [None] * self.n_found
-        for number, group in enumerate(undecided):
-            for i in group:
-                keys[i] = (number, map_key(self.exact_map(i)) if len(group) > 1 else None)
-        return same_map_classes(keys)
+        shape = self.n_found, -1 if self.n_found else 0
+        maps, radii = np.zeros((self.n_found, 1)), np.full((self.n_found, 1), np.inf)
+        if self.cells.maps is not None and self.cells.map_radii is not None:
+            maps, radii = self.cells.maps, self.cells.map_radii
+            if radii.ndim == 1:
+                radii = radii.reshape(self.n_found, *(1,) * (maps.ndim - 1))
+            radii = np.broadcast_to(radii, maps.shape).reshape(shape)
+            maps = maps.reshape(shape)
+        candidates = candidate_classes(maps, radii)
+        return same_map_classes(candidates, maps, radii, lambda i: map_key(self.exact_map(i)))
 
     @cached_property
     @_kept_on_interrupt
@@ -190,9 +194,13 @@ class Partition(WithoutCaches):
         if "neighbours" in self.__dict__:
             return connected_classes(self.map_classes, self.neighbours.pairs)
         # Only cells with a partner can merge. One call is quicker where an engine left its facets.
-        groups = [group for group in members(self.map_classes) if len(group) > 1]
-        if self.cells.walls is not None or self.cells.facets is not None:
-            groups = [sorted(i for group in groups for i in group)]
+        is_shared = np.bincount(self.map_classes)[self.map_classes] > 1
+        if not is_shared.any():
+            groups = []
+        elif self.cells.wall_names is not None or self.cells.facets is not None:
+            groups = [np.flatnonzero(is_shared).tolist()]
+        else:
+            groups = [group for group in members(self.map_classes) if len(group) > 1]
         pairs = [self._neighbours_among(group).pairs for group in groups]
         none = np.empty((0, 2), dtype=np.int64)
         return connected_classes(self.map_classes, np.concatenate([none, *pairs]))
@@ -235,16 +243,31 @@ class Partition(WithoutCaches):
         """A point inside each cell as fractions: shape `(n_cells, dim)`."""
         self._require_stored()
         points = self.stored_witnesses if self.line is None else self.line.witnesses
-        if points is None:
-            found = [self._interior_point(i) for i in range(self.n_found)]
-            points = wide_rows(found, self.domain.dim + 1)
-        rational = [[Fraction(x, p[-1]) for x in p[:-1]] for p in points.tolist()]
-        return wide_rows(rational, self.domain.dim)
+        if points is not None:
+            return _quotients(points.tolist(), self.domain.dim)
+        floats, left_open = self._measured(WITNESS)
+        witnesses = rationals(floats)
+        witnesses[left_open] = _quotients(
+            [self._interior_point(i) for i in left_open.tolist()], self.domain.dim
+        )
+        return witnesses
 
-    @property
+    @cached_property
+    @_kept_on_interrupt
     def witnesses(self) -> FloatArray:
-        """The points of `exact_witnesses`, rounded; a rounded one can leave a thin cell."""
-        return nearest_floats(self.exact_witnesses)
+        """A point inside each cell: shape `(n_cells, dim)`.
+
+        These are the points of `exact_witnesses`. In the plane a float inside the cell is taken
+        wherever one is found; elsewhere, and in cells too thin, they are rounded and may lie
+        outside.
+        """
+        self._require_stored()
+        if self.stored_witnesses is not None or self.line is not None:
+            return nearest_floats(self.exact_witnesses)
+        witnesses, left_open = self._measured(WITNESS)
+        if len(left_open):
+            witnesses[left_open] = nearest_floats(self.exact_witnesses[left_open])
+        return witnesses
 
     @cached_property
     @_kept_on_interrupt
@@ -274,11 +297,28 @@ class Partition(WithoutCaches):
         Of a search that was stopped early, the pairs among the cells found.
         """
         self._require_stored()
-        return self._neighbours_among(range(self.n_found))
+        return self._neighbours_among(None)
+
+    @property
+    def volumes(self) -> FloatArray:
+        """The volume of each cell in the domain's coordinates: shape `(n_cells,)`.
+
+        It errs by at most `volume_radii`; `exact_volumes` is exact. An unbounded cell has `inf`.
+        """
+        return self._volumes[:, 0]
+
+    @property
+    def volume_radii(self) -> FloatArray:
+        """A bound on the error of each volume: shape `(n_cells,)`.
+
+        In the plane at most $2^{-20}$ of the volume, elsewhere half a unit in its last place. Zero
+        for a cell that is unbounded; `inf` for one whose volume exceeds all floats.
+        """
+        return self._volumes[:, 1]
 
     @cached_property
     @_kept_on_interrupt
-    def volumes(self) -> WideArray:
+    def exact_volumes(self) -> WideArray:
         """The volume of each cell in the domain's coordinates, a fraction or `inf`."""
         self._require_stored()
         volumes = np.empty(self.n_found, dtype=object)
@@ -288,21 +328,40 @@ class Partition(WithoutCaches):
 
     @cached_property
     @_kept_on_interrupt
+    def _volumes(self) -> FloatArray:
+        """Volumes and their radii: shape `(n_cells, 2)`."""
+        self._require_stored()
+        volumes, left_open = self._measured(VOLUME)
+        for i in left_open.tolist():
+            volumes[i] = rounded_number(self.polytope(i).volume)
+        return volumes
+
+    @cached_property
+    @_kept_on_interrupt
     def chebyshev_centres(self) -> tuple[FloatArray, FloatArray]:
         """Centre and radius of a largest ball in each cell: `(n_cells, dim)`, `(n_cells,)`.
 
-        Rounded: a linear program in float64. A cell that contains balls of any size has radius
-        `inf` and as its centre the rounded witness.
+        In up to two dimensions the ball lies in the closed cell, and no ball in it has a radius
+        larger by $2^{-20}$; both are proven. (A cell narrower than $2^{20}$ spacings of floats has
+        the radius so, and the nearest float to the centre.) Beyond, both are rounded: a linear
+        program in float64. A cell that contains balls of any size has radius `inf` and as its
+        centre the witness.
         """
         self._require_stored()
-        centres, radii = np.empty((self.n_found, self.domain.dim)), np.empty(self.n_found)
-        for i in range(self.n_found):
-            ball = inscribed_ball([*self.rows(i).walls], self.domain.dim)
-            centres[i], radii[i] = (np.nan, np.inf) if ball is None else ball
-        is_wide = np.isinf(radii)
-        if is_wide.any():
-            centres[is_wide] = self.witnesses[is_wide]
-        return centres, radii
+        dim = self.domain.dim
+        balls, left_open = self._measured(BALL)
+        for i in left_open.tolist():
+            rows = [*self.rows(i).walls]
+            if is_wide(rows, dim):
+                balls[i, -1] = np.inf
+            else:
+                balls[i, :-1], balls[i, -1] = (precise_ball if dim <= 2 else inscribed_ball)(
+                    rows, dim
+                )
+        wide = np.isinf(balls[:, -1])
+        if wide.any():
+            balls[wide, :-1] = self.witnesses[wide]
+        return balls[:, :-1], balls[:, -1]
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -314,7 +373,10 @@ class Partition(WithoutCaches):
         """
         self.require_complete("statistics")
         return partition_statistics(
-            self.volumes, self.neighbours.degrees(self.n_found), self.neighbours.walls
+            self.volumes,
+            self.volume_radii,
+            self.neighbours.degrees(self.n_found),
+            self.neighbours.walls,
         )
 
     @_kept_on_interrupt
@@ -363,15 +425,27 @@ class Partition(WithoutCaches):
             return LineLocator(self.line)
         return CellLocator(self.network, self.domain, self.signatures)
 
-    def _neighbours_among(self, chosen: Iterable[int]) -> Neighbours:
-        if self.cells.walls is not None:
+    def _neighbours_among(self, chosen: Iterable[int] | None) -> Neighbours:
+        """Find the neighbours among some cells, or all if that is None."""
+        if self.cells.wall_names is not None:
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
         if self.cells.facets is not None:
             # What is compiled is loaded when it is needed.
             from hardmax.regions.spatial_adjacency import spatial_neighbours
 
             return spatial_neighbours(self.network, self.domain, self.cells, chosen)
-        return neighbouring_cells(((i, self.rows(i)) for i in chosen), self.domain.dim)
+        among = range(self.n_found) if chosen is None else chosen
+        return neighbouring_cells(((i, self.rows(i)) for i in among), self.domain.dim)
+
+    def _measured(self, question: int) -> Answers:
+        """Ask the core about all cells; what it does not know is left open."""
+        if self.cells.wall_names is not None or self.cells.walls is not None:
+            # What is compiled is loaded when it is needed.
+            from hardmax.regions.planar_measures import measured
+
+            return measured(self.network, self.domain, self.cells, question)
+        width = {VOLUME: 2, WITNESS: self.domain.dim, BALL: self.domain.dim + 1}[question]
+        return Answers(np.zeros((self.n_found, width)), np.arange(self.n_found))
 
     def _interior_point(self, cell: int) -> list[int]:
         height = (*(0,) * self.domain.dim, 1)
@@ -402,3 +476,8 @@ class Partition(WithoutCaches):
                 "`count_only` must be False for anything but the number of cells; this partition "
                 "was only counted."
             )
+
+
+def _quotients(points: list[list[int]], dim: int) -> WideArray:
+    """Return integers `(p, q)` as the points `p / q`, shape `(n, dim)`."""
+    return wide_rows([[Fraction(x, p[-1]) for x in p[:-1]] for p in points], dim)

@@ -79,12 +79,12 @@ def search_domain(network: ArgmaxNetwork, domain: PlanarDomain) -> SearchDomain:
         PlaneCell(domain.edges, domain.walls),
         domain.scale,
         domain.is_bounded,
-        _first_stream(network, domain),
+        first_stream(network, domain),
         lambda search: PlanarPath(network, domain, search),
     )
 
 
-def _first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
+def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
     """Return the embedding on the domain."""
     embedding, chart = network.embedding, domain.chart
     if chart is None and embedding.is_identity:

@@ -10,7 +10,9 @@ edges need be equal for cells to be neighbours.
 from collections import defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import groupby
 from math import inf
+from operator import itemgetter
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from hardmax.regions.adjacency import LazyNeighbours, Neighbours
 from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain, embedded
-from hardmax.regions.planar_matching import match_edges
+from hardmax.regions.planar_matching import StoredCells
 from hardmax.typing import IntArray
 
 Position = Fraction | float
@@ -109,8 +111,8 @@ def planar_neighbours(
 ) -> Neighbours:
     """Find all neighbours among cells that the planar engine found.
 
-    Most are proven by the names of their edges (`planar_matching`); the others, and which walls
-    coincide, are found in integers.
+    Most are proven by floats and by the names of their edges (`planar_matching`); the others, and
+    which walls coincide, are found in integers.
 
     Args:
         network: The network.
@@ -118,29 +120,55 @@ def planar_neighbours(
         cells: The cells, with the walls of their edges.
         chosen: The cells to look at; all if None.
     """
-    kept = np.zeros(cells.n_counted, dtype=np.bool_)
-    kept[slice(None) if chosen is None else list(chosen)] = True
-    matching = match_edges(network, cells)
-    matched = matching.pairs[kept[matching.pairs].all(axis=1)]
-    found = overlapping_edges(network, domain, cells, np.flatnonzero(kept & matching.is_open))
-    others = np.array(sorted(found), dtype=np.int64).reshape(len(found), 2)
-    pairs = np.unique(np.concatenate([matched, others]), axis=0)
+    stored = StoredCells(network, domain, cells)
+    matching = stored.matching()
+    pairs = matching.pairs
+    if matching.is_open.any():
+        found = sorted(overlapping_edges(network, domain, cells, np.flatnonzero(matching.is_open)))
+        others = np.array(found, dtype=np.int64).reshape(len(found), 2)
+        codes = np.sort(np.concatenate([pairs, others]) @ np.array([cells.n_counted, 1]))
+        codes = codes[np.diff(codes, prepend=-1) > 0]
+        pairs = np.column_stack(np.divmod(codes, cells.n_counted))
+    if chosen is not None:
+        kept = np.zeros(cells.n_counted, dtype=np.bool_)
+        kept[list(chosen)] = True
+        pairs = pairs[kept[pairs].all(axis=1)]
 
     def find_walls() -> tuple[tuple[Wall, ...], ...]:
-        known = overlapping_edges(network, domain, cells, np.flatnonzero(kept))
-        return tuple(known[one, other] for one, other in pairs.tolist())
+        known = _walls_between(stored, domain, cells)
+        return tuple([known[one, other] for one, other in pairs.tolist()])
 
     return LazyNeighbours(pairs, (), find_walls=find_walls)
+
+
+def _walls_between(
+    stored: StoredCells, domain: ChartedDomain, cells: CellArrays
+) -> dict[tuple[int, int], tuple[Wall, ...]]:
+    """Return all pairs with the walls between them."""
+    pairs, edges, is_open = stored.matching()
+    is_shared = stored.may_tie()[edges].any(axis=1)
+    is_open[edges[is_shared]] = True
+    assert cells.walls is not None
+    names: dict[Wall, tuple[Wall, ...]] = {}
+    walls = map(tuple, cells.walls[edges[:, 0], :2].tolist())
+    known = {
+        (one, other): names.setdefault(wall, (wall,))
+        for (one, other), wall in zip(pairs.tolist(), walls, strict=True)
+    }
+    exact = overlapping_edges(stored.network, domain, cells, np.flatnonzero(is_open))
+    return known | exact
 
 
 def overlapping_edges(
     network: ArgmaxNetwork, domain: ChartedDomain, cells: CellArrays, chosen: IntArray
 ) -> dict[tuple[int, int], tuple[Wall, ...]]:
-    """Return the pairs among chosen cells that share a part of a line, with the walls on it."""
+    """Return the pairs of cells that share a part of chosen edges, with the walls on it."""
+    assert cells.starts is not None
     regions = Regions(network, domain)
     sides: dict[Vector, tuple[list[Edge], list[Edge]]] = defaultdict(lambda: ([], []))
-    for cell in chosen.tolist():
-        for row, begin, end, walls in _cell_edges(regions, cells, cell):
+    owners = np.searchsorted(cells.starts, chosen, side="right") - 1
+    for cell, edges in groupby(zip(owners.tolist(), chosen.tolist(), strict=True), itemgetter(0)):
+        for row, begin, end, walls in _cell_edges(regions, cells, cell, [e for _, e in edges]):
             line = normalised(row)
             if row == line:
                 sides[line][0].append((begin, end, cell, walls))
@@ -163,9 +191,9 @@ def normalised(row: Vector) -> Vector:
 
 
 def _cell_edges(
-    regions: Regions, cells: CellArrays, cell: int
+    regions: Regions, cells: CellArrays, cell: int, chosen: list[int]
 ) -> list[tuple[Vector, Position, Position, tuple[Wall, ...]]]:
-    """List the edges of a cell that are walls: row, beginning, end, and walls.
+    """List those of chosen edges of a cell that are walls: row, beginning, end, and walls.
 
     The row is positive in the cell; positions rise with the edge, which has the cell on its left.
     """
@@ -186,9 +214,10 @@ def _cell_edges(
         for layer, group, winner, rival in names
     ]
     found = []
-    for i, row in enumerate(rows):
+    for i in (edge - first for edge in chosen):
         if names[i][0] < 0:
             continue
+        row = rows[i]
         after = (i + 1) % len(rows)
         begin = -inf if at_infinity[i] else _position(row, rows[i - 1])
         end = inf if at_infinity[after] else _position(row, rows[after])

@@ -69,7 +69,8 @@ class Contest:
         while True:
             vertex = next((edge.start for edge in part if edge.start not in ties), None)
             if vertex is None:
-                return part, [ties[edge.start] for edge in part]
+                equals = [ties[edge.start] for edge in part]
+                return [self._named(winner, *one, name) for one in _between(part, equals)], equals
             equal = set()
             for rival in self.near(winner, vertex):
                 line = self.line(winner, rival)
@@ -85,6 +86,15 @@ class Contest:
                 ties[vertex] = equal
             if not part:
                 return [], []
+
+    def _named(
+        self, winner: int, edge: Edge, ties: set[int], name: Callable[[int, int], Label]
+    ) -> Edge:
+        """Name a new edge by the first form that ties along it, whatever it was cut by."""
+        if edge.source >= 0:
+            return edge
+        rival = min(ties)
+        return edge._replace(line=self.line(winner, rival), label=name(winner, rival))
 
     def parts(
         self, whole: list[Edge], name: Callable[[int, int], Label]
@@ -106,8 +116,8 @@ class Contest:
             part, ties = self.part(winner, whole, name)
             if part:
                 found.append((winner, part))
-            for k in range(len(part)):
-                for rival in sorted(ties[k] & ties[(k + 1) % len(part)] - queued):
+            for _, rivals in _between(part, ties):
+                for rival in sorted(rivals - queued):
                     queued.add(rival)
                     queue.append(rival)
             if i == len(queue) and not found:
@@ -122,3 +132,8 @@ class Contest:
         with np.errstate(over="ignore", invalid="ignore"):
             values = self._block[0] * x + self._block[1] * y + self._block[2]
         return int(np.argmax(np.nan_to_num(values)))
+
+
+def _between(part: list[Edge], ties: list[set[int]]) -> list[tuple[Edge, set[int]]]:
+    """Return each edge with the forms that tie at both its ends, and so along it."""
+    return [(edge, ties[k] & ties[(k + 1) % len(part)]) for k, edge in enumerate(part)]

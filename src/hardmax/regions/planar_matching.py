@@ -1,124 +1,129 @@
-r"""Neighbours in the plane that names alone prove: an edge seen from both sides.
+r"""Neighbours in the plane, as far as floats and names prove them: a cover over the core.
 
-Let cell $i$ have an edge on the wall where its winner $a$ of group $g$ ties with $b$, and let the
-signature of $i$ with $b$ for $a$ be that of a cell $j$, which has an edge on the same wall. The
-layers before $g$ have the same winners in both, so both edges lie on one line $L$. Where $g$ passes
-its largest form on, both cells pass the same on along all of $L$, and so do all layers after it,
-which have the same winners: every form of $i$ equals that of $j$ on $L$. So if the two edges that
-meet an edge of $i$ carry the names of those that meet the edge of $j$, both edges end in the same
-points: they are the same, $i$ and $j$ are neighbours along all of it, and nobody else is. Where $g$
-jumps this holds if those names belong to layers up to that of $g$, or to the domain.
-
-Edges that find no such partner (several walls on one line, T-junctions) are left to
-`planar_adjacency`. A cell across one of them has one itself.
+Edges are gathered by the line they lie on, and those of both sides compared along it (see
+`core/include/hardmax/neighbours.hpp`). Edges that take part in something undecided are left to
+`planar_adjacency`.
 """
 
+from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
 from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
+from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.regions.core_networks import core_network
+from hardmax.regions.core_searches import CoreSearch
+from hardmax.regions.planar import first_stream
+from hardmax.regions.planar_domains import planar_domain
 from hardmax.typing import AnyArray, BoolArray, IntArray
-
-_BLOCK = 1 << 24
-"""How many winners are compared at once."""
 
 
 class Matching(NamedTuple):
-    """What names alone prove.
+    """What floats and names prove.
 
     Attributes:
-        pairs: Neighbours `i < j`, shape `(n_pairs, 2)`.
-        is_open: Which cells have an edge without a partner, shape `(n_cells,)`.
+        pairs: Neighbours `i < j`, sorted, shape `(n_pairs, 2)`.
+        edges: For each pair the edges that overlap, shape `(n_pairs, 2)`.
+        is_open: Which edges may have neighbours that are not among them, shape `(n_vertices,)`: all
+            of these are marked, on both sides.
     """
 
     pairs: IntArray
+    edges: AnyArray
     is_open: BoolArray
 
 
-def match_edges(network: ArgmaxNetwork, cells: CellArrays) -> Matching:
-    """Match the edges of cells that the planar engine found.
+class _Polygons(Structure):
+    """`hm_polygons` of the interface."""
+
+    _fields_ = (
+        ("n_cells", c_int64),
+        ("n_edges", c_int64),
+        ("n_layers", c_int32),
+        ("n_groups", c_int32),
+        ("scale", c_double),
+        ("short_signatures", c_void_p),
+        ("signatures", c_void_p),
+        ("starts", c_void_p),
+        ("codes", c_void_p),
+        ("points", c_void_p),
+        ("directions", c_void_p),
+        ("first_groups", c_void_p),
+        ("form_starts", c_void_p),
+        ("passes", c_void_p),
+        ("has_means", c_int32),
+    )
+
+
+class StoredCells:
+    """Cells that the planar engine found, as the core reads them.
 
     Args:
         network: The network.
+        domain: The domain.
         cells: The cells, with the walls of their edges.
     """
-    assert cells.starts is not None
-    assert cells.walls is not None
-    starts, signatures, n_cells = cells.starts, cells.signatures, cells.n_counted
-    first_group, first_form = _firsts(network)
-    layer, group, winner, rival = cells.walls.T.astype(np.int64)
-    is_wall = layer >= 0
-    group = np.where(is_wall, first_group[layer] + group, 0)
-    own_form = first_form[group] + winner
-    # The form beside a wall names it; sides of the domain have negative names.
-    name = np.where(is_wall, first_form[group] + rival, -5 - cells.walls[:, 1])
-    owner = np.repeat(np.arange(n_cells), np.diff(starts))
-    before, after = np.arange(len(owner)) - 1, np.arange(len(owner)) + 1
-    before[starts[:-1]], after[starts[1:] - 1] = starts[1:] - 1, starts[:-1]
 
-    edges = np.flatnonzero(is_wall)
-    partner = _flipped_cells(signatures, first_form, owner, group, own_form, name, edges)
-    mirror = _edges_named(owner, name, partner, own_form[edges])
-    meets = (name[before[edges]] == name[after[mirror]]) & (
-        name[after[edges]] == name[before[mirror]]
-    )
-    latest = np.maximum(layer[before[edges]], layer[after[edges]])
-    passes = np.concatenate([np.ones(0, bool), *(one.passes_maximum for one in network.layers)])
-    agree = passes[group[edges]] | (latest <= layer[edges])
-    is_matched = (partner >= 0) & (mirror >= 0) & meets & agree
+    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain, cells: CellArrays) -> None:
+        names, points, starts = cells.wall_names, cells.vertices, cells.starts
+        assert names is not None
+        assert points is not None
+        assert starts is not None
+        assert len(points) < 2**31, "edges are counted by 32 bits"
+        self.network = network
+        self.domain = planar_domain(domain, network.dim_in)
+        self.n_edges = len(points)
+        self.most_edges = int(np.diff(starts).max(initial=0))
+        n_groups = [layer.n_groups for layer in network.layers]
+        first_groups = np.cumsum([0, *n_groups], dtype=np.int32)
+        passes = [np.zeros(0, bool), *(layer.passes_maximum for layer in network.layers)]
+        signatures = np.ascontiguousarray(cells.signatures)
+        is_short = signatures.dtype == np.uint8
+        # Kept as long as the core may read them.
+        self._arrays = (
+            signatures if is_short else None,
+            None if is_short else signatures,
+            starts,
+            names.codes,
+            points,
+            cells.directions,
+            first_groups,
+            names.form_starts.astype(np.int32),
+            np.concatenate(passes),
+        )
+        given = (None if array is None else address(array) for array in self._arrays)
+        sizes = len(signatures), self.n_edges, len(n_groups), sum(n_groups), self.domain.scale
+        self._polygons = _Polygons(*sizes, *given, cells.has_means)
 
-    is_open = np.zeros(n_cells, dtype=np.bool_)
-    is_open[owner[edges[~is_matched]]] = True
-    here, there = owner[edges[is_matched]], partner[is_matched]
-    pairs = np.stack([here, there], axis=1)[here < there]
-    return Matching(pairs[np.lexsort(pairs.T[::-1])], is_open)
+    def matching(self) -> Matching:
+        """Match the edges, as far as floats and names prove what they share."""
+        given, library = addressof(self._polygons), core()
+        memory = Memory(library.hm_neighbours_size(given))
+        needed = library.hm_neighbours_gather(given, memory.address)
+        assert needed >= 0, "the engine returned cells out of order"
+        room = Memory(needed)
+        is_open = np.zeros(self.n_edges, dtype=np.bool_)
+        n_pairs = library.hm_neighbours_match(given, memory.address, room.address, address(is_open))
+        pairs = np.empty((n_pairs, 2), dtype=np.int64)
+        edges = np.empty((n_pairs, 2), dtype=np.int32)
+        library.hm_neighbours_pairs(given, memory.address, address(pairs), address(edges))
+        return Matching(pairs, edges, is_open)
 
-
-def _firsts(network: ArgmaxNetwork) -> tuple[IntArray, IntArray]:
-    """Return the first group of each layer and the first form of each group, over all layers."""
-    n_groups = [layer.n_groups for layer in network.layers]
-    sizes = [np.zeros(1, dtype=np.int64), *(np.diff(layer.starts) for layer in network.layers)]
-    return np.cumsum([0, *n_groups]), np.cumsum(np.concatenate(sizes))
-
-
-def _flipped_cells(
-    signatures: AnyArray,
-    first_form: IntArray,
-    owner: IntArray,
-    group: IntArray,
-    own_form: IntArray,
-    name: IntArray,
-    edges: IntArray,
-) -> IntArray:
-    """Return for each edge the cell that differs in the form beside it alone, or -1."""
-    # Signatures are found by a sum of random numbers, one for each winner, and then compared.
-    codes = np.random.default_rng(0).integers(0, 2**63, first_form[-1] + 1, dtype=np.uint64)
-    keys = np.zeros(len(signatures), dtype=np.uint64)
-    for g, first in enumerate(first_form[:-1].tolist()):
-        keys ^= codes[first + signatures[:, g].astype(np.int64)]
-    order = np.argsort(keys, kind="stable")
-    wanted = keys[owner[edges]] ^ codes[own_form[edges]] ^ codes[name[edges]]
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-    partner: IntArray = order[place]
-    partner[keys[partner] != wanted] = -1
-    step = max(1, _BLOCK // max(1, signatures.shape[1]))
-    for start in range(0, len(edges), step):
-        block = slice(start, start + step)
-        differs = signatures[owner[edges[block]]] != signatures[partner[block]]
-        flipped = first_form[group[edges[block]]] + signatures[partner[block], group[edges[block]]]
-        is_flip = (differs.sum(axis=1) == 1) & (flipped == name[edges[block]])
-        partner[block] = np.where(is_flip, partner[block], -1)
-    return partner
-
-
-def _edges_named(owner: IntArray, name: IntArray, cells: IntArray, names: IntArray) -> IntArray:
-    """Return the edges of given names of given cells; -1 where there is none."""
-    lowest = int(name.min(initial=0))
-    width = max(int(name.max(initial=0)), int(names.max(initial=0))) - lowest + 1
-    keys = owner * width + (name - lowest)
-    order = np.argsort(keys, kind="stable")
-    wanted = cells * width + (names - lowest)
-    found = order[np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)]
-    return np.where((cells >= 0) & (keys[found] == wanted), found, -1)
+    def may_tie(self) -> BoolArray:
+        """Say which edges may lie on other walls beside the one that names them."""
+        stream = first_stream(self.network, self.domain)
+        search = CoreSearch(
+            core_network(self.network),
+            stream,
+            self.domain.scale,
+            is_bounded=self.domain.is_bounded,
+            stores=False,
+        )
+        search.grow_to(self.most_edges)
+        marks = np.zeros(self.n_edges, dtype=np.bool_)
+        core().hm_neighbours_ties(search.address, addressof(self._polygons), address(marks))
+        return marks

@@ -4,6 +4,7 @@ Everything is read from stored weights, the domain and the winners on the path; 
 only those of edges that are kept are passed on, with the radii proven for them.
 """
 
+import sys
 from functools import cached_property
 from typing import Any
 
@@ -50,7 +51,10 @@ class PlanarPath(ExactPath):
         _, (_, walls) = self.search.top()
         lines = [self.line(wall, refresh=False) for wall in walls.tolist()]
         whole = polygon([(line, (), i) for i, line in enumerate(lines)])
-        self.search.set_vertices(np.array([rounded_vertex(edge.start) for edge in whole]))
+        vertices = np.array([rounded_vertex(edge.start) for edge in whole])
+        # What lies beyond all floats is written down as the largest one.
+        vertices[np.isinf(vertices[:, 2]), :2] = sys.float_info.max
+        self.search.set_vertices(vertices)
 
     def split_top(self) -> None:
         """Split the polygon on top of the stack by its next group."""

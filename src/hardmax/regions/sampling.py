@@ -174,11 +174,11 @@ def sample_regions(
     for points in _chunks(draw, where.dim, total, key, step):
         inside = points[namer.is_in_domain(points)]
         for batch in namer.batches(len(inside)):
-            winners = namer.winners(inside[batch])
-            every = np.ones(len(winners.first), dtype=np.bool_)
+            named = namer.named(inside[batch])
+            every = np.ones(len(named.names), dtype=np.bool_)
             # Two cells with one hash would only lower the count.
-            hashes = hashed_signatures(namer.names(winners))
-            hashes = np.delete(hashes, namer.on_walls(winners, every))
+            hashes = hashed_signatures(named.names)
+            hashes = np.delete(hashes, namer.on_walls(named, every))
             n_inside += len(hashes)
             distinct, times = np.unique(hashes, return_counts=True)
             for name, count in zip(distinct.tolist(), times.tolist(), strict=True):

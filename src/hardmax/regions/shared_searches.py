@@ -9,6 +9,7 @@ interpreter's lock.
 import time
 from collections import deque
 from collections.abc import Callable
+from ctypes import c_int32
 from threading import Condition, Thread
 from typing import Any, TypeVar
 
@@ -20,10 +21,14 @@ from hardmax.regions.search_runs import SLICE_S, SearchRun
 
 Run = TypeVar("Run", bound=SearchRun)
 
+_SHORT_BUDGET = 256
+"""Steps until a run that was asked for work looks up again, whether it could give any or not."""
+
 
 def share(
     runs: list[Run],
     begin: Callable[[Any], Run],
+    is_wanted: c_int32,
     max_seconds: float | None,
     workers: int,
     progress: bool,
@@ -34,6 +39,7 @@ def share(
         runs: One run that has not begun; all others are added, also where an interrupt ends the
             search.
         begin: Makes a run of a task that was given away.
+        is_wanted: Ends a slice of any run early, where it is set: somebody has nothing to do.
         max_seconds: Stop after about so many seconds.
         workers: How many threads.
         progress: Show a bar where the search takes longer than a second.
@@ -41,7 +47,7 @@ def share(
     Returns:
         Whether everything was searched.
     """
-    team = _Team(runs, begin, max_seconds)
+    team = _Team(runs, begin, is_wanted, max_seconds)
     core()  # Loaded by one thread, not by several at once.
     threads = [Thread(target=team.work, daemon=True) for _ in range(workers)]
     # An interrupt in `join` would make a thread that still runs look as if it had ended.
@@ -71,9 +77,14 @@ class _Team:
     """What the threads share: tasks that wait, and runs."""
 
     def __init__(
-        self, runs: list[Any], begin: Callable[[Any], Any], max_seconds: float | None
+        self,
+        runs: list[Any],
+        begin: Callable[[Any], Any],
+        is_wanted: c_int32,
+        max_seconds: float | None,
     ) -> None:
         self._begin = begin
+        self._is_wanted = is_wanted
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
         self._waiting: deque[Any] = deque()
         self._changed = Condition()
@@ -111,6 +122,7 @@ class _Team:
                 if self._n_busy == 0:
                     self._changed.notify_all()
                     return None
+                self._is_wanted.value = 1
                 self._changed.wait()
             self._n_idle -= 1
             if self.is_stopped:
@@ -133,10 +145,12 @@ class _Team:
             if status == DONE:
                 return
             if status == BUDGET:
-                spent = max(time.perf_counter() - began, 1e-6)
-                budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
                 if self._n_idle > len(self._waiting):
                     self._offer(run.give_away())
+                    budget = _SHORT_BUDGET
+                else:
+                    spent = max(time.perf_counter() - began, 1e-6)
+                    budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
             else:
                 run.make_way(status)
             late = self._deadline is not None and time.monotonic() >= self._deadline
@@ -150,4 +164,5 @@ class _Team:
     def _offer(self, tasks: list[Any]) -> None:
         with self._changed:
             self._waiting.extend(tasks)
+            self._is_wanted.value = 0
             self._changed.notify_all()

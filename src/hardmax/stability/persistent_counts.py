@@ -207,7 +207,7 @@ class _Finder:
         if best is None or best.units_agree or not self.search:
             return best
         # Margins of heads drive points to the walls of units; further inside these may agree too.
-        inside = nearest_floats(self.partition.exact_witnesses[index])
+        inside = self.partition.witnesses[index]
         for step in _INWARDS:
             point = (1.0 - step) * best.point + step * inside
             if self.partition.locate(point) == index:
@@ -232,7 +232,7 @@ class _Finder:
         start: tuple[Fraction, ...],
         direction: tuple[Fraction, ...] | None,
     ) -> Iterator[FloatArray]:
-        inside = nearest_floats(self.partition.exact_witnesses[index])
+        inside = self.partition.witnesses[index]
         first = nearest_floats(np.array(start, dtype=object))
         if direction is not None:
             # Margins grow without end along it: far enough, every level is reached.

@@ -7,10 +7,11 @@ description, and reads cells off their incidences. In high dimension, where $E$ 
 vertices, `cells_by_decisions` answers the same questions one cone problem at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,27 +35,54 @@ gives the same result."""
 _MEDIUM_RANK, _MANY_VERTICES = 5, 10_000
 
 
+class CellParts(NamedTuple):
+    """A cell in full.
+
+    Attributes:
+        polytope: The cell as a polyhedron.
+        row_sites: For each of its inequalities the rival behind it; -1 for a wall of the domain.
+        irredundant: Whether every inequality is known to define a facet.
+    """
+
+    polytope: Polytope
+    row_sites: IntArray
+    irredundant: bool
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PowerCell:
     r"""The closed set on which one site wins.
 
     Attributes:
         site: The index of the site.
-        polytope: The cell as a polyhedron, clipped to the domain it was asked for on.
-        row_sites: For each inequality of `polytope` the rival behind it; -1 for a wall of the
-            domain. Shape `(n_rows,)`.
-        irredundant: Whether every inequality is known to define a facet.
+        dim: The dimension of the space.
     """
 
     site: int
-    polytope: Polytope
-    row_sites: IntArray
-    irredundant: bool
+    dim: int
+    _describe: Callable[[], CellParts]
+    _ring: FloatArray | None = None
+    """The corners of a bounded cell in the plane, rounded, counter-clockwise, if known."""
 
     _repr_html_ = html_card
 
     def __repr__(self) -> str:
-        return f"PowerCell(site {self.site} in R^{self.polytope.ambient_dim})"
+        return f"PowerCell(site {self.site} in R^{self.dim})"
+
+    @property
+    def polytope(self) -> Polytope:
+        """The cell as a polyhedron, clipped to the domain it was asked for on."""
+        return self._parts.polytope
+
+    @property
+    def row_sites(self) -> IntArray:
+        """For each inequality of `polytope` the rival behind it; -1 for a wall of the domain."""
+        return self._parts.row_sites
+
+    @property
+    def irredundant(self) -> bool:
+        """Whether every inequality is known to define a facet."""
+        return self._parts.irredundant
 
     @cached_property
     def neighbours(self) -> IntArray:
@@ -68,17 +96,21 @@ class PowerCell:
     @property
     def is_bounded(self) -> bool:
         """Whether the cell fits in a ball."""
-        return self.polytope.is_bounded
+        return self._ring is not None or self.polytope.is_bounded
 
     @property
     def vertices(self) -> FloatArray:
         """The vertices, correctly rounded: shape `(n_vertices, dim)`."""
-        return self.polytope.vertices
+        return self.polytope.vertices if self._ring is None else self._ring
 
     @property
     def polygon(self) -> FloatArray:
         """The corners of a bounded cell in the plane, counter-clockwise."""
-        return self.polytope.polygon
+        return self.polytope.polygon if self._ring is None else self._ring
+
+    @cached_property
+    def _parts(self) -> CellParts:
+        return self._describe()
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +153,9 @@ class UpperEnvelope:
 
     def cell(self, j: int, names: IntArray) -> PowerCell:
         """Return the cell of an owner, sites named by `names`."""
+        return PowerCell(int(names[j]), self.dim, partial(self._describe, j, names))
+
+    def _describe(self, j: int, names: IntArray) -> CellParts:
         first = 1 + len(self.domain)
         rows: list[Vector] = []
         labels: list[int] = []
@@ -144,7 +179,7 @@ class UpperEnvelope:
             tuple(frozenset(tight[k]) for k in proper + infinite),
         )
         polytope = Polytope.from_rows(rows, self.dim, generators)
-        return PowerCell(int(names[j]), polytope, np.array(labels, dtype=np.int64), True)
+        return CellParts(polytope, np.array(labels, dtype=np.int64), True)
 
     def _walls(self, j: int) -> list[tuple[int, list[int]]]:
         first = 1 + len(self.domain)
@@ -222,7 +257,8 @@ def cells_by_decisions(
         labels = np.array([int(names[i]) for i in rivals] + [-1] * len(domain), dtype=np.int64)
         polytope = Polytope.from_rows(rows, dim)
         if not domain or decide_open_cone(_open_cone_rows(polytope.rows)).is_open:
-            cells.append(PowerCell(int(names[j]), polytope, labels, False))
+            parts = CellParts(polytope, labels, False)
+            cells.append(PowerCell(int(names[j]), dim, partial(CellParts, *parts)))
     return cells
 
 

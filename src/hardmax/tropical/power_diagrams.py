@@ -16,9 +16,11 @@ from hardmax.geometry.descriptions import rounded_points
 from hardmax.geometry.domains import Domain
 from hardmax.geometry.extreme_points import active_forms
 from hardmax.geometry.integer_vectors import Vector
+from hardmax.geometry.planar_envelopes import PlanarEnvelope, planar_envelope
 from hardmax.geometry.polytopes import Polytope, domain_rows
 from hardmax.tropical.coefficients import like_terms, nearest_of_scaled
 from hardmax.tropical.envelopes import active_rows
+from hardmax.tropical.planar_cells import planar_cells
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.power_cells import (
     PowerCell,
@@ -220,13 +222,16 @@ class PowerDiagram:
     def active(self) -> BoolArray:
         """Which sites own a full-dimensional cell, exactly: shape `(n_sites,)`."""
         mask = np.zeros(self.n_sites, dtype=np.bool_)
-        floats, fits = nearest_of_scaled(self._live_forms)
-        if self._rank <= _LOW_RANK:
+        if self._plane is not None:
+            mask[self.live[self._plane.sites]] = True
+        elif self._rank <= _LOW_RANK:
             mask[self._rivals[self._envelope.owners]] = True
-        elif fits:
-            mask[self.live] = active_forms(AffineForms(floats[:, :-1], floats[:, -1]))
         else:
-            mask[self.live] = active_rows(self._live_forms.integers)
+            floats, fits = nearest_of_scaled(self._live_forms)
+            if fits:
+                mask[self.live] = active_forms(AffineForms(floats[:, :-1], floats[:, -1]))
+            else:
+                mask[self.live] = active_rows(self._live_forms.integers)
         mask.setflags(write=False)
         return mask
 
@@ -260,6 +265,8 @@ class PowerDiagram:
                 f"`domain` must have interior points; got a polytope of dimension {domain.dim} "
                 f"in R^{self.dim}."
             )
+        if self._plane is not None:
+            return planar_cells(self._plane, self.live, rows)
         if not rows and vertices_are_few(len(self._rivals), self._rank):
             return [self._envelope.cell(j, self._rivals) for j in self._envelope.owners]
         # Sites that are not active anywhere are not active on the domain.
@@ -273,6 +280,8 @@ class PowerDiagram:
     @cached_property
     def neighbours(self) -> IntArray:
         """The pairs `i < j` of sites whose cells share a facet: shape `(n_pairs, 2)`, sorted."""
+        if self._plane is not None:
+            return self.live[self._plane.pairs]
         if vertices_are_few(len(self._rivals), self._rank):
             pairs = self._rivals[np.array(self._envelope.pairs(), dtype=np.int64).reshape(-1, 2)]
         else:
@@ -293,6 +302,8 @@ class PowerDiagram:
     @cached_property
     def vertices(self) -> FloatArray:
         """The vertices of all cells (or a point per minimal face), rounded: `(n_vertices, dim)`."""
+        if self._plane is not None:
+            return self._plane.vertices
         return rounded_points(self._envelope.vertices, self.dim)
 
     @cached_property
@@ -383,6 +394,11 @@ class PowerDiagram:
         if self._rank > _LOW_RANK:
             return np.flatnonzero(self.active)
         return self.live[np.sort(like_terms(self._live_forms.integers))]
+
+    @cached_property
+    def _plane(self) -> PlanarEnvelope | None:
+        """All cells at once, in the plane, unless the sites are on a line."""
+        return planar_envelope(self._live_forms.integers) if self.dim == 2 else None
 
     @cached_property
     def _envelope(self) -> UpperEnvelope:

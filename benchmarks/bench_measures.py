@@ -1,0 +1,94 @@
+"""Volumes, points inside, largest balls and location: CPU time for a cell or point.
+
+Run with `OPENBLAS_NUM_THREADS=1 python -m benchmarks measures`. Times are in microseconds; storing
+the cells, with polygons and maps, is timed beside them. The exact ways are timed on few cells.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bench_evaluation import transformer
+from benchmarks.random_networks import gaussian
+from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
+
+N_TIMES, N_FEW, N_POINTS = 5, 20, 100_000
+QUESTIONS = "volumes", "witnesses", "chebyshev_centres"
+
+
+def cpu(function: Callable[[], Any]) -> float:
+    """Return the median CPU time of some calls."""
+    times = []
+    for _ in range(N_TIMES):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return median(times)
+
+
+def stored_bytes(part: Partition) -> float:
+    """Return the bytes that are kept for each cell."""
+    cells = part.cells
+    assert cells.wall_names is not None
+    arrays = cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts
+    more = cells.directions, cells.wall_names.codes
+    return sum(array.nbytes for array in (*arrays, *more) if array is not None) / part.n_found
+
+
+def asked(part: Partition, question: str) -> None:
+    """Ask a partition that has not been asked before."""
+    fresh = Partition(part.network, part.domain, part.cells, part.engine)
+    getattr(fresh, question)
+
+
+def exactly(part: Partition, cells: list[int]) -> None:
+    """Find the exact volumes of some cells."""
+    for cell in cells:
+        assert part.polytope(cell).volume > 0
+
+
+def main() -> None:
+    """Print the table."""
+    rng = np.random.default_rng(0)
+    square = Box([-1, -1], [1, 1])
+    cases = [
+        ("2->[16, 16]", gaussian(0, 2, 16, 16).model, square),
+        ("2->[16, 16], the plane", gaussian(0, 2, 16, 16).model, WholeSpace(2)),
+        ("2->[32] x 3", gaussian(0, 2, *[32] * 3).model, square),
+        ("2->[64] x 3", gaussian(0, 2, *[64] * 3).model, square),
+        ("2->[128] x 3", gaussian(0, 2, *[128] * 3).model, square),
+        ("2->[10] x 8", gaussian(0, 2, *[10] * 8).model, square),
+        ("2->[16] x 16", gaussian(0, 2, *[16] * 16).model, square),
+        ("transformer, 3 blocks", transformer(rng), square),
+    ]
+    columns = "cells", "bytes", "stored", *QUESTIONS, "a point", "exact volume", "left open"
+    table = Table(title="CPU time in microseconds")
+    table.add_column("model")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for name, model, domain in cases:
+        part = enumerate_regions(model, domain)
+        n = part.n_found
+        times = [cpu(partial(enumerate_regions, model, domain)) / n]
+        times += [cpu(partial(asked, part, question)) / n for question in QUESTIONS]
+        points = rng.uniform(-1, 1, (N_POINTS, 2))
+        part.locate(points[:1])
+        times.append(cpu(partial(part.locate, points)) / N_POINTS)
+        few = rng.choice(n, min(n, N_FEW), replace=False).tolist()
+        times.append(cpu(partial(exactly, part, few)) / len(few))
+        n_open = sum(len(part._measured(question).left_open) for question in (1, 2, 4))
+        entries = f"{n:,}", f"{stored_bytes(part):.0f}", *(f"{1e6 * t:.2f}" for t in times)
+        table.add_row(name, *entries, f"{n_open}")
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+// Integers of a fixed number of 64-bit limbs, lowest first, in two's complement.
+//
+// Whoever chooses the number of limbs sees to it that no result needs more; see `LiftedForms`.
+#pragma once
+#include "arithmetic.hpp"
+
+namespace hardmax {
+
+using Limb = uint64_t;
+__extension__ typedef unsigned __int128 TwoLimbs;
+
+inline bool is_negative(const Limb* a, int n) { return a[n - 1] >> 63; }
+
+inline int sign(const Limb* a, int n) {
+    if (is_negative(a, n)) return -1;
+    for (int i = 0; i < n; i++)
+        if (a[i]) return 1;
+    return 0;
+}
+
+inline bool are_equal(const Limb* a, const Limb* b, int n) {
+    for (int i = 0; i < n; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
+// c = a - b; c may be a or b.
+inline void subtract(const Limb* a, const Limb* b, int n, Limb* c) {
+    Limb borrow = 0;
+    for (int i = 0; i < n; i++) {
+        const TwoLimbs difference = TwoLimbs{a[i]} - b[i] - borrow;
+        c[i] = static_cast<Limb>(difference);
+        borrow = static_cast<Limb>(difference >> 64) & 1;
+    }
+}
+
+inline void add(const Limb* a, const Limb* b, int n, Limb* c) {
+    Limb carry = 0;
+    for (int i = 0; i < n; i++) {
+        const TwoLimbs sum = TwoLimbs{a[i]} + b[i] + carry;
+        c[i] = static_cast<Limb>(sum);
+        carry = static_cast<Limb>(sum >> 64);
+    }
+}
+
+// c = a b, with n + m limbs, apart from a and b. A negative a stands for a + 2^(64 n) as a number
+// without sign, so that b 2^(64 n) has to be taken away again; b likewise.
+inline void multiply(const Limb* a, int n, const Limb* b, int m, Limb* c) {
+    for (int i = 0; i < n + m; i++) c[i] = 0;
+    for (int i = 0; i < n; i++) {
+        Limb carry = 0;
+        for (int j = 0; j < m; j++) {
+            const TwoLimbs sum = TwoLimbs{a[i]} * b[j] + c[i + j] + carry;
+            c[i + j] = static_cast<Limb>(sum);
+            carry = static_cast<Limb>(sum >> 64);
+        }
+        c[i + m] = carry;
+    }
+    if (is_negative(a, n)) subtract(c + n, b, m, c + n);
+    if (is_negative(b, m)) subtract(c + m, a, n, c + m);
+}
+
+// How many bits the absolute value has; 0 for 0.
+inline int bits_of(const Limb* a, int n) {
+    const Limb flip = is_negative(a, n) ? ~Limb{0} : 0;
+    Limb carry = flip & 1;
+    int bits = 0;
+    for (int i = 0; i < n; i++) {
+        const Limb magnitude = (a[i] ^ flip) + carry;
+        carry = carry && magnitude == 0;
+        if (magnitude) bits = 64 * i + 64 - __builtin_clzll(magnitude);
+    }
+    return bits;
+}
+
+// An integer to 106 bits: (high + low) 2^exponent is a, its bits below the leading 106 left out, so
+// that the error is below 2^-105 |a|; 1/2 <= |high| <= 1, and the mantissa is normal.
+struct Leading {
+    Doubled mantissa;
+    int exponent;
+};
+
+inline Leading leading(const Limb* a, int n) {
+    const int bits = bits_of(a, n);
+    if (bits == 0) return {{0.0, 0.0}, 0};
+    const Limb flip = is_negative(a, n) ? ~Limb{0} : 0;
+    // Limb i of |a|: the carry of the negation goes through the limbs that are zero.
+    const auto magnitude = [&](int i) -> Limb {
+        if (i < 0) return 0;
+        Limb carry = flip & 1;
+        for (int k = 0; carry && k < i; k++) carry = a[k] == 0;
+        return (a[i] ^ flip) + carry;
+    };
+    const int top = (bits - 1) / 64, shift = 64 * (top + 1) - bits;
+    const Limb first = magnitude(top), second = magnitude(top - 1), third = magnitude(top - 2);
+    const Limb upper = shift ? first << shift | second >> (64 - shift) : first;
+    const Limb lower = shift ? second << shift | third >> (64 - shift) : second;
+    // 128 leading bits: 53 of them, and 53 more.
+    const double factor = flip ? -1.0 : 1.0;
+    const Limb rest = (upper & 0x7ff) << 42 | lower >> 22;
+    return {fast_two_sum(factor * 0x1p-53 * static_cast<double>(upper >> 11),
+                         factor * 0x1p-106 * static_cast<double>(rest)),
+            bits};
+}
+
+}  // namespace hardmax

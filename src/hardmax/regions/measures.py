@@ -1,0 +1,146 @@
+"""How large cells are: exact volumes and points rounded with their errors, largest balls."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import inf, isqrt, nextafter
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.algebra.exact.dyadic import nearest_floats
+from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.integer_vectors import Vector, rounded_directions, wide_rows
+from hardmax.geometry.linear_programs import maximise
+from hardmax.geometry.polytopes import Polytope
+from hardmax.typing import FloatArray, IntArray
+
+MEASURED = 2.0**-20
+"""In the plane, volumes and radii of balls err by at most this part of themselves."""
+VOLUME, WITNESS, BALL = 1, 2, 4
+"""What the core can be asked about planar cells."""
+_NORM_BITS = 80
+
+
+class Answers(NamedTuple):
+    """Answers to one question about cells.
+
+    Attributes:
+        numbers: Of volumes the volume and its radius; of points inside the point; of balls the
+            centre and the radius. Shape `(n_cells, 2)` or `(n_cells, 3)`.
+        left_open: The cells for which floats have no answer, rising. Volumes and radii of all
+            others err by at most `MEASURED` of themselves.
+    """
+
+    numbers: FloatArray
+    left_open: IntArray
+
+
+def rounded_number(exact: Fraction | float) -> tuple[float, float]:
+    """Round a number that is not negative; return the float and a bound on its error.
+
+    Returns:
+        A float and a radius: `(inf, 0.0)` for infinity itself, `(inf, inf)` for a number beyond
+        all floats.
+
+    Examples:
+        >>> rounded_number(Fraction(1, 4)), rounded_number(inf)
+        ((0.25, 0.0), (inf, 0.0))
+        >>> rounded_number(Fraction(1, 3))[1] < 2e-17, rounded_number(Fraction(10) ** 400)
+        (True, (inf, inf))
+    """
+    if not isinstance(exact, Fraction):
+        return exact, 0.0
+    value = float(nearest_floats(np.array(exact, dtype=object)))
+    if value == inf:
+        return inf, inf
+    error = abs(Fraction(value) - exact)
+    radius = float(nearest_floats(np.array(error, dtype=object)))
+    return value, radius if error <= Fraction(radius) else nextafter(radius, inf)
+
+
+def is_wide(rows: Sequence[Vector], dim: int) -> bool:
+    r"""Decide whether $\{t : \langle a, t\rangle + c > 0\}$ contains balls of every size.
+
+    Examples:
+        >>> is_wide([(1, 0, 0)], 2), is_wide([(0, 1, 0), (0, -1, 1)], 2)
+        (True, False)
+    """
+    slopes_only = wide_rows([row[:-1] for row in rows if any(row[:-1])], dim)
+    return bool(decide_open_cone(slopes_only).is_open)
+
+
+def precise_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]:
+    r"""Find a largest ball in $\{t : \langle a, t\rangle + c \ge 0\}$ up to `MEASURED`.
+
+    With $s / 2^k \le 1 / |a|$, less by at most $2^{-78}$ of it, the balls of centre $z$ and radius
+    $r$ with $s (\langle a, z\rangle + c) \ge 2^k r$ lie inside. These pairs form a polyhedron; the
+    best one is a vertex.
+
+    Args:
+        rows: Integers $(a, c)$ of a set with an interior that is not `is_wide`.
+        dim: The dimension; the cost is that of all vertices of the polyhedron.
+
+    Returns:
+        Centre and radius, the latter never too large. The centre is rounded; a ball around it has
+        the radius too, unless floats near it are too sparse.
+
+    Examples:
+        >>> centre, radius = precise_ball([(1, 0, 0), (0, 1, 0), (-1, 0, 2), (0, -1, 4)], 2)
+        >>> centre[0].item(), radius
+        (1.0, 1.0)
+    """
+    scaled = []
+    for row in rows:
+        norm_squared = sum(x * x for x in row[:-1])
+        if norm_squared:
+            k = norm_squared.bit_length() // 2 + _NORM_BITS
+            scaled.append((isqrt((1 << 2 * k) // norm_squared), 1 << k, row))
+    pairs = Polytope.from_rows(
+        [(*(-s * x for x in row[:-1]), unit, s * row[-1]) for s, unit, row in scaled], dim + 1
+    )
+    *best, largest = max(pairs.exact_vertices.tolist(), key=lambda pair: pair[-1])
+    centre = nearest_floats(np.array(best, dtype=object))
+    if not np.isfinite(centre).all():
+        return centre, _rounded_down(largest)
+    around = [*map(Fraction, centre.tolist()), Fraction(1)]
+    reached = min(
+        Fraction(s, unit) * sum((a * x for a, x in zip(row, around, strict=True)), Fraction(0))
+        for s, unit, row in scaled
+    )
+    is_near = reached >= largest * (1 - Fraction(MEASURED) / 2)
+    return centre, _rounded_down(reached if is_near else largest)
+
+
+def _rounded_down(exact: Fraction) -> float:
+    value = float(nearest_floats(np.array(exact, dtype=object)))
+    return value if value < inf and Fraction(value) <= exact else nextafter(value, 0.0)
+
+
+def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]:
+    r"""Find a largest ball in $\{t : \langle a, t\rangle + c \ge 0\}$ by a float linear program.
+
+    Args:
+        rows: Integers $(a, c)$ of a set with an interior that is not `is_wide`.
+        dim: The dimension.
+
+    Returns:
+        Centre and radius, rounded, NaN where a float solver cannot cope.
+
+    Examples:
+        >>> centre, radius = inscribed_ball([(1, 0, 0), (0, 1, 0), (-1, 0, 2), (0, -1, 4)], 2)
+        >>> centre[0].item(), radius
+        (1.0, 1.0)
+    """
+    floats = rounded_directions(rows, dim + 1)
+    norms = np.sqrt((floats[:, :-1] ** 2).sum(axis=1))
+    steep = norms > 0.0
+    slopes = floats[steep, :-1] / norms[steep, np.newaxis]
+    bounds = floats[steep, -1] / norms[steep]
+    matrix = np.column_stack([-slopes, np.ones(len(slopes))])
+    radius_only = np.zeros(dim + 1)
+    radius_only[-1] = 1.0
+    best = maximise(radius_only, matrix, bounds)
+    if best is None:
+        # Coefficients too wild for a float solver: there is a ball, but it cannot be told.
+        return np.full(dim, np.nan), float("nan")
+    return best[:-1], float(best[-1])
