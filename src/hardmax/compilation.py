@@ -16,7 +16,7 @@ from typing import Any
 from hardmax.interrupts import held_interrupts
 
 _PATIENCE_S = 1.0
-_USUAL = {"planar_search": "about a minute", "spatial_search": "two or three minutes"}
+_USUAL: dict[str, str] = {}
 """How long the large ones take; there is nothing to measure before it is done."""
 
 

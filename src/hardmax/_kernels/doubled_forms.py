@@ -1,7 +1,8 @@
 r"""Forms with coefficients of two floats each, composed with radii. No checks: see callers.
 
 A block `(2 d + 3, n)` of doubled forms holds the high parts of slopes and offset, then their low
-parts, then the radii, which mean what they mean in `layouts`. High parts are nearest floats: $|l|
+parts, then the radii: with the scale $X$ of the domain, $|a_k^* - a_k| \le e / X$ and
+$|c^* - c| \le e$ for the form composed exactly. High parts are nearest floats: $|l|
 \le u |h|$. A composition $z = b + \sum_j w_j (h_j + l_j)$ of $n$ of them is summed up in $h$ with
 all errors kept: $w_j h_j = p_j + t_j$ and $h + p_j = h' + s_j$ exactly (see `expansions`), and the
 floats $t_j + w_j l_j + s_j$ are added up beside it. With $S = |b| + \sum_j |w_j h_j|$ their
@@ -11,7 +12,8 @@ times. So up to underflow
 $$e = (1 + 2^{-30}) \Bigl(\sum_j |w_j| (e_j + \kappa \mu_j) + \kappa |b|\Bigr) + T, \qquad
   \kappa = 2 (n + 4)^2 u^2,$$
 
-with $\mu_j$ as in `composition`. $T$ is large enough for slopes that are weighed by the scale.
+with $\mu_j = \max(X \max_k |a_{jk}|, |c_j|)$. $T$ is large enough for slopes that
+are weighed by the scale.
 
 References:
     [ORO05], algorithm 5.3 and proposition 5.5, for the sum of products in twice the precision.
@@ -24,12 +26,12 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from hardmax._kernels.expansions import two_product, two_sum
-from hardmax._kernels.layouts import Axes
-from hardmax._kernels.row_sums import TINY, U
-from hardmax._kernels.spatial_buffers import Frames
+from hardmax._kernels.expansions import two_sum
 from hardmax.typing import FloatArray, IntArray
 
+U = 2.0**-53
+TINY = 2.0**-1000
+"""More than all underflow errors of one coefficient together."""
 UP = 1.0 + 2.0**-30
 """More than what rounding takes away from a bound."""
 
@@ -44,16 +46,8 @@ def _fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     return types.float64(types.float64, types.float64, types.float64), write
 
 
-def doubled_blocks(frames: Frames, stream: FloatArray) -> FloatArray:
-    """Allocate doubled forms for all blocks of frames, the first stream written into them."""
-    n_blocks, n_rows, most_rows = frames.blocks.shape
-    doubled = np.zeros((n_blocks, 2 * n_rows - 1, most_rows))
-    doubled[0, :, : stream.shape[1]] = stream
-    return doubled
-
-
 @numba.njit(cache=True, _nrt=False, inline="always")
-def size_of(blocks: FloatArray, b: int, i: int, scale: float, axes: Axes) -> float:
+def size_of(blocks: FloatArray, b: int, i: int, scale: float, axes: tuple[int, ...]) -> float:
     """Return how large a form of a block is, its slopes weighed by the scale."""
     dim = len(axes)
     size = abs(blocks[b, 0, i])
@@ -74,7 +68,7 @@ def compose_doubled(
     to: int,
     scale: float,
     order: IntArray,
-    axes: Axes,
+    axes: tuple[int, ...],
 ) -> None:
     """Write the forms of `z W + b` into a block.
 
@@ -146,7 +140,7 @@ def _add_product(
 
 
 @numba.njit(cache=True, _nrt=False)
-def _renormalise(doubled: FloatArray, to: int, i: int, axes: Axes) -> float:
+def _renormalise(doubled: FloatArray, to: int, i: int, axes: tuple[int, ...]) -> float:
     """Make the high parts of a form nearest floats; return 0, or NaN if anything overflowed."""
     dim = len(axes)
     spoiled = 0.0
@@ -156,50 +150,3 @@ def _renormalise(doubled: FloatArray, to: int, i: int, axes: Axes) -> float:
         doubled[to, dim + 1 + k, i] = rest
         spoiled += rest - rest
     return spoiled
-
-
-@numba.njit(cache=True, _nrt=False)
-def add_doubled(
-    doubled: FloatArray,
-    to: int,
-    i: int,
-    source: int,
-    j: int,
-    gain: float,
-    gain_radius: float,
-    scale: float,
-    axes: Axes,
-) -> None:
-    r"""Add a form times a gain, known up to a radius, to another form.
-
-    Low parts and errors, at most $2 u |h|$ for either form and $2 u$ times both for their sum, are
-    rounded at most 4 times: $2^5 u^2$ times the sizes is enough.
-    """
-    dim = len(axes)
-    low, radius = dim + 1, 2 * dim + 2
-    size = size_of(doubled, source, j, scale, axes)
-    error = abs(gain) * doubled[source, radius, j]
-    error += gain_radius * (size * UP + doubled[source, radius, j])
-    kappa = 32.0 * U * U
-    error += kappa * (abs(gain) * size + size_of(doubled, to, i, scale, axes))
-    for k in range(dim + 1):
-        product, lost = two_product(gain, doubled[source, k, j])
-        total, more = two_sum(doubled[to, k, i], product)
-        doubled[to, k, i] = total
-        doubled[to, low + k, i] += more + (lost + gain * doubled[source, low + k, j])
-    error = (doubled[to, radius, i] + error) * UP + TINY * scale
-    doubled[to, radius, i] = error + _renormalise(doubled, to, i, axes)
-
-
-@numba.njit(cache=True, _nrt=False)
-def add_value(
-    doubled: FloatArray, to: int, i: int, value: float, value_radius: float, axes: Axes
-) -> None:
-    """Add a constant, known up to a radius, to a form."""
-    dim = len(axes)
-    total, more = two_sum(doubled[to, dim, i], value)
-    error = value_radius + 8.0 * U * U * (abs(doubled[to, dim, i]) + abs(value))
-    doubled[to, dim, i] = total
-    doubled[to, 2 * dim + 1, i] += more
-    error = (doubled[to, 2 * dim + 2, i] + error) * UP + TINY
-    doubled[to, 2 * dim + 2, i] = error + _renormalise(doubled, to, i, axes)
