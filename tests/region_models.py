@@ -1,6 +1,7 @@
 """Small models for the tests of regions, most of them degenerate, and their reference cells."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -96,3 +97,37 @@ def reference_cells(model, domain):
 def box_and_space(dim):
     """A box that is not symmetric, and all of space."""
     return Box([-2.0] * dim, [3.0] * dim), WholeSpace(dim)
+
+
+def gaussian(rng, shape):
+    """Weights N(0, 2 / fan)."""
+    return rng.normal(0, np.sqrt(2 / shape[0]), shape)
+
+
+def dense_integers(rng, shape):
+    """Integers from 1 to 3, with random signs."""
+    return rng.integers(1, 4, shape) * rng.choice([-1.0, 1.0], shape)
+
+
+def relu(draw, widths, seed=0, dim=2):
+    """A network with weights and biases as `draw` has them."""
+    rng = np.random.default_rng(seed)
+    sizes = [dim, *widths, 1]
+    weights = [draw(rng, shape) for shape in pairwise(sizes)]
+    return ReluNetwork(weights, [draw(rng, (1, n))[0] for n in sizes[1:]])
+
+
+def maxout(draw, widths, rank=2, seed=0, dim=2):
+    """A maxout network likewise."""
+    rng = np.random.default_rng(seed)
+    sizes = [dim, *widths]
+    shapes = list(pairwise(sizes))
+    weights = [[draw(rng, (fan, rank)).T for _ in range(n)] for fan, n in shapes]
+    biases = [[draw(rng, (1, rank))[0] for _ in range(n)] for _, n in shapes]
+    return MaxoutNetwork([*weights, np.ones((sizes[-1], 1))], [*biases, [0.0]])
+
+
+def shrunk(exponents):
+    """Draw weights that are tiny from some matrix on."""
+    powers = iter(exponents)
+    return lambda rng, shape: gaussian(rng, shape) * 2.0 ** next(powers)

@@ -6,64 +6,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hardmax._kernels import spatial_sharpening
-from hardmax._kernels.doubled_forms import add_doubled, add_value, compose_doubled
-from hardmax._kernels.layouts import BUDGET
-from hardmax._kernels.spatial_buffers import LAYER
-from hardmax._kernels.spatial_buffers import N_ITEMS as N_SPATIAL_ITEMS
-from hardmax._kernels.spatial_search import search as spatial_search
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.recomposition import chart_forms
-from hardmax.regions import lines, spatial
+from hardmax.regions import lines
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.planar_domains import planar_domain
 from hardmax.regions.rounded_forms import doubled_forms, unit
-from tests.plane_frames import PLANE
-from tests.region_models import (
-    gaussian_relu,
-    integer_maxout,
-    integer_relu,
-    integer_transformer,
-)
+from tests.region_models import gaussian_relu
 
 SCALE = 8.0
-
-
-def gaussian(rng, *shape):
-    return rng.normal(size=shape)
-
-
-def integers(rng, *shape):
-    return rng.integers(-9, 10, shape).astype(float)
-
-
-def wild(rng, *shape):
-    return rng.normal(size=shape) * 10.0 ** rng.integers(-12, 13, shape)
-
-
-def cancelling(rng, *shape):
-    """Rows that nearly cancel in pairs."""
-    numbers = rng.normal(size=shape)
-    numbers[1::2] = -numbers[: len(numbers) // 2 * 2 : 2] * (1 + 2.0**-50)
-    return numbers
-
-
-DRAWS = {f.__name__: f for f in (gaussian, integers, wild, cancelling)}
-
-
-def doubled_block(rng, draw, n):
-    """Forms of two floats each, some without error: `(7, n)`."""
-    block = np.zeros((7, n))
-    block[:3] = draw(rng, n, 3).T
-    block[3:6] = block[:3] * rng.uniform(-1, 1, (3, n)) * 2.0**-53
-    block[6] = np.abs(draw(rng, n, 1)[:, 0]) * 2.0**-90 * rng.integers(0, 2, n)
-    return block
-
-
-def values(block):
-    """The forms of a block in fractions, rows `(a, b, c)`."""
-    return [[Fraction(column[k]) + Fraction(column[3 + k]) for k in range(3)] for column in block.T]
 
 
 def assert_encloses(column, truth, shares):
@@ -73,96 +25,6 @@ def assert_encloses(column, truth, shares):
         assert abs(found - truth[k]) * Fraction(weight) <= Fraction(column[6])
         assert abs(column[3 + k]) <= 2.0**-53 * abs(column[k])
     assert column[6] <= shares * (1 + 1e-6) + 1e-290
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-@pytest.mark.parametrize("n", [1, 3, 8, 40])
-def test_compositions_hold_the_exact_forms(draw, n):
-    rng = np.random.default_rng(n)
-    n_out = 5
-    for _ in range(20):
-        doubled = np.zeros((3, 7, max(n, n_out)))
-        doubled[0, :, :n] = doubled_block(rng, DRAWS[draw], n)
-        weights = DRAWS[draw](rng, n, n_out)
-        bias = DRAWS[draw](rng, n_out, 1)[:, 0]
-        numbers = np.concatenate([weights.ravel(), bias])
-        order = np.zeros((1, n), dtype=np.int64)
-        sizes = (n, numbers, 0, n * n_out, n_out, 1, SCALE, order, PLANE)
-        compose_doubled(doubled, 0, *sizes)
-        forms = values(doubled[0, :, :n])
-        bound = np.abs(doubled[0, :3, :n]).max(axis=0) * SCALE
-        shares = doubled[0, 6, :n] + 2 * (n + 4) ** 2 * 2.0**-106 * bound
-        for i in range(n_out):
-            truth = [
-                sum(Fraction(w) * form[k] for w, form in zip(weights[:, i], forms, strict=True))
-                for k in range(3)
-            ]
-            truth[2] += Fraction(bias[i])
-            # Radii of the forms that come in may be used up in full.
-            worst = abs(weights[:, i]) @ shares + 2 * (n + 4) ** 2 * 2.0**-106 * abs(bias[i])
-            slack = sum(
-                Fraction(abs(w)) * Fraction(e)
-                for w, e in zip(weights[:, i], doubled[0, 6, :n], strict=True)
-            )
-            column = doubled[1, :, i].copy()
-            assert Fraction(column[6]) >= slack
-            assert_encloses(column, truth, worst)
-            column[6] = np.nextafter(float(Fraction(column[6]) - slack), np.inf) + 1e-300
-            assert_encloses(column, truth, worst)
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-def test_sums_hold_the_exact_forms(draw):
-    rng = np.random.default_rng(5)
-    for _ in range(200):
-        doubled = np.zeros((1, 7, 2))
-        doubled[0] = doubled_block(rng, DRAWS[draw], 2)
-        before = values(doubled[0])
-        gain, value = DRAWS[draw](rng, 2, 1)[:, 0]
-        sizes = np.abs(doubled[0, :3]).max(axis=0) * SCALE
-        radii = doubled[0, 6].copy()
-        add_doubled(doubled, 0, 0, 0, 1, gain, 0.0, SCALE, PLANE)
-        truth = [a + Fraction(gain) * b for a, b in zip(*before, strict=True)]
-        worst = radii[0] + abs(gain) * radii[1] + 2.0**-101 * (sizes[0] + abs(gain) * sizes[1])
-        assert_encloses(doubled[0, :, 0], truth, worst)
-        assert doubled[0, 6, 0] >= radii[0] + abs(gain) * radii[1]
-        radius = doubled[0, 6, 0] + 2.0**-60
-        radius += 2.0**-103 * (abs(doubled[0, 2, 0]) + abs(value))
-        add_value(doubled, 0, 0, value, 2.0**-60, PLANE)
-        truth[2] += Fraction(value)
-        assert_encloses(doubled[0, :, 0], truth, radius)
-        assert doubled[0, 6, 0] >= 2.0**-60
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-def test_added_values_are_not_lost(draw):
-    rng = np.random.default_rng(6)
-    for _ in range(200):
-        doubled = np.zeros((1, 7, 1))
-        doubled[0] = doubled_block(rng, DRAWS[draw], 1)
-        doubled[0, 6] = 0.0
-        truth = values(doubled[0])[0]
-        for value in DRAWS[draw](rng, 4, 1)[:, 0]:
-            add_value(doubled, 0, 0, value, 0.0, PLANE)
-            truth[2] += Fraction(value)
-        assert_encloses(doubled[0, :, 0], truth, np.inf)
-
-
-def test_an_uncertain_gain_widens_the_radius():
-    doubled = np.zeros((1, 7, 2))
-    doubled[0, :3, 1] = 1.0, 2.0, 3.0
-    add_doubled(doubled, 0, 0, 0, 1, 1.0, 2.0**-50, SCALE, PLANE)
-    assert doubled[0, 6, 0] >= 2.0**-50 * 2.0 * SCALE
-
-
-def test_overflow_is_never_trusted():
-    doubled = np.zeros((3, 7, 2))
-    # The bound on rounding, of size 1e290, does not overflow.
-    doubled[0, :3, :2] = 1e160
-    numbers = np.full(6, 1e160)
-    order = np.zeros((1, 2), dtype=np.int64)
-    compose_doubled(doubled, 0, 2, numbers, 0, 4, 2, 1, SCALE, order, PLANE)
-    assert not (doubled[1, 6] < np.inf).any()
 
 
 def test_rational_forms_are_doubled():
@@ -176,48 +38,8 @@ def test_rational_forms_are_doubled():
         assert_encloses(column, truth, 2.0**-100)
 
 
-def in_small_steps(search, sharpen_top):
-    """A search that sharpens the cell on top wherever it can, and not only where it has to."""
-
-    def sharpened(*arguments):
-        for _ in range(arguments[-1]):
-            status = search(*arguments[:-1], 1)
-            if status != BUDGET:
-                return status
-            sharpen_top(*arguments)
-        return BUDGET
-
-    return sharpened
-
-
 def signatures(cells):
     return sorted(map(tuple, cells.signatures.tolist()))
-
-
-SPATIAL_MODELS = {
-    "gaussian": gaussian_relu(1, [3, 5, 4, 4]),
-    "integers": integer_relu(2, [3, 4, 4]),
-    "maxout": integer_maxout(4, 3, [[3, 2], [2, 2]]),
-    "transformer": integer_transformer(5, 3, 3, 2),
-}
-
-
-@pytest.mark.parametrize("name", SPATIAL_MODELS)
-@pytest.mark.parametrize("is_bounded", [True, False])
-def test_sharpening_everywhere_changes_no_cell_of_space(name, is_bounded, monkeypatch):
-    network = SPATIAL_MODELS[name].network
-    domain = Box([-2.0] * 3, [3.0] * 3) if is_bounded else WholeSpace(3)
-    plain = spatial.explore(network, domain)
-    calls = []
-
-    def sharpen_top(tables, frames, doubled, stack, scratch, *_):
-        top = int(stack.state[N_SPATIAL_ITEMS]) - 1
-        if stack.items[top, LAYER] < len(network.layers):
-            calls.append(spatial_sharpening.sharpen(tables, frames, doubled, stack, scratch))
-
-    monkeypatch.setattr(spatial, "search", in_small_steps(spatial_search, sharpen_top))
-    assert signatures(spatial.explore(network, domain)) == signatures(plain)
-    assert any(calls)
 
 
 THIRDS = np.eye(5)[:2] / 3.0

@@ -18,10 +18,10 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.recomposition import exact_affine_map
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import planar
+from hardmax.regions import core_runs
+from hardmax.regions.core_searches import CoreSearch
 from hardmax.regions.planar import explore
-from hardmax.regions.planar_core import PlaneSearch
-from hardmax.regions.planar_parking import ExactPath
+from hardmax.regions.planar_parking import PlanarPath
 from tests.reference.networks import form_rows
 
 SQUARE = Box([-5.0, -5.0], [5.0, 5.0])
@@ -395,7 +395,7 @@ def test_vertices_of_almost_parallel_walls_are_rounded_from_their_lines(monkeypa
     network = ReluNetwork([first, second, np.ones((1, 1))], [bias, [-0.24642622328440306], None])
     check(network.network, (-2.0, -2.0), (2.0, 2.0))
     sharpened = []
-    monkeypatch.setattr(ExactPath, "sharpen_top", lambda path: sharpened.append(blunt(path)))
+    monkeypatch.setattr(PlanarPath, "sharpen_top", lambda path: sharpened.append(blunt(path)))
     with pytest.raises(AssertionError):
         check(network.network, (-2.0, -2.0), (2.0, 2.0))
     assert sharpened
@@ -470,7 +470,7 @@ def test_slices_match_the_rational_splitter(seed):
 
 
 def test_an_interrupt_leaves_what_was_found(monkeypatch):
-    calls, run = [], PlaneSearch.run
+    calls, run = [], CoreSearch.run
 
     def interrupted(search, room, limit, budget, is_wanted):
         calls.append(budget)
@@ -478,7 +478,7 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
             raise KeyboardInterrupt
         return run(search, room, limit, 500)
 
-    monkeypatch.setattr(PlaneSearch, "run", interrupted)
+    monkeypatch.setattr(CoreSearch, "run", interrupted)
     with pytest.raises(Interrupted) as stop:
         explore(gaussian_relu(66, [32, 32, 32]), SQUARE)
     cells = stop.value.partial
@@ -549,14 +549,14 @@ def test_domains_that_are_gone_are_forgotten():
 
 
 def test_the_first_slice_of_a_wide_network_is_short(monkeypatch):
-    budgets, run = [], PlaneSearch.run
+    budgets, run = [], CoreSearch.run
 
     def watched(search, room, limit, budget, is_wanted):
         budgets.append(budget)
         return run(search, room, limit, budget)
 
-    monkeypatch.setattr(PlaneSearch, "run", watched)
-    monkeypatch.setattr(planar, "_FIRST_PRODUCTS", 10_000)
+    monkeypatch.setattr(CoreSearch, "run", watched)
+    monkeypatch.setattr(core_runs, "_FIRST_PRODUCTS", 10_000)
     explore(gaussian_relu(1, [30, 30]), SQUARE, max_cells=20)
     assert 1 <= budgets[0] <= 10_000 // 900
 

@@ -16,7 +16,8 @@ from hardmax.models import evaluation
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import spatial, split_tree
+from hardmax.regions import core_searches, split_tree
+from hardmax.regions.core_searches import CoreSearch
 from hardmax.regions.spatial import explore
 from tests.reference import regions as reference
 
@@ -400,16 +401,15 @@ def test_limits_leave_a_lower_bound():
 
 
 def test_an_interrupt_leaves_what_was_found(monkeypatch):
-    compiled, calls = spatial.search, []
+    run, calls = CoreSearch.run, []
 
-    def interrupted(*arguments):
+    def interrupted(search, room, limit, budget, _):
         if len(calls) == 3:
             raise KeyboardInterrupt
         calls.append(1)
-        return compiled(*arguments)
+        return run(search, room, limit, 300)
 
-    monkeypatch.setattr(spatial, "search", interrupted)
-    monkeypatch.setattr(spatial, "_BLOCK_POINTS", 256)
+    monkeypatch.setattr(CoreSearch, "run", interrupted)
     with pytest.raises(Interrupted) as stop:
         explore(gaussian_relu(67, [3, 12, 12]).network, cube(3, -5.0, 5.0))
     found = stop.value.partial
@@ -417,22 +417,23 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
     assert 0 < len(found.signatures) < 1990
 
 
-def test_many_blocks_of_cells_join(monkeypatch):
+def test_room_for_cells_grows_as_needed(monkeypatch):
     network = gaussian_relu(67, [3, 12, 12]).network
     whole = explore(network, cube(3, -5.0, 5.0))
-    monkeypatch.setattr(spatial, "_BLOCK_POINTS", 16 * 7)
+    monkeypatch.setattr(core_searches, "FIRST_CELLS", 7)
     parts = explore(network, cube(3, -5.0, 5.0))
-    assert np.array_equal(whole.signatures, parts.signatures)
+    for one, other in zip(whole.facets, parts.facets, strict=True):
+        assert np.array_equal(one, other)
     assert np.array_equal(whole.vertices, parts.vertices)
+    assert np.array_equal(whole.signatures, parts.signatures)
     assert np.array_equal(whole.starts, parts.starts)
 
 
 @pytest.mark.parametrize("domain", [cube(3, -5.0, 5.0), WholeSpace(3)])
-def test_buffers_grow_as_needed(monkeypatch, domain):
+def test_the_stack_grows_as_needed(monkeypatch, domain):
     models = gaussian_relu(5, [3, 6, 6]), transformer(3, 3, tenths)
     expected = [explore(model.network, domain) for model in models]
-    for name in ("_POINTS", "_ITEMS", "_SCRATCH"):
-        monkeypatch.setattr(spatial, name, 4)
+    monkeypatch.setattr(core_searches, "FIRST_ROOM", (10, 2))
     for model, before in zip(models, expected, strict=True):
         found = explore(model.network, domain)
         assert np.array_equal(found.signatures, before.signatures)
@@ -456,5 +457,5 @@ def test_bad_domains_and_limits_are_refused():
         explore(network, cube(3), max_cells=-1)
     with pytest.raises(ArgumentError, match="`max_seconds`"):
         explore(network, cube(3), max_seconds=-1.0)
-    with pytest.raises(ArgumentError, match="`domain` must have at most 8"):
+    with pytest.raises(ArgumentError, match="`domain` must have at most 7"):
         explore(integer_relu(0, [9, 2, 1]).network, cube(9))

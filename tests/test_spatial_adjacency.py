@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax._kernels.facet_comparisons import OPEN
 from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
@@ -16,6 +15,7 @@ from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions import overlapping_facets, spatial_adjacency
 from hardmax.regions.adjacency import neighbouring_cells
+from hardmax.regions.core_facets import OPEN, CoreFacets
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.planar_adjacency import Regions
 from hardmax.regions.rounded_forms import unit
@@ -254,13 +254,13 @@ def test_floats_and_integers_settle_pairs_of_facets_alike(seed, monkeypatch):
     ):
         one, other = (enumerate_regions(model, Box([-2] * 3, [2] * 3)) for _ in range(2))
         settled = one.neighbours
-        compared = overlapping_facets._compared
+        compared = CoreFacets.compare
 
         def all_open(*arguments, compared=compared):
             pairs, verdicts = compared(*arguments)
             return pairs, np.full_like(verdicts, OPEN)
 
-        monkeypatch.setattr(overlapping_facets, "_compared", all_open)
+        monkeypatch.setattr(CoreFacets, "compare", all_open)
         assert other.neighbours.pairs.tolist() == settled.pairs.tolist()
         assert other.neighbours.walls == settled.walls
         monkeypatch.undo()
@@ -274,12 +274,13 @@ def test_forms_of_facets_are_recomposed_within_their_radii(seed):
         cells, network, dim = part.cells, part.network, 3
         owners = np.repeat(np.arange(part.n_found), np.diff(cells.facets.starts))
         layer_of = np.repeat(range(len(network.layers)), [x.n_groups for x in network.layers])
-        forms = overlapping_facets._rounded_forms(network, part.domain, cells, owners, layer_of)
+        facets = CoreFacets(network, cells)
+        forms = overlapping_facets.rounded_forms(part.domain, facets, owners)
         known = np.flatnonzero(np.isfinite(forms[: len(owners), dim + 1]))
         assert len(known) > 20
         regions = Regions(network, part.domain)
         for facet in known.tolist():
-            _, group, rival = cells.facets.facets[facet].tolist()
+            group, rival = cells.facets.facets[facet].tolist()
             winners = tuple(part.signatures[owners[facet]].tolist())
             here = regions.forms(int(layer_of[group]), winners)
             start = int(here.layer.starts[group - int(np.argmax(layer_of == layer_of[group]))])

@@ -5,28 +5,22 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flint import fmpq, fmpq_mat
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax._kernels import effect_buffers
-from hardmax._kernels.effect_updates import _add_effects
-from hardmax._kernels.spatial_buffers import OFFSET_RADIUS, RADIUS, new_stack
-from hardmax._kernels.spatial_cells import normalise
 from hardmax.geometry.domains import Box
 from hardmax.models.affine_maps import AffineMap
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.normed_maps import NormedMap
+from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.line_filter import LineForms, find_changes
 from hardmax.regions.packed_layers import PackedMap
-from hardmax.regions.planar_core import N_EDGE
 from hardmax.regions.sampling import sample_regions
 from hardmax.regions.verification import verify_certificate
 from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers
-from tests.plane_frames import PLANE
-from tests.test_composition_updates import Walk, assert_encloses, gaussian, relu
-from tests.test_effects import Patterns, true_effect
 
 N_MODELS = 200
 
@@ -136,25 +130,6 @@ def test_crossings_of_nearly_flat_forms_are_as_uncertain_as_their_slopes():
         assert abs(Fraction(where) - Fraction(LEAST) / Fraction(slope)) <= Fraction(radius)
 
 
-def test_sizes_of_effects_hold_where_products_underflow(monkeypatch):
-    monkeypatch.setattr(effect_buffers, "_WIDTH_PER_LAYER", 1)
-    patterns = Patterns(relu(shrunk([-540] * 8), [14, 13, 14]), seed=0)
-    patterns.refresh(0, [0, 1], 2)
-    for unit in (0, 1):
-        truth = true_effect(patterns.network, patterns.winners, 0, unit, 2)
-        assert 0 < max(abs(truth)) <= patterns.size(0, unit, 2)
-        error = max(abs(patterns.row(0, unit, 2) - truth))
-        assert 0 < error <= patterns.radius(0, unit, 2)
-
-
-def test_rounded_effects_leave_no_scores_exact_however_small():
-    blocks = np.zeros((3, 4, 1))
-    blocks[2, 2, 0] = 2.0**-100
-    effects, radii, order = np.ones(1), np.array([2.0**-1000]), np.zeros((1, 1), dtype=np.int64)
-    growth = _add_effects.py_func(blocks, 0, effects, 0, radii, 1, order, 1, True, 0, 1.0, PLANE)
-    assert growth == np.inf
-
-
 def lines(rng, palette):
     """Two lines that cross, as edges of a polygon, and where they do."""
     edges = np.zeros((2, N_EDGE))
@@ -215,55 +190,46 @@ def test_radii_of_directions_hold_at_every_magnitude():
             assert max(abs(Fraction(dx) + 1), abs(Fraction(dy) - b / q)) <= Fraction(rho)
 
 
+def facet_of(form):
+    """A form in three dimensions as the core scales it: `SpaceCell.facets` has the numbers."""
+    facet = np.empty(8)
+    core().hm_test_facet(address(form), address(facet))
+    return facet
+
+
 def test_a_scaled_form_has_a_radius_for_what_scaling_lost():
     rng = np.random.default_rng(2)
-    stack = new_stack(8, 1, 1, 3, 4, 1)
     n_lost = 0
     for _ in range(2000):
         palette = np.array([1.0, *10.0 ** rng.uniform(-320.0, 300.0, 2)])
         row = numbers(rng, palette, 4)
-        stack.pool[0] = 0.0
-        stack.pool[0, :4] = row
-        normalise(stack, 0)
-        slopes, offset = stack.pool[0, :3], stack.pool[0, 3]
+        *slopes, offset, _, slope_radius, radius, _ = facet_of(row)
         k = int(np.abs(row[:3]).argmax())
         if row[k] == 0.0 or slopes[k] == row[k]:
             continue
         factor = Fraction(slopes[k]) / Fraction(row[k])
         for x, before in zip(slopes, row[:3], strict=True):
-            assert abs(Fraction(x) - Fraction(before) * factor) <= Fraction(
-                stack.pool[0, 3 + RADIUS]
-            )
-        radius = stack.pool[0, 3 + OFFSET_RADIUS]
+            assert abs(Fraction(x) - Fraction(before) * factor) <= Fraction(slope_radius)
         n_lost += radius > 0.0
         if radius < np.inf:
             assert abs(Fraction(offset) - Fraction(row[3]) * factor) <= Fraction(radius)
     assert n_lost > 100
 
 
-def shrunk(exponents):
-    """Weights that are tiny from some layer on."""
-    powers = iter(exponents)
-    return lambda rng, shape: gaussian(rng, shape) * 2.0 ** next(powers)
-
-
-TINY_LAYERS = {
-    "products underflow": [-500, -560, 0, 0, 0, 0],
-    "subnormal weights": [0, -1060, 0, 0, 0, 0],
-    "large again": [-540, -540, 900, 0, 0, 0],
-}
-
-
-@pytest.mark.parametrize("scale", [1.0, 2.0**300])
-@pytest.mark.parametrize("name", TINY_LAYERS)
-def test_radii_hold_where_products_underflow(name, scale, monkeypatch):
-    monkeypatch.setattr(effect_buffers, "_WIDTH_PER_LAYER", 1)
-    rng = np.random.default_rng(0)
-    walk = Walk(relu(shrunk([*TINY_LAYERS[name][:4], *TINY_LAYERS[name]]), [14, 13, 14]), scale)
-    for layer in range(2):
-        walk.change(rng, layer, 7)
-    for _ in range(6):
-        for layer in range(2):
-            walk.change(rng, layer, 1)
-        for layer in range(1, 3):
-            assert_encloses(walk.scores(layer), walk.true_scores(layer), scale)
+def test_radii_of_vertices_in_space_hold_at_every_magnitude():
+    rng = np.random.default_rng(3)
+    n_known = 0
+    for _ in range(2000):
+        palette = np.array([1.0, *10.0 ** rng.uniform(-320.0, 300.0, 2)])
+        rows = np.array([numbers(rng, palette, 4) for _ in range(3)])
+        facets = np.array([facet_of(row) for row in rows])
+        vertex = np.empty(8)
+        core().hm_test_meet_facets(address(facets), 1.0, address(vertex))
+        if not vertex[3] < np.inf:
+            continue
+        n_known += 1
+        matrix = fmpq_mat(3, 3, [fmpq(*x.as_integer_ratio()) for x in rows[:, :3].ravel().tolist()])
+        offsets = fmpq_mat(3, 1, [fmpq(*(-x).as_integer_ratio()) for x in rows[:, 3].tolist()])
+        for got, x in zip(vertex[:3], matrix.solve(offsets).entries(), strict=True):
+            assert abs(Fraction(got) - Fraction(int(x.p), int(x.q))) <= Fraction(vertex[3])
+    assert n_known > 500

@@ -60,7 +60,7 @@ size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges)
     return arena.used;
 }
 
-void hm_measures_init(void* memory, const void* network_, const hm_plane_start* start,
+void hm_measures_init(void* memory, const void* network_, const hm_search_start* start,
                       int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
                       const int32_t* walls) {
     const Network& network = *static_cast<const Network*>(network_);

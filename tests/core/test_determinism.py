@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hardmax.geometry.domains import Box, WholeSpace
-from hardmax.regions import planar, shared_searches
-from hardmax.regions.planar_core import BUDGET, DONE, Task
+from hardmax.regions import core_runs, planar, shared_searches, spatial
+from hardmax.regions.core_searches import BUDGET, DONE, Task
 from tests.core.degenerate_models import model_and_domain
 from tests.core.instruction_sets import RUNNABLE
 from tests.region_models import (
@@ -30,24 +30,42 @@ MODELS = [
 ]
 
 
+SPATIAL_MODELS = [
+    gaussian_relu(1, [3, 7, 6]),
+    gaussian_relu(2, [4, 6, 5]),
+    gaussian_relu(3, [1, 9, 8]),
+    integer_relu(1, [3, 5, 4]),
+    integer_relu(2, [5, 4, 3]),
+    integer_maxout(4, 3, [[3, 2, 2], [2, 3]]),
+    integer_transformer(1, 3, 4, 2, n_blocks=2, repeat=True),
+    integer_transformer(2, 1, 5, 2, n_blocks=2),
+]
 MANY = "384612ba5b3b7443591fc4aa8c38df4ee9ba231f4182f35f0f9eead284512c81"
 """What `digest_of_many` gives, whatever compiled the core."""
 
 
 def digest(cells):
     found = hashlib.sha256()
-    arrays = (cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts)
-    for array in (*arrays, cells.wall_names.codes):
+    arrays = [cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts]
+    # Of facets not the ties: forms that were found to coincide are noted, whoever wins.
+    arrays += [cells.wall_names.codes] if cells.facets is None else [*cells.facets[:2]]
+    for array in arrays:
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
 
 
 def digests(**options):
-    return [
+    planes = Box([-2, -2], [3, 3]), WholeSpace(2)
+    found = [
         digest(planar.explore(model.network, domain, **options))
         for model in MODELS
-        for domain in (Box([-2, -2], [3, 3]), WholeSpace(2))
+        for domain in planes
     ]
+    for model in SPATIAL_MODELS:
+        dim = model.network.dim_in
+        for domain in (Box([-2] * dim, [3] * dim), WholeSpace(dim)):
+            found.append(digest(spatial.explore(model.network, domain, **options)))
+    return found
 
 
 def digest_of_many(**options):
@@ -82,7 +100,7 @@ def test_every_compiler_and_instruction_set_finds_the_same_in_every_bit(name):
 def test_threads_find_what_one_finds_in_every_bit(workers, monkeypatch):
     alone = digests()
     # So short a slice that every search is given away in many pieces.
-    monkeypatch.setattr(planar, "_FIRST_BUDGET", 7)
+    monkeypatch.setattr(core_runs, "_FIRST_BUDGET", 7)
     monkeypatch.setattr(shared_searches, "SLICE_S", 1e-6)
     assert digests(workers=workers) == alone
 
@@ -93,14 +111,17 @@ def finished(run):
     return run
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", [*MODELS, *SPATIAL_MODELS], ids=repr)
 def test_what_a_run_gives_away_is_found_by_others(model):
-    domain = planar.planar_domain(WholeSpace(2), 2)
+    network, dim = model.network, model.network.dim_in
+    engine = planar if dim == 2 else spatial
+    read = planar.planar_domain if dim == 2 else spatial.spatial_domain
+    start = engine.search_domain(network, read(WholeSpace(dim), dim))
     none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
-    tasks = [Task(0, False, *none, domain.edges, domain.walls, False)]
+    tasks = [Task(0, False, *none, start.cell, False)]
     runs = []
     while tasks:
-        run = planar._Run(model.network, domain, tasks.pop(), c_int32(0), stores=True)
+        run = core_runs.Run(start, tasks.pop(), c_int32(0), stores=True)
         for _ in range(4):
             if (status := run.go_on(-1, 1)) == DONE:
                 break
@@ -110,5 +131,5 @@ def test_what_a_run_gives_away_is_found_by_others(model):
         tasks += run.give_away()
         runs.append(finished(run))
     assert len(runs) > 1
-    found = planar._packed(sorted(runs, key=planar._Run.first_signature), True, 2)
-    assert digest(found) == digest(planar.explore(model.network, WholeSpace(2)))
+    found = core_runs.packed(runs, True, 2)
+    assert digest(found) == digest(engine.explore(network, WholeSpace(dim)))

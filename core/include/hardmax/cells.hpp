@@ -21,12 +21,14 @@ struct Cells {
     std::int64_t n_broken;           // cells with a map that overflowed
     std::uint8_t* short_signatures;  // (room_cells, n_groups)
     std::int32_t* signatures;
-    double* maps;         // (room_cells, D + 1, dim_out): (x, 1) times it is the output
-    float* map_radii;     // (room_cells)
-    std::int64_t* ends;   // (room_cells): where the vertices of a cell end
-    double* points;       // (room_vertices, D)
-    double* directions;   // (room_vertices, D), or null where the domain is bounded
-    std::int32_t* walls;  // see `wall_code`: (room_vertices) of a polygon, else (room_facets)
+    double* maps;        // (room_cells, D + 1, dim_out): (x, 1) times it is the output
+    float* map_radii;    // (room_cells)
+    std::int64_t* ends;  // (room_cells): where the vertices of a cell end
+    double* points;      // (room_vertices, D)
+    double* directions;  // (room_vertices, D), or null where the domain is bounded
+    // Of polygons (room_vertices), see `wall_code`; else (room_facets, 2): the group, counted over all
+    // layers, and the form beside the wall.
+    std::int32_t* walls;
     // Not of polygons: where facets and ties of a cell end; the place of the facet of a tie among
     // those of its cell, or -1 for all, and the group; bounds on the radii of the vertices.
     std::int64_t* facet_ends;  // (room_cells)

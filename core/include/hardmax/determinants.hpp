@@ -1,4 +1,4 @@
-// Exact signs of determinants of three rows of numbers.
+// Exact signs of determinants, and of forms at points that are floats.
 #pragma once
 #include "arithmetic.hpp"
 #include "rounding.hpp"
@@ -48,6 +48,80 @@ inline int determinant_sign(const Triple& g, const Triple& p, const Triple& q) {
     add(g.c, p.a, q.b);
     add(-g.c, p.b, q.a);
     return sign(entries, length);
+}
+
+// The sign of a_1 x_1 + ... + a_n x_n + c, or 2 if the terms lie too far apart.
+//
+// Factors are m 2^e with 1 <= |m| < 2, terms are taken relative to the largest exponent of a term.
+// One that lies s below is a multiple of 2^(-104 - s) and below 4: with s <= 900 all parts are normal
+// numbers, and nothing is rounded. Room for n + 1 products is needed.
+template <int N>
+int affine_sign(const double* a, const double* x, double c) {
+    int top = -10000, bottom = 10000;
+    const auto each_term = [&](auto visit) {
+        if (c != 0.0) visit(c, 1.0);
+        for (int k = 0; k < N; k++)
+            if (a[k] != 0.0 && x[k] != 0.0) visit(a[k], x[k]);
+    };
+    each_term([&](double p, double q) {
+        const int exponent = exponent_of(p) + exponent_of(q);
+        top = most(top, exponent);
+        bottom = least(bottom, exponent);
+    });
+    if (top - bottom > 900) return 2;
+    double entries[2 * N + 2];
+    std::int64_t length = 0;
+    each_term([&](double p, double q) {
+        const int e = exponent_of(p), f = exponent_of(q);
+        const Doubled product = two_product(__builtin_ldexp(p, -e), __builtin_ldexp(q, -f));
+        if (product.low != 0.0)
+            length = grow(entries, length, __builtin_ldexp(product.low, e + f - top));
+        length = grow(entries, length, __builtin_ldexp(product.high, e + f - top));
+    });
+    return sign(entries, length);
+}
+
+// Scratch for determinants of N rows.
+template <int N>
+struct Minors {
+    static constexpr int capacity = 64;
+    double entries[1 << N][capacity];
+    std::int64_t lengths[1 << N];
+    double sum[1200];
+};
+
+// Expand a determinant; return its sign, or 2 if a minor has too many parts.
+//
+// Laplace expansion over sets of columns: the minor of the first r rows and the columns S, |S| = r, is
+// D(S) = sum_{j in S} +-a_rj D(S - j), and D({}) = 1. If row i lies in 2^-q_i Z with entries of at
+// most 1, a minor of r rows, every part of it and every product is a multiple of 2^-(q_1 + ... + q_r),
+// and at most N! in magnitude. The caller sees to it that sum_i q_i <= 1000, and N <= 12: then nothing
+// overflows or underflows, and an expansion has at most one entry for each of 1100 bits.
+template <int N>
+int expand_determinant(const double (&rows)[N][N], Minors<N>& minors) {
+    minors.entries[0][0] = 1.0;
+    minors.lengths[0] = 1;
+    std::int64_t length = 0;
+    for (int columns = 1; columns < 1 << N; columns++) {
+        const int row = __builtin_popcount(static_cast<unsigned>(columns)) - 1;
+        length = 0;
+        // Expanding along the last row, the sign of the last column is +1.
+        double alternating = row % 2 == 0 ? 1.0 : -1.0;
+        for (int j = 0; j < N; j++) {
+            if ((columns >> j & 1) == 0) continue;
+            const double a = alternating * rows[row][j];
+            alternating = -alternating;
+            if (a == 0.0) continue;
+            const int smaller = columns ^ (1 << j);
+            for (std::int64_t i = 0; i < minors.lengths[smaller]; i++)
+                length = grow_by_product(minors.sum, length, a, minors.entries[smaller][i]);
+        }
+        length = compress(minors.sum, length);
+        if (length > Minors<N>::capacity) return 2;
+        minors.lengths[columns] = length;
+        for (std::int64_t i = 0; i < length; i++) minors.entries[columns][i] = minors.sum[i];
+    }
+    return sign(minors.sum, length);
 }
 
 }  // namespace hardmax

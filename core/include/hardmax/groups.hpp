@@ -7,44 +7,42 @@
 
 namespace hardmax {
 
-namespace detail {
-
-// The coefficients of one form after the other at a vertex, or along its direction.
-template <int D, class Coordinate>
-double combined(const double (&a)[D + 1], Coordinate x) {
-    double value = a[0] * x(0);
-    for (int k = 1; k < D; k++) value += a[k] * x(k);
-    return value;
-}
-
-}  // namespace detail
-
-// Scratch for groups: forms that compete, and bounds on their errors.
+// Scratch for groups: forms that compete, and bounds on their errors; with kLanes entries to spare.
 struct Contest {
     int* form;          // the forms that compete
     double* error;      // at finite vertices
     double* far_error;  // along directions
 };
 
-// Whether one form certainly exceeds another at all vertices where not all forms vanish, of which
-// `known` may tell.
+// Which of a few competing forms, from number m on, one form certainly exceeds at all vertices where
+// not all forms vanish, of which `known` may tell; a bit for each.
 template <class Cell, class Known>
-bool exceeds(const Forms<Cell::dim>& forms, int leader, int j, const Cell& cell, const Known& known,
-             double error, double far_error) {
+std::uint64_t exceeded(const Forms<Cell::dim>& forms, int leader, const Contest& contest, int m,
+                       int count, const Cell& cell, const Known& known, double error,
+                       double far_error) {
     constexpr int D = Cell::dim;
-    double lead[D + 1];
-    for (int k = 0; k <= D; k++) lead[k] = forms.coefficient[k][leader] - forms.coefficient[k][j];
-    // The differences round; the errors of both forms, kKappa times their sizes, pay for that.
-    for (int i = 0; i < cell.n; i++) {
-        if (cell.is_far(i)) {
-            const double value = detail::combined<D>(lead, [&](int k) { return cell.d(i, k); });
-            if (!(value > far_error * kUp)) return false;
-            continue;
-        }
-        const double value = detail::combined<D>(lead, [&](int k) { return cell.x(i, k); });
-        if (!(value + lead[D] > error * kUp) && !known.all_vanish(cell, i)) return false;
+    int form[kLanes];
+    for (int i = 0; i < kLanes; i++) form[i] = contest.form[least(m + i, count - 1)];
+    Lanes lead[D + 1];
+    for (int k = 0; k <= D; k++) {
+        const double* row = forms.coefficient[k];
+        lead[k] = all(row[leader]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
     }
-    return true;
+    // The differences round; the errors of both forms, kKappa times their sizes, pay for that.
+    const Lanes bound = (load(contest.error + m) + all(error)) * all(kUp);
+    LaneBits is_exceeded = LaneBits{} - 1;
+    for (int i = 0; i < cell.n; i++) {
+        const bool is_far = cell.is_far(i);
+        Lanes value = lead[0] * all(is_far ? cell.d(i, 0) : cell.x(i, 0));
+        for (int k = 1; k < D; k++) value += lead[k] * all(is_far ? cell.d(i, k) : cell.x(i, k));
+        if (is_far)
+            is_exceeded &= value > (load(contest.far_error + m) + all(far_error)) * all(kUp);
+        else if (!known.all_vanish(cell, i))
+            is_exceeded &= value + lead[D] > bound;
+    }
+    LaneMask mask;
+    mask.add(is_exceeded, 0);
+    return mask.bits() & low_bits(least(count - m, kLanes));
 }
 
 // Keep the competing forms that no single rival exceeds at all vertices; return how many.
@@ -87,14 +85,16 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
         const int leader = contest.form[lead];
         const double error = contest.error[lead], far_error = contest.far_error[lead];
         int n_kept = 0;
-        for (int m = 0; m < count; m++) {
-            const int j = contest.form[m];
-            if (j != leader && exceeds(forms, leader, j, cell, known, error + contest.error[m],
-                                       far_error + contest.far_error[m]))
-                continue;
-            contest.form[n_kept] = j;
-            contest.error[n_kept] = contest.error[m];
-            contest.far_error[n_kept++] = contest.far_error[m];
+        for (int first = 0; first < count; first += kLanes) {
+            const std::uint64_t is_exceeded =
+                exceeded(forms, leader, contest, first, count, cell, known, error, far_error);
+            for (int m = first; m < least(first + kLanes, count); m++) {
+                const int j = contest.form[m];
+                contest.form[n_kept] = j;
+                contest.error[n_kept] = contest.error[m];
+                contest.far_error[n_kept] = contest.far_error[m];
+                n_kept += j == leader || !(is_exceeded >> (m - first) & 1);
+            }
         }
         counts.n_filtered += std::int64_t(cell.n) * (count - n_kept);
         count = n_kept;

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 1
+#define HM_INTERFACE_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,53 +48,74 @@ HM_API int32_t hm_float_environment(void);
  * boundary of 64 bytes, and releases it when done. Networks are immutable; a search is used by one
  * thread at a time. */
 
-enum { HM_EDGE_NUMBERS = 12 };
-
 /* Networks: see `Packed` in network.hpp. The second returns whether it is certain that the forms of
  * a group differ, but for those that are said to coincide. */
 HM_API size_t hm_network_size(const int64_t* integers, const double* numbers);
 HM_API int32_t hm_network_init(void* network, const int64_t* integers, const double* numbers);
 
-/* What a search of the plane starts with. */
+enum { HM_EDGE_NUMBERS = 12 };
+
+/* What a search starts with, on a domain of D dimensions: 1 to 7. */
 typedef struct {
-    double scale;         /* a power of two, no less than 1 and than any coordinate */
-    const double* stream; /* (4, dim_stream): slopes, offsets and radii before the first layer */
-    const double* doubled_stream; /* (7, dim_stream): high parts, low parts, radii */
+    int32_t dim;
+    double scale; /* a power of two, no less than 1 and than any coordinate */
+    const double*
+        stream; /* (D + 2, dim_stream): slopes, offsets and radii before the first layer */
+    const double* doubled_stream; /* (2 D + 3, dim_stream): high parts, low parts, radii */
     int32_t stream_is_exact;
     int32_t stream_grid;
     int32_t is_bounded;
     int32_t stores;
-} hm_plane_start;
+} hm_search_start;
 
-HM_API size_t hm_plane_size(const void* network, int32_t stores);
-HM_API void hm_plane_init(void* search, const void* network, const hm_plane_start* start);
+HM_API size_t hm_search_size(const void* network, int32_t dim, int32_t stores);
+HM_API void hm_search_init(void* search, const void* network, const hm_search_start* start);
 
-/* The stack has memory of its own, which may be replaced by more; what is on it is kept. */
-HM_API size_t hm_plane_stack_size(const void* network, int32_t room_edges, int32_t room_items);
-HM_API void hm_plane_set_stack(void* search, void* memory, int32_t room_edges, int32_t room_items);
+/* The stack has memory of its own, which may be replaced by more; what is on it is kept. Room is for
+ * edges of polygons, or vertices of polytopes, and for cells. */
+HM_API size_t hm_search_stack_size(const void* search, int32_t room, int32_t room_items);
+HM_API void hm_search_set_stack(void* search, void* memory, int32_t room, int32_t room_items);
 
-/* A polygon is (n, 12) numbers: its line a1, a2, c, far offset, radius of slopes, radius of offset; the
- * start of the edge x, y, radius, dx, dy, radius; and (n, 4) walls: layer, group, winner, rival. */
+/* A cell of D dimensions. A vertex is 2 D + 2 numbers: a point and its radius, a direction and its
+ * radius. A facet is a form of D + 4 numbers, slopes, offset, offset at infinity, radius of the slopes,
+ * radius of the offset; in other than two dimensions it is scaled, and a bound on the sum of its
+ * absolute slopes follows. Strides are numbers from one row to the next. Pointers may be null where
+ * something is written.
+ *
+ * In two dimensions facet i is the edge from vertex i to the next, and nothing below `walls` is used. */
+typedef struct {
+    int32_t n_vertices, n_facets, n_words, n_ties;
+    int32_t vertex_stride, facet_stride;
+    double* vertices;
+    double* facets;
+    int32_t* walls;  /* (n_facets, 4): layer, group, winner, rival */
+    uint64_t* masks; /* (n_vertices, n_words): bit i is set on facet i */
+    int32_t*
+        ties; /* (n_ties, 3): a facet or -1 for all, a group with two winners there, one of them */
+    int32_t*
+        is_pure; /* (n_facets): whether the search composed the form so and did not replace it */
+    int32_t* sources;     /* (n_facets): of a part, which facet of the whole it is, or -1 */
+    int32_t is_canonical; /* whether the vertices are those that are stored */
+} hm_cell;
 
-/* Put a polygon on the stack, to be searched from a layer on. `signature` has the winners of the
- * layers before, `typical` the typical winners of these and, if the polygon is part of a region that
- * has been entered, of the layer itself. Returns 0, or 1 if the stack is full. */
-HM_API int32_t hm_plane_push(void* search, int32_t layer, int32_t is_part, const int32_t* signature,
-                             const int8_t* typical, int32_t n, const double* edges,
-                             const int32_t* walls);
+/* Put a cell on the stack, to be searched from a layer on. `signature` has the winners of the layers
+ * before, `typical` the typical winners of these and, if the cell is part of a region that has been
+ * entered, of the layer itself. Returns 0, or 1 if the stack is full. */
+HM_API int32_t hm_search_push(void* search, int32_t layer, int32_t is_part,
+                              const int32_t* signature, const int8_t* typical, const hm_cell* cell);
 
-/* Forget the lowest polygons of the stack, whose cells come last. */
-HM_API void hm_plane_drop(void* search, int32_t n_items);
+/* Forget the lowest cells of the stack, which come last. */
+HM_API void hm_search_drop(void* search, int32_t n_items);
 /* The typical winners of the layers on the path. */
-HM_API void hm_plane_typical(const void* search, int8_t* typical);
+HM_API void hm_search_typical(const void* search, int8_t* typical);
 /* Compose the stream after a layer again, after the layer was refreshed. */
-HM_API void hm_plane_recompose(void* search, int32_t layer);
+HM_API void hm_search_recompose(void* search, int32_t layer);
 
 /* Go on; returns 0 done, 1 budget spent, 2 stack full, 3 no room for cells, 4 limit of cells reached,
- * 5 the polygon on top has an undecided sign, 6 the cell on top has an uncertain vertex. */
+ * 5 the cell on top has an undecided sign, 6 the cell on top has an uncertain vertex. */
 typedef struct {
-    int64_t room_cells, room_vertices;
-    int64_t n_cells, n_vertices, n_broken;
+    int64_t room_cells, room_vertices, room_facets, room_ties;
+    int64_t n_cells, n_vertices, n_facets, n_ties, n_broken;
     uint8_t* short_signatures;
     int32_t* signatures;
     double* maps;
@@ -103,40 +124,90 @@ typedef struct {
     double* points;
     double* directions;
     int32_t* walls;
+    int64_t* facet_ends;
+    int64_t* tie_ends;
+    int32_t* ties;
+    double* blurs;
 } hm_cells;
 /* It ends early, as if the budget were spent, where another thread sets `is_wanted`. */
-HM_API int32_t hm_plane_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
-                            const int32_t* is_wanted);
+HM_API int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
+                             const int32_t* is_wanted);
 
-/* Cells found, signs decided by the filter, signs decided by expansions, polygons on the stack. */
-HM_API void hm_plane_counts(const void* search, int64_t counts[4]);
+/* Cells found, signs decided by the filter, signs decided by expansions, cells on the stack. */
+HM_API void hm_search_counts(const void* search, int64_t counts[4]);
 
-/* Polygon `item` of the stack: returns its number of edges and writes its layer, how many of its
- * pending groups are done, and the next of these (-1: none), into `place`. Arrays may be null. */
-HM_API int32_t hm_plane_item(const void* search, int32_t item, int32_t place[3], double* edges,
-                             int32_t* walls);
-HM_API void hm_plane_signature(const void* search, int32_t* signature);
+/* Cell `item` of the stack: writes its layer, how many of its pending groups are done, and the next of
+ * these (-1: none), into `place`, and its sizes and arrays, those that are there, into `cell`. */
+HM_API void hm_search_item(const void* search, int32_t item, int32_t place[3], hm_cell* cell);
+HM_API void hm_search_signature(const void* search, int32_t* signature);
 /* For each layer a count of the regions entered, and whether coinciding forms were merged. */
-HM_API void hm_plane_versions(const void* search, int64_t* versions, int32_t* are_merged);
+HM_API void hm_search_versions(const void* search, int64_t* versions, int32_t* are_merged);
 /* The forms of a group that may win on the region; returns how many. */
-HM_API int32_t hm_plane_candidates(const void* search, int32_t layer, int32_t group,
-                                   int32_t* forms);
-/* The scores (4, n) of a layer. */
-HM_API void hm_plane_scores(const void* search, int32_t layer, double* block);
+HM_API int32_t hm_search_candidates(const void* search, int32_t layer, int32_t group,
+                                    int32_t* forms);
+/* The scores (D + 2, n) of a layer. */
+HM_API void hm_search_scores(const void* search, int32_t layer, double* block);
 
-/* Replace the polygon on top by parts with the given winners, the last one on top. Returns 0, or 1 if
- * the stack is full. */
-HM_API int32_t hm_plane_replace(void* search, int32_t n_parts, const int32_t* winners,
-                                const int32_t* sizes, const double* edges, const int32_t* walls);
-/* Set the vertices (n, 6) of the cell on top. */
-HM_API void hm_plane_set_vertices(void* search, const double* vertices);
-/* Replace the stream (4, n) and the scores (4, n) of a layer by better ones; unless it is ReLU, also
- * what its forms contribute, coinciding ones merged. */
-HM_API void hm_plane_refresh(void* search, int32_t layer, const double* stream,
-                             int32_t stream_is_exact, int32_t stream_grid, const double* scores,
-                             int32_t scores_are_exact, int32_t scores_grid, const int32_t* first,
-                             const double* gains, const double* gain_radii, const double* values,
-                             const double* value_radii);
+/* Replace the cell on top by parts with the given winners, the last one on top. Returns 0, or 1 if the
+ * stack is full. */
+HM_API int32_t hm_search_replace(void* search, int32_t n_parts, const int32_t* winners,
+                                 const hm_cell* parts);
+/* Set the vertices (n, 2 D + 2) of the cell on top. */
+HM_API void hm_search_set_vertices(void* search, const double* vertices);
+/* Replace the stream (D + 2, n) and the scores (D + 2, n) of a layer by better ones; unless it is ReLU,
+ * also what its forms contribute, coinciding ones merged. */
+HM_API void hm_search_refresh(void* search, int32_t layer, const double* stream,
+                              int32_t stream_is_exact, int32_t stream_grid, const double* scores,
+                              int32_t scores_are_exact, int32_t scores_grid, const int32_t* first,
+                              const double* gains, const double* gain_radii, const double* values,
+                              const double* value_radii);
+
+/* Cells of other than two dimensions with their facets inside the domain: see facets.hpp. */
+typedef struct {
+    int64_t n_cells, n_facets;
+    int32_t dim, n_groups, n_borders;
+    const uint8_t* short_signatures; /* (n_cells, n_groups), or */
+    const int32_t* signatures;
+    const int64_t* starts;       /* (n_cells + 1): where the facets of each cell begin */
+    const int32_t* walls;        /* (n_facets, 2): the group, and the form beside the facet */
+    const int64_t* tie_starts;   /* (n_cells + 1) */
+    const int32_t* ties;         /* (n_ties, 2): a facet of the cell or -1, and a group */
+    const int64_t* group_layers; /* (n_groups) */
+    const int32_t* kinds;        /* (n_layers): 0 only units, 1 continuous or the last, 2 jumps */
+    const double* points;        /* (n_points, dim) */
+    const double* directions;    /* likewise, or null */
+    const int64_t* point_starts; /* (n_cells + 1) */
+    const double* blurs;         /* (n_cells, 2): bounds on the radii of points and directions */
+    double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offset, radii; the
+                                    domain's come last */
+    int64_t* owners;             /* (n_facets): the cell of each facet */
+    int64_t* splits;             /* (n_facets): a number for the split that made it */
+} hm_facets;
+
+/* Write owners and splits, and for the later facet of a pair that can be matched the earlier one, else
+ * -1, into `partners`; say which facets cannot be matched so in `is_loose`. `weights` are random odd
+ * words, one for each group, `since` scratch likewise; `keys` a word for each facet; `table` a power of
+ * two of entries, at least twice the facets, all -1. Returns how many pairs there are. */
+HM_API int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights, uint64_t* keys,
+                               int32_t* table, int64_t table_size, int64_t* since, int8_t* is_loose,
+                               int64_t* partners);
+/* Write the pairs (n_pairs, 2) in the order of their cells; `counts` are n_cells + 1 zeros. */
+HM_API void hm_facets_sort(const hm_facets* facets, const int64_t* partners, int64_t* counts,
+                           int64_t* pairs);
+/* Write the forms of the facets of some cells, positive inside; what is on the path of the search is
+ * overwritten. */
+HM_API void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted);
+/* Of n chosen facets write where the vertices begin (n + 1), the vertices, and bounds (n, 2, dim). */
+HM_API void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen,
+                              int64_t* starts, int64_t* corners, double* boxes);
+/* Compare facets of one split: see `compare_facets`. `rows`, `normals` and `inside` are scratch for all
+ * facets of two cells and of the domain, for dim + 1 numbers of each, and for the vertices of a cell.
+ * Returns where to go on, and counts the pairs. */
+HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64_t* chosen,
+                                 int64_t* starts, int64_t* corners, double* boxes, int64_t begin,
+                                 const int64_t* order, const int64_t* ends, int64_t* rows,
+                                 double* normals, int8_t* inside, int64_t room, int64_t* pairs,
+                                 int64_t* verdicts, int64_t* n_pairs);
 
 /* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
  * neighbours.hpp. */
@@ -185,7 +256,7 @@ typedef struct {
 /* `n_rows` is the number of inequalities of the domain, `room_edges` the most edges of a cell. */
 HM_API size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges);
 /* With the first polygon of the search. */
-HM_API void hm_measures_init(void* measures, const void* network, const hm_plane_start* start,
+HM_API void hm_measures_init(void* measures, const void* network, const hm_search_start* start,
                              int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
                              const int32_t* walls);
 /* Answer for the cells from `first` to `end`. */
@@ -233,6 +304,20 @@ HM_API void hm_envelope_finish(void* envelope, hm_envelope_cells* cells);
 HM_API void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t n,
                                  int32_t exponent, double* points);
 
+/* The sets of forms that are the k largest on an open set: see order_k.hpp. The forms are distinct, each
+ * with a multiplicity, and their slopes are not on a line; 1 <= k < the sum of the multiplicities. */
+HM_API size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells);
+/* Begin with a set (min(k, n) + 1 numbers: its forms, filled up with n; the part, or n), one of its walls,
+ * between i in it and j outside, and all forms that tie along that wall. */
+HM_API void hm_order_k_begin(void* order_k, const hm_forms* forms, const int32_t* multiplicity,
+                             int32_t k, int32_t room_cells, const int32_t* set, const int32_t* tied,
+                             int32_t n_tied, int32_t i, int32_t j);
+/* Walk around some cells; returns 0 done, 1 budget spent, 2 no room for more cells. */
+HM_API int32_t hm_order_k_run(void* order_k, int32_t budget);
+/* Read the sets (n_cells, min(k, n) + 1), where the walls of each begin (n_cells + 1), and the walls
+ * (n_walls, 2): a form of the set and one outside. Writes n_cells and n_walls first; arrays may be null. */
+HM_API void hm_order_k_read(const void* order_k, int32_t counts[2], int32_t* sets,
+                            int32_t* first_wall, int32_t* walls);
 /* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/normed_maps.py. */
 typedef struct {
     int64_t n_in, n_out;
@@ -283,11 +368,15 @@ HM_API void hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n
 HM_API void hm_line_maps_compose(void* memory, int64_t first, int64_t last, double* values,
                                  double* radii);
 
-/* Look at the polygon on top in twice the precision, whether needed or not; returns whether anything
- * is known better. */
-HM_API int32_t hm_test_plane_sharpen(void* search);
-/* Write where the lines of two edges meet into vertex[6]: x, y, radius, dx, dy, radius. */
+/* Look at the cell on top in twice the precision, whether needed or not; returns whether anything is
+ * known better. */
+HM_API int32_t hm_test_sharpen(void* search);
+/* Write where the lines of two edges, rows of 12 numbers, meet into vertex[6]. */
 HM_API void hm_test_meet(const double* one, const double* other, double* vertex);
+/* Scale an exact form in three dimensions, four numbers, to the eight numbers of a facet. */
+HM_API void hm_test_facet(const double* form, double* facet);
+/* Write where three facets, rows of eight numbers, meet into vertex[8]. */
+HM_API void hm_test_meet_facets(const double* facets, double scale, double* vertex);
 /* Answer all questions about a polygon of at most 16 edges (n, 12): volume, radius; point; centre,
  * radius. Returns the questions left open. */
 HM_API int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]);

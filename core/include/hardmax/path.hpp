@@ -17,6 +17,7 @@ struct Merged {
     double* gain_radii;
     double* values;  // (n_forms, width)
     double* value_radii;
+    bool* has_coinciding;  // (n_groups): whether forms that differ in the layer coincide
 };
 
 // Forms of pending ReLU units, as many as a word has bits: see `units.hpp`.
@@ -52,6 +53,7 @@ struct Frame {
     // unit (ray_unit_layer, ray_unit); see `note_ray`.
     std::int64_t ray_layer = kNoRay;
     int ray_unit_layer = -1, ray_unit = -1;
+    int n_varying = D;  // how many forms before the layer vary, D or more: see `varying.hpp`
     std::int64_t doubled_version = -1;    // the region for which doubled forms are known
     std::int64_t sharpened_version = -1;  // the region on which they took the place of the forms
     // Scores for typical winners of a plain layer before, from which those of a region differ in few
@@ -114,6 +116,7 @@ Path<D> take_path(const Network& network, Arena& arena) {
             frame.merged.gain_radii = arena.take<double>(n);
             frame.merged.values = arena.take<double>(n * layer.width);
             frame.merged.value_radii = arena.take<double>(n * layer.width);
+            frame.merged.has_coinciding = arena.take<bool>(n ? layer.n_groups : 0);
         }
         if (path.frames) path.frames[l] = frame;
     }

@@ -27,7 +27,7 @@ struct Polygons {
 
     Polygon at(const Place& place) const { return {edges + place.start, place.n}; }
     // Where what comes above a polygon begins.
-    Place above(const Place& place) const { return {place.start + place.n, 0}; }
+    Place after(const Place& place) const { return {place.start + place.n, 0}; }
 
     // Whether a polygon can be split by a unit.
     bool has_room(const Place& place) const { return place.start + 3 * place.n + 6 <= room; }
@@ -44,7 +44,8 @@ struct Polygons {
     static void note_region(Path<2>& path, int l, bool has_far) {
         if (has_far || path.frames[l].is_homogeneous) note_ray(path, l);
     }
-    int sign_at(const Place& place, int i, const Line& g, const Known& known, SignCounts& counts) {
+    int sign_at(const Place& place, int i, const Line& g, const Wall&, const Known& known,
+                SignCounts& counts) {
         const Polygon polygon = at(place);
         return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, known, counts);
     }
@@ -67,7 +68,7 @@ struct Polygons {
         return common;
     }
     // The signs of a form that is noted.
-    Signs signs_of(const Place& place, const Line& g, int bit, const Wall&, const Known& known,
+    Signs signs_of(const Place& place, const Line& g, int bit, const Wall& wall, const Known& known,
                    SignCounts& counts) {
         Signs found{0, 0};
         for (int i = 0; i < place.n; i++) {
@@ -75,7 +76,7 @@ struct Polygons {
             int sign = static_cast<int>(marks.positive >> bit & 1) -
                        static_cast<int>(marks.negative >> bit & 1);
             counts.n_filtered += sign != 0;
-            if (sign == 0) sign = sign_at(place, i, g, known, counts);
+            if (sign == 0) sign = sign_at(place, i, g, wall, known, counts);
             if (sign == kUndecided) return {-1, i};
             signs[i] = static_cast<std::int8_t>(sign);
             found.n_positive += sign > 0;
@@ -86,7 +87,7 @@ struct Polygons {
 
     // Split a polygon by a unit of a window, whose signs are known: it becomes the upper part.
     bool split(Place& place, Place& lower, const Line& g, const Wall& wall, const Window<2>& window,
-               int bit) {
+               int bit, bool) {
         // Both parts are written above the polygon; its edges are free again when they are done.
         const Edge* polygon = edges + place.start;
         Edge* to = edges + place.start + place.n;
@@ -112,7 +113,7 @@ struct Polygons {
                    SignCounts& counts) {
         return hardmax::signs_of(part.area, part.n, g, known, signs, counts);
     }
-    bool clip(Part& part, const Line& g, const Wall& wall) {
+    bool clip(Part& part, const Line& g, const Wall& wall, bool) {
         part.n = cut(part.area, part.n, signs, 1, g, wall, part.other, nullptr, 0);
         Edge* swap = part.area;
         part.area = part.other, part.other = swap;
@@ -241,7 +242,7 @@ inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, 
         if (found.n_positive < 0) return -1;
         if (found.n_positive == 0) return 0;
         if (found.n_negative > 0) {
-            clip(part, g, wall);
+            clip(part, g, wall, true);
             since = 0;
         }
     }
@@ -312,7 +313,8 @@ void set_lines(Edge* polygon, int n, const Of& line_of) {
 
 }  // namespace detail
 
-inline bool has_room(const Polygons&, const Polygons::Place& place, const Cells& cells) {
+inline bool has_room(const Polygons&, const Polygons::Place& place, const Network&,
+                     const Cells& cells) {
     return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices;
 }
 

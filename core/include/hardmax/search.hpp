@@ -70,6 +70,31 @@ struct Search {
     int* winners_of(int item) { return winners + std::size_t(item) * path.network->most_groups; }
 };
 
+// Let parts take the place of the cell on top. They lie above it, in the items above its own, where
+// the position is the winner.
+template <class Kind>
+void settle_parts(Search<Kind>& s, const Item<typename Kind::Place>& item,
+                  const typename Kind::Place& end, int n_parts) {
+    const int top = s.n_items - 1;
+    // The part of the smallest winner goes on top.
+    auto* parts = s.items + top + 1;
+    for (int i = 1; i < n_parts; i++) {
+        const auto part = parts[i];
+        int k = i;
+        for (; k > 0 && parts[k - 1].position < part.position; k--) parts[k] = parts[k - 1];
+        parts[k] = part;
+    }
+    s.cells.settle(item.place, end, parts, n_parts);
+    const int* winners = s.winners_of(top);
+    for (int i = 0; i < n_parts; i++) {
+        int* own = s.winners_of(top + i);
+        for (int p = 0; i > 0 && p < item.position; p++) own[p] = winners[p];
+        own[item.position] = parts[i].position;
+        s.items[top + i] = {parts[i].place, item.layer, item.position + 1, -1};
+    }
+    s.n_items = top + n_parts;
+}
+
 namespace detail {
 
 // Compose the scores of the layer of the cell on top, and see which groups are open.
@@ -96,7 +121,7 @@ void enter(Search<Kind>& s) {
 // The winner of a unit whose wall has already split the cell; -1 if it has not.
 template <class Kind>
 int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& frame,
-                   const Form<Kind::dim>& g, const typename Kind::Known& known) {
+                   const Form<Kind::dim>& g, const Wall& wall, const typename Kind::Known& known) {
     const auto& item = s.top();
     const int unit = frame.pending[item.position], twin = wall_of(layer, unit);
     const int* winners = s.winners_of(s.n_items - 1);
@@ -107,12 +132,12 @@ int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& 
     if (winners[p] == 1) return 0;
     // The opposite of a form that is nowhere positive: positive, unless both vanish everywhere.
     for (int i = 0; i < item.place.n; i++)
-        if (s.cells.sign_at(item.place, i, g, known, s.counts) == 1) return 1;
+        if (s.cells.sign_at(item.place, i, g, wall, known, s.counts) == 1) return 1;
     return -1;
 }
 
-// Pass by the next pending units of a window that have one sign on the cell on top; return whether
-// there is one left.
+// Pass by the pending units of the window, from the next one on, that have one sign on the cell on
+// top; return whether there is one left.
 template <class Kind>
 bool find_open_unit(Search<Kind>& s, Frame<Kind::dim>& frame) {
     auto& item = s.top();
@@ -146,14 +171,14 @@ int split_by_units(Search<Kind>& s) {
         const int unit = frame.pending[item.position], bit = item.position % kWindow;
         int* winners = s.winners_of(s.n_items - 1);
         const auto g = form_of(frame.window, bit);
+        const Wall wall{l, unit, 1, 0};
         if (layer.first[unit] != unit && !(Kind::notes_ties && s.stores)) {
-            const int winner = settled_winner(s, layer, frame, g, known);
+            const int winner = settled_winner(s, layer, frame, g, wall, known);
             if (winner >= 0) {
                 winners[item.position++] = winner;
                 continue;
             }
         }
-        const Wall wall{l, unit, 1, 0};
         const Signs found = s.cells.signs_of(item.place, g, bit, wall, known, s.counts);
         if (found.n_positive < 0) return kUnclear;
         // A form that is zero everywhere coincides with the first form, zero.
@@ -165,7 +190,8 @@ int split_by_units(Search<Kind>& s) {
             continue;
         }
         auto& lower = s.items[s.n_items];
-        if (!s.cells.split(item.place, lower.place, g, wall, frame.window, bit)) return kStackFull;
+        if (!s.cells.split(item.place, lower.place, g, wall, frame.window, bit, frame.is_pure))
+            return kStackFull;
         winners[item.position++] = 1;
         lower.layer = l, lower.position = item.position, lower.window = item.window;
         int* others = s.winners_of(s.n_items);
@@ -199,7 +225,7 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
         } else if (found.n_positive == 0) {
             return kPartEmpty;
         } else if (found.n_negative > 0) {
-            if (!s.cells.clip(part, g, wall)) return kPartFull;
+            if (!s.cells.clip(part, g, wall, split.frame.is_pure)) return kPartFull;
         }
     }
     return kPartFound;
@@ -233,12 +259,13 @@ int split_by_group(Search<Kind>& s) {
     // Parts are looked for one by one: all of them, or those that are met on the way. They are written
     // above the cell, and noted in the items above the top one.
     int n_queued = walks ? s.cells.begin_walk(cell) : count;
-    auto end = s.cells.above(item.place);
+    auto end = s.cells.after(item.place);
     int n_parts = 0;
     for (int q = 0; q < n_queued; q++) {
         if (!s.cells.has_room(item.place, end, count) || top + n_parts + 3 > s.room_items)
             return kStackFull;
-        const int m = walks ? s.cells.walked_to(q) : q;
+        // The last winner first: its cells come last.
+        const int m = walks ? s.cells.walked_to(q) : count - 1 - q;
         auto part = s.cells.begin(item.place, end, count);
         const int status = walks ? s.cells.walked_part(split, part, m, s.counts)
                                  : winning_part(s, split, part, m, count);
@@ -248,29 +275,13 @@ int split_by_group(Search<Kind>& s) {
             n_parts++;
             const int winner = (walks ? s.cells.walked_form(m) : s.contest.form[m]) - first;
             auto& found = s.items[top + n_parts];
-            found = {s.cells.finish(part, end), item.layer, winner};
+            found = {s.cells.finish(part, end), item.layer, winner, -1};
             if (walks) n_queued = s.cells.go_on(m, found.place, n_queued, split.scale);
-            end = s.cells.above(found.place);
+            end = s.cells.after(found.place);
         }
         if (q + 1 == n_queued && n_parts == 0 && walks) n_queued = s.cells.queue_all(n_queued);
     }
-    // The part of the smallest winner goes on top.
-    auto* parts = s.items + top + 1;
-    for (int i = 1; i < n_parts; i++) {
-        const auto part = parts[i];
-        int k = i;
-        for (; k > 0 && parts[k - 1].position < part.position; k--) parts[k] = parts[k - 1];
-        parts[k] = part;
-    }
-    s.cells.settle(item.place, end, parts, n_parts);
-    const int* winners = s.winners_of(top);
-    for (int i = 0; i < n_parts; i++) {
-        int* own = s.winners_of(top + i);
-        for (int p = 0; i > 0 && p < item.position; p++) own[p] = winners[p];
-        own[item.position] = parts[i].position;
-        s.items[top + i] = {parts[i].place, item.layer, item.position + 1};
-    }
-    s.n_items = top + n_parts;
+    settle_parts(s, item, end, n_parts);
     return kOngoing;
 }
 
@@ -281,7 +292,7 @@ int pass_on(Search<Kind>& s, Cells& cells) {
     auto& item = s.top();
     const int l = item.layer;
     const bool is_last = l >= network.n_layers - 1;
-    if (is_last && s.stores && !has_room(s.cells, item.place, cells)) return kCellsFull;
+    if (is_last && s.stores && !has_room(s.cells, item.place, network, cells)) return kCellsFull;
     if (l < network.n_layers && (s.stores || !is_last)) {
         const Layer& layer = network.layers[l];
         const Frame<Kind::dim>& frame = s.path.frames[l];
@@ -313,9 +324,9 @@ int pass_on(Search<Kind>& s, Cells& cells) {
 template <class Kind>
 bool sharpen(Search<Kind>& s) {
     auto& item = s.top();
+    item.window = -1;
     const int l = least(item.layer, s.path.network->n_layers - 1);
     const bool is_clearer = sharpen_path(s.path, s.doubled, l);
-    item.window = -1;
     for (int i = 0; i <= l; i++) s.path.frames[i].window.index = -1;
     return sharpen_cell(s.cells, item.place, s.path) || is_clearer;
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 1
+INTERFACE_VERSION = 2
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -27,24 +27,24 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_float_environment": (c_int32,),
     "hm_network_size": (c_size_t, _AT, _AT),
     "hm_network_init": (c_int32, _AT, _AT, _AT),
-    "hm_plane_size": (c_size_t, _AT, c_int32),
-    "hm_plane_init": (None, _AT, _AT, _AT),
-    "hm_plane_stack_size": (c_size_t, _AT, c_int32, c_int32),
-    "hm_plane_set_stack": (None, _AT, _AT, c_int32, c_int32),
-    "hm_plane_push": (c_int32, _AT, c_int32, c_int32, _AT, _AT, c_int32, _AT, _AT),
-    "hm_plane_drop": (None, _AT, c_int32),
-    "hm_plane_typical": (None, _AT, _AT),
-    "hm_plane_recompose": (None, _AT, c_int32),
-    "hm_plane_run": (c_int32, _AT, _AT, c_int64, c_int64, _AT),
-    "hm_plane_counts": (None, _AT, _AT),
-    "hm_plane_item": (c_int32, _AT, c_int32, _AT, _AT, _AT),
-    "hm_plane_signature": (None, _AT, _AT),
-    "hm_plane_versions": (None, _AT, _AT, _AT),
-    "hm_plane_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
-    "hm_plane_scores": (None, _AT, c_int32, _AT),
-    "hm_plane_replace": (c_int32, _AT, c_int32, _AT, _AT, _AT, _AT),
-    "hm_plane_set_vertices": (None, _AT, _AT),
-    "hm_plane_refresh": (
+    "hm_search_size": (c_size_t, _AT, c_int32, c_int32),
+    "hm_search_init": (None, _AT, _AT, _AT),
+    "hm_search_stack_size": (c_size_t, _AT, c_int32, c_int32),
+    "hm_search_set_stack": (None, _AT, _AT, c_int32, c_int32),
+    "hm_search_push": (c_int32, _AT, c_int32, c_int32, _AT, _AT, _AT),
+    "hm_search_drop": (None, _AT, c_int32),
+    "hm_search_typical": (None, _AT, _AT),
+    "hm_search_recompose": (None, _AT, c_int32),
+    "hm_search_run": (c_int32, _AT, _AT, c_int64, c_int64, _AT),
+    "hm_search_counts": (None, _AT, _AT),
+    "hm_search_item": (None, _AT, c_int32, _AT, _AT),
+    "hm_search_signature": (None, _AT, _AT),
+    "hm_search_versions": (None, _AT, _AT, _AT),
+    "hm_search_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
+    "hm_search_scores": (None, _AT, c_int32, _AT),
+    "hm_search_replace": (c_int32, _AT, c_int32, _AT, _AT),
+    "hm_search_set_vertices": (None, _AT, _AT),
+    "hm_search_refresh": (
         None,
         _AT,
         c_int32,
@@ -55,6 +55,20 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
         c_int32,
         c_int32,
         *5 * [_AT],
+    ),
+    "hm_facets_match": (c_int64, _AT, _AT, _AT, _AT, c_int64, _AT, _AT, _AT),
+    "hm_facets_sort": (None, _AT, _AT, _AT, _AT),
+    "hm_facets_compose": (None, _AT, _AT, _AT),
+    "hm_facets_corners": (None, _AT, c_int64, *4 * [_AT]),
+    "hm_facets_compare": (
+        c_int64,
+        _AT,
+        c_int64,
+        *4 * [_AT],
+        c_int64,
+        *5 * [_AT],
+        c_int64,
+        *3 * [_AT],
     ),
     "hm_neighbours_size": (c_size_t, _AT),
     "hm_neighbours_gather": (c_int64, _AT, _AT),
@@ -72,6 +86,17 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_envelope_insert": (None, _AT, _AT, c_int32),
     "hm_envelope_finish": (None, _AT, _AT),
     "hm_envelope_vertices": (None, _AT, _AT, c_int32, c_int32, _AT),
+    "hm_order_k_size": (c_size_t, _AT, c_int32, c_int32),
+    "hm_order_k_begin": (
+        None,
+        *3 * [_AT],
+        c_int32,
+        c_int32,
+        *2 * [_AT],
+        *3 * [c_int32],
+    ),
+    "hm_order_k_run": (c_int32, _AT, c_int32),
+    "hm_order_k_read": (None, *5 * [_AT]),
     "hm_line_enter": (None, _AT, _AT, _AT, _AT),
     "hm_line_advance": (c_int32, _AT, c_int64, _AT, _AT, _AT, c_int64, _AT, c_size_t),
     "hm_line_doubled": (None, _AT, c_int64, c_int64, _AT, _AT, c_int64, c_int64),
@@ -123,8 +148,10 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_test_line_blurs": (c_int32, _AT, c_int64, _AT, _AT),
     "hm_test_is_positive": (c_int32, _AT, _AT, c_int32),
     "hm_test_is_inside": (c_int32, _AT, c_double, _AT, _AT, c_int32),
-    "hm_test_plane_sharpen": (c_int32, _AT),
+    "hm_test_sharpen": (c_int32, _AT),
     "hm_test_meet": (None, _AT, _AT, _AT),
+    "hm_test_facet": (None, _AT, _AT),
+    "hm_test_meet_facets": (None, _AT, c_double, _AT),
     "hm_test_measure": (c_int32, c_int32, _AT, _AT),
     "hm_test_filtered_sign": (c_int32, _AT, _AT),
     "hm_test_two_sum": (None, c_double, c_double, _DOUBLES),
@@ -164,7 +191,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        1
+        2
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

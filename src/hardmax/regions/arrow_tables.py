@@ -363,17 +363,17 @@ def _refuse_impossible(cells: CellArrays, network: ArgmaxNetwork, dim: int) -> N
 
 def _refuse_impossible_facets(facets: CellFacets, sizes: IntArray, n_cells: int) -> None:
     if (facets.facets.shape[1:], facets.ties.shape[1:], facets.blurs.shape) != (
-        (3,),
+        (2,),
         (2,),
         (n_cells, 2),
     ):
-        raise ValueError("facets, ties and blurs must have rows of 3, 2 and 2")
+        raise ValueError("facets, ties and blurs must have rows of 2")
     _require_rows("facets", facets.starts, n_cells)
     _require_rows("ties", facets.tie_starts, n_cells)
-    for groups in (facets.facets[:, 1], facets.ties[:, 1]):
+    for groups in (facets.facets[:, 0], facets.ties[:, 1]):
         _require("facets", (groups >= 0) & (groups < len(sizes)))
-    forms = facets.facets[:, 2]
-    _require("facets", (forms >= 0) & (forms < sizes[facets.facets[:, 1]]))
+    forms = facets.facets[:, 1]
+    _require("facets", (forms >= 0) & (forms < sizes[facets.facets[:, 0]]))
     n_facets = np.repeat(np.diff(facets.starts), np.diff(facets.tie_starts))
     _require("ties", (facets.ties[:, 0] >= -1) & (facets.ties[:, 0] < n_facets))
 

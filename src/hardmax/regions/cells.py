@@ -17,9 +17,8 @@ class CellFacets(NamedTuple):
 
     Attributes:
         starts: Where the facets of each cell begin, and the end; shape `(n_cells + 1,)`.
-        facets: Which split of the search made a facet (facets on both sides carry its number), the
-            group whose forms meet there, counted over all layers, and the form, within the group,
-            that equals the winner; shape `(n_facets, 3)`.
+        facets: The group whose forms meet on a facet, counted over all layers, and the form, within
+            the group, that equals the winner there; shape `(n_facets, 2)`.
         tie_starts: Where the ties of each cell begin, and the end; shape `(n_cells + 1,)`.
         ties: Other groups with two best forms on a facet: the place of the facet among those of its
             cell, or -1 where they coincide on the whole cell; and the group; shape `(n_ties, 2)`.

@@ -22,7 +22,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hardmax.arguments import integer, number
-from hardmax.compilation import announce_compilation
 from hardmax.errors import DtypeError, Interrupted
 from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -62,7 +61,8 @@ def enumerate_regions(
         exact: Whether to decide in integers alone, without floats first. The result is the same.
         max_cells: Stop after this many cells.
         max_seconds: Stop after this time.
-        workers: How many threads search, in two dimensions; the result does not depend on it.
+        workers: How many threads search, in two to seven dimensions; the result does not depend
+            on it.
 
     Returns:
         The partition. If a limit stopped the search, its `is_complete` is False, its cells are some
@@ -99,7 +99,7 @@ def enumerate_regions(
     except KeyboardInterrupt:
         raise Interrupted("the search was interrupted before it began") from None
     engine = _engine(where.dim, exact)
-    if engine == "planar":
+    if engine in ("planar", "spatial"):
         limits["workers"] = n_workers
     return _searched(network, where, engine, limits)
 
@@ -139,18 +139,17 @@ def _searched(
 
 
 def _search_of(engine: str) -> Callable[..., Any]:
-    """Load an engine; only the planar one needs nothing that is compiled when first called."""
+    """Load an engine."""
     if engine == "planar":
         from hardmax.regions import planar
 
         return planar.explore
-    announce_compilation()
-    if engine == "lines":
-        return _along_a_line
     if engine == "spatial":
         from hardmax.regions import spatial
 
         return spatial.explore
+    if engine == "lines":
+        return _along_a_line
     from hardmax.regions import split_tree
 
     return split_tree.explore

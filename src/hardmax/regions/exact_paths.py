@@ -1,43 +1,44 @@
 """The exact forms of the layers on the path of a search, and floats made from them.
 
-Everything is read from stored weights, the domain and the winners on the path; no float of an
-engine is.
+Everything is read from stored weights, the domain and the winners on the path; no float of the core
+is.
 """
+
+from typing import Any
 
 import numpy as np
 
-from hardmax._kernels.layouts import (
-    AT_STARTS,
-    IS_MERGED,
-    IS_RELU,
-    N_UPDATES,
-    SCORES_ARE_EXACT,
-    STREAM_IS_EXACT,
-    VERSION,
-    Tables,
-)
-from hardmax._kernels.spatial_buffers import Frames
 from hardmax.algebra.exact.decisions import Decisions
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
-from hardmax.regions.coincidences import coincidence_classes, coinciding_means
+from hardmax.regions.coincidences import (
+    coincidence_classes,
+    coinciding_means,
+    standing_classes,
+)
+from hardmax.regions.core_searches import CoreSearch
 from hardmax.regions.rounded_forms import finest_grid, rounded_forms
+from hardmax.typing import AnyArray
 
 
-class ExactForms:
-    """The exact forms of the layers on the path to what is on top, kept while they hold.
+class ExactPath:
+    """The exact forms of the layers on the path to the cell on top, kept while they hold.
 
     Args:
         network: The network.
-        tables: The same, flattened.
-        frames: The forms on the path in floats; replaced by the nearest ones where looked at.
+        scale: The scale of the domain.
+        search: The search, whose forms are replaced by the nearest floats where looked at.
+
+    Attributes:
+        has_means: Whether forms were met that coincide on a region, but not everywhere.
     """
 
-    def __init__(self, network: ArgmaxNetwork, tables: Tables, frames: Frames) -> None:
+    def __init__(self, network: ArgmaxNetwork, scale: float, search: CoreSearch) -> None:
         self.network = network
-        self.tables = tables
-        self.frames = frames
+        self.scale = scale
+        self.search = search
         self.decisions = Decisions()
+        self.has_means = False
         self._streams: list[RationalForms] = []
         self._scores: list[RationalForms] = []
         self._versions: list[int] = []
@@ -47,26 +48,36 @@ class ExactForms:
         """Return the stream before the first layer, on the domain."""
         raise NotImplementedError
 
+    def split_top(self) -> None:
+        """Split the cell on top of the stack by its next group."""
+        raise NotImplementedError
+
+    def sharpen_top(self) -> None:
+        """Replace the vertices of the cell on top by the nearest floats to the true ones."""
+        raise NotImplementedError
+
     def scores(self, layer: int, *, refresh: bool = True) -> RationalForms:
         """Return the exact scores of a layer on the path.
 
         Args:
             layer: The layer.
-            refresh: Whether the floats of the frames up to there have to be the nearest ones, and
+            refresh: Whether the floats of the core up to there have to be the nearest ones, and
                 coinciding forms merged, as a split needs them; rounding all forms takes longest.
         """
+        versions, _ = self.search.versions()
         known = 0
         while known < len(self._versions) and known <= layer:
-            if self._versions[known] != self.frames.flags[known, VERSION]:
+            if self._versions[known] != versions[known]:
                 break
             known += 1
         if known <= layer:
-            del self._versions[known:], self._scores[known:], self._streams[known:]
-            del self._is_refreshed[known:]
+            for kept in (self._versions, self._scores, self._streams, self._is_refreshed):
+                del kept[known:]
+        signature = self.search.signature()
         for i in range(known, layer + 1):
-            self._streams.append(self._stream(i))
+            self._streams.append(self._stream(i, signature))
             self._scores.append(layer_scores(self.network.layers[i], self._streams[i]))
-            self._versions.append(int(self.frames.flags[i, VERSION]))
+            self._versions.append(versions[i])
             self._is_refreshed.append(False)
         for i in range(layer + 1 if refresh else 0):
             if not self._is_refreshed[i]:
@@ -74,57 +85,50 @@ class ExactForms:
                 self._is_refreshed[i] = True
         return self._scores[layer]
 
-    def _stream(self, layer: int) -> RationalForms:
+    def _stream(self, layer: int, signature: AnyArray) -> RationalForms:
         if layer == 0:
             return self.first_stream()
         before = self.network.layers[layer - 1]
         first = sum(earlier.n_groups for earlier in self.network.layers[: layer - 1])
-        winners = self.frames.signature[first : first + before.n_groups]
+        winners = signature[first : first + before.n_groups]
         return layer_output(before, self._streams[layer - 1], self._scores[layer - 1], winners)
 
     def _refresh(self, layer: int) -> None:
-        """Replace the floats of a frame by the nearest ones, and merge what coincides."""
-        frames, scale = self.frames, float(self.tables.scale[0])
-        scores, stream = self._scores[layer], self._streams[layer]
-        is_relu = self.tables.layout[layer, IS_RELU] == 1
-        picked = scores.rows[1::2] if is_relu else scores.rows
-        place = len(self.tables.layout) + layer
-        for forms, rows, block, flag in (
-            (stream, stream.rows, frames.blocks[layer], STREAM_IS_EXACT),
-            (scores, picked, frames.blocks[place], SCORES_ARE_EXACT),
-        ):
-            floats = rounded_forms(forms, rows, scale)
-            block[:, : len(rows)] = floats
-            frames.flags[layer, flag] = int(not floats[-1].any())
-            frames.flags[layer, flag + 1] = finest_grid(floats)
-        # Neither these scores nor the next ones are sums of the floats that are there now.
-        frames.flags[layer : layer + 2, N_UPDATES] = 0
-        if is_relu:
-            return
-        model = self.network.layers[layer]
-        classes = coincidence_classes(scores.rows, model.starts.tolist())
-        n_forms, width = model.values.shape
-        first = frames.first[layer]
-        first[:] = np.arange(len(first))
-        for members in classes:
-            first[members] = members[0]
-        gains, values = coinciding_means(model, classes)
-        frames.gains[layer, :, :n_forms] = gains
-        frames.values[layer, :, :n_forms, :width] = values
-        frames.flags[layer, IS_MERGED] = 1
-        for g, start in enumerate(model.starts[:-1].tolist()):
-            count = int(frames.n_candidates[layer, g])
-            listed = frames.candidates[layer, start : start + count].tolist()
-            firsts = [j for j in listed if first[j] == j]
-            frames.candidates[layer, start : start + len(firsts)] = firsts
-            frames.n_candidates[layer, g] = len(firsts)
+        """Replace the floats of a layer by the nearest ones, and merge what coincides."""
+        model, scores, stream = (
+            self.network.layers[layer],
+            self._scores[layer],
+            self._streams[layer],
+        )
+        picked = scores.rows[1::2] if model.is_relu else scores.rows
+        blocks = [
+            rounded_forms(stream, stream.rows, self.scale),
+            rounded_forms(scores, picked, self.scale),
+        ]
+        given = [(block, finest_grid(block)) for block in blocks]
+        merged = None
+        if not model.is_relu:
+            classes = coincidence_classes(scores.rows, model.starts.tolist())
+            first = np.arange(len(model.offsets), dtype=np.int32)
+            for members in classes:
+                first[members] = members[0]
+            self.has_means = self.has_means or classes != standing_classes(model)
+            merged = (first, *coinciding_means(model, classes))
+        self.search.refresh(layer, given[0], given[1], merged)
 
     def competitors(self, layer: int, group: int) -> list[int]:
         """Return the forms of a group that may win, of a unit that is 0 everywhere only one."""
-        start = int(self.tables.indices[self.tables.layout[layer, AT_STARTS] + group])
-        if self.tables.layout[layer, IS_RELU] == 1:
+        model = self.network.layers[layer]
+        if model.is_relu:
+            start = int(model.starts[group])
             rows = self.scores(layer).rows
             return [start] if rows[start] == rows[start + 1] else [start, start + 1]
-        count = int(self.frames.n_candidates[layer, group])
-        members: list[int] = self.frames.candidates[layer, start : start + count].tolist()
-        return members
+        return self.search.candidates(layer, group)
+
+    def difference(self, wall: list[int], *, refresh: bool = True) -> list[Any]:
+        """Return the exact form that is positive on the winner's side of a wall inside."""
+        layer, group, winner, rival = wall
+        rows = self.scores(layer, refresh=refresh).rows
+        start = int(self.network.layers[layer].starts[group])
+        pairs = zip(rows[start + winner], rows[start + rival], strict=True)
+        return [one - other for one, other in pairs]

@@ -1,185 +1,72 @@
 r"""Facets of cells that overlap without being equal, exactly.
 
 Facets made by one split of the search are compared across it. Forms are recomposed in floats with
-bounds on all errors, and most pairs are settled by these (see `_kernels.facet_comparisons`): apart,
-or with a point in both. What is left, where facets touch without overlapping or forms coincide, is
-decided in integers: whether the rows of both cells are positive together somewhere.
+bounds on all errors, and most pairs are settled by these, apart or with a point in both
+(`core/include/hardmax/facets.hpp`). What is left, where facets touch without overlapping or forms
+coincide, is decided in integers: whether the rows of both cells are positive together somewhere.
 """
+
+from math import frexp
 
 import numpy as np
 
-from hardmax._kernels.facet_comparisons import OPEN, OVERLAP
-from hardmax._kernels.facet_forms import facet_forms_into
-from hardmax._kernels.facet_overlaps import compare_facets, corners_into
-from hardmax._kernels.spatial_buffers import OFFSET_RADIUS, RADIUS
 from hardmax.geometry.integer_vectors import Vector, primitive
-from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.adjacency import facets_overlap
-from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.regions.core_facets import APART, OPEN, OVERLAP, CoreFacets
+from hardmax.regions.core_networks import core_network
 from hardmax.regions.planar_adjacency import Regions
-from hardmax.regions.spatial_domains import rounded_form
-from hardmax.regions.spatial_frames import spatial_frames
+from hardmax.regions.spatial_domains import first_stream, rounded_form
 from hardmax.typing import FloatArray, IntArray
 
 
-def overlapping_facets(
-    network: ArgmaxNetwork,
-    domain: ChartedDomain,
-    cells: CellArrays,
-    owners: IntArray,
-    chosen: IntArray,
-) -> IntArray:
+def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArray) -> IntArray:
     """Find all pairs of facets on both sides of a split that overlap in positive measure.
 
     Args:
-        network: The network.
         domain: The domain.
-        cells: The cells, with their facets.
-        owners: The cell of each facet.
-        chosen: The facets to compare.
+        facets: The facets.
+        chosen: Which of them to compare.
 
     Returns:
         Shape `(n_pairs, 2)`, the facet of the smaller cell first.
     """
-    pairs, verdicts = _compared(network, domain, cells, owners, chosen)
-    exact = _ExactFacets(network, domain, cells, owners)
+    rounded_forms(domain, facets, facets.matches.owners[chosen])
+    pairs, verdicts = facets.compare(chosen)
+    exact = _ExactFacets(domain, facets)
     is_open = verdicts == OPEN
     verdicts[is_open] = [
-        OVERLAP if exact.overlap(one, other) else 0 for one, other in pairs[is_open].tolist()
+        OVERLAP if exact.overlap(one, other) else APART for one, other in pairs[is_open].tolist()
     ]
     found: IntArray = pairs[verdicts == OVERLAP]
     return found
 
 
-def _compared(
-    network: ArgmaxNetwork,
-    domain: ChartedDomain,
-    cells: CellArrays,
-    owners: IntArray,
-    chosen: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """Return the pairs of facets that overlap as floats can prove, or may, and which is true."""
-    facets, points, starts = cells.facets, cells.vertices, cells.starts
-    assert facets is not None
-    assert points is not None
-    assert starts is not None
-    layer_of = np.repeat(
-        np.arange(len(network.layers)), [layer.n_groups for layer in network.layers]
-    )
-    forms, n_facets = _rounded_forms(network, domain, cells, owners[chosen], layer_of), len(owners)
-    n, dim = len(chosen), domain.dim
-    directions = np.zeros((0, dim)) if cells.directions is None else cells.directions
-    is_far = np.zeros(len(points), dtype=np.bool_)
-    is_far[: len(directions)] = directions.any(axis=1)
-    corner_starts = np.empty(n + 1, dtype=np.int64)
-    corners = np.empty(int(np.diff(starts)[owners[chosen]].sum()), dtype=np.int64)
-    boxes = np.empty((n, 2, dim))
-    corners_into(
-        chosen,
-        owners,
-        forms,
-        points,
-        directions,
-        is_far,
-        starts,
-        facets.blurs,
-        corner_starts,
-        corners,
-        boxes,
-    )
-    cuts = facets.facets[chosen, 0]
-    order = np.lexsort((boxes[:, 0, 0], cuts))
-    ends = np.searchsorted(cuts[order], cuts[order], side="right")
-    n_rows = 2 * int(np.diff(facets.starts).max()) + len(forms) - n_facets
-    found, verdicts = [], []
-    begin = 0
-    while begin < n:
-        capacity = 4 * n + 16
-        some, verdict = np.empty((capacity, 2), dtype=np.int64), np.empty(capacity, dtype=np.int64)
-        begin, count = compare_facets(
-            begin,
-            order,
-            ends,
-            chosen,
-            owners,
-            facets.facets,
-            cells.signatures,
-            facets.starts,
-            facets.tie_starts,
-            facets.ties,
-            layer_of,
-            forms,
-            n_facets,
-            points,
-            directions,
-            is_far,
-            facets.blurs,
-            corner_starts,
-            corners,
-            boxes,
-            np.empty((n_rows, dim + 1)),
-            np.empty((3, dim)),
-            np.empty(n_rows, dtype=np.int64),
-            np.empty(max(1, int(np.diff(starts).max())), dtype=np.bool_),
-            some,
-            verdict,
-        )
-        found.append(some[:count])
-        verdicts.append(verdict[:count])
-    return np.concatenate(found), np.concatenate(verdicts)
-
-
-def _rounded_forms(
-    network: ArgmaxNetwork,
-    domain: ChartedDomain,
-    cells: CellArrays,
-    owners: IntArray,
-    layer_of: IntArray,
-) -> FloatArray:
-    """Return the forms of all facets of some cells, then those of the domain, with radii.
-
-    Forms that are not known have an infinite radius.
-    """
-    facets, dim = cells.facets, domain.dim
-    assert facets is not None
-    assert cells.vertices is not None
-    borders = [rounded_form((*row, 0)) for row in domain.cone_rows[:-1]]
-    n_facets = len(facets.facets)
-    forms = np.zeros((n_facets + len(borders), dim + 3))
-    forms[:, dim + 1 :] = np.inf
-    for form, border in zip(forms[n_facets:], borders, strict=True):
-        form[: dim + 1] = border[: dim + 1]
-        form[dim + 1 :] = border[dim + RADIUS], border[dim + OFFSET_RADIUS]
+def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -> FloatArray:
+    """Compose the forms of all facets of some cells, and return them: see `CoreFacets.compose`."""
+    network, cells, of_cells = facets.network, facets.cells, facets.facets
+    borders = np.array([rounded_form((*row, 0)) for row in domain.cone_rows[:-1]])
+    borders = borders.reshape(-1, domain.dim + 5)
+    # Without the offset at infinity, and the bound on the slopes.
+    borders = np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1)
     is_wanted = np.zeros(len(cells.signatures), dtype=np.bool_)
     is_wanted[owners] = True
     # Where forms coincide on a whole cell, a mean may be passed on that is not composed here.
-    is_wide = np.array([not layer.is_relu for layer in network.layers])
-    merged = np.flatnonzero((facets.ties[:, 0] < 0) & is_wide[layer_of[facets.ties[:, 1]]])
-    is_wanted[np.searchsorted(facets.tie_starts, merged, side="right") - 1] = False
-    tables, frames = spatial_frames(network, domain, float(np.abs(cells.vertices).max(initial=1.0)))
-    facet_forms_into(
-        tables,
-        frames,
-        cells.signatures,
-        facets.starts,
-        facets.facets,
-        layer_of,
-        is_wanted,
-        forms,
-    )
-    return forms
+    is_wide = np.array([not layer.is_relu for layer in network.layers], dtype=np.bool_)
+    layers = core_network(network).group_layers
+    merged = np.flatnonzero((of_cells.ties[:, 0] < 0) & is_wide[layers[of_cells.ties[:, 1]]])
+    is_wanted[np.searchsorted(of_cells.tie_starts, merged, side="right") - 1] = False
+    size = np.abs(facets.points).max(initial=1.0)
+    scale = float(2.0 ** min(frexp(size)[1], 1000))
+    return facets.compose(first_stream(network, domain, scale), scale, borders, is_wanted)
 
 
 class _ExactFacets:
     """The rows of facets in integers, by their index."""
 
-    def __init__(
-        self, network: ArgmaxNetwork, domain: ChartedDomain, cells: CellArrays, owners: IntArray
-    ) -> None:
-        assert cells.facets is not None
-        self.cells, self.owners = cells, owners
-        self.facets: CellFacets = cells.facets
+    def __init__(self, domain: ChartedDomain, given: CoreFacets) -> None:
+        network = given.network
+        self.cells, self.facets, self.owners = given.cells, given.facets, given.matches.owners
         self.boundary = domain.cone_rows[:-1]
         self.regions = Regions(network, domain)
         self.places = [(i, g) for i, one in enumerate(network.layers) for g in range(one.n_groups)]
@@ -191,7 +78,7 @@ class _ExactFacets:
         """Return the row of a facet, positive in its cell."""
         known = self._rows.get(facet)
         if known is None:
-            _, group, rival = self.facets.facets[facet].tolist()
+            group, rival = self.facets.facets[facet].tolist()
             cell = int(self.owners[facet])
             winners = self._winners.get(cell)
             if winners is None:

@@ -10,7 +10,7 @@ from hardmax.algebra.exact.dyadic import scaled_rows
 from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain, charted
-from hardmax.regions.planar_core import N_EDGE
+from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.planar_polygons import Line, Vertex, clipped, plane
 from hardmax.typing import AnyArray, FloatArray
 

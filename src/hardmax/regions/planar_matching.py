@@ -16,8 +16,8 @@ from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_networks import core_network
+from hardmax.regions.core_searches import CoreSearch
 from hardmax.regions.planar import first_stream
-from hardmax.regions.planar_core import PlaneSearch
 from hardmax.regions.planar_domains import planar_domain
 from hardmax.typing import AnyArray, BoolArray, IntArray
 
@@ -116,7 +116,7 @@ class StoredCells:
     def may_tie(self) -> BoolArray:
         """Say which edges may lie on other walls beside the one that names them."""
         stream = first_stream(self.network, self.domain)
-        search = PlaneSearch(
+        search = CoreSearch(
             core_network(self.network),
             stream,
             self.domain.scale,

@@ -14,9 +14,9 @@ from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_networks import CoreNetwork, core_network
+from hardmax.regions.core_searches import SearchStart
 from hardmax.regions.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions.planar import first_stream
-from hardmax.regions.planar_core import PlaneStart
 from hardmax.regions.planar_domains import planar_domain
 from hardmax.typing import AnyArray
 
@@ -67,8 +67,8 @@ def measured(
     where = planar_domain(domain, network.dim_in)
     packed = core_network(network)
     stream = first_stream(network, where)
-    start = PlaneStart(
-        where.scale, address(stream.block), address(stream.doubled), not stream.block[3].any(),
+    start = SearchStart(
+        2, where.scale, address(stream.block), address(stream.doubled), not stream.block[3].any(),
         stream.grid, where.is_bounded, True,
     )  # fmt: skip
     starts = np.ascontiguousarray(cells.starts, dtype=np.int64)

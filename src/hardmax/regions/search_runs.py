@@ -3,11 +3,11 @@
 import time
 from typing import Any, NamedTuple
 
-from hardmax._kernels.layouts import BUDGET, CELL_LIMIT, DONE
 from hardmax.arguments import integer, number
 from hardmax.interrupts import packed_when_done
 from hardmax.progress import track
 from hardmax.regions.cells import CellArrays
+from hardmax.regions.core_searches import BUDGET, CELL_LIMIT, DONE
 
 SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from hardmax._core.library import core
 from hardmax.interrupts import held_interrupts
 from hardmax.progress import track
-from hardmax.regions.planar_core import BUDGET, DONE
+from hardmax.regions.core_searches import BUDGET, DONE
 from hardmax.regions.search_runs import SLICE_S, SearchRun
 
 Run = TypeVar("Run", bound=SearchRun)

@@ -1,23 +1,19 @@
 """The first cell of a spatial search: a domain with its vertices and facets."""
 
-from math import lcm
+from math import frexp, lcm
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._kernels.spatial_buffers import (
-    FAR,
-    MOST_DIMENSIONS,
-    N_EXTRA,
-    NORM,
-    OFFSET_RADIUS,
-    RADIUS,
-)
 from hardmax.errors import ArgumentError
 from hardmax.geometry.double_description import cone_generators
 from hardmax.geometry.integer_vectors import primitive, wide_rows
-from hardmax.regions.charted_domains import ChartedDomain, charted
+from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
+from hardmax.regions.core_searches import FirstStream, SpaceCell
 from hardmax.regions.planar_domains import divided
+from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.spatial_polytopes import (
     ExactCell,
     Form,
@@ -25,7 +21,9 @@ from hardmax.regions.spatial_polytopes import (
     space,
     with_facets_only,
 )
-from hardmax.typing import FloatArray
+
+MOST_DIMENSIONS = 7
+"""The error bounds of the core are proven up to here."""
 
 
 class SpatialDomain(NamedTuple):
@@ -34,12 +32,19 @@ class SpatialDomain(NamedTuple):
     Attributes:
         charted: The domain.
         cell: Its facets and vertices.
+        start: The same in floats.
         is_bounded: Whether no vertex is at infinity.
+        scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
     """
 
     charted: ChartedDomain
     cell: ExactCell
+    start: SpaceCell
     is_bounded: bool
+    scale: float
+
+
+_known: WeakKeyDictionary[ChartedDomain, SpatialDomain] = WeakKeyDictionary()
 
 
 def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
@@ -55,12 +60,25 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
             f"`domain` must have at most {MOST_DIMENSIONS} dimensions for the search by vertices; "
             f"got {given.dim}."
         )
+    known = _known.get(given)
+    if known is None:
+        cell, is_bounded = _first_cell(given)
+        walls = [(-1, i, 0, 0) for i in range(len(cell.forms))]
+        start = rounded_cell(cell, walls, [])._replace(is_canonical=True)
+        points = start.vertices[:, : given.dim]
+        scale = float(2.0 ** min(frexp(np.abs(points).max(initial=1.0))[1], 1000))
+        known = _known[given] = SpatialDomain(given, cell, start, is_bounded, scale)
+    return known
+
+
+def _first_cell(given: ChartedDomain) -> tuple[ExactCell, bool]:
+    """Return the facets and vertices of a domain, and whether it is bounded."""
     rows = given.cone_rows
     # The last row only keeps the homogenising coordinate positive.
     forms = tuple((*row, 0) for row in rows[:-1])
     box = _box(forms, given.dim)
     if box is not None:
-        return SpatialDomain(given, box, True)
+        return box, True
     if forms:
         generators = cone_generators(wide_rows(rows, given.dim + 1))
         rays = [tuple(int(x) for x in ray) for ray in generators.rays.tolist()]
@@ -70,13 +88,13 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
                 for incidence in generators.incidence[:, :-1].tolist()
             )
             vertices = tuple((*ray[:-1], *(0,) * given.dim, ray[-1]) for ray in rays)
-            return SpatialDomain(given, ExactCell(forms, vertices, masks), True)
+            return ExactCell(forms, vertices, masks), True
     cell: ExactCell | None = space(given.dim)
     for form in forms:
         assert cell is not None
         cell = clipped(cell, form)
     assert cell is not None
-    return SpatialDomain(given, with_facets_only(cell)[0], False)
+    return with_facets_only(cell)[0], False
 
 
 def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
@@ -100,30 +118,61 @@ def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
     return ExactCell(forms, tuple(vertices), tuple(masks))
 
 
-def rounded_form(form: Form) -> FloatArray:
-    """Return the pool row of a form: scaled, rounded, with radii."""
+def first_stream(network: ArgmaxNetwork, domain: ChartedDomain, scale: float) -> FirstStream:
+    """Return the embedding on a domain."""
+    dim = domain.dim
+    if domain.is_identity and network.embedding.is_identity:
+        return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0)
+    forms = embedded(network, domain)
+    block = rounded_forms(forms, forms.rows, scale)
+    return FirstStream(block, doubled_forms(forms, forms.rows, scale), finest_grid(block))
+
+
+def rounded_cell(
+    cell: ExactCell, walls: list[tuple[int, int, int, int]], ties: list[tuple[int, int, int]]
+) -> SpaceCell:
+    """Return a cell in floats, with radii.
+
+    Args:
+        cell: The cell.
+        walls: What each of its forms stands for.
+        ties: Facets with two winners of another group.
+    """
+    n, n_facets = len(cell.vertices), len(cell.forms)
+    n_words = -(-n_facets // 64)
+    return SpaceCell(
+        np.array([rounded_vertex(vertex) for vertex in cell.vertices]),
+        np.array([rounded_form(form) for form in cell.forms]),
+        np.array(walls, dtype=np.int32).reshape(n_facets, 4),
+        mask_words(cell.masks, n_words).reshape(n, n_words),
+        np.array(ties, dtype=np.int32).reshape(-1, 3),
+        np.zeros(n_facets, dtype=np.int32),
+        np.full(n_facets, -1, dtype=np.int32),
+        False,
+    )
+
+
+def rounded_form(form: Form) -> list[float]:
+    """Return a facet as `SpaceCell` has it: scaled, rounded, with radii."""
     dim = len(form) - 2
-    row = np.zeros(dim + N_EXTRA)
     reduced = primitive(form)
     # A power of two divides exactly, and makes every slope at most 1.
     unit = 1 << max(abs(x).bit_length() for x in reduced[:dim])
     quotients = [divided(x, unit) for x in reduced]
-    row[: dim + 1] = [value for value, _ in quotients[: dim + 1]]
-    row[dim + RADIUS] = max(error for _, error in quotients[:dim])
-    row[dim + OFFSET_RADIUS] = quotients[dim][1]
-    norm = float(np.abs(row[:dim]).sum()) + dim * float(row[dim + RADIUS])
-    row[dim + NORM] = norm * (1.0 + 2.0**-40)
-    # Only the sides of space have this entry, and there it is a half.
-    row[dim + FAR] = quotients[dim + 1][0]
-    return row
+    slopes = [value for value, _ in quotients[:dim]]
+    slope_radius = max(error for _, error in quotients[:dim])
+    norm = (sum(map(abs, slopes)) + dim * slope_radius) * (1.0 + 2.0**-40)
+    # Only the sides of space have an offset at infinity, and there it is a half.
+    offset, far = quotients[dim], quotients[dim + 1]
+    return [*slopes, offset[0], far[0], slope_radius, offset[1], norm]
 
 
-def rounded_vertex(vertex: Form, is_bounded: bool) -> list[float]:
-    """Return a vertex, rounded, and its radius; on an unbounded domain its direction as well."""
+def rounded_vertex(vertex: Form) -> list[float]:
+    """Return a vertex, rounded, and its radius; then its direction likewise."""
     dim = (len(vertex) - 1) // 2
     quotients = [divided(x, vertex[-1]) for x in vertex[:-1]]
     row: list[float] = []
-    for part in (quotients[:dim],) if is_bounded else (quotients[:dim], quotients[dim:]):
+    for part in (quotients[:dim], quotients[dim:]):
         row += [*(value for value, _ in part), max(error for _, error in part)]
     return row
 

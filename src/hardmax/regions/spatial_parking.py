@@ -1,43 +1,19 @@
 """Cells that floats could not split, split in exact arithmetic.
 
 Everything is read from stored weights, the domain, the winners on the path, and which facets each
-vertex lies on; no float of the engine is.
+vertex lies on; no float of the core is.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hardmax._kernels.layouts import (
-    FIRST_GROUP,
-    IS_RELU,
-    Tables,
-)
-from hardmax._kernels.spatial_buffers import (
-    F_COUNT,
-    F_START,
-    LAYER,
-    N_CUTS,
-    N_ITEMS,
-    N_POOL,
-    N_TIES,
-    POOL_END,
-    POSITION,
-    TIES_END,
-    V_COUNT,
-    V_START,
-    Frames,
-    Stack,
-    grown_stack,
-)
+import numpy as np
+
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms
 from hardmax.regions.charted_domains import embedded
-from hardmax.regions.exact_paths import ExactForms
-from hardmax.regions.spatial_domains import (
-    SpatialDomain,
-    mask_words,
-    rounded_form,
-    rounded_vertex,
-)
+from hardmax.regions.core_searches import CoreSearch, SpaceCell
+from hardmax.regions.exact_paths import ExactPath
+from hardmax.regions.spatial_domains import SpatialDomain, rounded_cell, rounded_vertex
 from hardmax.regions.spatial_polytopes import (
     ExactCell,
     Form,
@@ -66,90 +42,64 @@ class _Part(NamedTuple):
     ties: list[int]
 
 
-class ExactPath(ExactForms):
+class SpatialPath(ExactPath):
     """The path to the cell on top."""
 
-    def __init__(
-        self, network: ArgmaxNetwork, domain: SpatialDomain, tables: Tables, frames: Frames
-    ) -> None:
-        super().__init__(network, tables, frames)
+    def __init__(self, network: ArgmaxNetwork, domain: SpatialDomain, search: CoreSearch) -> None:
+        super().__init__(network, domain.scale, search)
         self.domain = domain
 
     def first_stream(self) -> RationalForms:
         """Return the stream before the first layer, on the domain."""
         return embedded(self.network, self.domain.charted)
 
-    def form(self, name: list[int]) -> Form:
-        """Return the exact form of a facet from its name."""
-        layer, group, winner, rival, _ = name
-        if layer < 0:
-            return self.domain.cell.forms[group]
-        rows, start = self.scores(layer).rows, int(self.network.layers[layer].starts[group])
-        return _less(rows[start + winner], rows[start + rival])
-
-    def cell(self, stack: Stack, item: int) -> ExactCell:
-        """Read the cell of an item, exactly."""
-        entry = stack.items[item].tolist()
-        ids = stack.facets[entry[F_START] : entry[F_START] + entry[F_COUNT]]
-        words = stack.masks[entry[V_START] : entry[V_START] + entry[V_COUNT]].tolist()
+    def exact_cell(self, cell: SpaceCell, *, refresh: bool = True) -> ExactCell:
+        """Read a cell of the stack, exactly."""
+        forms: list[Form] = []
+        for wall in cell.walls.tolist():
+            if wall[0] < 0:
+                forms.append(self.domain.cell.forms[wall[1]])
+            else:
+                forms.append((*map(int, self.difference(wall, refresh=refresh)), 0))
+        words = cell.masks.tolist()
         masks = [sum(word << 64 * w for w, word in enumerate(row)) for row in words]
-        return from_masks([self.form(name) for name in stack.names[ids].tolist()], masks)
+        return from_masks(forms, masks)
 
-    def split_top(self, stack: Stack) -> Stack:
-        """Split the cell on top of the stack by its next group; return the stack."""
-        top = int(stack.state[N_ITEMS]) - 1
-        entry = stack.items[top].tolist()
-        layer, position = entry[LAYER], entry[POSITION]
+    def sharpen_top(self) -> None:
+        """Replace the vertices of the cell on top by the nearest floats to the true ones."""
+        _, cell = self.search.top()
+        exact = self.exact_cell(cell, refresh=False)
+        self.search.set_vertices(np.array([rounded_vertex(vertex) for vertex in exact.vertices]))
+
+    def split_top(self) -> None:
+        """Split the cell on top of the stack by its next group."""
+        (layer, _, group), cell = self.search.top()
         self.scores(layer)
-        ids = stack.facets[entry[F_START] : entry[F_START] + entry[F_COUNT]].tolist()
-        parts = self._parts(layer, position, self.cell(stack, top))
-        winners = stack.winners[top].copy()
-        row, n_ties = entry[POOL_END], entry[TIES_END]
-        cut = int(stack.state[N_CUTS])
-        number = int(self.tables.layout[layer, FIRST_GROUP]) + self._group(layer, position)
-        v_end, f_end = entry[V_START], entry[F_START]
-        for item, (winner, whole, names, ties) in enumerate(parts, start=top):
-            known = [*ids, *range(row, row + len(names))]
-            cell, stay = with_facets_only(whole)
-            ends = row + len(names), n_ties + len(ties)
-            stack = _with_room(stack, item, max(ends), v_end, f_end, cell)
-            n_words = stack.masks.shape[1]
-            for place in ties:
-                stack.ties[n_ties] = known[place] if place >= 0 else -1, number, winner
-                n_ties += 1
-            for place, name in enumerate(names):
-                stack.names[row + place] = *name, cut
-                stack.pool[row + place] = rounded_form(whole.forms[len(ids) + place])
-            n, n_facets = len(cell.vertices), len(stay)
-            stack.items[item] = entry
-            stack.items[item, V_START], stack.items[item, V_COUNT] = v_end, n
-            stack.items[item, F_START], stack.items[item, F_COUNT] = f_end, n_facets
-            stack.items[item, POSITION] = position + 1
-            stack.winners[item] = winners
-            stack.winners[item, position] = winner
-            stack.points[v_end : v_end + n] = [
-                rounded_vertex(v, self.domain.is_bounded) for v in cell.vertices
+        number = sum(before.n_groups for before in self.network.layers[:layer]) + group
+        n_facets = len(cell.facets)
+        names = [tuple(wall) for wall in cell.walls.tolist()]
+        parts = []
+        for part in self._parts(layer, group, self.exact_cell(cell)):
+            kept, stay = with_facets_only(part.cell)
+            place_of = {place: i for i, place in enumerate(stay)}
+            place_of[-1] = -1
+            walls = [*names, *part.names]
+            ties = [
+                (place_of[place], number, part.winner) for place in part.ties if place in place_of
             ]
-            stack.masks[v_end : v_end + n] = mask_words(cell.masks, n_words)
-            stack.facets[f_end : f_end + n_facets] = [known[i] for i in stay]
-            row += len(names)
-            v_end, f_end = v_end + n, f_end + n_facets
-        stack.items[top : top + len(parts), [POOL_END, TIES_END]] = row, n_ties
-        stack.state[N_ITEMS] = top + len(parts)
-        stack.state[[N_POOL, N_TIES]] = row, n_ties
-        stack.state[N_CUTS] += 1
-        return stack
+            rounded = rounded_cell(kept, [walls[place] for place in stay], ties)
+            sources = np.array(
+                [place if place < n_facets else -1 for place in stay], dtype=np.int32
+            )
+            parts.append((part.winner, rounded._replace(sources=sources)))
+        self.search.replace_top(parts)
 
-    def _group(self, layer: int, position: int) -> int:
-        return int(self.frames.pending[layer, position])
-
-    def _parts(self, layer: int, position: int, whole: ExactCell) -> list[_Part]:
+    def _parts(self, layer: int, group: int, whole: ExactCell) -> list[_Part]:
         """Return the part of a cell that each form of a group wins."""
-        group = self._group(layer, position)
         start = int(self.network.layers[layer].starts[group])
         rows = self.scores(layer).rows
         members = self.competitors(layer, group)
-        if self.tables.layout[layer, IS_RELU] == 1 and len(members) == 1:
+        if self.network.layers[layer].is_relu and len(members) == 1:
             return [_Part(0, whole, [], [-1])]
         parts: list[_Part] = []
         for winner in members:
@@ -161,7 +111,8 @@ class ExactPath(ExactForms):
                     continue
                 assert part is not None
                 self.decisions.record(rational=len(part.vertices))
-                form = _less(rows[winner], rows[rival])
+                pairs = zip(rows[winner], rows[rival], strict=True)
+                form = (*(int(one - other) for one, other in pairs), 0)
                 smaller = clipped(part, form)
                 if smaller is part:
                     ties += vanishing(part, form) or []
@@ -173,22 +124,3 @@ class ExactPath(ExactForms):
             if part is not None:
                 parts.append(_Part(winner - start, part, names, ties))
         return parts
-
-
-def _with_room(
-    stack: Stack, item: int, pool_end: int, v_end: int, f_end: int, cell: ExactCell
-) -> Stack:
-    """Return the stack, enlarged until a cell fits on it."""
-    n_words = stack.masks.shape[1]
-    while 64 * n_words < len(cell.forms):
-        n_words *= 2
-    if n_words != stack.masks.shape[1]:
-        stack = grown_stack(stack, 1, n_words)
-    n_points = max(pool_end, v_end + len(cell.vertices), f_end + len(cell.forms))
-    while item + 1 > len(stack.items) or n_points > len(stack.points):
-        stack = grown_stack(stack)
-    return stack
-
-
-def _less(one: list[Any], other: list[Any]) -> Form:
-    return (*(int(x - y) for x, y in zip(one, other, strict=True)), 0)

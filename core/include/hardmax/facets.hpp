@@ -1,0 +1,501 @@
+// Facets of cells matched across the splits that made them, and compared where they are not equal.
+//
+// A split is that of a cell by a group; the winners of all groups before name it, and cells that share
+// them come one after the other, so that the first of them tells. Two cells on both sides of a split
+// share the forms of the layers up to it. If on the hyperplane of a facet only ReLU units tie, the
+// stream beyond is the same affine function there from both sides, layer by layer, and so are all
+// forms; hence the cells' facets on that hyperplane are equal if their winners agree but for the ties,
+// and have no inner point in common otherwise. Matching facets is then a matter of equal keys: the
+// split, the two forms that meet, and the winners without those that tie. Keys are hashed; what has
+// equal hashes is compared in full.
+//
+// Other facets of a split, where wider groups tie or a layer with later ones jumps, are compared in
+// pairs. Two in one hyperplane, of cells P and Q, overlap if the other rows of P and of Q, and those of
+// the domain, are positive together somewhere on it; a point is found by relaxation and checked with
+// bounds on all errors. They do not if a row of one cell is negative at all vertices of the other
+// facet, or if some direction parts the vertices of both ([Gilbert66]). The rest is left open.
+//
+// A form here is a row of slopes (a), the offset c, a radius r of each slope and a radius s of the
+// offset. At a point x that is off by at most beta in each coordinate, the true value is within
+// r (|x|_1 + d beta) + s + |a|_1 beta and the rounding of the computed one.
+#pragma once
+#include "interface.h"
+#include "rounding.hpp"
+
+namespace hardmax {
+
+// What a layer is: only units; continuous at its walls, or followed by no other; one that jumps.
+enum LayerKind : int { kUnits, kContinuous, kJumps };
+enum Verdict : int { kOpen = -1, kApart = 0, kOverlap = 1 };
+
+// Cells with their facets and vertices.
+struct FacetTable : hm_facets {
+    int winner(std::int64_t cell, int group) const {
+        const std::int64_t at = cell * n_groups + group;
+        return short_signatures ? short_signatures[at] : signatures[at];
+    }
+    int group(std::int64_t facet) const { return walls[2 * facet]; }
+    int rival(std::int64_t facet) const { return walls[2 * facet + 1]; }
+    int layer(int group) const { return static_cast<int>(group_layers[group]); }
+    int n_ties(std::int64_t cell) const {
+        return static_cast<int>(tie_starts[cell + 1] - tie_starts[cell]);
+    }
+    int place(std::int64_t facet) const { return static_cast<int>(facet - starts[owners[facet]]); }
+    // Whether a group ties on a facet.
+    bool ties_on(std::int64_t facet, int group) const {
+        const std::int64_t cell = owners[facet];
+        for (std::int64_t t = tie_starts[cell]; t < tie_starts[cell + 1]; t++)
+            if (ties[2 * t + 1] == group && (ties[2 * t] < 0 || ties[2 * t] == place(facet)))
+                return true;
+        return false;
+    }
+    // Whether a group that is no unit ties on a facet, in its own layer or a later one.
+    bool has_wide_tie(std::int64_t facet) const {
+        const std::int64_t cell = owners[facet];
+        for (std::int64_t t = tie_starts[cell]; t < tie_starts[cell + 1]; t++) {
+            const int l = layer(ties[2 * t + 1]);
+            if (kinds[l] != kUnits && l >= layer(group(facet)) &&
+                (ties[2 * t] < 0 || ties[2 * t] == place(facet)))
+                return true;
+        }
+        return false;
+    }
+    bool is_far(std::int64_t point) const {
+        bool is_there = false;
+        for (int k = 0; directions && k < dim; k++)
+            is_there = is_there || directions[point * dim + k] != 0.0;
+        return is_there;
+    }
+};
+
+// --- Matching ------------------------------------------------------------------------------------
+
+namespace detail {
+
+// Whether two cells have equal winners but for groups that tie on the facets of both.
+inline bool agree(const FacetTable& t, std::int64_t one, std::int64_t other) {
+    const std::int64_t first = t.owners[one], second = t.owners[other];
+    int n_differing = 0;
+    for (int g = 0; g < t.n_groups; g++) n_differing += t.winner(first, g) != t.winner(second, g);
+    // The two forms that meet on the facet are one difference.
+    if (t.n_ties(first) + t.n_ties(second) == 0) return n_differing == 1;
+    int n_free = 1;
+    for (int g = 0; g < t.n_groups; g++) {
+        const bool ties = t.ties_on(one, g);
+        if (ties != t.ties_on(other, g)) return false;
+        n_free += ties && t.winner(first, g) != t.winner(second, g);
+    }
+    return n_differing == n_free;
+}
+
+}  // namespace detail
+
+// Number the splits of facets and find the partner of every facet that can be matched; return how many
+// pairs. A partner is noted with the later facet of a pair, -1 with all others. `since` has room for a
+// number for each group, `table` a power of two of entries, at least twice the facets, all -1.
+inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights,
+                                 std::uint64_t* keys, std::int32_t* table, std::int64_t table_size,
+                                 std::int64_t* since, std::int8_t* is_loose,
+                                 std::int64_t* partners) {
+    constexpr std::uint64_t mix = 0x9E3779B97F4A7C15u;
+    const std::uint64_t mask = static_cast<std::uint64_t>(table_size) - 1;
+    std::int64_t n_pairs = 0;
+    for (int g = 0; g < t.n_groups; g++) since[g] = 0;
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
+        std::uint64_t whole = 0;
+        bool is_new = false;
+        for (int g = 0; g < t.n_groups; g++) {
+            whole += weights[g] * static_cast<std::uint64_t>(t.winner(cell, g));
+            if (is_new) since[g] = cell;
+            is_new = is_new || (cell > 0 && t.winner(cell, g) != t.winner(cell - 1, g));
+        }
+        for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
+            const int group = t.group(f), rival = t.rival(f), winner = t.winner(cell, group);
+            t.owners[f] = cell;
+            t.splits[f] = since[group] * t.n_groups + group;
+            partners[f] = -1;
+            is_loose[f] = t.kinds[t.layer(group)] == kJumps;
+            std::uint64_t key = whole - weights[group] * static_cast<std::uint64_t>(winner);
+            if (t.n_ties(cell) > 0) {
+                for (int g = 0; g < t.n_groups; g++)
+                    if (g != group && t.ties_on(f, g))
+                        key -= weights[g] * static_cast<std::uint64_t>(t.winner(cell, g));
+                is_loose[f] = is_loose[f] || t.has_wide_tie(f);
+            }
+            if (is_loose[f]) continue;
+            key += static_cast<std::uint64_t>(t.splits[f]) * mix +
+                   static_cast<std::uint64_t>(winner * rival + winner + rival);
+            key = (key ^ key >> 32) * mix;
+            keys[f] = key ^= key >> 32;
+            std::uint64_t at = key & mask;
+            for (; table[at] >= 0; at = (at + 1) & mask) {
+                const std::int64_t other = table[at];
+                if (keys[other] != key || t.splits[other] != t.splits[f] ||
+                    t.rival(other) != winner || t.winner(t.owners[other], group) != rival ||
+                    !detail::agree(t, other, f))
+                    continue;
+                partners[f] = other;
+                n_pairs++;
+                break;
+            }
+            if (partners[f] < 0) table[at] = static_cast<std::int32_t>(f);
+        }
+    }
+    return n_pairs;
+}
+
+// Write pairs of facets in the lexicographic order of their cells, that of the smaller first; `counts`
+// are n_cells + 1 zeros.
+inline void sort_pairs(const FacetTable& t, const std::int64_t* partners, std::int64_t* counts,
+                       std::int64_t* pairs) {
+    for (std::int64_t f = 0; f < t.n_facets; f++)
+        if (partners[f] >= 0) counts[t.owners[partners[f]] + 1]++;
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++) counts[cell + 1] += counts[cell];
+    // Later cells come later, so that every row fills in order.
+    for (std::int64_t f = 0; f < t.n_facets; f++) {
+        if (partners[f] < 0) continue;
+        const std::int64_t at = counts[t.owners[partners[f]]]++;
+        pairs[2 * at] = partners[f], pairs[2 * at + 1] = f;
+    }
+}
+
+// --- Comparing -----------------------------------------------------------------------------------
+
+namespace detail {
+
+// The sign of a form at a point that is off by at most `blur`, or 0 where that is open. Along a
+// direction the offset does not count.
+inline int sign_at(const FacetTable& t, std::int64_t row, const double* x, double blur,
+                   bool is_direction = false) {
+    const double* form = t.forms + row * (t.dim + 3);
+    double value = is_direction ? 0.0 : form[t.dim], size = magnitude(value), slopes = 0.0,
+           reach = 0.0;
+    for (int k = 0; k < t.dim; k++) {
+        const double term = form[k] * x[k];
+        value += term;
+        size += magnitude(term);
+        slopes += magnitude(form[k]);
+        reach += magnitude(x[k]);
+    }
+    double error = 2.0 * kKappa * size + form[t.dim + 1] * (reach + t.dim * blur) + slopes * blur;
+    if (!is_direction) error += form[t.dim + 2];
+    error = error * kUp + kTiny;
+    return value > error ? 1 : value < -error ? -1 : 0;
+}
+
+inline int sign_at_vertex(const FacetTable& t, std::int64_t row, std::int64_t vertex,
+                          std::int64_t cell) {
+    if (t.is_far(vertex))
+        return sign_at(t, row, t.directions + vertex * t.dim, t.blurs[2 * cell + 1], true);
+    return sign_at(t, row, t.points + vertex * t.dim, t.blurs[2 * cell]);
+}
+
+}  // namespace detail
+
+// Facets to be compared: the vertices of each, perhaps with others, and bounds on their coordinates,
+// infinite where one may be at infinity.
+struct Corners {
+    std::int64_t n;
+    const std::int64_t* chosen;  // (n): facets
+    std::int64_t* starts;        // (n + 1)
+    std::int64_t* corners;       // vertices
+    double* boxes;               // (n, 2, dim)
+
+    double low(std::int64_t m, int k, int dim) const { return boxes[2 * m * dim + k]; }
+    double high(std::int64_t m, int k, int dim) const { return boxes[(2 * m + 1) * dim + k]; }
+};
+
+inline void find_corners(const FacetTable& t, const Corners& c) {
+    std::int64_t n_corners = 0;
+    c.starts[0] = 0;
+    for (std::int64_t m = 0; m < c.n; m++) {
+        const std::int64_t facet = c.chosen[m], cell = t.owners[facet];
+        const double blur = t.blurs[2 * cell];
+        double *low = c.boxes + 2 * m * t.dim, *high = low + t.dim;
+        for (int k = 0; k < t.dim; k++) low[k] = kInfinity, high[k] = -kInfinity;
+        bool reaches_far = !(blur < kInfinity && t.blurs[2 * cell + 1] < kInfinity);
+        for (std::int64_t i = t.point_starts[cell]; i < t.point_starts[cell + 1]; i++) {
+            if (detail::sign_at_vertex(t, facet, i, cell) != 0) continue;
+            c.corners[n_corners++] = i;
+            if (t.is_far(i)) {
+                reaches_far = true;
+                continue;
+            }
+            for (int k = 0; k < t.dim; k++) {
+                const double x = t.points[i * t.dim + k];
+                const double widened = (blur + 2.0 * kKappa * magnitude(x)) * kUp + kTiny;
+                low[k] = x - widened < low[k] ? x - widened : low[k];
+                high[k] = larger(high[k], x + widened);
+            }
+        }
+        c.starts[m + 1] = n_corners;
+        for (int k = 0; reaches_far && k < t.dim; k++) low[k] = -kInfinity, high[k] = kInfinity;
+    }
+}
+
+// Scratch for comparing two facets: rows of two cells and of the domain, vertices of one cell.
+struct Comparison {
+    std::int64_t* rows;   // (n_rows)
+    double* normals;      // (n_rows, dim + 1)
+    std::int8_t* inside;  // (most vertices of a cell)
+};
+
+namespace detail {
+
+constexpr int kMostDimensions = 8;
+
+// Move a place about into a hyperplane; False: that failed.
+inline bool move_in(const FacetTable& t, std::int64_t plane, double* place) {
+    const double* form = t.forms + plane * (t.dim + 3);
+    double value = form[t.dim], square = 0.0;
+    for (int k = 0; k < t.dim; k++) {
+        value += form[k] * place[k];
+        square += form[k] * form[k];
+    }
+    if (!(0.0 < square && square < kInfinity)) return false;
+    for (int k = 0; k < t.dim; k++) place[k] -= value / square * form[k];
+    return true;
+}
+
+// Whether rows are certainly positive at a point of a hyperplane near a place. The point differs from
+// it in the coordinate of the largest slope.
+inline bool is_common(const FacetTable& t, std::int64_t plane, const std::int64_t* rows, int n_rows,
+                      const double* place) {
+    const double* form = t.forms + plane * (t.dim + 3);
+    double value = form[t.dim], size = magnitude(value), reach = 0.0, slope = 0.0;
+    for (int k = 0; k < t.dim; k++) {
+        const double term = form[k] * place[k];
+        value += term;
+        size += magnitude(term);
+        reach += magnitude(place[k]);
+        slope = larger(slope, magnitude(form[k]));
+    }
+    const double error =
+        (2.0 * kKappa * size + form[t.dim + 1] * reach + form[t.dim + 2]) * kUp + kTiny;
+    const double least = slope - form[t.dim + 1];
+    if (!(least > 0.0)) return false;
+    const double blur = (magnitude(value) + error) / least * kUp + kTiny;
+    if (!(blur < kInfinity)) return false;
+    for (int r = 0; r < n_rows; r++)
+        if (sign_at(t, rows[r], place, blur) <= 0) return false;
+    return true;
+}
+
+// Move a place, within a hyperplane, to where rows are positive by some margin. Each step goes across
+// the row that is lowest, measured by its slope within the hyperplane. What comes out needs no proof:
+// it is checked.
+inline bool relax(const FacetTable& t, std::int64_t plane, const Comparison& scratch, int n_rows,
+                  const Corners& c, std::int64_t m, std::int64_t n, double* place) {
+    constexpr int most_steps = 64;
+    constexpr double shrink = 0.85;
+    const int dim = t.dim, stride = dim + 1;
+    const double* flat = t.forms + plane * (dim + 3);
+    const auto form = [&](int r) { return t.forms + scratch.rows[r] * (dim + 3); };
+    double square = 0.0, kept[kMostDimensions];
+    for (int k = 0; k < dim; k++) square += flat[k] * flat[k];
+    for (int r = 0; r < n_rows; r++) {
+        double* normal = scratch.normals + r * stride;
+        double along = 0.0, length = 0.0;
+        for (int k = 0; k < dim; k++) along += form(r)[k] * flat[k];
+        for (int k = 0; k < dim; k++) {
+            normal[k] = form(r)[k] - along / square * flat[k];
+            length += normal[k] * normal[k];
+        }
+        normal[dim] = length = __builtin_sqrt(length);
+        for (int k = 0; length > 0.0 && k < dim; k++) normal[k] /= length;
+    }
+    double target = 0.0;
+    for (int k = 0; k < dim; k++) {
+        const double low = larger(c.low(m, k, dim), c.low(n, k, dim));
+        const double one = c.high(m, k, dim), other = c.high(n, k, dim);
+        target = larger(target, 0.25 * ((one < other ? one : other) - low));
+    }
+    if (!(target < kInfinity)) {
+        target = 1.0;
+        for (int k = 0; k < dim; k++) target = larger(target, magnitude(place[k]));
+    }
+    double best = -kInfinity;
+    for (int step = 0; step < most_steps; step++) {
+        double lowest = kInfinity;
+        int at = -1;
+        for (int r = 0; r < n_rows; r++) {
+            const double length = scratch.normals[r * stride + dim];
+            if (!(length > 0.0)) continue;
+            double value = form(r)[dim];
+            for (int k = 0; k < dim; k++) value += form(r)[k] * place[k];
+            if (value < lowest * length) lowest = value / length, at = r;
+        }
+        if (at < 0) return false;
+        if (lowest > best) {
+            best = lowest;
+            for (int k = 0; k < dim; k++) kept[k] = place[k];
+        }
+        if (lowest >= target) break;
+        for (int k = 0; k < dim; k++)
+            place[k] += (target - lowest) * scratch.normals[at * stride + k];
+        target *= shrink;
+    }
+    if (!(best > 0.0)) return false;
+    for (int k = 0; k < dim; k++) place[k] = kept[k];
+    return move_in(t, plane, place);
+}
+
+// Look for a direction in which all vertices of one facet come before all of the other: Gilbert's
+// iteration for the shortest difference of points; what comes out is checked.
+inline bool are_parted(const FacetTable& t, const Corners& c, std::int64_t m, std::int64_t n,
+                       double blur) {
+    constexpr int most_turns = 24;
+    const int dim = t.dim;
+    const auto point = [&](std::int64_t i) { return t.points + i * dim; };
+    double way[kMostDimensions];
+    for (int k = 0; k < dim; k++)
+        way[k] = point(c.corners[c.starts[m]])[k] - point(c.corners[c.starts[n]])[k];
+    for (int turn = 0; turn < most_turns; turn++) {
+        double low = kInfinity, high = -kInfinity, size = 0.0, reach = 0.0;
+        std::int64_t lowest = 0, highest = 0;
+        const auto along = [&](std::int64_t i) {
+            double value = 0.0;
+            for (int k = 0; k < dim; k++) {
+                value += way[k] * point(i)[k];
+                size = larger(size, magnitude(point(i)[k]));
+            }
+            return value;
+        };
+        for (std::int64_t i = c.starts[m]; i < c.starts[m + 1]; i++) {
+            const double value = along(c.corners[i]);
+            if (value < low) low = value, lowest = c.corners[i];
+        }
+        for (std::int64_t i = c.starts[n]; i < c.starts[n + 1]; i++) {
+            const double value = along(c.corners[i]);
+            if (value > high) high = value, highest = c.corners[i];
+        }
+        for (int k = 0; k < dim; k++) reach += magnitude(way[k]);
+        const double error = (reach * (blur + 8.0 * kKappa * size) +
+                              2.0 * kKappa * (magnitude(low) + magnitude(high))) *
+                             kUp;
+        // Rounded products that vanish are paid for as well.
+        if (low - high > error) return low - high > kTiny;
+        double square = 0.0, back = 0.0, step[kMostDimensions];
+        for (int k = 0; k < dim; k++) {
+            step[k] = point(lowest)[k] - point(highest)[k] - way[k];
+            square += step[k] * step[k];
+            back -= step[k] * way[k];
+        }
+        if (!(back > 0.0 && square > 0.0)) return false;
+        const double share = back < square ? back / square : 1.0;
+        for (int k = 0; k < dim; k++) way[k] += share * step[k];
+    }
+    return false;
+}
+
+// Compare two facets in one hyperplane, the places m and n among those chosen.
+inline int compare(const FacetTable& t, const Corners& c, std::int64_t m, std::int64_t n,
+                   const Comparison& scratch) {
+    const std::int64_t plane = c.chosen[m];
+    double common[kMostDimensions] = {}, middle[kMostDimensions] = {};
+    int n_rows = 0, n_common = 0, n_corners = 0;
+    for (int side = 0; side < 2; side++) {
+        const std::int64_t own = c.chosen[side == 0 ? m : n], theirs = side == 0 ? n : m;
+        const std::int64_t cell = t.owners[own], beyond = t.owners[c.chosen[theirs]];
+        const std::int64_t* corners = c.corners + c.starts[theirs];
+        const int count = static_cast<int>(c.starts[theirs + 1] - c.starts[theirs]);
+        const bool is_known =
+            t.blurs[2 * beyond] < kInfinity && t.blurs[2 * beyond + 1] < kInfinity;
+        for (int i = 0; i < count; i++) scratch.inside[i] = 1;
+        for (std::int64_t row = t.starts[cell]; row < t.starts[cell + 1]; row++) {
+            if (row == own) continue;
+            scratch.rows[n_rows++] = row;
+            int n_beyond = 0;
+            for (int i = 0; i < count; i++) {
+                if (sign_at_vertex(t, row, corners[i], beyond) >= 0) continue;
+                scratch.inside[i] = 0;
+                n_beyond++;
+            }
+            if (is_known && n_beyond == count) return kApart;
+        }
+        for (int i = 0; i < count; i++) {
+            if (t.is_far(corners[i])) continue;
+            n_corners++;
+            n_common += scratch.inside[i];
+            for (int k = 0; k < t.dim; k++) {
+                const double x = t.points[corners[i] * t.dim + k];
+                middle[k] += x;
+                if (scratch.inside[i]) common[k] += x;
+            }
+        }
+    }
+    if (n_corners == 0) return kOpen;
+    for (int b = 0; b < t.n_borders; b++) scratch.rows[n_rows++] = t.n_facets + b;
+    double place[kMostDimensions];
+    for (int k = 0; k < t.dim; k++)
+        place[k] = n_common > 0 ? common[k] / n_common : middle[k] / n_corners;
+    if (!move_in(t, plane, place)) return kOpen;
+    if (is_common(t, plane, scratch.rows, n_rows, place)) return kOverlap;
+    const bool is_bounded = c.high(m, 0, t.dim) < kInfinity && c.high(n, 0, t.dim) < kInfinity;
+    const double blur = t.blurs[2 * t.owners[plane]] + t.blurs[2 * t.owners[c.chosen[n]]];
+    if (is_bounded && are_parted(t, c, m, n, blur)) return kApart;
+    if (relax(t, plane, scratch, n_rows, c, m, n, place) &&
+        is_common(t, plane, scratch.rows, n_rows, place))
+        return kOverlap;
+    return kOpen;
+}
+
+// Whether two facets of one split may lie on two sides of it.
+//
+// The layers before have the same winners, so this layer has the same forms on both sides. Another
+// group of it with two winners and no ties has a wall between the facets.
+inline bool may_touch(const FacetTable& t, std::int64_t one, std::int64_t other) {
+    const std::int64_t first = t.owners[one], second = t.owners[other];
+    const int group = t.group(one);
+    if (t.winner(first, group) == t.winner(second, group)) return false;
+    if (t.n_ties(first) + t.n_ties(second) > 0) return true;
+    for (int g = 0; g < t.n_groups; g++)
+        if (g != group && t.layer(g) == t.layer(group) && t.winner(first, g) != t.winner(second, g))
+            return false;
+    return true;
+}
+
+}  // namespace detail
+
+// Write the pairs of facets that overlap, or may, the smaller facet first, with kOverlap or kOpen.
+//
+// `order` lists places among those chosen by split, then by the lowest first coordinate; `ends` says
+// where in it the split of each entry ends. Begins at `begin`, returns where to go on, and counts the
+// pairs, at most `room`.
+inline std::int64_t compare_facets(const FacetTable& t, const Corners& c, std::int64_t begin,
+                                   const std::int64_t* order, const std::int64_t* ends,
+                                   const Comparison& scratch, std::int64_t room,
+                                   std::int64_t* pairs, std::int64_t* verdicts,
+                                   std::int64_t& n_pairs) {
+    n_pairs = 0;
+    for (std::int64_t position = begin; position < c.n; position++) {
+        if (n_pairs + ends[position] - position > room) return position;
+        const std::int64_t m = order[position], one = c.chosen[m];
+        for (std::int64_t later = position + 1; later < ends[position]; later++) {
+            const std::int64_t n = order[later], other = c.chosen[n];
+            if (c.low(n, 0, t.dim) > c.high(m, 0, t.dim)) break;
+            if (!detail::may_touch(t, one, other)) continue;
+            bool are_apart = false;
+            for (int k = 0; k < t.dim; k++)
+                are_apart = are_apart || c.low(m, k, t.dim) > c.high(n, k, t.dim) ||
+                            c.low(n, k, t.dim) > c.high(m, k, t.dim);
+            if (are_apart) continue;
+            const int group = t.group(one);
+            int verdict = kOpen;
+            // Whether the forms that meet are the same two.
+            if (t.winner(t.owners[one], group) == t.rival(other) &&
+                t.winner(t.owners[other], group) == t.rival(one))
+                verdict = detail::compare(t, c, m, n, scratch);
+            // Forms that do not tie on a facet do not meet the others there.
+            else if (!t.ties_on(one, group) && !t.ties_on(other, group))
+                continue;
+            if (verdict == kApart) continue;
+            pairs[2 * n_pairs] = one < other ? one : other;
+            pairs[2 * n_pairs + 1] = one < other ? other : one;
+            verdicts[n_pairs++] = verdict;
+        }
+    }
+    return c.n;
+}
+
+}  // namespace hardmax

@@ -1,0 +1,262 @@
+// Vertices of polytopes from the facets that meet there, with proven radii.
+//
+// A vertex is where the facets of its mask meet; D independent ones, forms (m_j, c_j) with matrix M,
+// define it. With the true forms and a computed point v, the true vertex v* has M* (v - v*) = r with
+// the values r_j of the true forms at v. For any matrix R, about the inverse of M,
+//
+//     v - v* = (I - R M*) (v - v*) + R r,  hence  |v - v*|_inf <= max_i sum_j |R_ij| R_j / (1 - beta),
+//
+// if beta >= |I - R M*|_inf is below 1, which also says that there is one such point. Here R_j >= |r_j|
+// is the computed value, its rounding and the radius of the form, and beta is the computed norm, D + 1
+// roundings of each entry, and sum_j |R_ij| D r_j for the radii r_j of the slopes ([Rump10], section
+// 10). Facets are scaled to a largest slope between 1/2 and 1.
+//
+// A vertex on an edge between u and w, where a form g has the values p > 0 > q, is found and bounded
+// without any inverse: see `on_edge`.
+//
+// A vertex at infinity is p + M d with a formal M -> infinity; both parts solve such a system.
+#pragma once
+#include "determinants.hpp"
+#include "signs.hpp"
+
+namespace hardmax {
+
+// A point, or a direction, known up to rho. A radius of 0 means exactly.
+template <int D>
+struct Point {
+    double x[D], rho;
+};
+
+template <int D>
+struct Facet {
+    Form<D> form;
+    double norm;  // the sum of the true absolute slopes is no larger
+    double far;   // the offset at infinity
+    Wall wall;
+    bool is_pure;  // the form is a function of the winners before alone (see `Frame`)
+};
+
+template <int D>
+double size_of(const Point<D>& point) {
+    double size = 0.0;
+    for (double x : point.x) size = bound(size, magnitude(x));
+    return size;
+}
+
+// A facet from a form: scaled by a power of two, so that no product of its slopes gets far. What is
+// small afterwards may have lost bits, or all of them: it gets a radius.
+template <int D>
+Facet<D> facet_of(Form<D> form, const Wall& wall, bool is_pure) {
+    constexpr double small = 0x1p-900;
+    Facet<D> facet{form, kInfinity, 0.0, wall, is_pure};
+    double top = 0.0;
+    for (double a : form.a) top = bound(top, magnitude(a));
+    if (!(0x1p-1000 < top && top < 0x1p1000)) return facet;
+    const double factor = power_of_two(-exponent_of(top) - 1);
+    double norm = 0.0;
+    bool is_slope_lost = false;
+    for (double& a : form.a) {
+        const double scaled = a * factor;
+        is_slope_lost = is_slope_lost || (a != 0.0 && magnitude(scaled) < small);
+        a = scaled;
+        norm += magnitude(scaled);
+    }
+    const double c = form.c * factor;
+    double lost = form.c != 0.0 && magnitude(c) < small ? small : 0.0;
+    // Nor is anything known of an offset that leaves the range of floats.
+    if (!(magnitude(c) < kInfinity)) lost = kInfinity;
+    form.c = c;
+    if (form.slope_radius != 0.0 || is_slope_lost)
+        form.slope_radius = form.slope_radius * factor * kUp + small;
+    if (form.offset_radius != 0.0 || lost != 0.0)
+        form.offset_radius = form.offset_radius * factor * kUp + larger(lost, small);
+    facet.form = form;
+    facet.norm = (norm + D * form.slope_radius) * kUp;
+    return facet;
+}
+
+// Move a point that is within rounding of a coarse grid there, where vertices of integer models lie;
+// False if it is not.
+template <int D>
+bool snap(const double (&x)[D], double scale, Point<D>& to) {
+    // A sum with this number is rounded to multiples of 2^-24 scale.
+    const double shift = 0x1.8p28 * scale, most = 0x1p-44 * scale;
+    bool is_near = true;
+    for (int k = 0; k < D; k++) {
+        to.x[k] = (x[k] + shift) - shift;
+        is_near = is_near && magnitude(x[k] - to.x[k]) <= most;
+    }
+    to.rho = 0.0;
+    return is_near;
+}
+
+// Whether a point certainly lies on a facet.
+template <int D>
+bool lies_on(const Facet<D>& facet, const Point<D>& v) {
+    return facet.form.is_exact() && affine_sign<D>(facet.form.a, v.x, facet.form.c) == 0;
+}
+
+template <int D>
+bool is_linear(const Facet<D>& facet) {
+    return facet.form.c == 0.0 && facet.form.offset_radius == 0.0;
+}
+
+namespace detail {
+
+// Write about the inverse of the slopes of D facets, by elimination with column pivots. Nothing is
+// assumed about its accuracy.
+template <int D>
+void invert(const Facet<D>* const (&f)[D], double (&inverse)[D][D]) {
+    double m[D][2 * D];
+    for (int j = 0; j < D; j++) {
+        for (int k = 0; k < D; k++) {
+            m[j][k] = f[j]->form.a[k];
+            m[j][D + k] = j == k ? 1.0 : 0.0;
+        }
+    }
+    for (int j = 0; j < D; j++) {
+        int pivot = j;
+        for (int r = j + 1; r < D; r++)
+            if (magnitude(m[r][j]) > magnitude(m[pivot][j])) pivot = r;
+        if (pivot != j) {
+            for (int k = 0; k < 2 * D; k++) {
+                const double entry = m[j][k];
+                m[j][k] = m[pivot][k], m[pivot][k] = entry;
+            }
+        }
+        const double lead = 1.0 / m[j][j];
+        for (int k = 0; k < 2 * D; k++) m[j][k] *= lead;
+        for (int r = 0; r < D; r++) {
+            if (r == j) continue;
+            const double factor = m[r][j];
+            for (int k = 0; k < 2 * D; k++) m[r][k] -= factor * m[j][k];
+        }
+    }
+    for (int i = 0; i < D; i++)
+        for (int j = 0; j < D; j++) inverse[i][j] = m[i][D + j];
+}
+
+// Bound |I - R M*|_inf; NaN where the inverse is none.
+template <int D>
+double defect(const Facet<D>* const (&f)[D], const double (&inverse)[D][D]) {
+    double beta = 0.0;
+    for (int i = 0; i < D; i++) {
+        double rest[D] = {}, sum = 0.0, sizes = 1.0;
+        rest[i] = -1.0;
+        for (int j = 0; j < D; j++) {
+            const Form<D>& form = f[j]->form;
+            for (int k = 0; k < D; k++) rest[k] += inverse[i][j] * form.a[k];
+            sizes += magnitude(inverse[i][j]);
+            sum += magnitude(inverse[i][j]) * form.slope_radius;
+        }
+        sum = D * (sum + kKappa * sizes);
+        for (double x : rest) sum += magnitude(x);
+        beta = bound(beta, sum);
+    }
+    return beta * kUp + kTiny;
+}
+
+}  // namespace detail
+
+// Write where D facets meet; with its direction, if the domain is unbounded.
+template <int D>
+void meet(const Facet<D>* const (&f)[D], double scale, Point<D>& v, Point<D>* direction) {
+    double inverse[D][D];
+    detail::invert(f, inverse);
+    const double beta = detail::defect(f, inverse);
+    // Which facets meet says whether the vertex is at infinity, not the rounded direction.
+    bool is_far = false, is_origin = true;
+    for (const Facet<D>* facet : f) {
+        is_far = is_far || facet->far != 0.0;
+        is_origin = is_origin && is_linear(*facet);
+    }
+    if (direction) *direction = {};
+    v = {};
+    if (!(beta < 0.5)) {
+        v.rho = kInfinity;
+        if (direction) direction->rho = is_far ? kInfinity : 0.0;
+        return;
+    }
+    // Solve, and bound what is left over.
+    const auto solve = [&](auto offset, auto offset_radius, Point<D>& x) {
+        double reach = 0.0, top = 0.0, residual[D];
+        for (int k = 0; k < D; k++) {
+            double sum = 0.0;
+            for (int j = 0; j < D; j++) sum -= inverse[k][j] * offset(*f[j]);
+            x.x[k] = sum;
+            reach += magnitude(sum);
+            top = bound(top, magnitude(sum));
+        }
+        for (int j = 0; j < D; j++) {
+            const Facet<D>& facet = *f[j];
+            double value = 0.0;
+            for (int k = 0; k < D; k++) value += facet.form.a[k] * x.x[k];
+            value += offset(facet);
+            // What the norm of a facet and the largest coordinate bound is rounded away in a value.
+            residual[j] =
+                (magnitude(value) + kKappa * (facet.norm * top + magnitude(offset(facet))) +
+                 facet.form.slope_radius * reach + offset_radius(facet)) *
+                    kUp +
+                kTiny;
+        }
+        for (int k = 0; k < D; k++) {
+            double sum = 0.0;
+            for (int j = 0; j < D; j++) sum += magnitude(inverse[k][j]) * residual[j];
+            x.rho = bound(x.rho, sum);
+        }
+        x.rho = x.rho / (1.0 - beta) * kUp + kTiny;
+    };
+    if (direction && is_far) {
+        solve([](const Facet<D>& facet) { return facet.far; }, [](const Facet<D>&) { return 0.0; },
+              *direction);
+    }
+    if (is_origin) return;
+    solve([](const Facet<D>& facet) { return facet.form.c; },
+          [](const Facet<D>& facet) { return facet.form.offset_radius; }, v);
+    Point<D> exact;
+    bool is_exact = snap(v.x, scale, exact);
+    for (int j = 0; j < D && is_exact; j++) is_exact = lies_on(*f[j], exact);
+    if (is_exact) v = exact;
+}
+
+// Write where a form changes its sign between two vertices, with an open radius if that is not bounded
+// well.
+//
+// With the values p and q of the form at u and w, known up to E_u and E_w, and the true ones
+// p* > 0 > q*, the true point is at the share s* = p* / (p* - q*) of the way, and s = p / (p - q) has
+//
+//     |s - s*| = |p* (q - q*) - q* (p - p*)| / ((p - q) (p* - q*))
+//             <= ((1 - s*) E_u + s* E_w) / (p - q) <= delta,
+//
+// with delta = max(E_u, E_w) / (p - q). Hence, with the width |u - w|_inf, and with s* <= s + delta and
+// 1 - s* <= 1 - s + delta,
+//
+//     |v - v*| <= (1 - s*) (rho_u + E_u |u - w| / (p - q)) + s* (rho_w + E_w |u - w| / (p - q))
+//                 + 8 u |u - w| + 8 u (|u| + |w|):
+//
+// the share, at most 9/8 where delta <= 1/8, has a relative error of 3 u, and a coordinate is rounded
+// four times. Underflow of the share is below 8 u, that of a coordinate below kTiny.
+template <int D>
+void meet_edge(const Point<D>& u, const Point<D>& w, double p, double q, double u_error,
+               double w_error, Point<D>& v) {
+    const double gap = p - q;
+    // A sign decided exactly may go with a value that rounded across zero.
+    const double share = gap > 0.0 ? p / gap : 0.5, rest = 1.0 - share;
+    double width = 0.0, u_size = 0.0, w_size = 0.0;
+    for (int k = 0; k < D; k++) {
+        v.x[k] = share * w.x[k] + rest * u.x[k];
+        width = larger(width, magnitude(u.x[k] - w.x[k]));
+        u_size = larger(u_size, magnitude(u.x[k]));
+        w_size = larger(w_size, magnitude(w.x[k]));
+    }
+    v.rho = kInfinity;
+    const double delta = bound(u_error, w_error) / gap;
+    if (!(gap > 0.0 && gap < kInfinity && delta <= 0.125)) return;
+    const double ratio = width / gap;
+    const double rho = (larger(rest, 0.0) + delta) * (u.rho + u_error * ratio) +
+                       (larger(share, 0.0) + delta) * (w.rho + w_error * ratio) +
+                       8.0 * kU * (width + u_size + w_size);
+    if (rho < kInfinity) v.rho = rho * kUp + kTiny;
+}
+
+}  // namespace hardmax
