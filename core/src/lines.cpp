@@ -76,9 +76,8 @@ void hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers
     start_maps(search, n_cells, signature, starts, entries, winners, stream, errors);
 }
 
-void hm_line_maps_compose(void* memory, int64_t first, int64_t last, double* values,
-                          double* radii) {
-    compose_maps(*static_cast<LineMaps*>(memory), first, last, values, radii);
+int64_t hm_line_maps_compose(void* memory, int64_t first, double* values, double* radii) {
+    return compose_maps(*static_cast<LineMaps*>(memory), first, values, radii);
 }
 
 void hm_test_line_changes(const hm_normed_map* map, const double* left, const double* right,

@@ -358,15 +358,14 @@ HM_API void hm_line_doubled(const hm_normed_map* maps, int64_t first, int64_t la
                             const uint8_t* states, double* blocks, int64_t n_blocks,
                             int64_t stride);
 /* The maps on cells along a line, as slopes and offsets (n_cells, 2, n_out) with radii: memory, start
- * (see `start_maps` in line_maps.hpp), and some cells from left to right. maps[n_layers] is the one to
- * the output. */
+ * (see `start_maps` in line_maps.hpp), and some cells from `first` on, which returns the next one.
+ * maps[n_layers] is the one to the output. */
 HM_API size_t hm_line_maps_size(const hm_normed_map* maps, int64_t n_layers, int64_t n_changes);
 HM_API void hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers,
                               int64_t n_cells, int64_t n_changes, const uint8_t* signature,
                               const int64_t* starts, const int64_t* entries, const uint8_t* winners,
                               const double* stream, const double errors[2]);
-HM_API void hm_line_maps_compose(void* memory, int64_t first, int64_t last, double* values,
-                                 double* radii);
+HM_API int64_t hm_line_maps_compose(void* memory, int64_t first, double* values, double* radii);
 
 /* Look at the cell on top in twice the precision, whether needed or not; returns whether anything is
  * known better. */

@@ -58,7 +58,7 @@ struct LineMaps {
     };
 
     const NormedMap* maps;  // those into the layers, and the one to the output
-    std::int64_t n_layers, most_cells;
+    std::int64_t n_layers, n_cells, most_cells;
     LayerChunk* layers;  // (n_layers + 1): the last stands for the output
     UnitChange* changes;
     double* first_forms;  // (2, width of the first layer)
@@ -75,19 +75,25 @@ struct LineMaps {
 
 inline void lay_out(LineMaps& s, Arena& arena, const NormedMap* maps, std::int64_t n_layers,
                     std::int64_t n_changes) {
-    std::int64_t most_width = maps[0].n_in, n_units = 0, most_entries = 0;
+    std::int64_t most_width = maps[0].n_in, n_units = 0, most_entries = 0, most_following = 0;
     for (std::int64_t l = 0; l <= n_layers; ++l) {
         const std::int64_t n_entries = (maps[l].n_in + 1) * panel_columns(maps[l].n_out);
         if (maps[l].n_out > most_width) most_width = maps[l].n_out;
-        if (n_entries > most_entries) most_entries = n_entries;
+        if (l > 0 && maps[l].n_out > most_following) most_following = maps[l].n_out;
+        if (l > 0 && n_entries > most_entries) most_entries = n_entries;
         if (l < n_layers) n_units += maps[l].n_out;
     }
     s.maps = maps;
     s.n_layers = n_layers;
     // Long chunks keep many units, short ones cut matrices down for little.
-    s.most_cells = n_units < 3 * 48 ? 48 : n_units > 3 * 256 ? 256 : n_units / 3;
+    constexpr std::int64_t least_cells = 48, entries_at_once = 1 << 19;
+    const std::int64_t room = entries_at_once / panel_columns(most_following);
+    s.most_cells = n_units / 3 < room ? n_units / 3 : room;
+    if (s.most_cells < least_cells) s.most_cells = least_cells;
     const std::size_t c = static_cast<std::size_t>(s.most_cells);
     const std::size_t w = static_cast<std::size_t>(panel_columns(most_width));
+    // The first layer has one interval.
+    const std::size_t n_forms = w + c * static_cast<std::size_t>(panel_columns(most_following));
     s.layers = arena.take<LayerChunk>(static_cast<std::size_t>(n_layers) + 1);
     for (std::int64_t l = 0; l <= n_layers; ++l) {
         const std::size_t n = static_cast<std::size_t>(maps[l].n_out);
@@ -103,7 +109,7 @@ inline void lay_out(LineMaps& s, Arena& arena, const NormedMap* maps, std::int64
     for (FormRows& rows : s.rows) {
         rows.n = 0;
         rows.begins = arena.take<std::int64_t>(c);
-        rows.forms = arena.take<double>(2 * c * w);
+        rows.forms = arena.take<double>(2 * n_forms);
         rows.scales = arena.take<MapScale>(c);
     }
     s.owners = arena.take<std::int64_t>(c);
@@ -354,6 +360,7 @@ inline void start_maps(LineMaps& s, std::int64_t n_cells, const std::uint8_t* si
                        const std::uint8_t* winners, const double* stream, const double errors[2]) {
     UnitChange* next = s.changes;
     std::int64_t low = 0;
+    s.n_cells = n_cells;
     for (std::int64_t l = 0; l < s.n_layers; ++l) {
         LayerChunk& layer = s.layers[l];
         const std::int64_t high = low + s.maps[l].n_out;
@@ -373,31 +380,28 @@ inline void start_maps(LineMaps& s, std::int64_t n_cells, const std::uint8_t* si
     detail::enter_maps(s, stream, errors);
 }
 
-// Write the maps (n_cells, 2, n_out) of cells from `first` on up to `last`, and their radii; the cells
-// before have been done.
-inline void compose_maps(LineMaps& s, std::int64_t first, std::int64_t last, double* values,
-                         double* radii) {
-    while (first < last) {
-        const std::int64_t end = last - first < s.most_cells ? last : first + s.most_cells;
-        for (std::int64_t l = 0; l < s.n_layers; ++l)
-            detail::keep_units(s.layers[l], s.maps[l].n_out, first, end);
-        const LayerChunk& layer = s.layers[0];
-        FormRows* rows = &s.rows[1];
-        rows->n = 1;
-        rows->begins[0] = first;
-        rows->scales[0] = s.first_scale;
-        for (int p = 0; p < 2; ++p)
-            for (std::int64_t k = 0; k < layer.n_kept; ++k)
-                rows->forms[p * layer.stride + k] =
-                    s.first_forms[p * s.maps[0].n_out + layer.kept[k]];
-        for (std::int64_t l = 0; l < s.n_layers; ++l) {
-            FormRows& after = s.rows[l % 2];
-            detail::compose_next(s, l, *rows, end, after);
-            rows = &after;
-        }
-        detail::write_maps(s.maps[s.n_layers], *rows, end, values, radii);
-        first = end;
+// Write the maps (n_cells, 2, n_out) of some cells from `first` on, and their radii; the cells before
+// have been done. Returns the first cell that has not been done.
+inline std::int64_t compose_maps(LineMaps& s, std::int64_t first, double* values, double* radii) {
+    const std::int64_t rest = s.n_cells - first;
+    const std::int64_t end = first + (rest < s.most_cells ? rest : s.most_cells);
+    for (std::int64_t l = 0; l < s.n_layers; ++l)
+        detail::keep_units(s.layers[l], s.maps[l].n_out, first, end);
+    const LayerChunk& layer = s.layers[0];
+    FormRows* rows = &s.rows[1];
+    rows->n = 1;
+    rows->begins[0] = first;
+    rows->scales[0] = s.first_scale;
+    for (int p = 0; p < 2; ++p)
+        for (std::int64_t k = 0; k < layer.n_kept; ++k)
+            rows->forms[p * layer.stride + k] = s.first_forms[p * s.maps[0].n_out + layer.kept[k]];
+    for (std::int64_t l = 0; l < s.n_layers; ++l) {
+        FormRows& after = s.rows[l % 2];
+        detail::compose_next(s, l, *rows, end, after);
+        rows = &after;
     }
+    detail::write_maps(s.maps[s.n_layers], *rows, end, values, radii);
+    return end;
 }
 
 }  // namespace hardmax

@@ -102,7 +102,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_line_doubled": (None, _AT, c_int64, c_int64, _AT, _AT, c_int64, c_int64),
     "hm_line_maps_size": (c_size_t, _AT, c_int64, c_int64),
     "hm_line_maps_init": (None, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),
-    "hm_line_maps_compose": (None, _AT, c_int64, c_int64, _AT, _AT),
+    "hm_line_maps_compose": (c_int64, _AT, c_int64, _AT, _AT),
     "hm_signs_coarse": (c_int64, c_int64, c_int64, *4 * [_AT], c_double, c_double, _AT, _AT),
     "hm_signs_filtered": (None, _AT, c_int64, _AT, _AT, _AT, c_double, c_double, _AT),
     "hm_signs_expanded": (None, _AT, c_int64, *5 * [_AT]),

@@ -16,6 +16,8 @@ from hardmax.typing import FloatArray, IntArray
 
 _ENTRIES = 1 << 12
 """How many numbers the first memory of a search has beside the rows of a typical line."""
+_MOST_ENTRIES = 1 << 20
+"""How many numbers it has at most, until they prove to be too few."""
 _PANEL = 8
 """How many columns a panel has that the core multiplies at once."""
 _MOST_KEPT = 1 << 22
@@ -102,7 +104,8 @@ class PackedLayers:
         """
         if n_bytes is None:
             n_points = int(self.unit_starts[-1]) // 2
-            n_bytes = 16 * (n_points * (int(self.widths.max()) + 32) + _ENTRIES)
+            n_entries = n_points * (int(self.widths[1:].max(initial=0)) + 32)
+            n_bytes = 16 * (min(n_entries, _MOST_ENTRIES) + _ENTRIES)
         with suppress(IndexError):
             memory = self._spare.pop()
             if memory.n_bytes >= n_bytes:

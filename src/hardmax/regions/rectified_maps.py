@@ -32,9 +32,6 @@ from hardmax.regions.line_signatures import SignatureWalk
 from hardmax.regions.packed_layers import packed_layers
 from hardmax.regions.rectified_lines import norm
 
-_PRODUCTS_AT_ONCE = 1 << 26
-"""How many products of weights one call takes at most, roughly."""
-
 
 def composed_maps(network: ArgmaxNetwork, stream: LineForms, walk: SignatureWalk) -> Enclosed:
     """Return the output on each cell, as slopes and offsets with radii.
@@ -60,10 +57,8 @@ def composed_maps(network: ArgmaxNetwork, stream: LineForms, walk: SignatureWalk
     arrays = map(address, (signature, starts, groups, winners, first, errors))
     memory = layers.lent_memory(core().hm_line_maps_size(maps, n_layers, n_changes))
     core().hm_line_maps_init(memory.address, maps, n_layers, n_cells, n_changes, *arrays)
-    n_weights = sum(one.weight.size for one in layers.maps)
-    step = max(16, _PRODUCTS_AT_ONCE // n_weights)
-    for begin in range(0, n_cells, step):
-        end = min(begin + step, n_cells)
-        core().hm_line_maps_compose(memory.address, begin, end, address(values), address(radii))
+    done = 0
+    while done < n_cells:
+        done = core().hm_line_maps_compose(memory.address, done, address(values), address(radii))
     layers.give_back(memory)
     return known(values, radii)
