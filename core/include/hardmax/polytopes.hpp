@@ -689,7 +689,13 @@ void Polytopes<D>::write_side(const Place& from, int side, int n_fresh, int fres
     to.n_pool = from.n_pool + 1;
     to.n_ties = from.n_ties;
     to.is_canonical = from.is_canonical;
-    to.reach = reach_of(at(to));
+    double rho = from.reach.rho;
+    for (int v = to.start + n; v < to.start + to.n; v++) rho = bound(rho, points[v].rho);
+    // A part lies in the whole: its coordinates are no larger, but for the radii of both.
+    if (!has_far && rho < kInfinity)
+        to.reach = {(from.reach.size + 2.0 * rho) * kUp, rho, 0.0, false};
+    else
+        to.reach = reach_of(at(to));
 }
 
 // Split a polytope by a form of a window whose signs are known: it becomes the upper part.
