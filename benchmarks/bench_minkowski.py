@@ -2,7 +2,7 @@
 
 Qhull sees either all N^H sums at once ("all sums") or the hull of the partial sum times the next
 set, head by head ("pruned"). Gaussian coordinates rounded to four digits, as integers. CPU
-seconds; ours is the median of a few runs after compilation, certificates included.
+seconds; ours is the median of a few runs, certificates included.
 
     python -m benchmarks minkowski          # about ten seconds
     python -m benchmarks minkowski --full   # also (7, 3, 10) and (3, 32, 512) with Qhull

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hardmax._kernels.doubled_forms import compose_doubled
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.recomposition import chart_forms
@@ -17,43 +16,6 @@ from hardmax.regions.rounded_forms import doubled_forms, unit
 from tests.region_models import gaussian_relu
 
 SCALE = 8.0
-PLANE = 0, 1
-
-
-def gaussian(rng, *shape):
-    return rng.normal(size=shape)
-
-
-def integers(rng, *shape):
-    return rng.integers(-9, 10, shape).astype(float)
-
-
-def wild(rng, *shape):
-    return rng.normal(size=shape) * 10.0 ** rng.integers(-12, 13, shape)
-
-
-def cancelling(rng, *shape):
-    """Rows that nearly cancel in pairs."""
-    numbers = rng.normal(size=shape)
-    numbers[1::2] = -numbers[: len(numbers) // 2 * 2 : 2] * (1 + 2.0**-50)
-    return numbers
-
-
-DRAWS = {f.__name__: f for f in (gaussian, integers, wild, cancelling)}
-
-
-def doubled_block(rng, draw, n):
-    """Forms of two floats each, some without error: `(7, n)`."""
-    block = np.zeros((7, n))
-    block[:3] = draw(rng, n, 3).T
-    block[3:6] = block[:3] * rng.uniform(-1, 1, (3, n)) * 2.0**-53
-    block[6] = np.abs(draw(rng, n, 1)[:, 0]) * 2.0**-90 * rng.integers(0, 2, n)
-    return block
-
-
-def values(block):
-    """The forms of a block in fractions, rows `(a, b, c)`."""
-    return [[Fraction(column[k]) + Fraction(column[3 + k]) for k in range(3)] for column in block.T]
 
 
 def assert_encloses(column, truth, shares):
@@ -63,52 +25,6 @@ def assert_encloses(column, truth, shares):
         assert abs(found - truth[k]) * Fraction(weight) <= Fraction(column[6])
         assert abs(column[3 + k]) <= 2.0**-53 * abs(column[k])
     assert column[6] <= shares * (1 + 1e-6) + 1e-290
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-@pytest.mark.parametrize("n", [1, 3, 8, 40])
-def test_compositions_hold_the_exact_forms(draw, n):
-    rng = np.random.default_rng(n)
-    n_out = 5
-    for _ in range(20):
-        doubled = np.zeros((3, 7, max(n, n_out)))
-        doubled[0, :, :n] = doubled_block(rng, DRAWS[draw], n)
-        weights = DRAWS[draw](rng, n, n_out)
-        bias = DRAWS[draw](rng, n_out, 1)[:, 0]
-        numbers = np.concatenate([weights.ravel(), bias])
-        order = np.zeros((1, n), dtype=np.int64)
-        sizes = (n, numbers, 0, n * n_out, n_out, 1, SCALE, order, PLANE)
-        compose_doubled(doubled, 0, *sizes)
-        forms = values(doubled[0, :, :n])
-        bound = np.abs(doubled[0, :3, :n]).max(axis=0) * SCALE
-        shares = doubled[0, 6, :n] + 2 * (n + 4) ** 2 * 2.0**-106 * bound
-        for i in range(n_out):
-            truth = [
-                sum(Fraction(w) * form[k] for w, form in zip(weights[:, i], forms, strict=True))
-                for k in range(3)
-            ]
-            truth[2] += Fraction(bias[i])
-            # Radii of the forms that come in may be used up in full.
-            worst = abs(weights[:, i]) @ shares + 2 * (n + 4) ** 2 * 2.0**-106 * abs(bias[i])
-            slack = sum(
-                Fraction(abs(w)) * Fraction(e)
-                for w, e in zip(weights[:, i], doubled[0, 6, :n], strict=True)
-            )
-            column = doubled[1, :, i].copy()
-            assert Fraction(column[6]) >= slack
-            assert_encloses(column, truth, worst)
-            column[6] = np.nextafter(float(Fraction(column[6]) - slack), np.inf) + 1e-300
-            assert_encloses(column, truth, worst)
-
-
-def test_overflow_is_never_trusted():
-    doubled = np.zeros((3, 7, 2))
-    # The bound on rounding, of size 1e290, does not overflow.
-    doubled[0, :3, :2] = 1e160
-    numbers = np.full(6, 1e160)
-    order = np.zeros((1, 2), dtype=np.int64)
-    compose_doubled(doubled, 0, 2, numbers, 0, 4, 2, 1, SCALE, order, PLANE)
-    assert not (doubled[1, 6] < np.inf).any()
 
 
 def test_rational_forms_are_doubled():

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
-from hardmax._kernels import vertex_candidates
-from hardmax._kernels.min_norm_point import UNDECIDED
 from hardmax.algebra.forms import AffineForms
 from hardmax.errors import DtypeError, EmptyInputError, NonFiniteError, ShapeMismatchError
 from hardmax.geometry import vertex_search
@@ -22,6 +20,7 @@ from hardmax.geometry.extreme_points import (
     extreme_points,
     verify_extreme_points,
 )
+from hardmax.geometry.nearest_points import UNDECIDED
 from hardmax.geometry.vertex_search import VertexProofs, _accept_winners, _inside_by_inverse
 from tests.reference.convexity import active_mask, extreme_mask
 from tests.strategies import WILD, matrices
@@ -111,16 +110,13 @@ def test_every_path_of_the_search_gives_the_same_mask(points):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vertex_search, "_central_directions", lambda *_: iter(()))
         assert decided(points).tolist() == usual
-        patch.setattr(vertex_candidates, "vertex_candidates_into", _never_decides)
+        patch.setattr(vertex_search.CandidateSearch, "find", _never_decides)
         assert decided(points).tolist() == usual
 
 
-def _never_decides(points, rays, targets, known, n_known, is_known, quality, status, *rest):
-    n_support, _, directions, *_ = rest
-    status[:] = UNDECIDED
-    n_support[:] = 0
-    directions[:] = 0.0
-    return n_known
+def _never_decides(search, targets):
+    n, dim = targets.size, search.dim
+    return np.full(n, UNDECIDED), [[] for _ in range(n)], np.zeros((n, dim))
 
 
 @pytest.mark.parametrize(("n_points", "dim"), [(30, 2), (257, 2), (300, 3), (120, 4), (60, 5)])

@@ -1,5 +1,6 @@
 """Values at points of a line: the kernels against rational arithmetic, bound by bound."""
 
+from ctypes import byref
 from fractions import Fraction
 from itertools import pairwise
 
@@ -8,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax._kernels import line_values, line_zeros
+from hardmax._core.library import core
+from hardmax._core.memory import address
+from hardmax.models.affine_maps import AffineMap
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.line_filter import LineForms
-from hardmax.regions.packed_layers import packed_layers
-from hardmax.regions.rectified_lines import _end
+from hardmax.regions.line_search import LineSearch
+from hardmax.regions.packed_layers import PackedMap, packed_layers
+from hardmax.regions.rectified_lines import _DONE, _PAUSED, RectifiedLine, _end
 
 FINITE = np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
 ZERO, ONE = Fraction(0), Fraction(1)
@@ -58,23 +62,19 @@ def continued(net, ends, t, states):
 
 def search(net, start, end, places=FINITE):
     """Yield for each layer the points, as exact weights of both ends, with rows and scales."""
-    layers = packed_layers(net.network)
+    line = RectifiedLine(LineSearch(net.network, None))
+    line.most_rows = np.ones(line.n_layers, dtype=np.int64)  # It pauses before each layer.
     ends = np.stack([np.append(start, places[0, 1]), np.append(end, places[1, 1])])
-    rows, scales = np.empty((2, layers.widths[0])), np.zeros((2, 3))
-    line_values.enter(ends, layers.rows(0), layers.maps[0].kappa, rows, scales)
-    found = rows, scales, np.zeros((1, 2)), places, np.full((2, 3), -1)
+    none = np.empty(0, dtype=np.uint8)
+    run = line._first_run(0, ends, (0.0, 0.0), places, none, (None, None))
     points = [(ONE, ZERO), (ZERO, ONE)]
-    few = np.ones(len(layers.widths), dtype=np.int64)
-    states = np.empty(layers.unit_starts[-1], dtype=np.uint8)
-    for index in range(len(layers.widths)):
-        yield points, found
-        _, status, _, _, *after = line_values.advance(
-            index, *layers.arguments, *found, states, few, 1 << 20
-        )
-        if status not in (line_values.PAUSED, line_values.DONE):
+    for index in range(line.n_layers):
+        yield points, run.rows
+        rows = run.rows[0]
+        status, run, _ = line._advance(run)
+        if status not in (_PAUSED, _DONE):
             return
-        points = refined(points, found[0], index, after[4])
-        found = tuple(after)
+        points = refined(points, rows, index, run.rows[4])
 
 
 def refined(points, rows, index, names):
@@ -235,21 +235,60 @@ def test_the_forms_towards_infinity_are_their_slopes():
     assert end.place == (-1.0, 0.0, 0.0)
 
 
+ZERO_TYPE = np.dtype([("unit", np.int64), ("part", np.float64), ("blur", np.float64)])
+
+
+def normed(omega, bias_size):
+    """A map that is asked for nothing but the norms of its columns and the sizes of its biases."""
+    omega = np.array(omega, dtype=float)
+    packed = PackedMap(AffineMap(np.zeros((1, len(omega))), np.array(bias_size, dtype=float)))
+    packed.normed.omega[:] = omega
+    return packed
+
+
+def zeros_between(left, right, omega, bias_size, scale, beta):
+    """The zeros of units that all change between two points; None if they are not sure."""
+    packed, zeros = normed(omega, bias_size), np.empty(len(left), dtype=ZERO_TYPE)
+    left, right, record = np.array(left, float), np.array(right, float), packed.record
+    at = address(left), address(right), scale, beta, len(left), address(zeros)
+    return zeros if core().hm_test_line_zeros(byref(record), *at) else None
+
+
+def changes_between(left, right, omega, bias_size, scale, beta, eta):
+    packed, found = normed(omega, bias_size), np.empty(2, dtype=np.int64)
+    left, right, record = np.array(left, float), np.array(right, float), packed.record
+    at = address(left), address(right), scale, beta, eta, address(found)
+    core().hm_test_line_changes(byref(record), *at)
+    return tuple(found.tolist())
+
+
+def careful_changes(left, right, omega, bias_size, scales, blur):
+    packed = normed(omega, bias_size)
+    arrays = [np.array(x, dtype=float) for x in (left, right, scales, blur)]
+    return core().hm_test_line_careful(byref(packed.record), *map(address, arrays))
+
+
+def blurs_between(parts, outer):
+    """How far ends may be off in the parts of an interval; None if it is too far."""
+    zeros = np.zeros(len(parts), dtype=ZERO_TYPE)
+    zeros["part"], zeros["blur"] = np.transpose(parts)
+    outer, blurs = np.array(outer, dtype=float), np.empty((len(parts) + 1, 2))
+    at = address(zeros), len(parts), address(outer), address(blurs)
+    return blurs if core().hm_test_line_blurs(*at) else None
+
+
 def test_a_zero_is_where_the_line_between_two_values_vanishes():
-    part = np.empty(2)
-    ones, zeros = np.ones(1), np.zeros(1)
-    left, right = np.array([-1.0]), np.array([3.0])
-    assert line_zeros.find_zero(left, right, ones, zeros, 0.0, 0.0, 0, part)
-    assert part[0] == 0.25
-    assert 2.0**-53 < part[1] < 2.0**-51
-    assert line_zeros.find_zero(left, right, ones, zeros, 0.5, 0.0, 0, part)
-    assert 0.5 / 3.0 < part[1] < 0.51 / 3.0
+    (zero,) = zeros_between([-1.0], [3.0], [1.0], [0.0], 0.0, 0.0)
+    assert zero["part"] == 0.25
+    assert 2.0**-53 < zero["blur"] < 2.0**-51
+    (zero,) = zeros_between([-1.0], [3.0], [1.0], [0.0], 0.5, 0.0)
+    assert 0.5 / 3.0 < zero["blur"] < 0.51 / 3.0
     # Known to 1.5 on both sides, it may be anywhere.
-    assert not line_zeros.find_zero(left, right, ones, zeros, 1.5, 0.0, 0, part)
-    huge = np.array([1.5e308])
-    assert not line_zeros.find_zero(-huge, huge, ones, zeros, 0.0, 0.0, 0, part)
+    assert zeros_between([-1.0], [3.0], [1.0], [0.0], 1.5, 0.0) is None
+    assert zeros_between([-1.5e308], [1.5e308], [1.0], [0.0], 0.0, 0.0) is None
 
 
+@pytest.mark.parametrize("place", [0, 1, 4, 6])
 @pytest.mark.parametrize(
     ("left", "right", "scale", "beta", "eta", "found"),
     [
@@ -261,44 +300,47 @@ def test_a_zero_is_where_the_line_between_two_values_vanishes():
         (-1.0, 3.0, 0.0, 0.0, 0.26, -1),
         (-1.0, 3.0, 0.0, 0.0, 0.24, 1),
         (-3.0, 1.0, 0.1, 0.1, 0.2, -1),
+        (np.nan, 1.0, 0.0, 0.0, 0.0, -1),
+        (-1.0, 3.0, 0.0, np.nan, 0.0, -1),
     ],
 )
-def test_signs_are_known_beyond_all_three_terms_of_the_radius(left, right, scale, beta, eta, found):
-    """The weights have norm 2, the bias size 4."""
-    arrays = np.array([left]), np.array([right]), np.array([2.0]), np.array([4.0])
-    assert line_zeros.count_changes(*arrays, scale, beta, eta)[0] == found
-    scales = np.array([[0.0, scale, beta], [scale, 0.0, beta]])
-    assert line_zeros.count_carefully(*arrays, scales, np.array([eta, eta])) == found
+def test_signs_are_known_beyond_all_three_terms_of_the_radius(
+    left, right, scale, beta, eta, found, place
+):
+    """The weights have norm 2, the bias size 4; all other units are far from 0."""
+    arrays = np.full((4, 7), 1e9)
+    arrays[2:] = 0.0
+    arrays[:, place] = left, right, 2.0, 4.0
+    assert changes_between(*arrays, scale, beta, eta)[0] == found
+    scales = [[0.0, scale, beta], [scale, 0.0, beta]]
+    # The share of an end that is off is taken of what the form changes by.
+    assert careful_changes(*arrays[:, place : place + 1], scales, [eta, eta]) == found
 
 
 def test_changes_are_counted_and_their_numbers_added():
     left, right = np.array([1.0, -1.0, 2.0, -2.0, 3.0]), np.array([1.0, 1.0, -2.0, -2.0, -3.0])
-    counted = line_zeros.count_changes(left, right, np.zeros(5), np.zeros(5), 0.0, 0.0, 0.0)
+    counted = changes_between(left, right, np.zeros(5), np.zeros(5), 0.0, 0.0, 0.0)
     assert counted == (3, 1 + 2 + 4)
+    many = np.tile(left, 3), np.tile(right, 3)
+    counted = changes_between(*many, np.zeros(15), np.zeros(15), 0.0, 0.0, 0.0)
+    assert counted == (9, 3 * 7 + 3 * 5 + 3 * 10)
 
 
 def test_a_zero_at_an_exact_end_is_known_and_at_another_not():
-    left, right = np.array([0.0, 0.0]), np.array([1.0, 0.0])
-    ones, none = np.ones(2), np.zeros(2)
+    left, right, ones, none = [0.0, 0.0], [1.0, 0.0], np.ones(2), np.zeros(2)
     known = np.zeros((2, 3))
-    assert line_zeros.count_carefully(left, right, ones, none, known, np.zeros(2)) == 0
-    off = np.array([1e-9, 0.0])
-    assert line_zeros.count_carefully(left, right, ones, none, known, off) == -1
-    assert line_zeros.count_carefully(right, left, ones, none, known, off) == 0
-    assert line_zeros.count_carefully(right, left, ones, none, known, off[::-1].copy()) == -1
+    assert careful_changes(left, right, ones, none, known, [0.0, 0.0]) == 0
+    assert careful_changes(left, right, ones, none, known, [1e-9, 0.0]) == -1
+    assert careful_changes(right, left, ones, none, known, [1e-9, 0.0]) == 0
+    assert careful_changes(right, left, ones, none, known, [0.0, 1e-9]) == -1
 
 
 def test_points_that_may_have_changed_places_are_refused():
-    etas = np.empty((3, 2))
-    parts = np.array([[0.25, 0.001], [0.5, 0.002]])
-    assert line_zeros.find_etas(parts, np.array([0.003, 0.004]), etas)
-    np.testing.assert_allclose(
-        etas, [[0.012, 0.004], [0.004, 0.008], [0.004, 0.008]], rtol=1e-5, atol=0.0
-    )
-    parts[1, 0] = 0.25 + 0.01
-    assert not line_zeros.find_etas(parts, np.zeros(2), etas)
-    parts[1, 0] = 1.0
-    assert not line_zeros.find_etas(parts, np.zeros(2), etas)
+    blurs = blurs_between([[0.25, 0.001], [0.5, 0.002]], [0.003, 0.004])
+    wanted = [[0.012, 0.004], [0.004, 0.008], [0.004, 0.008]]
+    np.testing.assert_allclose(blurs, wanted, rtol=1e-5, atol=0.0)
+    assert blurs_between([[0.25, 0.001], [0.25 + 0.01, 0.002]], [0.0, 0.0]) is None
+    assert blurs_between([[0.25, 0.001], [1.0, 0.002]], [0.0, 0.0]) is None
 
 
 def test_many_zeros_are_sorted_as_few_are():
@@ -306,9 +348,7 @@ def test_many_zeros_are_sorted_as_few_are():
     for n in (2, 24, 25, 300):
         left, right = rng.normal(size=n), rng.normal(size=n)
         right = -np.sign(left) * np.abs(right)
-        units, parts = np.empty(n, dtype=np.int64), np.empty((n, 2))
-        ones = np.ones(n)
-        assert line_zeros.find_zeros(left, right, ones, ones, 0.0, 0.0, units, parts)
+        zeros = zeros_between(left, right, np.ones(n), np.ones(n), 0.0, 0.0)
         where = left / (left - right)
-        np.testing.assert_array_equal(units, np.argsort(where))
-        np.testing.assert_array_equal(parts[:, 0], np.sort(where))
+        np.testing.assert_array_equal(zeros["unit"], np.argsort(where))
+        np.testing.assert_array_equal(zeros["part"], np.sort(where))

@@ -6,30 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED, UNDECIDED, min_norm_point
+from hardmax.geometry.nearest_points import CONTAINED, SEPARATED, UNDECIDED, nearest_point
 from tests.strategies import matrices
-
-
-def search(rows, quality=0.0, start=(), point=None, max_iterations=None):
-    dim = rows.shape[1]
-    support = np.zeros(dim + 2, np.int64)
-    support[: len(start)] = start
-    weights = np.zeros(dim + 2)
-    found = np.zeros(dim) if point is None else np.array(point, dtype=float)
-    status, n_active = min_norm_point(
-        rows,
-        rows.shape[0],
-        len(start),
-        quality,
-        20 * (dim + 2) if max_iterations is None else max_iterations,
-        support,
-        weights,
-        found,
-        np.zeros((dim + 2, dim + 1)),
-        np.zeros((dim + 2, dim + 2)),
-        np.zeros((3, dim + 2)),
-    )
-    return status, support[:n_active], weights[:n_active], found
 
 
 def unit_rows(rows):
@@ -50,7 +28,7 @@ def test_every_status_says_what_it_means(rows):
     rows = unit_rows(rows)
     if not len(rows):
         return
-    status, support, weights, point = search(rows)
+    status, support, weights, point = nearest_point(rows)
     assert status in (SEPARATED, CONTAINED)
     if status == SEPARATED:
         assert (rows @ point > 0).all()
@@ -69,7 +47,7 @@ def test_the_status_matches_least_squares(rows):
         return
     nearest = nearest_by_least_squares(rows)
     contained = np.linalg.norm(nearest) < 1e-9
-    assert search(rows)[0] == (CONTAINED if contained else SEPARATED)
+    assert nearest_point(rows)[0] == (CONTAINED if contained else SEPARATED)
 
 
 @pytest.mark.parametrize("n_rows", [40, 63, 64, 65, 500])
@@ -77,7 +55,7 @@ def test_the_status_matches_least_squares(rows):
 def test_at_full_quality_the_point_is_the_nearest(n_rows, dim):
     rng = np.random.default_rng([n_rows, dim])
     rows = unit_rows(rng.normal(size=(n_rows, dim)) + 6.0 * np.eye(dim)[0])
-    status, support, weights, point = search(rows, quality=1.0 - 1e-12)
+    status, support, weights, point = nearest_point(rows, quality=1.0 - 1e-12)
     nearest = nearest_by_least_squares(rows)
     assert status == SEPARATED
     np.testing.assert_allclose(
@@ -90,7 +68,7 @@ def test_at_full_quality_the_point_is_the_nearest(n_rows, dim):
 def test_the_last_row_of_the_last_block_counts(n_rows):
     rows = np.tile([[1.0, 0.0]], (n_rows, 1))
     rows[-1] = [-1.0, 0.0]
-    status, support, weights, _ = search(rows)
+    status, support, weights, _ = nearest_point(rows)
     assert status == CONTAINED
     assert n_rows - 1 in support
     np.testing.assert_allclose(weights, [0.5, 0.5])
@@ -104,7 +82,7 @@ def test_thin_cones_are_separated(thickness):
         rows = rng.normal(size=(40, 6))
         rows[:, -1] = thickness * rng.uniform(0.5, 1.0, size=40)
         rotation = np.linalg.qr(rng.normal(size=(6, 6)))[0]
-        status, _, _, point = search(unit_rows(rows @ rotation))
+        status, _, _, point = nearest_point(unit_rows(rows @ rotation))
         assert status == SEPARATED
         assert (rows @ rotation @ point > 0).all()
 
@@ -112,8 +90,8 @@ def test_thin_cones_are_separated(thickness):
 def test_a_start_from_the_answer_needs_one_step():
     rng = np.random.default_rng(6)
     rows = unit_rows(rng.normal(size=(60, 16)) + 3.0 * np.eye(16)[0])
-    status, support, _, point = search(rows, quality=0.9)
-    again = search(rows, quality=0.9, start=support, max_iterations=1)
+    status, support, _, point = nearest_point(rows, quality=0.9)
+    again = nearest_point(rows, quality=0.9, start=support, most_rounds=1)
     assert status == again[0] == SEPARATED
     np.testing.assert_allclose(again[3], point, atol=1e-12)
 
@@ -123,37 +101,17 @@ def test_any_start_gives_the_same_status(rows, start):
     rows = unit_rows(rows)
     start = [i for i in start if i < len(rows)][: rows.shape[1] + 1]
     if len(rows):
-        assert search(rows, start=start)[0] == search(rows)[0]
+        assert nearest_point(rows, start=start)[0] == nearest_point(rows)[0]
 
 
 def test_a_direction_that_separates_is_taken_as_it_is():
     rows = unit_rows(np.array([[1.0, 2.0], [2.0, 1.0]]))
-    status, support, _, point = search(rows, point=[3.0, 4.0])
+    status, support, _, point = nearest_point(rows, point=[3.0, 4.0])
     assert (status, len(support), point.tolist()) == (SEPARATED, 0, [3.0, 4.0])
 
 
 def test_the_iteration_limit_is_reported():
     rng = np.random.default_rng(7)
     rows = unit_rows(rng.normal(size=(100, 8)))
-    assert search(rows)[0] == CONTAINED
-    assert search(rows, max_iterations=3)[0] == UNDECIDED
-
-
-def test_only_the_first_rows_count():
-    rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    dim = 2
-    status, _ = min_norm_point(
-        rows,
-        2,
-        0,
-        0.0,
-        80,
-        np.zeros(dim + 2, np.int64),
-        np.zeros(dim + 2),
-        np.zeros(dim),
-        np.zeros((dim + 2, dim + 1)),
-        np.zeros((dim + 2, dim + 2)),
-        np.zeros((3, dim + 2)),
-    )
-    assert status == SEPARATED
-    assert search(rows)[0] == CONTAINED
+    assert nearest_point(rows)[0] == CONTAINED
+    assert nearest_point(rows, most_rounds=3)[0] == UNDECIDED

@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domains import Box
+from hardmax.geometry.integer_vectors import primitive
 from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical import order_k
 from hardmax.tropical.order_k import order_k_diagram, top_k
 from hardmax.tropical.order_k_search import Contest, TopSet, refine, walk_walls
+from hardmax.tropical.planar_order_k import planar_order_k
+from hardmax.tropical.power_cells import wall
 from hardmax.tropical.power_diagrams import PowerDiagram
+from hardmax.tropical.power_forms import difference_rank
 from tests.dense_arrays import dense, dense_matrices
 from tests.reference.diagrams import exact_scores, top_set, top_sets_by_definition
 from tests.strategies import SMALL, WILD
@@ -77,6 +81,44 @@ def test_walking_and_refining_find_the_same_sets(case, data):
         other = Polytope.from_rows(contest.walls(top), keys.shape[1])
         assert len(walls) == one.facets.rows.shape[0] == other.facets.rows.shape[0]
         assert one.f_vector == other.f_vector
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(SMALL, SMALL, SMALL), min_size=3, max_size=9, unique=True), st.data())
+@example([(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 0), (1, 1, 0), (2, 1, 0)], None)
+def test_the_compiled_walk_in_the_plane_finds_the_same_cells(rows, data):
+    forms = [tuple(int(x) for x in row) for row in rows]
+    if difference_rank(np.array(forms, dtype=object)) < 2:
+        return
+    copies = [1] * len(forms)
+    k = 3
+    if data is not None:
+        many = st.lists(st.integers(1, 3), min_size=len(forms), max_size=len(forms))
+        copies = data.draw(st.just(copies) | many)
+        k = data.draw(st.integers(1, sum(copies) - 1))
+    wanted = walk_walls(Contest(forms, copies, k), 2)
+    found = planar_order_k(forms, copies, k)
+    n = len(forms)
+    tops = [
+        TopSet(frozenset(g for g in whole if g < n), part if part < n else -1)
+        for *whole, part in found.sets.tolist()
+    ]
+    assert len(tops) == len(set(tops))
+    assert set(tops) == wanted.keys()
+    for top, start, end in zip(tops, found.first_wall[:-1], found.first_wall[1:], strict=True):
+        pairs = found.walls[start:end].tolist()
+        walls = sorted(primitive(wall(forms[i], forms[j])) for i, j in pairs)
+        assert walls == sorted(primitive(row) for row in wanted[top][1])
+
+
+@pytest.mark.parametrize(("n_sites", "k"), [(60, 2), (60, 7), (40, 20)])
+def test_order_k_voronoi_diagrams_have_the_known_number_of_cells(n_sites, k):
+    """[Lee82]: (2 k - 1) n - (k^2 - 1) - (unbounded cells of all lower orders)."""
+    sites = np.random.default_rng(k).random((n_sites, 2))
+    diagram = PowerDiagram(sites, np.zeros(n_sites))
+    unbounded = [order_k_diagram(PowerDiagram.from_keys(sites), i).n_cells for i in range(1, k)]
+    wanted = (2 * k - 1) * n_sites - (k * k - 1) - sum(unbounded)
+    assert order_k_diagram(diagram, k).n_cells == wanted
 
 
 @pytest.mark.parametrize(
@@ -188,7 +230,7 @@ def test_expert_routing_in_high_dimension_uses_decisions():
 
 def test_both_searches_agree_on_float_keys(monkeypatch):
     rng = np.random.default_rng(2)
-    diagram = PowerDiagram.from_keys(rng.standard_normal((9, 2)), rng.standard_normal(9))
+    diagram = PowerDiagram.from_keys(rng.standard_normal((7, 3)), rng.standard_normal(7))
     walked = order_k_diagram(diagram, 4)
     monkeypatch.setattr(order_k, "_LOW_RANK", 0)
     refined = order_k_diagram(diagram, 4)
@@ -197,7 +239,7 @@ def test_both_searches_agree_on_float_keys(monkeypatch):
         assert walked.cell(index).volume == refined.cell(index).volume
         assert walked.cell(index).vertices.shape == refined.cell(index).vertices.shape
     assert walked.winners(refined.witnesses).tolist() == refined.sets.tolist()
-    assert repr(walked).startswith("OrderKDiagram(k = 4 of 9 sites in R^2, ")
+    assert repr(walked).startswith("OrderKDiagram(k = 4 of 7 sites in R^3, ")
 
 
 def test_a_set_cut_through_a_group_names_its_first_members():

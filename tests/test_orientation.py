@@ -8,11 +8,29 @@ from flint import fmpq_mat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax._kernels.orientation import (
-    inside_simplicial_cone,
-    invert_beyond_rounding,
-    positive_beyond_rounding,
-)
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
+
+
+def is_positive(row, direction):
+    """Whether a rounded row is proved to have a positive product with a direction."""
+    return bool(core().hm_test_is_positive(address(row), address(direction), len(row)))
+
+
+def inverted(rows):
+    """The inverse of the matrix of these columns, and its bounds; None if it is not proved."""
+    dim = len(rows)
+    rows, inverse, bounds = np.ascontiguousarray(rows), np.empty((dim, dim)), np.empty(2)
+    memory = Memory(core().hm_invert_size(dim))
+    arrays = address(rows), dim, address(inverse), address(bounds)
+    return (inverse, bounds) if core().hm_invert(memory.address, *arrays) else None
+
+
+def is_inside(row, sign, inverse, bounds):
+    """Whether a row, times a sign, is proved to be a positive combination of the columns."""
+    arrays = address(inverse), address(bounds)
+    return bool(core().hm_test_is_inside(address(row), sign, *arrays, len(row)))
+
 
 CLOSE = st.builds(
     lambda a, b, bits: a + b * 2.0**-bits,
@@ -55,7 +73,7 @@ def test_a_proved_positive_product_is_positive(entries):
     row = rounded([exact])
     direction = direction / 4.0
     truth = sum(x * Fraction(u) for x, u in zip(exact, direction, strict=True))
-    if positive_beyond_rounding(row, 0, direction):
+    if is_positive(row[0], direction):
         assert truth > 0
     elif truth > Fraction(1, 2**40):
         pytest.fail("a clearly positive product was not decided")
@@ -70,14 +88,13 @@ def test_a_proved_cone_holds_the_row(vectors):
         return
     dim = len(exact[0])
     rows = rounded(exact)
-    buffers = np.empty((dim, dim)), np.empty((2, dim, dim)), np.empty((2, 2))
-    regular = invert_beyond_rounding(rows, np.arange(dim), *buffers, 1)
+    inverse = inverted(rows[:dim])
     truth = positive_weights(exact[:dim], exact[dim])
-    if regular:
+    if inverse:
         assert truth is not None
-        assert inside_simplicial_cone(rows, dim, 1.0, buffers[1], buffers[2], 1) <= truth
+        assert is_inside(rows[dim], 1.0, *inverse) <= truth
         opposite = positive_weights(exact[:dim], [-x for x in exact[dim]])
-        assert inside_simplicial_cone(rows, dim, -1.0, buffers[1], buffers[2], 1) <= opposite
+        assert is_inside(rows[dim], -1.0, *inverse) <= opposite
 
 
 def test_generic_simplices_are_decided():
@@ -86,21 +103,16 @@ def test_generic_simplices_are_decided():
         rows = rng.uniform(-1.0, 1.0, size=(dim + 1, dim))
         weights = rng.uniform(0.5, 1.0, size=dim)
         rows[dim] = weights @ rows[:dim] / dim
-        buffers = np.empty((dim, dim)), np.empty((1, dim, dim)), np.empty((1, 2))
-        assert invert_beyond_rounding(rows, np.arange(dim), *buffers, 0)
-        assert inside_simplicial_cone(rows, dim, 1.0, buffers[1], buffers[2], 0)
-        assert not inside_simplicial_cone(rows, dim, -1.0, buffers[1], buffers[2], 0)
+        inverse = inverted(rows[:dim])
+        assert is_inside(rows[dim], 1.0, *inverse)
+        assert not is_inside(rows[dim], -1.0, *inverse)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
 def test_singular_and_non_finite_matrices_are_not_decided(bad):
-    rows = np.array([[bad, 0.0], [1.0, 1.0], [0.5, 0.5]])
-    buffers = np.empty((2, 2)), np.empty((1, 2, 2)), np.empty((1, 2))
-    assert not invert_beyond_rounding(rows, np.arange(2), *buffers, 0)
-    assert not positive_beyond_rounding(rows, 0, np.array([1.0, np.nan]))
+    assert inverted(np.array([[bad, 0.0], [1.0, 1.0]])) is None
+    assert not is_positive(np.array([bad, 0.0]), np.array([1.0, np.nan]))
 
 
 def test_a_matrix_too_close_to_singular_is_not_decided():
-    rows = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52], [1.0, 1.0]])
-    buffers = np.empty((2, 2)), np.empty((1, 2, 2)), np.empty((1, 2))
-    assert not invert_beyond_rounding(rows, np.arange(2), *buffers, 0)
+    assert inverted(np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]])) is None

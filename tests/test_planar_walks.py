@@ -174,3 +174,13 @@ def test_rounded_ties_on_the_way_to_a_vertex_end_the_walk(seed):
     walked = enumerate_regions(model, box)
     exact = enumerate_regions(model, box, exact=True)
     assert sorted(walked.signatures.tolist()) == sorted(exact.signatures.tolist())
+
+
+@pytest.mark.parametrize("wide", [1.0, 1e2, 1e6])
+def test_boxes_much_wider_than_the_keys(wide):
+    for keys in (gaussian(5), lattice(7), np.random.default_rng(6).random((60, 2)) + 3.0):
+        offsets = voronoi(keys)
+        box = Box([-2.0 * wide, -3.0 * wide], [5.0 * wide, 4.0 * wide])
+        cells = PowerDiagram.from_keys(keys, offsets).cells(box)
+        part = enumerate_regions(model(keys, offsets), box)
+        assert part.signatures[:, 0].tolist() == [cell.site for cell in cells]

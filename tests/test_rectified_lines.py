@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hardmax._core.memory import Memory
 from hardmax.geometry.domains import Line, Ray, Segment
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.normed_maps import NormedMap, is_rectified
@@ -16,6 +17,7 @@ from hardmax.regions import rectified_lines, rectified_maps
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.lines import explore
+from hardmax.regions.packed_layers import PackedLayers
 
 KINDS = ("generic", "no biases", "integers", "scales")
 
@@ -94,9 +96,10 @@ def test_the_errors_of_one_layer_reach_the_next():
 
 @pytest.mark.parametrize("n_at_once", [1, 40, 100])
 def test_parts_may_be_carried_few_at_a_time(monkeypatch, n_at_once):
-    """Searches that pause, or find the next layer crowded, go on where they were."""
+    """Searches that pause, find the next layer crowded or lack memory go on where they were."""
     monkeypatch.setattr(rectified_lines, "_ENTRIES_AT_ONCE", n_at_once)
-    monkeypatch.setattr(rectified_maps, "_ENTRIES_AT_ONCE", n_at_once)
+    monkeypatch.setattr(rectified_maps, "_PRODUCTS_AT_ONCE", n_at_once)
+    monkeypatch.setattr(PackedLayers, "lent_memory", lambda _, n_bytes=256: Memory(n_bytes))
     rng = np.random.default_rng(3)
     net = random_network(rng, [3, 12, 9, 7, 2], "generic")
     line = Line(rng.normal(size=3), rng.normal(size=3))

@@ -36,7 +36,7 @@ def imported_by(code):
 
 @pytest.mark.parametrize("code", ["import hardmax", "import hardmax.cli.main"])
 def test_slow_libraries_load_only_when_used(code):
-    slow = {"numba", "matplotlib", "scipy", "flint", "highspy", "torch"}
+    slow = {"matplotlib", "scipy", "flint", "highspy", "torch"}
     assert not slow & imported_by(code)
 
 

@@ -1,5 +1,6 @@
 """Where float64 ends: numbers too small to be kept are errors like any other, never zeros."""
 
+from ctypes import byref
 from fractions import Fraction
 
 import numpy as np
@@ -8,14 +9,15 @@ from flint import fmpq, fmpq_mat
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax._kernels import line_values
 from hardmax.geometry.domains import Box
+from hardmax.models.affine_maps import AffineMap
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.normed_maps import NormedMap
 from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.line_filter import LineForms, find_changes
+from hardmax.regions.packed_layers import PackedMap
 from hardmax.regions.sampling import sample_regions
 from hardmax.regions.verification import verify_certificate
 from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers
@@ -109,9 +111,10 @@ def test_norms_of_small_numbers_are_no_smaller_than_they_are():
 def test_a_bias_taken_a_small_part_of_a_time_is_rounded():
     # A point far out on a ray: the weight of the bias is known to few bits.
     for weight in (0.0, 2.0**-1060, 2.0**-1000, 1.0):
-        ends, bias = np.array([[0.0, weight]]), 1 / 3
-        rows, scales = np.empty((1, 1)), np.zeros((1, 3))
-        line_values.enter(ends, np.array([[1.0], [bias]]), 2.0**-50, rows, scales)
+        ends, bias = np.array([[0.0, weight], [0.0, weight]]), 1 / 3
+        rows, scales = np.empty((2, 1)), np.zeros((2, 3))
+        packed = PackedMap(AffineMap(np.array([[1.0]]), np.array([bias])))
+        core().hm_line_enter(byref(packed.record), *map(address, (ends, rows, scales)))
         error = abs(Fraction(rows[0, 0]) - Fraction(weight) * Fraction(bias))
         assert error <= Fraction(scales[0, 2]) * Fraction(bias)
         assert (scales[0, 2] == 0.0) == (weight == 0.0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hardmax._kernels.hull_graph import NO, YES, hull_edges, hull_vertices
+from hardmax.geometry.hull_searches import NO, YES, hull_edges, hull_vertices
 from hardmax.geometry.vertex_graphs import vertex_graphs
 from tests.reference.minkowski import choices_by_definition, neighbours_by_definition
 from tests.strategies import SMALL, WILD, matrices
@@ -124,26 +124,23 @@ def test_tuples_are_named_and_found_again():
     assert [len(own) for own in names[1:]] == [3, 1]
 
 
-def test_the_vertex_kernel_alone_decides_generic_points():
+def test_the_vertex_search_alone_decides_generic_points():
     points = np.random.default_rng(6).normal(size=(50, 3))
-    verdict = np.empty(50, np.int64)
-    hull_vertices(points, verdict, np.empty((50, 4), np.int64))
+    verdict, _ = hull_vertices(points)
     expected = [i for (i,) in choices_by_definition([points])]
     assert np.flatnonzero(verdict == YES).tolist() == expected
     assert set(verdict.tolist()) == {YES, NO}
 
 
-def test_the_edge_kernel_gives_up_on_dense_graphs_and_fills_up_claims():
+def test_the_edge_search_gives_up_on_dense_graphs_and_fills_up_claims():
     rng = np.random.default_rng(7)
     points = rng.normal(size=(12, 6))
     rows = points[:, None] - points[None]
-    adjacent = np.empty((12, 12), np.int8)
-    assert hull_edges(rows, 20, 5, adjacent, np.empty((4, 9), np.int64)) == -1
+    assert hull_edges(rows, n_samples=20, enough=5) is None
     cube = np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
-    rows = np.ascontiguousarray(cube[:, None] - cube[None])
-    adjacent = np.empty((8, 8), np.int8)
-    claims = np.empty((3, 6), np.int64)
-    assert hull_edges(rows, 1, 99, adjacent, claims) == 3
+    rows = cube[:, None] - cube[None]
+    adjacent, claims = hull_edges(rows, n_samples=1, enough=99, most_claims=3)
+    assert claims.shape == (3, 6)
     # Four diagonals through the centre are proved to be none; of those of the faces, which no
     # simplex of full dimension refutes, all but the three that fit count as edges.
     assert (adjacent == YES).sum() == 2 * (28 - 4 - 3)

@@ -1,11 +1,13 @@
 #include "hardmax/envelope.hpp"
 #include "hardmax/interface.h"
+#include "hardmax/order_k.hpp"
 
 namespace {
 
 using hardmax::Arena;
 using hardmax::Envelope;
 using hardmax::LiftedForms;
+using hardmax::OrderK;
 
 LiftedForms lifted(const hm_forms& forms) {
     LiftedForms f{};
@@ -54,6 +56,39 @@ void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t 
     const Envelope& e = *static_cast<const Envelope*>(envelope);
     for (int32_t k = 0; k < n; k++, triples += 3, points += 2)
         hardmax::meeting_point(e.forms, triples[0], triples[1], triples[2], exponent, points);
+}
+
+size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells) {
+    Arena arena;
+    arena.take<OrderK>(1);
+    hardmax::take_order_k(lifted(*forms), nullptr, k, room_cells, arena);
+    return arena.used;
+}
+
+void hm_order_k_begin(void* memory, const hm_forms* forms, const int32_t* multiplicity, int32_t k,
+                      int32_t room_cells, const int32_t* set, const int32_t* tied, int32_t n_tied,
+                      int32_t i, int32_t j) {
+    Arena arena;
+    arena.base = static_cast<char*>(memory);
+    OrderK& o = *arena.take<OrderK>(1);
+    o = hardmax::take_order_k(lifted(*forms), multiplicity, k, room_cells, arena);
+    hardmax::fill_floats(o.forms);
+    hardmax::begin(o, set, tied, n_tied, i, j);
+}
+
+int32_t hm_order_k_run(void* order_k, int32_t budget) {
+    return hardmax::run(*static_cast<OrderK*>(order_k), budget);
+}
+
+void hm_order_k_read(const void* order_k, int32_t counts[2], int32_t* sets, int32_t* first_wall,
+                     int32_t* walls) {
+    const OrderK& o = *static_cast<const OrderK*>(order_k);
+    counts[0] = o.n_cells;
+    counts[1] = o.n_walls;
+    const size_t number = sizeof(int32_t), n_cells = static_cast<size_t>(o.n_cells);
+    if (sets) __builtin_memcpy(sets, o.keys, number * n_cells * static_cast<size_t>(o.key_length));
+    if (first_wall) __builtin_memcpy(first_wall, o.first_wall, number * (n_cells + 1));
+    if (walls) __builtin_memcpy(walls, o.walls, number * 2 * static_cast<size_t>(o.n_walls));
 }
 
 }  // extern "C"

@@ -1,6 +1,6 @@
 """hardmax: the exact geometry of transformers at zero temperature.
 
-Names are loaded on first use, so `import hardmax` does not pay for numba, matplotlib or any
+Names are loaded on first use, so `import hardmax` does not pay for scipy, matplotlib or any
 extra. The public names and their types are listed in `__init__.pyi`.
 """
 

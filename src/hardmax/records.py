@@ -31,7 +31,7 @@ FORMAT = "hardmax.record/2"
 """The value of `format` in a record; `content` is a hash of the other fields. Records of format
 `hardmax.record/1`, which have none, are still read; nothing shows whether these were changed."""
 _OLD_FORMAT = "hardmax.record/1"
-_LIBRARIES = ("hardmax", "numpy", "scipy", "numba", "python-flint", "highspy")
+_LIBRARIES = ("hardmax", "numpy", "scipy", "python-flint", "highspy")
 _ARRAY_DTYPES = ("float64", "float32", "int64", "int32", "int8", "uint8", "bool", "object")
 _FLOATS = {repr(x): x for x in (float("inf"), float("-inf"), float("nan"))}
 _MOST_BITS = 1 << 13

@@ -1,7 +1,7 @@
 """Random degenerate models, and their comparison with the all-integer search.
 
-A test compares some of them; `python -m tests.core.degenerate_models FIRST LAST DIM` compares as
-many as one likes, and says which differ.
+A test compares some; `python -m tests.core.degenerate_models FIRST LAST MOST_CELLS DIM` compares as
+many as one likes, those with few enough cells, and says which differ.
 """
 
 import sys
@@ -149,7 +149,7 @@ def model_and_domain(seed, dim=2):
     return family, style, model, _domain(rng, dim)
 
 
-def differences(seed, most_cells=400, max_seconds=5.0, dim=2):
+def differences(seed, most_cells, max_seconds, dim=2):
     """Return what differs between the compiled and the all-integer search, or None if too large."""
     _, _, model, domain = model_and_domain(seed, dim)
     explore = planar.explore if dim == 2 else spatial.explore
@@ -180,10 +180,10 @@ def differences(seed, most_cells=400, max_seconds=5.0, dim=2):
 
 def main():
     """Compare the models of a range of seeds."""
-    first, last, dim = map(int, sys.argv[1:4])
+    first, last, most_cells, dim = map(int, sys.argv[1:5])
     n_compared, n_different, began = 0, 0, time.time()
     for seed in range(first, last):
-        found = differences(seed, dim=dim)
+        found = differences(seed, most_cells, 2.0, dim)
         n_compared += found is not None
         if found:
             n_different += 1

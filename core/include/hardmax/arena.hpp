@@ -20,4 +20,23 @@ struct Arena {
     }
 };
 
+// An object at the start of a block, and its arrays after it, as its `lay_out` asks for them: how much
+// room that takes, and where it then is.
+template <class Object, class... Sizes>
+std::size_t room_for(const Sizes&... sizes) {
+    Object object;
+    Arena arena;
+    arena.take<Object>(1);
+    lay_out(object, arena, sizes...);
+    return arena.used;
+}
+
+template <class Object, class... Sizes>
+Object& placed(void* memory, const Sizes&... sizes) {
+    Arena arena{static_cast<char*>(memory)};
+    Object& object = *arena.take<Object>(1);
+    lay_out(object, arena, sizes...);
+    return object;
+}
+
 }  // namespace hardmax

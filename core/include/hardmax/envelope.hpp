@@ -4,7 +4,7 @@
 // its edges the walls between two of them, its faces the points where three or more are equal. The
 // hull is kept as triangles around it, seen from above, closed by triangles with a corner at
 // infinity, below; points are inserted one by one, in any order: the triangles that a point is
-// strictly above are replaced by those that join it to the border of the gap ([Cla88], [Ede92]).
+// strictly above are replaced by those that join it to the border of the gap ([CS89]).
 //
 // A point in the plane of a triangle is not above it. So no perturbation is needed:
 // * Where triangle T is to be replaced and its neighbour U across ab is not, the point is not over

@@ -304,6 +304,70 @@ HM_API void hm_envelope_finish(void* envelope, hm_envelope_cells* cells);
 HM_API void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t n,
                                  int32_t exponent, double* points);
 
+/* The sets of forms that are the k largest on an open set: see order_k.hpp. The forms are distinct, each
+ * with a multiplicity, and their slopes are not on a line; 1 <= k < the sum of the multiplicities. */
+HM_API size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells);
+/* Begin with a set (min(k, n) + 1 numbers: its forms, filled up with n; the part, or n), one of its walls,
+ * between i in it and j outside, and all forms that tie along that wall. */
+HM_API void hm_order_k_begin(void* order_k, const hm_forms* forms, const int32_t* multiplicity,
+                             int32_t k, int32_t room_cells, const int32_t* set, const int32_t* tied,
+                             int32_t n_tied, int32_t i, int32_t j);
+/* Walk around some cells; returns 0 done, 1 budget spent, 2 no room for more cells. */
+HM_API int32_t hm_order_k_run(void* order_k, int32_t budget);
+/* Read the sets (n_cells, min(k, n) + 1), where the walls of each begin (n_cells + 1), and the walls
+ * (n_walls, 2): a form of the set and one outside. Writes n_cells and n_walls first; arrays may be null. */
+HM_API void hm_order_k_read(const void* order_k, int32_t counts[2], int32_t* sets,
+                            int32_t* first_wall, int32_t* walls);
+/* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/normed_maps.py. */
+typedef struct {
+    int64_t n_in, n_out;
+    const double* rows;   /* (n_in + 1, n_out): W and, last, b */
+    const double* panels; /* (n_panels, n_in + 1, 8): the same cut by columns, padded with zeros */
+    const double* omega;  /* (n_out): norms of the columns of W */
+    const double* bias_size; /* (n_out): |b| */
+    double sigma, frobenius, bias_norm, kappa;
+} hm_normed_map;
+
+/* Intervals of a line through a ReLU network, from left to right: see `LineRows` in lines.hpp. */
+typedef struct {
+    int64_t index; /* the layer */
+    int64_t n;     /* how many points bound the intervals */
+    const double* values;
+    const double* scales;
+    const double* blurs;
+    const double* places;
+    const int64_t* names;
+    const uint8_t* is_open; /* (n - 1): which intervals are in doubt, if any is */
+    int64_t n_signs;        /* how many signs were found in the layers before */
+} hm_line_run;
+
+/* Write the rows (2, n_out) of the first layer at two points, given as (2, n_in + 1): the stream before
+ * it and the weight of the point. `scales` (2, 3) has the norms of the errors in its first column. */
+HM_API void hm_line_enter(const hm_normed_map* map, const double* ends, double* rows,
+                          double* scales);
+/* Cut intervals by the layers from run->index on; afterwards `run` says where it stopped, and its arrays
+ * lie in `memory`. Returns 0 no layer is left, 1 there is much to do, 2 intervals are in doubt, 3 the
+ * next layer would have too many entries, 4 the memory is too small for it. */
+HM_API int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, hm_line_run* run,
+                               uint8_t* states, const int64_t* most_rows, int64_t most_entries,
+                               void* memory, size_t memory_size);
+/* Write the forms of layers from `first` up to `last` on the interval with given states, in twice the
+ * precision, into blocks of 5 rows of `stride` numbers: slopes, offsets, their low parts, radii. Block
+ * 0 is the stream before the first layer, block l + 1 layer l, block n_blocks - 1 is overwritten. */
+HM_API void hm_line_doubled(const hm_normed_map* maps, int64_t first, int64_t last,
+                            const uint8_t* states, double* blocks, int64_t n_blocks,
+                            int64_t stride);
+/* The maps on cells along a line, as slopes and offsets (n_cells, 2, n_out) with radii: memory, start
+ * (see `start_maps` in line_maps.hpp), and some cells from left to right. maps[n_layers] is the one to
+ * the output. */
+HM_API size_t hm_line_maps_size(const hm_normed_map* maps, int64_t n_layers, int64_t n_changes);
+HM_API void hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers,
+                              int64_t n_cells, int64_t n_changes, const uint8_t* signature,
+                              const int64_t* starts, const int64_t* entries, const uint8_t* winners,
+                              const double* stream, const double errors[2]);
+HM_API void hm_line_maps_compose(void* memory, int64_t first, int64_t last, double* values,
+                                 double* radii);
+
 /* Look at the cell on top in twice the precision, whether needed or not; returns whether anything is
  * known better. */
 HM_API int32_t hm_test_sharpen(void* search);
@@ -318,6 +382,174 @@ HM_API void hm_test_meet_facets(const double* facets, double scale, double* vert
 HM_API int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]);
 /* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
+
+/* Exact signs, see exact_signs.hpp: of affine forms at points, of determinants, and who is largest. A
+ * sign is -1, 0, 1, or 2 where it could not be taken. */
+typedef struct {
+    const double* slopes;  /* (n_forms, dim) */
+    const double* offsets; /* (n_forms) */
+    const double* points;  /* (n_points, dim) */
+    int64_t dim;
+} hm_stored_forms;
+/* Signs of computed values (n_points, n_forms), the magnitude of each at most point size times slope
+ * size plus offset size; returns how many this does not prove, and writes where into `pending`. */
+HM_API int64_t hm_signs_coarse(int64_t n_points, int64_t n_forms, const double* values,
+                               const double* point_sizes, const double* slope_sizes,
+                               const double* offset_sizes, double factor, double allowance,
+                               int8_t* signs, int64_t* pending);
+/* The sign of form plus[q] less form minus[q] (-1: zero) at a point, by a sum and its bound, or by an
+ * expansion, which has room for 4 dim + 4 numbers. */
+HM_API void hm_signs_filtered(const hm_stored_forms* forms, int64_t n, const int64_t* point,
+                              const int64_t* plus, const int64_t* minus, double factor,
+                              double allowance, int8_t* signs);
+HM_API void hm_signs_expanded(const hm_stored_forms* forms, int64_t n, const int64_t* point,
+                              const int64_t* plus, const int64_t* minus, double* expansion,
+                              int8_t* signs);
+/* The signs of determinants of matrices (n, k, k). Buffers: k (k + 2) numbers; (2^k, capacity) and 2^k
+ * numbers, and an expansion. */
+HM_API void hm_determinants_filtered(int64_t n, int32_t k, const double* matrices, double factor,
+                                     double perturbation, double largest_pivot, double* buffer,
+                                     int8_t* signs);
+HM_API void hm_determinants_expanded(int64_t n, int32_t k, const double* matrices, double* minors,
+                                     int64_t* lengths, int64_t capacity, double* expansion,
+                                     int8_t* signs);
+/* The largest of computed values (n_points, n_forms), each known up to the bound of its row; returns how
+ * many rows this leaves open, and writes which into `pending`. */
+HM_API int64_t hm_winners_clear(int64_t n_points, int64_t n_forms, const double* values,
+                                const double* bounds, int64_t* form, int64_t* pending);
+/* The first largest of exact values, and how many forms attain it. */
+HM_API void hm_winners_exact(int64_t n_points, int64_t n_forms, const double* values,
+                             const int64_t* multiplicity, int64_t* form, int64_t* n_tied);
+/* The same at n points, by intervals and exact comparisons; `stage` says what decided: 0 intervals, 1
+ * expansions, 2 nothing. */
+HM_API void hm_winners_play_off(const hm_stored_forms* forms, int64_t n_forms,
+                                const int64_t* multiplicity, int64_t n, const int64_t* rows,
+                                int32_t is_filtering, double factor, double allowance,
+                                double* upper, double* expansion, int64_t* form, int64_t* n_tied,
+                                int8_t* stage);
+
+/* Max-plus products max_k left[i][k] + right[k][j], with `inner` >= 1 terms: some of the tiles of
+ * `out`. left is (n_rows, inner); the rows and columns of right are so many numbers apart. */
+HM_API int64_t hm_max_plus_n_tiles(int64_t n_rows, int64_t n_columns);
+HM_API void hm_max_plus_tiles(const double* left, const double* right, double* out, int64_t n_rows,
+                              int64_t inner, int64_t n_columns, int64_t row_step,
+                              int64_t column_step, int64_t first, int64_t last);
+/* Sweep over all edges of a graph until no label rises, or n_sweeps times; whether none rose. */
+HM_API int32_t hm_max_plus_relax(int64_t n, const double* weights, double* labels, int64_t* parents,
+                                 int64_t n_sweeps);
+
+/* The nearest point to the origin in the hull of rows (n_rows, dim) of about unit length; see
+ * `NearestQuestion` in nearest.hpp. `support`, `weights` (dim + 2) and `point` (dim) may hold a start.
+ * Returns 1 if `point` separates the origin from the rows, 0 if it lies in the hull of the support, -1
+ * if rounding does not allow to say: in floats, a candidate to be proved. */
+HM_API size_t hm_nearest_size(int32_t dim);
+HM_API int32_t hm_nearest(void* memory, const double* rows, int64_t n_rows, int32_t dim,
+                          int32_t n_start, double quality, int32_t most_rounds, int64_t* support,
+                          double* weights, double* point, int32_t* n_active);
+
+/* Invert the matrix whose columns are the rows (dim, dim), rounded; 1 if it is proved to be regular.
+ * `bounds` gets what is known of the inverse: see `Inverse` in orientation.hpp. */
+HM_API size_t hm_invert_size(int32_t dim);
+HM_API int32_t hm_invert(void* memory, const double* rows, int32_t dim, double* inverse,
+                         double bounds[2]);
+
+/* Which of some targets seem to be vertices of a hull: memory of a search, its start, and a call for
+ * some targets. `status` gets the answers of hm_nearest, `support` (n, dim + 2) the points they seem
+ * to lie between (n_points + k for ray k) and `n_support` how many, `directions` (n, dim) those they
+ * seem to win. Points and rays are kept by the caller. */
+HM_API size_t hm_candidates_size(int64_t n_points, int64_t n_rays, int32_t dim);
+HM_API void hm_candidates_init(void* search, int64_t n_points, int64_t n_rays, int32_t dim,
+                               const double* points, const double* rays, const uint8_t* is_known,
+                               double quality);
+HM_API void hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets,
+                               int64_t* status, int64_t* n_support, int64_t* support,
+                               double* directions);
+
+/* Which of n >= 2 distinct points are vertices of their hull: start, then points from `first` to
+ * `last`. Verdicts are 1 yes, 0 no, 2 no if the origin lies in the hull of the differences from the
+ * points in `supports` (n, dim + 1; padded with -1), -1 not known. */
+HM_API size_t hm_hull_vertices_size(int64_t n, int32_t dim);
+HM_API void hm_hull_vertices_init(void* search, int64_t n, int32_t dim, const double* points,
+                                  int8_t* verdict);
+HM_API void hm_hull_vertices_decide(void* search, int64_t first, int64_t last, int8_t* verdict,
+                                    int64_t* supports);
+
+/* Which pairs of n vertices are joined by an edge; see `HullEdges` in hulls.hpp. The start returns how
+ * many of some pairs seem to be. The other call decides the pairs of vertices from `first` to `last`
+ * with those after them, and returns how many claims there are. */
+HM_API size_t hm_hull_edges_size(int64_t n, int32_t dim);
+HM_API int32_t hm_hull_edges_init(void* search, int64_t n, int32_t dim, const double* rows,
+                                  int8_t* adjacent, int64_t* claims, int64_t room_claims,
+                                  int32_t n_samples);
+HM_API int64_t hm_hull_edges_decide(void* search, int64_t first, int64_t last);
+
+/* The rows of all heads: row r of vertex v says that v scores more than rival[r]. */
+typedef struct {
+    int64_t dim, n_heads, n_rows;
+    const double* rows;          /* (n_rows, dim): rounded differences, largest entry about one */
+    const double* units;         /* (n_rows, dim): about the same, of unit length */
+    const double* points;        /* (n_vertices, dim): to guess winners */
+    const int64_t* first_vertex; /* (n_heads + 1) */
+    const int64_t* first_row;    /* (n_vertices + 1); later rows count for every tuple */
+    const int64_t* rival;        /* (n_rows) */
+    const int64_t* reverse;      /* (n_rows): the row that says the opposite */
+} hm_fan;
+
+/* What a search for tuples of winners has found: tuples (n_heads) with directions (dim) that select
+ * them; claims, which are rows (dim + 1; padded with -1) said to have the origin in their hull, with
+ * the nodes that rely on them; and nodes not expanded. Nodes are tuples padded with -1. */
+typedef struct {
+    int64_t room_leaves, room_claims, room_parked;
+    int64_t n_leaves, n_claims, n_parked;
+    int64_t n_refused; /* how many refusals floats have proved */
+    int64_t* leaves;
+    double* directions;
+    int64_t* claims;
+    int64_t* claim_paths;
+    int64_t* parked;
+} hm_joint_found;
+
+/* A search for tuples: memory, start, a node to search below, and some steps, which return 1 when all
+ * is done. The fan is kept by the caller; n_base of its rows belong to no vertex. */
+HM_API size_t hm_joint_size(const hm_fan* fan, int64_t n_base);
+HM_API void hm_joint_init(void* search, const hm_fan* fan, int64_t n_base);
+HM_API void hm_joint_load(void* search, int64_t level, int64_t n_rows, const int64_t* rows,
+                          const int64_t* winners, const double* direction);
+HM_API int32_t hm_joint_run(void* search, int64_t root, int64_t steps, hm_joint_found* found);
+
+/* For n tuples of vertices with a direction each: whether it is proved to select the tuple, and the
+ * sine of its angle to the nearest wall. `margins` may be null. */
+HM_API void hm_joint_check(const hm_fan* fan, int64_t n, const int64_t* leaves,
+                           const double* directions, uint8_t* is_proved, double* margins);
+
+/* Whether row walls[q] of the tuple cells[q] is a facet, rows of equal `line` counted as one: 1 yes,
+ * 0 no, -1 not known. */
+HM_API size_t hm_joint_facets_size(const hm_fan* fan);
+HM_API void hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line,
+                            const int64_t* leaves, int64_t n, const int64_t* cells,
+                            const int64_t* walls, int8_t* verdict);
+
+/* Signs and zeros of forms between two points, from their values there (see lines.hpp): how many units
+ * change and the sum of their numbers; the first again with the radii of each end; the n zeros, as unit,
+ * part and blur, 1 if they are sure; how far ends may be off in parts of an interval, 1 if not too far. */
+typedef struct {
+    int64_t unit;
+    double part, blur;
+} hm_test_zero;
+HM_API void hm_test_line_changes(const hm_normed_map* map, const double* left, const double* right,
+                                 double scale, double beta, double eta, int64_t changes[2]);
+HM_API int64_t hm_test_line_careful(const hm_normed_map* map, const double* left,
+                                    const double* right, const double* scales, const double* blur);
+HM_API int32_t hm_test_line_zeros(const hm_normed_map* map, const double* left, const double* right,
+                                  double scale, double beta, int64_t n, hm_test_zero* zeros);
+HM_API int32_t hm_test_line_blurs(const hm_test_zero* zeros, int64_t n, const double* outer,
+                                  double* blurs);
+
+/* Whether a rounded row is proved to have a positive product with a direction; whether it, times a
+ * sign, is proved to be a positive combination of the columns of a matrix inverted by hm_invert. */
+HM_API int32_t hm_test_is_positive(const double* row, const double* direction, int32_t dim);
+HM_API int32_t hm_test_is_inside(const double* row, double sign, const double* inverse,
+                                 const double* bounds, int32_t dim);
 
 /* Each writes the high and the low part of its result to pair[0] and pair[1]. */
 HM_API void hm_test_two_sum(double a, double b, double* pair);

@@ -20,8 +20,8 @@
 namespace hardmax {
 
 constexpr int kWalkFrom = 24;  // measured: clipping by all forms is faster below
-constexpr int kNodesPerForm = 2, kListedPerForm = 48;
-constexpr int kTriedPerForm = 256;  // how often a form may be looked at for the lists
+constexpr int kNodesPerForm = 2, kListedPerForm = 80;
+constexpr int kTriedPerForm = 600;  // how often a form may be looked at for the lists
 constexpr int kFarSides = 4;
 
 struct Box {

@@ -1,31 +1,31 @@
 """Max-plus products of checked matrices: which loop runs, on how many threads.
 
-Below is the compiled kernel `_kernels.maxplus.matmul_into`, above is `semiring`. Three sizes are
-told apart, with times measured on two cores at 3.4 GHz with 512-bit vectors:
+Below is `max_plus_tiles` of the compiled core (`core/include/hardmax/products.hpp`), above is
+`semiring`. Three sizes are told apart:
 
-- up to `TINY` sums the numpy formula: microseconds, where importing the compiler takes 0.5 s;
+- up to `TINY` sums the numpy formula, which takes microseconds;
 - up to `SERIAL` sums one thread: it needs under a millisecond, a thread about 0.1 ms to start;
-- beyond that every thread numba is allowed (`NUMBA_NUM_THREADS`) takes a share of the grid. The
-  kernel gives up the interpreter lock and plain threads call it: numba's own thread pools can
-  abort the process when it forks, or when two Python threads enter at once.
+- beyond that every core takes shares of the tiles. A call gives up the interpreter lock, and is
+  over in milliseconds, so that an interrupt is not kept waiting.
 
 Every path makes one rounded addition per term and exact maxima, so all give the same entries.
 """
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.errors import ArgumentError
 from hardmax.typing import FloatArray
 
 TINY = 2**12
 SERIAL = 2**23
-WIDTH = 128
-"""Columns in a panel: two rows of the result and four of the panel take 6 KiB of L1."""
-DEPTH = 256
-"""Rows of a panel kept at hand: 256 KiB of L2."""
+_SHARE = 2**26
+"""How many sums one call makes at most, roughly: some 10 ms."""
 
 
 def max_plus_product(
@@ -33,7 +33,7 @@ def max_plus_product(
 ) -> FloatArray:
     r"""Return $\max_k (a_{ik} + b_{kj})$, -inf where there is no $k$.
 
-    Memory is the result and a padded copy of each factor.
+    Memory is the result, and a copy of a factor or the result that is not in order of its rows.
 
     Args:
         left: The $a$, shape `(n_rows, inner)`, without NaN and +inf.
@@ -55,9 +55,9 @@ def max_plus_product(
         product = np.asarray(terms.max(axis=1, initial=-np.inf))
     elif n_columns < n_rows:
         # The vectorised loop runs along columns: let them be the longer side.
-        product = np.ascontiguousarray(_packed_product(right.T, left.T).T)
+        product = np.ascontiguousarray(_compiled_product(right.T, left.T).T)
     else:
-        product = _packed_product(left, right)
+        product = _compiled_product(left, right)
     if (product == np.inf).any() or _lost_terms(left, right, product):
         raise overflow(names)
     return product
@@ -72,49 +72,37 @@ def overflow(names: tuple[str, ...]) -> ArgumentError:
     )
 
 
-def _packed_product(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Cut the right factor into panels and let threads share the tiles of the result."""
-    from hardmax._kernels.maxplus import matmul_into
-
+def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Let threads share the tiles of the result."""
     n_rows, inner = left.shape
     n_columns = right.shape[1]
-    padded_inner = _round_up(inner, 4)
-    width = min(WIDTH, _round_up(n_columns, 8))
-    panels = np.full((-(-n_columns // width), padded_inner, width), -np.inf)
-    for p, panel in enumerate(panels):
-        columns = right[:, p * width : (p + 1) * width]
-        panel[:inner, : columns.shape[1]] = columns
-    if padded_inner > inner or not (left.flags.c_contiguous and left.flags.writeable):
-        # The padding meets -inf in the panels. Read-only input would compile the kernel twice.
-        padded = np.zeros((n_rows, padded_inner))
-        padded[:, :inner] = left
-        left = padded
+    left = np.ascontiguousarray(left)
     out = np.empty((n_rows, n_columns))
+    steps = [step // right.itemsize for step in right.strides]
 
-    n_tiles = len(panels) * ((n_rows + 1) // 2)
-    n_threads = 1 if n_rows * inner * n_columns <= SERIAL else _threads()
-    if n_threads == 1:
-        matmul_into(left, panels, out, _tile_buffer(width), 0, n_tiles, DEPTH)
-        return out
+    def fill(first: int, last: int) -> None:
+        places = address(left), address(right), address(out)
+        core().hm_max_plus_tiles(*places, n_rows, inner, n_columns, *steps, first, last)
+
+    n_sums = n_rows * inner * n_columns
+    n_tiles = core().hm_max_plus_n_tiles(n_rows, n_columns)
+    n_threads = 1 if n_sums <= SERIAL else _threads()
     # Four shares for each thread, so that one slowed by other work does not hold up all.
-    cuts = [n_tiles * share // (4 * n_threads) for share in range(4 * n_threads + 1)]
+    n_shares = min(n_tiles, max(4 * n_threads if n_threads > 1 else 1, -(-n_sums // _SHARE)))
+    cuts = [n_tiles * share // n_shares for share in range(n_shares + 1)]
+    if n_threads == 1:
+        for first, last in pairwise(cuts):
+            fill(first, last)
+        return out
     with ThreadPoolExecutor(n_threads) as pool:
-        shares = [
-            pool.submit(matmul_into, left, panels, out, _tile_buffer(width), first, last, DEPTH)
-            for first, last in pairwise(cuts)
-            if first < last
-        ]
-        for share in shares:
-            share.result()
+        shares = [pool.submit(fill, first, last) for first, last in pairwise(cuts)]
+        try:
+            for share in shares:
+                share.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return out
-
-
-def _tile_buffer(width: int) -> FloatArray:
-    """Two rows that start on a cache line; stores across two lines cost a fifth of all time."""
-    numbers_per_line = 8
-    buffer = np.empty(2 * width + numbers_per_line)
-    skip = -(buffer.ctypes.data // buffer.itemsize) % numbers_per_line
-    return buffer[skip : skip + 2 * width].reshape(2, width)
 
 
 def _lost_terms(left: FloatArray, right: FloatArray, product: FloatArray) -> bool:
@@ -128,11 +116,8 @@ def _lost_terms(left: FloatArray, right: FloatArray, product: FloatArray) -> boo
     return bool((has_terms & (product == -np.inf)).any())
 
 
-def _round_up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
-
-
 def _threads() -> int:
-    import numba
-
-    return int(numba.config.NUMBA_NUM_THREADS)
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -12,7 +12,7 @@ A cycle among the nodes before each other is a positive cycle, because the edge 
 improved a label strictly; and $n + 1$ exact passes without one settle every label. So the answer
 is right whatever the guess was; the guess only makes it fast.
 
-`kleene` and `graphs` stand on top of this, the kernel `_kernels.maxplus.relax_into` below.
+`kleene` and `graphs` stand on top of this, `relax` of the compiled core below.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _UNIT_ROUNDOFF = 2.0**-53
@@ -109,14 +111,14 @@ def heaviest_walks(weights: ExactWeights, starts: BoolArray) -> HeaviestWalks:
 
 def _guess(weights: ExactWeights, starts: BoolArray) -> IntArray:
     """Propose parents by Bellman–Ford in floats, stopping early at a positive cycle."""
-    from hardmax._kernels.maxplus import relax_into
-
     n = len(starts)
+    edges = np.ascontiguousarray(weights.rounded)
     labels = np.where(starts, 0.0, -np.inf)
     parents = np.full(n, -1, dtype=np.int64)
     done, sweeps = 0, 4
     while done <= n:
-        if relax_into(weights.rounded, labels, parents, sweeps):
+        arrays = address(edges), address(labels), address(parents)
+        if core().hm_max_plus_relax(n, *arrays, sweeps):
             break
         if _positive_cycle(weights, parents) is not None:
             break

@@ -8,8 +8,8 @@ wall carries a facet: whether a direction violates it and satisfies all other ro
 
 import numpy as np
 
-from hardmax._kernels.cell_adjacency import FACET, UNDECIDED, facets
 from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.fans import FACET, NO_FACET, UNDECIDED
 from hardmax.geometry.integer_vectors import Vector, primitive
 from hardmax.geometry.joint_argmax import JointWinners
 from hardmax.geometry.vertex_graphs import VertexGraphs
@@ -25,12 +25,10 @@ def neighbouring_tuples(winners: JointWinners) -> IntArray:
     graphs, leaves = winners.graphs, winners.leaves
     line = _lines(graphs)
     cells, walls, beyond = _candidates(graphs, leaves, line)
-    verdict = np.empty(cells.size, np.int64)
-    fan = graphs.fan
-    facets(fan.rows, fan.first_row, line, leaves, cells, walls, verdict)
+    verdict = graphs.fan.facets(line, leaves, cells, walls)
     for place in np.flatnonzero(verdict == UNDECIDED).tolist():
         is_facet = _is_facet(graphs, leaves[cells[place]], line, int(walls[place]))
-        verdict[place] = FACET if is_facet else 0
+        verdict[place] = FACET if is_facet else NO_FACET
     joined = verdict == FACET
     pairs = np.stack([cells[joined], beyond[joined]], axis=1)
     return np.asarray(pairs[np.lexsort(pairs.T[::-1])])

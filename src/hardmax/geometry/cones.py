@@ -16,6 +16,7 @@ from flint import fmpz_mat
 
 from hardmax.errors import DtypeError, ShapeMismatchError
 from hardmax.geometry.exact_min_norm_point import exact_nearest_point
+from hardmax.geometry.nearest_points import CONTAINED, SEPARATED, nearest_point
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _FLOAT_BITS = 900
@@ -199,27 +200,9 @@ def _unit_rows(rows: WideArray) -> tuple[FloatArray, list[int]]:
 
 def _candidate(rows: FloatArray) -> tuple[bool | None, list[int], FloatArray]:
     """Return whether the cone seems open, if that is clear; active rows; and a point."""
-    # What is compiled is loaded when it is needed.
-    from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED, min_norm_point
-
-    n_rows, dim = rows.shape
-    support = np.zeros(dim + 2, np.int64)
-    point = rows.sum(axis=0)
-    status, n_active = min_norm_point(
-        rows,
-        n_rows,
-        0,
-        0.5,
-        20 * (dim + 2),
-        support,
-        np.zeros(dim + 2),
-        point,
-        np.zeros((dim + 2, dim + 1)),
-        np.zeros((dim + 2, dim + 2)),
-        np.zeros((3, dim + 2)),
-    )
-    seems_open = {SEPARATED: True, CONTAINED: False}.get(status)
-    return seems_open, support[:n_active].tolist(), point
+    found = nearest_point(rows, point=rows.sum(axis=0), quality=0.5)
+    seems_open = {SEPARATED: True, CONTAINED: False}.get(found.status)
+    return seems_open, found.support.tolist(), found.point
 
 
 def _positive_direction(

@@ -12,7 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hardmax._kernels.orientation import invert_beyond_rounding
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.geometry.affine_coordinates import affine_coordinates
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
@@ -234,9 +235,11 @@ def proved_rank(rows: FloatArray) -> int:
         work[:, k] = 0.0
     if not wanted:
         return 0
-    square = largest_one(rows[np.ix_(*np.array(picked).T)])
-    buffers = np.empty((wanted, wanted)), np.empty((1, wanted, wanted)), np.empty((1, 2))
-    return wanted if invert_beyond_rounding(square, np.arange(wanted), *buffers, 0) else -1
+    square = np.ascontiguousarray(largest_one(rows[np.ix_(*np.array(picked).T)]))
+    memory = Memory(core().hm_invert_size(wanted))
+    inverse, bounds = np.empty((wanted, wanted)), np.empty(2)
+    arrays = address(square), wanted, address(inverse), address(bounds)
+    return wanted if core().hm_invert(memory.address, *arrays) else -1
 
 
 def largest_one(rows: FloatArray) -> FloatArray:

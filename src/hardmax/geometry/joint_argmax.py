@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax._kernels.refinement import selects
 from hardmax.algebra.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.geometry.extreme_points import certify_extreme_points
@@ -77,8 +76,7 @@ class JointWinners:
             directions: Shape `(count, dim)`, taken as exact.
         """
         scaled, usable = self.graphs.coordinates.from_original(directions)
-        result = np.zeros(directions.shape[0], np.bool_)
-        selects(self.graphs.fan, self.leaves, scaled, result)
+        result, _ = self.graphs.fan.check(self.leaves, scaled)
         result &= usable
         for place in np.flatnonzero(~result).tolist():
             result[place] = self._is_selected(place, integer_direction(directions[place]))

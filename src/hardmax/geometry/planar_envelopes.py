@@ -104,7 +104,7 @@ def planar_envelope(rows: WideArray) -> PlanarEnvelope | None:
         rows: The $(a_j, c_j)$, integers on one common scale, shape `(n_forms, 3)`.
 
     References:
-        [Cla88], [Ede92].
+        [CS89].
 
     Examples:
         Four sites on a circle meet in one vertex; the centre of the square wins nowhere.

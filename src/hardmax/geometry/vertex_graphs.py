@@ -13,11 +13,10 @@ from functools import cached_property
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax._kernels.hull_graph import CLAIMED, NO, OPEN, YES, hull_edges, hull_vertices
-from hardmax._kernels.refinement_buffers import Fan
 from hardmax.errors import SizeLimitError
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.geometry.extreme_points import extreme_points
+from hardmax.geometry.fans import Fan
 from hardmax.geometry.head_coordinates import (
     HeadCoordinates,
     head_coordinates,
@@ -25,12 +24,10 @@ from hardmax.geometry.head_coordinates import (
     proved_rank,
     unit_rows,
 )
+from hardmax.geometry.hull_searches import CLAIMED, NO, OPEN, YES, hull_edges, hull_vertices
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 _MAX_TABLE_ENTRIES = 2**27
-_MAX_CLAIMS = 20_000
-_N_SAMPLES = 48
-_ENOUGH = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +192,7 @@ class _Hull:
         return self._coordinates.integers(self.head)
 
     def _find_vertices(self, points: FloatArray) -> None:
-        n_points, dim = points.shape
-        verdict = np.empty(n_points, np.int64)
-        supports = np.empty((n_points, dim + 1), np.int64)
-        hull_vertices(points, verdict, supports)
+        verdict, supports = hull_vertices(points)
         for k in np.flatnonzero((verdict == CLAIMED) | (verdict == OPEN)).tolist():
             support = supports[k][supports[k] >= 0]
             others = np.delete(self._exact, k, axis=0)
@@ -213,12 +207,11 @@ class _Hull:
         rows = largest_one(np.ascontiguousarray(rows[:, columns])).reshape(n_kept, n_kept, rank)
         if np.count_nonzero(rows.any(axis=2)) < n_kept * (n_kept - 1):
             return  # Scales so far apart that the kept coordinates round to zero.
-        adjacent = np.empty((n_kept, n_kept), np.int8)
-        claims = np.empty((_MAX_CLAIMS, rank + 3), np.int64)
-        n_claims = hull_edges(rows, _N_SAMPLES, _ENOUGH, adjacent, claims)
-        if n_claims < 0:
+        found = hull_edges(rows)
+        if found is None:
             return
-        for j, k, *support in claims[:n_claims].tolist():
+        adjacent, claims = found
+        for j, k, *support in claims.tolist():
             corner = self._exact[self.kept[j]]
             signed = [
                 self._exact[self.kept[k]] - corner if m == k else corner - self._exact[self.kept[m]]

@@ -19,6 +19,8 @@ import numpy as np
 
 from hardmax.geometry.affine_coordinates import AffineCoordinates, flint_matrix
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
+from hardmax.geometry.hull_searches import CandidateSearch
+from hardmax.geometry.nearest_points import CONTAINED, SEPARATED
 from hardmax.progress import Progress
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
@@ -180,34 +182,10 @@ def _clarkson(
     open_points: IntArray,
 ) -> Iterator[_Candidates]:
     """Run the compiled search on the open points, in blocks."""
-    # What is compiled is loaded when it is needed.
-    from hardmax._kernels.vertex_candidates import vertex_candidates_into
-
     points, rays = white
-    n_points, dim = points.shape
-    is_known = proofs.is_vertex.copy()
-    known = np.zeros(n_points, np.int64)
-    n_known = int(is_known.sum())
-    known[:n_known] = np.flatnonzero(is_known)
-    buffers = (
-        np.empty((n_points + rays.shape[0], dim)),
-        np.empty(n_points + rays.shape[0], np.int64),
-        np.zeros(dim + 2, np.int64),
-        np.zeros(dim + 2),
-        np.zeros((dim + 2, dim + 1)),
-        np.zeros((dim + 2, dim + 2)),
-        np.zeros((3, dim + 2)),
-    )
-    for targets in _blocks(open_points, n_points):
-        status = np.empty(targets.size, np.int64)
-        n_support = np.empty(targets.size, np.int64)
-        support = np.empty((targets.size, dim + 2), np.int64)
-        directions = np.empty((targets.size, dim))
-        n_known = vertex_candidates_into(
-            points, rays, targets, known, n_known, is_known, _QUALITY,
-            status, n_support, support, directions, *buffers,
-        )  # fmt: skip
-        supports = [support[k, : n_support[k]].tolist() for k in range(targets.size)]
+    search = CandidateSearch(points, rays, proofs.is_vertex, _QUALITY)
+    for targets in _blocks(open_points, len(points)):
+        status, supports, directions = search.find(targets)
         whole = _whole_directions(directions @ coordinates.whitening.T)
         yield _Candidates(targets, status, supports, whole)
 
@@ -220,8 +198,6 @@ def _accept_candidates(
     progress: Progress[int],
 ) -> None:
     """Prove what the compiled search proposed; decide exactly what cannot be proven."""
-    from hardmax._kernels.min_norm_point import CONTAINED, SEPARATED
-
     separated = found.status == SEPARATED
     _accept_winners(coordinates, found.targets[separated], found.directions[separated], proofs)
     contained = np.flatnonzero(found.status == CONTAINED)

@@ -1,10 +1,11 @@
 """The search for tuples of winners: compiled, with exact arithmetic where rounding gives up."""
 
+from ctypes import Structure, addressof, c_int64, c_void_p
+
 import numpy as np
 
-from hardmax._kernels.cone_margins import margins_into
-from hardmax._kernels.refinement import FINISHED, search, selects
-from hardmax._kernels.refinement_buffers import N_BASES_HIT, N_SIMPLICES, search_buffers
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
 from hardmax.algebra.exact.dyadic import scaled_integers
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.geometry.head_coordinates import rounded_direction
@@ -12,12 +13,48 @@ from hardmax.geometry.vertex_graphs import VertexGraphs
 from hardmax.progress import Progress
 from hardmax.typing import FloatArray, IntArray, WideArray
 
-_STEPS = 20_000
+_ENTRIES_AT_ONCE = 2**21
+"""How many numbers the rows have that the nodes of one call are searched in."""
+_ROOM, _PARKING = 4096, 256
 _THIN = 2.0**-24
 """Directions this close to a wall, as the sine of the angle, are looked for again."""
 
 Path = tuple[int, ...]
 """A node: one vertex of each of the first heads."""
+
+
+class _Record(Structure):
+    """`hm_joint_found` of the interface."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("room_leaves", "room_claims", "room_parked")),
+        *((name, c_int64) for name in ("n_leaves", "n_claims", "n_parked", "n_refused")),
+        *((name, c_void_p) for name in ("leaves", "directions")),
+        *((name, c_void_p) for name in ("claims", "claim_paths", "parked")),
+    )
+
+
+class _Found:
+    """What the core has found since it was last called.
+
+    Attributes:
+        record: How much of each, and how many refusals floating point proved in all.
+        leaves: The chosen vertices, shape `(room, n_heads)`.
+        directions: A direction that selects them, proven, shape `(room, dim)`.
+        claims: Rows said to have the origin in their hull, padded with -1, shape `(room, dim + 1)`.
+        claim_paths: The node that relies on each claim, padded with -1, shape `(room, n_heads)`.
+        parked: Nodes not expanded, padded with -1, shape `(room, n_heads)`.
+    """
+
+    def __init__(self, widest: int, n_heads: int, dim: int) -> None:
+        room = max(_ROOM, 4 * widest)
+        self.leaves, self.directions = np.empty((room, n_heads), np.int64), np.empty((room, dim))
+        self.claims = np.empty((room, dim + 1), np.int64)
+        self.claim_paths = np.empty((room, n_heads), np.int64)
+        self.parked = np.empty((_PARKING, n_heads), np.int64)
+        arrays = self.leaves, self.directions, self.claims, self.claim_paths, self.parked
+        sizes = room, room, _PARKING, 0, 0, 0, 0
+        self.record = _Record(*sizes, *(address(array) for array in arrays))
 
 
 class WinnerSearch:
@@ -28,7 +65,11 @@ class WinnerSearch:
         self.is_exact_only = is_exact_only
         self.n_heads = graphs.heads.size
         self.dim = graphs.coordinates.rank
-        self.stack, self.work, self.found = search_buffers(graphs.fan, graphs.base_rows.size)
+        fan, n_base = graphs.fan, graphs.base_rows.size
+        self.found = _Found(int(np.diff(fan.first_vertex).max()), self.n_heads, self.dim)
+        self._memory = Memory(core().hm_joint_size(fan.address, n_base))
+        core().hm_joint_init(self._memory.address, fan.address, n_base)
+        self._steps = max(16, _ENTRIES_AT_ONCE // max(fan.points.size, 1))
         self.leaves: list[IntArray] = []
         self.directions: list[FloatArray] = []
         self.wide_leaves: dict[Path, WideArray] = {}
@@ -46,12 +87,10 @@ class WinnerSearch:
                 self._expand(path)
                 continue
             self._load(path, start)
-            status = -1
-            while status != FINISHED:
-                status = search(
-                    self.graphs.fan, self.stack, len(path), _STEPS, self.work, self.found
-                )
-                progress.advance(int(self.found.sizes[0]))
+            found, is_done = addressof(self.found.record), False
+            while not is_done:
+                is_done = core().hm_joint_run(self._memory.address, len(path), self._steps, found)
+                progress.advance(self.found.record.n_leaves)
                 self._unload()
 
     def _start(self, path: Path, exact: WideArray | None) -> FloatArray | None:
@@ -78,20 +117,15 @@ class WinnerSearch:
 
     def _load(self, path: Path, direction: FloatArray) -> None:
         """Put a node on the stack, as the root of a search."""
-        stack, level, rows = self.stack, len(path), self._rows(path)
-        stack.rows[: rows.size] = rows
-        stack.units[: rows.size] = self.graphs.fan.units[rows]
-        stack.n_rows[level] = rows.size
-        stack.n_bases[level] = 0
-        stack.winner[:level] = path
-        stack.direction[level] = direction
-        stack.n_members[level] = -1
-        stack.level[0] = level
+        rows, winners = self._rows(path), np.array(path, np.int64)
+        arrays = map(address, (rows, winners, direction))
+        core().hm_joint_load(self._memory.address, len(path), rows.size, *arrays)
 
     def _unload(self) -> None:
-        """Take what the kernel found, prove its claims, and do what it could not."""
-        n_leaves, n_claims, n_parked = self.found.sizes.tolist()
-        self.found.sizes[:] = 0
+        """Take what the core found, prove its claims, and do what it could not."""
+        record = self.found.record
+        n_leaves, n_claims, n_parked = record.n_leaves, record.n_claims, record.n_parked
+        record.n_leaves = record.n_claims = record.n_parked = 0
         self.leaves.append(self.found.leaves[:n_leaves].copy())
         self.directions.append(self.found.directions[:n_leaves].copy())
         again = {_path(row) for row in self.found.parked[:n_parked]}
@@ -151,7 +185,7 @@ class WinnerSearch:
     @property
     def n_filtered(self) -> int:
         """How many refusals floating point proved."""
-        return int(self.found.counters[N_BASES_HIT] + self.found.counters[N_SIMPLICES])
+        return int(self.found.record.n_refused)
 
     def tuples(self) -> tuple[IntArray, FloatArray, dict[int, WideArray]]:
         """Check every tuple found against its direction once more, on its own.
@@ -166,10 +200,7 @@ class WinnerSearch:
         rounded = np.array([rounded_direction(u) for _, u in wide]).reshape(len(wide), self.dim)
         leaves = np.concatenate([*self.leaves, paths])
         directions = np.concatenate([*self.directions, rounded])
-        proved = np.zeros(leaves.shape[0], np.bool_)
-        selects(self.graphs.fan, leaves, directions, proved)
-        margins = np.empty(leaves.shape[0])
-        margins_into(self.graphs.fan, leaves, directions, margins)
+        proved, margins = self.graphs.fan.check(leaves, directions)
         exact: dict[int, WideArray] = {}
         # A direction that lies barely inside proves the tuple, but is of little use to a reader
         # who multiplies in float64: the cone is asked for one further from its walls.

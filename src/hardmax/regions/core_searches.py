@@ -362,9 +362,10 @@ class CoreSearch:
             is_bounded, stores,
         )  # fmt: skip
         self._core.hm_search_init(self.address, network.address, addressof(start))
-        # Room for all parts at once, where large groups are walked.
+        # Room for all parts at once, six edges each, where large groups are walked; the split by a
+        # group asks for them twice, and for three edges more.
         widest = network.largest_group if network.largest_group >= 24 else 0
-        self._room = FIRST_ROOM[0] + 10 * widest, FIRST_ROOM[1] + widest
+        self._room = FIRST_ROOM[0] + 16 * widest, FIRST_ROOM[1] + widest
         self._counts = np.zeros(4, dtype=np.int64)
         self._place = np.zeros(3, dtype=np.int32)
         self._set_stack()

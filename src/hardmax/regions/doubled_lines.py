@@ -1,8 +1,8 @@
 r"""Intervals of a line through a ReLU network, known to all digits of a float.
 
 Errors of values carried from layer to layer grow. The forms of an interval, slopes and offsets, are
-composed again in twice the precision (see `_kernels.doubled_forms`); so its ends, which are zeros
-of such forms, and the values there are known as well as floats can say.
+composed again in twice the precision (see `core/include/hardmax/doubled.hpp`); so its ends, which
+are zeros of such forms, and the values there are known as well as floats can say.
 """
 
 from fractions import Fraction
@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._kernels.doubled_lines import compose_units
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.recomposition import RationalForms
 from hardmax.regions.line_filter import LineForms
@@ -42,10 +43,9 @@ class DoubledLine:
         self.layers = layers
         first = doubled_forms(stream, stream.rows, 1.0)
         n_layers, most = len(layers.widths), max(int(layers.widths.max()), first.shape[1])
-        self._doubled = np.zeros((n_layers + 3, 5, most))
+        self._doubled = np.zeros((n_layers + 2, 5, most))
         self._doubled[0, :, : first.shape[1]] = first
         self._n_first = first.shape[1]
-        self._order = np.zeros((1, most), dtype=np.int64)
         self._states = np.zeros(layers.unit_starts[-1], dtype=np.uint8)
         self._n_known = 0
 
@@ -84,7 +84,7 @@ class DoubledLine:
 
     def _compose(self, end: int, prefix: AnyArray) -> None:
         """Compose the forms of the layers before `end` that are not those of the last prefix."""
-        layers, starts = self.layers, self.layers.unit_starts
+        starts = self.layers.unit_starts
         while self._n_known and not np.array_equal(
             self._states[: starts[self._n_known - 1]], prefix[: starts[self._n_known - 1]]
         ):
@@ -93,8 +93,9 @@ class DoubledLine:
             return
         n_states = starts[end - 1]
         self._states[:n_states] = prefix[:n_states]
-        arrays = layers.widths, starts, layers.weights, layers.weight_starts
-        compose_units(self._doubled, self._n_known, end, self._states, *arrays, self._order)
+        n_blocks, _, most = self._doubled.shape
+        arrays = address(self._states), address(self._doubled)
+        core().hm_line_doubled(self.layers.at(), self._n_known, end, *arrays, n_blocks, most)
         self._n_known = end
 
 

@@ -22,7 +22,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hardmax.arguments import integer, number
-from hardmax.compilation import announce_compilation
 from hardmax.errors import DtypeError, Interrupted
 from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
@@ -141,7 +140,7 @@ def _searched(
 
 
 def _search_of(engine: str) -> Callable[..., Any]:
-    """Load an engine; those of two and more dimensions need nothing compiled when first called."""
+    """Load an engine."""
     if engine == "planar":
         from hardmax.regions import planar
 
@@ -150,7 +149,6 @@ def _search_of(engine: str) -> Callable[..., Any]:
         from hardmax.regions import spatial
 
         return spatial.explore
-    announce_compilation()
     if engine == "lines":
         return _along_a_line
     from hardmax.regions import split_tree

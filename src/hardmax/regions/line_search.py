@@ -93,7 +93,7 @@ class LineSearch:
 
     def composed(self, walk: SignatureWalk) -> Enclosed:
         """Compose the output of a ReLU network on cells: shape `(n_cells, 2, dim_out)`."""
-        return composed_maps(self.network, self._start().stream, walk)
+        return composed_maps(self.network, self._first_stream, walk)
 
     def exact_value(self, points: Points, i: int, signature: AnyArray) -> Fraction | None:
         """Return where a point is, from its name and a signature at it; None at infinity."""
@@ -114,11 +114,16 @@ class LineSearch:
             (high if a > 0 else low).append(Fraction(b, a))
         return max(low, default=None), min(high, default=None)
 
+    @cached_property
+    def _first_stream(self) -> LineForms:
+        """The stream before the first layer."""
+        return mapped_forms(self.network.embedding, charted_forms(self.domain))
+
     def _start(self) -> Intervals:
         """The whole domain, before the first layer."""
         low, high = self.outer_ends
         unnamed = np.full((1, 3), -1)
-        stream = mapped_forms(self.network.embedding, charted_forms(self.domain))
+        stream = self._first_stream
         return Intervals(
             stream if self.network.layers else mapped_forms(self.network.readout, stream),
             np.empty((1, 0), dtype=self.winner_type),

@@ -1,57 +1,86 @@
-"""The layers of a ReLU network packed for kernels."""
+"""The layers of a ReLU network as the core reads them when it searches a line."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+from ctypes import Array, Structure, addressof, c_double, c_int64, c_void_p, sizeof
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._core.memory import Memory, address
+from hardmax.models.affine_maps import AffineMap
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.normed_maps import NormedMap
 from hardmax.typing import FloatArray, IntArray
 
+_ENTRIES = 1 << 12
+"""How many numbers the first memory of a search has beside the rows of a typical line."""
+_PANEL = 8
+"""How many columns a panel has that the core multiplies at once."""
+_MOST_KEPT = 1 << 22
+"""How many bytes of memory are kept between searches."""
 
-class PackedLayers:
-    r"""The layers of a ReLU network as `_kernels.line_values` reads them.
+
+class _MapRecord(Structure):
+    """`hm_normed_map` of the interface."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("n_in", "n_out")),
+        *((name, c_void_p) for name in ("rows", "panels", "omega", "bias_size")),
+        *((name, c_double) for name in ("sigma", "frobenius", "bias_norm", "kappa")),
+    )
+
+
+class PackedMap:
+    """An affine map with its norms, in the memory that the core reads.
 
     Attributes:
-        maps: The maps into the layers.
+        rows: The weights and, last, the bias: shape `(n_in + 1, n_out)`.
+        normed: The same map with its norms.
+    """
+
+    def __init__(self, affine: AffineMap, n_layers: int = 1) -> None:
+        self.rows: FloatArray = np.empty((affine.dim_in + 1, affine.dim_out))
+        self.rows[:-1], self.rows[-1] = affine.weight, affine.bias
+        self.normed = NormedMap.of(self.rows[:-1], self.rows[-1], n_layers)
+        self._panels = _cut_into_panels(self.rows)
+        self._sizes = np.abs(self.rows[-1])
+
+    @property
+    def record(self) -> _MapRecord:
+        """What the core gets; its arrays are those of this map."""
+        one = self.normed
+        norms = one.sigma, one.frobenius, one.bias_norm, one.kappa
+        arrays = (self.rows, self._panels, one.omega, self._sizes)
+        return _MapRecord(len(self.rows) - 1, self.rows.shape[1], *map(address, arrays), *norms)
+
+
+class PackedLayers:
+    """The maps of a ReLU network.
+
+    Attributes:
+        maps: The maps into the layers, with their norms.
         widths: How many units each layer has.
-        weights: For each layer the weights and, last, the bias: one after the other.
-        weight_starts: Where those of each layer begin, and the end.
-        omegas: The $\omega_j$ of all units.
-        bias_sizes: The $|b_j|$ of all units.
         unit_starts: Where the units of each layer begin, and the end.
-        norms: For each layer $\sigma$, $\Omega$, the norm of the bias and $\kappa$.
     """
 
     def __init__(self, network: ArgmaxNetwork) -> None:
         affine = [layer.query for layer in network.layers]
-        n_layers = len(affine)
         self._readout = network.readout
+        self._packed = [PackedMap(one, len(affine)) for one in affine]
+        self.maps = [one.normed for one in self._packed]
         self.widths: IntArray = np.array([one.dim_out for one in affine])
         self.unit_starts: IntArray = np.cumsum([0, *self.widths])
-        self.weight_starts: IntArray = np.cumsum(
-            [0, *(one.dim_out * (one.dim_in + 1) for one in affine)]
-        )
-        self.weights: FloatArray = np.empty(self.weight_starts[-1])
-        self.maps: list[NormedMap] = []
-        for i, one in enumerate(affine):
-            rows = self.rows(i)
-            rows[:-1], rows[-1] = one.weight, one.bias
-            self.maps.append(NormedMap.of(rows[:-1], rows[-1], n_layers))
         # How many weights lead from each layer to the next.
-        self._next_products: IntArray = np.append(np.diff(self.weight_starts)[1:], 1)
+        self._next_products: IntArray = np.array([*(one.rows.size for one in self._packed[1:]), 1])
         self._most_rows = (0, 0), self.widths
-        self.omegas: FloatArray = np.concatenate([one.omega for one in self.maps])
-        self.bias_sizes: FloatArray = np.abs(np.concatenate([one.bias for one in self.maps]))
-        self.norms: FloatArray = np.array(
-            [[one.sigma, one.frobenius, one.bias_norm, one.kappa] for one in self.maps]
-        )
+        self._records = _records(self._packed)
+        self._spare: list[Memory] = []
 
-    def rows(self, index: int) -> FloatArray:
-        """The weights of a layer and, last, its bias: shape `(n_in + 1, n_out)`."""
-        chosen = self.weights[self.weight_starts[index] : self.weight_starts[index + 1]]
-        return chosen.reshape(-1, self.widths[index])
+    def at(self, index: int = 0) -> int:
+        """Where the core finds the map into a layer, and after it those into the next ones."""
+        return addressof(self._records) + index * sizeof(_MapRecord)
 
     def most_rows(self, n_entries: int, n_products: int) -> IntArray:
         """How many rows of each layer, at least 2, have few entries and take few products."""
@@ -61,22 +90,42 @@ class PackedLayers:
         return self._most_rows[1]
 
     @cached_property
-    def readout(self) -> NormedMap:
-        """The map to the output."""
-        return NormedMap.of(np.array(self._readout.weight), np.array(self._readout.bias))
+    def with_readout(self) -> tuple[PackedMap, "Array[_MapRecord]"]:
+        """The map to the output; and all maps as the core wants them, this one last."""
+        readout = PackedMap(self._readout)
+        return readout, _records([*self._packed, readout])
 
-    @cached_property
-    def arguments(self) -> tuple[FloatArray | IntArray, ...]:
-        """What the kernels want, in their order."""
-        return (
-            self.widths,
-            self.weights,
-            self.weight_starts,
-            self.omegas,
-            self.bias_sizes,
-            self.unit_starts,
-            self.norms,
-        )
+    def lent_memory(self, n_bytes: int | None = None) -> Memory:
+        """Memory for a search, perhaps that of an earlier one, of at least so many bytes.
+
+        By default there is enough for a line with few pieces.
+        """
+        if n_bytes is None:
+            n_points = int(self.unit_starts[-1]) // 2
+            n_bytes = 16 * (n_points * (int(self.widths.max()) + 32) + _ENTRIES)
+        with suppress(IndexError):
+            memory = self._spare.pop()
+            if memory.n_bytes >= n_bytes:
+                return memory
+        return Memory(n_bytes, is_cleared=False)
+
+    def give_back(self, memory: Memory) -> None:
+        """Keep memory for the next search, if it is small."""
+        if memory.n_bytes <= _MOST_KEPT:
+            self._spare.append(memory)
+
+
+def _cut_into_panels(rows: FloatArray) -> FloatArray:
+    """Cut a matrix into panels of some columns, each row after row, padded with zeros."""
+    n_rows, n_columns = rows.shape
+    n_panels = -(-n_columns // _PANEL)
+    padded = np.zeros((n_rows, n_panels * _PANEL))
+    padded[:, :n_columns] = rows
+    return np.ascontiguousarray(padded.reshape(n_rows, n_panels, _PANEL).swapaxes(0, 1))
+
+
+def _records(maps: Sequence[PackedMap]) -> "Array[_MapRecord]":
+    return (_MapRecord * len(maps))(*(one.record for one in maps))
 
 
 _known: "WeakKeyDictionary[ArgmaxNetwork, PackedLayers]" = WeakKeyDictionary()

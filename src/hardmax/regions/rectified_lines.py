@@ -43,6 +43,7 @@ split in integers by the search that calls this one, and their parts come back h
 """
 
 from collections.abc import Iterator
+from ctypes import Structure, byref, c_int64, c_void_p
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -51,9 +52,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hardmax._kernels import line_values as kernels
-from hardmax._kernels.rectified_rows import FLOOR, RAISE, TINY, UNIT
-from hardmax.models.enclosures import Enclosed
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
+from hardmax.algebra.exact.rounding import UNIT_ROUNDOFF
+from hardmax.models.enclosures import FLOOR, Enclosed
+from hardmax.models.normed_maps import RAISE, TINY
 from hardmax.regions.charted_domains import embedded
 from hardmax.regions.doubled_lines import DoubledLine
 from hardmax.regions.line_filter import LineForms
@@ -68,6 +71,10 @@ _ENTRIES_AT_ONCE, _PRODUCTS_AT_ONCE = 1 << 18, 1 << 28
 """How many values, and how many products of weights, are computed between looks at the clock."""
 _MIDDLES = 0.1372549, -0.6180340, 2.7182818
 """Where a line is cut into two rays: anywhere but at a breakpoint."""
+
+_DONE, _PAUSED, _OPEN, _CROWDED, _FULL = range(5)
+"""Why the core came back: no layer is left; there is much to do; an interval is in doubt; the next
+layer would have too many entries; the memory is too small for it."""
 
 _NOWHERE = np.zeros((1, 2))
 _UNNAMED = np.full((2, 3), -1)
@@ -103,13 +110,27 @@ class CellRun:
         return CellRun(self.ends[: n + 1], self.signature, *changes)
 
 
+class _RunRecord(Structure):
+    """`hm_line_run` of the interface."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("index", "n")),
+        *((name, c_void_p) for name in ("values", "scales", "etas", "places", "names", "is_open")),
+        ("n_signs", c_int64),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Intervals from left to right, all sure so far, with what `line_values.advance` wants.
+    r"""Intervals from left to right, all sure so far, with what the core wants.
 
     Attributes:
         index: The layer.
-        rows: Its values, scales, etas, places and names.
+        rows: Its values at the points that bound the intervals, shape `(n, width)`; the $e$,
+            $\rho$ and $\beta$ of their radii, `(n, 3)`; how far the true ends of each interval may
+            lie from its points, in lengths of the interval, `(n - 1, 2)`; the coordinate $w t$ of
+            each point, the weight $w$, which belongs to the values, and once more the weight, near
+            the true breakpoint and as precise as the coordinate, `(n, 3)`; and the names.
         prefix: The winners of the layers before, on the first interval.
         outer: The exact ends of the first and the last interval, as far as they are known.
         is_sharp: Whether this is one interval with values known to all digits.
@@ -220,51 +241,76 @@ class RectifiedLine:
         outer: tuple[Fraction | None, Fraction | None],
     ) -> _Run:
         """One interval with the stream at both ends, and its weight there in the last column."""
-        scales = np.empty((2, 3))
+        scales, rows = np.empty((2, 3)), np.empty((2, self.layers.widths[index]))
         scales[0, 0], scales[1, 0] = errors
-        rows = np.empty((2, self.layers.widths[index]))
-        kernels.enter(values, self.layers.rows(index), self.layers.maps[index].kappa, rows, scales)
+        core().hm_line_enter(self.layers.at(index), *map(address, (values, rows, scales)))
         return _Run(index, (rows, scales, _NOWHERE, places, _UNNAMED), prefix, outer)
 
     def _is_inside(self, run: _Run) -> bool:
         """Whether no unit vanishes at the one point of a run, in any layer."""
-        status = kernels.PAUSED
-        while status == kernels.PAUSED:
+        status = _PAUSED
+        while status == _PAUSED:
             status, run, _ = self._advance(run)
-        return status == kernels.DONE
+        return status == _DONE
 
     def _advance(self, run: _Run) -> tuple[int, _Run, AnyArray]:
-        """Go on as far as the kernel goes; return why it came back, and which are in doubt."""
-        layers = self.layers
-        states = np.empty(layers.unit_starts[-1], dtype=np.uint8)
-        index, status, n_signs, is_open, *rows = kernels.advance(
-            run.index, *layers.arguments, *run.rows, states, self.most_rows, 8 * _ENTRIES_AT_ONCE
-        )
-        self.search.decisions.filtered += n_signs
-        begin, end = layers.unit_starts[run.index], layers.unit_starts[index]
-        prefix = np.concatenate([run.prefix, states[begin:end]])
+        """Go on as far as the core goes; return why it came back, and which are in doubt."""
+        memory = self.layers.lent_memory()
+        status, is_open = _FULL, np.empty(0, dtype=np.bool_)
+        while status == _FULL:
+            status, run, is_open = self._advance_in(memory, run)
+            if status == _FULL:
+                memory = Memory(2 * memory.n_bytes, is_cleared=False)
+        self.layers.give_back(memory)
+        return status, run, is_open
+
+    def _advance_in(self, memory: Memory, run: _Run) -> tuple[int, _Run, AnyArray]:
+        """Go on as far as some memory suffices."""
+        layers, starts = self.layers, self.layers.unit_starts
+        states = np.empty(starts[-1] - starts[run.index], dtype=np.uint8)
+        record = _RunRecord(run.index, len(run.rows[0]), *map(address, run.rows), None, 0)
+        status = core().hm_line_advance(
+            layers.at(), self.n_layers, byref(record), address(states), address(self.most_rows),
+            8 * _ENTRIES_AT_ONCE, memory.address, memory.n_bytes,
+        )  # fmt: skip
+        self.search.decisions.filtered += record.n_signs
+        index, n = record.index, record.n
+        rows = run.rows
+        if index > run.index:
+            width = 0 if index == self.n_layers else layers.widths[index]
+            rows = (
+                memory.copied(record.values, (n, width)),
+                memory.copied(record.scales, (n, 3)),
+                memory.copied(record.etas, (n - 1, 2)),
+                memory.copied(record.places, (n, 3)),
+                memory.copied(record.names, (n, 3), np.int64),
+            )
+        is_open = np.zeros(n - 1, dtype=np.bool_)
+        if status == _OPEN:
+            is_open = memory.copied(record.is_open, (n - 1,), np.bool_)
+        prefix = np.concatenate([run.prefix, states[: starts[index] - starts[run.index]]])
         is_sharp = run.is_sharp and index == run.index
-        return status, _Run(index, tuple(rows), prefix, run.outer, is_sharp), is_open
+        return status, _Run(index, rows, prefix, run.outer, is_sharp), is_open
 
     def _search(self, run: _Run) -> Iterator[CellRun | Intervals | int]:
         """Cut intervals by the layers that are left."""
         status, run, is_open = self._advance(run)
         n = len(is_open)
-        if status == kernels.DONE:
+        if status == _DONE:
             yield n if self.search.count_only else self._found(run)
             return
         yield 0
-        if status == kernels.OPEN:
+        if status == _OPEN:
             turns = np.flatnonzero(is_open[1:] != is_open[:-1]) + 1
             bounds = sorted({0, *turns.tolist(), *np.flatnonzero(is_open).tolist(), n})
         else:
             most = int(self.most_rows[run.index])
-            step = n // 2 if status == kernels.CROWDED else most - 1
+            step = n // 2 if status == _CROWDED else most - 1
             bounds = [*range(0, n, step), n]
         for begin, end in pairwise(bounds):
             prefix = self._prefix(run, begin)
             part = run.part(begin, end, prefix)
-            if not (status == kernels.OPEN and is_open[begin]):
+            if not (status == _OPEN and is_open[begin]):
                 yield from self._search(part)
                 continue
             ends = run.points[begin : begin + 2]
@@ -345,7 +391,7 @@ def _end(stream: LineForms, where: Fraction | None, side: float) -> _End:
     with np.errstate(over="ignore", invalid="ignore"):
         product = slopes[0] * t
         radii = r_slopes * (abs(t) + r_t) + np.abs(slopes) * r_t + r_offsets
-        radii += 4.0 * UNIT * (np.abs(product) + np.abs(offsets))
+        radii += 4.0 * UNIT_ROUNDOFF * (np.abs(product) + np.abs(offsets))
         error = norm(radii * RAISE + TINY)
         # Beyond the floats nothing is known: zero times infinity is no number.
         known = error if r_t < np.inf and error < np.inf else np.inf

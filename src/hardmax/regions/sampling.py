@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from hardmax.arguments import Sizes, integer, number
-from hardmax.compilation import announce_compilation
 from hardmax.display import card, public_fields
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.regions.charted_domains import (
@@ -154,7 +153,6 @@ def sample_regions(
         >>> sample_regions(net, Box([-1, -1], [1, 1]), 1000, seed=0)
         SampledCount(at least 4 cells, from 1000 points)
     """
-    announce_compilation()
     network = read_network(model)
     where = charted(domain, network.dim_in)
     refuse_outside(model, where)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -14,7 +16,9 @@ from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical.coefficients import homogeneous_points, nearest_of_scaled
-from hardmax.tropical.order_k_search import Contest, TopSet, refine, walk_walls
+from hardmax.tropical.order_k_search import Contest, TopSet, Witness, refine, walk_walls
+from hardmax.tropical.planar_order_k import PlanarOrderK, planar_order_k
+from hardmax.tropical.power_cells import wall
 from hardmax.tropical.power_diagrams import PowerDiagram
 from hardmax.tropical.power_forms import BLOCK, difference_rank, rounded_scores
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
@@ -42,7 +46,6 @@ class OrderKDiagram:
         diagram: The diagram of order 1 whose forms compete.
         k: How many sites win, from 1 to the number of sites that are not masked.
         sets: The sets of winners, shape `(n_cells, k)`, each ascending, rows sorted.
-        exact_witnesses: A point in the interior of each cell as fractions, `(n_cells, dim)`.
 
     References:
         [Lee82]; [Aur90] for the polytope of sums behind it.
@@ -51,8 +54,10 @@ class OrderKDiagram:
     diagram: PowerDiagram
     k: int
     sets: IntArray
-    exact_witnesses: WideArray
-    _walls: tuple[tuple[Vector, ...], ...]
+    _walls: Callable[[int], Sequence[Vector]]
+    """The inequalities of each cell; some may be redundant."""
+    _witnesses: Sequence[Witness] | None
+    """A point in the interior of each cell, if they are known."""
 
     _repr_html_ = html_card
 
@@ -67,6 +72,14 @@ class OrderKDiagram:
         """How many sets of k sites win on an open set."""
         return int(self.sets.shape[0])
 
+    @cached_property
+    def exact_witnesses(self) -> WideArray:
+        """A point in the interior of each cell as fractions, shape `(n_cells, dim)`."""
+        known = self._witnesses
+        if known is None:
+            known = [self.cell(i).interior_point.tolist() for i in range(self.n_cells)]
+        return wide_rows(known, self.diagram.dim)
+
     @property
     def witnesses(self) -> FloatArray:
         """The interior points, rounded: shape `(n_cells, dim)`."""
@@ -75,7 +88,7 @@ class OrderKDiagram:
     def cell(self, index: int) -> Polytope:
         """Return the cell of the set `sets[index]`, an exact polyhedron."""
         index = integer("index", index, at_least=0, at_most=self.n_cells - 1)
-        return Polytope.from_rows(self._walls[index], self.diagram.dim)
+        return Polytope.from_rows(self._walls(index), self.diagram.dim)
 
     def winners(self, points: ArrayLike) -> IntArray:
         """Return the k largest sites at each row of `points`, exactly: shape `(n_points, k)`.
@@ -117,22 +130,53 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
     groups = list(dict.fromkeys(forms))
     counts = Counter(forms)
     contest = Contest(groups, [counts[form] for form in groups], k)
-    search = walk_walls if difference_rank(rows) <= _LOW_RANK else refine
-    found = search(contest, diagram.dim)
     members: dict[Vector, list[int]] = {}
     for site, form in zip(diagram.live.tolist(), forms, strict=True):
         members.setdefault(form, []).append(site)
+    named_groups = [members[form] for form in groups]
+    rank = difference_rank(rows)
+    if diagram.dim == rank == 2 and k < len(forms):
+        return _in_the_plane(diagram, contest, named_groups)
+    search = walk_walls if rank <= _LOW_RANK else refine
     named = sorted(
-        (_sites(top, contest, members), top, witness, walls)
-        for top, (witness, walls) in found.items()
+        (_sites(top, contest, named_groups), top, witness, walls)
+        for top, (witness, walls) in search(contest, diagram.dim).items()
     )
+    rows_of = [contest.walls(top) if walls is None else walls for _, top, _, walls in named]
     return OrderKDiagram(
         diagram,
         k,
         np.array([sites for sites, _, _, _ in named], dtype=np.int64),
-        wide_rows([witness for _, _, witness, _ in named], diagram.dim),
-        tuple(tuple(contest.walls(top) if walls is None else walls) for _, top, _, walls in named),
+        rows_of.__getitem__,
+        [witness for _, _, witness, _ in named],
     )
+
+
+def _in_the_plane(
+    diagram: PowerDiagram, contest: Contest, named_groups: Sequence[list[int]]
+) -> OrderKDiagram:
+    found = planar_order_k(contest.forms, contest.multiplicity, contest.k)
+    n_groups = len(contest.forms)
+    if len(diagram.live) == n_groups:  # All forms differ, so every group is one site.
+        sets = np.sort(np.array(named_groups, dtype=np.int64)[found.sets[:, :-1], 0], axis=1)
+    else:
+        tops = [
+            TopSet(frozenset(g for g in whole if g < n_groups), part if part < n_groups else -1)
+            for *whole, part in found.sets.tolist()
+        ]
+        sets = np.array([_sites(top, contest, named_groups) for top in tops], dtype=np.int64)
+    order = np.lexsort(sets.T[::-1])
+    return OrderKDiagram(
+        diagram, contest.k, sets[order], partial(_wall_rows, contest.forms, found, order), None
+    )
+
+
+def _wall_rows(
+    forms: Sequence[Vector], found: PlanarOrderK, order: IntArray, index: int
+) -> list[Vector]:
+    cell = order[index]
+    pairs = found.walls[found.first_wall[cell] : found.first_wall[cell + 1]]
+    return [wall(forms[i], forms[j]) for i, j in pairs.tolist()]
 
 
 def top_k(diagram: PowerDiagram, k: int, points: ArrayLike) -> IntArray:
@@ -179,9 +223,9 @@ def _order(diagram: PowerDiagram, k: int) -> int:
     return k
 
 
-def _sites(top: TopSet, contest: Contest, members: dict[Vector, list[int]]) -> list[int]:
+def _sites(top: TopSet, contest: Contest, named_groups: Sequence[list[int]]) -> list[int]:
     """Name the winners by their sites, the first ones of a group that k cuts through."""
-    sites = [site for g in top.whole for site in members[contest.forms[g]]]
+    sites = [site for g in top.whole for site in named_groups[g]]
     if top.part >= 0:
-        sites += members[contest.forms[top.part]][: contest.k - len(sites)]
+        sites += named_groups[top.part][: contest.k - len(sites)]
     return sorted(sites)

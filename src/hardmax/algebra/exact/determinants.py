@@ -4,8 +4,8 @@ Three stages, for batches of float64 matrices. Scaling rows and columns by power
 sign; what the first stage cannot prove as it stands is scaled to entries of at most 1 in magnitude.
 
 1. *LU with a proof.* The elimination error is too small to make the matrix singular on the way to
-   the computed factors; `hardmax._kernels.filters.determinant_signs_into` has the argument. What
-   that argument leaves open, with $k \le 2^{20}$, pivots up to $2^{100}$ and $\tau = 2^{-900}$:
+   the computed factors; `filtered_determinant` in `core/include/hardmax/exact_signs.hpp` has the
+   argument. What it leaves open, with $k \le 2^{20}$, pivots up to $2^{100}$ and $\tau = 2^{-900}$:
 
    - *Underflow.* Each product that underflows perturbs an entry of $\hat L \hat U$ by at most
      $\eta / 2$, and a quotient that underflows by $\eta / 2$ times its pivot. An entry meets at
@@ -20,19 +20,23 @@ sign; what the first stage cannot prove as it stands is scaled to entries of at 
    filter proves all up to $k = 32$ and hardly any beyond $k = 48$.
 
 2. *Expansions*, for $k \le 7$: the Laplace expansion in exact compiled arithmetic
-   (`hardmax._kernels.expansions.determinant_signs_into`). It needs products of one entry from each
-   row to fit in 1000 binary places; for $k = 6, 7$ flint is faster well before that.
+   (`expanded_determinant`, in the same file). It needs products of one entry from each row to fit
+   in 1000 binary places; for $k = 6, 7$ flint is faster well before that.
 3. *Integers*: flint's determinant of the rows as scaled integers.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax._kernels import expansions, filters
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.algebra.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.algebra.exact.dyadic import lowest_bits, scaled_rows
 from hardmax.algebra.exact.exact_forms import ExactForms
 from hardmax.algebra.exact.rounding import rounding_factor
+from hardmax.algebra.exact.stored_forms import UNDECIDED
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes
 from hardmax.errors import ArgumentError, ShapeMismatchError
@@ -48,6 +52,8 @@ LARGEST_EXPANDED = max(_PLACES)
 _GRID_BITS = 1000
 _CAPACITY = 32
 _LARGEST_PIVOT = 2.0**100
+_OPERATIONS_AT_ONCE = 2**22
+"""How many operations one call takes, roughly."""
 _UNDERFLOW = 2.0**-900
 
 
@@ -83,17 +89,15 @@ def sign_of_determinant(
     if k == 0:
         tally.record(filtered=n)
         return np.ones(n, dtype=np.int8)
-    # Kernels get writable arrays, so that each is compiled once.
-    matrices = np.array(matrices)
-    sign = np.full(n, filters.UNDECIDED, dtype=np.int8)
+    sign = np.full(n, UNDECIDED, dtype=np.int8)
     left = np.arange(n)
     if first_stage == 0:
         sign = _filtered(matrices)
-        left = np.flatnonzero(sign == filters.UNDECIDED)
+        left = np.flatnonzero(sign == UNDECIDED)
         tally.record(filtered=n - len(left))
     if len(left) and first_stage <= 1:
         sign[left] = _decide_scaled(*_equilibrated(matrices[left]), first_stage, tally)
-        left = left[sign[left] == filters.UNDECIDED]
+        left = left[sign[left] == UNDECIDED]
     sign[left] = _rational(matrices[left])
     tally.record(rational=len(left))
     return sign
@@ -212,16 +216,16 @@ def _decide_scaled(
     scaled: FloatArray, is_exact: BoolArray, first_stage: int, tally: Decisions
 ) -> SignArray:
     """Try the filter and the expansions on scaled matrices, where the scaling was exact."""
-    sign = np.full(len(scaled), filters.UNDECIDED, dtype=np.int8)
+    sign = np.full(len(scaled), UNDECIDED, dtype=np.int8)
     if first_stage == 0:
         sign[is_exact] = _filtered(scaled[is_exact])
-        tally.record(filtered=int(np.count_nonzero(sign != filters.UNDECIDED)))
+        tally.record(filtered=int(np.count_nonzero(sign != UNDECIDED)))
     k = scaled.shape[1]
     if k <= LARGEST_EXPANDED:
-        takes = is_exact & (sign == filters.UNDECIDED)
+        takes = is_exact & (sign == UNDECIDED)
         takes &= _places(scaled) <= _PLACES.get(k, _GRID_BITS)
         sign[takes] = _expanded(scaled[takes])
-        tally.record(expanded=int(np.count_nonzero(sign[takes] != expansions.UNDECIDED)))
+        tally.record(expanded=int(np.count_nonzero(sign[takes] != UNDECIDED)))
     return sign
 
 
@@ -239,20 +243,33 @@ def _equilibrated(matrices: FloatArray) -> tuple[FloatArray, BoolArray]:
 
 
 def _filtered(matrices: FloatArray) -> SignArray:
-    k = matrices.shape[1]
-    sign = np.empty(len(matrices), dtype=np.int8)
-    buffers = np.empty((k, k)), np.empty(k), np.empty(k)
+    matrices = np.ascontiguousarray(matrices)
+    n, k = matrices.shape[:2]
+    sign, buffer = np.empty(n, dtype=np.int8), np.empty((k + 2, k))
     constants = rounding_factor(k), k * _UNDERFLOW, _LARGEST_PIVOT
-    filters.determinant_signs_into(matrices, *constants, *buffers, sign)
+    for low, high in _parts(n, k**3):
+        arrays = address(matrices[low:high]), *constants, address(buffer), address(sign[low:high])
+        core().hm_determinants_filtered(high - low, k, *arrays)
     return sign
 
 
 def _expanded(matrices: FloatArray) -> SignArray:
-    n_minors = 2 ** matrices.shape[1]
-    sign = np.empty(len(matrices), dtype=np.int8)
-    buffers = np.empty((n_minors, _CAPACITY)), np.empty(n_minors, dtype=np.int64)
-    expansions.determinant_signs_into(matrices, *buffers, np.empty(_GRID_BITS + 100), sign)
+    matrices = np.ascontiguousarray(matrices)
+    n, k = matrices.shape[:2]
+    sign, expansion = np.empty(n, dtype=np.int8), np.empty(_GRID_BITS + 100)
+    minors, lengths = np.empty((2**k, _CAPACITY)), np.empty(2**k, dtype=np.int64)
+    room = address(minors), address(lengths), _CAPACITY, address(expansion)
+    for low, high in _parts(n, 2**k * _CAPACITY):
+        arrays = address(matrices[low:high]), *room, address(sign[low:high])
+        core().hm_determinants_expanded(high - low, k, *arrays)
     return sign
+
+
+def _parts(n: int, cost: int) -> Iterator[tuple[int, int]]:
+    """Cut `n` matrices, each of which takes so many operations."""
+    step = max(1, _OPERATIONS_AT_ONCE // cost)
+    for low in range(0, n, step):
+        yield low, min(low + step, n)
 
 
 def _places(matrices: FloatArray) -> IntArray:

@@ -2,15 +2,17 @@ r"""Exact signs of affine forms, and of their differences, at float64 points.
 
 The data mean the dyadic rationals they store, so each sign is a fact, and three stages look for
 it: float64 with the error bound of `rounding` (Lemmas 1 to 3), compiled expansions
-(`hardmax._kernels.expansions`), and integers of any size. A stage answers only what it can prove;
-turning stages off changes how long it takes and nothing else.
+(`core/include/hardmax/exact_signs.hpp`), and integers of any size. A stage answers only what it can
+prove; turning stages off changes how long it takes and nothing else.
 """
 
+from ctypes import byref
 from typing import Any
 
 import numpy as np
 
-from hardmax._kernels import expansions, filters
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.algebra.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.algebra.exact.dyadic import homogeneous_points, scaled_integers
 from hardmax.algebra.exact.rounding import (
@@ -19,12 +21,15 @@ from hardmax.algebra.exact.rounding import (
     rounding_factor,
 )
 from hardmax.algebra.exact.selection import selected_indices
+from hardmax.algebra.exact.stored_forms import UNDECIDED, stored_forms
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes
 from hardmax.typing import FloatArray, IntArray, SignArray
 
 _BLOCK = 2**20
 """How many values are held at a time."""
+_TERMS_AT_ONCE = 2**16
+"""How many products are expanded in one call."""
 
 
 def sign_of_forms(
@@ -109,8 +114,7 @@ def _signs(
 ) -> SignArray:
     """Decide form `plus` less form `minus` (or less nothing), column by column."""
     points = Sizes(dim=forms.dim).floats("points", points, ("n_points", "dim"), nonempty=())
-    # Kernels get writable arrays, so that each is compiled once.
-    data = np.array(forms.slopes), np.array(forms.offsets), np.array(points)
+    data = forms.slopes, forms.offsets, np.ascontiguousarray(points)
     first_stage = starting_stage(start)
     tally = Decisions() if tally is None else tally
     sign = np.zeros((len(points), len(plus)), dtype=np.int8)
@@ -158,8 +162,9 @@ def _filter_block(
         point_sizes = np.abs(block).sum(axis=1)
     pending = np.empty(values.size, dtype=np.int64)
     factor = rounding_factor(2 * slopes.shape[1] + 1)
-    sizes = point_sizes, slope_sizes, offset_sizes
-    count = filters.coarse_signs_into(values, *sizes, factor, UNDERFLOW_ALLOWANCE, sign, pending)
+    arrays = map(address, (values, point_sizes, slope_sizes, offset_sizes))
+    found = address(sign), address(pending)
+    count = core().hm_signs_coarse(*values.shape, *arrays, factor, UNDERFLOW_ALLOWANCE, *found)
     return pending[:count]
 
 
@@ -175,19 +180,25 @@ def _decide(
 ) -> SignArray:
     """Decide the sign of form `plus` less form `minus` (-1: zero) at `point`, for each triple."""
     data = slopes, offsets, points
-    sign = np.full(len(point), filters.UNDECIDED, dtype=np.int8)
+    sign = np.full(len(point), UNDECIDED, dtype=np.int8)
     triples = tuple(np.ascontiguousarray(index) for index in (point, plus, minus))
+    forms = byref(stored_forms(*data))
     if first_stage == 0:
-        factor = rounding_factor(2 * slopes.shape[1] + 1)
-        filters.difference_signs_into(*data, *triples, factor, UNDERFLOW_ALLOWANCE, sign)
-    left = np.flatnonzero(sign == filters.UNDECIDED)
+        bound = rounding_factor(2 * slopes.shape[1] + 1), UNDERFLOW_ALLOWANCE
+        arrays = map(address, triples)
+        core().hm_signs_filtered(forms, len(point), *arrays, *bound, address(sign))
+    left = np.flatnonzero(sign == UNDECIDED)
     tally.record(filtered=len(sign) - len(left))
     if len(left) and first_stage <= 1:
         expansion = np.empty(4 * slopes.shape[1] + 4)
         part = np.empty(len(left), dtype=np.int8)
-        expansions.difference_signs_into(*data, *(t[left] for t in triples), expansion, part)
+        step = max(1, _TERMS_AT_ONCE // len(expansion))
+        for low in range(0, len(left), step):
+            mine = left[low : low + step]
+            here = *(t[mine] for t in triples), expansion, part[low : low + step]
+            core().hm_signs_expanded(forms, len(mine), *map(address, here))
         sign[left] = part
-        still = left[part == expansions.UNDECIDED]
+        still = left[part == UNDECIDED]
         tally.record(expanded=len(left) - len(still))
         left = still
     if len(left):

@@ -5,11 +5,14 @@ the error bound of each other are looked at again, one form at a time, and only 
 remain in play there are compared in exact arithmetic.
 """
 
+from ctypes import byref
 from typing import NamedTuple
 
 import numpy as np
 from flint import fmpz_mat
 
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.algebra.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.algebra.exact.dyadic import homogeneous_points, integer_matrix
 from hardmax.algebra.exact.rounding import (
@@ -17,12 +20,17 @@ from hardmax.algebra.exact.rounding import (
     dot_products_are_exact,
     rounding_factor,
 )
+from hardmax.algebra.exact.stored_forms import stored_forms
 from hardmax.algebra.forms import AffineForms
 from hardmax.arguments import Sizes
 from hardmax.typing import FloatArray, IntArray
 
 _BLOCK = 2**20
 """How many values are held at a time."""
+_TERMS_AT_ONCE = 2**18
+"""How many products are looked at in one call."""
+_FILTERED, _EXPANDED, _PENDING = range(3)
+"""What decided a point: intervals, expansions, or nothing."""
 
 
 class Winners(NamedTuple):
@@ -67,15 +75,12 @@ def winners(
         >>> result.form.tolist(), result.n_tied.tolist()
         ([0, 1], [3, 2])
     """
-    # What is compiled is loaded when it is needed.
-    from hardmax._kernels import winners as kernels
-
     points = Sizes(dim=forms.dim).floats("points", points, ("n_points", "dim"), nonempty=())
     first_stage = starting_stage(start)
     tally = Decisions() if tally is None else tally
     first, multiplicity = _distinct(forms)
-    # Kernels get writable arrays, so that each is compiled once.
-    slopes, offsets, points = forms.slopes[first], forms.offsets[first], np.array(points)
+    slopes, offsets = forms.slopes[first], forms.offsets[first]
+    points = np.ascontiguousarray(points)
     form = np.zeros(len(points), dtype=np.int64)
     n_tied = np.zeros(len(points), dtype=np.int64)
     pending = np.arange(len(points))
@@ -84,24 +89,18 @@ def winners(
     tally.record(filtered=len(points) - len(pending))
     if len(pending) and first_stage <= 1:
         stage = np.empty(len(points), dtype=np.int8)
-        kernels.playoff_winners_into(
-            slopes,
-            offsets,
-            multiplicity,
-            points,
-            pending,
-            first_stage == 0,
-            rounding_factor(forms.dim),
-            UNDERFLOW_ALLOWANCE,
-            np.empty(len(slopes)),
-            np.empty(4 * forms.dim + 4),
-            form,
-            n_tied,
-            stage,
-        )
+        buffers = np.empty(len(slopes)), np.empty(4 * forms.dim + 4)
+        arrays = [address(array) for array in (*buffers, form, n_tied, stage)]
+        bound = first_stage == 0, rounding_factor(forms.dim), UNDERFLOW_ALLOWANCE
+        stored, places = byref(stored_forms(slopes, offsets, points)), address(multiplicity)
+        step = max(1, _TERMS_AT_ONCE // slopes.size) if slopes.size else len(pending)
+        for low in range(0, len(pending), step):
+            rows = pending[low : low + step]
+            mine = len(rows), address(rows)
+            core().hm_winners_play_off(stored, len(slopes), places, *mine, *bound, *arrays)
         reached = np.bincount(stage[pending], minlength=3).tolist()
-        tally.record(filtered=reached[kernels.FILTERED], expanded=reached[kernels.EXPANDED])
-        pending = pending[stage[pending] == kernels.PENDING]
+        tally.record(filtered=reached[_FILTERED], expanded=reached[_EXPANDED])
+        pending = pending[stage[pending] == _PENDING]
     if len(pending):
         _rational_winners(slopes, offsets, multiplicity, points, pending, form, n_tied)
         tally.record(rational=len(pending))
@@ -135,9 +134,6 @@ def _scan(
     All values at $x$ have magnitude at most $\sum_k |x_k| \max_j |a_{jk}| + \max_j |c_j|$, so one
     matrix-vector product bounds the errors of the whole batch.
     """
-    # What is compiled is loaded when it is needed.
-    from hardmax._kernels import winners as kernels
-
     dim = slopes.shape[1]
     exact = dot_products_are_exact(points, slopes, offsets)
     largest_slopes = np.abs(slopes).max(axis=0, initial=0.0)
@@ -150,12 +146,14 @@ def _scan(
             values = points[block] @ slopes.T
             values += offsets
             if exact:
-                kernels.exact_values_winners_into(values, multiplicity, form[block], n_tied[block])
+                arrays = map(address, (values, multiplicity, form[block], n_tied[block]))
+                core().hm_winners_exact(*values.shape, *arrays)
                 continue
             sizes = np.abs(points[block]) @ largest_slopes + largest_offset
             bounds = rounding_factor(dim) * sizes + UNDERFLOW_ALLOWANCE
         pending = np.empty(len(values), dtype=np.int64)
-        count = kernels.clear_winners_into(values, bounds, form[block], pending)
+        arrays = map(address, (values, bounds, form[block], pending))
+        count = core().hm_winners_clear(*values.shape, *arrays)
         n_tied[block] = multiplicity[form[block]]
         remaining.append(low + pending[:count])
     return np.concatenate(remaining)

@@ -1,0 +1,506 @@
+// Values of a ReLU network at points of a line, layer by layer.
+//
+// Rows are the pre-activations of a layer at points p_0 < p_1 < ...; between two of them every unit is
+// an affine form. What is proved about errors, and where the names of bounds come from, is said in
+// src/hardmax/regions/rectified_lines.py. A value a_j has the radius A omega_j + beta |b_j|, exactly 0
+// where its factors are; otherwise it is raised by kRaise, more than its own rounding, and by kTiny,
+// more than every underflow. The points are off from the true ends of an interval by at most eta of
+// its length.
+#pragma once
+#include <cstdint>
+
+#include "hardmax/interface.h"
+#include "hardmax/rounding.hpp"
+#include "hardmax/row_products.hpp"
+
+namespace hardmax {
+
+typedef hm_normed_map NormedMap;
+
+constexpr double kRaise = 1.0 + 0x1p-20;
+constexpr double kFloor = 0x1p-480;  // squares of numbers that are not smaller do not underflow
+
+// The e, rho and beta of the radii of a row: A = e + rho.
+struct LineScale {
+    double e, rho, beta;
+};
+
+// How far the true ends of an interval may lie from its points, in lengths of the interval.
+struct Blur {
+    double left, right;
+};
+
+// The coordinate w t, the weight w, which belongs to the values, and once more the weight, near the
+// true breakpoint and as precise as the coordinate.
+struct Place {
+    double at[3];
+};
+
+// The layer and the two forms that tie there.
+struct PointName {
+    std::int64_t layer, before, after;
+};
+
+struct LineRows {
+    std::int64_t n;
+    const double* values;  // (n, width)
+    const LineScale* scales;
+    const Blur* blurs;  // (n - 1)
+    const Place* places;
+    const PointName* names;
+};
+
+namespace detail {
+
+// The larger of two numbers; infinity if one of them is no number.
+inline double larger_or_infinite(double one, double other) {
+    if (one >= other) return one;
+    return other > one ? other : kInfinity;
+}
+
+// The size of a number, raised to what can be squared unless it is 0.
+inline double from_floor(double x) {
+    const double size = magnitude(x);
+    return size < kFloor && x != 0.0 ? kFloor : size;
+}
+
+inline double square_from_floor(double x) { return from_floor(x) * from_floor(x); }
+
+// The beta of a point; 0 only if its weight is, which may be known to few bits.
+inline double bias_scale(double kappa, double weight) {
+    return weight != 0.0 ? kappa * weight * kRaise + kTiny : 0.0;
+}
+
+// A bound on the Euclidean norm of the positive part of a row, 0 only for zeros.
+inline double positive_norm(const double* row, std::int64_t n) {
+    Lanes squares = all(0.0);
+    double total = 0.0;
+    std::int64_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) {
+        const Lanes x = load(row + j), positive = choose(x > all(0.0), x, all(0.0));
+        squares += positive * positive;
+    }
+    for (; j < n; ++j) total += row[j] > 0.0 ? row[j] * row[j] : 0.0;
+    total += (squares[0] + squares[1]) + (squares[2] + squares[3]);
+    if (total < 0x1p-900) {
+        total = 0.0;
+        for (j = 0; j < n; ++j)
+            if (row[j] > 0.0) total += square_from_floor(row[j]);
+    }
+    return __builtin_sqrt(total) * kRaise;
+}
+
+// What is the same for all units of an interval: bounds on A and beta at both ends.
+struct IntervalBounds {
+    double scale, beta;
+};
+
+inline IntervalBounds bounds_of(const LineScale& one, const LineScale& other) {
+    return {larger_or_infinite(one.e + one.rho, other.e + other.rho),
+            larger_or_infinite(one.beta, other.beta)};
+}
+
+struct Changes {
+    std::int64_t n;    // how many units change between two points; -1 if a sign may be in doubt
+    std::int64_t sum;  // the sum of their numbers; -1 if some units may be 0
+};
+
+inline Changes count_changes(const double* left, const double* right, const NormedMap& map,
+                             IntervalBounds bounds, double eta) {
+    const std::int64_t n = map.n_out;
+    LaneBits doubts{}, changes{}, sums{}, index = {0, 1, 2, 3};
+    std::int64_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) {
+        const Lanes a = load(left + j), b = load(right + j);
+        const Lanes size_a = absolute(a), size_b = absolute(b);
+        const Lanes radius = bounds.scale * load(map.omega + j) +
+                             bounds.beta * load(map.bias_size + j) + eta * (size_a + size_b) +
+                             kTiny;
+        doubts |= ~((size_a > radius) & (size_b > radius));
+        const LaneBits change = (a > all(0.0)) ^ (b > all(0.0));
+        changes -= change;
+        sums += change & index;
+        index += kLanes;
+    }
+    bool is_open = (doubts[0] | doubts[1] | doubts[2] | doubts[3]) != 0;
+    Changes found = {changes[0] + changes[1] + changes[2] + changes[3],
+                     sums[0] + sums[1] + sums[2] + sums[3]};
+    for (; j < n; ++j) {
+        const double a = left[j], b = right[j];
+        const double radius = bounds.scale * map.omega[j] + bounds.beta * map.bias_size[j] +
+                              eta * (magnitude(a) + magnitude(b)) + kTiny;
+        is_open |= !(magnitude(a) > radius && magnitude(b) > radius);
+        const bool change = (a > 0.0) != (b > 0.0);
+        found.n += change;
+        found.sum += change ? j : 0;
+    }
+    if (is_open) found.n = -1;
+    return found;
+}
+
+inline double radius_of(const LineScale& scale, double omega, double bias_size) {
+    const double factor = scale.e + scale.rho;
+    if ((factor == 0.0 || omega == 0.0) && (scale.beta == 0.0 || bias_size == 0.0)) return 0.0;
+    return (factor * omega + scale.beta * bias_size) * kRaise + kTiny;
+}
+
+// The same with the radii of each end; a form that is 0, or is so at an exact end, is known.
+inline std::int64_t count_carefully(const double* left, const double* right, const NormedMap& map,
+                                    const LineScale* scales, const Blur& blur) {
+    std::int64_t n_changes = 0;
+    for (std::int64_t j = 0; j < map.n_out; ++j) {
+        const double a = magnitude(left[j]), b = magnitude(right[j]);
+        const double r_a = radius_of(scales[0], map.omega[j], map.bias_size[j]);
+        const double r_b = radius_of(scales[1], map.omega[j], map.bias_size[j]);
+        const bool is_zero_left = a == 0.0 && r_a == 0.0, is_zero_right = b == 0.0 && r_b == 0.0;
+        if (is_zero_left && is_zero_right) continue;
+        if (is_zero_left && blur.left == 0.0 && b > r_b) continue;
+        if (is_zero_right && blur.right == 0.0 && a > r_a) continue;
+        const double reach = (a + b + r_a + r_b) * kRaise;
+        if (!(a > (r_a + blur.left * reach) * kRaise)) return -1;
+        if (!(b > (r_b + blur.right * reach) * kRaise)) return -1;
+        n_changes += (left[j] > 0.0) != (right[j] > 0.0);
+    }
+    return n_changes;
+}
+
+// Where a unit vanishes between two points: at which part of the way, and how far off that may be.
+typedef hm_test_zero Zero;
+
+// The zero of a form with values a, b of opposite signs, known to r, is at |a| / S with S = |a| + |b|,
+// known to (r + 4 u |a|) / (S - 2 r). False if that says nothing.
+inline bool find_zero(const double* left, const double* right, const NormedMap& map,
+                      IntervalBounds bounds, std::int64_t j, Zero& zero) {
+    const double a = magnitude(left[j]), size = a + magnitude(right[j]);
+    const double radius =
+        (bounds.scale * map.omega[j] + bounds.beta * map.bias_size[j]) * kRaise + kTiny;
+    zero = {j, a / size, (radius + 4.0 * kU * a) / (size - 2.0 * radius) * kRaise + kTiny};
+    return size > 4.0 * radius && size < kInfinity;
+}
+
+// Sort zeros from left to right: heaps, because insertion would be slow where many units change.
+inline void sift_down(Zero* zeros, std::int64_t root, std::int64_t n) {
+    const Zero moved = zeros[root];
+    for (std::int64_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && zeros[child + 1].part > zeros[child].part) ++child;
+        if (!(zeros[child].part > moved.part)) break;
+        zeros[root] = zeros[child];
+    }
+    zeros[root] = moved;
+}
+
+inline void sort(Zero* zeros, std::int64_t n) {
+    constexpr std::int64_t most_inserted = 24;
+    if (n > most_inserted) {
+        for (std::int64_t k = n / 2; k-- > 0;) sift_down(zeros, k, n);
+        for (std::int64_t k = n - 1; k > 0; --k) {
+            const Zero largest = zeros[0];
+            zeros[0] = zeros[k];
+            zeros[k] = largest;
+            sift_down(zeros, 0, k);
+        }
+        return;
+    }
+    for (std::int64_t k = 1; k < n; ++k) {
+        const Zero moved = zeros[k];
+        std::int64_t i = k;
+        for (; i > 0 && zeros[i - 1].part > moved.part; --i) zeros[i] = zeros[i - 1];
+        zeros[i] = moved;
+    }
+}
+
+// Find the zeros of the n units that change between two points, from left to right.
+inline bool find_zeros(const double* left, const double* right, const NormedMap& map,
+                       IntervalBounds bounds, std::int64_t n, Zero* zeros) {
+    std::int64_t k = 0;
+    bool is_sure = true;
+    for (std::int64_t j = 0; j < map.n_out && k < n; ++j)
+        if ((left[j] > 0.0) != (right[j] > 0.0) && left[j] != 0.0 && right[j] != 0.0)
+            is_sure &= find_zero(left, right, map, bounds, j, zeros[k++]);
+    if (is_sure) sort(zeros, k);
+    return is_sure;
+}
+
+// Divide how far ends may be off by the lengths of the parts they bound; false if that is too far.
+inline bool find_blurs(const Zero* zeros, std::int64_t n, const Blur& outer, Blur* blurs) {
+    constexpr double widest = 0.25;
+    double before = 0.0, blur = outer.left;
+    for (std::int64_t k = 0; k <= n; ++k) {
+        const double after = k < n ? zeros[k].part : 1.0;
+        const double next_blur = k < n ? zeros[k].blur : outer.right;
+        const double length = after - before;
+        if (!(length > 0.0 && blur + next_blur < widest * length)) return false;
+        blurs[k] = {blur / length * kRaise, next_blur / length * kRaise};
+        before = after;
+        blur = next_blur;
+    }
+    return true;
+}
+
+// Write the rows of the next layer at the zeros between two points, from those at the points.
+// `weight` has what each unit adds, `form` is a row to work in. Rows follow each other: that of the
+// left point, the new ones, that of the right one.
+inline void carry(const double* left, const double* right, const Zero* zeros, std::int64_t n,
+                  const double* weight, std::int64_t width, double* rows, double* form) {
+    const double *a = rows, *b = rows + (n + 1) * width;
+    if (n == 1) {
+        const double share = magnitude(right[zeros[0].unit]), part = zeros[0].part;
+        const double rest = 1.0 - part;
+        const double* row = weight + zeros[0].unit * width;
+        double* now = rows + width;
+        for (std::int64_t j = 0; j < width; ++j)
+            now[j] = rest * a[j] + part * (b[j] - share * row[j]);
+        return;
+    }
+    // At the right point: the form of each part, from right to left.
+    for (std::int64_t k = n; k > 0; --k) {
+        const double share = magnitude(right[zeros[k - 1].unit]);
+        const double *row = weight + zeros[k - 1].unit * width, *next = rows + (k + 1) * width;
+        double* now = rows + k * width;
+        for (std::int64_t j = 0; j < width; ++j) now[j] = next[j] - share * row[j];
+    }
+    for (std::int64_t j = 0; j < width; ++j) form[j] = a[j];
+    for (std::int64_t k = 1; k <= n; ++k) {
+        const double share = magnitude(left[zeros[k - 1].unit]), part = zeros[k - 1].part;
+        const double rest = 1.0 - part;
+        const double* row = weight + zeros[k - 1].unit * width;
+        double* now = rows + k * width;
+        for (std::int64_t j = 0; j < width; ++j) {
+            now[j] = rest * form[j] + part * now[j];
+            form[j] -= share * row[j];
+        }
+    }
+}
+
+// A bound on the norm of a positive part, and of units that are off but were or will be on.
+inline double continued_norm(double size, const double* row, const Zero* zeros, std::int64_t n) {
+    double total = size * size;
+    for (std::int64_t k = 0; k < n; ++k)
+        if (row[zeros[k].unit] < 0.0) total += square_from_floor(row[zeros[k].unit]);
+    return __builtin_sqrt(total) * kRaise;
+}
+
+inline Panels panels_of(const NormedMap& map) { return {map.panels, map.n_in + 1, map.n_out}; }
+
+// Put the positive parts of the rows at up to six points, and their weights, into a batch.
+inline void put_points(RowBatch& batch, const double* values, std::int64_t width,
+                       const Place* places, double* const* outs, int n) {
+    RowBatch::Group& group = begin_group(batch, n, outs);
+    const double* rows[RowBatch::kRows];
+    for (int r = 0; r < group.n_rows; ++r) rows[r] = values + least(r, n - 1) * width;
+    std::int64_t j = 0;
+    for (; j + kLanes <= width; j += kLanes) {
+        LaneBits is_on{};
+        for (int r = 0; r < group.n_rows; ++r) is_on |= load(rows[r] + j) > all(0.0);
+        std::memcpy(batch.flags + j, &is_on, sizeof is_on);
+    }
+    for (; j < width; ++j) {
+        batch.flags[j] = 0;
+        for (int r = 0; r < group.n_rows; ++r) batch.flags[j] |= -(rows[r][j] > 0.0);
+    }
+    list_terms(batch, width, group);
+    const std::int64_t n_on = group.n_terms, step = group.n_rows;
+    for (int r = 0; r < step; ++r) {
+        double* factor = group.factor + r;
+        for (std::int64_t k = 0; k < n_on; ++k) {
+            const double x = rows[r][group.term[k]];
+            factor[k * step] = x > 0.0 ? x : 0.0;
+        }
+        factor[n_on * step] = places[least(r, n - 1)].at[1];
+    }
+    group.term[n_on] = static_cast<std::int32_t>(width);
+    group.n_terms = n_on + 1;
+}
+
+}  // namespace detail
+
+// Write the rows of a layer at two points where the stream before it is given, and, last, the weight:
+// ends (2, n_in + 1). Of the scales e is there already.
+inline void enter_line(const NormedMap& map, const double* ends, double* rows, LineScale* scales) {
+    for (int i = 0; i < 2; ++i) {
+        const double* end = ends + i * (map.n_in + 1);
+        double *row = rows + i * map.n_out, total = 0.0;
+        for (std::int64_t j = 0; j < map.n_out; ++j) row[j] = 0.0;
+        for (std::int64_t k = 0; k <= map.n_in; ++k) {
+            if (end[k] == 0.0) continue;
+            const double* weight = map.rows + k * map.n_out;
+            for (std::int64_t j = 0; j < map.n_out; ++j) row[j] += end[k] * weight[j];
+            if (k < map.n_in) total += detail::square_from_floor(end[k]);
+        }
+        scales[i].rho = map.kappa * (__builtin_sqrt(total) * kRaise) * kRaise;
+        scales[i].beta = detail::bias_scale(map.kappa, end[map.n_in]);
+    }
+}
+
+// Why `advance` came back: no layer is left; there is much to do; an interval is in doubt; the next
+// layer would have too many entries; the memory is too small for it.
+enum LineStatus { kLineDone, kLinePaused, kLineOpen, kLineCrowded, kLineFull };
+
+// The search along a line, in memory of the caller: rows of one layer in one half of it, those of the
+// next in the other.
+struct LineSearch {
+    const NormedMap* maps;
+    std::int64_t n_layers;
+    std::int64_t index;  // the layer of the rows
+    std::int64_t n_signs;
+    LineRows rows;
+    std::uint8_t* is_open;  // (n - 1): which intervals are in doubt
+    char* halves[2];
+    std::size_t half_size;
+    int half;  // where the rows are not
+};
+
+namespace detail {
+
+// Cut the intervals by the units of one layer. On kLineDone (of this layer) and kLineOpen the search
+// has gone on; otherwise it is as it was.
+inline LineStatus cut_by_layer(LineSearch& s, std::uint8_t* states, std::int64_t most_entries) {
+    const NormedMap& map = s.maps[s.index];
+    const LineRows rows = s.rows;
+    const std::int64_t n = rows.n, width = map.n_out;
+    const std::size_t n_points = static_cast<std::size_t>(n);
+    Arena arena{s.halves[s.half]};
+    std::uint8_t* is_open = arena.take<std::uint8_t>(n_points);
+    std::int64_t* starts = arena.take<std::int64_t>(n_points);
+    std::int64_t* sums = arena.take<std::int64_t>(n_points);
+    double* sizes = arena.take<double>(n_points);
+    double* errors = arena.take<double>(n_points);
+    if (arena.used > s.half_size) return kLineFull;
+    bool all_sure = true;
+    starts[0] = 0;
+    for (std::int64_t i = 0; i + 1 < n; ++i) {
+        const double *a = rows.values + i * width, *b = a + width;
+        const double eta = larger_or_infinite(rows.blurs[i].left, rows.blurs[i].right);
+        const double raised = (1.0 + 2.0 * eta) * kRaise;
+        IntervalBounds bounds = bounds_of(rows.scales[i], rows.scales[i + 1]);
+        bounds.scale *= raised;
+        bounds.beta *= raised;
+        Changes found = count_changes(a, b, map, bounds, eta * kRaise);
+        if (found.n < 0) found = {count_carefully(a, b, map, rows.scales + i, rows.blurs[i]), -1};
+        is_open[i] = found.n < 0;
+        all_sure = all_sure && found.n >= 0;
+        sums[i] = found.sum;
+        starts[i + 1] = starts[i] + (found.n > 0 ? found.n : 0);
+    }
+    const std::int64_t n_new = starts[n - 1];
+    const std::size_t n_after = static_cast<std::size_t>(n + n_new);
+    Zero* zeros = arena.take<Zero>(static_cast<std::size_t>(n_new));
+    Blur* blurs = arena.take<Blur>(n_after);
+    if (arena.used > s.half_size) return kLineFull;
+    for (std::int64_t i = 0; i + 1 < n; ++i) {
+        const std::int64_t first = starts[i], count = starts[i + 1] - first;
+        if (count == 0) {
+            blurs[i + first] = rows.blurs[i];
+            continue;
+        }
+        const double *a = rows.values + i * width, *b = a + width;
+        const IntervalBounds bounds = bounds_of(rows.scales[i], rows.scales[i + 1]);
+        const bool is_sure = count == 1 && sums[i] >= 0
+                                 ? find_zero(a, b, map, bounds, sums[i], zeros[first])
+                                 : find_zeros(a, b, map, bounds, count, zeros + first);
+        if (!is_sure || !find_blurs(zeros + first, count, rows.blurs[i], blurs + i + first)) {
+            is_open[i] = 1;
+            all_sure = false;
+        }
+    }
+    if (!all_sure) {
+        s.is_open = is_open;
+        return kLineOpen;
+    }
+    const bool is_last = s.index + 1 == s.n_layers;
+    const std::int64_t following = is_last ? 0 : s.maps[s.index + 1].n_out;
+    if (n > 2 && n_new * following > most_entries) return kLineCrowded;
+    Place* places = arena.take<Place>(n_after);
+    PointName* names = arena.take<PointName>(n_after);
+    LineScale* scales = arena.take<LineScale>(n_after);
+    double* values = arena.take<double>(n_after * static_cast<std::size_t>(following));
+    double* form = arena.take<double>(static_cast<std::size_t>(following));
+    RowBatch batch;
+    if (!is_last) lay_out(batch, arena, width + 1, following);
+    if (arena.used > s.half_size) return kLineFull;
+    {
+        const double *a = rows.values, *b = a + width;
+        for (std::int64_t j = 0; j < width; ++j)
+            states[j] = a[j] > 0.0 || (a[j] == 0.0 && b[j] > 0.0);
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+        std::int64_t k = i + starts[i];
+        places[k] = rows.places[i];
+        names[k] = rows.names[i];
+        if (i == n - 1) break;
+        const double *a = rows.values + i * width, *b = a + width;
+        const Place &p = rows.places[i], &q = rows.places[i + 1];
+        for (std::int64_t z = starts[i]; z < starts[i + 1]; ++z) {
+            const std::int64_t unit = zeros[z].unit;
+            ++k;
+            // Far out on a ray the difference of a part to 1 has few digits.
+            const double part = zeros[z].part,
+                         rest = magnitude(b[unit]) / (magnitude(a[unit]) + magnitude(b[unit]));
+            for (int c = 0; c < 3; ++c)
+                places[k].at[c] = p.at[c] == q.at[c] ? p.at[c] : rest * p.at[c] + part * q.at[c];
+            if (p.at[1] != q.at[1]) places[k].at[1] = (1.0 - part) * p.at[1] + part * q.at[1];
+            const bool rises = b[unit] > 0.0;
+            names[k] = {s.index, 2 * unit + !rises, 2 * unit + rises};
+        }
+    }
+    if (!is_last) {
+        const NormedMap& next = s.maps[s.index + 1];
+        double* outs[RowBatch::kRows];
+        for (std::int64_t i = 0; i < n; ++i) {
+            const std::int64_t k = i + starts[i];
+            const LineScale& scale = rows.scales[i];
+            sizes[i] = positive_norm(rows.values + i * width, width);
+            errors[i] = map.sigma * scale.e + map.frobenius * scale.rho;
+            errors[i] = (errors[i] + scale.beta * map.bias_norm) * kRaise + kTiny;
+            scales[k] = {sizes[i] > 0.0 ? errors[i] : 0.0, next.kappa * sizes[i] * kRaise,
+                         bias_scale(next.kappa, rows.places[i].at[1])};
+            const int r = static_cast<int>(i % RowBatch::kRows);
+            outs[r] = values + k * following;
+            if (r + 1 < RowBatch::kRows && i + 1 < n) continue;
+            put_points(batch, rows.values + (i - r) * width, width, rows.places + (i - r), outs,
+                       r + 1);
+            if (batch.n_groups == RowBatch::kGroups || i + 1 == n) multiply(batch, panels_of(next));
+        }
+        for (std::int64_t i = 0; i + 1 < n; ++i) {
+            const std::int64_t first = starts[i], count = starts[i + 1] - first;
+            if (count == 0) continue;
+            const double *a = rows.values + i * width, *b = a + width;
+            carry(a, b, zeros + first, count, next.rows, following,
+                  values + (i + first) * following, form);
+            const double size =
+                larger_or_infinite(continued_norm(sizes[i], a, zeros + first, count),
+                                   continued_norm(sizes[i + 1], b, zeros + first, count));
+            const double rounding = next.kappa + kU * static_cast<double>(count + 8);
+            const double error =
+                (larger_or_infinite(errors[i], errors[i + 1]) + 4.0 * kU * size) * kRaise;
+            const double weight =
+                larger_or_infinite(rows.places[i].at[1], rows.places[i + 1].at[1]);
+            for (std::int64_t k = i + first + 1; k <= i + first + count; ++k)
+                scales[k] = {error, rounding * size * kRaise, bias_scale(rounding, weight)};
+        }
+    }
+    s.n_signs += (n - 1) * width;
+    s.rows = {n + n_new, values, scales, blurs, places, names};
+    s.half = 1 - s.half;
+    ++s.index;
+    return kLineDone;
+}
+
+}  // namespace detail
+
+// Cut intervals by the units of one layer after the other. `states` gets which units are on in the
+// first interval, of all layers from the first one on that the search gets through; `most_rows` says
+// how many rows of each layer are too few to pause before it, `most_entries` how many entries new rows
+// may have in all.
+inline LineStatus advance(LineSearch& s, std::uint8_t* states, const std::int64_t* most_rows,
+                          std::int64_t most_entries) {
+    for (;;) {
+        const std::int64_t width = s.maps[s.index].n_out;
+        const LineStatus status = detail::cut_by_layer(s, states, most_entries);
+        if (status != kLineDone || s.index == s.n_layers) return status;
+        if (s.rows.n > most_rows[s.index]) return kLinePaused;
+        states += width;
+    }
+}
+
+}  // namespace hardmax

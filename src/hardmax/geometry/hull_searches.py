@@ -1,0 +1,139 @@
+"""Compiled searches for the vertices and edges of the convex hull of one point set.
+
+A candidate is compared only with what has been found so far [Cla94]: either it is no vertex (no
+edge), or a direction shows a new one. The loops are in `core/include/hardmax/hulls.hpp`; a call
+does so many candidates that it is over in some milliseconds.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
+from hardmax.typing import BoolArray, FloatArray, IntArray, SignArray
+
+YES, NO = 1, 0
+CLAIMED = 2
+"""No, if the origin lies in the hull of the support, which is to be proved exactly."""
+OPEN = -1
+"""Rounding stopped the search."""
+
+_ENTRIES_AT_ONCE = 2**22
+"""How many numbers the rows have that candidates of one call are compared with."""
+
+
+class CandidateSearch:
+    """The search for directions that points win, or points they lie between: candidates, in floats.
+
+    Attributes:
+        dim: The dimension of the points.
+
+    Args:
+        points: Well conditioned and centred about the origin, shape `(n_points, dim)`.
+        rays: Unit vectors on which directions must be positive, shape `(n_rays, dim)`.
+        is_vertex: Points to compare with from the start, shape `(n_points,)`.
+        quality: How wide a margin to look for (see `nearest_point`).
+    """
+
+    def __init__(
+        self, points: FloatArray, rays: FloatArray, is_vertex: BoolArray, quality: float
+    ) -> None:
+        # The core reads these arrays as long as the search lasts.
+        self._data = np.ascontiguousarray(points), np.ascontiguousarray(rays)
+        self.dim = points.shape[1]
+        sizes = len(points), len(rays), self.dim
+        self._memory = Memory(core().hm_candidates_size(*sizes))
+        known = np.ascontiguousarray(is_vertex, dtype=np.uint8)
+        core().hm_candidates_init(
+            self._memory.address, *sizes, *map(address, self._data), address(known), quality
+        )
+
+    def find(self, targets: IntArray) -> tuple[IntArray, list[list[int]], FloatArray]:
+        """Look for a direction each target seems to win, or points it seems to lie between.
+
+        Returns:
+            For each target the status of `nearest_point`; the support, where `n_points + k` is ray
+            `k`; and the direction, shape `(n_targets, dim)`.
+        """
+        n = targets.size
+        status, n_support = np.empty(n, np.int64), np.empty(n, np.int64)
+        support, directions = np.empty((n, self.dim + 2), np.int64), np.empty((n, self.dim))
+        for part in _parts(n, self._data[0].size):
+            here = targets[part].copy(), status[part], n_support[part]
+            core().hm_candidates_find(
+                self._memory.address, len(here[0]),
+                *map(address, (*here, support[part], directions[part])),
+            )  # fmt: skip
+        supports = [row[:k].tolist() for row, k in zip(support, n_support, strict=True)]
+        return status, supports, directions
+
+
+def hull_vertices(points: FloatArray) -> tuple[SignArray, IntArray]:
+    """Decide which of some distinct points are vertices of their hull.
+
+    Args:
+        points: Shape `(n, dim)` with `n >= 2`, exact; a difference rounds once.
+
+    Returns:
+        For each point `YES`, `NO`, `CLAIMED` or `OPEN`; and for those claimed, points `j` such that
+        the origin seems to be in the hull of the differences from `j`, padded with -1: shape
+        `(n, dim + 1)`.
+
+    Examples:
+        >>> hull_vertices(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [1.0, 1.0]]))[0].tolist()
+        [1, 1, 1, 0]
+    """
+    points = np.ascontiguousarray(points)
+    n, dim = points.shape
+    verdict, supports = np.empty(n, np.int8), np.empty((n, dim + 1), np.int64)
+    memory = Memory(core().hm_hull_vertices_size(n, dim))
+    core().hm_hull_vertices_init(memory.address, n, dim, address(points), address(verdict))
+    for part in _parts(n, points.size):
+        core().hm_hull_vertices_decide(
+            memory.address, part.start, part.stop, address(verdict), address(supports)
+        )
+    return verdict, supports
+
+
+def hull_edges(
+    rows: FloatArray, n_samples: int = 48, enough: int = 32, most_claims: int = 20_000
+) -> tuple[SignArray, IntArray] | None:
+    """Decide which pairs of vertices of a hull are joined by an edge, or give up.
+
+    The rows of a vertex bound the cone where it wins, and its neighbours own the facets. A row is
+    dropped when the other rows are proved to imply it; otherwise the pair counts as an edge, so the
+    answer can have too many edges, never too few.
+
+    Args:
+        rows: The rounded differences `vertex j - vertex k`, largest entry one: `(n, n, dim)`.
+        n_samples: How many pairs to try first.
+        enough: Give up if more than this number of them are edges: the graph is then not worth
+            its cost.
+        most_claims: How many claims to make; beyond them, pairs count as edges.
+
+    Returns:
+        For each pair `YES`, `NO` or `CLAIMED` (no edge, to be proved exactly), shape `(n, n)`; and
+        for each claimed pair `j, k`, and vertices `l` such that the origin seems to be in the hull
+        of `k - j` (when `l` is `k`) and of the `j - l`, padded with -1: `(n_claims, dim + 3)`.
+    """
+    rows = np.ascontiguousarray(rows)
+    n, _, dim = rows.shape
+    adjacent, claims = np.empty((n, n), np.int8), np.empty((most_claims, dim + 3), np.int64)
+    memory = Memory(core().hm_hull_edges_size(n, dim))
+    n_edges = core().hm_hull_edges_init(
+        memory.address, n, dim, *map(address, (rows, adjacent, claims)), most_claims, n_samples
+    )
+    if n_edges > enough:
+        return None
+    n_claims = 0
+    for part in _parts(n, rows.size):
+        n_claims = core().hm_hull_edges_decide(memory.address, part.start, part.stop)
+    return adjacent, claims[:n_claims]
+
+
+def _parts(n: int, n_entries: int) -> Iterator[slice]:
+    """Cut `n` candidates, each of which is compared with so many numbers."""
+    step = max(1, _ENTRIES_AT_ONCE // max(n_entries, 1))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
