@@ -249,14 +249,13 @@ def test_an_interrupt_before_the_search_has_no_partition(monkeypatch, where):
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_an_interrupt_while_an_engine_is_made_ready_leaves_an_empty_partition(monkeypatch, dim):
-    from hardmax.regions import lines, planar, spatial
+    from hardmax.regions import core_runs, lines
 
     def interrupted(*arguments, **more):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lines, "LineSearch", interrupted)
-    monkeypatch.setattr(planar, "_Run", interrupted)
-    monkeypatch.setattr(spatial, "_Run", interrupted)
+    monkeypatch.setattr(core_runs, "Run", interrupted)
     with pytest.raises(Interrupted) as stop:
         enumerate_regions(gaussian_relu(1, [dim, 3]), cube(dim))
     part = stop.value.partial

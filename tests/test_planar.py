@@ -403,7 +403,7 @@ def test_vertices_of_almost_parallel_walls_are_rounded_from_their_lines(monkeypa
 
 def blunt(path):
     """Leave the vertices as they are."""
-    path.search.set_vertices(np.ascontiguousarray(path.search.top()[1][:, 6:]))
+    path.search.set_vertices(np.ascontiguousarray(path.search.top()[1].edges[:, 6:]))
 
 
 def test_means_on_a_finer_grid_than_the_values_are_not_taken_for_exact():

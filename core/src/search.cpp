@@ -83,7 +83,7 @@ void start_cells(Polytopes<D>& polytopes, const hm_search_start& start) {
     polytopes.has_far = !start.is_bounded;
     polytopes.stores = start.stores;
     polytopes.scale = start.scale;
-    polytopes.most_rho = 0x1p-26 * start.scale;
+    polytopes.most_rho = 0x1p-22 * start.scale;
 }
 
 // Take a piece of an arena, and copy what was there before.

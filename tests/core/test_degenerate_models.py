@@ -29,3 +29,9 @@ def test_more_units_than_a_word_has_bits(count_only):
     model = hm.ReluNetwork([table[:, :2].T, np.ones((len(table), 1))], [table[:, 2], None])
     part = hm.enumerate_regions(model, hm.WholeSpace(2), count_only=count_only)
     assert part.n_cells == 51 * 46
+
+
+@pytest.mark.parametrize("dim", [1, 3, 4])
+@pytest.mark.parametrize("seed", range(40))
+def test_same_as_integers_on_lines_and_in_space(seed, dim):
+    assert not differences(seed, 40, 2.0, dim)

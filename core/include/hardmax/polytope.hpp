@@ -103,8 +103,49 @@ bool is_linear(const Facet<D>& facet) {
 
 namespace detail {
 
-// Write about the inverse of the slopes of D facets, by elimination with column pivots. Nothing is
-// assumed about its accuracy.
+// Write about the inverse of the slopes of D facets. Nothing is assumed about its accuracy.
+//
+// In three and four dimensions by cofactors, which need no pivots, else by elimination.
+inline void invert(const Facet<3>* const (&f)[3], double (&inverse)[3][3]) {
+    const double *p = f[0]->form.a, *q = f[1]->form.a, *r = f[2]->form.a;
+    const auto cofactor = [](const double* a, const double* b, int i, int j) {
+        return a[i] * b[j] - a[j] * b[i];
+    };
+    for (int i = 0; i < 3; i++) {
+        const int j = (i + 1) % 3, k = (i + 2) % 3;
+        inverse[i][0] = cofactor(q, r, j, k);
+        inverse[i][1] = cofactor(r, p, j, k);
+        inverse[i][2] = cofactor(p, q, j, k);
+    }
+    const double scale = 1.0 / (p[0] * inverse[0][0] + p[1] * inverse[1][0] + p[2] * inverse[2][0]);
+    for (auto& row : inverse)
+        for (double& entry : row) entry *= scale;
+}
+
+inline void invert(const Facet<4>* const (&f)[4], double (&inverse)[4][4]) {
+    const double *p = f[0]->form.a, *q = f[1]->form.a, *r = f[2]->form.a, *t = f[3]->form.a;
+    // The minors of the first two rows, and of the last two: columns 01, 02, 03, 12, 13, 23.
+    const auto minor = [](const double* a, const double* b, int i, int j) {
+        return a[i] * b[j] - a[j] * b[i];
+    };
+    const double s0 = minor(p, q, 0, 1), s1 = minor(p, q, 0, 2), s2 = minor(p, q, 0, 3),
+                 s3 = minor(p, q, 1, 2), s4 = minor(p, q, 1, 3), s5 = minor(p, q, 2, 3);
+    const double c0 = minor(r, t, 0, 1), c1 = minor(r, t, 0, 2), c2 = minor(r, t, 0, 3),
+                 c3 = minor(r, t, 1, 2), c4 = minor(r, t, 1, 3), c5 = minor(r, t, 2, 3);
+    const double scale = 1.0 / (s0 * c5 - s1 * c4 + s2 * c3 + s3 * c2 - s4 * c1 + s5 * c0);
+    const double cofactors[4][4] = {
+        {q[1] * c5 - q[2] * c4 + q[3] * c3, -p[1] * c5 + p[2] * c4 - p[3] * c3,
+         t[1] * s5 - t[2] * s4 + t[3] * s3, -r[1] * s5 + r[2] * s4 - r[3] * s3},
+        {-q[0] * c5 + q[2] * c2 - q[3] * c1, p[0] * c5 - p[2] * c2 + p[3] * c1,
+         -t[0] * s5 + t[2] * s2 - t[3] * s1, r[0] * s5 - r[2] * s2 + r[3] * s1},
+        {q[0] * c4 - q[1] * c2 + q[3] * c0, -p[0] * c4 + p[1] * c2 - p[3] * c0,
+         t[0] * s4 - t[1] * s2 + t[3] * s0, -r[0] * s4 + r[1] * s2 - r[3] * s0},
+        {-q[0] * c3 + q[1] * c1 - q[2] * c0, p[0] * c3 - p[1] * c1 + p[2] * c0,
+         -t[0] * s3 + t[1] * s1 - t[2] * s0, r[0] * s3 - r[1] * s1 + r[2] * s0}};
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) inverse[i][j] = scale * cofactors[i][j];
+}
+
 template <int D>
 void invert(const Facet<D>* const (&f)[D], double (&inverse)[D][D]) {
     double m[D][2 * D];

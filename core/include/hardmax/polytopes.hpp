@@ -204,7 +204,10 @@ struct Polytopes {
         points[to] = points[from];
         if (has_far) directions[to] = directions[from];
         marks[to] = marks[from];
-        for (int w = 0; w < n_words; w++) mask(to)[w] = mask(from)[w];
+        if (n_words == 1)
+            masks[to] = masks[from];
+        else
+            for (int w = 0; w < n_words; w++) mask(to)[w] = mask(from)[w];
     }
 
     // List the pool rows of the bits of a mask; return how many.
@@ -217,6 +220,7 @@ struct Polytopes {
     }
     int count_bits(const Word* word) const {
         int n = bit_count(word[0]);
+        if (n_words == 1) return n;
         for (int w = 1; w < n_words; w++) n += bit_count(word[w]);
         return n;
     }
@@ -546,10 +550,15 @@ int Polytopes<D>::sharing_pairs(const Place& place) {
         const Word high = static_cast<Word>(above[p]) << 32;
         const Word* own = mask(place.start + above[p]);
         if (n_words == 1) {
+            // In variables of their own: what is written could be what is read next, else.
+            const Word first = own[0], *others = words;
+            const int* lower = below;
+            Word* to = pairs + n_pairs;
             for (int q = 0; q < n_below; q++) {
-                pairs[n_pairs] = high | static_cast<Word>(below[q]);
-                n_pairs += bit_count(own[0] & words[q]) >= D - 1;
+                *to = high | static_cast<Word>(lower[q]);
+                to += bit_count(first & others[q]) >= D - 1;
             }
+            n_pairs = static_cast<int>(to - pairs);
             continue;
         }
         for (int q = 0; q < n_below; q++) {
@@ -670,15 +679,15 @@ template <int D>
 void Polytopes<D>::write_side(const Place& from, int side, int n_fresh, int fresh, Place& to) {
     const int bit = from.n_facets;
     const Word flag = Word{1} << bit % 64;
-    int n = 0, *kept = above;
+    int n = 0, n_zero = 0, *kept = above;
     for (int i = 0; i < from.n; i++) {
         kept[n] = i;
         n += signs[i] * side >= 0;
+        n_zero += signs[i] == 0;
     }
-    for (int i = 0; i < n; i++) {
-        copy_vertex(from.start + kept[i], to.start + i);
+    for (int i = 0; i < n; i++) copy_vertex(from.start + kept[i], to.start + i);
+    for (int i = 0; i < n && n_zero > 0; i++)
         if (signs[kept[i]] == 0) mask(to.start + i)[bit / 64] |= flag;
-    }
     for (int i = 0; i < n_fresh && to.start + n != fresh; i++)
         copy_vertex(fresh + i, to.start + n + i);
     to.n = n + n_fresh;
@@ -689,7 +698,13 @@ void Polytopes<D>::write_side(const Place& from, int side, int n_fresh, int fres
     to.n_pool = from.n_pool + 1;
     to.n_ties = from.n_ties;
     to.is_canonical = from.is_canonical;
-    to.reach = reach_of(at(to));
+    double rho = from.reach.rho;
+    for (int v = to.start + n; v < to.start + to.n; v++) rho = bound(rho, points[v].rho);
+    // A part lies in the whole: its coordinates are no larger, but for the radii of both.
+    if (!has_far && rho < kInfinity)
+        to.reach = {(from.reach.size + 2.0 * rho) * kUp, rho, 0.0, false};
+    else
+        to.reach = reach_of(at(to));
 }
 
 // Split a polytope by a form of a window whose signs are known: it becomes the upper part.

@@ -3,7 +3,7 @@ r"""Which engine finds the cells: the choice, and its evidence.
 * Dimension 1, `lines`: an interval has two ends, so array operations split many intervals by a
   layer at once, and breakpoints come sorted. ReLU networks are searched by their values at the
   breakpoints, one product with the weights for each (`rectified_lines`). Where coincidences would
-  send many intervals to integers, `line_strips` lets the planar engine settle them.
+  send many intervals to integers, and for transformers, the core splits intervals (`core_lines`).
 * Dimension 2, `planar`: a polygon is a cyclic list of edges, and clipping it is compiled. Groups of
   24 forms and more are walked from one winner to the next: measured on Voronoi cells, 4.0 us for a
   cell with 64 keys and 7.7 with 4096, where clipping by all keys took 47.5 with 1024.
@@ -25,6 +25,7 @@ from hardmax.arguments import integer, number
 from hardmax.errors import DtypeError, Interrupted
 from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.normed_maps import is_rectified
 from hardmax.regions.cells import nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
 from hardmax.regions.partition import Partition
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
-"""Up to how many weights a line may turn into a strip, after how many intervals in integers."""
+"""Up to how many weights the core searches a line, after how many intervals in integers."""
 
 
 def enumerate_regions(
@@ -156,24 +157,28 @@ def _search_of(engine: str) -> Callable[..., Any]:
 
 
 def _along_a_line(network: ArgmaxNetwork, line: ChartedDomain, **limits: Any) -> "LineCells":
-    """Search along a line, and in a strip where that meets many coincidences."""
-    from hardmax.regions import line_strips, lines
+    """Search along a line, by the core where that is faster and nothing stops the search early."""
+    from hardmax.regions import core_lines, lines
 
     count_only = limits["count_only"]
     n_weights = sum(layer.query.weight.size + layer.output.weight.size for layer in network.layers)
     # A search that was stopped early must have the first cells, not any.
     may_turn = n_weights <= _NARROW and (count_only or len(limits) == 1)
-    found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)
-    if found.cells.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:
-        return found
+    found = None
+    if is_rectified(network) or not may_turn:
+        found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)
+        if found.cells.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:
+            return found
     if count_only:
-        return line_strips.count(network, line, **limits)
+        return core_lines.count(network, line, **limits)
     try:
-        return line_strips.explore(network, line) or lines.explore(network, line)
+        return core_lines.explore(network, line) or lines.explore(network, line)
     except Interrupted:
         raise
     except KeyboardInterrupt:
-        raise Interrupted("the search was interrupted", found) from None
+        # The first cells, if there are any.
+        first = found or lines.explore(network, line, max_cells=0)
+        raise Interrupted("the search was interrupted", first) from None
 
 
 def read_network(model: Any) -> ArgmaxNetwork:

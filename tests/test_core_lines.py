@@ -1,4 +1,4 @@
-"""Lines searched as strips of the plane, against the search along the line."""
+"""Lines searched by the core, against the search along the line."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +13,7 @@ from hardmax.constructions.shattering import shattering_transformer
 from hardmax.errors import Interrupted
 from hardmax.geometry.domains import Box, Line, Ray, Segment
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions import engines, line_strips
+from hardmax.regions import core_lines, engines
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
@@ -52,29 +52,29 @@ def tent(depth):
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10**6))
-def test_a_strip_has_the_cells_of_the_line(seed):
+def test_the_core_has_the_cells_of_the_line(seed):
     net, line = random_case(seed)
     where = charted(line, net.dim_in)
-    wanted, found = explore(net.network, line, exact=True), line_strips.explore(net.network, where)
+    wanted, found = explore(net.network, line, exact=True), core_lines.explore(net.network, where)
     np.testing.assert_array_equal(found.signatures, wanted.signatures)
     assert found.breakpoints.tolist() == wanted.breakpoints.tolist()
     assert found.witnesses.tolist() == wanted.witnesses.tolist()
     np.testing.assert_allclose(found.cells.vertices, wanted.cells.vertices, rtol=1e-14)
     np.testing.assert_array_equal(found.cells.directions, wanted.cells.directions)
     np.testing.assert_allclose(found.cells.maps, wanted.cells.maps, rtol=1e-12, atol=1e-12)
-    counted = line_strips.count(net.network, where, count_only=True)
+    counted = core_lines.count(net.network, where, count_only=True)
     assert counted.cells.n_counted == len(wanted)
 
 
-def test_many_coincidences_turn_a_line_into_a_strip(monkeypatch):
+def test_many_coincidences_are_left_to_the_core(monkeypatch):
     asked = []
-    strip = line_strips.explore
+    core = core_lines.explore
 
     def watched(network, line):
         asked.append(network)
-        return strip(network, line)
+        return core(network, line)
 
-    monkeypatch.setattr(line_strips, "explore", watched)
+    monkeypatch.setattr(core_lines, "explore", watched)
     net = tent(8)
     part = enumerate_regions(net, Segment([0.0], [1.0]))
     assert len(asked) == 1
@@ -87,12 +87,12 @@ def test_many_coincidences_turn_a_line_into_a_strip(monkeypatch):
     assert len(asked) == 1
 
 
-def test_an_interrupted_strip_leaves_the_first_cells(monkeypatch):
+def test_an_interrupt_leaves_the_first_cells(monkeypatch):
     def interrupted(network, domain, **limits):
         raise Interrupted("", replace(whole(network, domain, **limits), is_complete=False))
 
-    whole = line_strips.planar.explore
-    monkeypatch.setattr(line_strips.planar, "explore", interrupted)
+    whole = core_lines.spatial.explore
+    monkeypatch.setattr(core_lines.spatial, "explore", interrupted)
     with pytest.raises(Interrupted) as stop:
         enumerate_regions(tent(8), Segment([0.0], [1.0]))
     part = stop.value.partial
@@ -120,7 +120,7 @@ def test_a_cell_that_floats_cannot_place_is_left_to_the_line(monkeypatch):
         [[0.0, 2.0**-60], [-1.0, -1.0], None],
     )
     line = Segment([0.5], [2.0])
-    assert line_strips.explore(net.network, charted(line, 1)) is None
+    assert core_lines.explore(net.network, charted(line, 1)) is None
     monkeypatch.setattr(engines, "_PATIENCE", -1)
     part = enumerate_regions(net, line)
     gap = part.line.breakpoints[1] - part.line.breakpoints[0]
