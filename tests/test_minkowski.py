@@ -414,3 +414,17 @@ def test_directions_select_their_vertex_in_plain_floats_too():
             for points, own in zip(sets, choice, strict=True):
                 rivals = points[(points != points[own]).any(axis=1)]
                 assert (rivals @ direction < points[own] @ direction - 1e-9).all()
+
+
+def test_directions_that_do_not_tell_two_rows_apart_are_no_division_by_zero():
+    """In the last set a wall is as far from the inside of a cone as from a direction outside it."""
+    e = 2.0**-51
+    flat = [[1.1541084420959775, 1.2397885036886667], [0.10699656722236324, -0.2918543651300534],
+            [0.015382062960691355, 0.5910936807744744], [1.8956953383405193, 2.282621997732037],
+            [-0.3124333124354497, 0.6726394042150619]]  # fmt: skip
+    cube = [[0, 1, 0], [0, 1, 1], [0, 0, 1], [1, 1, 0], [1, 1, 1], [1, 0, 0]]
+    tied = [[e, 0, 1], [0, 0, 1], [e - 1, e, 1], [1, -1 - e, 0], [-1 - e, e - 1, 0],
+            [0, e, -1 - e], [-e, 1 - e, -1 - e], [e - 1, e, 1 - e]]  # fmt: skip
+    sets = [np.pad(flat, ((0, 0), (0, 1))), np.array(cube, float), np.array(tied)]
+    found, exact = minkowski_vertices(sets), minkowski_vertices(sets, start="rational")
+    np.testing.assert_array_equal(found.choices, exact.choices)

@@ -70,13 +70,18 @@ void hm_hull_vertices_init(void* search, int64_t n, int32_t dim, const double* p
                            int8_t* verdict) {
     HullVertices& s = placed<HullVertices>(search, n, dim);
     s.points = points;
-    find_outermost(s, verdict);
+    start_vertices(s, verdict);
 }
 
 void hm_hull_vertices_decide(void* search, int64_t first, int64_t last, int8_t* verdict,
                              int64_t* supports) {
     HullVertices& s = *static_cast<HullVertices*>(search);
-    for (int64_t k = first; k < last; ++k) {
+    for (int64_t step = first; step < last; ++step) {
+        if (step < s.n) {
+            go_outwards(s, step, verdict);
+            continue;
+        }
+        const int64_t k = step - s.n;
         int64_t* support = supports + k * (s.dim + 1);
         for (int a = 0; a <= s.dim; ++a) support[a] = -1;
         if (verdict[k] == kUnseen) decide_vertex(s, k, verdict, support);

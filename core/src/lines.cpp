@@ -95,11 +95,11 @@ int64_t hm_test_line_careful(const hm_normed_map* map, const double* left, const
 }
 
 int32_t hm_test_line_zeros(const hm_normed_map* map, const double* left, const double* right,
-                           double scale, double beta, int64_t n, hm_test_zero* zeros) {
+                           double scale, double beta, int64_t n, hm_line_zero* zeros) {
     return detail::find_zeros(left, right, *map, {scale, beta}, n, zeros);
 }
 
-int32_t hm_test_line_blurs(const hm_test_zero* zeros, int64_t n, const double* outer,
+int32_t hm_test_line_blurs(const hm_line_zero* zeros, int64_t n, const double* outer,
                            double* blurs) {
     return detail::find_blurs(zeros, n, {outer[0], outer[1]}, reinterpret_cast<Blur*>(blurs));
 }

@@ -168,8 +168,12 @@ struct HullVertices {
     std::int64_t n_rivals;
     std::int64_t* rivals;  // the vertices found so far
     std::int64_t* listed;
-    double* units;      // (n, dim): against `listed`
-    double* direction;  // (2, dim): and the centre, or a row
+    double* units;  // (n, dim): against `listed`
+    double* centre;
+    double* direction;
+    int n_tried;            // directions from the centre in this batch,
+    std::int64_t n_before;  // and the vertices found before it
+    bool goes_outwards;     // whether they still find some
     Simplex simplex;
     NearestPoint nearest;
 };
@@ -178,11 +182,14 @@ inline void lay_out(HullVertices& s, Arena& arena, std::int64_t n_points, int di
     const std::size_t n = static_cast<std::size_t>(n_points), d = static_cast<std::size_t>(dim);
     s.n = n_points;
     s.dim = dim;
-    s.n_rivals = 0;
+    s.n_rivals = s.n_before = 0;
+    s.n_tried = 0;
+    s.goes_outwards = true;
     s.rivals = arena.take<std::int64_t>(n);
     s.listed = arena.take<std::int64_t>(n);
     s.units = arena.take<double>(n * d);
-    s.direction = arena.take<double>(2 * d);
+    s.centre = arena.take<double>(d);
+    s.direction = arena.take<double>(d);
     lay_out(s.simplex, arena, dim);
     lay_out(s.nearest, arena, dim);
 }
@@ -205,31 +212,29 @@ inline bool note_if_it_leads(HullVertices& s, std::int64_t index, const double* 
 
 }  // namespace detail
 
-// Start: directions from the centre through each point, which cost little, while they find vertices.
-inline void find_outermost(HullVertices& s, std::int8_t* verdict) {
-    constexpr int kBatch = 64;
-    double *direction = s.direction, *centre = s.direction + s.dim;
+inline void start_vertices(HullVertices& s, std::int8_t* verdict) {
     for (std::int64_t k = 0; k < s.n; ++k) verdict[k] = kUnseen;
     for (int t = 0; t < s.dim; ++t) {
-        centre[t] = 0.0;
+        s.centre[t] = 0.0;
         for (std::int64_t k = 0; k < s.n; ++k)
-            centre[t] += s.points[k * s.dim + t] / static_cast<double>(s.n);
+            s.centre[t] += s.points[k * s.dim + t] / static_cast<double>(s.n);
     }
-    int n_tried = 0;
-    std::int64_t n_before = 0;
-    for (std::int64_t k = 0; k < s.n; ++k) {
-        if (n_tried == kBatch) {
-            if (s.n_rivals - n_before < kBatch / 4) return;
-            n_tried = 0;
-            n_before = s.n_rivals;
-        }
-        if (verdict[k] != kUnseen) continue;
-        ++n_tried;
-        for (int t = 0; t < s.dim; ++t) direction[t] = s.points[k * s.dim + t] - centre[t];
-        detail::scale_to_largest_one(direction, s.dim);
-        const std::int64_t best = detail::leader(s.points, s.n, s.dim, direction, -1);
-        detail::note_if_it_leads(s, best, direction, verdict);
+}
+
+// Try the direction from the centre through point k, which costs little, while that finds vertices.
+inline void go_outwards(HullVertices& s, std::int64_t k, std::int8_t* verdict) {
+    constexpr int batch = 64;
+    if (s.n_tried == batch) {
+        s.goes_outwards = s.n_rivals - s.n_before >= batch / 4;
+        s.n_tried = 0;
+        s.n_before = s.n_rivals;
     }
+    if (!s.goes_outwards || verdict[k] != kUnseen) return;
+    ++s.n_tried;
+    for (int t = 0; t < s.dim; ++t) s.direction[t] = s.points[k * s.dim + t] - s.centre[t];
+    detail::scale_to_largest_one(s.direction, s.dim);
+    const std::int64_t best = detail::leader(s.points, s.n, s.dim, s.direction, -1);
+    detail::note_if_it_leads(s, best, s.direction, verdict);
 }
 
 // Decide whether point k is a vertex. If `verdict` becomes kClaimed, `support` (dim + 1) has points j

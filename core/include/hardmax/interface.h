@@ -465,9 +465,9 @@ HM_API void hm_candidates_find(void* search, int64_t n_targets, const int64_t* t
                                int64_t* status, int64_t* n_support, int64_t* support,
                                double* directions);
 
-/* Which of n >= 2 distinct points are vertices of their hull: start, then points from `first` to
- * `last`. Verdicts are 1 yes, 0 no, 2 no if the origin lies in the hull of the differences from the
- * points in `supports` (n, dim + 1; padded with -1), -1 not known. */
+/* Which of n >= 2 distinct points are vertices of their hull: start, then steps from `first` to `last`,
+ * of 2 n in all. Verdicts are 1 yes, 0 no, 2 no if the origin lies in the hull of the differences from
+ * the points in `supports` (n, dim + 1; padded with -1), -1 not known. */
 HM_API size_t hm_hull_vertices_size(int64_t n, int32_t dim);
 HM_API void hm_hull_vertices_init(void* search, int64_t n, int32_t dim, const double* points,
                                   int8_t* verdict);
@@ -535,14 +535,14 @@ HM_API void hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line
 typedef struct {
     int64_t unit;
     double part, blur;
-} hm_test_zero;
+} hm_line_zero;
 HM_API void hm_test_line_changes(const hm_normed_map* map, const double* left, const double* right,
                                  double scale, double beta, double eta, int64_t changes[2]);
 HM_API int64_t hm_test_line_careful(const hm_normed_map* map, const double* left,
                                     const double* right, const double* scales, const double* blur);
 HM_API int32_t hm_test_line_zeros(const hm_normed_map* map, const double* left, const double* right,
-                                  double scale, double beta, int64_t n, hm_test_zero* zeros);
-HM_API int32_t hm_test_line_blurs(const hm_test_zero* zeros, int64_t n, const double* outer,
+                                  double scale, double beta, int64_t n, hm_line_zero* zeros);
+HM_API int32_t hm_test_line_blurs(const hm_line_zero* zeros, int64_t n, const double* outer,
                                   double* blurs);
 
 /* Whether a rounded row is proved to have a positive product with a direction; whether it, times a

@@ -165,7 +165,7 @@ inline std::int64_t count_carefully(const double* left, const double* right, con
 }
 
 // Where a unit vanishes between two points: at which part of the way, and how far off that may be.
-typedef hm_test_zero Zero;
+typedef hm_line_zero Zero;
 
 // The zero of a form with values a, b of opposite signs, known to r, is at |a| / S with S = |a| + |b|,
 // known to (r + 4 u |a|) / (S - 2 r). False if that says nothing.

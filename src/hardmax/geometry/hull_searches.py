@@ -89,7 +89,7 @@ def hull_vertices(points: FloatArray) -> tuple[SignArray, IntArray]:
     verdict, supports = np.empty(n, np.int8), np.empty((n, dim + 1), np.int64)
     memory = Memory(core().hm_hull_vertices_size(n, dim))
     core().hm_hull_vertices_init(memory.address, n, dim, address(points), address(verdict))
-    for part in _parts(n, points.size):
+    for part in _parts(2 * n, points.size):
         core().hm_hull_vertices_decide(
             memory.address, part.start, part.stop, address(verdict), address(supports)
         )
