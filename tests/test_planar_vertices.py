@@ -1,12 +1,25 @@
 """Vertices as they are written down: close to the true ones, whatever bounds on rounding say."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
-from tests.test_composition_updates import gaussian, relu
+
+
+def gaussian(rng, shape):
+    return rng.normal(0, np.sqrt(2 / shape[0]), shape)
+
+
+def relu(draw, widths, seed=0, dim=2):
+    rng = np.random.default_rng(seed)
+    sizes = [dim, *widths, 1]
+    weights = [draw(rng, shape) for shape in pairwise(sizes)]
+    return ReluNetwork(weights, [draw(rng, (1, n))[0] for n in sizes[1:]])
+
 
 BOX = Box([-1, -1], [1, 1])
 

@@ -49,6 +49,7 @@ def explore(
         Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
+        >>> import numpy as np
         >>> from hardmax.geometry.domains import Box
         >>> from hardmax.models.networks import ReluNetwork
         >>> octants = ReluNetwork([np.eye(3), np.ones((3, 1))]).network
