@@ -31,6 +31,7 @@ from hardmax.typing import FloatArray, IntArray
 
 Infinity = Literal["none", "negative", "positive", "both"]
 _FLOAT64 = np.dtype(np.float64)
+_SMALL = 4096
 
 
 class Sizes:
@@ -257,8 +258,11 @@ def _exact_float64(name: str, value: Any) -> FloatArray:
 
 
 def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None:
-    # A sum of squares is finite only if all numbers are; the other way round it may overflow.
-    if isfinite(np.vdot(array, array)) or np.isfinite(array).all():
+    # A sum of squares is finite only if all numbers are; the other way round it may overflow. It is
+    # quicker where arrays are small; of large ones threads would add it up, which then spin.
+    if array.size <= _SMALL and isfinite(np.vdot(array, array)):
+        return
+    if np.isfinite(array).all():
         return
     if np.isnan(array).any():
         if not array.ndim:
