@@ -1,7 +1,7 @@
 """A new model each time, from arrays to the count: what sweeps and training curves pay.
 
-CPU microseconds for a cell, medians over seeds: the model object is built, its cells on [-3, 3]^2
-are counted, then stored. With `--beside=PROGRAM` another program is run on the same networks, and
+CPU microseconds of the thread for a cell (idle threads of OpenBLAS spin for a while), medians over
+seeds: the model object is built, its cells on [-3, 3]^2 are counted, then stored. With `--beside=PROGRAM` another program is run on the same networks, and
 the ratio is printed: it is called as `PROGRAM NETWORK 3`, where the file NETWORK has the number of
 layers, then for each layer `rows columns`, the weights (in, out) and the bias as a last row; it
 answers with one line of JSON, `{"cells": ..., "seconds": ...}`, the output layer not counted. With
@@ -54,9 +54,9 @@ def rates(build: Callable[[int], Callable[[], Any]], seeds: range) -> tuple[floa
     for seed in seeds:
         make = build(seed)
         for spent, options in ((counted, {"count_only": True}), (stored, {})):
-            began = time.process_time()
+            began = time.thread_time()
             part = enumerate_regions(make(), SQUARE, **options)
-            spent.append(1e6 * (time.process_time() - began) / part.n_cells)
+            spent.append(1e6 * (time.thread_time() - began) / part.n_cells)
         total += part.n_cells
     return median(counted), median(stored), total
 
