@@ -1,12 +1,13 @@
 """A new model each time, from arrays to the count: what sweeps and training curves pay.
 
 CPU microseconds of the thread for a cell (idle threads of OpenBLAS spin for a while), medians over
-seeds: the model object is built, its cells on [-3, 3]^2 are counted, then stored. With `--beside=PROGRAM` another program is run on the same networks, and
-the ratio is printed: it is called as `PROGRAM NETWORK 3`, where the file NETWORK has the number of
-layers, then for each layer `rows columns`, the weights (in, out) and the bias as a last row; it
-answers with one line of JSON, `{"cells": ..., "seconds": ...}`, the output layer not counted. With
-`--syrenn=PROGRAM` (see `drive_syrenn.cc`) SyReNN's time for the same, set-up included, is divided
-by that of storing the cells with their maps.
+seeds: the model object is built, its cells on [-3, 3]^2 are counted, then stored. With
+`--beside=PROGRAM` another program is run on the same networks, and the ratio is printed: it is
+called as `PROGRAM NETWORK 3`, where the file NETWORK has the number of layers, then for each layer
+`rows columns`, the weights (in, out) and the bias as a last row; it answers with one line of JSON,
+`{"cells": ..., "seconds": ...}`, the output layer not counted. With `--syrenn=PROGRAM` (see
+`drive_syrenn.cc`) SyReNN's time for the same, set-up included, is divided by that of storing the
+cells with their maps.
 """
 
 import argparse
