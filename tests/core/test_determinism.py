@@ -1,8 +1,6 @@
 """What is stored is the same in every bit: for every instruction set and number of threads."""
 
 import hashlib
-import subprocess
-import sys
 from ctypes import c_int32
 
 import numpy as np
@@ -12,7 +10,7 @@ from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.regions import core_runs, planar, shared_searches, spatial
 from hardmax.regions.core_searches import BUDGET, DONE, Task
 from tests.core.degenerate_models import model_and_domain
-from tests.core.instruction_sets import RUNNABLE
+from tests.core.instruction_sets import RUNNABLE, printed
 from tests.region_models import (
     gaussian_relu,
     integer_maxout,
@@ -84,14 +82,7 @@ def test_every_compiler_and_instruction_set_finds_the_same_in_every_bit(name):
         "from tests.core.test_determinism import digest_of_many, digests; "
         "print(digest_of_many(), *digests())"
     )
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        env={"HARDMAX_CPU": name, "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    many, *few = run.stdout.split()
+    many, *few = printed(name, program)
     assert many == MANY
     assert few == digests()
 

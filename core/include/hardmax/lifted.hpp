@@ -86,13 +86,13 @@ inline double difference(const Doubled& p, const Doubled& q) {
 
 }  // namespace detail
 
-// The sign of (a_q - a_p) x (a_r - a_p): positive if the slopes p, q, r turn left.
-inline int turn(const LiftedForms& f, int p, int q, int r) {
+// The sign of (a_j - a_i) x (a_m - a_l): positive if the slopes turn left.
+inline int turn_of_normals(const LiftedForms& f, int i, int j, int l, int m) {
     using detail::difference;
-    const double x1 = difference(f.column[0][q], f.column[0][p]);
-    const double y1 = difference(f.column[1][q], f.column[1][p]);
-    const double x2 = difference(f.column[0][r], f.column[0][p]);
-    const double y2 = difference(f.column[1][r], f.column[1][p]);
+    const double x1 = difference(f.column[0][j], f.column[0][i]);
+    const double y1 = difference(f.column[1][j], f.column[1][i]);
+    const double x2 = difference(f.column[0][m], f.column[0][l]);
+    const double y2 = difference(f.column[1][m], f.column[1][l]);
     const double left = x1 * y2, right = x2 * y1, value = left - right;
     if (f.floats_are_exact) return sign(value);
     // (x + e)(y + d) with |e| <= 4u |x| + tail: a product errs by 10 u |x y| + 2 tail (|x| + |y|) +
@@ -104,8 +104,8 @@ inline int turn(const LiftedForms& f, int p, int q, int r) {
     const int n = f.slope_limbs;
     Limb* d[4] = {f.scratch, f.scratch + n, f.scratch + 2 * n, f.scratch + 3 * n};
     for (int axis = 0; axis < 2; axis++) {
-        subtract(detail::slope_of(f, q, axis), detail::slope_of(f, p, axis), n, d[axis]);
-        subtract(detail::slope_of(f, r, axis), detail::slope_of(f, p, axis), n, d[2 + axis]);
+        subtract(detail::slope_of(f, j, axis), detail::slope_of(f, i, axis), n, d[axis]);
+        subtract(detail::slope_of(f, m, axis), detail::slope_of(f, l, axis), n, d[2 + axis]);
     }
     Limb* one = f.scratch + 4 * n;
     Limb* other = one + 2 * n;
@@ -113,6 +113,11 @@ inline int turn(const LiftedForms& f, int p, int q, int r) {
     multiply(d[2], n, d[1], n, other);
     subtract(one, other, 2 * n, one);
     return sign(one, 2 * n);
+}
+
+// Whether the slopes p, q, r turn left.
+inline int turn(const LiftedForms& f, int p, int q, int r) {
+    return turn_of_normals(f, p, q, p, r);
 }
 
 namespace detail {

@@ -83,35 +83,6 @@ namespace detail {
 
 inline int32_t part_of(const OrderK& o, const int32_t* key) { return key[o.key_length - 1]; }
 
-// The sign of (a_j - a_i) x (a_m - a_l).
-inline int turn_of_normals(const LiftedForms& f, int i, int j, int l, int m) {
-    if (i == l) return turn(f, i, j, m);
-    if (j == m) return turn(f, j, i, l);
-    const double x1 = difference(f.column[0][j], f.column[0][i]);
-    const double y1 = difference(f.column[1][j], f.column[1][i]);
-    const double x2 = difference(f.column[0][m], f.column[0][l]);
-    const double y2 = difference(f.column[1][m], f.column[1][l]);
-    const double left = x1 * y2, right = x2 * y1, value = left - right;
-    if (f.floats_are_exact) return sign(value);
-    const double ends = magnitude(x1) + magnitude(y1) + magnitude(x2) + magnitude(y2);
-    // As in `turn`.
-    const double error =
-        16.0 * kU * (magnitude(left) + magnitude(right)) + 4.0 * kTail * (ends + kTail);
-    if (magnitude(value) > error) return sign(value);
-    const int n = f.slope_limbs;
-    Limb* d = f.scratch;
-    for (int axis = 0; axis < 2; axis++) {
-        subtract(slope_of(f, j, axis), slope_of(f, i, axis), n, d + axis * n);
-        subtract(slope_of(f, m, axis), slope_of(f, l, axis), n, d + (2 + axis) * n);
-    }
-    Limb* one = d + 4 * n;
-    Limb* other = one + 2 * n;
-    multiply(d, n, d + 3 * n, n, one);
-    multiply(d + 2 * n, n, d + n, n, other);
-    subtract(one, other, 2 * n, one);
-    return sign(one, 2 * n);
-}
-
 // The sign of <a_g - a_h, a_j - a_i> where all four slopes are on one line.
 inline int order_along(const LiftedForms& f, int g, int h, int i, int j) {
     Limb* d = f.scratch;

@@ -67,22 +67,8 @@ struct Polygons {
         }
         return common;
     }
-    // The signs of a form that is noted.
-    Signs signs_of(const Place& place, const Line& g, int bit, const Wall& wall, const Known& known,
-                   SignCounts& counts) {
-        Signs found{0, 0};
-        for (int i = 0; i < place.n; i++) {
-            const Marks& marks = edges[place.start + i].start.marks;
-            int sign = static_cast<int>(marks.positive >> bit & 1) -
-                       static_cast<int>(marks.negative >> bit & 1);
-            counts.n_filtered += sign != 0;
-            if (sign == 0) sign = sign_at(place, i, g, wall, known, counts);
-            if (sign == kUndecided) return {-1, i};
-            signs[i] = static_cast<std::int8_t>(sign);
-            found.n_positive += sign > 0;
-            found.n_negative += sign < 0;
-        }
-        return found;
+    const Marks& marks_at_vertex(const Place& place, int i) const {
+        return edges[place.start + i].start.marks;
     }
 
     // Split a polygon by a unit of a window, whose signs are known: it becomes the upper part.

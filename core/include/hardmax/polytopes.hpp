@@ -150,23 +150,7 @@ struct Polytopes {
             common.positive &= marks[v].positive, common.negative &= marks[v].negative;
         return common;
     }
-    // The signs of a form that is noted.
-    Signs signs_of(const Place& place, const Form<D>& g, int bit, const Wall& wall,
-                   const Known& known, SignCounts& counts) {
-        Signs found{0, 0};
-        for (int i = 0; i < place.n; i++) {
-            const Marks& here = marks[place.start + i];
-            int sign = static_cast<int>(here.positive >> bit & 1) -
-                       static_cast<int>(here.negative >> bit & 1);
-            counts.n_filtered += sign != 0;
-            if (sign == 0) sign = sign_at(place, i, g, wall, known, counts);
-            if (sign == kUndecided) return {-1, i};
-            signs[i] = static_cast<std::int8_t>(sign);
-            found.n_positive += sign > 0;
-            found.n_negative += sign < 0;
-        }
-        return found;
-    }
+    const Marks& marks_at_vertex(const Place& place, int i) const { return marks[place.start + i]; }
     Signs signs_of(const Place& place, const Form<D>& g, const Wall& wall, const Known& known,
                    SignCounts& counts);
     int sign_at(const Place& place, int i, const Form<D>& g, const Wall& wall, const Known& known,

@@ -156,6 +156,26 @@ bool find_open_unit(Search<Kind>& s, Frame<Kind::dim>& frame) {
     return open != 0;
 }
 
+// The signs of a unit of the window at the vertices of the cell on top.
+template <class Kind>
+Signs signs_of_unit(Search<Kind>& s, const Form<Kind::dim>& g, int bit, const Wall& wall,
+                    const typename Kind::Known& known) {
+    const auto& place = s.top().place;
+    Signs found{0, 0};
+    for (int i = 0; i < place.n; i++) {
+        const Marks& marks = s.cells.marks_at_vertex(place, i);
+        int sign = static_cast<int>(marks.positive >> bit & 1) -
+                   static_cast<int>(marks.negative >> bit & 1);
+        s.counts.n_filtered += sign != 0;
+        if (sign == 0) sign = s.cells.sign_at(place, i, g, wall, known, s.counts);
+        if (sign == kUndecided) return {-1, i};
+        s.cells.signs[i] = static_cast<std::int8_t>(sign);
+        found.n_positive += sign > 0;
+        found.n_negative += sign < 0;
+    }
+    return found;
+}
+
 // Split the cell on top by pending ReLU units until the one on top has none left.
 template <class Kind>
 int split_by_units(Search<Kind>& s) {
@@ -179,7 +199,7 @@ int split_by_units(Search<Kind>& s) {
                 continue;
             }
         }
-        const Signs found = s.cells.signs_of(item.place, g, bit, wall, known, s.counts);
+        const Signs found = signs_of_unit(s, g, bit, wall, known);
         if (found.n_positive < 0) return kUnclear;
         // A form that is zero everywhere coincides with the first form, zero.
         const int winner = found.n_positive > 0 ? 1 : 0;
