@@ -57,6 +57,7 @@ template <int D>
 void lay_out(Polytopes<D>& polytopes, const Network& network, Arena& arena) {
     polytopes.zeros = arena.take<bool>(network.n_groups + 1);
     polytopes.minors = arena.take<Minors<D + 1>>(1);
+    polytopes.sections = arena.take<Sections<D>>(1);
     polytopes.n_words = 1;
 }
 

@@ -70,6 +70,7 @@ struct Polygons {
     const Marks& marks_at_vertex(const Place& place, int i) const {
         return edges[place.start + i].start.marks;
     }
+    std::int64_t count_parts(const Place&, const Window<2>&, std::uint64_t) { return -1; }
 
     // Split a polygon by a unit of a window, whose signs are known: it becomes the upper part.
     bool split(Place& place, Place& lower, const Line& g, const Wall& wall, const Window<2>& window,

@@ -25,15 +25,11 @@
 #include "cells.hpp"
 #include "groups.hpp"
 #include "polytope.hpp"
+#include "sections.hpp"
 #include "units.hpp"
 #include "varying.hpp"
 
 namespace hardmax {
-
-using Word = std::uint64_t;
-
-inline int bit_count(Word word) { return __builtin_popcountll(word); }
-inline int lowest_bit(Word word) { return __builtin_ctzll(word); }
 
 // A group whose winner equals a rival on a row of the pool, or, for row -1, on the whole cell.
 struct Tie {
@@ -106,6 +102,7 @@ struct Polytopes {
     Word* common;         // (n_words)
     bool* zeros;          // (n_groups of the network)
     Minors<D + 1>* minors;
+    Sections<D>* sections;  // where cells are only counted
     // Bounds on the errors of `values`: the second is multiplied by the radius of a vertex.
     double value_error, vertex_factor;
     double scale, most_rho;  // vertices with larger radii are computed from their facets
@@ -159,6 +156,7 @@ struct Polytopes {
                const Window<D>& window, int bit, bool is_pure);
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, int winner);
+    std::int64_t count_parts(const Place& place, const Window<D>& window, Word open);
 
     Part begin(const Place& whole, const Place& at, int) {
         Part part = whole;
@@ -724,6 +722,26 @@ bool Polytopes<D>::clip(Part& part, const Form<D>& g, const Wall& wall, bool is_
     const Place whole = part;
     write_side(whole, 1, n_fresh, fresh, part);
     return true;
+}
+
+// How many cells the forms of a window that are named by bits, which may cut a polytope, cut it into;
+// -1 if that is not known without cutting it.
+template <int D>
+std::int64_t Polytopes<D>::count_parts(const Place& place, const Window<D>& window, Word open) {
+    Sections<D>& s = *sections;
+    if (n_words > 1 || place.reach.has_far || bit_count(open) > most_counted<D>() ||
+        place.n > Sections<D>::kRoom || place.n * kWindow > Sections<D>::kValues)
+        return -1;
+    begin_sections(s, window, open, place.reach, most_rho);
+    const Word named = low_bits(s.n_forms);
+    Word every = ~Word{0}, some = 0;
+    for (int i = 0; i < place.n; i++) {
+        s.masks[i] = masks[place.start + i];
+        s.points[i] = points[place.start + i];
+        if (bit_count(s.masks[i]) != D || !evaluate(s, i, named)) return -1;
+        every &= s.signs[i], some |= s.signs[i];
+    }
+    return hardmax::count_parts(s, 0, place.n, D, named & some & ~every, 0);
 }
 
 // Note the facets on which a form that does not cut a polytope vanishes; False: no room.
