@@ -51,6 +51,7 @@ auto with_search(const void* search, F call) {
 
 void lay_out(Polygons& polygons, const Network& network, Arena& arena) {
     polygons.crowd = take_crowd(network, arena);
+    polygons.sections = arena.take<Sections<2>>(1);
 }
 
 template <int D>

@@ -156,7 +156,7 @@ struct Polytopes {
                const Window<D>& window, int bit, bool is_pure);
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, int winner);
-    std::int64_t count_parts(const Place& place, const Window<D>& window, Word open);
+    std::int64_t count_parts(const Place& place, const Window<D>& window, Word open, double scale);
 
     Part begin(const Place& whole, const Place& at, int) {
         Part part = whole;
@@ -727,21 +727,17 @@ bool Polytopes<D>::clip(Part& part, const Form<D>& g, const Wall& wall, bool is_
 // How many cells the forms of a window that are named by bits, which may cut a polytope, cut it into;
 // -1 if that is not known without cutting it.
 template <int D>
-std::int64_t Polytopes<D>::count_parts(const Place& place, const Window<D>& window, Word open) {
+std::int64_t Polytopes<D>::count_parts(const Place& place, const Window<D>& window, Word open,
+                                       double scale) {
+    if (n_words > 1 || place.reach.has_far) return -1;
     Sections<D>& s = *sections;
-    if (n_words > 1 || place.reach.has_far || bit_count(open) > most_counted<D>() ||
-        place.n > Sections<D>::kRoom || place.n * kWindow > Sections<D>::kValues)
-        return -1;
-    begin_sections(s, window, open, place.reach, most_rho);
-    const Word named = low_bits(s.n_forms);
-    Word every = ~Word{0}, some = 0;
+    if (!begin_sections(s, window, open, place.n, place.reach, scale)) return -1;
     for (int i = 0; i < place.n; i++) {
         s.masks[i] = masks[place.start + i];
         s.points[i] = points[place.start + i];
-        if (bit_count(s.masks[i]) != D || !evaluate(s, i, named)) return -1;
-        every &= s.signs[i], some |= s.signs[i];
+        if (bit_count(s.masks[i]) != D) return -1;
     }
-    return hardmax::count_parts(s, 0, place.n, D, named & some & ~every, 0);
+    return count_all(s, place.n);
 }
 
 // Note the facets on which a form that does not cut a polytope vanishes; False: no room.

@@ -62,10 +62,10 @@ struct Search {
     Item<Place>* items;
     int* winners;  // (room_items, most_groups): the winners of the pending groups done
     int room_items, n_items;
-    bool has_far;   // the domain is unbounded
-    bool stores;    // cells are stored, not only counted
+    bool has_far;         // the domain is unbounded
+    bool stores;          // cells are stored, not only counted
     bool counts_at_once;  // cells of the last layer may be counted without making them
-    bool is_sharp;  // the vertices of the cell on top have been set by the caller
+    bool is_sharp;        // the vertices of the cell on top have been set by the caller
     std::int64_t n_cells;
 
     Item<Place>& top() { return items[n_items - 1]; }
@@ -165,7 +165,7 @@ bool count_at_once(Search<Kind>& s, const Frame<Kind::dim>& frame, std::uint64_t
     if (!s.counts_at_once || item.is_cut || item.layer + 1 < s.path.network->n_layers ||
         (item.position / kWindow + 1) * kWindow < frame.n_pending)
         return false;
-    const std::int64_t count = s.cells.count_parts(item.place, frame.window, open);
+    const std::int64_t count = s.cells.count_parts(item.place, frame.window, open, s.path.scale);
     item.is_cut = count < 0;
     if (count < 0) return false;
     s.counts.n_filtered += count;

@@ -35,9 +35,9 @@ struct Sections {
     double error[kWindow], slopes[kWindow];
     double most_rho;
     Point<D> points[kRoom];
-    Word masks[kRoom];               // the facets that a vertex lies on
-    Word signs[kRoom];               // the forms that are positive there
-    double values[kValues];          // (n_vertices, stride)
+    Word masks[kRoom];                // the facets that a vertex lies on
+    Word signs[kRoom];                // the forms that are positive there
+    double values[kValues];           // (n_vertices, stride)
     std::uint32_t edges[kEdges + 1];  // two vertices, 16 bits each
 };
 
@@ -54,14 +54,17 @@ constexpr int most_counted() {
     }
 }
 
-// Take the forms of a window that are named by bits. The points in question lie in a polytope.
+// Take the forms of a window that are named by bits, for a polytope of n vertices; False: too many.
 template <int D>
-void begin_sections(Sections<D>& s, const Window<D>& window, Word open, const Reach& reach,
-                    double most_rho) {
-    s.n_forms = bit_count(open), s.stride = padded(s.n_forms), s.most_rho = most_rho;
-    // A point of a part is off by its radius from one in the polytope, which is the hull of points
-    // that are off by theirs from those that `reach` bounds.
-    const double size = reach.size + reach.rho + most_rho;
+bool begin_sections(Sections<D>& s, const Window<D>& window, Word open, int n, const Reach& reach,
+                    double scale) {
+    s.n_forms = bit_count(open), s.stride = padded(s.n_forms), s.most_rho = 0x1p-22 * scale;
+    if (s.n_forms > most_counted<D>() || n > Sections<D>::kRoom ||
+        n * s.stride > Sections<D>::kValues)
+        return false;
+    // A vertex of a section is off by its radius from a point of the polytope, the hull of points that
+    // are off by theirs from those that `reach` bounds.
+    const double size = reach.size + reach.rho + s.most_rho;
     for (int i = 0; i < s.stride; i++) {
         const int from = open != 0 ? lowest_bit(open) : 0;
         double slopes = 0.0;
@@ -77,6 +80,7 @@ void begin_sections(Sections<D>& s, const Window<D>& window, Word open, const Re
         s.slopes[i] = (slopes + radius) * kUp;
         open &= open - 1;
     }
+    return true;
 }
 
 // Evaluate the first forms at a vertex; say whether all of the named ones have a sign.
@@ -155,6 +159,18 @@ std::int64_t count_parts(Sections<D>& s, int start, int n, int k, Word open, int
         total += parts;
     }
     return total;
+}
+
+// How many cells all forms cut the polytope of the first n vertices into; -1 if that is not found.
+template <int D>
+std::int64_t count_all(Sections<D>& s, int n) {
+    const Word named = low_bits(s.n_forms);
+    Word every = ~Word{0}, some = 0;
+    for (int v = 0; v < n; v++) {
+        if (!evaluate(s, v, named)) return -1;
+        every &= s.signs[v], some |= s.signs[v];
+    }
+    return count_parts(s, 0, n, D, named & some & ~every, 0);
 }
 
 }  // namespace hardmax
