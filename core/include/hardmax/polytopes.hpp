@@ -483,7 +483,7 @@ bool Polytopes<D>::choose_independent(int n, int wanted, const Facet<D>** chosen
 // --- Cuts ----------------------------------------------------------------------------------------
 
 // Take forms that are no facets any more off the list; return how many stay. A facet has at least D
-// vertices.
+// vertices, and one of a flat polytope (see `overlays.hpp`) D - 1.
 template <int D>
 int Polytopes<D>::drop_facets(Place& place) {
     for (int f = 0; f < place.n_facets; f++) counts[f] = 0;
@@ -493,7 +493,7 @@ int Polytopes<D>::drop_facets(Place& place) {
                 counts[64 * w + lowest_bit(bits)]++;
     int kept = 0;
     for (int f = 0; f < place.n_facets; f++) {
-        if (counts[f] >= D) {
+        if (counts[f] >= D - 1) {
             facets[place.first_facet + kept] = facets[place.first_facet + f];
             counts[f] = kept++;
         } else {
@@ -860,6 +860,13 @@ template <int D>
 bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path<D>& path,
                 Path<D>& pure, DoubledPath<D>& doubled, bool is_sharp, Cells& cells) {
     const Network& network = *path.network;
+    if (!cells.points) {
+        // Only the winners are asked for; a group that ties everywhere has two.
+        for (int t = 0; t < place.n_ties; t++)
+            if (s.ties[t].row < 0) return false;
+        detail::store_signature(path, cells);
+        return true;
+    }
     const int last = network.n_layers - 1, *rows = s.facets + place.first_facet;
     Path<D>& fresh = detail::fresh_path(path, pure);
     if (!is_sharp) {
