@@ -640,7 +640,7 @@ void hm_test_meet_facets(const double* facets, double scale, double* vertex) {
     for (int j = 0; j < 3; j++) read_facet(facets + 8 * j, rows[j]);
     const Facet<3>* const chosen[3] = {&rows[0], &rows[1], &rows[2]};
     Point<3> v, direction;
-    meet(chosen, scale, v, &direction);
+    meet(&chosen, 1, scale, &v, &direction);
     for (int k = 0; k < 3; k++) vertex[k] = v.x[k], vertex[4 + k] = direction.x[k];
     vertex[3] = v.rho, vertex[7] = direction.rho;
 }

@@ -17,6 +17,7 @@
 // A vertex at infinity is p + M d with a formal M -> infinity; both parts solve such a system.
 #pragma once
 #include "determinants.hpp"
+#include "lanes.hpp"
 #include "signs.hpp"
 
 namespace hardmax {
@@ -103,12 +104,18 @@ bool is_linear(const Facet<D>& facet) {
 
 namespace detail {
 
-// Write about the inverse of the slopes of D facets. Nothing is assumed about its accuracy.
+// Up to four systems of D facets each, side by side.
+template <int D>
+struct Systems {
+    Lanes a[D][D], c[D], far[D], norm[D], slope_radius[D], offset_radius[D];
+};
+
+// Write about the inverses of the slopes. Nothing is assumed about their accuracy.
 //
 // In three and four dimensions by cofactors, which need no pivots, else by elimination.
-inline void invert(const Facet<3>* const (&f)[3], double (&inverse)[3][3]) {
-    const double *p = f[0]->form.a, *q = f[1]->form.a, *r = f[2]->form.a;
-    const auto cofactor = [](const double* a, const double* b, int i, int j) {
+inline void invert(const Systems<3>& s, Lanes (&inverse)[3][3]) {
+    const Lanes *p = s.a[0], *q = s.a[1], *r = s.a[2];
+    const auto cofactor = [](const Lanes* a, const Lanes* b, int i, int j) {
         return a[i] * b[j] - a[j] * b[i];
     };
     for (int i = 0; i < 3; i++) {
@@ -117,23 +124,24 @@ inline void invert(const Facet<3>* const (&f)[3], double (&inverse)[3][3]) {
         inverse[i][1] = cofactor(r, p, j, k);
         inverse[i][2] = cofactor(p, q, j, k);
     }
-    const double scale = 1.0 / (p[0] * inverse[0][0] + p[1] * inverse[1][0] + p[2] * inverse[2][0]);
+    const Lanes scale =
+        all(1.0) / (p[0] * inverse[0][0] + p[1] * inverse[1][0] + p[2] * inverse[2][0]);
     for (auto& row : inverse)
-        for (double& entry : row) entry *= scale;
+        for (Lanes& entry : row) entry *= scale;
 }
 
-inline void invert(const Facet<4>* const (&f)[4], double (&inverse)[4][4]) {
-    const double *p = f[0]->form.a, *q = f[1]->form.a, *r = f[2]->form.a, *t = f[3]->form.a;
+inline void invert(const Systems<4>& s, Lanes (&inverse)[4][4]) {
+    const Lanes *p = s.a[0], *q = s.a[1], *r = s.a[2], *t = s.a[3];
     // The minors of the first two rows, and of the last two: columns 01, 02, 03, 12, 13, 23.
-    const auto minor = [](const double* a, const double* b, int i, int j) {
+    const auto minor = [](const Lanes* a, const Lanes* b, int i, int j) {
         return a[i] * b[j] - a[j] * b[i];
     };
-    const double s0 = minor(p, q, 0, 1), s1 = minor(p, q, 0, 2), s2 = minor(p, q, 0, 3),
-                 s3 = minor(p, q, 1, 2), s4 = minor(p, q, 1, 3), s5 = minor(p, q, 2, 3);
-    const double c0 = minor(r, t, 0, 1), c1 = minor(r, t, 0, 2), c2 = minor(r, t, 0, 3),
-                 c3 = minor(r, t, 1, 2), c4 = minor(r, t, 1, 3), c5 = minor(r, t, 2, 3);
-    const double scale = 1.0 / (s0 * c5 - s1 * c4 + s2 * c3 + s3 * c2 - s4 * c1 + s5 * c0);
-    const double cofactors[4][4] = {
+    const Lanes s0 = minor(p, q, 0, 1), s1 = minor(p, q, 0, 2), s2 = minor(p, q, 0, 3),
+                s3 = minor(p, q, 1, 2), s4 = minor(p, q, 1, 3), s5 = minor(p, q, 2, 3);
+    const Lanes c0 = minor(r, t, 0, 1), c1 = minor(r, t, 0, 2), c2 = minor(r, t, 0, 3),
+                c3 = minor(r, t, 1, 2), c4 = minor(r, t, 1, 3), c5 = minor(r, t, 2, 3);
+    const Lanes scale = all(1.0) / (s0 * c5 - s1 * c4 + s2 * c3 + s3 * c2 - s4 * c1 + s5 * c0);
+    const Lanes cofactors[4][4] = {
         {q[1] * c5 - q[2] * c4 + q[3] * c3, -p[1] * c5 + p[2] * c4 - p[3] * c3,
          t[1] * s5 - t[2] * s4 + t[3] * s3, -r[1] * s5 + r[2] * s4 - r[3] * s3},
         {-q[0] * c5 + q[2] * c2 - q[3] * c1, p[0] * c5 - p[2] * c2 + p[3] * c1,
@@ -147,117 +155,149 @@ inline void invert(const Facet<4>* const (&f)[4], double (&inverse)[4][4]) {
 }
 
 template <int D>
-void invert(const Facet<D>* const (&f)[D], double (&inverse)[D][D]) {
-    double m[D][2 * D];
+void invert(const Systems<D>& s, Lanes (&inverse)[D][D]) {
+    // The slopes, and beside them what becomes the inverse.
+    Lanes m[D][2 * D];
     for (int j = 0; j < D; j++) {
         for (int k = 0; k < D; k++) {
-            m[j][k] = f[j]->form.a[k];
-            m[j][D + k] = j == k ? 1.0 : 0.0;
+            m[j][k] = s.a[j][k];
+            m[j][D + k] = all(j == k ? 1.0 : 0.0);
         }
     }
+    // What is done to a column of slopes once it is a unit vector changes nothing, and is left out.
     for (int j = 0; j < D; j++) {
-        int pivot = j;
-        for (int r = j + 1; r < D; r++)
-            if (magnitude(m[r][j]) > magnitude(m[pivot][j])) pivot = r;
-        if (pivot != j) {
-            for (int k = 0; k < 2 * D; k++) {
-                const double entry = m[j][k];
-                m[j][k] = m[pivot][k], m[pivot][k] = entry;
+        Lanes largest = absolute(m[j][j]);
+        LaneBits pivot = LaneBits{} + j;
+        for (int r = j + 1; r < D; r++) {
+            const Lanes size = absolute(m[r][j]);
+            const LaneBits is_larger = size > largest;
+            largest = is_larger ? size : largest;
+            pivot = is_larger ? LaneBits{} + r : pivot;
+        }
+        for (int r = j + 1; r < D; r++) {
+            const LaneBits is_pivot = pivot == LaneBits{} + r;
+            for (int k = j; k < 2 * D; k++) {
+                const Lanes entry = m[j][k];
+                m[j][k] = is_pivot ? m[r][k] : entry;
+                m[r][k] = is_pivot ? entry : m[r][k];
             }
         }
-        const double lead = 1.0 / m[j][j];
-        for (int k = 0; k < 2 * D; k++) m[j][k] *= lead;
+        const Lanes lead = all(1.0) / m[j][j];
+        for (int k = j + 1; k < 2 * D; k++) m[j][k] *= lead;
         for (int r = 0; r < D; r++) {
             if (r == j) continue;
-            const double factor = m[r][j];
-            for (int k = 0; k < 2 * D; k++) m[r][k] -= factor * m[j][k];
+            const Lanes factor = m[r][j];
+            for (int k = j + 1; k < 2 * D; k++) m[r][k] -= factor * m[j][k];
         }
     }
     for (int i = 0; i < D; i++)
         for (int j = 0; j < D; j++) inverse[i][j] = m[i][D + j];
 }
 
+inline Lanes bound(Lanes most, Lanes x) { return (x <= most) | (most != most) ? most : x; }
+
 // Bound |I - R M*|_inf; NaN where the inverse is none.
 template <int D>
-double defect(const Facet<D>* const (&f)[D], const double (&inverse)[D][D]) {
-    double beta = 0.0;
+Lanes defect(const Systems<D>& s, const Lanes (&inverse)[D][D]) {
+    Lanes beta = all(0.0);
     for (int i = 0; i < D; i++) {
-        double rest[D] = {}, sum = 0.0, sizes = 1.0;
-        rest[i] = -1.0;
+        Lanes rest[D] = {}, sum = all(0.0), sizes = all(1.0);
+        rest[i] = all(-1.0);
         for (int j = 0; j < D; j++) {
-            const Form<D>& form = f[j]->form;
-            for (int k = 0; k < D; k++) rest[k] += inverse[i][j] * form.a[k];
-            sizes += magnitude(inverse[i][j]);
-            sum += magnitude(inverse[i][j]) * form.slope_radius;
+            for (int k = 0; k < D; k++) rest[k] += inverse[i][j] * s.a[j][k];
+            sizes += absolute(inverse[i][j]);
+            sum += absolute(inverse[i][j]) * s.slope_radius[j];
         }
-        sum = D * (sum + kKappa * sizes);
-        for (double x : rest) sum += magnitude(x);
+        sum = all(D) * (sum + all(kKappa) * sizes);
+        for (const Lanes& x : rest) sum += absolute(x);
         beta = bound(beta, sum);
     }
-    return beta * kUp + kTiny;
+    return beta * all(kUp) + all(kTiny);
+}
+
+// Solve for some offsets, known up to radii, and bound what is left over; return the bound on v - v*.
+template <int D>
+Lanes solve(const Systems<D>& s, const Lanes (&inverse)[D][D], Lanes beta, const Lanes (&offset)[D],
+            const Lanes* offset_radius, Lanes (&x)[D]) {
+    const Lanes kappa = all(kKappa), up = all(kUp), tiny = all(kTiny);
+    Lanes reach = all(0.0), top = all(0.0), residual[D], rho = all(0.0);
+    for (int k = 0; k < D; k++) {
+        Lanes sum = all(0.0);
+        for (int j = 0; j < D; j++) sum -= inverse[k][j] * offset[j];
+        x[k] = sum;
+        reach += absolute(sum);
+        top = bound(top, absolute(sum));
+    }
+    for (int j = 0; j < D; j++) {
+        Lanes value = all(0.0);
+        for (int k = 0; k < D; k++) value += s.a[j][k] * x[k];
+        value += offset[j];
+        // What the norm of a facet and the largest coordinate bound is rounded away in a value.
+        residual[j] = absolute(value) + kappa * (s.norm[j] * top + absolute(offset[j])) +
+                      s.slope_radius[j] * reach;
+        if (offset_radius) residual[j] += offset_radius[j];
+        residual[j] = residual[j] * up + tiny;
+    }
+    for (int k = 0; k < D; k++) {
+        Lanes sum = all(0.0);
+        for (int j = 0; j < D; j++) sum += absolute(inverse[k][j]) * residual[j];
+        rho = bound(rho, sum);
+    }
+    return rho / (all(1.0) - beta) * up + tiny;
 }
 
 }  // namespace detail
 
-// Write where D facets meet; with its direction, if the domain is unbounded.
+// Write where D facets meet, for n <= kLanes lists of them; with the directions, if the domain is
+// unbounded.
 template <int D>
-void meet(const Facet<D>* const (&f)[D], double scale, Point<D>& v, Point<D>* direction) {
-    double inverse[D][D];
-    detail::invert(f, inverse);
-    const double beta = detail::defect(f, inverse);
-    // Which facets meet says whether the vertex is at infinity, not the rounded direction.
-    bool is_far = false, is_origin = true;
-    for (const Facet<D>* facet : f) {
-        is_far = is_far || facet->far != 0.0;
-        is_origin = is_origin && is_linear(*facet);
-    }
-    if (direction) *direction = {};
-    v = {};
-    if (!(beta < 0.5)) {
-        v.rho = kInfinity;
-        if (direction) direction->rho = is_far ? kInfinity : 0.0;
-        return;
-    }
-    // Solve, and bound what is left over.
-    const auto solve = [&](auto offset, auto offset_radius, Point<D>& x) {
-        double reach = 0.0, top = 0.0, residual[D];
-        for (int k = 0; k < D; k++) {
-            double sum = 0.0;
-            for (int j = 0; j < D; j++) sum -= inverse[k][j] * offset(*f[j]);
-            x.x[k] = sum;
-            reach += magnitude(sum);
-            top = bound(top, magnitude(sum));
-        }
+void meet(const Facet<D>* const (*lists)[D], int n, double scale, Point<D>* points,
+          Point<D>* directions) {
+    detail::Systems<D> s;
+    bool some_far = false;
+    for (int i = 0; i < kLanes; i++) {
         for (int j = 0; j < D; j++) {
-            const Facet<D>& facet = *f[j];
-            double value = 0.0;
-            for (int k = 0; k < D; k++) value += facet.form.a[k] * x.x[k];
-            value += offset(facet);
-            // What the norm of a facet and the largest coordinate bound is rounded away in a value.
-            residual[j] =
-                (magnitude(value) + kKappa * (facet.norm * top + magnitude(offset(facet))) +
-                 facet.form.slope_radius * reach + offset_radius(facet)) *
-                    kUp +
-                kTiny;
+            const Facet<D>& facet = *lists[least(i, n - 1)][j];
+            for (int k = 0; k < D; k++) s.a[j][k][i] = facet.form.a[k];
+            s.c[j][i] = facet.form.c, s.far[j][i] = facet.far, s.norm[j][i] = facet.norm;
+            s.slope_radius[j][i] = facet.form.slope_radius;
+            s.offset_radius[j][i] = facet.form.offset_radius;
+            some_far = some_far || facet.far != 0.0;
         }
-        for (int k = 0; k < D; k++) {
-            double sum = 0.0;
-            for (int j = 0; j < D; j++) sum += magnitude(inverse[k][j]) * residual[j];
-            x.rho = bound(x.rho, sum);
-        }
-        x.rho = x.rho / (1.0 - beta) * kUp + kTiny;
-    };
-    if (direction && is_far) {
-        solve([](const Facet<D>& facet) { return facet.far; }, [](const Facet<D>&) { return 0.0; },
-              *direction);
     }
-    if (is_origin) return;
-    solve([](const Facet<D>& facet) { return facet.form.c; },
-          [](const Facet<D>& facet) { return facet.form.offset_radius; }, v);
-    Point<D> exact;
-    bool is_exact = snap(v.x, scale, exact);
-    for (int j = 0; j < D && is_exact; j++) is_exact = lies_on(*f[j], exact);
-    if (is_exact) v = exact;
+    Lanes inverse[D][D], x[D], d[D] = {}, far_rho = all(0.0);
+    detail::invert(s, inverse);
+    const Lanes beta = detail::defect(s, inverse);
+    const Lanes rho = detail::solve(s, inverse, beta, s.c, s.offset_radius, x);
+    if (directions && some_far) far_rho = detail::solve<D>(s, inverse, beta, s.far, nullptr, d);
+    for (int i = 0; i < n; i++) {
+        const auto& f = lists[i];
+        // Which facets meet says whether the vertex is at infinity, not the rounded direction.
+        bool is_far = false, is_origin = true;
+        for (const Facet<D>* facet : f) {
+            is_far = is_far || facet->far != 0.0;
+            is_origin = is_origin && is_linear(*facet);
+        }
+        Point<D>& v = points[i];
+        v = {};
+        if (directions) directions[i] = {};
+        if (!(beta[i] < 0.5)) {
+            v.rho = kInfinity;
+            if (directions) directions[i].rho = is_far ? kInfinity : 0.0;
+            continue;
+        }
+        if (directions && is_far) {
+            for (int k = 0; k < D; k++) directions[i].x[k] = d[k][i];
+            directions[i].rho = far_rho[i];
+        }
+        if (is_origin) continue;
+        for (int k = 0; k < D; k++) v.x[k] = x[k][i];
+        v.rho = rho[i];
+        Point<D> exact;
+        bool is_exact = snap(v.x, scale, exact);
+        for (int j = 0; j < D && is_exact; j++) is_exact = lies_on(*f[j], exact);
+        if (is_exact) v = exact;
+    }
 }
 
 // Write where a form changes its sign between two vertices, with an open radius if that is not bounded

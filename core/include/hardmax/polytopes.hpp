@@ -213,6 +213,7 @@ struct Polytopes {
     int sharing_pairs(const Place& place);
     bool is_edge(const Place& place, int u, int w) const;
     int begin_cut(Place& place, const Form<D>& g, const Wall& wall, bool is_pure);
+    Point<D> point_on_edge(const Place& place, Word pair, const Word* own);
     int new_vertices(Place& place, int n_pairs, int to);
     void write_side(const Place& from, int side, int n_fresh, int fresh, Place& to);
     int far_sign(int i, int first_facet, const Form<D>& g, SignCounts& counts);
@@ -586,14 +587,40 @@ int Polytopes<D>::begin_cut(Place& place, const Form<D>& g, const Wall& wall, bo
     return n_pairs;
 }
 
+// The point where the next form of the pool cuts an edge that shares the facets `own`, from the ends of
+// the edge; unknown if one is at infinity.
+template <int D>
+Point<D> Polytopes<D>::point_on_edge(const Place& place, Word pair, const Word* own) {
+    const Facet<D>& cut = pool[place.n_pool];
+    const int u = static_cast<int>(pair >> 32), w = static_cast<int>(pair & 0xffffffffu);
+    const Polytope<D> whole = at(place);
+    const Point<D>&from = whole.points[u], &until = whole.points[w];
+    Point<D> near{}, exact{};
+    near.rho = kInfinity;
+    if (whole.is_far(u) || whole.is_far(w)) return near;
+    meet_edge(from, until, values[u], values[w],
+              (value_error + vertex_factor * from.rho) * kUp + kTiny,
+              (value_error + vertex_factor * until.rho) * kUp + kTiny, near);
+    if (stores) return near;
+    // The facets meet in one point: one that lies on all of them is it.
+    const bool may_be_origin = is_linear(cut),
+               may_be_exact = !may_be_origin && cut.form.is_exact() && snap(near.x, scale, exact) &&
+                              lies_on(cut, exact);
+    if (!may_be_origin && !may_be_exact) return near;
+    const int n = collect(own, place.first_facet, tight);
+    bool is_exact = true;
+    for (int t = 0; t < n && is_exact; t++) {
+        const Facet<D>& facet = pool[tight[t]];
+        is_exact = may_be_origin ? is_linear(facet) : lies_on(facet, exact);
+    }
+    return is_exact ? exact : near;
+}
+
 // Write the vertices where the next form of the pool cuts the edges of a polytope, from row `to` on,
 // where there is room for all pairs; return how many.
 template <int D>
 int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
-    const Facet<D>& cut = pool[place.n_pool];
     const int bit = place.n_facets;
-    const bool is_cut_linear = is_linear(cut);
-    const Polytope<D> whole = at(place);
     int n_fresh = 0;
     for (int pair = 0; pair < n_pairs; pair++) {
         const int u = static_cast<int>(pairs[pair] >> 32),
@@ -601,57 +628,57 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
         const Word *one = mask(place.start + u), *other = mask(place.start + w);
         for (int k = 0; k < n_words; k++) common[k] = one[k] & other[k];
         if (!is_edge(place, u, w)) continue;
-        const int v = to + n_fresh++;
-        for (int k = 0; k < n_words; k++) mask(v)[k] = common[k];
-        mask(v)[bit / 64] |= Word{1} << bit % 64;
-        Point<D>* direction = has_far ? directions + v : nullptr;
-        const bool is_far = whole.is_far(u) || whole.is_far(w);
-        Point<D> near{};
-        near.rho = kInfinity;
-        if (!is_far) {
-            const Point<D>&from = whole.points[u], &until = whole.points[w];
-            meet_edge(from, until, values[u], values[w],
-                      (value_error + vertex_factor * from.rho) * kUp + kTiny,
-                      (value_error + vertex_factor * until.rho) * kUp + kTiny, near);
-            if (direction) *direction = {};
-            if (!stores) {
-                // The facets meet in one point: one that lies on all of them is it.
-                Point<D> exact{};
-                const bool may_be_origin = is_cut_linear,
-                           may_be_exact = !is_cut_linear && cut.form.is_exact() &&
-                                          snap(near.x, scale, exact) && lies_on(cut, exact);
-                if (may_be_origin || may_be_exact) {
-                    const int n_common = collect(common, place.first_facet, tight);
-                    bool is_exact = true;
-                    for (int t = 0; t < n_common && is_exact; t++) {
-                        const Facet<D>& facet = pool[tight[t]];
-                        is_exact = may_be_origin ? is_linear(facet) : lies_on(facet, exact);
-                    }
-                    if (is_exact) near = exact;
-                }
-                if (near.rho <= most_rho) {
-                    points[v] = near;
-                    continue;
-                }
-            }
-        }
-        const int n_common = collect(common, place.first_facet, tight);
-        const Facet<D>* chosen[D];
-        bool is_defined = true;
-        if (n_common == D - 1) {
-            for (int t = 0; t < D - 1; t++) chosen[t] = pool + tight[t];
-        } else {
-            is_defined = choose_independent(n_common, D - 1, chosen);
-        }
-        chosen[D - 1] = &cut;
-        points[v] = near;
-        if (is_defined) meet(chosen, scale, points[v], direction);
-        if (!is_defined && is_far) *direction = near;
-        const bool is_kept = stores && points[v].rho <= most_rho;
-        if (!is_far && !is_kept && !(points[v].rho <= near.rho)) points[v] = near;
-        // What is stored is computed from the facets, all of them known and in one way.
-        place.is_canonical = place.is_canonical && is_kept;
+        for (int k = 0; k < n_words; k++) mask(to + n_fresh)[k] = common[k];
+        pairs[n_fresh++] = pairs[pair];
     }
+    // Where cells are stored, and where an end is far or not known well, from the facets that meet.
+    const Facet<D>* lists[kLanes][D];
+    int waiting[kLanes], n_waiting = 0;
+    const auto settle = [&](int i, const Point<D>& found) {
+        // What is stored is computed from the facets, all of them known and in one way.
+        const bool is_kept = stores && found.rho <= most_rho;
+        place.is_canonical = place.is_canonical && is_kept;
+        points[to + i] = found;
+        if (is_kept) return;
+        const Point<D> near = point_on_edge(place, pairs[i], mask(to + i));
+        if (near.rho < found.rho) points[to + i] = near;
+    };
+    const auto compute = [&] {
+        Point<D> found[kLanes], far[kLanes];
+        if (n_waiting > 0) meet(lists, n_waiting, scale, found, has_far ? far : nullptr);
+        for (int m = 0; m < n_waiting; m++) {
+            if (has_far) directions[to + waiting[m]] = far[m];
+            settle(waiting[m], found[m]);
+        }
+        n_waiting = 0;
+    };
+    for (int i = 0; i < n_fresh; i++) {
+        const Word* own = mask(to + i);
+        if (has_far) directions[to + i] = {};
+        if (!stores) {
+            points[to + i] = point_on_edge(place, pairs[i], own);
+            if (points[to + i].rho <= most_rho) continue;
+        }
+        const int n = collect(own, place.first_facet, tight);
+        const Facet<D>** chosen = lists[n_waiting];
+        chosen[D - 1] = pool + place.n_pool;
+        if (n == D - 1) {
+            for (int t = 0; t < D - 1; t++) chosen[t] = pool + tight[t];
+        } else if (!choose_independent(n, D - 1, chosen)) {
+            Point<D> unknown{};
+            unknown.rho = kInfinity;
+            const Polytope<D> whole = at(place);
+            if (whole.is_far(static_cast<int>(pairs[i] >> 32)) ||
+                whole.is_far(static_cast<int>(pairs[i] & 0xffffffffu)))
+                directions[to + i] = unknown;
+            settle(i, unknown);
+            continue;
+        }
+        waiting[n_waiting++] = i;
+        if (n_waiting == kLanes) compute();
+    }
+    compute();
+    for (int i = 0; i < n_fresh; i++) mask(to + i)[bit / 64] |= Word{1} << bit % 64;
     return n_fresh;
 }
 
@@ -792,7 +819,7 @@ bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, do
         else
             is_defined = s.choose_independent(n, D, chosen);
         if (!is_defined) return false;
-        meet(chosen, scale, s.points[i], direction);
+        meet(&chosen, 1, scale, s.points + i, direction);
         const double size = larger(scale, size_of(s.points[i]));
         is_sharp = is_sharp && s.points[i].rho <= kStoredBlur * size &&
                    !(direction && !(direction->rho <= kStoredBlur));
@@ -979,7 +1006,7 @@ bool sharpen_cell(Polytopes<D>& s, typename Polytopes<D>::Place& place, const Pa
         const Facet<D>* chosen[D];
         if (!s.choose_independent(n, D, chosen)) continue;
         Point<D> v{}, direction{};
-        meet(chosen, path.scale, v, s.has_far ? &direction : nullptr);
+        meet(&chosen, 1, path.scale, &v, s.has_far ? &direction : nullptr);
         Point<D>& old = s.points[i];
         bool is_better = v.rho <= old.rho, is_much_better = 2.0 * v.rho < old.rho;
         if (s.has_far) {
