@@ -75,6 +75,7 @@ S laid_out(const Network& network, bool stores, Arena& arena) {
     search.contest.form = arena.take<int>(n);
     search.contest.error = arena.take<double>(n + kLanes);
     search.contest.far_error = arena.take<double>(n + kLanes);
+    search.contest.slopes = arena.take<double>(n + kLanes);
     lay_out(search.cells, network, arena);
     return search;
 }

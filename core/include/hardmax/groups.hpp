@@ -12,7 +12,56 @@ struct Contest {
     int* form;          // the forms that compete
     double* error;      // at finite vertices
     double* far_error;  // along directions
+    double* slopes;     // the sums of their absolute slopes
 };
+
+// A box around the computed vertices of a cell.
+template <int D>
+struct Bounds {
+    double middle[D], half[D];
+};
+
+template <class Cell>
+Bounds<Cell::dim> box_around(const Cell& cell) {
+    Bounds<Cell::dim> box{};
+    for (int k = 0; k < Cell::dim; k++) {
+        double low = cell.x(0, k), high = low;
+        for (int i = 1; i < cell.n; i++) {
+            low = cell.x(i, k) < low ? cell.x(i, k) : low;
+            high = larger(high, cell.x(i, k));
+        }
+        box.middle[k] = 0.5 * low + 0.5 * high;
+        box.half[k] = larger(high - box.middle[k], box.middle[k] - low);
+    }
+    return box;
+}
+
+// Which of a few competing forms, from number m on, a leader certainly exceeds in a box around points of
+// radius rho; a bit for each. The errors are those on a cell that has the points.
+struct Leader {
+    int form;
+    double error, slopes;
+};
+template <int D>
+std::uint64_t exceeded_in(const Bounds<D>& box, double rho, const Forms<D>& forms,
+                          const Leader& leader, const Contest& contest, int m, int count) {
+    int form[kLanes];
+    for (int i = 0; i < kLanes; i++) form[i] = contest.form[least(m + i, count - 1)];
+    Lanes value = all(0.0), rise = all(0.0);
+    for (int k = 0; k <= D; k++) {
+        const double* row = forms.coefficient[k];
+        const Lanes lead =
+            all(row[leader.form]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
+        value += k < D ? lead * all(box.middle[k]) : lead;
+        if (k < D) rise += absolute(lead) * all(box.half[k]);
+    }
+    // Twice the errors of both forms, kKappa times their sizes among them, pay for what is rounded.
+    const Lanes error = load(contest.error + m) + all(leader.error),
+                slopes = load(contest.slopes + m) + all(leader.slopes);
+    LaneMask mask;
+    mask.add(value - rise > all(2.0 * kUp) * (error + slopes * all(rho)), 0);
+    return mask.bits() & low_bits(least(count - m, kLanes));
+}
 
 // Which of a few competing forms, from number m on, one form certainly exceeds at all vertices where
 // not all forms vanish, of which `known` may tell; a bit for each.
@@ -65,10 +114,28 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
         const double error = forms.radius[j] * factor + slopes * reach.rho +
                              kKappa * (slopes * reach.size + magnitude(forms.coefficient[D][j]));
         contest.error[m] = error * kUp + kTiny;
+        contest.slopes[m] = slopes;
         const double far_error =
             slopes * (kKappa + reach.far_rho) + D * forms.radius[j] / scale * (1.0 + reach.far_rho);
         contest.far_error[m] = far_error * kUp + kTiny;
     }
+    // Drop the forms that a leader exceeds, of which a function tells four at a time.
+    const auto drop = [&](int leader, auto is_exceeded_from) {
+        int n_kept = 0;
+        for (int first = 0; first < count; first += kLanes) {
+            const std::uint64_t is_exceeded = is_exceeded_from(first);
+            for (int m = first; m < least(first + kLanes, count); m++) {
+                const int j = contest.form[m];
+                contest.form[n_kept] = j;
+                contest.error[n_kept] = contest.error[m];
+                contest.slopes[n_kept] = contest.slopes[m];
+                contest.far_error[n_kept] = contest.far_error[m];
+                n_kept += j == leader || !(is_exceeded >> (m - first) & 1);
+            }
+        }
+        counts.n_filtered += std::int64_t(cell.n) * (count - n_kept);
+        count = n_kept;
+    };
     for (int v = -1; v < cell.n && count > 1; v++) {
         double x[D];
         for (int k = 0; k < D; k++)
@@ -84,20 +151,16 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
         }
         const int leader = contest.form[lead];
         const double error = contest.error[lead], far_error = contest.far_error[lead];
-        int n_kept = 0;
-        for (int first = 0; first < count; first += kLanes) {
-            const std::uint64_t is_exceeded =
-                exceeded(forms, leader, contest, first, count, cell, known, error, far_error);
-            for (int m = first; m < least(first + kLanes, count); m++) {
-                const int j = contest.form[m];
-                contest.form[n_kept] = j;
-                contest.error[n_kept] = contest.error[m];
-                contest.far_error[n_kept] = contest.far_error[m];
-                n_kept += j == leader || !(is_exceeded >> (m - first) & 1);
-            }
+        // In space a cell has many vertices: a box around them settles most of many forms.
+        if (D > 2 && v < 0 && count >= 2 * kLanes && !reach.has_far) {
+            const Bounds<D> box = box_around(cell);
+            const Leader in_middle{leader, error, contest.slopes[lead]};
+            drop(leader,
+                 [&](int m) { return exceeded_in(box, 0.0, forms, in_middle, contest, m, count); });
         }
-        counts.n_filtered += std::int64_t(cell.n) * (count - n_kept);
-        count = n_kept;
+        drop(leader, [&](int m) {
+            return exceeded(forms, leader, contest, m, count, cell, known, error, far_error);
+        });
     }
     return count;
 }

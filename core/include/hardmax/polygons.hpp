@@ -116,6 +116,10 @@ struct Polygons {
                    SignCounts& counts) {
         return hardmax::signs_of(part.area, part.n, g, known, signs, counts);
     }
+    // A polygon has few vertices: rivals are looked at one by one.
+    std::uint64_t exceeded_on(const Part&, const Forms<2>&, const Contest&, int, int, int) const {
+        return 0;
+    }
     bool clip(Part& part, const Line& g, const Wall& wall, bool) {
         part.n = cut(part.area, part.n, signs, 1, g, wall, part.other, nullptr, 0);
         Edge* swap = part.area;

@@ -103,6 +103,7 @@ struct Polytopes {
     bool* zeros;          // (n_groups of the network)
     Minors<D + 1>* minors;
     Sections<D>* sections;  // where cells are only counted
+    Bounds<D> around;       // the part under way
     // Bounds on the errors of `values`: the second is multiplied by the radius of a vertex.
     double value_error, vertex_factor;
     double scale, most_rho;  // vertices with larger radii are computed from their facets
@@ -154,6 +155,13 @@ struct Polytopes {
                 SignCounts& counts);
     bool split(Place& place, Place& lower, const Form<D>& g, const Wall& wall,
                const Window<D>& window, int bit, bool is_pure);
+    // Which of a few rivals, from number m on, competitor w certainly exceeds on the part under way.
+    std::uint64_t exceeded_on(const Part& part, const Forms<D>& forms, const Contest& contest,
+                              int w, int m, int count) const {
+        if (has_far || count < 2 * kLanes) return 0;
+        const Leader leader{contest.form[w], contest.error[w], contest.slopes[w]};
+        return exceeded_in(around, part.reach.rho, forms, leader, contest, m, count);
+    }
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, int winner);
     std::int64_t count_parts(const Place& place, const Window<D>& window, Word open, double scale);
@@ -165,6 +173,7 @@ struct Polytopes {
         for (int i = 0; i < whole.n; i++) copy_vertex(whole.start + i, part.start + i);
         for (int f = 0; f < whole.n_facets; f++)
             facets[part.first_facet + f] = facets[whole.first_facet + f];
+        around = box_around(this->at(part));
         return part;
     }
     Place finish(const Part& part, const Place&) { return part; }
@@ -748,6 +757,7 @@ bool Polytopes<D>::clip(Part& part, const Form<D>& g, const Wall& wall, bool is_
     const int n_fresh = new_vertices(part, n_pairs, fresh);
     const Place whole = part;
     write_side(whole, 1, n_fresh, fresh, part);
+    around = box_around(at(part));
     return true;
 }
 

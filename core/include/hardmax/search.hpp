@@ -245,17 +245,34 @@ int split_by_units(Search<Kind>& s) {
 enum PartStatus : int { kPartFound = 1, kPartEmpty = 0, kPartUnclear = -1, kPartFull = -2 };
 
 // Cut a part down to where one form wins.
+//
+// A rival whose signs stay open is put off: on what the others leave it may be smaller everywhere, and
+// then it would have left no trace.
 template <class Kind>
 int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::Part& part, int w,
                  int count) {
+    constexpr int most_put_off = 8;
+    int put_off[most_put_off], n_put_off = 0;
     const int winner = s.contest.form[w];
+    const auto signs_beside = [&](int rival, Wall& wall, Form<Kind::dim>& g) {
+        g = difference(split.frame, winner, rival, split.scale);
+        wall = {split.l, split.group, winner - split.first, rival - split.first};
+        return s.cells.signs_of(part, g, wall, split.known, s.counts);
+    };
+    Wall wall;
+    Form<Kind::dim> g;
+    std::uint64_t is_exceeded = 0;
     for (int r = 0; r < count; r++) {
-        if (r == w) continue;
+        if (r % kLanes == 0)
+            is_exceeded = s.cells.exceeded_on(part, split.frame.scores, s.contest, w, r, count);
+        if (r == w || (is_exceeded >> r % kLanes & 1)) continue;
         const int rival = s.contest.form[r];
-        const auto g = difference(split.frame, winner, rival, split.scale);
-        const Wall wall{split.l, split.group, winner - split.first, rival - split.first};
-        const Signs found = s.cells.signs_of(part, g, wall, split.known, s.counts);
-        if (found.n_positive < 0) return kPartUnclear;
+        const Signs found = signs_beside(rival, wall, g);
+        if (found.n_positive < 0) {
+            if (n_put_off == most_put_off) return kPartUnclear;
+            put_off[n_put_off++] = rival;
+            continue;
+        }
         if (s.stores && found.n_negative == 0 &&
             !s.cells.note_ties(part, found, split.layer.first_group + split.group, wall.winner))
             return kPartFull;
@@ -269,6 +286,8 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
             if (!s.cells.clip(part, g, wall, split.frame.is_pure)) return kPartFull;
         }
     }
+    for (int i = 0; i < n_put_off; i++)
+        if (signs_beside(put_off[i], wall, g).n_positive != part.n) return kPartUnclear;
     return kPartFound;
 }
 
