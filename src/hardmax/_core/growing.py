@@ -60,6 +60,10 @@ class GrowingArray:
         self._pages, self._numbers = _pages(n_bytes), None
         self._in_pages(self._pages, len(old))[:] = old
 
+    def like(self, n_rows: int) -> AnyArray:
+        """Return an ordinary array of such rows, not yet written."""
+        return np.empty((n_rows, *self._row_shape), dtype=self._kind)
+
     def rows(self, n_rows: int) -> AnyArray:
         """Return a copy of the first rows."""
         count = n_rows * self._per_row

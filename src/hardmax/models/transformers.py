@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import Sizes
+from hardmax.arguments import ZEROS, Sizes
 from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -42,13 +42,12 @@ class FeedForward:
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        sizes = Sizes()
-        w_in = sizes.owned("w_in", self.w_in, ("dim", "d_ff"))
-        b_in = np.zeros(w_in.shape[1]) if self.b_in is None else self.b_in
-        b_in = sizes.owned("b_in", b_in, ("d_ff",))
-        w_out = sizes.owned("w_out", self.w_out, ("d_ff", "out_dim"))
-        b_out = np.zeros(w_out.shape[1]) if self.b_out is None else self.b_out
-        b_out = sizes.owned("b_out", b_out, ("out_dim",))
+        w_in, b_in, w_out, b_out = Sizes().owned(
+            ("w_in", self.w_in, ("dim", "d_ff")),
+            ("b_in", ZEROS if self.b_in is None else self.b_in, ("d_ff",)),
+            ("w_out", self.w_out, ("d_ff", "out_dim")),
+            ("b_out", ZEROS if self.b_out is None else self.b_out, ("out_dim",)),
+        )
         self.__dict__.update(w_in=w_in, b_in=b_in, w_out=w_out, b_out=b_out)
 
     def __repr__(self) -> str:

@@ -185,14 +185,16 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     """Pack what one or more runs have found, one after the other; they are empty afterwards."""
     runs = sorted(runs, key=Run.first_signature) if len(runs) > 1 else runs
     first = runs[0]
-    counts = [run.search.counts() for run in runs]
-    count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
-    decisions = Decisions(filtered, expanded, 0)
+    count = filtered = expanded = 0
+    for run in runs:
+        counts = run.search.counts()
+        count, filtered, expanded = count + counts[0], filtered + counts[1], expanded + counts[2]
+    decisions = Decisions(filtered, expanded)
     paths = [run.path for run in runs if "path" in run.__dict__]
     for path in paths:
         decisions = decisions + path.decisions
     if not first.stores:
-        none = np.zeros((0, first.domain.network.n_groups), dtype=np.int64)
+        none = np.zeros((0, first.packed.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
     cells = _joined([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
@@ -207,8 +209,8 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         cells.points,
         _starts(cells.ends),
         count,
-        None if first.domain.is_bounded else cells.directions,
-        wall_names=_wall_names(cells, first.packed) if is_planar else None,
+        cells.directions,
+        wall_names=WallNames(cells.walls, first.packed.starts) if is_planar else None,
         facets=None if is_planar else _facets(cells),
         has_means=any(path.has_means for path in paths),
     )
@@ -218,11 +220,11 @@ def _starts(ends: AnyArray) -> Any:
     return np.concatenate([np.zeros(1, dtype=np.int64), ends])
 
 
-def _wall_names(cells: FoundCells, network: CoreNetwork) -> WallNames:
-    return WallNames(cells.walls, network.form_starts, network.group_layers)
-
-
 def _facets(cells: FoundCells) -> CellFacets:
+    assert cells.facet_ends is not None
+    assert cells.tie_ends is not None
+    assert cells.ties is not None
+    assert cells.blurs is not None
     starts, tie_starts = _starts(cells.facet_ends), _starts(cells.tie_ends)
     return CellFacets(starts, cells.walls, tie_starts, cells.ties, cells.blurs)
 
@@ -239,6 +241,8 @@ def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
         part, first = parts[index], starts[index]
         before = {"ends": first.vertices, "facet_ends": first.facets, "tie_ends": first.ties}
         for name, rows in whole._asdict().items():
+            if rows is None:
+                continue
             start = part.rows_of(name, first)
             taken = part.take(name)
             if name in before:

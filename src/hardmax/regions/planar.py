@@ -93,10 +93,11 @@ def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
         block, doubled = np.zeros((4, embedding.dim_out)), np.zeros((7, embedding.dim_out))
         block[:2], block[2] = embedding.weight, embedding.bias
         doubled[:3] = block[:3]
-        return FirstStream(block, doubled, finest_grid(block))
+        return FirstStream(block, doubled, finest_grid(block), True)
     forms = chart_forms(chart).compose(embedding)
     block = rounded_forms(forms, forms.rows, domain.scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, domain.scale), finest_grid(block))
+    doubled = doubled_forms(forms, forms.rows, domain.scale)
+    return FirstStream(block, doubled, finest_grid(block), not block[-1].any())
 
 
-_COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0)
+_COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0, True)

@@ -122,10 +122,11 @@ def first_stream(network: ArgmaxNetwork, domain: ChartedDomain, scale: float) ->
     """Return the embedding on a domain."""
     dim = domain.dim
     if domain.is_identity and network.embedding.is_identity:
-        return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0)
+        return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0, True)
     forms = embedded(network, domain)
     block = rounded_forms(forms, forms.rows, scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, scale), finest_grid(block))
+    doubled = doubled_forms(forms, forms.rows, scale)
+    return FirstStream(block, doubled, finest_grid(block), not block[-1].any())
 
 
 def rounded_cell(
