@@ -230,25 +230,23 @@ def _facets(cells: FoundCells) -> CellFacets:
 
 
 def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
-    """Join cells one after the other; each part is given up as soon as it is copied."""
-    if len(parts) == 1:
-        return parts[0].taken()
-    sizes = np.array([part.sizes() for part in parts])
-    starts = [Sizes(*row) for row in np.vstack([0 * sizes[:1], sizes.cumsum(axis=0)]).tolist()]
-    whole = parts[0].like(starts[-1])
+    """Join cells one after the other: what the first part has stays where it is."""
+    first, others = parts[0], parts[1:]
+    if not others:
+        return first.taken()
+    ends = [Sizes(*row) for row in np.cumsum([part.sizes() for part in parts], axis=0).tolist()]
+    whole = first.taken(ends[-1])
 
-    def copy(index: int) -> None:
-        part, first = parts[index], starts[index]
-        before = {"ends": first.vertices, "facet_ends": first.facets, "tie_ends": first.ties}
+    def copy(part: CellColumns, start: Sizes) -> None:
+        before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
         for name, rows in whole._asdict().items():
-            if rows is None:
-                continue
-            start = part.rows_of(name, first)
-            taken = part.take(name)
-            if name in before:
-                taken += before[name]
-            rows[start : start + len(taken)] = taken
+            if rows is not None:
+                taken = part.take(name, part.sizes())
+                if name in before:
+                    taken += before[name]
+                at = part.rows_of(name, start)
+                rows[at : at + len(taken)] = taken
 
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(copy, range(len(parts))))
+        list(pool.map(copy, others, ends))
     return whole

@@ -288,13 +288,6 @@ class CellColumns:
         """Return how much has been written."""
         return Sizes(self.room.n_cells, self.room.n_vertices, self.room.n_facets, self.room.n_ties)
 
-    def like(self, sizes: Sizes) -> FoundCells:
-        """Return arrays of the same types, with room for so much."""
-        columns = self._columns.items()
-        return FoundCells(
-            **{name: column.like(self.rows_of(name, sizes)) for name, column in columns}
-        )
-
     def rows_of(self, name: str, sizes: Sizes) -> int:
         """Return how many rows an array has for so much."""
         return sizes[self._counted[name]]
@@ -319,13 +312,16 @@ class CellColumns:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
         return self._columns["signatures"].rows(min(self.room.n_cells, 1))
 
-    def take(self, name: str) -> AnyArray:
-        """Return one of the arrays; nothing more may be written to it."""
-        return self._columns[name].taken(self.rows_of(name, self.sizes()))
+    def take(self, name: str, sizes: Sizes) -> AnyArray:
+        """Return one of the arrays, with room for so much; the core may not write to it again."""
+        column, n_rows = self._columns[name], self.rows_of(name, sizes)
+        column.grow(n_rows)
+        return column.taken(n_rows)
 
-    def taken(self) -> FoundCells:
-        """Return all arrays; nothing more may be written to them."""
-        return FoundCells(**{name: self.take(name) for name in self._columns})
+    def taken(self, sizes: Sizes | None = None) -> FoundCells:
+        """Return all arrays, with room for so much or for what has been written."""
+        room = sizes or self.sizes()
+        return FoundCells(**{name: self.take(name, room) for name in self._columns})
 
 
 class CoreSearch:
