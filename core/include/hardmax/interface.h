@@ -208,6 +208,13 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
                                  const int64_t* order, const int64_t* ends, int64_t* rows,
                                  double* normals, int8_t* inside, int64_t room, int64_t* pairs,
                                  int64_t* verdicts, int64_t* n_pairs);
+/* Search the cells beyond n chosen facets, from number `begin` on: see `overlay`. Writes the pairs found,
+ * at most `room`, with their number, and which facets stay open; `found` is scratch for 64 signatures,
+ * `masks` has a zero for each vertex at first. Returns where to go on. */
+HM_API int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n,
+                                 const int64_t* chosen, int64_t begin, int64_t budget, int64_t room,
+                                 int64_t* pairs, int64_t* n_pairs, int8_t* is_open, int32_t* found,
+                                 uint64_t* masks);
 
 /* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
  * neighbours.hpp. */

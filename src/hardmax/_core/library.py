@@ -59,6 +59,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_facets_match": (c_int64, _AT, _AT, _AT, _AT, c_int64, _AT, _AT, _AT),
     "hm_facets_sort": (None, _AT, _AT, _AT, _AT),
     "hm_facets_compose": (None, _AT, _AT, _AT),
+    "hm_facets_overlay": (
+        c_int64, _AT, _AT, c_int64, _AT, c_int64, c_int64, c_int64, *5 * [_AT],
+    ),
     "hm_facets_corners": (None, _AT, c_int64, *4 * [_AT]),
     "hm_facets_compare": (
         c_int64,
