@@ -444,6 +444,10 @@ class Partition(WithoutCaches):
             from hardmax.regions.planar_measures import measured
 
             return measured(self.network, self.domain, self.cells, question)
+        if self.cells.facets is not None and self.domain.dim > 2:
+            from hardmax.regions import spatial_measures
+
+            return spatial_measures.measured(self.network, self.domain, self.cells, question)
         width = {VOLUME: 2, WITNESS: self.domain.dim, BALL: self.domain.dim + 1}[question]
         return Answers(np.zeros((self.n_found, width)), np.arange(self.n_found))
 

@@ -21,6 +21,7 @@ from hardmax.regions.spatial_polytopes import (
     space,
     with_facets_only,
 )
+from hardmax.typing import FloatArray
 
 MOST_DIMENSIONS = 7
 """The error bounds of the core are proven up to here."""
@@ -165,6 +166,18 @@ def rounded_form(form: Form) -> list[float]:
     # Only the sides of space have an offset at infinity, and there it is a half.
     offset, far = quotients[dim], quotients[dim + 1]
     return [*slopes, offset[0], far[0], slope_radius, offset[1], norm]
+
+
+def border_forms(domain: ChartedDomain) -> FloatArray:
+    """Return the inequalities of a domain as forms that are positive inside.
+
+    Returns:
+        Slopes, offset, radius of the slopes, radius of the offset: `(n_borders, dim + 3)`.
+    """
+    rows = [rounded_form((*row, 0)) for row in domain.cone_rows[:-1]]
+    borders = np.array(rows).reshape(len(rows), domain.dim + 5)
+    # Without the offset at infinity, and the bound on the slopes.
+    return np.ascontiguousarray(np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1))
 
 
 def rounded_vertex(vertex: Form) -> list[float]:
