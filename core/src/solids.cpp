@@ -50,6 +50,8 @@ Solids<D> lay_out(const Network& network, int n_borders, int room_facets, int ro
     const std::size_t rows = n_borders + room_facets, words = (room_points + 63) / 64;
     solid.rows = arena.take<Facet<D>>(rows);
     solid.sets = arena.take<Word>(rows * words);
+    solid.tight = arena.take<const Facet<D>*>(rows);
+    solid.minors = arena.take<Minors<D + 1>>(1);
     solid.faces = arena.take<Word>((D + 1) * rows * words);
     solid.met = arena.take<Point<D>>(room_points);
     solid.y = arena.take<double>(std::size_t(room_points) * D);

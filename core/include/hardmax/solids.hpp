@@ -21,6 +21,8 @@ struct Solid {
     Word* sets;      // (room_rows, n_words): the vertices on each row
     bool is_simple;  // every vertex lies on D rows
     // Scratch.
+    const Facet<D>** tight;  // (room_rows)
+    Minors<D + 1>* minors;
     Word* faces;    // (D + 1, room_rows, n_words)
     Point<D>* met;  // (room_points): the vertices, each with its radius
     double* y;      // (room_points, D): the same where the cell is round, seen from the first
@@ -88,12 +90,52 @@ void middle(const Solid<D>& s, double M, double* x) {
     }
 }
 
-// Find out which vertices lie on which rows; False if that stays open.
+// Whether some rows vanish exactly at a point.
+template <int D>
+bool vanish(const Facet<D>* const* rows, int n, const Point<D>& v) {
+    const bool is_origin = size_of(v) == 0.0;
+    for (int t = 0; t < n; t++)
+        if (!(is_origin && is_linear(*rows[t])) && !lies_on(*rows[t], v)) return false;
+    return true;
+}
+
+// Whether some rows certainly meet in a point: all the others where D of them do.
+template <int D>
+bool meet_in_a_point(const Facet<D>* const* rows, int n, Minors<D + 1>& minors) {
+    const Facet<D>* chosen[D];
+    double reduced[D][D], offsets[D + 1];
+    int pivots[D], n_chosen = 0;
+    for (int t = 0; t < n && n_chosen < D; t++) {
+        double* row = reduced[n_chosen];
+        for (int k = 0; k < D; k++) row[k] = rows[t]->form.a[k];
+        for (int j = 0; j < n_chosen; j++) {
+            const double factor = row[pivots[j]] / reduced[j][pivots[j]];
+            for (int k = 0; k < D; k++) row[k] -= factor * reduced[j][k];
+        }
+        int pivot = 0;
+        for (int k = 1; k < D; k++)
+            if (magnitude(row[k]) > magnitude(row[pivot])) pivot = k;
+        if (!(magnitude(row[pivot]) > 0x1p-20)) continue;
+        pivots[n_chosen] = pivot;
+        offsets[n_chosen] = rows[t]->form.c;
+        chosen[n_chosen++] = rows[t];
+    }
+    if (n_chosen < D) return false;
+    for (int t = 0; t < n; t++) {
+        bool is_chosen = false;
+        for (const Facet<D>* row : chosen) is_chosen = is_chosen || row == rows[t];
+        offsets[D] = rows[t]->form.c;
+        if (!is_chosen && quotient_sign(chosen, rows[t]->form, offsets, minors) != 0) return false;
+    }
+    return true;
+}
+
+// Find out which vertices lie on which rows, and take the vertices over; False if that stays open.
 //
 // Let T be the rows whose values at a computed vertex do not exceed their errors. The true vertex lies
 // on no others, and on D independent ones at least. So if T has D rows, it lies on these. If T has
-// more, and all of them vanish exactly at the computed point, then this is where the true vertex is,
-// and it lies on all of them.
+// more, and all of them certainly meet in one point, then the true vertex is this point, and lies on
+// all of them.
 template <int D>
 bool find_incidences(Solid<D>& s) {
     double size = 0.0;
@@ -116,44 +158,29 @@ bool find_incidences(Solid<D>& s) {
     }
     s.is_simple = true;
     for (int i = 0; i < s.n; i++) {
+        Point<D>& v = s.met[i];
+        for (int k = 0; k < D; k++) v.x[k] = s.point(i)[k];
+        v.rho = s.rho;
         int n_tight = 0;
-        for (int f = 0; f < s.n_rows; f++) n_tight += s.lies_on(i, f);
+        for (int f = 0; f < s.n_rows; f++)
+            if (s.lies_on(i, f)) s.tight[n_tight++] = s.rows + f;
         if (n_tight < D) return false;
-        if (n_tight == D) continue;
+        if (n_tight == D) {
+            if (!s.is_sharp) continue;
+            const Facet<D>* tight[D];
+            for (int t = 0; t < D; t++) tight[t] = s.tight[t];
+            Point<D> better{};
+            meet<D>(tight, s.scale, better, nullptr);
+            if (better.rho < v.rho) v = better;
+            continue;
+        }
         s.is_simple = false;
-        Point<D> v{};
-        bool is_origin = true;
-        for (int k = 0; k < D; k++) {
-            v.x[k] = s.point(i)[k];
-            is_origin = is_origin && v.x[k] == 0.0;
-        }
-        for (int f = 0; f < s.n_rows; f++) {
-            if (!s.lies_on(i, f) || (is_origin && is_linear(s.rows[f]))) continue;
-            if (!lies_on(s.rows[f], v)) return false;
-        }
+        if (vanish(s.tight, n_tight, v))
+            v.rho = 0.0;
+        else if (!meet_in_a_point(s.tight, n_tight, *s.minors))
+            return false;
     }
     return true;
-}
-
-// Copy the vertices, or find them again where their rows meet, if these are now known better.
-template <int D>
-void place_vertices(Solid<D>& s) {
-    for (int i = 0; i < s.n; i++) {
-        Point<D>& v = s.met[i];
-        const Facet<D>* tight[D];
-        int n_tight = 0;
-        for (int f = 0; f < s.n_rows; f++) {
-            if (!s.lies_on(i, f)) continue;
-            if (n_tight < D) tight[n_tight] = s.rows + f;
-            n_tight++;
-        }
-        for (int k = 0; k < D; k++) v.x[k] = s.point(i)[k];
-        // On more than D rows it was seen to lie exactly.
-        v.rho = n_tight > D ? 0.0 : s.rho;
-        Point<D> better{};
-        if (s.is_sharp && n_tight == D) meet<D>(tight, s.scale, better, nullptr);
-        if (s.is_sharp && n_tight == D && better.rho < v.rho) v = better;
-    }
 }
 
 // Write the vertices where the cell is round, seen from the first one, with bounds on their lengths and
@@ -354,7 +381,6 @@ bool find_volume(Solid<D>& s, SolidMeasured<D>& found) {
         return true;
     }
     if (!detail::find_incidences(s)) return false;
-    detail::place_vertices(s);
     int exponent = 0;
     if (!detail::make_round(s, exponent)) return false;
     detail::Simplices<D> simplices{s};
