@@ -49,7 +49,9 @@ def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -
     is_wanted &= ~passes_means(network, of_cells)
     size = np.abs(facets.points).max(initial=1.0)
     scale = float(2.0 ** min(frexp(size)[1], 1000))
-    return facets.compose(first_stream(network, domain, scale), scale, border_forms(domain), is_wanted)
+    return facets.compose(
+        first_stream(network, domain, scale), scale, border_forms(domain), is_wanted
+    )
 
 
 class _ExactFacets:

@@ -85,7 +85,5 @@ def measured(
     answers = SolidAnswers(address(is_wanted), *room, address(is_open))
     for first in range(0, n_cells, _CELLS_AT_ONCE):
         end = min(first + _CELLS_AT_ONCE, n_cells)
-        library.hm_solids_run(
-            at, addressof(table.given), addressof(answers), question, first, end
-        )
+        library.hm_solids_run(at, addressof(table.given), addressof(answers), question, first, end)
     return Answers(numbers, np.flatnonzero(is_open))
