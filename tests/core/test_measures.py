@@ -47,7 +47,7 @@ def check_volume(exact, volume, radius):
 
 
 def check_ball(rows, centre, radius, *, is_proven):
-    dim = len(rows[0]) - 1
+    dim = len(centre)
     if radius == math.inf:
         assert is_wide(rows, dim)
         return

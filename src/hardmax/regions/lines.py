@@ -28,8 +28,8 @@ from hardmax.regions.cells import CellArrays, LazyCellArrays
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.exact_lines import Interval
 from hardmax.regions.line_intervals import Intervals, Points, joined_points
-from hardmax.regions.line_search import LineSearch
 from hardmax.regions.line_measures import measured_intervals
+from hardmax.regions.line_search import LineSearch
 from hardmax.regions.line_signatures import SignatureWalk, WalkRecorder
 from hardmax.regions.measures import Answers
 from hardmax.regions.rectified_lines import CellRun

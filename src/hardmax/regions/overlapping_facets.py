@@ -15,7 +15,8 @@ from hardmax.regions.adjacency import facets_overlap
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_facets import APART, OPEN, OVERLAP, CoreFacets, passes_means
 from hardmax.regions.planar_adjacency import Regions
-from hardmax.regions.spatial_domains import border_forms, first_stream
+from hardmax.regions.rounded_forms import first_stream
+from hardmax.regions.spatial_domains import border_forms
 from hardmax.typing import FloatArray, IntArray
 
 
@@ -50,7 +51,7 @@ def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -
     size = np.abs(facets.points).max(initial=1.0)
     scale = float(2.0 ** min(frexp(size)[1], 1000))
     return facets.compose(
-        first_stream(network, domain, scale), scale, border_forms(domain), is_wanted
+        first_stream(network, domain.inputs, scale), scale, border_forms(domain), is_wanted
     )
 
 

@@ -9,11 +9,9 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.geometry.double_description import cone_generators
 from hardmax.geometry.integer_vectors import primitive, wide_rows
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
-from hardmax.regions.core_searches import FirstStream, SpaceCell
+from hardmax.regions.charted_domains import ChartedDomain, charted
+from hardmax.regions.core_searches import SpaceCell
 from hardmax.regions.planar_domains import divided
-from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.spatial_polytopes import (
     ExactCell,
     Form,
@@ -117,16 +115,6 @@ def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
         vertices.append((*point, *(0,) * dim, w))
         masks.append(sum(1 << i for i in chosen))
     return ExactCell(forms, tuple(vertices), tuple(masks))
-
-
-def first_stream(network: ArgmaxNetwork, domain: ChartedDomain, scale: float) -> FirstStream:
-    """Return the embedding on a domain."""
-    dim = domain.dim
-    if domain.is_identity and network.embedding.is_identity:
-        return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0)
-    forms = embedded(network, domain)
-    block = rounded_forms(forms, forms.rows, scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, scale), finest_grid(block))
 
 
 def rounded_cell(

@@ -17,7 +17,8 @@ from hardmax.regions.core_facets import FacetTable, passes_means
 from hardmax.regions.core_networks import core_network
 from hardmax.regions.core_searches import SearchStart
 from hardmax.regions.measures import BALL, VOLUME, WITNESS, Answers
-from hardmax.regions.spatial_domains import border_forms, first_stream, spatial_domain
+from hardmax.regions.rounded_forms import first_stream
+from hardmax.regions.spatial_domains import border_forms, spatial_domain
 
 _CELLS_AT_ONCE = 1 << 8
 """Between two calls of the core an interrupt is noticed."""
@@ -63,7 +64,7 @@ def measured(
     assert cells.starts is not None, "the spatial engine stores vertices"
     where = spatial_domain(domain, network.dim_in)
     packed, table = core_network(network), FacetTable(network, cells)
-    stream = first_stream(network, domain, where.scale)
+    stream = first_stream(network, domain.inputs, where.scale)
     start = SearchStart(
         domain.dim, where.scale, address(stream.block), address(stream.doubled),
         not stream.block[-1].any(), stream.grid, where.is_bounded, True,
