@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 2
+#define HM_INTERFACE_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -269,6 +269,26 @@ HM_API void hm_measures_init(void* measures, const void* network, const hm_searc
 /* Answer for the cells from `first` to `end`. */
 HM_API void hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
                             int64_t first, int64_t end);
+
+/* The same about cells of three to seven dimensions: see solids.hpp. */
+typedef struct {
+    const int8_t* is_wanted; /* (n_cells): the others are left open */
+    /* Answers, as in hm_measured, for points of `dim` coordinates. */
+    double* volumes;
+    double* witnesses;
+    double* balls;
+    uint8_t* open;
+} hm_solid_answers;
+/* `n_borders` is the number of inequalities of the domain; the others are the most facets inside it and
+ * the most vertices of a cell. */
+HM_API size_t hm_solids_size(const void* network, int32_t dim, int32_t n_borders,
+                             int32_t room_facets, int32_t room_points);
+/* The borders (n_borders, dim + 3) are slopes, offset and radii, positive inside. */
+HM_API void hm_solids_init(void* solids, const void* network, const hm_search_start* start,
+                           int32_t n_borders, int32_t room_facets, int32_t room_points,
+                           const double* borders);
+HM_API void hm_solids_run(void* solids, const hm_facets* cells, const hm_solid_answers* answers,
+                          int32_t questions, int64_t first, int64_t end);
 
 /* Who wins at points, in a space of any dimension. `embedding` has the weights (dim, dim_stream),
  * unless it is the identity, and the biases. The memory is used by one thread at a time. */

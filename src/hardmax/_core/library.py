@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 2
+INTERFACE_VERSION = 3
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -60,7 +60,15 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_facets_sort": (None, _AT, _AT, _AT, _AT),
     "hm_facets_compose": (None, _AT, _AT, _AT),
     "hm_facets_overlay": (
-        c_int64, _AT, _AT, c_int64, _AT, c_int64, c_int64, c_int64, *5 * [_AT],
+        c_int64,
+        _AT,
+        _AT,
+        c_int64,
+        _AT,
+        c_int64,
+        c_int64,
+        c_int64,
+        *5 * [_AT],
     ),
     "hm_facets_corners": (None, _AT, c_int64, *4 * [_AT]),
     "hm_facets_compare": (
@@ -81,6 +89,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_measures_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_measures_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT, _AT),
     "hm_measures_run": (None, _AT, _AT, c_int32, c_int64, c_int64),
+    "hm_solids_size": (c_size_t, _AT, *4 * [c_int32]),
+    "hm_solids_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT),
+    "hm_solids_run": (None, _AT, _AT, _AT, c_int32, c_int64, c_int64),
     "hm_points_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_points_init": (None, _AT, _AT, c_int32, c_int32, _AT),
     "hm_points_run": (None, _AT, c_int64, _AT, c_int32, _AT, _AT, _AT),
