@@ -1,10 +1,10 @@
 r"""Check a certificate from the stored weights alone, in exact arithmetic.
 
 The verifier shares no code with what enumerates cells. It reads the weights of the model and the
-certificate, composes the layers itself (`verification_composition`), and checks that every listed
+certificate, composes the layers itself (`composition`), and checks that every listed
 cell has a rational point inside, and that no cell is missing: in one and two dimensions because the
-cells' polygons tile the domain (`verification_tiling`), in any dimension because every branch not
-taken is refused by a proof (`verification_refusals`).
+cells' polygons tile the domain (`tiling`), in any dimension because every branch not
+taken is refused by a proof (`refusals`).
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from hardmax.regions.certificate_format import (
     domain_fingerprint,
     integer_table,
 )
-from hardmax.regions.verification_composition import exact_network, integers_of
-from hardmax.regions.verification_floors import RefusedError
-from hardmax.regions.verification_refusals import check_refusals
-from hardmax.regions.verification_tiling import check_tiling
+from hardmax.verify._fast.composition import exact_network, integers_of
+from hardmax.verify._fast.floors import RefusedError
+from hardmax.verify._fast.refusals import check_refusals
+from hardmax.verify._fast.tiling import check_tiling
 from hardmax.typing import IntArray, WideArray
 
 

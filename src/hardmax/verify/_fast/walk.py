@@ -6,7 +6,7 @@ Floors of one layer go in batches, so that the rounded part of the work is a few
 matrices for all of them: scores with error bounds, their values at the corners of the polygons, and
 which groups are thereby settled. Where a group is not, because several winners are listed or
 because a rival may not be beaten, integers decide: the forms are composed exactly, for this floor
-alone, and the polygon is clipped without rounding (`verification_floors`).
+alone, and the polygon is clipped without rounding (`floors`).
 """
 
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.regions.verification_composition import ExactNetwork
-from hardmax.regions.verification_enclosures import (
+from hardmax.verify._fast.composition import ExactNetwork
+from hardmax.verify._fast.enclosures import (
     Enclosure,
     RoundedLayer,
     enclosed,
     rounded_layer,
 )
-from hardmax.regions.verification_floors import Floor, Scores
-from hardmax.regions.verification_layers import ExactLayer
-from hardmax.regions.verification_packing import Forms
-from hardmax.regions.verification_polygons import Piece, Polygon
+from hardmax.verify._fast.floors import Floor, Scores
+from hardmax.verify._fast.layers import ExactLayer
+from hardmax.verify._fast.packing import Forms
+from hardmax.verify._fast.polygons import Piece, Polygon
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 # So many floors go together, and so many scores: enough to spread the cost of a call, few enough to

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.regions.verification_layers import ExactLayer
-from hardmax.regions.verification_packing import Forms
-from hardmax.regions.verification_polygons import ABSOLUTE, RELATIVE
+from hardmax.verify._fast.layers import ExactLayer
+from hardmax.verify._fast.packing import Forms
+from hardmax.verify._fast.polygons import ABSOLUTE, RELATIVE
 from hardmax.typing import FloatArray, IntArray
 
 TINY = 2.0**-1000

@@ -11,16 +11,16 @@ zero if and only if their end points do, each counted $+1$ as an end and $-1$ as
 whole test counts pairs (line, vertex), and no area is ever computed. Cells need not meet face to
 face.
 
-Rounded numbers only say which inequalities need no look: the bound in `verification_polygons`
+Rounded numbers only say which inequalities need no look: the bound in `polygons`
 proves them satisfied. What they leave open is decided in integers.
 """
 
 import numpy as np
 
-from hardmax.regions.verification_composition import ExactNetwork
-from hardmax.regions.verification_floors import RefusedError
-from hardmax.regions.verification_polygons import CoincidenceError, Piece, domain_pieces
-from hardmax.regions.verification_walk import TreeWalk
+from hardmax.verify._fast.composition import ExactNetwork
+from hardmax.verify._fast.floors import RefusedError
+from hardmax.verify._fast.polygons import CoincidenceError, Piece, domain_pieces
+from hardmax.verify._fast.walk import TreeWalk
 from hardmax.typing import IntArray, WideArray
 
 

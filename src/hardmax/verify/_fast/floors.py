@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from flint import fmpz
 
-from hardmax.regions.verification_layers import ExactLayer
-from hardmax.regions.verification_packing import Forms
-from hardmax.regions.verification_polygons import Piece, Polygon
+from hardmax.verify._fast.layers import ExactLayer
+from hardmax.verify._fast.packing import Forms
+from hardmax.verify._fast.polygons import Piece, Polygon
 from hardmax.typing import FloatArray, IntArray
 
 

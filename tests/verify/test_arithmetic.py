@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions import verification_layers
-from hardmax.regions.verification_composition import exact_network
-from hardmax.regions.verification_enclosures import Enclosure, enclosed, product, rounded_layer
-from hardmax.regions.verification_packing import Forms, Packing
-from hardmax.regions.verification_polygons import Plane
+from hardmax.verify._fast import layers
+from hardmax.verify._fast.composition import exact_network
+from hardmax.verify._fast.enclosures import Enclosure, enclosed, product, rounded_layer
+from hardmax.verify._fast.packing import Forms, Packing
+from hardmax.verify._fast.polygons import Plane
 from tests.certificate_models import random_transformer
 from tests.reference.compositions import layer_output, layer_scores
 
@@ -173,8 +173,8 @@ def test_many_shares_need_wider_forms():
 
 
 def test_maps_of_layers_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(verification_layers, "_KEPT", 2 * 9 * 9)
-    monkeypatch.setattr(verification_layers, "_COUNTED", 4)
+    monkeypatch.setattr(layers, "_KEPT", 2 * 9 * 9)
+    monkeypatch.setattr(layers, "_COUNTED", 4)
     network = deep_relu(1, plain, 8, 2)
     exact = exact_network(network, CHART, 7)
     first, layer = exact.layers

@@ -21,10 +21,10 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.regions.certificate_format import domain_fingerprint
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import charted
-from hardmax.regions.verification import verify_certificate
-from hardmax.regions.verification_composition import exact_network
-from hardmax.regions.verification_enclosures import enclosed, rounded_layer
-from hardmax.regions.verification_polygons import Plane, domain_pieces
+from hardmax.verify.checking import verify_certificate
+from hardmax.verify._fast.composition import exact_network
+from hardmax.verify._fast.enclosures import enclosed, rounded_layer
+from hardmax.verify._fast.polygons import Plane, domain_pieces
 from tests.certificate_models import (
     CASES,
     SQUARE,
@@ -384,7 +384,7 @@ def test_other_types_are_refused():
 
 
 def test_the_verifier_loads_no_engine_and_no_kernel():
-    listing = "import hardmax.regions.verification, sys; print(' '.join(sys.modules))"
+    listing = "import hardmax.verify.checking, sys; print(' '.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True
     )
