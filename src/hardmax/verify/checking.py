@@ -28,8 +28,7 @@ from hardmax.regions.certificate_format import (
     integer_table,
 )
 from hardmax.verify._fast.composition import exact_network, integers_of
-from hardmax.verify._fast.floors import RefusedError
-from hardmax.verify._fast.refusals import check_refusals
+from hardmax.verify._fast.refusals import RefusedError, check_refusals
 from hardmax.verify._fast.tiling import check_tiling
 from hardmax.typing import IntArray, WideArray
 
@@ -148,12 +147,14 @@ def _check(network: ArgmaxNetwork, certificate: Certificate, order: IntArray) ->
     table = certificate.witnesses.tolist()
     witnesses = [table[i] for i in order.tolist()]
     chart, rows = certificate.chart, certificate.rows
-    if certificate.kind == TILING and chart.shape[1] == 2:
-        chart, rows, witnesses = as_strip(chart, rows, witnesses)
-    exact = exact_network(network, chart, certificate.chart_denominator)
+    denominator = certificate.chart_denominator
     if certificate.kind == TILING:
-        check_tiling(exact, rows, signatures, witnesses)
+        if chart.shape[1] == 2:
+            chart, rows, witnesses = as_strip(chart, rows, witnesses)
+        domain = chart, denominator, rows
+        check_tiling(network, domain, signatures, witnesses, (0, len(signatures)))
     else:
+        exact = exact_network(network, chart, denominator)
         check_refusals(exact, rows, signatures, witnesses, certificate.proofs)
 
 

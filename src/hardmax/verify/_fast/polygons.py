@@ -1,258 +1,277 @@
-r"""Convex polygons of the verifier: integer lines and vertices, clipped without rounding.
+r"""Many convex polygons at once, their corners rounded and enclosed.
 
-Everything is homogeneous. A line is a primitive integer row $(a, b, c)$, the form
-$a x + b y + c w$; a vertex is a primitive integer vector $(x, y, w)$ with $w \ge 0$, at infinity
-if $w = 0$. A polygon is the cross-section of a pointed cone, so polygons with vertices at infinity
-need no special treatment. Lines and vertices are numbered, equal ones alike, so that later
-questions about where cells meet are comparisons of numbers.
+Everything is homogeneous: a corner is a vector $(x, y, w)$ with $w \ge 0$, at infinity if $w = 0$, and
+means the same point times any positive number. A rounded corner $p$ with *radius* $r$ stands for a
+true one: for some positive multiple $p'$ of that, $|p_k - p'_k| \le r$ for every $k$. Its largest entry
+is 1 up to rounding. All corners of a polygon lie in one quadrant, so entries in the same place have
+the same sign, and positive combinations of corners cancel nothing.
+
+Corners are also known exactly, as the points where two lines meet: a polygon's edges carry the numbers
+of their lines (`exact_plane`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import gcd
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.typing import FloatArray, WideArray
+from hardmax.typing import AnyArray, FloatArray, IntArray
 
-# Entries of a line and a vertex are scaled to at most 1 and have a relative error below 2^-52 and
-# 2^-53, or an absolute one below 2^-1074; a product of three terms adds less than 4 * 2^-53. So the
-# value of a form is wrong by less than 2^-50 times the sum of the absolute terms, itself computed
-# to a factor 1 + 2^-49, and the difference of two such values by as much as the two together.
-RELATIVE, ABSOLUTE = 2.0**-49, 2.0**-1000
+QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
+_ROUNDING = 2.0**-49
+Vector = tuple[int, ...]
 
 
-class Polygon(NamedTuple):
-    """A convex polygon with interior, all polygons of a piece going round the same way.
+class Polygons(NamedTuple):
+    """Polygons, one after the other, each with its corners going round.
 
     Attributes:
-        vertices: The numbers of its vertices.
-        edges: For the edge from each vertex to the next twice the number of its line, plus 1 if
-            the line's form is negative inside.
+        starts: The first corner of each, and the end, shape `(n + 1,)`.
+        points: The corners, shape `(3, n_corners)`.
+        radii: Their radii, shape `(n_corners,)`.
+        edges: The line from each corner to the next of its polygon, shape `(n_corners,)`.
     """
 
-    vertices: list[int]
-    edges: list[int]
+    starts: IntArray
+    points: FloatArray
+    radii: FloatArray
+    edges: IntArray
+
+    @property
+    def owners(self) -> IntArray:
+        """The polygon of each corner."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def following(self) -> IntArray:
+        """The corner after each corner of the same polygon."""
+        following = np.arange(1, len(self.edges) + 1)
+        following[self.starts[1:] - 1] = self.starts[:-1]
+        return following
+
+    def before(self, corner: int, polygon: int) -> int:
+        """The corner before one of a polygon."""
+        start, end = self.starts[polygon : polygon + 2].tolist()
+        return int(corner - 1 if corner > start else end - 1)
+
+    def take(self, chosen: IntArray) -> "Polygons":
+        """Some of the polygons, each perhaps more than once."""
+        sizes = np.diff(self.starts)[chosen]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], sizes)
+        return Polygons(
+            starts, self.points.take(places, axis=1), self.radii[places], self.edges[places]
+        )
 
 
-@dataclass(eq=False)
-class Plane:
-    """The lines and vertices met so far.
-
-    Attributes:
-        far: Signs of the two coordinates at infinity: all vertices at infinity lie in one quadrant.
-        lines: The lines by number.
-        vertices: The vertices by number.
-        rounded_lines: The lines, scaled and rounded.
-        rounded_vertices: The vertices, scaled and rounded.
-    """
-
-    far: tuple[int, int] = (1, 1)
-    lines: list[tuple[int, int, int]] = field(default_factory=list)
-    vertices: list[tuple[int, int, int]] = field(default_factory=list)
-    rounded_lines: list[tuple[float, float, float]] = field(default_factory=list)
-    rounded_vertices: list[tuple[float, float, float]] = field(default_factory=list)
-    _line_numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    _vertex_numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    _meets: dict[tuple[int, int], int] = field(default_factory=dict)
-    _rounded_table: FloatArray = field(default_factory=lambda: np.empty((3, 0)))
-    _n_rounded: int = 0
-
-    def edge(self, a: int, b: int, c: int) -> int:
-        """Return the edge label of the half-plane where a form, not identically 0, is positive."""
-        divisor = gcd(a, b, c)
-        flipped = (a or b or c) < 0
-        if flipped:
-            divisor = -divisor
-        line = (a // divisor, b // divisor, c // divisor)
-        number = self._line_numbers.get(line)
-        if number is None:
-            number = self._line_numbers[line] = len(self.lines)
-            self.lines.append(line)
-            self.rounded_lines.append(_rounded(*line))
-        return 2 * number + flipped
-
-    def vertex(self, x: int, y: int, w: int) -> int:
-        """Return the number of a vertex, given up to any factor."""
-        divisor = gcd(x, y, w)
-        if (w or self.far[0] * x + self.far[1] * y) < 0:
-            divisor = -divisor
-        point = (x // divisor, y // divisor, w // divisor)
-        number = self._vertex_numbers.get(point)
-        if number is None:
-            number = self._vertex_numbers[point] = len(self.vertices)
-            self.vertices.append(point)
-            self.rounded_vertices.append(_rounded(*point))
-        return number
-
-    def rounded(self, vertices: list[int]) -> FloatArray:
-        """Return vertices, scaled and rounded, as columns; shape `(3, n_vertices)`."""
-        n, table = len(self.rounded_vertices), self._rounded_table
-        if n > table.shape[1]:
-            table = np.empty((3, 2 * n))
-            table[:, : self._n_rounded] = self._rounded_table[:, : self._n_rounded]
-            self._rounded_table = table
-        if n > self._n_rounded:
-            table[:, self._n_rounded : n] = np.array(self.rounded_vertices[self._n_rounded :]).T
-            self._n_rounded = n
-        return table.take(vertices, axis=1)
-
-    def polygon(self, rows: Sequence[tuple[int, int, int]]) -> Polygon:
-        """Put a polygon together from its forms, positive inside, going round."""
-        edges = [self.edge(*row) for row in rows]
-        return Polygon([self._meet(edges[i - 1], edges[i]) for i in range(len(edges))], edges)
-
-    def signs(self, vertices: list[int], line: int) -> list[int]:
-        """Return the sign of a line's form at vertices, exactly."""
-        a, b, c = self.rounded_lines[line]
-        signs = []
-        for vertex in vertices:
-            x, y, w = self.rounded_vertices[vertex]
-            first, second, third = a * x, b * y, c * w
-            value = first + second + third
-            bound = RELATIVE * (abs(first) + abs(second) + abs(third)) + ABSOLUTE
-            if value > bound:
-                signs.append(1)
-            elif value < -bound:
-                signs.append(-1)
-            else:
-                exact = self.value(line, self.vertices[vertex])
-                signs.append((exact > 0) - (exact < 0))
-        return signs
-
-    def value(self, line: int, point: tuple[int, int, int]) -> int:
-        """Evaluate a line's form at a homogeneous integer point."""
-        a, b, c = self.lines[line]
-        x, y, w = point
-        return a * x + b * y + c * w
-
-    def clip(self, polygon: Polygon, edge: int, signs: list[int] | None = None) -> Polygon | None:
-        """Return the part of a polygon on the inner side of an edge; None if it has no interior.
-
-        Args:
-            polygon: The polygon; returned itself if the edge cuts nothing off.
-            edge: The label of the half-plane.
-            signs: The signs of the edge's line at the vertices, if known.
-        """
-        vertices, edges = polygon
-        if signs is None:
-            signs = self.signs(vertices, edge >> 1)
-        inside = -1 if edge & 1 else 1
-        if inside not in signs:
-            return None
-        if -inside not in signs:
-            return polygon
-        n = len(vertices)
-        i = 0
-        while signs[i] != inside or signs[i - 1] == inside:
-            i += 1
-        entry = vertices[i - 1] if signs[i - 1] == 0 else self._meet(edges[i - 1], edge)
-        kept_vertices, kept_edges = [entry], [edges[i - 1]]
-        while signs[i] == inside:
-            kept_vertices.append(vertices[i])
-            kept_edges.append(edges[i])
-            i = (i + 1) % n
-        exit_ = vertices[i] if signs[i] == 0 else self._meet(edges[i - 1], edge)
-        kept_vertices.append(exit_)
-        kept_edges.append(edge)
-        return Polygon(kept_vertices, kept_edges)
-
-    def _meet(self, one: int, other: int) -> int:
-        one, other = one >> 1, other >> 1
-        key = (one, other) if one < other else (other, one)
-        number = self._meets.get(key)
-        if number is None:
-            a1, b1, c1 = self.lines[one]
-            a2, b2, c2 = self.lines[other]
-            number = self.vertex(b1 * c2 - c1 * b2, c1 * a2 - a1 * c2, a1 * b2 - b1 * a2)
-            self._meets[key] = number
-        return number
+def joined(parts: Sequence[Polygons]) -> Polygons:
+    """Put polygons one after the other."""
+    sizes = [np.diff(part.starts) for part in parts]
+    return Polygons(
+        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+        np.concatenate([part.points for part in parts], axis=1),
+        np.concatenate([part.radii for part in parts]),
+        np.concatenate([part.edges for part in parts]),
+    )
 
 
-class Piece(NamedTuple):
-    """A part of the domain whose homogenisation is a pointed cone.
-
-    Attributes:
-        plane: The lines and vertices on it.
-        polygon: The part.
-        helpers: The numbers of the two lines of the cross that cut the domain.
-    """
-
-    plane: Plane
-    polygon: Polygon
-    helpers: frozenset[int]
-
-    def wall(self, a: int, b: int, c: int) -> int:
-        """Return the edge label of a half-plane that matters, as `Plane.edge` does.
-
-        Raises:
-            CoincidenceError: If its line is one of the cross.
-        """
-        edge = self.plane.edge(a, b, c)
-        if edge >> 1 in self.helpers:
-            raise CoincidenceError
-        return edge
-
-
-class CoincidenceError(Exception):
-    """A wall lies on the cross that cuts an unbounded domain: another cross is needed."""
-
-
-def domain_pieces(rows: WideArray, attempt: int) -> list[Piece]:
-    r"""Cut a planar domain $\{\langle a, t\rangle \le b\}$ into pieces: itself if it is bounded.
+class Lines:
+    """Lines by number, each the zeros of an enclosed form, scaled so that no entry exceeds 1.
 
     Args:
-        rows: The integers $(a, b)$, shape `(n_rows, 3)`.
-        attempt: Which of infinitely many crosses cuts an unbounded domain into quadrants.
+        rows: The forms of the first lines, integers.
+    """
+
+    def __init__(self, rows: Sequence[Vector]) -> None:
+        self.n_lines = len(rows)
+        self._table = np.zeros((6, max(64, len(rows))))
+        if rows:
+            self._table[:3, : len(rows)] = rounded_corners(rows)
+            self._table[3:, : len(rows)] = 2.0**-52
+
+    def add(self, centres: FloatArray, radii: FloatArray) -> IntArray:
+        """Number lines, given by enclosed forms, both arrays of shape `(3, n)`."""
+        first, self.n_lines = self.n_lines, self.n_lines + centres.shape[1]
+        if self.n_lines > self._table.shape[1]:
+            larger = np.zeros((6, 2 * self.n_lines))
+            larger[:, :first] = self._table[:, :first]
+            self._table = larger
+        size = np.abs(centres).max(axis=0)
+        self._table[:3, first : self.n_lines] = centres / size
+        self._table[3:, first : self.n_lines] = (1.0 + _ROUNDING) * radii / size + _ROUNDING
+        return np.arange(first, self.n_lines)
+
+    def meet(self, one: IntArray, other: IntArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Return where lines meet, and radii.
+
+        With centres $l, m$ at most 1 and radii $R, S$, an entry $l_i m_j - l_j m_i$ is wrong by at
+        most $|l_i| S_j + R_i |m_j| + R_i S_j + |l_j| S_i + R_j |m_i| + R_j S_i$ and three roundings of
+        numbers at most 2.
+
+        Args:
+            one: Numbers of lines, shape `(n,)`.
+            other: Numbers of lines.
+            near: A point for each whose product with the one looked for is positive.
+        """
+        l, m = self._table[:3, one], self._table[:3, other]
+        wide_l, wide_m = np.abs(l) + self._table[3:, one], np.abs(m) + self._table[3:, other]
+        points = l[[1, 2, 0]] * m[[2, 0, 1]] - l[[2, 0, 1]] * m[[1, 2, 0]]
+        wrong = wide_l[[1, 2, 0]] * wide_m[[2, 0, 1]] - np.abs(l[[1, 2, 0]] * m[[2, 0, 1]])
+        wrong += wide_l[[2, 0, 1]] * wide_m[[1, 2, 0]] - np.abs(l[[2, 0, 1]] * m[[1, 2, 0]])
+        size = np.abs(points).max(axis=0)
+        radii = (wrong.max(axis=0) + _ROUNDING) * (1.0 + _ROUNDING) / size + _ROUNDING
+        return points / np.where((points * near).sum(axis=0) < 0.0, -size, size), radii
+
+
+class Clipped(NamedTuple):
+    """What is left of polygons, each cut by one line.
+
+    Attributes:
+        polygons: Those with interior.
+        kept: Which of the polygons these are, rising.
+        vague: Corners, by polygon and place, whose radius is too large to be of use.
+    """
+
+    polygons: Polygons
+    kept: IntArray
+    vague: list[tuple[int, int]]
+
+
+def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -> Clipped:
+    r"""Cut polygons to where a form is not negative.
+
+    Args:
+        polygons: The polygons.
+        signs: The sign of its polygon's form at each corner, exact, shape `(n_corners,)`.
+        numbers: For each polygon the number of the line where its form is 0.
+        lines: The lines.
+    """
+    starts, following = polygons.starts[:-1], polygons.following()
+    lowest = np.minimum.reduceat(signs, starts)
+    kept = np.maximum.reduceat(signs, starts) > 0
+    if not (kept & (lowest < 0)).any():
+        chosen = np.flatnonzero(kept)
+        return Clipped(polygons if kept.all() else polygons.take(chosen), chosen, [])
+    owners = polygons.owners
+    after = signs[following]
+    # Two places for each corner: itself, and where the line crosses the edge that begins there.
+    places = np.stack([signs >= 0, signs * after < 0], axis=1)
+    places &= kept[owners][:, np.newaxis]
+    crossed = np.flatnonzero(places[:, 1])
+    new = numbers[owners]
+    points = np.stack([polygons.points, polygons.points], axis=2)
+    radii = np.stack([polygons.radii, polygons.radii], axis=1)
+    # A positive combination of the two corners, so its product with their sum is positive.
+    near = polygons.points[:, crossed] + polygons.points[:, following[crossed]]
+    points[:, crossed, 1], radii[crossed, 1] = lines.meet(
+        polygons.edges[crossed], new[crossed], near
+    )
+    edges = np.stack([polygons.edges, polygons.edges], axis=1)
+    # A line begins where the polygon is left: at a corner on it, or behind the last one inside.
+    edges[:, 0] = np.where((signs == 0) & (after < 0), new, edges[:, 0])
+    edges[:, 1] = np.where(signs > 0, new, edges[:, 1])
+    counts = np.add.reduceat(places.sum(axis=1), starts)[kept]
+    flat = np.flatnonzero(places)
+    result = Polygons(
+        np.concatenate([[0], np.cumsum(counts)]),
+        points.reshape(3, -1).take(flat, axis=1),
+        radii.ravel()[flat],
+        edges.ravel()[flat],
+    )
+    vague = np.flatnonzero(~(result.radii <= 2.0**-30))
+    of = result.owners[vague]
+    return Clipped(
+        result, np.flatnonzero(kept), list(zip(of.tolist(), vague.tolist(), strict=True))
+    )
+
+
+def rounded_corners(corners: Sequence[Vector]) -> FloatArray:
+    """Scale integer vectors to entries of at most 1, and round: shape `(n_columns, n)`.
+
+    Each entry has a relative error below $2^{-52}$ or an absolute one below $2^{-1074}$.
+    """
+    return np.array([rounded_corner(corner) for corner in corners]).T
+
+
+def rounded_corner(corner: Vector) -> list[float]:
+    """Scale an integer vector so that its largest entry is 1, and round."""
+    largest = max(abs(x) for x in corner)
+    return [x / largest for x in corner]
+
+
+def domain_polygons(sides: Sequence[Vector]) -> tuple[Polygons, list[Vector]]:
+    """Cut a domain into its parts in the four quadrants.
+
+    Args:
+        sides: Integer rows, positive inside the domain.
 
     Returns:
-        The pieces with interior; none if the domain has none.
-
-    Raises:
-        CoincidenceError: If a side of the domain lies on the cross.
+        The parts with interior, and the lines that their edges are numbers of.
     """
-    forms = [(-a, -b, c) for a, b, c in rows.tolist() if a or b or c]
-    pieces = _quadrants(forms, (0, 0, 1))
-    vertices = [piece.plane.vertices[v] for piece in pieces for v in piece.polygon.vertices]
-    if any(w == 0 for _, _, w in vertices):
-        pieces = _quadrants(forms, (2 * attempt + 1, 4 * attempt + 3, 1009))
-        for piece in pieces:
-            for form in forms:
-                piece.wall(*form)
-        return pieces
-    if not vertices:
+    lines: list[Vector] = [(1, 0, 0), (0, 1, 0), (0, 0, 1), *sides]
+    corners: list[Vector] = []
+    edges: list[int] = []
+    starts = [0]
+    for across, up in QUADRANTS:
+        # The edges from the origin along x, at infinity, and back along y.
+        polygon: list[tuple[Vector, int]] = [((0, 0, 1), 1), ((across, 0, 0), 2), ((0, up, 0), 0)]
+        for number, side in enumerate(sides, 3):
+            polygon = _clipped(polygon, side, number)
+        if polygon:
+            corners += [corner for corner, _ in polygon]
+            edges += [edge for _, edge in polygon]
+            starts.append(len(corners))
+    points = rounded_corners(corners) if corners else np.zeros((3, 0))
+    radii = np.full(len(corners), 2.0**-52)
+    return Polygons(np.array(starts), points, radii, np.array(edges, dtype=np.int64)), lines
+
+
+def _clipped(
+    polygon: list[tuple[Vector, int]], side: Vector, number: int
+) -> list[tuple[Vector, int]]:
+    """Cut one polygon in integers; nothing is left if it has no interior."""
+    values = [sum(x * y for x, y in zip(side, corner, strict=True)) for corner, _ in polygon]
+    if max(values, default=0) <= 0:
         return []
-    far = 1 + max(max(abs(x), abs(y)) // w + 1 for x, y, w in vertices)
-    plane = Plane()
-    square = [(0, 1, far), (-1, 0, far), (0, -1, far), (1, 0, far)]
-    clipped = _clipped(plane, plane.polygon(square), forms)
-    return [] if clipped is None else [Piece(plane, clipped, frozenset())]
-
-
-def _quadrants(forms: list[tuple[int, int, int]], centre: tuple[int, int, int]) -> list[Piece]:
-    x, y, w = centre
-    pieces = []
-    for across, up in ((1, 1), (-1, 1), (-1, -1), (1, -1)):
-        plane = Plane((across, up))
-        sides = [(across * w, 0, -across * x), (0, up * w, -up * y), (0, 0, 1)]
-        corner = plane.polygon(sides)
-        helpers = frozenset(edge >> 1 for edge in corner.edges[:2])
-        clipped = _clipped(plane, corner, forms)
-        if clipped is not None:
-            pieces.append(Piece(plane, clipped, helpers))
-    return pieces
-
-
-def _clipped(plane: Plane, polygon: Polygon, forms: list[tuple[int, int, int]]) -> Polygon | None:
-    part: Polygon | None = polygon
-    for form in forms:
-        if part is None:
-            return None
-        part = plane.clip(part, plane.edge(*form))
+    part: list[tuple[Vector, int]] = []
+    for i, (corner, edge) in enumerate(polygon):
+        value, after = values[i], values[(i + 1) % len(polygon)]
+        following, _ = polygon[(i + 1) % len(polygon)]
+        if value >= 0:
+            part.append((corner, number if value == 0 > after else edge))
+        if value * after < 0:
+            pairs = zip(corner, following, strict=True)
+            crossing = tuple(abs(after) * x + abs(value) * y for x, y in pairs)
+            part.append((crossing, number if value > 0 else edge))
     return part
 
 
-def _rounded(a: int, b: int, c: int) -> tuple[float, float, float]:
-    scale = 1 << max(a.bit_length(), b.bit_length(), c.bit_length())
-    return a / scale, b / scale, c / scale
+def lowest_corner(sides: Sequence[Vector]) -> Vector | None:
+    """Return $(x, y, w)$ with $x/w$ and $y/w$ the least in a domain; None if there are none."""
+    polygons, lines = domain_polygons(sides)
+    corners: list[Vector] = []
+    for start, end in pairwise(polygons.starts.tolist()):
+        edges = polygons.edges[start:end].tolist()
+        for i in range(len(edges)):
+            corners.append(meet(lines[edges[i - 1]], lines[edges[i]]))
+    corners = [tuple(-x for x in corner) if corner[2] < 0 else corner for corner in corners]
+    if not corners or any(corner[2] == 0 for corner in corners):
+        return None
+    left = _least(corners, 0)
+    low = _least(corners, 1)
+    return (left[0] * low[2], low[1] * left[2], left[2] * low[2])
+
+
+def _least(corners: Sequence[Vector], axis: int) -> Vector:
+    best = corners[0]
+    for corner in corners[1:]:
+        if corner[axis] * best[2] < best[axis] * corner[2]:
+            best = corner
+    return best
+
+
+def meet(one: Vector, other: Vector) -> Vector:
+    """Return where two lines meet, up to its sign."""
+    a, b, c = one
+    d, e, f = other
+    return (b * f - c * e, c * d - a * f, a * e - b * d)

@@ -20,10 +20,21 @@ from flint import fmpz_mat
 
 from hardmax.regions.certificate_format import Proof
 from hardmax.verify._fast.composition import ExactNetwork
-from hardmax.verify._fast.floors import RefusedError
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.packing import Forms
 from hardmax.typing import IntArray, WideArray
+
+
+class RefusedError(Exception):
+    """The certificate is wrong; the message says where.
+
+    Attributes:
+        cell: The cell at fault as the walk counts cells, or None.
+    """
+
+    def __init__(self, reason: str, cell: int | None = None) -> None:
+        super().__init__(reason)
+        self.cell = cell
 
 
 def check_refusals(

@@ -1,89 +1,168 @@
-"""The walk of the verifier over the tree of signatures: the polygon of every listed cell.
+r"""Completeness in the plane: every listed cell has its part of the domain, and nothing is left over.
 
-Cells that share the winners of some layers share what these layers compose to: a *floor* is a
-layer on the polygon where the layers before it are affine, with the range of cells that begin so.
-Floors of one layer go in batches, so that the rounded part of the work is a few products of
-matrices for all of them: scores with error bounds, their values at the corners of the polygons, and
-which groups are thereby settled. Where a group is not, because several winners are listed or
-because a rival may not be beaten, integers decide: the forms are composed exactly, for this floor
-alone, and the polygon is clipped without rounding (`floors`).
+The theorem is that of `hardmax.verify.verify`: polygons are cut, group by group, into the parts where
+the listed winners win, and at the corners of a part no other form of the group may be above the winner.
+Here this is done for many polygons at once, in floating point with bounds; signs that the bounds leave
+open are worked out in integers (`exact_plane`).
+
+A *node* is a polygon and the range of the cells that begin as the winners on it do; a *table* holds the
+enclosed forms of a layer for one node of the layer before. Nodes of one layer go in batches.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby, pairwise, repeat
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.verify._fast.composition import ExactNetwork
 from hardmax.verify._fast.enclosures import (
+    TINY,
     Enclosure,
     RoundedLayer,
     enclosed,
     rounded_layer,
 )
-from hardmax.verify._fast.floors import Floor, Scores
+from hardmax.verify._fast.exact_plane import ExactPlane
 from hardmax.verify._fast.layers import ExactLayer
-from hardmax.verify._fast.packing import Forms
-from hardmax.verify._fast.polygons import Piece, Polygon
-from hardmax.typing import BoolArray, FloatArray, IntArray
+from hardmax.verify._fast.polygons import (
+    Lines,
+    Polygons,
+    Vector,
+    clip,
+    domain_polygons,
+    joined,
+    rounded_corner,
+    rounded_corners,
+)
+from hardmax.verify._fast.refusals import RefusedError
 
-# So many floors go together, and so many scores: enough to spread the cost of a call, few enough to
+# So many nodes go together, and so many values: enough to spread the cost of a call, few enough to
 # need little memory.
-BATCH, SCORES = 512, 1 << 17
-
-Ties = dict[int, list[int]]
-"""For a group whose winner coincides with other forms, all of them."""
+BATCH, VALUES = 2048, 1 << 18
 
 
-@dataclass(frozen=True, eq=False)
-class TreeWalk:
-    """The tree of signatures: every prefix is composed once.
+class Layer(NamedTuple):
+    """A layer, exact and rounded.
 
     Attributes:
-        stream: The forms before the first layer.
-        layers: The layers, exact and rounded.
-        signatures: The cells in lexicographic order, none twice.
-        columns: The columns of the signatures.
+        exact: The layer in integers.
+        rounded: The layer in floating point.
+        first_forms: The first form of each group.
+        sizes: How many forms each group has.
+        column: Its first column in a signature.
     """
 
-    stream: Forms
-    layers: list["_Layer"]
-    signatures: IntArray
-    columns: list[IntArray]
+    exact: ExactLayer
+    rounded: RoundedLayer
+    first_forms: IntArray
+    sizes: IntArray
+    column: int
 
-    @classmethod
-    def read(cls, network: ExactNetwork, signatures: IntArray) -> "TreeWalk":
-        """Prepare a walk over signatures in lexicographic order."""
-        layers: list[_Layer] = []
+
+class Nodes(NamedTuple):
+    """Polygons with the cells that begin as the winners on them do.
+
+    Attributes:
+        tables: The table of each.
+        begins: The first of its cells.
+        ends: The end of its cells.
+        polygons: The polygons.
+        closed: Which groups of the layer are decided on it, shape `(n_groups, n)`.
+    """
+
+    tables: IntArray
+    begins: IntArray
+    ends: IntArray
+    polygons: Polygons
+    closed: BoolArray
+
+    def take(self, chosen: IntArray) -> "Nodes":
+        """Some of the nodes."""
+        return Nodes(
+            self.tables[chosen],
+            self.begins[chosen],
+            self.ends[chosen],
+            self.polygons.take(chosen),
+            self.closed[:, chosen],
+        )
+
+    def parts(self, size: int) -> "list[Nodes]":
+        """Cut into parts of at most a size."""
+        n = len(self.begins)
+        return [self.take(np.arange(i, min(i + size, n))) for i in range(0, n, size)]
+
+
+def joined_nodes(parts: list[Nodes]) -> Nodes:
+    """Put nodes one after the other."""
+    tables, begins, ends, polygons, closed = zip(*parts, strict=True)
+    return Nodes(
+        np.concatenate(tables),
+        np.concatenate(begins),
+        np.concatenate(ends),
+        joined(polygons),
+        np.concatenate(closed, axis=1),
+    )
+
+
+class Walk:
+    """The walk over the tree of signatures.
+
+    Args:
+        network: The network on a planar chart.
+        sides: Integer rows, positive inside the domain.
+        signatures: The cells in lexicographic order, none twice.
+        witnesses: For each of them integers `(x, y, w)`, `w > 0`, inside the domain.
+        share: The range of cells to look at.
+        centre: Where the origin is, `(x, y)`; for messages.
+    """
+
+    def __init__(
+        self,
+        network: ExactNetwork,
+        sides: list[Vector],
+        signatures: IntArray,
+        witnesses: list[Vector],
+        share: tuple[int, int],
+        centre: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        self._centre = centre
+        self.layers: list[Layer] = []
         column = 0
         for exact in network.layers:
-            layers.append(_Layer(exact, rounded_layer(exact), np.array(exact.starts[:-1]), column))
+            starts = np.array(exact.starts)
+            self.layers.append(
+                Layer(exact, rounded_layer(exact), starts[:-1], np.diff(starts), column)
+            )
             column += exact.n_groups
-        narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
-        columns = [np.ascontiguousarray(column) for column in narrow.T]
-        return cls(network.stream, layers, narrow, columns)
+        self.signatures = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
+        self.witnesses, self.points = witnesses, rounded_corners(witnesses)
+        self.share = share
+        self._start, lines = domain_polygons(sides)
+        self.plane, self.lines = ExactPlane(network, self.signatures, lines), Lines(lines)
+        self._stream = network.stream
 
-    def leaves(self, piece: Piece) -> Iterator[tuple[int, Polygon]]:
-        """Yield every cell that has a part with interior in a piece, with the part's polygon."""
+    def run(self) -> None:
+        """Check all cells.
+
+        Raises:
+            RefusedError: If a witness is not inside its cell, or a cell is missing.
+        """
+        n = len(self._start.starts) - 1
+        if not n:
+            raise RefusedError("the domain has no interior")
         if not self.layers:
-            yield 0, piece.polygon
             return
-        everything = np.array([0]), np.array([len(self.signatures)])
-        arrivals = _Arrivals(np.zeros(1, np.int64), _no_winners(1), *everything, [piece.polygon])
-        batch = _Batch(self, piece, 0, enclosed(self.stream), arrivals, None, {0: self.stream})
-        stack: list[tuple[_Batch, _Arrivals]] = []
+        zeros = np.zeros(n, dtype=np.int64)
+        begins, ends = zeros, np.full(n, len(self.signatures))
+        nodes = Nodes(zeros, begins, ends, self._start, np.zeros((0, n), dtype=np.bool_))
+        batch = _Batch(self, 0, enclosed(self._stream), nodes, begins[:1], ends[:1])
+        stack: list[tuple[_Batch, Nodes]] = []
         while True:
-            arrivals = batch.decided()
-            if batch.index + 1 == len(self.layers):
-                yield from zip(arrivals.begins.tolist(), arrivals.polygons, strict=True)
-            else:
-                n_forms = self.layers[batch.index + 1].exact.n_forms
-                size = max(1, min(BATCH, SCORES // n_forms))
-                stack += [(batch, part) for part in arrivals.parts(size)]
+            done = list(batch.decided())
+            if batch.index + 1 < len(self.layers) and done:
+                size = max(1, min(BATCH, VALUES // self.layers[batch.index + 1].exact.n_forms))
+                stack += [(batch, part) for part in joined_nodes(done).parts(size)]
             if not stack:
                 return
             # The layer above is worked out when its turn comes, which keeps memory low.
@@ -91,213 +170,329 @@ class TreeWalk:
             batch = below.above(part)
 
 
-class _Layer(NamedTuple):
-    """A layer, exact and rounded.
-
-    Attributes:
-        exact: The layer in integers.
-        rounded: The layer in floating point.
-        first_forms: The first form of each group.
-        column: Its first column in a signature.
-    """
-
-    exact: ExactLayer
-    rounded: RoundedLayer
-    first_forms: IntArray
-    column: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Arrivals:
-    """Polygons on which a batch of floors is decided, in the order of the cells.
-
-    Attributes:
-        floors: The floor of each, counted in the batch.
-        winners: The winning forms, shape `(n_groups, n)`.
-        begins: The first cell of each.
-        ends: The end of its range of cells.
-        polygons: The polygons.
-        ties: For those with coinciding forms, which coincide with the winners.
-    """
-
-    floors: IntArray
-    winners: IntArray
-    begins: IntArray
-    ends: IntArray
-    polygons: list[Polygon]
-    ties: dict[int, Ties] = field(default_factory=dict)
-
-    def parts(self, size: int) -> Iterator["_Arrivals"]:
-        """Cut into parts of nearly equal size, at most the given one."""
-        n = len(self.polygons)
-        n_parts = -(-n // size)
-        bounds = [n * i // n_parts for i in range(n_parts + 1)] if n else []
-        for start, end in pairwise(bounds):
-            yield _Arrivals(
-                self.floors[start:end],
-                self.winners[:, start:end],
-                self.begins[start:end],
-                self.ends[start:end],
-                self.polygons[start:end],
-                {i - start: ties for i, ties in self.ties.items() if start <= i < end},
-            )
+    def where(self, corner: FloatArray) -> str:
+        """Say where a corner is."""
+        if corner[2] == 0.0:
+            return "towards infinity"
+        x, y = (a / corner[2] + b for a, b in zip(corner, self._centre, strict=False))
+        return f"near ({x:.6g}, {y:.6g})"
 
 
 class _Batch:
-    """Floors of one layer.
+    """Nodes of one layer.
 
-    What is certain in floating point is settled there; exact forms are composed when asked for.
-
-    Attributes:
-        piece: The piece of the domain.
+    Args:
+        walk: The walk.
         index: Which layer.
-        layer: The layer.
-        arrivals: Where the layer before left off.
+        streams: The forms before the layer, one table for each place.
+        nodes: The nodes; nothing is decided on them.
+        begins: The first cell of each table.
+        ends: The end of its cells.
     """
 
     def __init__(
         self,
-        walk: TreeWalk,
-        piece: Piece,
+        walk: Walk,
         index: int,
         streams: Enclosure,
-        arrivals: _Arrivals,
-        below: "_Batch | None",
-        exact: dict[int, Forms],
+        nodes: Nodes,
+        begins: IntArray,
+        ends: IntArray,
     ) -> None:
-        self.piece, self.index, self.arrivals = piece, index, arrivals
-        self.layer = walk.layers[index]
-        self._walk, self._below = walk, below
-        self._streams, self._exact = streams, exact
-        self._scores = self.layer.rounded.scores.times(streams)
+        self.index, self._walk, self._streams, self._begins = index, walk, streams, begins
+        self._layer = walk.layers[index]
+        self._scores = self._layer.rounded.scores.times(streams)
+        n_groups = len(self._layer.sizes)
+        closed = np.zeros((n_groups, len(nodes.begins)), dtype=np.bool_)
+        self._nodes = nodes._replace(closed=closed)
+        self._check_witnesses(begins, ends)
 
-    def decided(self) -> _Arrivals:
-        """Split every floor by its groups, as far as listed cells go."""
-        arrivals, first_forms, column = self.arrivals, self.layer.first_forms, self.layer.column
-        width = slice(column, column + len(first_forms))
-        first = self._walk.signatures[arrivals.begins, width].T + first_forms[:, np.newaxis]
-        sizes = np.array([len(polygon.vertices) for polygon in arrivals.polygons])
-        offsets = np.cumsum(sizes) - sizes
-        owners = np.repeat(np.arange(len(sizes)), sizes)
-        vertices = [v for polygon in arrivals.polygons for v in polygon.vertices]
-        points = self.piece.plane.rounded(vertices)
-        low, high = self.layer.rounded.scores_at(self._scores, owners, points)
-        settled = self._certain(low, high, first, owners, offsets) & self._agreeing(first)
-        if settled.all():
-            floors = np.arange(len(sizes))
-            begins, ends, polygons = arrivals.begins, arrivals.ends, arrivals.polygons
-            return _Arrivals(floors, first, begins, ends, polygons)
-        return self._split(first, ~settled, low, high, np.append(offsets, len(owners)))
+    # Witnesses.
+
+    def _check_witnesses(self, begins: IntArray, ends: IntArray) -> None:
+        """Check for all cells of all tables that their winners win at their witnesses."""
+        low, high = self._walk.share
+        begins = np.maximum(begins, low)
+        ends = np.maximum(begins, np.minimum(ends, high))
+        cells, _, sizes = _cells(begins, ends)
+        tables = np.repeat(np.arange(len(begins)), sizes)
+        step = max(1, VALUES // self._layer.exact.n_forms)
+        for start in range(0, len(cells), step):
+            part = slice(start, start + step)
+            some, owners = cells[part], tables[part]
+            points, radii = self._walk.points[:, some], np.full(len(some), 2.0**-52)
+            low_, high_ = self._values(owners, points, radii)
+            certain = self._certain(low_, high_, self._winners(some), np.arange(len(some)))
+            for group, i in np.argwhere(~certain).tolist():
+                self._check_witness(int(some[i]), int(owners[i]), group)
+
+    def _check_witness(self, cell: int, table: int, group: int) -> None:
+        begin = int(self._begins[table])
+        start, size = int(self._layer.first_forms[group]), int(self._layer.sizes[group])
+        winner = start + int(self._walk.signatures[cell, self._layer.column + group])
+        for rival in range(start, start + size):
+            if rival == winner:
+                continue
+            row = self._walk.plane.row(self.index, begin, winner, rival)
+            if not any(row):
+                self._coincide(begin, winner, rival, cell)
+            elif sum(x * y for x, y in zip(row, self._walk.witnesses[cell], strict=True)) <= 0:
+                raise RefusedError("the witness is not inside its cell", cell)
+
+    def _coincide(self, begin: int, form: int, rival: int, cell: int) -> None:
+        """Take note of a form that coincides with a winner; it must come after it."""
+        if rival < form:
+            group = int(self._layer.exact.group_of[form])
+            start = int(self._layer.first_forms[group])
+            raise RefusedError(
+                f"form {form - start} of group {self._layer.column + group} coincides there with "
+                f"form {rival - start}, which names the cell",
+                cell,
+            )
+        self._walk.plane.note_tie(self.index, begin, form, rival)
+
+    # Nodes.
+
+    def decided(self) -> Iterator[Nodes]:
+        """Cut the nodes by all groups, and yield those on which all are decided."""
+        size = max(1, min(BATCH, VALUES // self._layer.exact.n_forms))
+        todo = [self._nodes]
+        while todo:
+            nodes = todo.pop()
+            if len(nodes.begins) > 2 * size:
+                todo += nodes.parts(size)
+                continue
+            settled = nodes.closed | self._settled(nodes)
+            is_done = settled.all(axis=0)
+            if is_done.any():
+                yield nodes.take(np.flatnonzero(is_done))
+                left = np.flatnonzero(~is_done)
+                if not len(left):
+                    continue
+                nodes, settled = nodes.take(left), settled[:, left]
+            nodes = self._split(nodes._replace(closed=settled), settled.argmin(axis=0))
+            if len(nodes.begins):
+                todo.append(nodes)
+
+    def _settled(self, nodes: Nodes) -> BoolArray:
+        """Say which groups have one listed winner, certainly above all others."""
+        polygons = nodes.polygons
+        owners = polygons.owners
+        low, high = self._values(nodes.tables[owners], polygons.points, polygons.radii)
+        first = self._winners(nodes.begins)
+        certain = self._certain(low, high, first, polygons.starts[:-1])
+        return certain & self._agreeing(nodes, first)
+
+    def _winners(self, cells: IntArray) -> IntArray:
+        """The winning forms of cells, shape `(n_groups, n_cells)`."""
+        column, first = self._layer.column, self._layer.first_forms
+        block = self._walk.signatures[cells, column : column + len(first)]
+        return np.asarray(block.T + first[:, np.newaxis])
+
+    def _values(
+        self, tables: IntArray, points: FloatArray, radii: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Enclose the scores at points; of layers that compare with zero those of live forms."""
+        rounded = self._layer.rounded
+        low, high = self._scores.at(tables, points, radii)
+        if rounded.against_zero or len(rounded.live) == rounded.n_forms:
+            return low, high
+        lows, highs = (np.zeros((rounded.n_forms, len(tables))) for _ in range(2))
+        lows[rounded.live], highs[rounded.live] = low, high
+        return lows, highs
 
     def _certain(
-        self,
-        low: FloatArray,
-        high: FloatArray,
-        first: IntArray,
-        owners: IntArray,
-        offsets: IntArray,
+        self, low: FloatArray, high: FloatArray, first: IntArray, offsets: IntArray
     ) -> BoolArray:
         """Say which groups a form certainly wins: at all corners it is above all its rivals."""
-        rounded, group_of = self.layer.rounded, self.layer.exact.group_of
+        rounded, group_of = self._layer.rounded, self._layer.exact.group_of
+        n_points = low.shape[1]
         if rounded.against_zero:
             above = np.logical_and.reduceat(low > 0.0, offsets, axis=1)
             below = np.logical_and.reduceat(high < 0.0, offsets, axis=1)
             return np.where(first == rounded.live[:, np.newaxis], above, below)
+        owners = np.repeat(np.arange(len(offsets)), np.diff(np.append(offsets, n_points)))
         at_corners = first.take(owners, axis=1)
-        at_corners *= len(owners)
-        at_corners += np.arange(len(owners))
+        at_corners *= n_points
+        at_corners += np.arange(n_points)
         best = low.take(at_corners)
         beaten = np.logical_and.reduceat(best.take(group_of, axis=0) > high, offsets, axis=1)
         beaten[first, np.arange(len(offsets))] = True
-        return np.asarray(np.logical_and.reduceat(beaten, self.layer.first_forms, axis=0))
+        return np.asarray(np.logical_and.reduceat(beaten, self._layer.first_forms, axis=0))
 
-    def _agreeing(self, first: IntArray) -> BoolArray:
-        """Say in which groups all cells of a floor have the same winner, shape as `first`."""
-        arrivals, signatures = self.arrivals, self._walk.signatures
-        block = slice(self.layer.column, self.layer.column + len(first))
+    def _agreeing(self, nodes: Nodes, first: IntArray) -> BoolArray:
+        """Say in which groups all cells of a node have the same winner, shape as `first`."""
+        signatures = self._walk.signatures
+        block = slice(self._layer.column, self._layer.column + len(first))
         agreeing = np.ones(first.shape, dtype=np.bool_)
         # In lexicographic order, if the first and the last cell agree in all groups, all cells do.
-        last = signatures[arrivals.ends - 1, block].T + self.layer.first_forms[:, np.newaxis]
-        open_ = np.flatnonzero((first != last).any(axis=0))
+        open_ = np.flatnonzero((first != self._winners(nodes.ends - 1)).any(axis=0))
         if len(open_):
-            sizes = arrivals.ends[open_] - arrivals.begins[open_]
-            offsets = np.cumsum(sizes) - sizes
-            cells = np.arange(sizes.sum()) + np.repeat(arrivals.begins[open_] - offsets, sizes)
+            cells, offsets, sizes = _cells(nodes.begins[open_], nodes.ends[open_])
             same = signatures[cells, block] == np.repeat(
-                signatures[arrivals.begins[open_], block], sizes, axis=0
+                signatures[nodes.begins[open_], block], sizes, axis=0
             )
             agreeing[:, open_] = np.logical_and.reduceat(same, offsets, axis=0).T
         return agreeing
 
-    def _split(
-        self,
-        first: IntArray,
-        is_open: BoolArray,
-        low: FloatArray,
-        high: FloatArray,
-        offsets: IntArray,
-    ) -> _Arrivals:
-        """Split the floors with groups that are not settled."""
-        arrivals, column = self.arrivals, self.layer.column
-        listed = self._walk.columns[column : column + len(first)]
-        all_begins, all_ends = arrivals.begins.tolist(), arrivals.ends.tolist()
-        floors = np.flatnonzero(~np.logical_or.reduce(is_open, axis=0)).tolist()
-        begins, ends = [all_begins[i] for i in floors], [all_ends[i] for i in floors]
-        polygons = [arrivals.polygons[i] for i in floors]
-        ties: dict[int, Ties] = {}
-        chosen: list[tuple[int, int, int]] = []
-        for i, pairs in groupby(np.argwhere(is_open.T).tolist(), key=itemgetter(0)):
-            open_groups = [group for _, group in pairs]
-            corners = slice(offsets[i], offsets[i + 1])
-            scores = Scores(partial(self.stream, i), low[:, corners], high[:, corners])
-            floor = Floor(self.layer.exact, self.piece, listed, column, scores, open_groups)
-            for node in floor.split(arrivals.polygons[i], (all_begins[i], all_ends[i])):
-                place = len(floors)
-                chosen += zip(open_groups, repeat(place), node.choices, strict=False)
-                if node.ties:
-                    ties[place] = dict(node.ties)
-                floors.append(i)
-                begins.append(node.cells[0])
-                ends.append(node.cells[1])
-                polygons.append(node.polygon)
-        of, begin, end = (np.array(table, dtype=np.int64) for table in (floors, begins, ends))
-        winners = first.take(of, axis=1)
-        if chosen:
-            groups, places, forms = np.array(chosen).T
-            winners[groups, places] = forms
-        return _Arrivals(of, winners, begin, end, polygons, ties)
+    def _split(self, nodes: Nodes, groups: IntArray) -> Nodes:
+        """Cut each node by one group into the parts where its listed winners win."""
+        cells, offsets, sizes = _cells(nodes.begins, nodes.ends)
+        listed = self._walk.signatures[cells, np.repeat(self._layer.column + groups, sizes)]
+        # The cells are in order and agree before this column: equal entries are neighbours.
+        is_first = np.ones(len(cells), dtype=np.bool_)
+        is_first[1:] = listed[1:] != listed[:-1]
+        is_first[offsets] = True
+        firsts = np.flatnonzero(is_first)
+        of = np.searchsorted(offsets, firsts, side="right") - 1
+        begins, ends = cells[firsts], cells[np.append(firsts[1:], len(cells)) - 1] + 1
+        winners = self._layer.first_forms[groups[of]] + listed[firsts]
+        n_listed = np.bincount(of, minlength=len(groups))
+        first_part = np.cumsum(n_listed) - n_listed
+        low, high = self._walk.share
+        parts = np.flatnonzero((begins < high) & (ends > low))
+        polygons = nodes.polygons.take(of[parts])
+        # Against each of the other listed winners, one after the other.
+        for turn in range(1, int(n_listed.max(initial=0))):
+            is_busy = n_listed[of[parts]] > turn
+            busy, idle = np.flatnonzero(is_busy), np.flatnonzero(~is_busy)
+            node = of[parts[busy]]
+            rivals = first_part[node] + (parts[busy] - first_part[node] + turn) % n_listed[node]
+            pairs = _Pairs(nodes.tables[node], winners[parts[busy]], winners[rivals])
+            kept, cut = self._clipped(polygons.take(busy), pairs, begins[parts[busy]])
+            parts = np.concatenate([parts[idle], parts[busy[kept]]])
+            polygons = joined([polygons.take(idle), cut]) if len(idle) else cut
+        of = of[parts]
+        closed = nodes.closed[:, of]
+        closed[groups[of], np.arange(len(of))] = True
+        is_listed = np.zeros((len(groups), int(self._layer.sizes.max())), dtype=np.bool_)
+        is_listed[of, winners[parts] - self._layer.first_forms[groups[of]]] = True
+        children = Nodes(nodes.tables[of], begins[parts], ends[parts], polygons, closed)
+        self._check_others(children, winners[parts], groups[of], is_listed[of])
+        return children
 
-    def above(self, arrivals: _Arrivals) -> "_Batch":
-        """Return the next layer on polygons where this one is decided."""
-        rounded = self.layer.rounded
-        streams = rounded.after(self._streams, self._scores, arrivals.floors, arrivals.winners)
-        exact = {}
-        for i, ties in arrivals.ties.items():
+    def _clipped(
+        self, polygons: Polygons, pairs: "_Pairs", cells: IntArray
+    ) -> tuple[IntArray, Polygons]:
+        """Cut polygons to where forms are at least their rivals, both of them listed."""
+        signs, forms, coinciding = self._signs(polygons, pairs)
+        for i in coinciding:
+            form, rival = max(pairs.forms[i], pairs.rivals[i]), min(pairs.forms[i], pairs.rivals[i])
+            begin, cell = int(self._begins[pairs.tables[i]]), int(cells[i])
+            self._coincide(begin, int(form), int(rival), cell)
+        plane = self._walk.plane
+        plane.name_lines(self.index, self._begins[pairs.tables], pairs.forms, pairs.rivals)
+        cut, kept, vague = clip(polygons, signs, self._walk.lines.add(*forms), self._walk.lines)
+        for polygon, place in vague:
+            before = cut.edges[cut.before(place, polygon)]
+            corner = plane.corner(int(before), int(cut.edges[place]), cut.points[:, place])
+            cut.points[:, place], cut.radii[place] = rounded_corner(corner), 2.0**-52
+        return kept, cut
+
+    def _check_others(
+        self, children: Nodes, winners: IntArray, groups: IntArray, is_listed: BoolArray
+    ) -> None:
+        """Check that no form of a group that is not listed is above the winner at a corner."""
+        sizes = self._layer.sizes[groups]
+        is_other = ~is_listed
+        is_other &= np.arange(is_listed.shape[1]) < sizes[:, np.newaxis]
+        of, others = np.nonzero(is_other)
+        rivals = self._layer.first_forms[groups[of]] + others
+        step = max(1, VALUES // 16)
+        for start in range(0, len(of), step):
+            part = slice(start, start + step)
+            some = of[part]
+            polygons = children.polygons.take(some)
+            pairs = _Pairs(children.tables[some], winners[some], rivals[part])
+            signs, _, coinciding = self._signs(polygons, pairs)
+            for i in coinciding:
+                begin, cell = int(self._begins[pairs.tables[i]]), int(children.begins[some[i]])
+                self._coincide(begin, int(pairs.forms[i]), int(pairs.rivals[i]), cell)
+            above = np.flatnonzero(signs < 0)
+            if len(above):
+                i = int(polygons.owners[above[0]])
+                self._refuse_gap(pairs, i, polygons.points[:, above[0]], int(children.begins[some[i]]))
+
+    def _refuse_gap(self, pairs: "_Pairs", i: int, corner: FloatArray, cell: int) -> None:
+        group = int(self._layer.exact.group_of[pairs.rivals[i]])
+        form = int(pairs.rivals[i]) - int(self._layer.first_forms[group])
+        column = self._layer.column + group
+        begins = self._walk.signatures[cell, :column].tolist()
+        raise RefusedError(
+            f"the cells do not cover the domain: {self._walk.where(corner)} form {form} of group "
+            f"{column} wins, in a cell that begins like {begins!s:.200} and is not listed"
+        )
+
+    def _signs(
+        self, polygons: Polygons, pairs: "_Pairs"
+    ) -> tuple[AnyArray, tuple[FloatArray, FloatArray], list[int]]:
+        """Find the sign of a form minus a rival at each corner of a polygon, exactly.
+
+        Returns:
+            For each corner the sign; the enclosed differences, centres and radii, shape
+            `(3, n_polygons)`; and the polygons where form and rival coincide, with signs 0.
+        """
+        rounded, owners = self._layer.rounded, polygons.owners
+        centres, radii = np.zeros((2, 3, len(pairs.forms)))
+        for forms, sign in ((pairs.forms, 1.0), (pairs.rivals, -1.0)):
+            live = np.flatnonzero(rounded.is_live[forms])
+            chosen = rounded.row_of[forms[live]], slice(None), pairs.tables[live]
+            centres[:, live] += sign * self._scores.centre[chosen].T
+            radii[:, live] += self._scores.radius[chosen].T
+        # The sum of two centres is rounded once; the radius has room for it (`enclosures`).
+        points, vague = polygons.points, polygons.radii
+        centre = centres.take(owners, axis=1)
+        values = (centre * points).sum(axis=0)
+        errors = (radii.take(owners, axis=1) * (np.abs(points) + vague)).sum(axis=0)
+        errors += vague * np.abs(centre).sum(axis=0)
+        errors *= 1.0 + 2.0**-48
+        errors += TINY
+        signs = (values > errors).astype(np.int8)
+        signs -= values < -errors
+        coinciding: list[int] = []
+        plane, row, last = self._walk.plane, (0,), -1
+        for place in np.flatnonzero(~(np.abs(values) > errors)).tolist():
+            i = int(owners[place])
+            if i != last:
+                begin = int(self._begins[pairs.tables[i]])
+                row = plane.row(self.index, begin, int(pairs.forms[i]), int(pairs.rivals[i]))
+                last = i
+                if not any(row):
+                    coinciding.append(i)
+            if any(row):
+                before = int(polygons.edges[polygons.before(place, i)])
+                corner = plane.corner(before, int(polygons.edges[place]), points[:, place])
+                value = sum(x * y for x, y in zip(row, corner, strict=True))
+                signs[place] = (value > 0) - (value < 0)
+        return signs, (centres, radii), coinciding
+
+    def above(self, nodes: Nodes) -> "_Batch":
+        """Return the next layer on nodes where this one is decided."""
+        plane, rounded = self._walk.plane, self._layer.rounded
+        winners = self._winners(nodes.begins)
+        streams = rounded.after(self._streams, self._scores, nodes.tables, winners)
+        parents = self._begins[nodes.tables]
+        plane.enter(self.index + 1, nodes.begins, parents)
+        for i in plane.tied(self.index, parents):
             # The mean over coinciding forms is taken exactly.
-            stream, winners = self.stream(int(arrivals.floors[i])), arrivals.winners[:, i].tolist()
-            exact[i] = self.layer.exact.after(stream, winners, ties)
-            one = enclosed(exact[i])
-            streams.centre[:, :, i], streams.radius[:, :, i] = (
-                one.centre[..., 0],
-                one.radius[..., 0],
-            )
-        return _Batch(self._walk, self.piece, self.index + 1, streams, arrivals, self, exact)
-
-    def stream(self, floor: int) -> Forms:
-        """Return the exact forms before the layer."""
-        way: list[tuple[_Batch, int]] = []
-        batch, i = self, floor
-        while i not in batch._exact:
-            way.append((batch, i))
-            assert batch._below is not None
-            batch, i = batch._below, int(batch.arrivals.floors[i])
-        forms = batch._exact[i]
-        for above, j in reversed(way):
-            winners = above.arrivals.winners[:, j].tolist()
-            forms = above._exact[j] = batch.layer.exact.after(forms, winners, {})
-            batch = above
-        return forms
+            if plane.ties(self.index, int(parents[i]), winners[:, i].tolist()):
+                one = enclosed(plane.stream(self.index + 1, int(nodes.begins[i])))
+                streams.centre[:, :, i] = one.centre[..., 0]
+                streams.radius[:, :, i] = one.radius[..., 0]
+        above = nodes._replace(tables=np.arange(len(parents)))
+        return _Batch(self._walk, self.index + 1, streams, above, nodes.begins, nodes.ends)
 
 
-def _no_winners(n: int) -> IntArray:
-    return np.zeros((0, n), dtype=np.int64)
+class _Pairs(NamedTuple):
+    """Forms and rivals of a layer, in tables."""
+
+    tables: IntArray
+    forms: IntArray
+    rivals: IntArray
+
+
+def _cells(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return ranges of cells one after the other, where each begins among them, and their sizes."""
+    sizes = ends - begins
+    offsets = np.cumsum(sizes) - sizes
+    return np.arange(sizes.sum()) + np.repeat(begins - offsets, sizes), offsets, sizes
