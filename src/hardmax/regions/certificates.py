@@ -22,6 +22,7 @@ from hardmax.geometry.integer_vectors import Vector, dot, primitive, wide_rows
 from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.records import fingerprint
+from hardmax.regions.cell_rows import cell_rows
 from hardmax.regions.certificate_format import (
     REFUSALS,
     TILING,
@@ -30,7 +31,6 @@ from hardmax.regions.certificate_format import (
     domain_fingerprint,
     integer_table,
 )
-from hardmax.regions.cell_rows import cell_rows
 from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
 from hardmax.regions.point_location import CellLocator
 from hardmax.typing import ArrayLike, FloatArray, IntArray

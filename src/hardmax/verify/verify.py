@@ -462,7 +462,7 @@ def _read_relu(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
 
 def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     """Unit i of a layer is the group of its forms of z."""
-    layers = []
+    layers: list[dict[str, Any]] = []
     for i, n_units in enumerate(_get(fields, "widths", list)):
         if type(n_units) is not int or n_units < 1:
             raise UnreadableError("`widths` must hold positive integers")

@@ -14,9 +14,9 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.typing import FloatArray, WideArray
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.packing import Forms
-from hardmax.typing import FloatArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax.typing import BoolArray, FloatArray, IntArray
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.packing import Forms
-from hardmax.typing import BoolArray, FloatArray, IntArray
 
 TINY = 2.0**-1000
-# Entries of a point are at most 1, and their errors are counted apart. A product of three terms has
-# a relative error below 4 * 2^-53 of the sum of the absolute terms, its bound one below 2^-50, and the
-# difference of two such values twice that.
+# Entries of a point are at most 1, and their errors are counted apart. A product of three terms is
+# wrong by less than 4 * 2^-53 of the sum of the absolute terms, and the bound of it by less than
+# 2^-50 of itself; the difference of two centres by 2^-53 of both.
 RELATIVE = 2.0**-49
 _SMALL = 1 << 18
 

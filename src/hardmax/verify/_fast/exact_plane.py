@@ -1,8 +1,8 @@
 """Exact answers about lines and corners of a planar walk, worked out when they are asked for.
 
-A *place* is a layer and the first of the cells that agree in all layers before: there the layer's
-scores are affine forms. A line is where two forms of a group tie at a place, or a side of the domain;
-a corner is where two lines meet.
+A *place* is a layer and the first of the cells that agree in all layers before: there the scores of
+the layer are affine forms. A line is where two forms of a group tie at a place, or a side of the
+domain; a corner is where two lines meet.
 """
 
 from math import gcd
@@ -71,7 +71,7 @@ class ExactPlane:
         return [a + b for a, b in zip(self.network.layers[layer].starts, block, strict=False)]
 
     def row(self, layer: int, begin: int, form: int, rival: int) -> Vector:
-        """Return a form minus a rival at a place, without common factors; zeros if they coincide."""
+        """Return a form minus a rival at a place, without common factors; 0 if they coincide."""
         key = (layer, begin, form, rival)
         line = self._lines.get(key)
         if line is None:

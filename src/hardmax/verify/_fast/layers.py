@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax.verify._fast.packing import Forms
 from hardmax.typing import IntArray, WideArray
+from hardmax.verify._fast.packing import Forms
 
 _ZERO = fmpz(0)
 

@@ -19,10 +19,10 @@ import numpy as np
 from flint import fmpz_mat
 
 from hardmax.regions.certificate_format import Proof
+from hardmax.typing import IntArray, WideArray
 from hardmax.verify._fast.composition import ExactNetwork
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.packing import Forms
-from hardmax.typing import IntArray, WideArray
 
 
 class RefusedError(Exception):

@@ -38,9 +38,11 @@ def check_tiling(
     sides: list[Vector] = [(-a, -b, c) for a, b, c in rows.tolist() if a or b or c]
     # With the origin at the corner of a bounded domain, there is only one quadrant.
     x, y, w = lowest_corner(sides) or _ELSEWHERE
-    moved_chart = np.array([[a * w, b * w, a * x + b * y + c * w] for a, b, c in chart.tolist()], object)
-    moved_sides = [(a * w, b * w, a * x + b * y + c * w) for a, b, c in sides]
-    points = [(p * w - x * r, q * w - y * r, r * w) for p, q, r in witnesses]
+    moved_chart = np.array(
+        [[a * w, b * w, a * x + b * y + c * w] for a, b, c in chart.tolist()], object
+    )
+    moved_sides: list[Vector] = [(a * w, b * w, a * x + b * y + c * w) for a, b, c in sides]
+    points: list[Vector] = [(p * w - x * r, q * w - y * r, r * w) for p, q, r in witnesses]
     for cell, point in enumerate(points):
         if any(a * point[0] + b * point[1] + c * point[2] <= 0 for a, b, c in moved_sides):
             raise RefusedError("the witness is not inside the domain", cell)

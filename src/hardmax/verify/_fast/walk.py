@@ -1,12 +1,12 @@
-r"""Completeness in the plane: every listed cell has its part of the domain, and nothing is left over.
+"""Completeness in the plane: every listed cell has its part of the domain, and nothing is left.
 
-The theorem is that of `hardmax.verify.verify`: polygons are cut, group by group, into the parts where
-the listed winners win, and at the corners of a part no other form of the group may be above the winner.
-Here this is done for many polygons at once, in floating point with bounds; signs that the bounds leave
-open are worked out in integers (`exact_plane`).
+The theorem is that of `hardmax.verify.verify`: polygons are cut, group by group, into the parts
+where the listed winners win, and at the corners of a part no other form of the group may be above
+the winner. Here this is done for many polygons at once, in floating point with bounds; signs that
+the bounds leave open are worked out in integers (`exact_plane`).
 
-A *node* is a polygon and the range of the cells that begin as the winners on it do; a *table* holds the
-enclosed forms of a layer for one node of the layer before. Nodes of one layer go in batches.
+A *node* is a polygon and the range of the cells that begin as the winners on it do; a *table* holds
+the enclosed forms of a layer for one node of the layer before. Nodes of one layer go in batches.
 """
 
 from collections.abc import Iterator
@@ -148,11 +148,9 @@ class Walk:
         Raises:
             RefusedError: If a witness is not inside its cell, or a cell is missing.
         """
-        n = len(self._start.starts) - 1
-        if not n:
-            raise RefusedError("the domain has no interior")
         if not self.layers:
             return
+        n = len(self._start.starts) - 1
         zeros = np.zeros(n, dtype=np.int64)
         begins, ends = zeros, np.full(n, len(self.signatures))
         nodes = Nodes(zeros, begins, ends, self._start, np.zeros((0, n), dtype=np.bool_))
@@ -168,7 +166,6 @@ class Walk:
             # The layer above is worked out when its turn comes, which keeps memory low.
             below, part = stack.pop()
             batch = below.above(part)
-
 
     def where(self, corner: FloatArray) -> str:
         """Say where a corner is."""
@@ -411,7 +408,9 @@ class _Batch:
             above = np.flatnonzero(signs < 0)
             if len(above):
                 i = int(polygons.owners[above[0]])
-                self._refuse_gap(pairs, i, polygons.points[:, above[0]], int(children.begins[some[i]]))
+                self._refuse_gap(
+                    pairs, i, polygons.points[:, above[0]], int(children.begins[some[i]])
+                )
 
     def _refuse_gap(self, pairs: "_Pairs", i: int, corner: FloatArray, cell: int) -> None:
         group = int(self._layer.exact.group_of[pairs.rivals[i]])
@@ -450,7 +449,8 @@ class _Batch:
         signs = (values > errors).astype(np.int8)
         signs -= values < -errors
         coinciding: list[int] = []
-        plane, row, last = self._walk.plane, (0,), -1
+        plane, last = self._walk.plane, -1
+        row: Vector = ()
         for place in np.flatnonzero(~(np.abs(values) > errors)).tolist():
             i = int(owners[place])
             if i != last:
