@@ -342,8 +342,8 @@ int Polytopes<D>::far_sign(int i, int first_facet, const Form<D>& g, SignCounts&
     return far != 0 ? far : quotient_sign(i, first_facet, g, false);
 }
 
-// The sign of an exact form at a vertex by two exact determinants, det(M, c; g) / det M with exact
-// facets that meet there, or kUndecided. At infinity the column of the offsets there is taken.
+// The sign of an exact form at a vertex by exact facets that meet there, or kUndecided. At infinity the
+// offsets there are taken.
 template <int D>
 int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool at_infinity) {
     int n = collect(mask(i), first_facet, tight);
@@ -356,32 +356,10 @@ int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool a
             if (pool[tight[t]].form.is_exact()) tight[kept++] = tight[t];
         if (!choose_independent(kept, D, chosen)) return kUndecided;
     }
-    double rows[D + 1][D + 1];
-    int depth = 0;
-    for (int j = 0; j <= D; j++) {
-        const Form<D>& form = j < D ? chosen[j]->form : g;
-        if (!form.is_exact()) return kUndecided;
-        for (int k = 0; k < D; k++) rows[j][k] = form.a[k];
-        rows[j][D] = !at_infinity ? form.c : j < D ? chosen[j]->far : 0.0;
-        double top = 0.0, least = kInfinity;
-        for (double entry : rows[j]) {
-            const double size = magnitude(entry);
-            top = bound(top, size);
-            if (size != 0.0 && size < least) least = size;
-        }
-        if (!(0x1p-900 < least && least <= top && top < 0x1p900)) return kUndecided;
-        const int exponent = exponent_of(top) + 1;
-        // A float of exponent e is a multiple of 2^(e - 52).
-        depth += 53 + exponent - exponent_of(least);
-        for (double& entry : rows[j]) entry = __builtin_ldexp(entry, -exponent);
-    }
-    if (depth > 1000) return kUndecided;
-    const int sign = expand_determinant<D + 1>(rows, *minors);
-    if (sign == 2) return kUndecided;
-    // The minor of the first rows without the offsets is det M.
-    constexpr int slopes = (1 << D) - 1;
-    const int below_it = hardmax::sign(minors->entries[slopes], minors->lengths[slopes]);
-    return below_it == 0 ? kUndecided : sign * below_it;
+    double offsets[D + 1];
+    for (int j = 0; j < D; j++) offsets[j] = at_infinity ? chosen[j]->far : chosen[j]->form.c;
+    offsets[D] = at_infinity ? 0.0 : g.c;
+    return hardmax::quotient_sign(chosen, g, offsets, *minors);
 }
 
 // Whether a ReLU unit is zero at a vertex because all it adds up is zero there.
