@@ -194,8 +194,6 @@ void invert(const Systems<D>& s, Lanes (&inverse)[D][D]) {
         for (int j = 0; j < D; j++) inverse[i][j] = m[i][D + j];
 }
 
-inline Lanes bound(Lanes most, Lanes x) { return (x <= most) | (most != most) ? most : x; }
-
 // Bound |I - R M*|_inf; NaN where the inverse is none.
 template <int D>
 Lanes defect(const Systems<D>& s, const Lanes (&inverse)[D][D]) {

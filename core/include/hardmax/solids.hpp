@@ -170,7 +170,7 @@ bool find_incidences(Solid<D>& s) {
             const Facet<D>* tight[D];
             for (int t = 0; t < D; t++) tight[t] = s.tight[t];
             Point<D> better{};
-            meet<D>(tight, s.scale, better, nullptr);
+            meet<D>(&tight, 1, s.scale, &better, nullptr);
             if (better.rho < v.rho) v = better;
             continue;
         }
