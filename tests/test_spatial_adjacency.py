@@ -246,24 +246,53 @@ def test_floats_settle_where_generic_heads_jump(dim, n_keys):
     assert (changes[:, 0] != changes[:, 1]).sum(axis=1).max() > 1
 
 
+def _nothing_overlaid(facets, chosen):
+    """Stand in for `CoreFacets.overlay`: all facets stay open."""
+    return np.empty((0, 2), dtype=np.int64), np.ones(len(chosen), dtype=np.bool_)
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_floats_and_integers_settle_pairs_of_facets_alike(seed, monkeypatch):
+def test_searches_floats_and_integers_settle_pairs_of_facets_alike(seed, monkeypatch):
+    compared = CoreFacets.compare
+
+    def all_open(*arguments):
+        pairs, verdicts = compared(*arguments)
+        return pairs, np.full_like(verdicts, OPEN)
+
     for model in (
         gaussian_transformer(seed, 3, 3, 1, 1, 3),
         integer_transformer(seed, 3, 4, 2, 1, 2, repeat=bool(seed % 2)),
     ):
-        one, other = (enumerate_regions(model, Box([-2] * 3, [2] * 3)) for _ in range(2))
-        settled = one.neighbours
-        compared = CoreFacets.compare
-
-        def all_open(*arguments, compared=compared):
-            pairs, verdicts = compared(*arguments)
-            return pairs, np.full_like(verdicts, OPEN)
-
-        monkeypatch.setattr(CoreFacets, "compare", all_open)
-        assert other.neighbours.pairs.tolist() == settled.pairs.tolist()
-        assert other.neighbours.walls == settled.walls
+        found = [enumerate_regions(model, Box([-2] * 3, [2] * 3)) for _ in range(3)]
+        searched = found[0].neighbours
+        for part, name, stand_in in (
+            (found[1], "overlay", _nothing_overlaid),
+            (found[2], "compare", all_open),
+        ):
+            monkeypatch.setattr(CoreFacets, name, stand_in)
+            assert part.neighbours.pairs.tolist() == searched.pairs.tolist()
+            assert part.neighbours.walls == searched.walls
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("dim", "n_keys", "n_heads", "n_blocks", "d_ff"),
+    [(3, 5, 1, 1, 6), (3, 3, 2, 2, 3), (4, 4, 1, 1, 4), (5, 3, 1, 1, 3)],
+)
+def test_searches_beyond_facets_leave_nothing_to_compare(
+    dim, n_keys, n_heads, n_blocks, d_ff, monkeypatch
+):
+    model = gaussian_transformer(dim, dim, n_keys, n_heads, n_blocks, d_ff)
+    # Several walls go through the origin, inside one of the boxes and on the border of the other.
+    for low in (-2, 0):
+        one, other = (enumerate_regions(model, Box([low] * dim, [2] * dim)) for _ in range(2))
+        with monkeypatch.context() as patched:
+            patched.setattr(CoreFacets, "overlay", _nothing_overlaid)
+            expected = other.neighbours
+        with monkeypatch.context() as patched:
+            patched.delattr(CoreFacets, "compare")
+            assert one.neighbours.pairs.tolist() == expected.pairs.tolist()
+        assert one.neighbours.walls == expected.walls
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -7,6 +7,7 @@ import pytest
 
 from hardmax._core.library import core
 from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.models.networks import MaxoutNetwork
 from hardmax.regions import spatial
 from hardmax.regions.core_searches import BUDGET, CoreSearch
 from hardmax.regions.spatial_parking import SpatialPath
@@ -110,3 +111,31 @@ def test_cells_come_in_the_order_of_their_signatures(name):
     box = Box([-0.2] * dim, [0.3] * dim)
     signatures = spatial.explore(MODELS[name].network, box).signatures.tolist()
     assert signatures == sorted(signatures)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_cells_are_counted_by_sections_as_they_are_found(name):
+    network = MODELS[name].network
+    dim = network.dim_in
+    for domain in (Box([-2] * dim, [3] * dim), Box([0] * dim, [1] * dim), WholeSpace(dim)):
+        # With a limit every cell is made.
+        made = spatial.explore(network, domain, count_only=True, max_cells=10**9)
+        assert spatial.explore(network, domain, count_only=True).n_counted == made.n_counted
+
+
+def test_sections_decide_fewer_signs_than_cuts():
+    network, domain = gaussian_relu(1, [4, 8, 8]).network, Box([-5] * 4, [5] * 4)
+    made = spatial.explore(network, domain, count_only=True, max_cells=10**9)
+    counted = spatial.explore(network, domain, count_only=True)
+    assert counted.n_counted == made.n_counted > 1000
+    assert counted.decisions.filtered < made.decisions.filtered / 2
+
+
+def test_few_rivals_are_looked_at_at_every_vertex_of_a_part():
+    sites = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    model = MaxoutNetwork([[2 * sites], np.ones((1, 1))], [[-(sites**2).sum(axis=1)], np.zeros(1)])
+    found = spatial.explore(model.network, Box([-1] * 3, [1] * 3))
+    # Every site wins where it is.
+    assert found.signatures.ravel().tolist() == list(range(len(sites)))
+    # A part has some 20 vertices.
+    assert found.decisions.filtered < 15 * len(sites) ** 2

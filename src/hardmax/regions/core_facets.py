@@ -213,16 +213,15 @@ class CoreFacets:
         near = near[np.lexsort((rivals[near], winners[near], splits[near]))]
         facets = np.ascontiguousarray(chosen[near], dtype=np.int64)
         is_open = np.empty(len(facets), dtype=np.int8)
-        scratch = (
-            np.empty(64 * self.network.n_groups, np.int32),
-            np.zeros(len(self.points), np.uint64),
-        )
+        signatures = np.empty(64 * self.network.n_groups, dtype=np.int32)
+        masks = np.zeros(len(self.points), dtype=np.uint64)
+        scratch = address(is_open), address(signatures), address(masks)
         found, begin, room = [np.empty((0, 2), dtype=np.int64)], 0, 4 * len(facets) + 64
         while begin < len(facets):
             pairs, count = np.empty((room, 2), dtype=np.int64), c_int64()
             last, begin = begin, self._core.hm_facets_overlay(
                 addressof(self._given), self._search.address, len(facets), address(facets), begin,
-                _SLICE, room, address(pairs), byref(count), address(is_open), *map(address, scratch),
+                _SLICE, room, address(pairs), byref(count), *scratch,
             )  # fmt: skip
             room *= 2 if begin == last else 1
             found.append(pairs[: count.value])
