@@ -225,19 +225,20 @@ class CoreFacets:
             )  # fmt: skip
             room *= 2 if begin == last else 1
             found.append(pairs[: count.value])
-        # Facets with the names of an open one are open; where groups tie, all of the split.
-        _, numbers = np.unique(splits, return_inverse=True)
-        n_forms = int(max(rivals.max(), winners.max())) + 1
-        walls = (numbers * n_forms + np.minimum(winners, rivals)) * n_forms
-        walls += np.maximum(winners, rivals)
+        pairs = np.sort(np.concatenate(found), axis=1)
+        left = np.zeros(len(chosen), dtype=np.bool_)
         has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
-        left = np.isin(walls, walls[near[is_open.astype(np.bool_)]])
-        left |= np.isin(splits, splits[has_ties])
-        all_pairs = np.concatenate(found)
-        is_chosen = np.zeros(len(self._owners), dtype=np.bool_)
-        is_chosen[chosen[~left]] = True
-        all_pairs = all_pairs[is_chosen[all_pairs].all(axis=1)]
-        return np.sort(all_pairs, axis=1), left
+        if is_open.any() or has_ties.any():
+            # Facets with the names of an open one are open; where groups tie, all of the split.
+            numbers = np.unique(splits, return_inverse=True)[1]
+            n_forms = int(max(rivals.max(), winners.max())) + 1
+            walls = (numbers * n_forms + np.minimum(winners, rivals)) * n_forms
+            walls += np.maximum(winners, rivals)
+            left |= np.isin(walls, walls[near[is_open.astype(np.bool_)]])
+            left |= np.isin(splits, splits[has_ties])
+        is_settled = np.zeros(len(self._owners), dtype=np.bool_)
+        is_settled[chosen[~left]] = True
+        return pairs[is_settled[pairs].all(axis=1)], left
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.
