@@ -83,7 +83,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads(workers):
             one = sample_regions(model, box, 50_000, 7, n_at_once=4096, **how)
             some = sample_regions(model, box, 50_000, 7, n_at_once=4096, workers=workers, **how)
             assert vars(some) == vars(one)
-            assert one.distinct > 4
+            assert one.distinct > 0
 
 
 def half_integers(dim, generator, n):
