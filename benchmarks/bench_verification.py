@@ -21,7 +21,7 @@ from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 
 
 def cpu_seconds(run: Callable[[], Any]) -> tuple[Any, float]:

@@ -17,7 +17,7 @@ from hardmax.regions import arrow_tables, partition
 from hardmax.regions.arrow_tables import from_arrow, load_partition, save_partition, to_arrow
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 
 NET = ReluNetwork([np.array([[1.0, 0.5, -1.0], [0.25, -1.0, 1.0]]), np.ones((3, 2))])
 BOX = Box([-1.0, -1.0], [1.0, 1.0])

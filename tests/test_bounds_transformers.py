@@ -16,7 +16,7 @@ from hardmax.geometry.domains import WholeSpace
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from tests.reference.bounds import folding_pieces, square, transformer_signatures
 
 BIASES = ("none", "query", "logit")

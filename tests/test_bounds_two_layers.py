@@ -17,7 +17,7 @@ from hardmax.errors import HardmaxError
 from hardmax.geometry.domains import WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 
 TRIANGLE = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]), np.array([0.0, 0.0, 1.0])
 """The forms x, y, 1 - x - y: three lines in general position are these, up to signs."""

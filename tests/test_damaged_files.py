@@ -35,7 +35,7 @@ from hardmax.records import Record, fingerprint
 from hardmax.regions.arrow_tables import load_partition, save_partition
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 
 MOST_SECONDS = 10.0
 RNG = np.random.default_rng(3)

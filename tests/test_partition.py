@@ -10,7 +10,7 @@ from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.measures import inscribed_ball, is_wide, precise_ball
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from tests.region_models import (
     box_and_space,
     gaussian_relu,

@@ -21,7 +21,7 @@ from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.transformers import Block, HardTransformer
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.sampling import sample_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from tests.reference.shattering import shattered, signature, zigzag
 
 

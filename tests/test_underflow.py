@@ -19,7 +19,7 @@ from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.line_filter import LineForms, find_changes
 from hardmax.regions.packed_layers import PackedMap
 from hardmax.regions.sampling import sample_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers
 
 N_MODELS = 200

@@ -30,7 +30,7 @@ from hardmax.regions import line_search, lines
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.line_signatures import WalkRecorder
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from tests.reference.networks import argmax_network, form_rows
 from tests.region_models import gaussian_relu
 

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "hardmax/interface.h"
+#include "hardmax/overlays.hpp"
 #include "hardmax/polygons.hpp"
 #include "hardmax/polytopes.hpp"
 #include "hardmax/recomposing.hpp"
@@ -51,12 +52,14 @@ auto with_search(const void* search, F call) {
 
 void lay_out(Polygons& polygons, const Network& network, Arena& arena) {
     polygons.crowd = take_crowd(network, arena);
+    polygons.sections = arena.take<Sections<2>>(1);
 }
 
 template <int D>
 void lay_out(Polytopes<D>& polytopes, const Network& network, Arena& arena) {
     polytopes.zeros = arena.take<bool>(network.n_groups + 1);
     polytopes.minors = arena.take<Minors<D + 1>>(1);
+    polytopes.sections = arena.take<Sections<D>>(1);
     polytopes.n_words = 1;
 }
 
@@ -574,6 +577,20 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
 
 void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted) {
     with_search(search, [&](auto& s) { compose_facets(s.path, FacetTable{*facets}, is_wanted); });
+}
+
+int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n, const int64_t* chosen,
+                          int64_t begin, int64_t budget, int64_t room, int64_t* pairs,
+                          int64_t* n_pairs, int8_t* is_open, int32_t* found, uint64_t* masks) {
+    Overlay o{n, chosen, is_open, room, 0, pairs, found, masks};
+    const int64_t end = with_search(search, [&](auto& s) {
+        if constexpr (std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>)
+            return n;
+        else
+            return overlay(s, FacetTable{*facets}, o, begin, budget);
+    });
+    *n_pairs = o.n_pairs;
+    return end;
 }
 
 int32_t hm_test_sharpen(void* search) {

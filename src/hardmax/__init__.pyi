@@ -79,8 +79,8 @@ from .regions.engines import enumerate_regions as enumerate_regions
 from .regions.level_sets import level_set as level_set
 from .regions.partition import Partition as Partition
 from .regions.sampling import sample_regions as sample_regions
-from .regions.verification import Verdict as Verdict
-from .regions.verification import verify_certificate as verify_certificate
+from .verify.checking import Verdict as Verdict
+from .verify.checking import verify_certificate as verify_certificate
 from .stability.certified_temperatures import temperature_for as temperature_for
 from .tropical.order_k import OrderKDiagram as OrderKDiagram
 from .tropical.order_k import order_k_diagram as order_k_diagram

@@ -22,7 +22,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from hardmax.typing import FloatArray
 
 

@@ -24,7 +24,7 @@ from hardmax.geometry.domains import WholeSpace
 from hardmax.geometry.refinement import common_refinement
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -138,7 +138,7 @@ def verify(
     """  # noqa: D301
     from hardmax.geometry.domain_text import parse_domain
     from hardmax.regions.certificate_format import Certificate
-    from hardmax.regions.verification import verify_certificate
+    from hardmax.verify.checking import verify_certificate
 
     network, assumed = read_model("MODEL", model, activations, last_activation)
     with opening("CERTIFICATE", certificate):

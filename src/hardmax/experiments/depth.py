@@ -21,7 +21,7 @@ from hardmax.plotting.style import grid_of_panels
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.regions.sampling import sample_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 
 
 @dataclass(frozen=True)

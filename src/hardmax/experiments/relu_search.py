@@ -14,7 +14,7 @@ from hardmax.plotting import plot
 from hardmax.plotting.style import side_by_side
 from hardmax.progress import track
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from hardmax.typing import FloatArray
 
 

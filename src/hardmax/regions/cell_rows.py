@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hardmax.errors import ArgumentError
 from hardmax.geometry.integer_vectors import Vector, primitive
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
@@ -32,6 +33,9 @@ def cell_rows(
 
     A rival that coincides with the winner on the domain makes no row, nor does one that is lower
     by a constant.
+
+    Raises:
+        ArgumentError: If a winner is not the first of the forms that coincide with it.
     """
     walls: dict[Vector, list[Wall]] = {}
     for i, row in enumerate(domain.cone_rows[:-1]):
@@ -44,8 +48,13 @@ def cell_rows(
         for group, winner in enumerate(winners):
             start, end = int(layer.starts[group]), int(layer.starts[group + 1])
             best = scores.rows[start + winner]
-            for rival in scores.rows[start:end]:
+            for form, rival in enumerate(scores.rows[start:end]):
                 if rival == best:
+                    if form < winner:
+                        raise ArgumentError(
+                            f"`signatures` must name a cell by the first of coinciding forms; got "
+                            f"{winner} for {form} in column {position + group}."
+                        )
                     continue
                 row = primitive(int(b - r) for b, r in zip(best, rival, strict=True))
                 if any(row[:-1]) or row[-1] < 0:

@@ -1,14 +1,15 @@
 r"""Making a certificate for a list of cells, whichever engine found it.
 
-The maker walks the tree of signatures as the verifier will. It needs a rational point inside every
-cell, and, above two dimensions, a proof for every branch the list does not take. In the plane the
-polygons give the points (`tiling_witnesses`). In general both come from Gordan's alternative
-(`geometry.cones`): the inequalities of a set either have a common point or a positive combination
-that vanishes. A list with an empty cell or without one that exists cannot be
-certified, and the walk says which.
+A certificate holds a rational point inside every cell and, above two dimensions, a proof for every
+branch the list does not take. Points come from the engine: floats, which are inside if they are
+located there (`point_location`). What the engine has no point for comes from Gordan's alternative
+(`geometry.cones`), as the proofs do: the inequalities of a set either have a common point or a
+positive combination that vanishes. A list with an empty cell, or for refusals without one that
+exists, cannot be certified, and the error says which. Nothing of the verifier is used here.
 """
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ from hardmax.geometry.integer_vectors import Vector, dot, primitive, wide_rows
 from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.records import fingerprint
+from hardmax.regions.cell_rows import cell_rows
 from hardmax.regions.certificate_format import (
     REFUSALS,
     TILING,
@@ -30,11 +32,8 @@ from hardmax.regions.certificate_format import (
     integer_table,
 )
 from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
-from hardmax.regions.tiling_witnesses import interior_points
-from hardmax.regions.verification import as_strip
-from hardmax.regions.verification_composition import exact_network
-from hardmax.regions.verification_floors import RefusedError
-from hardmax.typing import ArrayLike, IntArray, WideArray
+from hardmax.regions.point_location import CellLocator
+from hardmax.typing import ArrayLike, FloatArray, IntArray
 
 
 def make_certificate(
@@ -103,7 +102,7 @@ def make_certificate(
         walk.run(given)
         points, proofs = walk.witnesses, walk.proofs
     else:
-        points = _tiling_points(network, (chart_table, denominator, rows), table[order], given)
+        points = _tiling_points(network, place, table[order], given)
     found: list[Vector] = [()] * len(table)
     for i, point in zip(order.tolist(), points, strict=True):
         found[i] = point
@@ -161,12 +160,7 @@ def _candidates(witnesses: Any, n_cells: int, dim: int) -> list[Vector | None]:
             )
         return [tuple(row) if row[-1] > 0 else None for row in witnesses.tolist()]
     points = Sizes(n_cells=n_cells, dim=dim).floats("witnesses", witnesses, ("n_cells", "dim"))
-    candidates: list[Vector | None] = []
-    for point in points.tolist():
-        ratios = [x.as_integer_ratio() for x in point]
-        scale = max(q for _, q in ratios)
-        candidates.append((*(p * (scale // q) for p, q in ratios), scale))
-    return candidates
+    return [_exact(point) for point in points]
 
 
 def _chart(place: ChartedDomain) -> tuple[list[list[int]], int]:
@@ -178,31 +172,52 @@ def _chart(place: ChartedDomain) -> tuple[list[list[int]], int]:
 
 def _tiling_points(
     network: ArgmaxNetwork,
-    domain: tuple[WideArray, int, WideArray],
+    place: ChartedDomain,
     signatures: IntArray,
     given: list[Vector | None],
 ) -> list[Vector]:
-    """Find a point inside every cell of a domain of dimension 1 or 2."""
-    chart, denominator, rows = domain
-    is_interval = chart.shape[1] == 2
-    if is_interval:
-        points = [(0, 1) if point is None else point for point in given]
-        chart, rows, wide = as_strip(chart, rows, [list(point) for point in points])
-        given = [None if point is None else tuple(w) for point, w in zip(given, wide, strict=True)]
+    """Find a point inside every cell: the one given, if it is inside."""
+    floats = np.array([_as_floats(point, place.dim) for point in given])
+    known = np.flatnonzero(np.isfinite(floats).all(axis=1))
+    is_inside = np.zeros(len(given), dtype=np.bool_)
+    if len(known):
+        is_inside[known] = CellLocator(network, place, signatures)(floats[known]) == known
+    return [
+        _exact(floats[i]) if is_inside[i] else _point_inside(network, place, signature, given[i])
+        for i, signature in enumerate(signatures.tolist())
+    ]
+
+
+def _as_floats(point: Vector | None, dim: int) -> list[float]:
+    """Return the floats that are a point; NaN if there are none."""
+    nothing = [float("nan")] * dim
+    if point is None:
+        return nothing
     try:
-        found = interior_points(exact_network(network, chart, denominator), rows, signatures, given)
-    except RefusedError as refusal:
-        raise ArgumentError(
-            f"`signatures` must name a cell by the first of coinciding forms; {refusal}."
-        ) from None
-    inside: list[Vector] = []
-    for signature, point in zip(signatures.tolist(), found, strict=True):
-        if point is None:
-            raise ArgumentError(
-                f"`signatures` must list cells with interior; {signature} has none."
-            )
-        inside.append(primitive((point[0], point[-1]) if is_interval else point))
-    return inside
+        floats = [x / point[-1] for x in point[:-1]]
+    except OverflowError:
+        return nothing
+    return floats if [Fraction(x) * point[-1] for x in floats] == [*point[:-1]] else nothing
+
+
+def _exact(point: FloatArray) -> Vector:
+    """Write a point as integers `(p, q)`, the point `p / q`."""
+    ratios = [x.as_integer_ratio() for x in point.tolist()]
+    scale = max(q for _, q in ratios)
+    return (*(p * (scale // q) for p, q in ratios), scale)
+
+
+def _point_inside(
+    network: ArgmaxNetwork, place: ChartedDomain, signature: list[int], given: Vector | None
+) -> Vector:
+    """Find a point inside a cell from its inequalities."""
+    rows = [*cell_rows(network, place, signature).walls, place.cone_rows[-1]]
+    if given is not None and all(dot(row, given) > 0 for row in rows):
+        return primitive(given)
+    direction = decide_open_cone(wide_rows(rows, place.dim + 1)).direction
+    if direction is None:
+        raise ArgumentError(f"`signatures` must list cells with interior; {signature} has none.")
+    return primitive(direction.tolist())
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 OPEN, APART, OVERLAP = -1, 0, 1
 """What is known about two facets."""
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
+_SLICE = 1 << 16  # so many cells are found at most before interrupts act
 
 
 class _Facets(Structure):
@@ -186,12 +187,58 @@ class CoreFacets:
         forms[n_facets:] = borders
         self._forms = forms
         self._given.forms, self._given.n_borders = address(forms), len(borders)
-        search = CoreSearch(
+        self._search = CoreSearch(
             core_network(self.network), stream, scale, is_bounded=True, stores=False
         )
         wanted = np.ascontiguousarray(is_wanted, dtype=np.int8)
-        self._core.hm_facets_compose(addressof(self._given), search.address, address(wanted))
+        at = self._search.address
+        self._core.hm_facets_compose(addressof(self._given), at, address(wanted))
         return forms
+
+    def overlay(self, chosen: IntArray) -> tuple[IntArray, BoolArray]:
+        """Search what lies beyond facets at walls with jumps; the forms have been composed.
+
+        Args:
+            chosen: The facets, from both sides of the walls, shape `(n,)`.
+
+        Returns:
+            Pairs of facets that overlap, `(n_pairs, 2)`, and which facets this leaves open: the
+            pairs are all there are among the others.
+        """
+        groups, rivals = self.facets.facets[chosen].T
+        winners = self.cells.signatures[self._owners[chosen], groups].astype(np.int64)
+        # One side is enough. What lies beyond facets with equal names begins with equal winners.
+        near = np.flatnonzero(winners < rivals)
+        splits = self._splits[chosen]
+        near = near[np.lexsort((rivals[near], winners[near], splits[near]))]
+        facets = np.ascontiguousarray(chosen[near], dtype=np.int64)
+        is_open = np.empty(len(facets), dtype=np.int8)
+        scratch = (
+            np.empty(64 * self.network.n_groups, np.int32),
+            np.zeros(len(self.points), np.uint64),
+        )
+        found, begin, room = [np.empty((0, 2), dtype=np.int64)], 0, 4 * len(facets) + 64
+        while begin < len(facets):
+            pairs, count = np.empty((room, 2), dtype=np.int64), c_int64()
+            last, begin = begin, self._core.hm_facets_overlay(
+                addressof(self._given), self._search.address, len(facets), address(facets), begin,
+                _SLICE, room, address(pairs), byref(count), address(is_open), *map(address, scratch),
+            )  # fmt: skip
+            room *= 2 if begin == last else 1
+            found.append(pairs[: count.value])
+        # Facets with the names of an open one are open; where groups tie, all of the split.
+        _, numbers = np.unique(splits, return_inverse=True)
+        n_forms = int(max(rivals.max(), winners.max())) + 1
+        walls = (numbers * n_forms + np.minimum(winners, rivals)) * n_forms
+        walls += np.maximum(winners, rivals)
+        has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
+        left = np.isin(walls, walls[near[is_open.astype(np.bool_)]])
+        left |= np.isin(splits, splits[has_ties])
+        all_pairs = np.concatenate(found)
+        is_chosen = np.zeros(len(self._owners), dtype=np.bool_)
+        is_chosen[chosen[~left]] = True
+        all_pairs = all_pairs[is_chosen[all_pairs].all(axis=1)]
+        return np.sort(all_pairs, axis=1), left
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.

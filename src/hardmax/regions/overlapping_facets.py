@@ -32,14 +32,16 @@ def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArr
         Shape `(n_pairs, 2)`, the facet of the smaller cell first.
     """
     rounded_forms(domain, facets, facets.matches.owners[chosen])
-    pairs, verdicts = facets.compare(chosen)
+    overlapping, is_open_split = facets.overlay(chosen)
+    if not is_open_split.any():
+        return overlapping
+    pairs, verdicts = facets.compare(chosen[is_open_split])
     exact = _ExactFacets(domain, facets)
     is_open = verdicts == OPEN
     verdicts[is_open] = [
         OVERLAP if exact.overlap(one, other) else APART for one, other in pairs[is_open].tolist()
     ]
-    found: IntArray = pairs[verdicts == OVERLAP]
-    return found
+    return np.concatenate([overlapping, pairs[verdicts == OVERLAP]])
 
 
 def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -> FloatArray:

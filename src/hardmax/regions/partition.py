@@ -397,7 +397,8 @@ class Partition(WithoutCaches):
         """
         self._require_stored()
         self.require_complete("certificate")
-        witnesses = self.stored_witnesses if self.line is None else self.line.witnesses
+        # Floats are short, and quickly seen to be inside.
+        witnesses = self.witnesses if self.domain.dim <= 2 else self.stored_witnesses
         return make_certificate(self.network, self.domain, self.signatures, witnesses)
 
     @_kept_on_interrupt

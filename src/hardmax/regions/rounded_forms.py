@@ -27,7 +27,8 @@ def first_stream(
     if coordinates is not None:
         forms = coordinates.compose(embedding)
         block = rounded_forms(forms, forms.rows, scale)
-        return FirstStream(block, doubled_forms(forms, forms.rows, scale), finest_grid(block))
+        doubled = doubled_forms(forms, forms.rows, scale)
+        return FirstStream(block, doubled, finest_grid(block), not block[-1].any())
     dim = embedding.dim_in
     if embedding.is_identity:
         return _identity_stream(dim)
@@ -35,12 +36,12 @@ def first_stream(
     doubled = np.zeros((2 * dim + 3, embedding.dim_out))
     block[:dim], block[dim] = embedding.weight, embedding.bias
     doubled[: dim + 1] = block[: dim + 1]
-    return FirstStream(block, doubled, finest_grid(block))
+    return FirstStream(block, doubled, finest_grid(block), True)
 
 
 @cache
 def _identity_stream(dim: int) -> FirstStream:
-    return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0)
+    return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0, True)
 
 
 def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:

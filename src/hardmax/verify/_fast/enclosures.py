@@ -16,12 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.regions.verification_layers import ExactLayer
-from hardmax.regions.verification_packing import Forms
-from hardmax.regions.verification_polygons import ABSOLUTE, RELATIVE
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import BoolArray, FloatArray, IntArray
+from hardmax.verify._fast.layers import ExactLayer
+from hardmax.verify._fast.packing import Forms
 
 TINY = 2.0**-1000
+# Entries of a point are at most 1, and their errors are counted apart. A product of three terms is
+# wrong by less than 4 * 2^-53 of the sum of the absolute terms, and the bound of it by less than
+# 2^-50 of itself; the difference of two centres by 2^-53 of both.
+RELATIVE = 2.0**-49
 _SMALL = 1 << 18
 
 
@@ -36,21 +39,26 @@ class Enclosure(NamedTuple):
     centre: FloatArray
     radius: FloatArray
 
-    def at(self, owners: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def at(
+        self, owners: IntArray, points: FloatArray, vague: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Enclose the values of forms at points, where radii have room for rounding a value.
 
         Args:
             owners: For each point the table it belongs to, shape `(n_points,)`.
-            points: Scaled and rounded vertices, shape `(n_columns, n_points)`.
+            points: Rounded points, no entry larger than 1, shape `(n_columns, n_points)`.
+            vague: How far an entry of each may be from the true one, shape `(n_points,)`.
 
         Returns:
             Lower and upper bounds, shape `(n_forms, n_points)`.
         """
         value = _summed(self.centre, owners, points)
-        # Entries of a vertex below the normal range have an absolute error.
-        error = _summed(self.radius, owners, np.abs(points) + ABSOLUTE)
+        error = _summed(self.radius, owners, np.abs(points) + vague)
+        spread = np.abs(self.centre).sum(axis=1).take(owners, axis=1)
+        spread *= vague
+        error += spread
         error *= 1.0 + RELATIVE
-        error += ABSOLUTE
+        error += TINY
         return value - error, value + error
 
 
@@ -109,6 +117,7 @@ class RoundedLayer(NamedTuple):
         n_forms: How many forms the layer has.
         against_zero: Whether every group has two forms, of which one is live.
         row_of: For each form its row in `scores`; any row if it is not live.
+        is_live: Which forms are live.
         gains: The gain of each form, 0 if it is not live, shape `(n_forms,)`; None if all are 0.
         gain_bounds: The sizes of the gains, with room for the rounding of a product and a sum.
         slots: Which column each group's gain goes to; None for its own.
@@ -124,6 +133,7 @@ class RoundedLayer(NamedTuple):
     n_forms: int
     against_zero: bool
     row_of: IntArray
+    is_live: BoolArray
     gains: FloatArray | None
     gain_bounds: FloatArray
     slots: list[int] | None
@@ -132,20 +142,6 @@ class RoundedLayer(NamedTuple):
     width: int
     output: Product | None
     residual: bool
-
-    def scores_at(
-        self, scores: Enclosure, owners: IntArray, points: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Enclose the scores of all forms at points, as `Enclosure.at` does.
-
-        Of layers that compare with zero only the scores of the live forms.
-        """
-        low, high = scores.at(owners, points)
-        if self.against_zero or len(self.live) == self.n_forms:
-            return low, high
-        lows, highs = (np.zeros((self.n_forms, len(owners))) for _ in range(2))
-        lows[self.live], highs[self.live] = low, high
-        return lows, highs
 
     def after(
         self, streams: Enclosure, scores: Enclosure, tables: IntArray, winners: IntArray
@@ -276,6 +272,7 @@ def rounded_layer(exact: ExactLayer) -> RoundedLayer:
         and np.array_equal(exact.group_of[live], np.arange(exact.n_groups))
         and set(np.diff(exact.starts)) == {2},
         row_of=row_of,
+        is_live=np.isin(np.arange(exact.n_forms), live),
         gains=gains if gains.any() else None,
         gain_bounds=(1.0 + (exact.n_groups + 16) * 2.0**-51) * np.abs(gains),
         slots=None if exact.slots == list(range(exact.width)) else exact.slots,

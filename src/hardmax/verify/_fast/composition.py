@@ -2,7 +2,7 @@ r"""Exact composition for the verifier: stored weights as integers, one layer af
 
 This is the verifier's own arithmetic; the engines compose with other code. A list of affine forms
 $f_1, \dots, f_n$ of the domain's coordinates $t \in \mathbb{R}^d$ is a column of packed integers
-(`verification_packing`), the $q f_i$ and, last, the constant form $q$ itself, for some integer
+(`packing`), the $q f_i$ and, last, the constant form $q$ itself, for some integer
 $q \ge 1$. A product with an integer matrix whose last row is $(0, \dots, 0, s)$ is again of this
 shape, with the scale $q s$. So nothing is ever divided.
 """
@@ -14,9 +14,9 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
-from hardmax.regions.verification_layers import ExactLayer
-from hardmax.regions.verification_packing import Forms
 from hardmax.typing import FloatArray, WideArray
+from hardmax.verify._fast.layers import ExactLayer
+from hardmax.verify._fast.packing import Forms
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 r"""One layer of the verifier in exact integers: its scores, and the forms after it.
 
-A layer takes packed forms (`verification_packing`) of the scale $q$ to packed forms of another
+A layer takes packed forms (`packing`) of the scale $q$ to packed forms of another
 scale; nothing is ever divided. Where the winners of a layer are known, the layer is an affine map.
 In a deep network the same winners come again and again, on other polygons, so this map is put
 together once, as one integer matrix, and composing is multiplying with it.
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax.regions.verification_packing import Forms
 from hardmax.typing import IntArray, WideArray
+from hardmax.verify._fast.packing import Forms
 
 _ZERO = fmpz(0)
 

@@ -1,6 +1,7 @@
 """The verifier's arithmetic, exact and rounded, against fractions on data made to hurt it."""
 
 import itertools
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions import verification_layers
-from hardmax.regions.verification_composition import exact_network
-from hardmax.regions.verification_enclosures import Enclosure, enclosed, product, rounded_layer
-from hardmax.regions.verification_packing import Forms, Packing
-from hardmax.regions.verification_polygons import Plane
+from hardmax.verify._fast import layers
+from hardmax.verify._fast.composition import exact_network
+from hardmax.verify._fast.enclosures import Enclosure, enclosed, product, rounded_layer
+from hardmax.verify._fast.packing import Forms, Packing
+from hardmax.verify._fast.polygons import Lines, meet, rounded_corners
 from tests.certificate_models import random_transformer
 from tests.reference.compositions import layer_output, layer_scores
 
@@ -173,8 +174,8 @@ def test_many_shares_need_wider_forms():
 
 
 def test_maps_of_layers_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(verification_layers, "_KEPT", 2 * 9 * 9)
-    monkeypatch.setattr(verification_layers, "_COUNTED", 4)
+    monkeypatch.setattr(layers, "_KEPT", 2 * 9 * 9)
+    monkeypatch.setattr(layers, "_COUNTED", 4)
     network = deep_relu(1, plain, 8, 2)
     exact = exact_network(network, CHART, 7)
     first, layer = exact.layers
@@ -276,37 +277,62 @@ def test_scores_at_vertices_are_enclosed(draw):
     enclosure = rounded_layer(layer)
     scores = enclosure.scores.times(enclosed(stream))
     rows = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
-    plane = Plane()
     points = [[int(x) for x in rng.integers(-(10**6), 10**6, 3)] for _ in range(20)]
     points += [[int(x) << 900 for x in rng.integers(-(10**6), 10**6, 2)] + [1] for _ in range(5)]
     for a, b in itertools.combinations([row for row in rows if any(row)], 2):
-        crossing = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-        points += [crossing, [crossing[0] * 3 + 1, 3 * crossing[1], 3 * crossing[2]]]
-    vertices = [plane.vertex(*point) for point in points if any(point)]
-    low, high = enclosure.scores_at(
-        scores, np.zeros(len(vertices), np.int64), plane.rounded(vertices)
-    )
-    assert low.shape == (layer.n_forms, len(vertices))
-    for i, vertex in enumerate(vertices):
-        x, y, w = plane.vertices[vertex]
-        size = 1 << max(abs(part).bit_length() for part in (x, y, w))
-        scale = stream.scale * layer.scores_scale * size
-        for form, (a, b, c) in enumerate(rows):
+        x, y, w = meet(a, b)
+        points += [[x, y, w], [3 * x + 1, 3 * y, 3 * w]]
+    points = [point for point in points if any(point)]
+    owners, radii = np.zeros(len(points), np.int64), np.full(len(points), ULP)
+    low, high = scores.at(owners, rounded_corners(points), radii)
+    assert low.shape == (len(layer.live), len(points))
+    for i, (x, y, w) in enumerate(points):
+        scale = stream.scale * layer.scores_scale * max(abs(x), abs(y), abs(w))
+        for k, form in enumerate(layer.live):
+            a, b, c = rows[form]
             value = Fraction(a * x + b * y + c * w, scale)
-            below, above = low[form, i], high[form, i]
+            below, above = low[k, i], high[k, i]
             assert not np.isfinite(below) or Fraction(below) <= value
             assert not np.isfinite(above) or value <= Fraction(above)
 
 
-def test_rounded_vertices_are_kept_as_the_plane_grows():
-    plane = Plane()
-    for n in (1, 2, 3, 50):
-        while len(plane.vertices) < n:
-            plane.vertex(len(plane.vertices), 1, 3)
-        numbers = [n - 1, 0, n // 2]
-        assert plane.rounded(numbers).T.tolist() == [
-            list(plane.rounded_vertices[i]) for i in numbers
-        ]
+def test_how_vague_a_point_is_widens_what_is_known_of_a_score():
+    scores = Enclosure(np.array([[[3.0], [-2.0]]]), np.array([[[0.25], [0.0]]]))
+    low, high = scores.at(np.array([0]), np.array([[1.0], [1.0]]), np.array([0.5]))
+    # From 2.75 * 0.5 - 2 * 1.5 to 3.25 * 1.5 - 2 * 0.5.
+    assert low.item() <= -1.625
+    assert high.item() >= 3.875
+
+
+@pytest.mark.parametrize("bits", [4, 60, 200, 1000])
+@np.errstate(all="ignore")
+def test_lines_meet_within_the_radius(bits):
+    """Also where they are nearly parallel; what comes out is a positive multiple of the truth."""
+    rng = random.Random(bits)
+    useful = 0
+    for _ in range(200):
+        one, other = ([rng.getrandbits(bits) - (1 << (bits - 1)) for _ in range(3)] for _ in "ab")
+        if rng.random() < 0.3:
+            other = [x + (y >> (3 * bits // 4)) for x, y in zip(one, other, strict=True)]
+        truth = meet(one, other)
+        if not any(truth) or not any(one) or not any(other):
+            continue
+        lines = Lines([tuple(one)])
+        size = max(abs(x) for x in other)
+        number = lines.add(rounded_corners([other]), np.full((3, 1), ULP))
+        near = rounded_corners([truth])
+        point, radius = lines.meet(np.array([0]), number, near)
+        if not radius.item() <= 2.0**-20:
+            continue
+        useful += 1
+        # Some positive multiple is near: the one that agrees in the largest entry will do.
+        largest = max(range(3), key=lambda k: abs(truth[k]))
+        scale = Fraction(point[largest].item()) / truth[largest]
+        assert scale > 0
+        assert size > 0
+        for k in range(3):
+            assert abs(Fraction(point[k].item()) - scale * truth[k]) <= 2 * Fraction(radius.item())
+    assert useful > 50
 
 
 def one_layer(gains, values, output=None, *, slots=None, residual=False, scores=None):

@@ -10,7 +10,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 from tests.certificate_models import random_maxout, random_relu, random_transformer, true_signatures
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import random
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -21,10 +20,10 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.regions.certificate_format import domain_fingerprint
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import charted
-from hardmax.regions.verification import verify_certificate
-from hardmax.regions.verification_composition import exact_network
-from hardmax.regions.verification_enclosures import enclosed, rounded_layer
-from hardmax.regions.verification_polygons import Plane, domain_pieces
+from hardmax.verify._fast.composition import exact_network
+from hardmax.verify._fast.enclosures import enclosed, rounded_layer
+from hardmax.verify._fast.polygons import domain_polygons, lowest_corner
+from hardmax.verify.checking import verify_certificate
 from tests.certificate_models import (
     CASES,
     SQUARE,
@@ -285,7 +284,7 @@ def test_a_domain_without_interior_is_refused():
     flat = replace(
         certificate, rows=rows, domain_fingerprint=domain_fingerprint(certificate.chart, 1, rows)
     )
-    assert refused(ABSOLUTE, flat) == "the domain has no interior."
+    assert "the witness is not inside the domain" in refused(ABSOLUTE, flat)
 
 
 def cube_certificate():
@@ -384,13 +383,13 @@ def test_other_types_are_refused():
 
 
 def test_the_verifier_loads_no_engine_and_no_kernel():
-    listing = "import hardmax.regions.verification, sys; print(' '.join(sys.modules))"
+    listing = "import hardmax.verify.checking, sys; print(' '.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.split())
     ours = {name for name in loaded if name.startswith("hardmax.regions.")}
-    assert all("verification" in name or "certificate_format" in name for name in ours)
+    assert ours == {"hardmax.regions.certificate_format"}
     assert not any(
         name.startswith(("hardmax._core", "hardmax.geometry", "scipy"))
         or name.endswith((".recomposition", ".signs"))
@@ -499,23 +498,6 @@ def assert_encloses(enclosure, exact):
                 assert abs(Fraction(c) - x) <= Fraction(r)
 
 
-def test_signs_near_a_line_are_exact():
-    """Vertices on lines and next to them, where rounded values decide nothing."""
-    rng = random.Random(1)
-    plane = Plane()
-    for _ in range(300):
-        bits = rng.choice([4, 60, 200, 2000])
-        a, b, c, p, q, r = (rng.getrandbits(bits) - (1 << (bits - 1)) for _ in range(6))
-        if not (a or b or c) or a * q == b * p:
-            continue
-        line = plane.edge(a, b, c) >> 1
-        crossing = (b * r - c * q, c * p - a * r, a * q - b * p)
-        for shift in (-1, 0, 1):
-            vertex = plane.vertex(crossing[0] * 2**40 + shift, *(2**40 * x for x in crossing[1:]))
-            value = plane.value(line, plane.vertices[vertex])
-            assert plane.signs([vertex], line) == [(value > 0) - (value < 0)]
-
-
 @pytest.mark.parametrize("name", ["on the cross", "side on the cross"])
 def test_a_wall_on_the_cross_of_the_verifier_is_a_wall(name):
     """An unbounded domain is cut there, yet a witness must not lie on it or beyond."""
@@ -535,7 +517,7 @@ def test_a_wall_on_the_cross_of_the_verifier_is_a_wall(name):
     ("rows", "n_pieces"),
     [
         ([], 4),
-        ([(1, 0, 1), (-1, 0, 1), (0, 1, 1), (0, -1, 1)], 1),
+        ([(1, 0, 1), (-1, 0, 1), (0, 1, 1), (0, -1, 1)], 4),
         ([(1, 0, 1), (-1, 0, -1)], 0),
         ([(0, 0, -1)], 0),
         ([(0, 0, 1), (1, 0, -5)], 2),
@@ -544,8 +526,14 @@ def test_a_wall_on_the_cross_of_the_verifier_is_a_wall(name):
     ],
     ids=["plane", "square", "flat", "empty", "half-plane", "corner", "far corner"],
 )
-def test_a_domain_is_one_piece_if_bounded_and_quadrants_if_not(rows, n_pieces):
-    table = np.empty((len(rows), 3), dtype=object)
-    for target, row in zip(table, rows, strict=True):
-        target[:] = row
-    assert len(domain_pieces(table, 0)) == n_pieces
+def test_a_domain_is_cut_into_its_quadrants(rows, n_pieces):
+    polygons, _ = domain_polygons([(-a, -b, c) for a, b, c in rows])
+    assert len(polygons.starts) - 1 == n_pieces
+
+
+def test_a_bounded_domain_has_a_lowest_corner():
+    square, strip = [(1, 0, 1), (-1, 0, 3), (0, 2, 1), (0, -1, 1)], [(1, 0, 1), (-1, 0, 3)]
+    x, y, w = lowest_corner(square)
+    assert (Fraction(x, w), Fraction(y, w)) == (-1, Fraction(-1, 2))
+    assert lowest_corner(strip) is None
+    assert lowest_corner([(0, 0, -1)]) is None

@@ -19,11 +19,22 @@ import numpy as np
 from flint import fmpz_mat
 
 from hardmax.regions.certificate_format import Proof
-from hardmax.regions.verification_composition import ExactNetwork
-from hardmax.regions.verification_floors import RefusedError
-from hardmax.regions.verification_layers import ExactLayer
-from hardmax.regions.verification_packing import Forms
 from hardmax.typing import IntArray, WideArray
+from hardmax.verify._fast.composition import ExactNetwork
+from hardmax.verify._fast.layers import ExactLayer
+from hardmax.verify._fast.packing import Forms
+
+
+class RefusedError(Exception):
+    """The certificate is wrong; the message says where.
+
+    Attributes:
+        cell: The cell at fault as the walk counts cells, or None.
+    """
+
+    def __init__(self, reason: str, cell: int | None = None) -> None:
+        super().__init__(reason)
+        self.cell = cell
 
 
 def check_refusals(

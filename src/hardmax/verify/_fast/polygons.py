@@ -1,0 +1,283 @@
+r"""Many convex polygons at once, their corners rounded and enclosed.
+
+Everything is homogeneous: a corner is a vector $(x, y, w)$ with $w \ge 0$, at infinity if $w = 0$,
+and times any positive number it is the same. A rounded corner $p$ with *radius* $r$ stands for a
+true one: for some positive multiple $p'$ of that, $|p_k - p'_k| \le r$ for every $k$. Its largest
+entry is 1 up to rounding. All corners of a polygon lie in one quadrant, so entries in the same
+place have the same sign, and positive combinations of corners cancel nothing.
+
+Corners are also known exactly, as the points where two lines meet: a polygon's edges carry the
+numbers of their lines (`exact_plane`).
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.typing import AnyArray, FloatArray, IntArray
+
+QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
+_ROUNDING = 2.0**-49
+# Corners with larger radii leave too many signs open; their own signs are certain below it.
+_VAGUE = 2.0**-20
+Vector = tuple[int, ...]
+
+
+class Polygons(NamedTuple):
+    """Polygons, one after the other, each with its corners going round.
+
+    Attributes:
+        starts: The first corner of each, and the end, shape `(n + 1,)`.
+        points: The corners, shape `(3, n_corners)`.
+        radii: Their radii, shape `(n_corners,)`.
+        edges: The line from each corner to the next of its polygon, shape `(n_corners,)`.
+    """
+
+    starts: IntArray
+    points: FloatArray
+    radii: FloatArray
+    edges: IntArray
+
+    @property
+    def owners(self) -> IntArray:
+        """The polygon of each corner."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def following(self) -> IntArray:
+        """The corner after each corner of the same polygon."""
+        following = np.arange(1, len(self.edges) + 1)
+        following[self.starts[1:] - 1] = self.starts[:-1]
+        return following
+
+    def before(self, corner: int, polygon: int) -> int:
+        """The corner before one of a polygon."""
+        start, end = self.starts[polygon : polygon + 2].tolist()
+        return int(corner - 1 if corner > start else end - 1)
+
+    def take(self, chosen: IntArray) -> "Polygons":
+        """Some of the polygons, each perhaps more than once."""
+        sizes = np.diff(self.starts)[chosen]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], sizes)
+        return Polygons(
+            starts, self.points.take(places, axis=1), self.radii[places], self.edges[places]
+        )
+
+
+def joined(parts: Sequence[Polygons]) -> Polygons:
+    """Put polygons one after the other."""
+    sizes = [np.diff(part.starts) for part in parts]
+    return Polygons(
+        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+        np.concatenate([part.points for part in parts], axis=1),
+        np.concatenate([part.radii for part in parts]),
+        np.concatenate([part.edges for part in parts]),
+    )
+
+
+class Lines:
+    """Lines by number, each the zeros of an enclosed form, scaled so that no entry exceeds 1.
+
+    Args:
+        rows: The forms of the first lines, integers.
+    """
+
+    def __init__(self, rows: Sequence[Vector]) -> None:
+        self.n_lines = len(rows)
+        self._table = np.zeros((6, max(64, len(rows))))
+        if rows:
+            self._table[:3, : len(rows)] = rounded_corners(rows)
+            self._table[3:, : len(rows)] = 2.0**-52
+
+    def add(self, centres: FloatArray, radii: FloatArray) -> IntArray:
+        """Number lines, given by enclosed forms, both arrays of shape `(3, n)`."""
+        first, self.n_lines = self.n_lines, self.n_lines + centres.shape[1]
+        if self.n_lines > self._table.shape[1]:
+            larger = np.zeros((6, 2 * self.n_lines))
+            larger[:, :first] = self._table[:, :first]
+            self._table = larger
+        size = np.abs(centres).max(axis=0)
+        self._table[:3, first : self.n_lines] = centres / size
+        self._table[3:, first : self.n_lines] = (1.0 + _ROUNDING) * radii / size + _ROUNDING
+        return np.arange(first, self.n_lines)
+
+    def meet(
+        self, one: IntArray, other: IntArray, near: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        r"""Return where lines meet, and radii.
+
+        With centres $l, m$ at most 1 and radii $R, S$, an entry $l_i m_j - l_j m_i$ is wrong by at
+        most $|l_i| S_j + R_i |m_j| + R_i S_j + |l_j| S_i + R_j |m_i| + R_j S_i$ and the rounding:
+        less than $4 u$ of the entry, $u = 2^{-53}$, and $8 u$ of this bound, together below $16 u$.
+
+        Args:
+            one: Numbers of lines, shape `(n,)`.
+            other: Numbers of lines.
+            near: A point for each whose product with the one looked for is positive.
+        """
+        first, second = self._table[:, one], self._table[:, other]
+        wide, broad = (np.abs(table[:3]) + table[3:] for table in (first, second))
+        up, down = [1, 2, 0], [2, 0, 1]
+        plus, minus = first[up] * second[down], first[down] * second[up]
+        points = plus - minus
+        wrong = wide[up] * broad[down] - np.abs(plus) + (wide[down] * broad[up] - np.abs(minus))
+        size = np.abs(points).max(axis=0)
+        radii = (wrong.max(axis=0) + _ROUNDING) * (1.0 + _ROUNDING) / size + _ROUNDING
+        return points / np.where((points * near).sum(axis=0) < 0.0, -size, size), radii
+
+
+class Clipped(NamedTuple):
+    """What is left of polygons, each cut by one line.
+
+    Attributes:
+        polygons: Those with interior.
+        kept: Which of the polygons these are, rising.
+        vague: Corners, by polygon and place, whose radius is too large to be of use.
+    """
+
+    polygons: Polygons
+    kept: IntArray
+    vague: list[tuple[int, int]]
+
+
+def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -> Clipped:
+    r"""Cut polygons to where a form is not negative.
+
+    Args:
+        polygons: The polygons.
+        signs: The sign of its polygon's form at each corner, exact, shape `(n_corners,)`.
+        numbers: For each polygon the number of the line where its form is 0.
+        lines: The lines.
+    """
+    starts, following = polygons.starts[:-1], polygons.following()
+    lowest = np.minimum.reduceat(signs, starts)
+    kept = np.maximum.reduceat(signs, starts) > 0
+    if not (kept & (lowest < 0)).any():
+        chosen = np.flatnonzero(kept)
+        return Clipped(polygons if kept.all() else polygons.take(chosen), chosen, [])
+    owners = polygons.owners
+    after = signs[following]
+    # Two places for each corner: itself, and where the line crosses the edge that begins there.
+    places = np.stack([signs >= 0, signs * after < 0], axis=1)
+    places &= kept[owners][:, np.newaxis]
+    crossed = np.flatnonzero(places[:, 1])
+    new = numbers[owners]
+    points = np.stack([polygons.points, polygons.points], axis=2)
+    radii = np.stack([polygons.radii, polygons.radii], axis=1)
+    # A positive combination of the two corners, so its product with their sum is positive.
+    near = polygons.points[:, crossed] + polygons.points[:, following[crossed]]
+    meets, wrong = lines.meet(polygons.edges[crossed], new[crossed], near)
+    # What is too vague to be of use is worked out in integers, and needs only the right signs.
+    points[:, crossed, 1] = np.where(wrong <= _VAGUE, meets, near)
+    radii[crossed, 1] = wrong
+    edges = np.stack([polygons.edges, polygons.edges], axis=1)
+    # A line begins where the polygon is left: at a corner on it, or behind the last one inside.
+    edges[:, 0] = np.where((signs == 0) & (after < 0), new, edges[:, 0])
+    edges[:, 1] = np.where(signs > 0, new, edges[:, 1])
+    counts = np.add.reduceat(places.sum(axis=1), starts)[kept]
+    flat = np.flatnonzero(places)
+    result = Polygons(
+        np.concatenate([[0], np.cumsum(counts)]),
+        points.reshape(3, -1).take(flat, axis=1),
+        radii.ravel()[flat],
+        edges.ravel()[flat],
+    )
+    vague = np.flatnonzero(~(result.radii <= _VAGUE))
+    of = result.owners[vague]
+    return Clipped(
+        result, np.flatnonzero(kept), list(zip(of.tolist(), vague.tolist(), strict=True))
+    )
+
+
+def rounded_corners(corners: Sequence[Vector]) -> FloatArray:
+    """Scale integer vectors to entries of at most 1, and round: shape `(n_columns, n)`.
+
+    Each entry has a relative error below $2^{-52}$ or an absolute one below $2^{-1074}$.
+    """
+    return np.array([rounded_corner(corner) for corner in corners]).T
+
+
+def rounded_corner(corner: Vector) -> list[float]:
+    """Scale an integer vector so that its largest entry is 1, and round."""
+    largest = max(abs(x) for x in corner)
+    return [x / largest for x in corner]
+
+
+def domain_polygons(sides: Sequence[Vector]) -> tuple[Polygons, list[Vector]]:
+    """Cut a domain into its parts in the four quadrants.
+
+    Args:
+        sides: Integer rows, positive inside the domain.
+
+    Returns:
+        The parts with interior, and the lines that their edges are numbers of.
+    """
+    lines: list[Vector] = [(1, 0, 0), (0, 1, 0), (0, 0, 1), *sides]
+    corners: list[Vector] = []
+    edges: list[int] = []
+    starts = [0]
+    for across, up in QUADRANTS:
+        # The edges from the origin along x, at infinity, and back along y.
+        polygon: list[tuple[Vector, int]] = [((0, 0, 1), 1), ((across, 0, 0), 2), ((0, up, 0), 0)]
+        for number, side in enumerate(sides, 3):
+            polygon = _clipped(polygon, side, number)
+        if polygon:
+            corners += [corner for corner, _ in polygon]
+            edges += [edge for _, edge in polygon]
+            starts.append(len(corners))
+    points = rounded_corners(corners) if corners else np.zeros((3, 0))
+    radii = np.full(len(corners), 2.0**-52)
+    return Polygons(np.array(starts), points, radii, np.array(edges, dtype=np.int64)), lines
+
+
+def _clipped(
+    polygon: list[tuple[Vector, int]], side: Vector, number: int
+) -> list[tuple[Vector, int]]:
+    """Cut one polygon in integers; nothing is left if it has no interior."""
+    values = [sum(x * y for x, y in zip(side, corner, strict=True)) for corner, _ in polygon]
+    if max(values, default=0) <= 0:
+        return []
+    part: list[tuple[Vector, int]] = []
+    for i, (corner, edge) in enumerate(polygon):
+        value, after = values[i], values[(i + 1) % len(polygon)]
+        following, _ = polygon[(i + 1) % len(polygon)]
+        if value >= 0:
+            part.append((corner, number if value == 0 > after else edge))
+        if value * after < 0:
+            pairs = zip(corner, following, strict=True)
+            crossing = tuple(abs(after) * x + abs(value) * y for x, y in pairs)
+            part.append((crossing, number if value > 0 else edge))
+    return part
+
+
+def lowest_corner(sides: Sequence[Vector]) -> Vector | None:
+    """Return $(x, y, w)$ with $x/w$ and $y/w$ the least in a domain; None if there are none."""
+    polygons, lines = domain_polygons(sides)
+    corners: list[Vector] = []
+    for start, end in pairwise(polygons.starts.tolist()):
+        edges = polygons.edges[start:end].tolist()
+        for i in range(len(edges)):
+            corners.append(meet(lines[edges[i - 1]], lines[edges[i]]))
+    corners = [tuple(-x for x in corner) if corner[2] < 0 else corner for corner in corners]
+    if not corners or any(corner[2] == 0 for corner in corners):
+        return None
+    left = _least(corners, 0)
+    low = _least(corners, 1)
+    return (left[0] * low[2], low[1] * left[2], left[2] * low[2])
+
+
+def _least(corners: Sequence[Vector], axis: int) -> Vector:
+    best = corners[0]
+    for corner in corners[1:]:
+        if corner[axis] * best[2] < best[axis] * corner[2]:
+            best = corner
+    return best
+
+
+def meet(one: Vector, other: Vector) -> Vector:
+    """Return where two lines meet, up to its sign."""
+    a, b, c = one
+    d, e, f = other
+    return (b * f - c * e, c * d - a * f, a * e - b * d)

@@ -1,0 +1,498 @@
+"""Completeness in the plane: every listed cell has its part of the domain, and nothing is left.
+
+The theorem is that of `hardmax.verify.verify`: polygons are cut, group by group, into the parts
+where the listed winners win, and at the corners of a part no other form of the group may be above
+the winner. Here this is done for many polygons at once, in floating point with bounds; signs that
+the bounds leave open are worked out in integers (`exact_plane`).
+
+A *node* is a polygon and the range of the cells that begin as the winners on it do; a *table* holds
+the enclosed forms of a layer for one node of the layer before. Nodes of one layer go in batches.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.verify._fast.composition import ExactNetwork
+from hardmax.verify._fast.enclosures import (
+    TINY,
+    Enclosure,
+    RoundedLayer,
+    enclosed,
+    rounded_layer,
+)
+from hardmax.verify._fast.exact_plane import ExactPlane
+from hardmax.verify._fast.layers import ExactLayer
+from hardmax.verify._fast.polygons import (
+    Lines,
+    Polygons,
+    Vector,
+    clip,
+    domain_polygons,
+    joined,
+    rounded_corner,
+    rounded_corners,
+)
+from hardmax.verify._fast.refusals import RefusedError
+
+# So many nodes go together, and so many values: enough to spread the cost of a call, few enough to
+# need little memory.
+BATCH, VALUES = 2048, 1 << 18
+
+
+class Layer(NamedTuple):
+    """A layer, exact and rounded.
+
+    Attributes:
+        exact: The layer in integers.
+        rounded: The layer in floating point.
+        first_forms: The first form of each group.
+        sizes: How many forms each group has.
+        column: Its first column in a signature.
+    """
+
+    exact: ExactLayer
+    rounded: RoundedLayer
+    first_forms: IntArray
+    sizes: IntArray
+    column: int
+
+
+class Nodes(NamedTuple):
+    """Polygons with the cells that begin as the winners on them do.
+
+    Attributes:
+        tables: The table of each.
+        begins: The first of its cells.
+        ends: The end of its cells.
+        polygons: The polygons.
+        closed: Which groups of the layer are decided on it, shape `(n_groups, n)`.
+    """
+
+    tables: IntArray
+    begins: IntArray
+    ends: IntArray
+    polygons: Polygons
+    closed: BoolArray
+
+    def take(self, chosen: IntArray) -> "Nodes":
+        """Some of the nodes."""
+        return Nodes(
+            self.tables[chosen],
+            self.begins[chosen],
+            self.ends[chosen],
+            self.polygons.take(chosen),
+            self.closed[:, chosen],
+        )
+
+    def parts(self, size: int) -> "list[Nodes]":
+        """Cut into parts of at most a size."""
+        n = len(self.begins)
+        return [self.take(np.arange(i, min(i + size, n))) for i in range(0, n, size)]
+
+
+def joined_nodes(parts: list[Nodes]) -> Nodes:
+    """Put nodes one after the other."""
+    tables, begins, ends, polygons, closed = zip(*parts, strict=True)
+    return Nodes(
+        np.concatenate(tables),
+        np.concatenate(begins),
+        np.concatenate(ends),
+        joined(polygons),
+        np.concatenate(closed, axis=1),
+    )
+
+
+class Walk:
+    """The walk over the tree of signatures.
+
+    Args:
+        network: The network on a planar chart.
+        sides: Integer rows, positive inside the domain.
+        signatures: The cells in lexicographic order, none twice.
+        witnesses: For each of them integers `(x, y, w)`, `w > 0`, inside the domain.
+        share: The range of cells to look at.
+        centre: Where the origin is, `(x, y)`; for messages.
+    """
+
+    def __init__(
+        self,
+        network: ExactNetwork,
+        sides: list[Vector],
+        signatures: IntArray,
+        witnesses: list[Vector],
+        share: tuple[int, int],
+        centre: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        self._centre = centre
+        self.layers: list[Layer] = []
+        column = 0
+        for exact in network.layers:
+            starts = np.array(exact.starts)
+            self.layers.append(
+                Layer(exact, rounded_layer(exact), starts[:-1], np.diff(starts), column)
+            )
+            column += exact.n_groups
+        self.signatures = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
+        self.witnesses, self.points = witnesses, rounded_corners(witnesses)
+        self.share = share
+        self._start, lines = domain_polygons(sides)
+        self.plane, self.lines = ExactPlane(network, self.signatures, lines), Lines(lines)
+        self._stream = network.stream
+
+    def run(self) -> None:
+        """Check all cells.
+
+        Raises:
+            RefusedError: If a witness is not inside its cell, or a cell is missing.
+        """
+        if not self.layers:
+            return
+        n = len(self._start.starts) - 1
+        zeros = np.zeros(n, dtype=np.int64)
+        begins, ends = zeros, np.full(n, len(self.signatures))
+        nodes = Nodes(zeros, begins, ends, self._start, np.zeros((0, n), dtype=np.bool_))
+        batch = _Batch(self, 0, enclosed(self._stream), nodes, begins[:1], ends[:1])
+        stack: list[tuple[_Batch, Nodes]] = []
+        while True:
+            done = list(batch.decided())
+            if batch.index + 1 < len(self.layers) and done:
+                size = max(1, min(BATCH, VALUES // self.layers[batch.index + 1].exact.n_forms))
+                stack += [(batch, part) for part in joined_nodes(done).parts(size)]
+            if not stack:
+                return
+            # The layer above is worked out when its turn comes, which keeps memory low.
+            below, part = stack.pop()
+            batch = below.above(part)
+
+    def where(self, corner: FloatArray) -> str:
+        """Say where a corner is."""
+        if corner[2] == 0.0:
+            return "towards infinity"
+        x, y = (a / corner[2] + b for a, b in zip(corner, self._centre, strict=False))
+        return f"near ({x:.6g}, {y:.6g})"
+
+
+class _Batch:
+    """Nodes of one layer.
+
+    Args:
+        walk: The walk.
+        index: Which layer.
+        streams: The forms before the layer, one table for each place.
+        nodes: The nodes; nothing is decided on them.
+        begins: The first cell of each table.
+        ends: The end of its cells.
+    """
+
+    def __init__(
+        self,
+        walk: Walk,
+        index: int,
+        streams: Enclosure,
+        nodes: Nodes,
+        begins: IntArray,
+        ends: IntArray,
+    ) -> None:
+        self.index, self._walk, self._streams, self._begins = index, walk, streams, begins
+        self._layer = walk.layers[index]
+        self._scores = self._layer.rounded.scores.times(streams)
+        n_groups = len(self._layer.sizes)
+        closed = np.zeros((n_groups, len(nodes.begins)), dtype=np.bool_)
+        self._nodes = nodes._replace(closed=closed)
+        self._check_witnesses(begins, ends)
+
+    # Witnesses.
+
+    def _check_witnesses(self, begins: IntArray, ends: IntArray) -> None:
+        """Check for all cells of all tables that their winners win at their witnesses."""
+        low, high = self._walk.share
+        begins = np.maximum(begins, low)
+        ends = np.maximum(begins, np.minimum(ends, high))
+        cells, _, sizes = _cells(begins, ends)
+        tables = np.repeat(np.arange(len(begins)), sizes)
+        step = max(1, VALUES // self._layer.exact.n_forms)
+        for start in range(0, len(cells), step):
+            part = slice(start, start + step)
+            some, owners = cells[part], tables[part]
+            points, radii = self._walk.points[:, some], np.full(len(some), 2.0**-52)
+            low_, high_ = self._values(owners, points, radii)
+            certain = self._certain(low_, high_, self._winners(some), np.arange(len(some)))
+            for group, i in np.argwhere(~certain).tolist():
+                self._check_witness(int(some[i]), int(owners[i]), group)
+
+    def _check_witness(self, cell: int, table: int, group: int) -> None:
+        begin = int(self._begins[table])
+        start, size = int(self._layer.first_forms[group]), int(self._layer.sizes[group])
+        winner = start + int(self._walk.signatures[cell, self._layer.column + group])
+        for rival in range(start, start + size):
+            if rival == winner:
+                continue
+            row = self._walk.plane.row(self.index, begin, winner, rival)
+            if not any(row):
+                self._coincide(begin, winner, rival, cell)
+            elif sum(x * y for x, y in zip(row, self._walk.witnesses[cell], strict=True)) <= 0:
+                raise RefusedError("the witness is not inside its cell", cell)
+
+    def _coincide(self, begin: int, form: int, rival: int, cell: int) -> None:
+        """Take note of a form that coincides with a winner; it must come after it."""
+        if rival < form:
+            group = int(self._layer.exact.group_of[form])
+            start = int(self._layer.first_forms[group])
+            raise RefusedError(
+                f"form {form - start} of group {self._layer.column + group} coincides there with "
+                f"form {rival - start}, which names the cell",
+                cell,
+            )
+        self._walk.plane.note_tie(self.index, begin, form, rival)
+
+    # Nodes.
+
+    def decided(self) -> Iterator[Nodes]:
+        """Cut the nodes by all groups, and yield those on which all are decided."""
+        size = max(1, min(BATCH, VALUES // self._layer.exact.n_forms))
+        todo = [self._nodes]
+        while todo:
+            nodes = todo.pop()
+            if len(nodes.begins) > 2 * size:
+                todo += nodes.parts(size)
+                continue
+            settled = nodes.closed | self._settled(nodes)
+            is_done = settled.all(axis=0)
+            if is_done.any():
+                yield nodes.take(np.flatnonzero(is_done))
+                left = np.flatnonzero(~is_done)
+                if not len(left):
+                    continue
+                nodes, settled = nodes.take(left), settled[:, left]
+            nodes = self._split(nodes._replace(closed=settled), settled.argmin(axis=0))
+            if len(nodes.begins):
+                todo.append(nodes)
+
+    def _settled(self, nodes: Nodes) -> BoolArray:
+        """Say which groups have one listed winner, certainly above all others."""
+        polygons = nodes.polygons
+        owners = polygons.owners
+        low, high = self._values(nodes.tables[owners], polygons.points, polygons.radii)
+        first = self._winners(nodes.begins)
+        certain = self._certain(low, high, first, polygons.starts[:-1])
+        return certain & self._agreeing(nodes, first)
+
+    def _winners(self, cells: IntArray) -> IntArray:
+        """The winning forms of cells, shape `(n_groups, n_cells)`."""
+        column, first = self._layer.column, self._layer.first_forms
+        block = self._walk.signatures[cells, column : column + len(first)]
+        return np.asarray(block.T + first[:, np.newaxis])
+
+    def _values(
+        self, tables: IntArray, points: FloatArray, radii: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Enclose the scores at points; of layers that compare with zero those of live forms."""
+        rounded = self._layer.rounded
+        low, high = self._scores.at(tables, points, radii)
+        if rounded.against_zero or len(rounded.live) == rounded.n_forms:
+            return low, high
+        lows, highs = (np.zeros((rounded.n_forms, len(tables))) for _ in range(2))
+        lows[rounded.live], highs[rounded.live] = low, high
+        return lows, highs
+
+    def _certain(
+        self, low: FloatArray, high: FloatArray, first: IntArray, offsets: IntArray
+    ) -> BoolArray:
+        """Say which groups a form certainly wins: at all corners it is above all its rivals."""
+        rounded, group_of = self._layer.rounded, self._layer.exact.group_of
+        n_points = low.shape[1]
+        if rounded.against_zero:
+            above = np.logical_and.reduceat(low > 0.0, offsets, axis=1)
+            below = np.logical_and.reduceat(high < 0.0, offsets, axis=1)
+            return np.where(first == rounded.live[:, np.newaxis], above, below)
+        owners = np.repeat(np.arange(len(offsets)), np.diff(np.append(offsets, n_points)))
+        at_corners = first.take(owners, axis=1)
+        at_corners *= n_points
+        at_corners += np.arange(n_points)
+        best = low.take(at_corners)
+        beaten = np.logical_and.reduceat(best.take(group_of, axis=0) > high, offsets, axis=1)
+        beaten[first, np.arange(len(offsets))] = True
+        return np.asarray(np.logical_and.reduceat(beaten, self._layer.first_forms, axis=0))
+
+    def _agreeing(self, nodes: Nodes, first: IntArray) -> BoolArray:
+        """Say in which groups all cells of a node have the same winner, shape as `first`."""
+        signatures = self._walk.signatures
+        block = slice(self._layer.column, self._layer.column + len(first))
+        agreeing = np.ones(first.shape, dtype=np.bool_)
+        # In lexicographic order, if the first and the last cell agree in all groups, all cells do.
+        open_ = np.flatnonzero((first != self._winners(nodes.ends - 1)).any(axis=0))
+        if len(open_):
+            cells, offsets, sizes = _cells(nodes.begins[open_], nodes.ends[open_])
+            same = signatures[cells, block] == np.repeat(
+                signatures[nodes.begins[open_], block], sizes, axis=0
+            )
+            agreeing[:, open_] = np.logical_and.reduceat(same, offsets, axis=0).T
+        return agreeing
+
+    def _split(self, nodes: Nodes, groups: IntArray) -> Nodes:
+        """Cut each node by one group into the parts where its listed winners win."""
+        cells, offsets, sizes = _cells(nodes.begins, nodes.ends)
+        listed = self._walk.signatures[cells, np.repeat(self._layer.column + groups, sizes)]
+        # The cells are in order and agree before this column: equal entries are neighbours.
+        is_first = np.ones(len(cells), dtype=np.bool_)
+        is_first[1:] = listed[1:] != listed[:-1]
+        is_first[offsets] = True
+        firsts = np.flatnonzero(is_first)
+        of = np.searchsorted(offsets, firsts, side="right") - 1
+        begins, ends = cells[firsts], cells[np.append(firsts[1:], len(cells)) - 1] + 1
+        winners = self._layer.first_forms[groups[of]] + listed[firsts]
+        n_listed = np.bincount(of, minlength=len(groups))
+        first_part = np.cumsum(n_listed) - n_listed
+        low, high = self._walk.share
+        parts = np.flatnonzero((begins < high) & (ends > low))
+        polygons = nodes.polygons.take(of[parts])
+        # Against each of the other listed winners, one after the other.
+        for turn in range(1, int(n_listed.max(initial=0))):
+            is_busy = n_listed[of[parts]] > turn
+            busy, idle = np.flatnonzero(is_busy), np.flatnonzero(~is_busy)
+            node = of[parts[busy]]
+            rivals = first_part[node] + (parts[busy] - first_part[node] + turn) % n_listed[node]
+            pairs = _Pairs(nodes.tables[node], winners[parts[busy]], winners[rivals])
+            kept, cut = self._clipped(polygons.take(busy), pairs, begins[parts[busy]])
+            parts = np.concatenate([parts[idle], parts[busy[kept]]])
+            polygons = joined([polygons.take(idle), cut]) if len(idle) else cut
+        of = of[parts]
+        closed = nodes.closed[:, of]
+        closed[groups[of], np.arange(len(of))] = True
+        is_listed = np.zeros((len(groups), int(self._layer.sizes.max())), dtype=np.bool_)
+        is_listed[of, winners[parts] - self._layer.first_forms[groups[of]]] = True
+        children = Nodes(nodes.tables[of], begins[parts], ends[parts], polygons, closed)
+        self._check_others(children, winners[parts], groups[of], is_listed[of])
+        return children
+
+    def _clipped(
+        self, polygons: Polygons, pairs: "_Pairs", cells: IntArray
+    ) -> tuple[IntArray, Polygons]:
+        """Cut polygons to where forms are at least their rivals, both of them listed."""
+        signs, forms, coinciding = self._signs(polygons, pairs)
+        for i in coinciding:
+            form, rival = max(pairs.forms[i], pairs.rivals[i]), min(pairs.forms[i], pairs.rivals[i])
+            begin, cell = int(self._begins[pairs.tables[i]]), int(cells[i])
+            self._coincide(begin, int(form), int(rival), cell)
+        plane = self._walk.plane
+        plane.name_lines(self.index, self._begins[pairs.tables], pairs.forms, pairs.rivals)
+        cut, kept, vague = clip(polygons, signs, self._walk.lines.add(*forms), self._walk.lines)
+        for polygon, place in vague:
+            before = cut.edges[cut.before(place, polygon)]
+            corner = plane.corner(int(before), int(cut.edges[place]), cut.points[:, place])
+            cut.points[:, place], cut.radii[place] = rounded_corner(corner), 2.0**-52
+        return kept, cut
+
+    def _check_others(
+        self, children: Nodes, winners: IntArray, groups: IntArray, is_listed: BoolArray
+    ) -> None:
+        """Check that no form of a group that is not listed is above the winner at a corner."""
+        sizes = self._layer.sizes[groups]
+        is_other = ~is_listed
+        is_other &= np.arange(is_listed.shape[1]) < sizes[:, np.newaxis]
+        of, others = np.nonzero(is_other)
+        rivals = self._layer.first_forms[groups[of]] + others
+        step = max(1, VALUES // 16)
+        for start in range(0, len(of), step):
+            part = slice(start, start + step)
+            some = of[part]
+            polygons = children.polygons.take(some)
+            pairs = _Pairs(children.tables[some], winners[some], rivals[part])
+            signs, _, coinciding = self._signs(polygons, pairs)
+            for i in coinciding:
+                begin, cell = int(self._begins[pairs.tables[i]]), int(children.begins[some[i]])
+                self._coincide(begin, int(pairs.forms[i]), int(pairs.rivals[i]), cell)
+            above = np.flatnonzero(signs < 0)
+            if len(above):
+                i = int(polygons.owners[above[0]])
+                self._refuse_gap(
+                    pairs, i, polygons.points[:, above[0]], int(children.begins[some[i]])
+                )
+
+    def _refuse_gap(self, pairs: "_Pairs", i: int, corner: FloatArray, cell: int) -> None:
+        group = int(self._layer.exact.group_of[pairs.rivals[i]])
+        form = int(pairs.rivals[i]) - int(self._layer.first_forms[group])
+        column = self._layer.column + group
+        begins = self._walk.signatures[cell, :column].tolist()
+        raise RefusedError(
+            f"the cells do not cover the domain: {self._walk.where(corner)} form {form} of group "
+            f"{column} wins, in a cell that begins like {begins!s:.200} and is not listed"
+        )
+
+    def _signs(
+        self, polygons: Polygons, pairs: "_Pairs"
+    ) -> tuple[AnyArray, tuple[FloatArray, FloatArray], list[int]]:
+        """Find the sign of a form minus a rival at each corner of a polygon, exactly.
+
+        Returns:
+            For each corner the sign; the enclosed differences, centres and radii, shape
+            `(3, n_polygons)`; and the polygons where form and rival coincide, with signs 0.
+        """
+        rounded, owners = self._layer.rounded, polygons.owners
+        centres, radii = np.zeros((2, 3, len(pairs.forms)))
+        for forms, sign in ((pairs.forms, 1.0), (pairs.rivals, -1.0)):
+            live = np.flatnonzero(rounded.is_live[forms])
+            chosen = rounded.row_of[forms[live]], slice(None), pairs.tables[live]
+            centres[:, live] += sign * self._scores.centre[chosen].T
+            radii[:, live] += self._scores.radius[chosen].T
+        # The sum of two centres is rounded once; the radius has room for it (`enclosures`).
+        points, vague = polygons.points, polygons.radii
+        centre = centres.take(owners, axis=1)
+        values = (centre * points).sum(axis=0)
+        errors = (radii.take(owners, axis=1) * (np.abs(points) + vague)).sum(axis=0)
+        errors += vague * np.abs(centre).sum(axis=0)
+        errors *= 1.0 + 2.0**-48
+        errors += TINY
+        signs = (values > errors).astype(np.int8)
+        signs -= values < -errors
+        coinciding: list[int] = []
+        plane, last = self._walk.plane, -1
+        row: Vector = ()
+        for place in np.flatnonzero(~(np.abs(values) > errors)).tolist():
+            i = int(owners[place])
+            if i != last:
+                begin = int(self._begins[pairs.tables[i]])
+                row = plane.row(self.index, begin, int(pairs.forms[i]), int(pairs.rivals[i]))
+                last = i
+                if not any(row):
+                    coinciding.append(i)
+            if any(row):
+                before = int(polygons.edges[polygons.before(place, i)])
+                corner = plane.corner(before, int(polygons.edges[place]), points[:, place])
+                value = sum(x * y for x, y in zip(row, corner, strict=True))
+                signs[place] = (value > 0) - (value < 0)
+        return signs, (centres, radii), coinciding
+
+    def above(self, nodes: Nodes) -> "_Batch":
+        """Return the next layer on nodes where this one is decided."""
+        plane, rounded = self._walk.plane, self._layer.rounded
+        winners = self._winners(nodes.begins)
+        streams = rounded.after(self._streams, self._scores, nodes.tables, winners)
+        parents = self._begins[nodes.tables]
+        plane.enter(self.index + 1, nodes.begins, parents)
+        for i in plane.tied(self.index, parents):
+            # The mean over coinciding forms is taken exactly.
+            if plane.ties(self.index, int(parents[i]), winners[:, i].tolist()):
+                one = enclosed(plane.stream(self.index + 1, int(nodes.begins[i])))
+                streams.centre[:, :, i] = one.centre[..., 0]
+                streams.radius[:, :, i] = one.radius[..., 0]
+        above = nodes._replace(tables=np.arange(len(parents)))
+        return _Batch(self._walk, self.index + 1, streams, above, nodes.begins, nodes.ends)
+
+
+class _Pairs(NamedTuple):
+    """Forms and rivals of a layer, in tables."""
+
+    tables: IntArray
+    forms: IntArray
+    rivals: IntArray
+
+
+def _cells(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return ranges of cells one after the other, where each begins among them, and their sizes."""
+    sizes = ends - begins
+    offsets = np.cumsum(sizes) - sizes
+    return np.arange(sizes.sum()) + np.repeat(begins - offsets, sizes), offsets, sizes

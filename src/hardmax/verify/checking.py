@@ -1,0 +1,169 @@
+"""Check a certificate from the stored weights alone.
+
+There are two ways, which must agree: `verify`, one file in integers that trust rests on, and
+`_fast`, which does the same with floats that have proven bounds, and with integers where these
+leave a sign open. Neither runs code that enumerates cells or makes certificates.
+"""
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from hardmax.arguments import choice, integer
+from hardmax.display import html_card
+from hardmax.errors import DtypeError
+from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.regions.certificate_format import Certificate
+from hardmax.typing import WideArray
+from hardmax.verify import verify
+from hardmax.verify._fast.certificates import check_certificate, check_shapes
+from hardmax.verify._fast.composition import integers_of
+from hardmax.verify._fast.refusals import RefusedError
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a certificate.
+
+    Attributes:
+        ok: Whether the certificate proves its claim: the listed cells are all cells.
+        n_cells: The proved number of cells; 0 if nothing is proved.
+        reason: Why it was refused; empty if it was not.
+    """
+
+    ok: bool
+    n_cells: int
+    reason: str = ""
+
+    _repr_html_ = html_card
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def verify_certificate(
+    model: Any,
+    certificate: Certificate,
+    domain: Any = None,
+    *,
+    method: str = "fast",
+    workers: int = 1,
+) -> Verdict:
+    """Decide whether a certificate proves what the cells of a model are.
+
+    Args:
+        model: The model, or its `ArgmaxNetwork`.
+        certificate: The certificate. The claim is about the domain it names.
+        domain: Refuse a certificate about any other domain than this one.
+        method: `"fast"`, or `"integers"` for `hardmax.verify.verify`, which is some hundred lines
+            of integer arithmetic, has no number in floating point, and takes longer.
+        workers: How many processes check a certificate by tiling, if the method is `"fast"`.
+
+    Returns:
+        A verdict; a wrong certificate is refused with the reason, whatever is wrong with it.
+
+    Raises:
+        ArgumentError: If `method` or `workers` is something else.
+        DtypeError: If another argument is something else.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax.regions.certificates import make_certificate
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> square = Box([-1, -1], [1, 1])
+        >>> all_four = [[0, 0], [0, 1], [1, 0], [1, 1]]
+        >>> verify_certificate(net, make_certificate(net, square, all_four))
+        Verdict(ok=True, n_cells=4, reason='')
+        >>> verify_certificate(net, make_certificate(net, square, all_four[:3])).ok
+        False
+        >>> verify_certificate(net, make_certificate(net, square, all_four), method="integers").ok
+        True
+    """
+    network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
+    if not isinstance(network, ArgmaxNetwork):
+        raise DtypeError(
+            f"`model` must be a model or an ArgmaxNetwork; got {type(model).__name__}."
+        )
+    if not isinstance(certificate, Certificate):
+        raise DtypeError(
+            f"`certificate` must be a Certificate; got {type(certificate).__name__}. "
+            "Certificate.load reads one from a file."
+        )
+    choice("method", method, ("fast", "integers"))
+    n_workers = integer("workers", workers, at_least=1)
+    try:
+        check_shapes(network, certificate)
+        if domain is not None and not is_domain_of(certificate, domain):
+            raise RefusedError("the certificate is about another domain")
+        if method == "integers":
+            claim = verify.read_certificate(certificate.to_json())
+            verify.check_claim(verify.network_of(stored_network(network)), claim)
+        else:
+            check_certificate(network, certificate, n_workers)
+    except (RefusedError, verify.RefusedError) as refusal:
+        cell = getattr(refusal, "cell", None)
+        where = "" if cell is None else f"cell {cell}: "
+        return Verdict(False, 0, f"{where}{refusal}.")
+    return Verdict(True, certificate.n_cells)
+
+
+def stored_network(network: ArgmaxNetwork) -> dict[str, Any]:
+    """Return a network as `verify.network_of` takes it: plain numbers in dictionaries."""
+    layers = [_stored(layer) for layer in network.layers]
+    maps = {"embedding": network.embedding, "readout": network.readout}
+    return {"": "ArgmaxNetwork", "layers": layers, **{k: _stored(v) for k, v in maps.items()}}
+
+
+def _stored(part: Any) -> Any:
+    if isinstance(part, AffineMap):
+        part = part.hashed_parts()
+    elif isinstance(part, ArgmaxLayer):
+        part = {"": "ArgmaxLayer", **{f.name: getattr(part, f.name) for f in fields(part)}}
+    if isinstance(part, dict):
+        return {name: _stored(value) for name, value in part.items()}
+    if isinstance(part, np.ndarray):
+        kind = "q" if part.dtype.kind == "i" else "d"
+        return verify.Tensor(part.shape, part.ravel().tolist(), kind)
+    return part
+
+
+def is_domain_of(certificate: Certificate, domain: Any) -> bool:
+    """Say whether a certificate is about a domain: the same chart and the same inequalities.
+
+    Raises:
+        DtypeError: If `domain` is not a domain.
+    """
+    rows = getattr(domain, "exact_rows", getattr(domain, "rows", None))
+    if rows is None:
+        raise DtypeError(f"`domain` must be a domain; got {type(domain).__name__}.")
+    chart, scale = _given_chart(domain, rows.shape[1] - 1)
+    unit = Fraction(1, certificate.chart_denominator)
+    same_chart = [[scale * x for x in row] for row in chart] == [
+        [unit * x for x in row] for row in certificate.chart.tolist()
+    ]
+    return same_chart and _half_spaces(rows) == _half_spaces(certificate.rows)
+
+
+def _given_chart(domain: Any, dim: int) -> tuple[list[list[int]], Fraction]:
+    """Return the chart of a domain, which is not rounded where it has an exact one."""
+    forms, exact = getattr(domain, "coordinates", None), getattr(domain, "exact_chart", None)
+    if forms is not None:
+        scale = Fraction(2) ** forms.exponent / forms.denominator
+        return [[int(x) for x in row] for row in forms.matrix.tolist()], scale
+    if exact is not None:
+        return exact.integers.tolist(), Fraction(2) ** exact.exponent
+    if not hasattr(domain, "chart"):
+        return np.eye(dim, dim + 1, dtype=np.int64).tolist(), Fraction(1)
+    weight, bias = domain.chart
+    chart, denominator = integers_of(np.column_stack([np.transpose(weight), bias]))
+    return chart, Fraction(1, denominator)
+
+
+def _half_spaces(rows: WideArray) -> set[tuple[int, ...]]:
+    """Return inequalities without common factors, repeats, and those that always hold."""
+    integers = [tuple(int(x) for x in row) for row in rows.tolist()]
+    return {tuple(x // gcd(*row) for x in row) for row in integers if any(row[:-1]) or row[-1] < 0}

@@ -1,0 +1,1207 @@
+r"""Check a certificate: one file, the standard library, integers.
+
+    python verify.py MODEL CERTIFICATE
+
+MODEL is a file of `hm.save_model`, CERTIFICATE one of `Certificate.save`. The status is 0 if the
+certificate proves its claim, 1 if it does not, 2 if a file cannot be read. Nothing else of the
+library is needed or used, no floating-point number is computed with, and nothing in the certificate
+is believed. What the files hold, field by field, stands in `docs/certificates.md`.
+
+The claim
+---------
+A layer takes z to q = z W + b; in each of its groups affine forms of q, the scores, compete; the
+largest wins. A winner with gain g, score s and value v adds (g s, 0, ..., 0) + v to a block of y;
+the layer returns y W' + b', plus z if it is residual. The domain is the set of x = (A t + b) / q
+with <a_i, t> <= b_i. Where the winners of the layers before are known, scores are affine forms of
+t; those of one group that are the same form of t *coincide*, the first of them names the winner,
+and the group contributes their mean. The *cell* of a signature (one winner for every group of
+every layer) is the open convex set of the t inside the domain where every winner is strictly
+above all forms that do not coincide with it. The certificate claims: the listed signatures are
+exactly those with a cell that is not empty.
+
+Theorem. The claim is true if these checks succeed.
+
+1. *Every listed cell is a cell* (`_check_winners`). Its winners are the first of those that
+   coincide, and at its witness, a rational point inside the domain, they are strictly above all
+   others. So the cell is not empty. As no signature is listed twice, listed cells are disjoint.
+
+2. *No cell is missing*, shown in one of two ways.
+
+   Tiling (dimension 2; an interval times [0, 1] is one, too). The plane is four quadrants; in
+   homogeneous coordinates (x, y, w), w >= 0, each is the cone over a triangle with the corners
+   (0, 0, 1), (+-1, 0, 0) and (0, +-1, 0), and the part of the domain in it is the cone over a
+   convex polygon. An affine form is at least 0 on a polygon if it is at its corners. Start with
+   these polygons and all listed signatures, and go through the groups, first to last. Cut a
+   polygon P into the parts P_j where j is the largest among the winners that the signatures at
+   hand list: as some listed winner is the largest at every point, the parts cover P. Check that
+   at the corners of P_j no other form of the group is above j: then no other is above j on P_j,
+   and j is what wins there. Go on with P_j and the signatures that list j. So a point of the
+   domain that lies on no wall is handed down to a signature with all its winners: its cell is
+   listed (`_check_tiling`).
+
+   Refusals (any dimension). The listed signatures form a tree, split group by group. At each
+   node, every form that no listed signature below has is refused by a proof: positive multiples
+   of inequalities that hold strictly where the form would win, with the sum zero. The sum would
+   be positive at a point of such a cell, so there is none (`_check_refusals`). A cell that is not
+   empty can be followed down the tree: it never meets a form that is refused, so it arrives at a
+   listed cell with the same winners everywhere.
+
+Arithmetic
+----------
+A float64 is an integer over a power of two. A list of affine forms f_1, ..., f_n of t is an
+integer matrix: rows q f_1, ..., q f_n (the constant last) and then the row (0, ..., 0, q) of the
+constant 1, for some q >= 1. An affine map z W + b is such a matrix too, which acts on the left.
+Only products and sums are formed, and common factors divided out.
+"""
+
+import hashlib
+import json
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import gcd, isfinite, lcm, prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+CERTIFICATE_FORMATS = ("hardmax.certificate/1",)
+MODEL_FORMATS = ("hardmax.model/1", "hardmax.model/2")
+
+Row = list[int]
+Point = tuple[int, ...]
+Terms = list[tuple[int, int]]
+"""A row of a matrix without its zeros: pairs (column, entry)."""
+
+
+class RefusedError(Exception):
+    """The certificate does not prove its claim."""
+
+
+class UnreadableError(RefusedError):
+    """A file is not what it must be."""
+
+
+def check(model: bytes, certificate: bytes | str) -> int:
+    """Check a certificate; return the number of cells that it proves.
+
+    Args:
+        model: The content of a model file.
+        certificate: The content of a certificate file.
+
+    Raises:
+        UnreadableError: If one of them is not such a file.
+        RefusedError: If the certificate does not prove its claim about the model.
+    """
+    return check_claim(read_model(model), read_certificate(certificate))
+
+
+def check_claim(network: "Network", claim: "Claim") -> int:
+    """Check what a certificate says about a model, as `check` does."""
+    if claim.model != network.fingerprint:
+        raise RefusedError("the certificate is about another model")
+    _check_shapes(network, claim)
+    if claim.proofs is None:
+        _check_tiling(network, _as_strip(claim) if claim.dim == 1 else claim)
+    else:
+        _check_refusals(network, claim, claim.proofs)
+    return len(claim.signatures)
+
+
+# The certificate.
+
+
+class Claim(NamedTuple):
+    """What a certificate says.
+
+    Attributes:
+        model: The `fingerprint` of the model.
+        dim: The dimension of t.
+        chart: Integer rows (A, b), one for each coordinate of x.
+        denominator: The q.
+        rows: Integer rows (-a_i, b_i): positive at (t, 1) inside the domain.
+        signatures: The cells, in lexicographic order.
+        witnesses: For each cell integers (p, r), r > 0: the point p / r.
+        proofs: Of a certificate by refusals; None for a tiling.
+    """
+
+    model: str
+    dim: int
+    chart: list[Row]
+    denominator: int
+    rows: list[Row]
+    signatures: list[Row]
+    witnesses: list[Row]
+    proofs: list[Terms] | None
+
+
+def read_certificate(text: bytes | str) -> Claim:
+    """Read a certificate: JSON without fractions, in which long integers are hexadecimal text."""
+    content = _json(text, "the certificate")
+    if _get(content, "format", str) not in CERTIFICATE_FORMATS:
+        raise UnreadableError(f"the certificate must have a format of {CERTIFICATE_FORMATS}")
+    domain, completeness = _get(content, "domain", dict), _get(content, "completeness", dict)
+    kind = _get(completeness, "kind", str)
+    if kind not in ("tiling", "refusals"):
+        raise UnreadableError("`kind` must be 'tiling' or 'refusals'")
+    fields = {"format", "model", "domain", "domain_fingerprint", "signatures", "witnesses"}
+    _only(content, fields | {"completeness"})
+    _only(domain, {"dim", "chart", "chart_denominator", "rows"})
+    _only(completeness, {"kind", "proofs"} if kind == "refusals" else {"kind"})
+    dim = _get(domain, "dim", int)
+    chart, rows = _table(domain, "chart", dim + 1), _table(domain, "rows", dim + 1)
+    denominator = _integer(domain["chart_denominator"])
+    tables = [Tensor((len(table), dim + 1), table, "O") for table in (chart, rows)]
+    if _get(content, "domain_fingerprint", str) != fingerprint([tables[0], denominator, tables[1]]):
+        raise RefusedError("the domain is not the one the certificate was made for")
+    signatures = [
+        [_index(winner) for winner in _list(row)] for row in _get(content, "signatures", list)
+    ]
+    witnesses = _table(content, "witnesses", dim + 1)
+    if len(witnesses) != len(signatures):
+        raise RefusedError(f"there are {len(witnesses)} witnesses for {len(signatures)} cells")
+    order = sorted(range(len(signatures)), key=signatures.__getitem__)
+    proofs = None
+    if kind == "refusals":
+        proofs = [
+            [_pair(pair) for pair in _list(proof)] for proof in _get(completeness, "proofs", list)
+        ]
+    return Claim(
+        model=_get(content, "model", str),
+        dim=dim,
+        chart=chart,
+        denominator=denominator,
+        rows=[[-x for x in row[:-1]] + row[-1:] for row in rows],
+        signatures=[signatures[i] for i in order],
+        witnesses=[witnesses[i] for i in order],
+        proofs=proofs,
+    )
+
+
+def _json(text: bytes | str, what: str) -> Any:
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word:.60} is not an integer")
+
+    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("a name stands twice in one object")
+        return dict(pairs)
+
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        return json.loads(
+            text, parse_float=refuse, parse_constant=refuse, object_pairs_hook=without_repeats
+        )
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"{what} must be JSON: {error}") from None
+
+
+def _get(content: Any, name: str, kind: type) -> Any:
+    """Return a field of one exact type."""
+    value = content.get(name) if isinstance(content, dict) else None
+    if type(value) is not kind:
+        raise UnreadableError(f"`{name}` must be there, and be of type {kind.__name__}")
+    return value
+
+
+def _only(content: dict[str, Any], names: set[str]) -> None:
+    if set(content) != names:
+        raise UnreadableError(f"the fields must be {sorted(names)}; got {sorted(content)!s:.200}")
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise UnreadableError("a list must be one")
+    return value
+
+
+def _integer(entry: Any) -> int:
+    if type(entry) is int:
+        return entry
+    if type(entry) is str:
+        digits = entry[1:] if entry.startswith("-") else entry
+        if digits.startswith("0x") and digits.isascii() and digits[2:].isalnum():
+            try:
+                return int(entry, 16)
+            except ValueError:
+                pass
+    raise UnreadableError("an integer must be a number, or hexadecimal text as '-0x1f'")
+
+
+def _index(entry: Any) -> int:
+    if type(entry) is not int or not 0 <= entry < 1 << 63:
+        raise UnreadableError("`signatures` must hold indices")
+    return entry
+
+
+def _table(content: dict[str, Any], name: str, n_columns: int) -> list[Row]:
+    table = [[_integer(entry) for entry in _list(row)] for row in _get(content, name, list)]
+    if any(len(row) != n_columns for row in table):
+        raise UnreadableError(f"`{name}` must have rows of {n_columns} integers")
+    return table
+
+
+def _pair(pair: Any) -> tuple[int, int]:
+    if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not int:
+        raise UnreadableError("a proof must be a list of pairs of a row and a multiplier")
+    return pair[0], _integer(pair[1])
+
+
+# The model. Every kind of model is a network of argmax layers; a file may hold these, or weights
+# that they are put together from. First the layers as they are stored, floats, which the
+# fingerprint is of; then as integers.
+
+
+class Tensor(NamedTuple):
+    """An array.
+
+    Attributes:
+        shape: Its shape.
+        numbers: Its numbers, row by row; of a table of integers of any length its rows.
+        kind: "d" for float64, "q" for int64, "O" for integers of any length.
+    """
+
+    shape: tuple[int, ...]
+    numbers: Sequence[Any]
+    kind: str = "d"
+
+    def rows(self) -> list[Sequence[Any]]:
+        """The rows of a matrix."""
+        n = self.shape[1]
+        return [self.numbers[i * n : (i + 1) * n] for i in range(self.shape[0])]
+
+    def columns(self) -> list[Sequence[Any]]:
+        """The columns of a matrix."""
+        return [self.numbers[i :: self.shape[1]] for i in range(self.shape[1])]
+
+
+def fingerprint(parts: Any) -> str:
+    """Hash tensors, numbers and text, nested in lists and dictionaries."""
+    digest = hashlib.sha256()
+
+    def feed(value: Any) -> None:
+        if isinstance(value, dict):
+            digest.update(f"map {len(value)};".encode())
+            for name in sorted(value):
+                feed(name)
+                feed(value[name])
+        elif isinstance(value, Tensor):
+            kind = {"d": "<f8", "q": "<i8", "O": "O"}[value.kind]
+            digest.update(f"array {kind} {value.shape};".encode())
+            if value.kind == "O":
+                feed([entry for row in value.numbers for entry in row])
+            else:
+                digest.update(struct.pack(f"<{len(value.numbers)}{value.kind}", *value.numbers))
+        elif isinstance(value, list):
+            digest.update(f"list {len(value)};".encode())
+            for item in value:
+                feed(item)
+        else:
+            digest.update(f"{type(value).__name__} {len(_text(value))} {_text(value)};".encode())
+
+    feed(parts)
+    return digest.hexdigest()
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except ValueError:
+        raise UnreadableError("an integer of the domain has too many digits") from None
+
+
+class Tensors:
+    """The tensors of a file; each is asked for once, by its name and shape."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self._left = tensors
+        self.n_numbers = sum(len(tensor.numbers) for tensor in tensors.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, name: str, *shape: int | None, masks: bool = False) -> Tensor:
+        """Take a tensor of a shape; None is any number from 1 on."""
+        tensor = self._left.pop(name, None)
+        if tensor is None:
+            raise UnreadableError(f"the tensor `{name:.60}` is missing")
+        sizes = [n or max(1, m) for n, m in zip(shape, tensor.shape, strict=False)]
+        if list(tensor.shape) != sizes or len(shape) != len(sizes):
+            raise UnreadableError(f"the tensor `{name:.60}` has the shape {tensor.shape!s:.60}")
+        if not all(isfinite(x) or (masks and x < 0) for x in tensor.numbers):
+            raise UnreadableError(f"the tensor `{name:.60}` is not finite")
+        return tensor
+
+
+def read_model(content: bytes) -> "Network":
+    """Read a model file: safetensors, whose metadata say how the tensors fit together."""
+    text, tensors = _read_tensors(content)
+    fields = _json(text, "the metadata of the model")
+    if _get(fields, "format", str) not in MODEL_FORMATS:
+        raise UnreadableError(
+            f"the model must have a format of {MODEL_FORMATS}; any model can be written so: "
+            "`hm.save_model(model.network, path)`"
+        )
+    kind = _get(fields, "kind", str)
+    if kind not in _KINDS:
+        raise UnreadableError(f"the kind of the model must be one of {sorted(_KINDS)}")
+    stored = _KINDS[kind](fields, tensors)
+    if len(tensors):
+        raise UnreadableError("the model has tensors that do not belong to it")
+    return network_of(stored)
+
+
+def _read_tensors(content: bytes) -> tuple[str, Tensors]:
+    """Split a safetensors file into the text of its metadata and its tensors."""
+    n = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or n > len(content) - 8:
+        raise UnreadableError("the model is not a safetensors file")
+    header, data = _json(content[8 : 8 + n], "the header of the model"), content[8 + n :]
+    metadata = header.pop("__metadata__", None) if type(header) is dict else None
+    text = _get(metadata, "hardmax", str)
+    places = {}
+    for name, entry in header.items():
+        dtype, offsets = _get(entry, "dtype", str), _get(entry, "data_offsets", list)
+        shape = tuple(_get(entry, "shape", list))
+        kind = "q" if name.rpartition(".")[2] in ("starts", "slots", "reads") else "d"
+        if dtype != {"q": "I64", "d": "F64"}[kind]:
+            raise UnreadableError(f"the tensor `{name:.60}` has the type {dtype:.20}")
+        is_plain = all(type(x) is int and 0 <= x <= len(data) for x in [*offsets, *shape])
+        if not is_plain or len(offsets) != 2 or offsets[1] - offsets[0] != 8 * prod(shape):
+            raise UnreadableError(f"the tensor `{name:.60}` does not lie in the file")
+        places[name] = (*offsets, shape, kind)
+    # Side by side, so that there are no more numbers than the file has room for.
+    ends = [0]
+    for begin, end, _, _ in sorted(places.values()):
+        if begin != ends[-1]:
+            raise UnreadableError("the tensors do not lie side by side")
+        ends.append(end)
+    if ends[-1] != len(data):
+        raise UnreadableError("the tensors do not fill the file")
+    tensors = {
+        name: Tensor(shape, struct.unpack(f"<{prod(shape)}{kind}", data[begin:end]), kind)
+        for name, (begin, end, shape, kind) in places.items()
+    }
+    return text, Tensors(tensors)
+
+
+# Layers as they are stored: dictionaries.
+
+
+def _vector(numbers: Sequence[Any], kind: str = "d") -> Tensor:
+    return Tensor((len(numbers),), numbers, kind)
+
+
+def _matrix(rows: Sequence[Sequence[Any]], n_columns: int, kind: str = "d") -> Tensor:
+    """Put a matrix together, its rows made as long as needed by zeros (-1 for indices)."""
+    filling = [-1 if kind == "q" else 0.0]
+    numbers = [x for row in rows for x in [*row, *filling * (n_columns - len(row))]]
+    return Tensor((len(rows), n_columns), numbers, kind)
+
+
+def _affine(weight: Tensor, bias: Tensor) -> dict[str, Any]:
+    n_in, n_out = weight.shape
+    is_one = n_in == n_out and all(x == (i % (n_in + 1) == 0) for i, x in enumerate(weight.numbers))
+    if is_one and not any(bias.numbers):
+        return _identity(n_in)
+    return {"": "AffineMap", "weight": weight, "bias": bias}
+
+
+def _identity(n: int) -> dict[str, Any]:
+    return {"": "AffineMap", "identity": n}
+
+
+def _take_affine(
+    tensors: Tensors, prefix: str, names: tuple[str, str] = ("weight", "bias")
+) -> dict[str, Any]:
+    weight = tensors.take(prefix + names[0], None, None)
+    return _affine(weight, tensors.take(prefix + names[1], weight.shape[1]))
+
+
+def _dims(affine: dict[str, Any]) -> tuple[int, int]:
+    """Return how many coordinates go into an affine map and come out."""
+    n = affine.get("identity")
+    return (n, n) if n is not None else affine["weight"].shape
+
+
+def _network(
+    layers: list[dict[str, Any]], embedding: dict[str, Any], readout: dict[str, Any]
+) -> dict[str, Any]:
+    return {"": "ArgmaxNetwork", "layers": layers, "embedding": embedding, "readout": readout}
+
+
+def _relu_layer(query: dict[str, Any], output: dict[str, Any], residual: bool) -> dict[str, Any]:
+    """Unit i is the group of the forms 0 and q_i."""
+    n = _dims(query)[1]
+    return {
+        "": "ArgmaxLayer",
+        "query": query,
+        "slopes": _matrix([[0.0], [1.0]] * n, 1),
+        "offsets": _vector([0.0] * (2 * n)),
+        "starts": _vector(range(0, 2 * n + 1, 2), "q"),
+        "slots": _vector(range(n), "q"),
+        "gains": _vector([0.0, 1.0] * n),
+        "values": _matrix([[0.0]] * (2 * n), 1),
+        "output": output,
+        "residual": residual,
+        "reads": _matrix([[i] for i in range(n)], 1, "q"),
+    }
+
+
+def _read_relu(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    n_layers = min(_get(fields, "n_layers", int), len(tensors))
+    if n_layers < 1:
+        raise UnreadableError("`n_layers` must be positive")
+    maps = [_take_affine(tensors, "", (f"weights.{i}", f"biases.{i}")) for i in range(n_layers)]
+    layers = [_relu_layer(query, _identity(_dims(query)[1]), False) for query in maps[:-1]]
+    return _network(layers, _identity(_dims(maps[0])[0]), maps[-1])
+
+
+def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    """Unit i of a layer is the group of its forms of z."""
+    layers: list[dict[str, Any]] = []
+    for i, n_units in enumerate(_get(fields, "widths", list)):
+        if type(n_units) is not int or n_units < 1:
+            raise UnreadableError("`widths` must hold positive integers")
+        starts: list[int] = [0]
+        slopes: list[float] = []
+        offsets: list[float] = []
+        n_in: int | None = None
+        for j in range(n_units):
+            unit = tensors.take(f"weights.{i}.{j}", None, n_in)
+            rank, n_in = unit.shape
+            starts.append(starts[-1] + rank)
+            slopes += unit.numbers
+            offsets += tensors.take(f"biases.{i}.{j}", rank).numbers
+        n_forms = starts[-1]
+        layers.append(
+            {
+                "": "ArgmaxLayer",
+                "query": _identity(n_in or 0),
+                "slopes": Tensor((n_forms, n_in or 0), slopes),
+                "offsets": _vector(offsets),
+                "starts": _vector(starts, "q"),
+                "slots": _vector(range(n_units), "q"),
+                "gains": _vector([1.0] * n_forms),
+                "values": _matrix([[0.0]] * n_forms, 1),
+                "output": _identity(n_units),
+                "residual": False,
+                "reads": None,
+            }
+        )
+    readout = _take_affine(tensors, "", ("weights.last", "biases.last"))
+    width = _dims(layers[0]["query"])[0] if layers else _dims(readout)[0]
+    return _network(layers, _identity(width), readout)
+
+
+class _Head(NamedTuple):
+    """A head: its query's columns and biases, and for each key not masked its score and value."""
+
+    columns: list[Sequence[float]]
+    query_bias: Sequence[float]
+    keys: list[Sequence[float]]
+    logits: list[float]
+    values: list[Sequence[float]]
+    output: list[Sequence[float]]
+
+
+def _take_head(fields: Any, tensors: Tensors, prefix: str) -> _Head:
+    weight = tensors.take(f"{prefix}query_weight", None, None)
+    d_k = weight.shape[1]
+    keys = tensors.take(f"{prefix}keys", None, d_k)
+    n_keys = keys.shape[0]
+    values = tensors.take(f"{prefix}values", n_keys, None)
+    output = tensors.take(f"{prefix}output_weight", values.shape[1], None)
+    query_bias: Sequence[float] = [0.0] * d_k
+    logits: Sequence[float] = [0.0] * n_keys
+    if _get(fields, "query_bias", bool):
+        query_bias = tensors.take(f"{prefix}query_bias", d_k).numbers
+    if _get(fields, "logit_bias", bool):
+        logits = tensors.take(f"{prefix}logit_bias", n_keys, masks=True).numbers
+    kept = [i for i, logit in enumerate(logits) if isfinite(logit)]
+    if not kept:
+        raise UnreadableError("a head must have a key that is not masked")
+    key_rows, value_rows = keys.rows(), values.rows()
+    return _Head(
+        columns=weight.columns(),
+        query_bias=query_bias,
+        keys=[key_rows[i] for i in kept],
+        logits=[logits[i] for i in kept],
+        values=[value_rows[i] for i in kept],
+        output=output.rows(),
+    )
+
+
+def _attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict[str, Any]:
+    """A head is the group of its keys, which read its query; its block holds the winner's value."""
+    dims = {(len(head.columns[0]), len(head.output[0])) for head in heads}
+    if len(dims) > 1:
+        raise UnreadableError("the heads of a block must have the same dimensions")
+    ((dim, dim_out),) = dims
+    d_k, d_v = max(len(head.columns) for head in heads), max(len(head.output) for head in heads)
+    n_keys = [len(head.keys) for head in heads]
+    if (sum(n_keys) + len(heads)) * (d_k + d_v) + len(heads) * d_v * dim_out > 64 * n_numbers:
+        raise UnreadableError("the heads of a block must be of similar sizes")
+    starts, firsts = (
+        [sum(sizes[:i]) for i in range(len(heads) + 1)]
+        for sizes in (n_keys, [len(head.columns) for head in heads])
+    )
+    columns = [column for head in heads for column in head.columns]
+    query = [x for row in zip(*columns, strict=True) for x in row]
+    zeros = [0.0] * dim_out
+    rows = [row for h in heads for row in [*h.output, *[zeros] * (d_v - len(h.output))]]
+    return {
+        "": "ArgmaxLayer",
+        "query": _affine(
+            Tensor((dim, len(columns)), query), _vector([b for h in heads for b in h.query_bias])
+        ),
+        "slopes": _matrix([key for h in heads for key in h.keys], d_k),
+        "offsets": _vector([logit for h in heads for logit in h.logits]),
+        "starts": _vector(starts, "q"),
+        "slots": _vector([i * d_v for i in range(len(heads))], "q"),
+        "gains": _vector([0.0] * sum(n_keys)),
+        "values": _matrix([value for h in heads for value in h.values], d_v),
+        "output": _affine(_matrix(rows, dim_out), _vector(zeros)),
+        "residual": residual,
+        "reads": _matrix([range(a, b) for a, b in pairwise(firsts)], d_k, "q"),
+    }
+
+
+def _read_head(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    n_numbers = tensors.n_numbers
+    layer = _attention_layer([_take_head(fields, tensors, "")], False, n_numbers)
+    return _network(
+        [layer], _identity(_dims(layer["query"])[0]), _identity(_dims(layer["output"])[1])
+    )
+
+
+def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    layers = []
+    for i, block in enumerate(_get(fields, "blocks", list)):
+        heads = [
+            _take_head(head, tensors, f"blocks.{i}.heads.{j}.")
+            for j, head in enumerate(_get(block, "heads", list))
+        ]
+        residuals = [_get(block, f"{name}_residual", bool) for name in ("attention", "ffn")]
+        if heads:
+            layers.append(_attention_layer(heads, residuals[0], tensors.n_numbers))
+        if _get(block, "ffn", bool):
+            before = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_in", "b_in"))
+            after = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_out", "b_out"))
+            layers.append(_relu_layer(before, after, residuals[1]))
+    return _network(layers, _take_affine(tensors, "embedding."), _take_affine(tensors, "readout."))
+
+
+def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    identities = fields.get("identities", [])
+    if type(identities) is not list:
+        raise UnreadableError("`identities` must be a list")
+
+    def affine(prefix: str) -> dict[str, Any]:
+        if prefix not in identities:
+            return _take_affine(tensors, prefix)
+        bias = tensors.take(f"{prefix}bias", None)
+        if any(bias.numbers):
+            raise UnreadableError(f"the tensor `{prefix:.60}bias` of an identity must be zeros")
+        return _identity(len(bias.numbers))
+
+    layers = []
+    for i, residual in enumerate(_get(fields, "residuals", list)):
+        if type(residual) is not bool:
+            raise UnreadableError("`residuals` must hold true or false")
+        prefix = f"layers.{i}."
+        slopes = tensors.take(f"{prefix}slopes", None, None)
+        n_forms, n_read = slopes.shape
+        slots = tensors.take(f"{prefix}slots", None)
+        n_groups = slots.shape[0]
+        has_reads = f"{prefix}reads" in tensors
+        layers.append(
+            {
+                "": "ArgmaxLayer",
+                "query": affine(f"{prefix}query."),
+                "slopes": slopes,
+                "offsets": tensors.take(f"{prefix}offsets", n_forms),
+                "starts": tensors.take(f"{prefix}starts", n_groups + 1),
+                "slots": slots,
+                "gains": tensors.take(f"{prefix}gains", n_forms),
+                "values": tensors.take(f"{prefix}values", n_forms, None),
+                "output": affine(f"{prefix}output."),
+                "residual": residual,
+                "reads": tensors.take(f"{prefix}reads", n_groups, n_read) if has_reads else None,
+            }
+        )
+    return _network(layers, affine("embedding."), affine("readout."))
+
+
+_KINDS = {
+    "ReluNetwork": _read_relu,
+    "MaxoutNetwork": _read_maxout,
+    "AttentionHead": _read_head,
+    "HardTransformer": _read_transformer,
+    "ArgmaxNetwork": _read_argmax,
+}
+
+
+# Layers as integers.
+
+
+class Map(NamedTuple):
+    """An affine map as integers: row i is the i-th coordinate times the scale.
+
+    Attributes:
+        n_in: How many coordinates come in; column `n_in` holds the constants.
+        rows: The rows, without zeros.
+        scale: The scale, at least 1.
+    """
+
+    n_in: int
+    rows: list[Terms]
+    scale: int
+
+
+class Layer(NamedTuple):
+    """A layer as integers.
+
+    Attributes:
+        query: The map z -> q.
+        scores: The forms of q, without zeros, times `scores_scale`; constants last.
+        scores_scale: At least 1.
+        groups: The forms of each group.
+        slots: The first column of each group's block.
+        gains: For each form its gain times `gains_scale`.
+        gains_scale: At least 1.
+        values: For each form its value, without zeros, times `values_scale`.
+        values_scale: At least 1.
+        output: The map after the blocks.
+        residual: Whether z is added.
+    """
+
+    query: Map
+    scores: list[Terms]
+    scores_scale: int
+    groups: list[range]
+    slots: Sequence[int]
+    gains: list[int]
+    gains_scale: int
+    values: list[Terms]
+    values_scale: int
+    output: Map
+    residual: bool
+
+
+class Network(NamedTuple):
+    """The map before the first layer, the layers, and the hash of what they were made from."""
+
+    embedding: Map
+    layers: list[Layer]
+    fingerprint: str
+
+
+def network_of(stored: dict[str, Any]) -> Network:
+    """Turn a network as it is stored into integers."""
+    embedding = _integer_map(stored["embedding"])
+    layers = [_integer_layer(layer) for layer in stored["layers"]]
+    width = len(embedding.rows)
+    for layer in layers:
+        width_out = len(layer.output.rows)
+        if layer.query.n_in != width or (layer.residual and width_out != width):
+            raise UnreadableError("the layers of the model do not fit together")
+        width = width_out
+    if _dims(stored["readout"])[0] != width:
+        raise UnreadableError("the layers of the model do not fit together")
+    return Network(embedding, layers, fingerprint(stored))
+
+
+def _scaled(rows: Sequence[Sequence[float]]) -> tuple[list[Terms], int]:
+    """Write rows of floats as integers over one power of two, without zeros."""
+    ratios = [[(k, *x.as_integer_ratio()) for k, x in enumerate(row) if x] for row in rows]
+    scale = max((q for row in ratios for _, _, q in row), default=1)
+    return [[(k, p * (scale // q)) for k, p, q in row] for row in ratios], scale
+
+
+def _integer_map(affine: dict[str, Any]) -> Map:
+    if "identity" in affine:
+        n = affine["identity"]
+        return Map(n, [[(i, 1)] for i in range(n)], 1)
+    columns = zip(affine["weight"].columns(), affine["bias"].numbers, strict=True)
+    rows, scale = _scaled([(*column, constant) for column, constant in columns])
+    return Map(affine["weight"].shape[0], rows, scale)
+
+
+def _integer_layer(stored: dict[str, Any]) -> Layer:
+    query, output = _integer_map(stored["query"]), _integer_map(stored["output"])
+    starts, slots = stored["starts"].numbers, stored["slots"].numbers
+    slopes, offsets, values = stored["slopes"], stored["offsets"].numbers, stored["values"]
+    groups = [range(start, end) for start, end in pairwise(starts)]
+    if starts[0] != 0 or starts[-1] != len(offsets) or not all(groups):
+        raise UnreadableError("`starts` must rise from 0 to the number of forms")
+    if not all(0 <= slot <= output.n_in - values.shape[1] for slot in slots):
+        raise UnreadableError("`slots` must leave room for the values")
+    n_queries, n_read = len(query.rows), slopes.shape[1]
+    reads = [range(n_queries)] * len(groups) if stored["reads"] is None else stored["reads"].rows()
+    scores, scores_scale = _scaled([(*a, c) for a, c in zip(slopes.rows(), offsets, strict=True)])
+    for read, group in zip(reads, groups, strict=True):
+        used = [entry for entry in read if entry != -1]
+        is_right = len(set(used)) == len(used) and all(0 <= k < n_queries for k in used)
+        places = [*read, n_queries]
+        for form in group:
+            # A form of what the group reads becomes one of the whole query.
+            scores[form] = [(places[k], x) for k, x in scores[form]]
+            is_right = is_right and all(k >= 0 for k, _ in scores[form])
+        if not is_right or len(read) != n_read:
+            raise UnreadableError("`reads` must name entries of the query, each once")
+    (gains,), gains_scale = _scaled([stored["gains"].numbers])
+    known_gains = dict(gains)
+    integer_values, values_scale = _scaled(values.rows())
+    return Layer(
+        query=query,
+        scores=scores,
+        scores_scale=scores_scale,
+        groups=groups,
+        slots=slots,
+        gains=[known_gains.get(form, 0) for form in range(len(offsets))],
+        gains_scale=gains_scale,
+        values=integer_values,
+        values_scale=values_scale,
+        output=output,
+        residual=stored["residual"],
+    )
+
+
+# Composing layers. Forms are integer rows; the last of a list is that of the constant 1.
+
+
+def _combined(terms: Terms, forms: list[Row]) -> Row:
+    """Add up multiples of forms."""
+    total = [0] * len(forms[-1])
+    for k, factor in terms:
+        total = [x + factor * y for x, y in zip(total, forms[k], strict=True)]
+    return total
+
+
+def _mapped(affine: Map, forms: list[Row]) -> list[Row]:
+    unit = [affine.scale * x for x in forms[-1]]
+    return [*(_combined(terms, forms) for terms in affine.rows), unit]
+
+
+def _scores(layer: Layer, forms: list[Row]) -> list[Row]:
+    """Return the scores of a layer, and last the constant 1."""
+    queries = _mapped(layer.query, forms)
+    scores = [_combined(terms, queries) for terms in layer.scores]
+    return [*scores, [layer.scores_scale * x for x in queries[-1]]]
+
+
+def _tied(layer: Layer, scores: list[Row], winners: Sequence[int]) -> list[list[int]]:
+    """Return for each group the forms that coincide with its winner."""
+    return [
+        [form for form in group if scores[form] == scores[group[winner]]]
+        for group, winner in zip(layer.groups, winners, strict=True)
+    ]
+
+
+def _after(layer: Layer, forms: list[Row], scores: list[Row], tied: list[list[int]]) -> list[Row]:
+    """Return the forms after a layer in which these forms win, where several in equal shares."""
+    one = scores[-1][-1]
+    shares = lcm(*(len(winners) for winners in tied))
+    zero = [0] * len(scores[-1])
+    blocks = [zero] * layer.output.n_in
+    for slot, winners in zip(layer.slots, tied, strict=True):
+        share = shares // len(winners)
+        for form in winners:
+            factor = share * layer.gains[form] * layer.values_scale
+            blocks[slot] = [x + factor * y for x, y in zip(blocks[slot], scores[form], strict=True)]
+            for k, value in layer.values[form]:
+                constant = share * value * layer.gains_scale * one
+                *slopes, last = blocks[slot + k]
+                blocks[slot + k] = [*slopes, last + constant]
+    unit = [*zero[:-1], shares * layer.gains_scale * layer.values_scale * one]
+    result = _mapped(layer.output, [*blocks, unit])
+    if layer.residual:
+        scale = lcm(result[-1][-1], forms[-1][-1])
+        a, b = scale // result[-1][-1], scale // forms[-1][-1]
+        result = [
+            [a * x + b * y for x, y in zip(row, before, strict=True)]
+            for row, before in zip(result, forms, strict=True)
+        ]
+        result[-1] = [*zero[:-1], scale]
+    divisor = gcd(*(x for row in result for x in row))
+    return [[x // divisor for x in row] for row in result]
+
+
+# What every certificate has to satisfy.
+
+
+def _check_shapes(network: Network, claim: Claim) -> None:
+    """Refuse what is not a statement about the model."""
+    dim_in, dim = network.embedding.n_in, claim.dim
+    if dim < 1 or claim.denominator < 1 or len(claim.chart) != dim_in:
+        raise RefusedError(f"the domain does not lie in R^{dim_in}")
+    if _rank([row[:-1] for row in claim.chart]) < dim:
+        raise RefusedError("the chart maps different coordinates to one point")
+    if claim.proofs is None and dim > 2:
+        raise RefusedError(f"a tiling shows nothing in dimension {dim}")
+    sizes = [len(group) for layer in network.layers for group in layer.groups]
+    if not claim.signatures:
+        raise RefusedError("no cell is listed")
+    for one, other in pairwise(claim.signatures):
+        if one == other:
+            raise RefusedError(f"the cell {one!s:.60} is listed twice")
+    for signature in claim.signatures:
+        if len(signature) != len(sizes) or any(
+            winner >= n for winner, n in zip(signature, sizes, strict=True)
+        ):
+            raise RefusedError(f"the model has no groups as {signature!s:.60} says")
+    for witness in claim.witnesses:
+        if witness[-1] < 1:
+            raise RefusedError("a witness has no positive denominator")
+        if any(any(row) and _dot(row, witness) <= 0 for row in claim.rows):
+            raise RefusedError("a witness is not inside the domain")
+
+
+def _rank(matrix: list[Row]) -> int:
+    """Return the rank of an integer matrix, by elimination without fractions."""
+    rows, rank = [list(row) for row in matrix if any(row)], 0
+    while rows:
+        pivot = rows.pop()
+        k = next(i for i, x in enumerate(pivot) if x)
+        rank += 1
+        rest = (
+            [pivot[k] * x - row[k] * y for x, y in zip(row, pivot, strict=True)] for row in rows
+        )
+        rows = [_primitive(row) for row in rest if any(row)]
+    return rank
+
+
+def _dot(row: Sequence[int], point: Sequence[int]) -> int:
+    return sum(x * y for x, y in zip(row, point, strict=True))
+
+
+def _primitive(row: Sequence[int]) -> Row:
+    divisor = gcd(*row)
+    return [x // divisor for x in row]
+
+
+def _start(network: Network, claim: Claim) -> list[Row]:
+    """Return what goes into the first layer, as forms of t."""
+    unit = [0] * claim.dim + [claim.denominator]
+    return _mapped(network.embedding, [*claim.chart, unit])
+
+
+def _check_winners(
+    layer: Layer, column: int, scores: list[Row], claim: Claim, cells: range
+) -> None:
+    """Check that in some cells the listed winners of a layer win, and are the first of their kind.
+
+    Args:
+        layer: The layer.
+        column: Its first column in a signature.
+        scores: Its scores where these cells are.
+        claim: What is claimed.
+        cells: The cells.
+    """
+    for cell in cells:
+        values = [_dot(score, claim.witnesses[cell]) for score in scores[:-1]]
+        for group, winner in zip(layer.groups, claim.signatures[cell][column:], strict=False):
+            best = group[winner]
+            for form in group:
+                coincide = scores[form] == scores[best]
+                if coincide and form < best:
+                    raise RefusedError(
+                        f"cell {claim.signatures[cell]!s:.60}: a winner coincides with a form "
+                        "before it, which names the cell"
+                    )
+                if not coincide and values[form] >= values[best]:
+                    raise RefusedError(
+                        f"cell {claim.signatures[cell]!s:.60}: the witness is not inside"
+                    )
+
+
+# Completeness by tiling.
+
+QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
+
+
+def _as_strip(claim: Claim) -> Claim:
+    """Turn an interval into a strip of height 1: a second coordinate that no form depends on."""
+    return claim._replace(
+        dim=2,
+        chart=[[slope, 0, constant] for slope, constant in claim.chart],
+        rows=[*([slope, 0, bound] for slope, bound in claim.rows), [0, -1, 1], [0, 1, 0]],
+        witnesses=[[2 * p, r, 2 * r] for p, r in claim.witnesses],
+    )
+
+
+def _check_tiling(network: Network, claim: Claim) -> None:
+    """Check that listed cells are cells, and that they cover a planar domain."""
+    corners: list[list[Point]] = [[(0, 0, 1), (x, 0, 0), (0, y, 0)] for x, y in QUADRANTS]
+    sides = [row for row in claim.rows if any(row)]
+    polygons = [polygon for quadrant in corners if (polygon := _clipped(quadrant, sides))]
+    # Cells that begin alike are treated together: what their first layers compose to, and the
+    # polygons where these have these winners.
+    todo = [(0, 0, _start(network, claim), range(len(claim.signatures)), polygons)]
+    while todo:
+        index, column, forms, cells, polygons = todo.pop()
+        if index == len(network.layers):
+            continue
+        layer = network.layers[index]
+        scores = _scores(layer, forms)
+        _check_winners(layer, column, scores, claim, cells)
+        nodes = [(cells, polygons)]
+        for k, group in enumerate(layer.groups):
+            nodes = [
+                part for node in nodes for part in _split(claim, scores, column + k, group, *node)
+            ]
+        end = column + len(layer.groups)
+        for part, pieces in nodes:
+            tied = _tied(layer, scores, claim.signatures[part[0]][column:end])
+            todo.append((index + 1, end, _after(layer, forms, scores, tied), part, pieces))
+
+
+def _split(
+    claim: Claim,
+    scores: list[Row],
+    column: int,
+    group: range,
+    cells: range,
+    polygons: list[list[Point]],
+) -> Iterator[tuple[range, list[list[Point]]]]:
+    """Cut polygons into the parts where the listed winners of a group win; refuse if others do.
+
+    Args:
+        claim: What is claimed.
+        scores: The scores of the layer.
+        column: The column of the group in a signature.
+        group: The forms of the group.
+        cells: The cells that the polygons belong to.
+        polygons: The polygons, together the closure of an open set.
+
+    Yields:
+        For each winner the cells that list it, and its part of the polygons.
+    """
+    parts = _ranges(claim.signatures, cells, column, column + 1)
+    winners = [group[claim.signatures[part[0]][column]] for part in parts]
+    for winner, part in zip(winners, parts, strict=True):
+        above = {
+            form: [x - y for x, y in zip(scores[winner], scores[form], strict=True)]
+            for form in group
+        }
+        rivals = [above[form] for form in winners if form != winner]
+        pieces = [piece for polygon in polygons if (piece := _clipped(polygon, rivals))]
+        for form in group:
+            if form not in winners:
+                _check_corners(above[form], pieces, claim.signatures[part[0]], column)
+        yield part, pieces
+
+
+def _check_corners(row: Row, polygons: list[list[Point]], signature: Row, column: int) -> None:
+    """Check that a form is at least 0 on polygons, by their corners."""
+    for polygon in polygons:
+        for corner in polygon:
+            if _dot(row, corner) < 0:
+                raise RefusedError(
+                    f"the cells do not cover the domain: near {corner!s:.200} (homogeneous) is one "
+                    f"that begins like {signature[:column]!s:.200}, and is not listed"
+                )
+
+
+def _ranges(signatures: list[Row], cells: range, column: int, end: int) -> list[range]:
+    """Cut a range of cells, which are in order, where some of their columns change."""
+    keys = [signatures[cell][column:end] for cell in cells]
+    cuts = [i for i, (one, other) in enumerate(pairwise(keys), 1) if one != other]
+    return [cells[begin:stop] for begin, stop in pairwise([0, *cuts, len(cells)])]
+
+
+def _clipped(polygon: list[Point], rows: list[Row]) -> list[Point] | None:
+    """Return the part of a polygon where all rows are at least 0; None if it has no interior.
+
+    A polygon is the list of its corners (x, y, w), w >= 0, without common factors, going round.
+    """
+    for row in rows:
+        values = [_dot(row, corner) for corner in polygon]
+        if max(values) <= 0:
+            return None
+        if min(values) >= 0:
+            continue
+        part: list[Point] = []
+        for i, value in enumerate(values):
+            before = values[i - 1]
+            if before * value < 0:
+                # Where the edge meets the line: between the two corners.
+                pairs = zip(polygon[i - 1], polygon[i], strict=True)
+                part.append(tuple(_primitive([abs(value) * x + abs(before) * y for x, y in pairs])))
+            if value >= 0:
+                part.append(polygon[i])
+        polygon = part
+    return polygon
+
+
+# Completeness by refusals.
+
+
+class _Node(NamedTuple):
+    """A range of cells that agree in some groups, and the layer they are split by.
+
+    Attributes:
+        depth: Which layer.
+        forms: What goes into it.
+        scores: Its scores.
+        cells: The cells.
+        present: For each group of the layer the forms that win in one of the cells.
+        refused: The pairs (group, form) to refuse here.
+        decided: For every column that the cells agree in, and that was split by or belongs to an
+            earlier layer, the scores of its layer and the winner.
+    """
+
+    depth: int
+    forms: list[Row]
+    scores: list[Row]
+    cells: range
+    present: list[list[int]]
+    refused: list[tuple[int, int]]
+    decided: dict[int, tuple[list[Row], int]]
+
+
+class _Tree(NamedTuple):
+    """What all nodes share.
+
+    Attributes:
+        network: The network.
+        claim: What is claimed.
+        columns: The first column of each layer.
+        owners: For every form of every layer its column, and its number within its layer.
+    """
+
+    network: Network
+    claim: Claim
+    columns: list[int]
+    owners: list[tuple[int, int]]
+
+
+def _check_refusals(network: Network, claim: Claim, proofs: list[Terms]) -> None:
+    """Check that listed cells are cells, and that every branch not taken is refused by a proof."""
+    columns, owners = [0], []
+    for layer in network.layers:
+        for k, forms in enumerate(layer.groups):
+            owners += [(columns[-1] + k, form) for form in forms]
+        columns.append(columns[-1] + len(layer.groups))
+    tree = _Tree(network, claim, columns, owners)
+    supply = iter(proofs)
+    todo = _enter(tree, 0, _start(network, claim), range(len(claim.signatures)), {})
+    while todo:
+        node = todo.pop()
+        for group, form in node.refused:
+            proof = next(supply, None)
+            if proof is None:
+                raise RefusedError("a branch without cells has no proof: a cell may be missing")
+            column = columns[node.depth] + group
+            _check_proof(tree, proof, {**node.decided, column: (node.scores, form)})
+        split = next((k for k, present in enumerate(node.present) if len(present) > 1), None)
+        if split is not None:
+            todo += reversed(_children(tree, node, split))
+            continue
+        layer = network.layers[node.depth]
+        first, end = columns[node.depth], columns[node.depth + 1]
+        decided = {first + k: (node.scores, winner) for k, (winner,) in enumerate(node.present)}
+        tied = _tied(layer, node.scores, claim.signatures[node.cells[0]][first:end])
+        if node.depth + 1 < len(network.layers):
+            after = _after(layer, node.forms, node.scores, tied)
+            todo += _enter(tree, node.depth + 1, after, node.cells, {**node.decided, **decided})
+    if next(supply, None) is not None:
+        raise RefusedError("there are more proofs than branches to refuse")
+
+
+def _enter(
+    tree: _Tree,
+    index: int,
+    forms: list[Row],
+    cells: range,
+    decided: dict[int, tuple[list[Row], int]],
+) -> list[_Node]:
+    """Start a layer on cells that agree in all layers before."""
+    if not tree.network.layers:
+        return []
+    layer, column = tree.network.layers[index], tree.columns[index]
+    scores = _scores(layer, forms)
+    _check_winners(layer, column, scores, tree.claim, cells)
+    present = [_present(tree, index, k, cells) for k in range(len(layer.groups))]
+    refused = []
+    for k, group in enumerate(layer.groups):
+        seen: list[Row] = []
+        for form in group:
+            if scores[form] not in seen:
+                seen.append(scores[form])
+                if form not in present[k]:
+                    refused.append((k, form))
+    return [_Node(index, forms, scores, cells, present, refused, decided)]
+
+
+def _present(tree: _Tree, index: int, group: int, cells: range) -> list[int]:
+    """List the forms of a group that win in one of the cells."""
+    column, forms = tree.columns[index] + group, tree.network.layers[index].groups[group]
+    return sorted({forms[tree.claim.signatures[cell][column]] for cell in cells})
+
+
+def _children(tree: _Tree, node: _Node, split: int) -> list[_Node]:
+    """Split the cells of a node by the winner of a group."""
+    column = tree.columns[node.depth] + split
+    ranges = _ranges(tree.claim.signatures, node.cells, column, column + 1)
+    children = []
+    for winner, cells in zip(node.present[split], ranges, strict=True):
+        groups = range(len(node.present))
+        present = [_present(tree, node.depth, group, cells) for group in groups]
+        refused = [
+            (group, form)
+            for group in groups
+            if group != split
+            for form in node.present[group]
+            if form not in present[group]
+        ]
+        decided = {**node.decided, column: (node.scores, winner)}
+        children.append(
+            node._replace(cells=cells, present=present, refused=refused, decided=decided)
+        )
+    return children
+
+
+def _check_proof(tree: _Tree, proof: Terms, decided: dict[int, tuple[list[Row], int]]) -> None:
+    """Check that positive multiples of inequalities, which hold strictly, add up to zero."""
+    rows = [[0] * tree.claim.dim + [1], *tree.claim.rows]
+    total = [0] * (tree.claim.dim + 1)
+    for number, multiplier in proof:
+        row = [0]
+        if 0 <= number < len(rows):
+            row = rows[number]
+        elif len(rows) <= number < len(rows) + len(tree.owners):
+            column, form = tree.owners[number - len(rows)]
+            if column in decided:
+                scores, winner = decided[column]
+                row = [x - y for x, y in zip(scores[winner], scores[form], strict=True)]
+        if multiplier < 1 or not any(row):
+            raise RefusedError("a proof uses an inequality that is not there")
+        total = [x + multiplier * y for x, y in zip(total, _primitive(row), strict=True)]
+    if not proof or any(total):
+        raise RefusedError("a proof does not add up to zero")
+
+
+def main(arguments: list[str]) -> int:
+    """Check the certificate of a model, both named by their files."""
+    if len(arguments) != 2:
+        print("usage: python verify.py MODEL CERTIFICATE", file=sys.stderr)
+        return 2
+    try:
+        n_cells = check(*(Path(path).read_bytes() for path in arguments))
+    except (OSError, UnreadableError) as error:
+        print(f"cannot be checked: {error}", file=sys.stderr)
+        return 2
+    except RefusedError as error:
+        print(f"not ok: {error}")
+        return 1
+    print(f"ok: these are all cells: {n_cells}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
