@@ -59,7 +59,7 @@ from hardmax.models.enclosures import FLOOR, Enclosed
 from hardmax.models.normed_maps import RAISE, TINY
 from hardmax.regions.charted_domains import embedded
 from hardmax.regions.doubled_lines import DoubledLine
-from hardmax.regions.line_filter import LineForms
+from hardmax.regions.line_composition import LineForms
 from hardmax.regions.line_intervals import Intervals, Points, exact_points
 from hardmax.regions.packed_layers import packed_layers
 from hardmax.typing import AnyArray, FloatArray, IntArray
