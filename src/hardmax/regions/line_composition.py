@@ -26,11 +26,11 @@ class LineForms:
 def charted_forms(line: ChartedDomain) -> LineForms:
     """The points of a line, as forms of its coordinate."""
     direction, origin = line.chart.weight, line.chart.bias[np.newaxis]
-    radii = np.zeros_like(direction)
-    if len(line.stages) > 1:
-        # A difference of two ends, rounded once; one that overflowed was replaced.
-        radii = np.where(direction == 0.0, 0.0, np.abs(direction) * 2.0**-52 + 2.0**-1070)
-        radii[np.abs(direction) >= 2.0**1023] = np.inf
+    if len(line.stages) <= 1:
+        return LineForms(Enclosed.exactly(direction), Enclosed.exactly(origin))
+    # A difference of two ends, rounded once; one that overflowed was replaced.
+    radii = np.where(direction == 0.0, 0.0, np.abs(direction) * 2.0**-52 + 2.0**-1070)
+    radii[np.abs(direction) >= 2.0**1023] = np.inf
     return LineForms(known(direction, radii), Enclosed.exactly(origin))
 
 
