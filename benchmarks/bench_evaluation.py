@@ -42,13 +42,13 @@ def relu_network(widths: list[int], rng: np.random.Generator) -> ReluNetwork:
     )
 
 
-def transformer(rng: np.random.Generator) -> HardTransformer:
-    """Draw d = 2, N = 8, H = 2, d_ff = 8, L = 3."""
+def transformer(rng: np.random.Generator, dim: int = 2, n_blocks: int = 3) -> HardTransformer:
+    """Draw N = 8, H = 2, d_ff = 8; d = 2 and L = 3 unless told."""
     blocks = []
-    for _ in range(3):
-        shapes = (2, 2), (8, 2), (8, 2), (2, 2)
+    for _ in range(n_blocks):
+        shapes = (dim, dim), (8, dim), (8, dim), (dim, dim)
         heads = [AttentionHead(*(rng.normal(size=s) for s in shapes)) for _ in range(2)]
-        ffn = FeedForward(*(rng.normal(size=s) for s in ((2, 8), 8, (8, 2), 2)))
+        ffn = FeedForward(*(rng.normal(size=s) for s in ((dim, 8), 8, (8, dim), dim)))
         blocks.append(Block(heads, ffn))
     return HardTransformer(blocks)
 

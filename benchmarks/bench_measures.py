@@ -17,6 +17,7 @@ from rich.table import Table
 from benchmarks.bench_evaluation import transformer
 from benchmarks.random_networks import gaussian
 from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 
@@ -37,9 +38,9 @@ def cpu(function: Callable[[], Any]) -> float:
 def stored_bytes(part: Partition) -> float:
     """Return the bytes that are kept for each cell."""
     cells = part.cells
-    assert cells.wall_names is not None
     arrays = cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts
-    more = cells.directions, cells.wall_names.codes
+    walls = () if cells.wall_names is None else (cells.wall_names.codes,)
+    more = cells.directions, *walls, *(cells.facets or ())
     return sum(array.nbytes for array in (*arrays, *more) if array is not None) / part.n_found
 
 
@@ -55,10 +56,16 @@ def exactly(part: Partition, cells: list[int]) -> None:
         assert part.polytope(cell).volume > 0
 
 
+def without_biases(model: ReluNetwork) -> ReluNetwork:
+    """Return a network all of whose walls go through the origin."""
+    return ReluNetwork(model.weights)
+
+
 def main() -> None:
     """Print the table."""
     rng = np.random.default_rng(0)
     square = Box([-1, -1], [1, 1])
+    cubes = {dim: Box([-1] * dim, [1] * dim) for dim in range(3, 7)}
     cases = [
         ("2->[16, 16]", gaussian(0, 2, 16, 16).model, square),
         ("2->[16, 16], the plane", gaussian(0, 2, 16, 16).model, WholeSpace(2)),
@@ -68,6 +75,13 @@ def main() -> None:
         ("2->[10] x 8", gaussian(0, 2, *[10] * 8).model, square),
         ("2->[16] x 16", gaussian(0, 2, *[16] * 16).model, square),
         ("transformer, 3 blocks", transformer(rng), square),
+        ("3->[12, 12]", gaussian(0, 3, 12, 12).model, cubes[3]),
+        ("3->[12, 12], all of space", gaussian(0, 3, 12, 12).model, WholeSpace(3)),
+        ("4->[8, 8]", gaussian(0, 4, 8, 8).model, cubes[4]),
+        ("5->[6, 6]", gaussian(0, 5, 6, 6).model, cubes[5]),
+        ("6->[6, 4]", gaussian(0, 6, 6, 4).model, cubes[6]),
+        ("3->[12, 12] without biases", without_biases(gaussian(0, 3, 12, 12).model), cubes[3]),
+        ("transformer in space, 1 block", transformer(rng, 3, 1), cubes[3]),
     ]
     columns = "cells", "bytes", "stored", *QUESTIONS, "a point", "exact volume", "left open"
     table = Table(title="CPU time in microseconds")
@@ -79,7 +93,7 @@ def main() -> None:
         n = part.n_found
         times = [cpu(partial(enumerate_regions, model, domain)) / n]
         times += [cpu(partial(asked, part, question)) / n for question in QUESTIONS]
-        points = rng.uniform(-1, 1, (N_POINTS, 2))
+        points = rng.uniform(-1, 1, (N_POINTS, part.domain.dim))
         part.locate(points[:1])
         times.append(cpu(partial(part.locate, points)) / N_POINTS)
         few = rng.choice(n, min(n, N_FEW), replace=False).tolist()

@@ -1,6 +1,5 @@
 """Lines searched by the core, against the search along the line."""
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -13,11 +12,13 @@ from hardmax.constructions.shattering import shattering_transformer
 from hardmax.errors import Interrupted
 from hardmax.geometry.domains import Box, Line, Ray, Segment
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions import core_lines, engines
+from hardmax.regions import core_lines, engines, spatial
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.lines import explore
+from hardmax.regions.measures import VOLUME
+from tests.region_models import integer_transformer
 
 
 def integers(rng, *shape):
@@ -43,6 +44,10 @@ def random_case(seed):
     return net, line
 
 
+def through_the_core(net, where):
+    return core_lines.ordered_cells(net.network, where, spatial.explore(net.network, where))
+
+
 def tent(depth):
     """A network of small integers and halves whose every breakpoint is dyadic: 2^depth cells."""
     inner = [np.array([[2.0, 2.0], [-4.0, -4.0]])] * (depth - 1)
@@ -55,54 +60,68 @@ def tent(depth):
 def test_the_core_has_the_cells_of_the_line(seed):
     net, line = random_case(seed)
     where = charted(line, net.dim_in)
-    wanted, found = explore(net.network, line, exact=True), core_lines.explore(net.network, where)
+    wanted, found = explore(net.network, line, exact=True), through_the_core(net, where)
     np.testing.assert_array_equal(found.signatures, wanted.signatures)
     assert found.breakpoints.tolist() == wanted.breakpoints.tolist()
     assert found.witnesses.tolist() == wanted.witnesses.tolist()
     np.testing.assert_allclose(found.cells.vertices, wanted.cells.vertices, rtol=1e-14)
     np.testing.assert_array_equal(found.cells.directions, wanted.cells.directions)
     np.testing.assert_allclose(found.cells.maps, wanted.cells.maps, rtol=1e-12, atol=1e-12)
-    counted = core_lines.count(net.network, where, count_only=True)
-    assert counted.cells.n_counted == len(wanted)
+    assert spatial.explore(net.network, where, count_only=True).n_counted == len(wanted)
 
 
 def test_many_coincidences_are_left_to_the_core(monkeypatch):
     asked = []
-    core = core_lines.explore
+    core = spatial.explore
 
-    def watched(network, line):
+    def watched(network, line, **limits):
         asked.append(network)
-        return core(network, line)
+        return core(network, line, **limits)
 
-    monkeypatch.setattr(core_lines, "explore", watched)
+    monkeypatch.setattr(spatial, "explore", watched)
     net = tent(8)
     part = enumerate_regions(net, Segment([0.0], [1.0]))
     assert len(asked) == 1
     assert part.n_cells == part.n_regions == 256
     assert [b.denominator for b in part.line.breakpoints[:2]] == [256, 128]
     assert enumerate_regions(net, Segment([0.0], [1.0]), count_only=True).n_cells == 256
+    assert len(asked) == 2
     rng = np.random.default_rng(0)
     generic = ReluNetwork([rng.normal(size=(2, 30)), rng.normal(size=(30, 1))], None)
     enumerate_regions(generic, Segment([-1.0, 2.0], [3.0, 1.0]))
-    assert len(asked) == 1
+    assert len(asked) == 2
 
 
-def test_an_interrupt_leaves_the_first_cells(monkeypatch):
+@pytest.mark.parametrize("count_only", [False, True])
+def test_an_interrupt_leaves_the_cells_found(monkeypatch, count_only):
     def interrupted(network, domain, **limits):
-        raise Interrupted("", replace(whole(network, domain, **limits), is_complete=False))
+        raise Interrupted("", whole(network, domain, **limits, max_cells=40))
 
-    whole = core_lines.spatial.explore
-    monkeypatch.setattr(core_lines.spatial, "explore", interrupted)
-    with pytest.raises(Interrupted) as stop:
-        enumerate_regions(tent(8), Segment([0.0], [1.0]))
-    part = stop.value.partial
-    assert not part.is_complete
-    assert 0 < part.n_found < 256
-    # Breakpoints k / 256 for k = 1, 2, ...: nothing is left out.
-    assert [256 * b for b in part.line.breakpoints] == list(range(1, part.n_found))
-    with pytest.raises(Interrupted) as stop:
-        enumerate_regions(tent(8), Segment([0.0], [1.0]), count_only=True)
-    assert (stop.value.partial.n_cells, stop.value.partial.engine) == (AtLeast(256), "lines")
+    whole = spatial.explore
+    monkeypatch.setattr(spatial, "explore", interrupted)
+    for model in (tent(8), shattering_transformer(4, 1, 2, 4, 1)):
+        with pytest.raises(Interrupted) as stop:
+            enumerate_regions(model, Segment([0.0], [1.0]), count_only=count_only)
+        part = stop.value.partial
+        assert (part.n_cells, part.is_complete, part.engine) == (AtLeast(40), False, "lines")
+        assert len(part.signatures if not count_only else []) == (0 if count_only else 40)
+
+
+def test_cells_of_a_search_with_a_limit_are_cells_of_the_whole():
+    model, domain = integer_transformer(5, 2, 5, 2, 2), Line([0.5, 0], [1, 3])
+    truth = enumerate_regions(model, domain)
+    some = enumerate_regions(model, domain, max_cells=7)
+    assert (some.n_found, some.is_complete) == (7, False)
+    names = [tuple(row) for row in truth.signatures.tolist()]
+    places = [names.index(tuple(row)) for row in some.signatures.tolist()]
+    lengths = truth.exact_volumes[places].tolist()
+    assert some.exact_volumes.tolist() == lengths
+    assert len(some._measured(VOLUME).left_open) == 0
+    for length, radius, exact in zip(some.volumes, some.volume_radii, lengths, strict=True):
+        assert exact == length or abs(Fraction(float(length)) - exact) <= Fraction(float(radius))
+    pairs = {tuple(sorted((places[a], places[b]))) for a, b in some.neighbours.pairs}
+    assert pairs == {(a, a + 1) for a in places if a + 1 in places}
+    assert some.locate(some.witnesses).tolist() == list(range(7))
 
 
 def test_a_search_with_a_limit_has_the_first_cells():
@@ -113,19 +132,22 @@ def test_a_search_with_a_limit_has_the_first_cells():
     assert (counted.n_cells, counted.is_complete) == (AtLeast(40), False)
 
 
-def test_a_cell_that_floats_cannot_place_is_left_to_the_line(monkeypatch):
-    """Breakpoints at 1 and at 1 + 2^-60, a constant of the first layer."""
+def test_cells_that_floats_cannot_place_are_sorted_by_exact_ends(monkeypatch):
+    """Breakpoints at 1, at 1 + 2^-60 and at 1 + 2^-59, from constants of the first layer."""
     net = ReluNetwork(
-        [[[1.0, 0.0]], [[1.0, 1.0], [0.0, -1.0]], [[1.0], [1.0]]],
-        [[0.0, 2.0**-60], [-1.0, -1.0], None],
+        [[[1.0, 0.0]], [[1.0, 1.0, 1.0], [-2.0, 0.0, -1.0]], [[1.0], [1.0], [1.0]]],
+        [[0.0, 2.0**-60], [-1.0, -1.0, -1.0], None],
     )
     line = Segment([0.5], [2.0])
-    assert core_lines.explore(net.network, charted(line, 1)) is None
     monkeypatch.setattr(engines, "_PATIENCE", -1)
     part = enumerate_regions(net, line)
-    gap = part.line.breakpoints[1] - part.line.breakpoints[0]
-    assert part.n_cells == 3
-    assert gap * Fraction(3, 2) == Fraction(1, 2**60)
+    inputs = [Fraction(1, 2) + Fraction(3, 2) * t for t in part.breakpoints]
+    assert inputs == [1, 1 + Fraction(1, 2**60), 1 + Fraction(1, 2**59)]
+    assert part.signatures.tolist() == [
+        [1, 1, *last] for last in ([0, 0, 0], [0, 1, 0], [0, 1, 1], [1, 1, 1])
+    ]
+    assert part._measured(VOLUME).left_open.tolist() == [1, 2]
+    assert part.exact_volumes.tolist()[1:3] == [Fraction(2, 3 * 2**60)] * 2
 
 
 @pytest.mark.parametrize("depth", [1, 2])

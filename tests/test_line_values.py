@@ -14,7 +14,7 @@ from hardmax._core.memory import address
 from hardmax.models.affine_maps import AffineMap
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions.line_filter import LineForms
+from hardmax.regions.line_composition import LineForms
 from hardmax.regions.line_search import LineSearch
 from hardmax.regions.packed_layers import PackedMap, packed_layers
 from hardmax.regions.rectified_lines import _DONE, _PAUSED, RectifiedLine, _end

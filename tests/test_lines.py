@@ -75,9 +75,13 @@ def test_any_scale_is_right(first, second, b, c):
 def test_heads_along_a_line_agree_with_the_split_tree(seed):
     model = integer_transformer(seed, 2, 5, 2, 2, repeat=bool(seed % 2))
     for domain in (Segment([-3, -2], [4, 2.5]), Line([0.5, 0], [1, 3]), Ray([0, 0], [1, 1])):
-        found = lines.explore(model.network, domain)
+        part = enumerate_regions(model, domain)
         tree = split_tree.explore(model.network, domain)
-        assert sorted(found.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
+        assert sorted(part.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
+        exact = lines.explore(model.network, domain)
+        assert exact.signatures.tolist() == part.signatures.tolist()
+        assert exact.breakpoints.tolist() == part.breakpoints.tolist()
+        np.testing.assert_allclose(part.affine_maps, exact.cells.maps, rtol=1e-12, atol=1e-12)
 
 
 def test_a_generic_model_needs_no_integers_and_has_the_right_ends_and_maps():

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,22 @@ def test_the_result_depends_on_the_seed_and_not_on_the_chunks(n_at_once):
     found = sample_regions(model, SQUARE, 10_000, 7, n_at_once=n_at_once)
     assert vars(found) == vars(wanted)
     assert vars(sample_regions(model, SQUARE, 10_000, 8)) != vars(wanted)
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_the_result_does_not_depend_on_the_number_of_threads(workers):
+    for model, dim in ((gaussian_relu(3, [5, 16, 16]), 5), (integer_relu(2, [2, 4, 3]), 2)):
+        box, law = Box([-1] * dim, [1] * dim), partial(half_integers, dim)
+        for how in ({}, {"law": law}):
+            one = sample_regions(model, box, 50_000, 7, n_at_once=4096, **how)
+            some = sample_regions(model, box, 50_000, 7, n_at_once=4096, workers=workers, **how)
+            assert vars(some) == vars(one)
+            assert one.distinct > 0
+
+
+def half_integers(dim, generator, n):
+    """Points of which many lie on walls."""
+    return generator.integers(-2, 3, (n, dim)) / 2
 
 
 def test_more_points_extend_fewer():

@@ -11,12 +11,10 @@ from hardmax._core.library import core
 from hardmax._core.memory import address
 from hardmax.geometry.domains import Box
 from hardmax.models.affine_maps import AffineMap
-from hardmax.models.enclosures import Enclosed
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.normed_maps import NormedMap
 from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.line_filter import LineForms, find_changes
 from hardmax.regions.packed_layers import PackedMap
 from hardmax.regions.sampling import sample_regions
 from hardmax.verify.checking import verify_certificate
@@ -118,16 +116,6 @@ def test_a_bias_taken_a_small_part_of_a_time_is_rounded():
         error = abs(Fraction(rows[0, 0]) - Fraction(weight) * Fraction(bias))
         assert error <= Fraction(scales[0, 2]) * Fraction(bias)
         assert (scales[0, 2] == 0.0) == (weight == 0.0)
-
-
-def test_crossings_of_nearly_flat_forms_are_as_uncertain_as_their_slopes():
-    slopes = Enclosed(np.array([[0.0, 2.0**-1005]]), np.array([[0.0, 2.0**-1010]]))
-    offsets = Enclosed.exactly(np.array([[0.0, -LEAST]]))
-    ends = (Enclosed.exactly(np.array([sign * 2.0**20])) for sign in (-1.0, 1.0))
-    changes = find_changes(LineForms(slopes, offsets), np.array([0, 2]), *ends)
-    (where,), (radius,) = changes.where
-    for slope in (2.0**-1005 - 2.0**-1010, 2.0**-1005 + 2.0**-1010):
-        assert abs(Fraction(where) - Fraction(LEAST) / Fraction(slope)) <= Fraction(radius)
 
 
 def lines(rng, palette):

@@ -103,4 +103,10 @@ int32_t hm_test_line_blurs(const hm_line_zero* zeros, int64_t n, const double* o
     return detail::find_blurs(zeros, n, {outer[0], outer[1]}, reinterpret_cast<Blur*>(blurs));
 }
 
+void hm_line_radii(int64_t n, const double* where, const double* places, const double* etas,
+                   double error, double reach, double* radii) {
+    bound_ends(n, where, reinterpret_cast<const Place*>(places),
+               reinterpret_cast<const Blur*>(etas), error, reach, radii);
+}
+
 }  // extern "C"

@@ -53,6 +53,7 @@ Solids<D> lay_out(const Network& network, int n_borders, int room_facets, int ro
     solid.tight = arena.take<const Facet<D>*>(rows);
     solid.minors = arena.take<Minors<D + 1>>(1);
     solid.faces = arena.take<Word>((D + 1) * rows * words);
+    solid.touching = arena.take<int>((D + 1) * rows);
     solid.met = arena.take<Point<D>>(room_points);
     solid.y = arena.take<double>(std::size_t(room_points) * D);
     solid.sizes = arena.take<double>(room_points);

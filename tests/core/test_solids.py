@@ -1,17 +1,30 @@
 """Volumes, points inside and largest balls on lines and in space against exact ones."""
 
+from ctypes import addressof
+from fractions import Fraction
 from itertools import combinations
+from math import lcm
 
 import numpy as np
 import pytest
 
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
+from hardmax.algebra.exact.decisions import Decisions
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
+from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
 from hardmax.models.networks import ReluNetwork
+from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import charted
+from hardmax.regions.core_facets import FacetTable
+from hardmax.regions.core_networks import core_network
+from hardmax.regions.core_searches import SearchStart
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.measures import BALL, VOLUME, WITNESS
-from tests.core.test_measures import check
+from hardmax.regions.rounded_forms import first_stream
+from hardmax.regions.spatial_measures import SolidAnswers
+from tests.core.test_measures import check, check_ball, check_volume, value
 from tests.extreme_models import model_and_domain
 from tests.region_models import (
     gaussian_relu,
@@ -128,3 +141,73 @@ def test_a_cell_too_thin_for_floats_has_an_exact_point_and_volume():
     check(part)
     assert part._measured(VOLUME).left_open.tolist() == [1]
     assert part.volumes[1] == 8.0 * (above - 1.0)
+
+
+def uncertain_polytope(rng):
+    """Draw planes around an ellipsoid, with radii, and planes that they may stand for."""
+    n = int(rng.integers(6, 11))
+    normals = np.concatenate([np.eye(3), -np.eye(3), rng.normal(size=(n - 6, 3))])
+    normals[:6] += rng.uniform(-0.2, 0.2, (6, 3))
+    normals /= np.sqrt((normals**2).sum(axis=1, keepdims=True))
+    thinness = np.array([1.0, rng.choice([1.0, 1e2]), rng.choice([1.0, 1e3])])
+    radii = 10.0 ** rng.uniform(-14, -8, (n, 2)) * (rng.random((n, 2)) < 0.7)
+    rows = np.column_stack([-normals * thinness, rng.uniform(0.95, 1.05, n), radii])
+    moved = [
+        [Fraction(x) + int(s) * Fraction(r) for x, s, r in zip(row, sign, spread, strict=True)]
+        for row, sign, spread in zip(
+            rows[:, :4].tolist(),
+            rng.choice([-1, 1], (n, 4)),
+            radii[:, [0, 0, 0, 1]].tolist(),
+            strict=True,
+        )
+    ]
+    scale = lcm(*(entry.denominator for row in moved for entry in row))
+    return rows, [tuple(int(entry * scale) for entry in row) for row in moved]
+
+
+def answers_about(rows, points, rho):
+    """Ask the core about one cell, the domain with these borders; `(answers, questions open)`."""
+    network = ArgmaxNetwork((), AffineMap.identity(3), AffineMap.identity(3))
+    none = np.zeros((0, 2), dtype=np.int64)
+    facets = CellFacets(np.zeros(2, np.int64), none, np.zeros(2, np.int64), none, [[rho, 0.0]])
+    cells = CellArrays(
+        np.empty((1, 0), np.uint8), True, Decisions(), None, None,
+        points, np.array([0, len(points)]), 1, facets=facets,
+    )  # fmt: skip
+    table, packed = FacetTable(network, cells), core_network(network)
+    stream = first_stream(network, None, 2.0)
+    start = SearchStart(
+        3, 2.0, address(stream.block), address(stream.doubled), True, stream.grid, True, True
+    )
+    sizes = len(rows), 0, len(points)
+    memory = Memory(core().hm_solids_size(packed.address, 3, *sizes))
+    core().hm_solids_init(memory.address, packed.address, addressof(start), *sizes, address(rows))
+    volume, witness, ball = np.zeros((1, 2)), np.zeros((1, 3)), np.zeros((1, 4))
+    is_wanted, is_open = np.ones(1, np.int8), np.zeros(1, np.uint8)
+    room = SolidAnswers(*map(address, (is_wanted, volume, witness, ball, is_open)))
+    asked = VOLUME | WITNESS | BALL
+    core().hm_solids_run(memory.address, addressof(table.given), addressof(room), asked, 0, 1)
+    return volume[0], witness[0], ball[0], int(is_open[0])
+
+
+def test_answers_hold_for_every_polytope_that_the_rows_may_stand_for():
+    n_answered = np.zeros(3, dtype=np.int64)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        rows, moved = uncertain_polytope(rng)
+        true = Polytope.from_rows([(*(-x for x in row[:-1]), row[-1]) for row in moved], 3)
+        vertices = true.exact_vertices
+        rho = float(10.0 ** rng.uniform(-15, -9))
+        points = vertices.astype(float) + rng.uniform(-0.9, 0.9, vertices.shape) * rho
+        (volume, radius), witness, (*centre, size), left_open = answers_about(
+            rows, points, rho + 1e-15
+        )
+        if not left_open & VOLUME:
+            check_volume(true.volume, volume, radius)
+        if not left_open & WITNESS:
+            assert all(value(row, witness) > 0 for row in moved)
+        if not left_open & BALL:
+            check_ball(moved, centre, size, is_proven=True)
+        n_answered += [not left_open & question for question in (VOLUME, WITNESS, BALL)]
+    assert (n_answered > 100).all()
+    assert n_answered[0] < 295

@@ -378,6 +378,9 @@ HM_API void hm_line_enter(const hm_normed_map* map, const double* ends, double* 
 HM_API int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, hm_line_run* run,
                                uint8_t* states, const int64_t* most_rows, int64_t most_entries,
                                void* memory, size_t memory_size);
+/* Bounds on how far the true ends of intervals are from `where`: see `bound_ends`. */
+HM_API void hm_line_radii(int64_t n, const double* where, const double* places, const double* etas,
+                          double error, double reach, double* radii);
 /* Write the forms of layers from `first` up to `last` on the interval with given states, in twice the
  * precision, into blocks of 5 rows of `stride` numbers: slopes, offsets, their low parts, radii. Block
  * 0 is the stream before the first layer, block l + 1 layer l, block n_blocks - 1 is overwritten. */

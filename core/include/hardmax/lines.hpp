@@ -488,6 +488,38 @@ inline LineStatus cut_by_layer(LineSearch& s, std::uint8_t* states, std::int64_t
 
 }  // namespace detail
 
+// Bound how far the true ends of intervals are from their places t = at[0] / at[2], of points whose
+// coordinates are off by at most `error` of the largest, which is 1 or `reach`.
+//
+// With T = at[0] and w = at[1], |T* / w* - t| <= (error (reach + |t|) + |t| |at[2] - w|) / (w - error)
+// for the point (T*, w*) itself. A true end is off from its point by a part eta of the way from p to
+// q, along which t moves at most m / (1 - m eta)^2 times as fast as evenly, where m is the quotient of
+// the larger weight by the smaller.
+inline void bound_ends(std::int64_t n, const double* where, const Place* places, const Blur* blurs,
+                       double error, double reach, double* radii) {
+    const auto rounded = [&](std::int64_t i) {
+        const double w = places[i].at[1], size = magnitude(where[i]);
+        if (!(w > 2.0 * error)) return kInfinity;
+        return (error * (reach + size) + size * magnitude(places[i].at[2] - w)) / (w - error);
+    };
+    // By the interval between two ends, of which this one is off by a part eta.
+    const auto off = [&](std::int64_t left, double eta) {
+        if (eta == 0.0) return 0.0;
+        const double p = places[left].at[1], q = places[left + 1].at[1];
+        // Both weights may be off a little.
+        const double part = 1.125 * eta * larger(p, q) / (p < q ? p : q);
+        const double length =
+            where[left + 1] - where[left] + 2.0 * (rounded(left) + rounded(left + 1));
+        return part < 0.125 ? 2.0 * part * length : kInfinity;
+    };
+    for (std::int64_t i = 0; i < n; ++i) {
+        const double before = i > 0 ? off(i - 1, blurs[i - 1].right) : kInfinity;
+        const double after = i + 1 < n ? off(i, blurs[i].left) : kInfinity;
+        const double radius = (rounded(i) + (before < after ? before : after)) * kRaise + kTiny;
+        radii[i] = magnitude(where[i]) == kInfinity ? 0.0 : radius < kInfinity ? radius : kInfinity;
+    }
+}
+
 // Cut intervals by the units of one layer after the other. `states` gets which units are on in the
 // first interval, of all layers from the first one on that the search gets through; `most_rows` says
 // how many rows of each layer are too few to pause before it, `most_entries` how many entries new rows

@@ -24,6 +24,7 @@ struct Solid {
     const Facet<D>** tight;  // (room_rows)
     Minors<D + 1>* minors;
     Word* faces;    // (D + 1, room_rows, n_words)
+    int* touching;  // (D + 1, room_rows)
     Point<D>* met;  // (room_points): the vertices, each with its radius
     double* y;      // (room_points, D): the same where the cell is round, seen from the first
     double *sizes, *offs;      // (room_points): how long these are at most, and how far off
@@ -183,6 +184,52 @@ bool find_incidences(Solid<D>& s) {
     return true;
 }
 
+// Bound how far T v is off for a vertex v, as a vector.
+//
+// With the rows M* through v, about their inverse R, and the values r of these rows at v,
+//
+//     T (v - v*) = T R r + T (I - R M*) (v - v*),
+//
+// where the last difference is at most rho = |R| |r| / (1 - beta), and beta >= |I - R M*|_inf (see
+// polytope.hpp). That is much less than |T| rho where a cell is long and thin.
+template <int D>
+double off_where_round(const Solid<D>& s, int i, const double (&T)[D][D]) {
+    const Point<D>& v = s.met[i];
+    double slopes = 0.0;
+    for (int k = 0; k < D; k++)
+        for (int j = 0; j <= k; j++) slopes += magnitude(T[k][j]);
+    const double simple = slopes * v.rho * kUp;
+    const Facet<D>* tight[D];
+    int n_tight = 0;
+    for (int f = 0; f < s.n_rows && n_tight <= D; f++) {
+        if (!s.lies_on(i, f)) continue;
+        if (n_tight < D) tight[n_tight] = s.rows + f;
+        n_tight++;
+    }
+    if (!s.is_sharp || n_tight != D || v.rho == 0.0) return simple;
+    double inverse[D][D], values[D], rho = 0.0, off = 0.0;
+    invert(tight, inverse);
+    const double beta = defect<D>(tight, inverse);
+    if (!(beta < 0.5)) return simple;
+    for (int j = 0; j < D; j++) {
+        const Value at = value_at(*tight[j], v.x);
+        values[j] = magnitude(at.value) + at.error;
+    }
+    for (int k = 0; k < D; k++) {
+        double sum = 0.0;
+        for (int j = 0; j < D; j++) sum += magnitude(inverse[k][j]) * values[j];
+        rho = bound(rho, 2.0 * sum);
+        for (int j = 0; j < D; j++) {
+            double product = 0.0;
+            for (int m = 0; m <= k; m++) product += T[k][m] * inverse[m][j];
+            off += magnitude(product) * values[j];
+        }
+    }
+    // The products T R are rounded by kappa |T| |R|.
+    off = (off + slopes * (beta + kKappa) * rho) * kUp + kTiny;
+    return off < simple ? off : simple;
+}
+
 // Write the vertices where the cell is round, seen from the first one, with bounds on their lengths and
 // on how far they are off, as vectors; return whether that went well, and the exponent of what volumes
 // are multiplied by.
@@ -190,8 +237,8 @@ bool find_incidences(Solid<D>& s) {
 // Volumes are computed from y = T (v - v_0), with a triangular matrix T whose diagonal are powers of
 // two, so that its determinant is known exactly. Any T will do; about the inverse of the Cholesky
 // factor of sum_i (v_i - v_0)(v_i - v_0)^T makes errors small. With E_j the largest |v_ij - v_0j|, a
-// coordinate of y_i is off by at most sum_j |T_kj| (kappa E_j + rho_i + rho_0 + t), where t pays for
-// underflow.
+// coordinate of y_i is off by at most sum_j |T_kj| (kappa E_j + t), where t pays for underflow, and by
+// what v_i and v_0 are.
 template <int D>
 bool make_round(Solid<D>& s, int& exponent) {
     double wide[D] = {}, size = 0.0, second[D][D] = {}, T[D][D] = {};
@@ -234,13 +281,11 @@ bool make_round(Solid<D>& s, int& exponent) {
         T[k][k] = power_of_two(e);
         exponent += e;
     }
-    double rounded = 0.0, slopes = 0.0;
-    for (int k = 0; k < D; k++) {
-        for (int j = 0; j <= k; j++) {
+    double rounded = 0.0;
+    for (int k = 0; k < D; k++)
+        for (int j = 0; j <= k; j++)
             rounded += magnitude(T[k][j]) * (kKappa * wide[j] * unit + kTiny);
-            slopes += magnitude(T[k][j]);
-        }
-    }
+    const double first = off_where_round(s, 0, T);
     for (int i = 1; i < s.n; i++) {
         double *y = s.y + std::size_t(i) * D, squares = 0.0;
         for (int k = D - 1; k >= 0; k--) {
@@ -249,7 +294,7 @@ bool make_round(Solid<D>& s, int& exponent) {
             y[k] = sum;
             squares += sum * sum;
         }
-        s.offs[i] = (rounded + slopes * ((s.met[i].rho + s.met[0].rho) * unit)) * kUp + kTiny;
+        s.offs[i] = (rounded + (off_where_round(s, i, T) + first) * unit) * kUp + kTiny;
         // Squares below 2^-1022 may have been lost.
         s.sizes[i] = std::sqrt(squares) * kUp + 0x1p-500;
         // No underflow is multiplied by more.
@@ -277,6 +322,7 @@ struct Simplices {
     double total = 0.0, moved = 0.0;
     double n = 0.0;
     double rows[D][D] = {};
+    double lengths[D] = {};  // bounds on the sums of their absolute entries
     int pivots[D] = {};
     // The product of the first pivots, of the bounds on the edges, and the sum of their shares.
     double volume[D + 1] = {1.0}, most[D + 1] = {1.0}, shares[D + 1] = {};
@@ -285,21 +331,22 @@ struct Simplices {
         double* row = rows[level];
         const double* y = s.y + std::size_t(vertex) * D;
         for (int k = 0; k < D; k++) row[k] = y[k];
-        // A step r - l p is off by at most u (|l p| + |r - l p|), the entry at the pivot by u |r|.
-        double rounded = 0.0;
+        // A step r - l p is off by at most u (|l p| + |r - l p|) <= u (|r| + 2 |l p|), the entry at
+        // the pivot by u |r|; with sums of absolute values, `length` bounds that of r.
+        double rounded = 0.0, length = 0.0;
+        for (double x : rows[level]) length += magnitude(x);
         for (int j = 0; j < level; j++) {
             const double* before = rows[j];
             const int pivot = pivots[j];
             if (before[pivot] == 0.0) continue;
-            const double factor = row[pivot] / before[pivot];
-            rounded += magnitude(row[pivot]);
-            for (int k = 0; k < D; k++) {
-                const double product = factor * before[k], rest = row[k] - product;
-                rounded += magnitude(product) + magnitude(rest);
-                row[k] = rest;
-            }
+            const double factor = row[pivot] / before[pivot],
+                         product = magnitude(factor) * lengths[j];
+            for (int k = 0; k < D; k++) row[k] -= factor * before[k];
             row[pivot] = 0.0;
+            rounded += 2.0 * (length + product);
+            length += product;
         }
+        lengths[level] = length;
         int pivot = 0;
         for (int k = 1; k < D; k++)
             if (magnitude(row[k]) > magnitude(row[pivot])) pivot = k;
@@ -328,38 +375,43 @@ struct Simplices {
     }
     bool holds(const Word* face, int vertex) const { return face[vertex / 64] >> vertex % 64 & 1; }
 
-    // Whether the part of a face on a row is one of its facets, and comes first of those equal to it.
-    bool is_facet(const Word* parts, int row) const {
-        const Word* part = parts + std::size_t(row) * s.n_words;
-        for (int g = 0; g < s.n_rows; g++) {
+    // Whether one of the parts of a face is one of its facets, and comes first of those equal to it.
+    bool is_facet(const Word* parts, int n_parts, int chosen) const {
+        const Word* part = parts + std::size_t(chosen) * s.n_words;
+        for (int g = 0; g < n_parts; g++) {
             const Word* other = parts + std::size_t(g) * s.n_words;
-            bool is_within = g != row, is_equal = true;
+            bool is_within = g != chosen, is_equal = true;
             for (int w = 0; w < s.n_words; w++) {
                 is_within = is_within && (part[w] & ~other[w]) == 0;
                 is_equal = is_equal && part[w] == other[w];
             }
-            if (is_within && !(is_equal && g > row)) return false;
+            if (is_within && !(is_equal && g > chosen)) return false;
         }
         return true;
     }
 
     // Go through the cones over the facets of a face of D - level dimensions from one of its vertices.
-    void open(int level, const Word* face, int apex) {
+    // The face may have parts on the given rows.
+    void open(int level, const Word* face, int apex, const int* given, int n_given) {
         Word* parts = s.faces + std::size_t(level) * s.n_rows * s.n_words;
-        for (int f = 0; f < s.n_rows; f++) {
-            Word *part = parts + std::size_t(f) * s.n_words, rest = 0;
+        int *touching = s.touching + std::size_t(level) * s.n_rows, n_parts = 0;
+        for (int t = 0; t < n_given; t++) {
+            Word *part = parts + std::size_t(n_parts) * s.n_words, some = 0, rest = 0;
             for (int w = 0; w < s.n_words; w++) {
-                part[w] = face[w] & s.set(f)[w];
+                part[w] = face[w] & s.set(given[t])[w];
+                some |= part[w];
                 rest |= face[w] ^ part[w];
             }
             // A row through the whole face is no part of it.
-            for (int w = 0; w < s.n_words && rest == 0; w++) part[w] = 0;
+            touching[n_parts] = given[t];
+            n_parts += some != 0 && rest != 0;
         }
-        for (int f = 0; f < s.n_rows; f++) {
+        const int dim = D - 1 - level;
+        for (int f = 0; f < n_parts; f++) {
             const Word* part = parts + std::size_t(f) * s.n_words;
             if (holds(part, apex)) continue;
-            const int size = count(part), dim = D - 1 - level;
-            if (size <= dim || !(s.is_simple || is_facet(parts, f))) continue;
+            const int size = count(part);
+            if (size <= dim || !(s.is_simple || is_facet(parts, n_parts, f))) continue;
             if (size == dim + 1) {
                 close(level, part);
                 continue;
@@ -367,7 +419,7 @@ struct Simplices {
             int first = 0;
             while (!holds(part, first)) first++;
             add(level, first);
-            open(level + 1, part, first);
+            open(level + 1, part, first, touching, n_parts);
         }
     }
 };
@@ -388,7 +440,10 @@ bool find_volume(Solid<D>& s, SolidMeasured<D>& found) {
     Word* whole = s.faces + std::size_t(D) * s.n_rows * s.n_words;
     for (int w = 0; w < s.n_words; w++) whole[w] = 0;
     for (int i = 0; i < s.n; i++) whole[i / 64] |= Word{1} << i % 64;
-    simplices.open(0, whole, 0);
+    // All rows are listed after the levels.
+    int* all = s.touching + std::size_t(D) * s.n_rows;
+    for (int f = 0; f < s.n_rows; f++) all[f] = f;
+    simplices.open(0, whole, 0, all, s.n_rows);
     double factorial = 1.0;
     for (int k = 2; k <= D; k++) factorial *= k;
     // A product of D pivots is rounded D times, the sum n times, and once more divided.

@@ -113,6 +113,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_order_k_read": (None, *5 * [_AT]),
     "hm_line_enter": (None, _AT, _AT, _AT, _AT),
     "hm_line_advance": (c_int32, _AT, c_int64, _AT, _AT, _AT, c_int64, _AT, c_size_t),
+    "hm_line_radii": (None, c_int64, _AT, _AT, _AT, c_double, c_double, _AT),
     "hm_line_doubled": (None, _AT, c_int64, c_int64, _AT, _AT, c_int64, c_int64),
     "hm_line_maps_size": (c_size_t, _AT, c_int64, c_int64),
     "hm_line_maps_init": (None, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),

@@ -208,11 +208,13 @@ class Coincidences:
             n_tied: How many forms win in each group, shape `(n_groups,)`.
         """
         name = winners.tobytes()
-        if name not in self._counts:
+        counts = self._counts.get(name)
+        if counts is None:
+            # Other threads may look at the same time, and clear it too.
             if len(self._counts) * len(winners) > _MOST_KEPT:
                 self._counts.clear()
-            self._counts[name] = self._count(winners)
-        return np.array_equal(n_tied, self._counts[name])
+            counts = self._counts[name] = self._count(winners)
+        return np.array_equal(n_tied, counts)
 
     def _count(self, winners: IntArray) -> IntArray:
         """Count in each group the forms that equal the winner on the cell, itself included."""

@@ -14,7 +14,7 @@ from hardmax._core.library import core
 from hardmax._core.memory import address
 from hardmax.models.enclosures import Enclosed
 from hardmax.models.recomposition import RationalForms
-from hardmax.regions.line_filter import LineForms
+from hardmax.regions.line_composition import LineForms
 from hardmax.regions.line_intervals import Points
 from hardmax.regions.packed_layers import PackedLayers
 from hardmax.regions.rounded_forms import doubled_forms

@@ -26,7 +26,7 @@ from hardmax.errors import DtypeError, Interrupted
 from hardmax.interrupts import interrupts_named
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.normed_maps import is_rectified
-from hardmax.regions.cells import nothing_found
+from hardmax.regions.cells import CellArrays, nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
 from hardmax.regions.partition import Partition
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
-"""Up to how many weights the core searches a line, after how many intervals in integers."""
+"""Up to how many weights, after how many intervals in integers, the core takes ReLU networks."""
 
 
 def enumerate_regions(
@@ -156,29 +156,23 @@ def _search_of(engine: str) -> Callable[..., Any]:
     return split_tree.explore
 
 
-def _along_a_line(network: ArgmaxNetwork, line: ChartedDomain, **limits: Any) -> "LineCells":
-    """Search along a line, by the core where that is faster and nothing stops the search early."""
-    from hardmax.regions import core_lines, lines
+def _along_a_line(
+    network: ArgmaxNetwork, line: ChartedDomain, **limits: Any
+) -> "LineCells | CellArrays":
+    """Search along a line: ReLU networks by values, others, and what is degenerate, by the core."""
+    from hardmax.regions import core_lines, lines, spatial
 
-    count_only = limits["count_only"]
-    n_weights = sum(layer.query.weight.size + layer.output.weight.size for layer in network.layers)
-    # A search that was stopped early must have the first cells, not any.
-    may_turn = n_weights <= _NARROW and (count_only or len(limits) == 1)
-    found = None
-    if is_rectified(network) or not may_turn:
+    if is_rectified(network):
+        weights = (layer.query.weight.size + layer.output.weight.size for layer in network.layers)
+        # A search that was stopped early must have the first cells, not any.
+        may_turn = sum(weights) <= _NARROW and (limits["count_only"] or len(limits) == 1)
         found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)
         if found.cells.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:
             return found
-    if count_only:
-        return core_lines.count(network, line, **limits)
-    try:
-        return core_lines.explore(network, line) or lines.explore(network, line)
-    except Interrupted:
-        raise
-    except KeyboardInterrupt:
-        # The first cells, if there are any.
-        first = found or lines.explore(network, line, max_cells=0)
-        raise Interrupted("the search was interrupted", first) from None
+    cells = spatial.explore(network, line, **limits)
+    if limits["count_only"] or not cells.is_complete:
+        return cells
+    return core_lines.ordered_cells(network, line, cells)
 
 
 def read_network(model: Any) -> ArgmaxNetwork:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.models.enclosures import Enclosed
-from hardmax.regions.line_composition import chosen_rows
-from hardmax.regions.line_filter import LineForms
+from hardmax.regions.line_composition import LineForms, chosen_rows
 from hardmax.typing import AnyArray, IntArray, WideArray
 
 
@@ -72,32 +71,11 @@ class Intervals:
 
     def __getitem__(self, chosen: Any) -> "Intervals":
         return Intervals(
-            LineForms(
-                chosen_rows(self.stream.slopes, chosen), chosen_rows(self.stream.offsets, chosen)
-            ),
+            self.stream[chosen],
             self.prefix[chosen],
             self.low[chosen],
             self.high[chosen],
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Cuts:
-    """Where intervals of a batch are cut by a layer, and what changes there.
-
-    Attributes:
-        owner: For each cut its interval, in order; shape `(n_cuts,)`.
-        points: The cuts, rising in an interval.
-        starts: The changes of cut `k` are those from `starts[k]` up to `starts[k + 1]`.
-        groups: The group each change is of, shape `(n_changes,)`.
-        winners: Who wins from there on, within the group.
-    """
-
-    owner: IntArray
-    points: Points
-    starts: IntArray
-    groups: IntArray
-    winners: IntArray
 
 
 def exact_points(values: list[Fraction | None], sign: float, names: IntArray) -> Points:

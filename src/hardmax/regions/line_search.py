@@ -1,10 +1,10 @@
-"""The search along a line: intervals go through the layers, few at a time, from left to right."""
+"""The search along a line: through ReLU networks by values, through others in integers."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 
@@ -16,28 +16,20 @@ from hardmax.models.recomposition import RationalForms, layer_output, layer_scor
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.regions.exact_lines import Interval, split_interval
 from hardmax.regions.line_composition import (
+    LineForms,
     charted_forms,
-    chosen_rows,
-    copies_winners,
-    final_forms,
     mapped_forms,
-    output_forms,
     rounded_forms,
-    score_forms,
     stacked_forms,
 )
-from hardmax.regions.line_filter import Changes, LineForms, find_changes
-from hardmax.regions.line_intervals import Cuts, Intervals, Points, exact_points
+from hardmax.regions.line_intervals import Intervals, Points, exact_points, joined_points
 from hardmax.regions.line_signatures import SignatureWalk, winner_type
 from hardmax.regions.rectified_lines import CellRun, RectifiedLine
 from hardmax.regions.rectified_maps import composed_maps
-from hardmax.typing import AnyArray, IntArray
+from hardmax.typing import AnyArray
 
-_ENTRIES_AT_ONCE, _PRODUCTS_AT_ONCE = 1 << 18, 1 << 29
-"""How many scores, and how many products of weights, are computed between looks at the clock."""
-
-Streams = Callable[[IntArray, AnyArray], LineForms]
-"""The streams after a layer, given the interval each belongs to and its winners."""
+_ENTRIES_AT_ONCE = 1 << 18
+"""How many scores of parts of an interval are written down between looks at the clock."""
 
 
 @dataclass
@@ -47,7 +39,7 @@ class LineSearch:
     Attributes:
         network: The network.
         domain: A domain of dimension 1.
-        exact: Whether to decide everything in integers.
+        exact: Whether to decide everything in integers, as in networks with other layers than ReLU.
         count_only: Whether to count the cells without composing them.
         decisions: Counts the decisions, one for each group and interval.
         n_exact: Counts the intervals that were split in integers.
@@ -64,27 +56,16 @@ class LineSearch:
     def batches(self) -> Iterator[Intervals | CellRun | int]:
         """Yield the cells from left to right, in batches or only counted; often 0 of them.
 
-        The streams of cells are the outputs. Whoever takes them looks at the clock each time.
+        Whoever takes them looks at the clock each time.
         """
-        if self.is_rectified:
-            ends = self.domain.ends
-            if ends is not None and self.network.embedding.is_identity:
-                yield from RectifiedLine(self).between(*ends)
-            else:
-                yield from RectifiedLine(self).cells(self._start())
-            return
-        # Depth first, so that memory does not grow with the number of cells.
-        stack: list[Iterator[Intervals | int]] = [iter([self._start()])]
-        while stack:
-            found = next(stack[-1], None)
-            if found is None:
-                stack.pop()
-            elif isinstance(found, int):
-                yield found
-            elif len(stack) <= len(self.network.layers):
-                stack.append(self._split(len(stack) - 1, found))
-            else:
-                yield len(found) if self.count_only else found
+        if not self.network.layers:
+            yield 1 if self.count_only else self._start()
+        elif not self.is_rectified:
+            yield from self._exactly(0, self._start())
+        elif self.domain.ends is not None and self.network.embedding.is_identity:
+            yield from RectifiedLine(self).between(*self.domain.ends)
+        else:
+            yield from RectifiedLine(self).cells(self._start())
 
     @cached_property
     def is_rectified(self) -> bool:
@@ -99,7 +80,7 @@ class LineSearch:
         """Return where a point is, from its name and a signature at it; None at infinity."""
         layer, one, other = points.names[i].tolist()
         if points.values[i] is None and layer >= 0:
-            rows = self._exact_layer(layer, signature)[1].rows
+            rows = self.exact_layer(layer, signature)[1].rows
             (m, c), (n, d) = rows[one], rows[other]
             points.values[i] = Fraction(int(d - c), int(m - n))
         value: Fraction | None = points.values[i]
@@ -131,127 +112,82 @@ class LineSearch:
             exact_points([high], 1.0, unnamed),
         )
 
-    def _split(self, index: int, batch: Intervals) -> Iterator[Intervals | int]:
-        """Cut intervals by a layer."""
-        layer = self.network.layers[index]
-        scores = score_forms(layer, batch.stream)
-        yield 0
-        changes = find_changes(scores, layer.starts, batch.low.where, batch.high.where)
-        is_open = changes.is_open | self.exact
-        n_open = int(is_open.sum())
-        self.decisions.record(
-            filtered=(len(batch) - n_open) * layer.n_groups, rational=n_open * layer.n_groups
-        )
-        # Runs of intervals that are all decided, or all not.
-        turns = np.flatnonzero(is_open[1:] != is_open[:-1]) + 1
-        for start, end in pairwise([0, *turns.tolist(), len(batch)]):
+    def _exactly(self, index: int, one: Intervals) -> Iterator[Intervals | int]:
+        """Cut one interval by all layers that are left, in integers."""
+        self.decisions.rational += self.network.layers[index].n_groups
+        for parts in self.exact_parts(index, one):
+            if isinstance(parts, int) or self._is_last(index):
+                yield parts
+                continue
             yield 0
-            if is_open[start]:
-                for i in range(start, end):
-                    yield from self.exact_parts(index, batch[i : i + 1])
-            else:
-                yield from self._sure_parts(index, batch, scores, changes, start, end)
-
-    def _sure_parts(
-        self,
-        index: int,
-        batch: Intervals,
-        scores: LineForms,
-        changes: Changes,
-        start: int,
-        end: int,
-    ) -> Iterator[Intervals | int]:
-        """Cut a run of intervals that floats decided."""
-        layer = self.network.layers[index]
-        kept = slice(*np.searchsorted(changes.interval, [start, end]).tolist())
-        group = changes.group[kept]
-        if self.count_only and self._is_last(index):
-            yield end - start + len(group)
-            return
-        names = np.empty((len(group), 3), dtype=np.int64)
-        names[:, 0], names[:, 1], names[:, 2] = index, changes.before[kept], changes.after[kept]
-        cuts = Cuts(
-            changes.interval[kept] - start,
-            Points(chosen_rows(changes.where, kept), names, np.full(len(group), None)),
-            np.arange(len(group) + 1),
-            group,
-            names[:, 2] - layer.starts[group],
-        )
-
-        def streams(owner: IntArray, winners: AnyArray) -> LineForms:
-            return self._after(index, batch.stream, scores, owner + start, winners)
-
-        run = batch[start:end]
-        yield from self._parts(index, run, changes.winners[start:end], cuts, streams)
+            for i in range(len(parts)):
+                yield from self._exactly(index + 1, parts[i : i + 1])
 
     def exact_parts(self, index: int, one: Intervals) -> Iterator[Intervals | int]:
-        """Cut one interval in integers."""
+        """Cut one interval by a layer, in integers, and yield its parts, few at a time.
+
+        Streams are rounded from exact ones: those of a ReLU network that go on, and else the output
+        after the last layer. Others are not asked for, and empty.
+        """
         self.n_exact += 1
         layer, signature = self.network.layers[index], one.prefix[0]
-        stream, scores = self._exact_layer(index, signature)
+        scores = self.exact_layer(index, signature)[1]
         ends = (self.exact_value(end, 0, signature) for end in (one.low, one.high))
         first, found = split_interval(layer, scores, Interval(*ends))
         if self.count_only and self._is_last(index):
             yield len(found) + 1
             return
-        changes = [change for cut in found for change in cut.changes]
+        winners = np.empty((len(found) + 1, layer.n_groups), dtype=self.winner_type)
+        winners[0] = first
+        for k, cut in enumerate(found):
+            winners[k + 1] = winners[k]
+            for g, _, after in cut.changes:
+                winners[k + 1, g] = after
         starts = layer.starts.tolist()
-        names = np.array(
-            [
-                (index, starts[g] + before, starts[g] + after)
-                for g, before, after in (cut.changes[0] for cut in found)
-            ],
-            dtype=np.int64,
-        ).reshape(-1, 3)
-        cuts = Cuts(
-            np.zeros(len(found), dtype=np.int64),
-            exact_points([cut.where for cut in found], 1.0, names),
-            np.cumsum([0, *(len(cut.changes) for cut in found)]),
-            np.array([g for g, _, _ in changes], dtype=np.int64),
-            np.array([after for _, _, after in changes], dtype=np.int64),
+        names = [
+            (index, starts[g] + before, starts[g] + after)
+            for g, before, after in (cut.changes[0] for cut in found)
+        ]
+        cuts = exact_points(
+            [cut.where for cut in found], 1.0, np.array(names, dtype=np.int64).reshape(-1, 3)
         )
-        rounded = stacked_forms([rounded_forms(scores)])
+        low, high = joined_points([one.low, cuts]), joined_points([cuts, one.high])
+        streams = self._streams(index, signature, winners)
+        step = max(1, _ENTRIES_AT_ONCE // layer.n_groups)
+        for begin in range(0, len(winners), step):
+            some = slice(begin, begin + step)
+            before = np.repeat(one.prefix, len(winners[some]), axis=0)
+            prefix = np.concatenate([before, winners[some]], axis=1)
+            yield Intervals(streams(some), prefix, low[some], high[some])
 
-        def streams(owner: IntArray, winners: AnyArray) -> LineForms:
-            if copies_winners(layer):
-                return self._after(index, one.stream, rounded, owner, winners)
-            # Sums of rounded forms would not cancel as the true ones do.
-            exact = (layer_output(layer, stream, scores, won) for won in winners.tolist())
-            after = stacked_forms([rounded_forms(forms) for forms in exact])
-            return mapped_forms(self.network.readout, after) if self._is_last(index) else after
+    def _streams(
+        self, index: int, signature: AnyArray, winners: AnyArray
+    ) -> Callable[[slice], LineForms]:
+        """Return what has the streams after a layer on some of the parts of an interval."""
+        layer = self.network.layers[index]
+        stream, scores = self.exact_layer(index, signature)
+        if self._is_last(index) == self.is_rectified:
+            nothing = Enclosed.exactly(np.empty((len(winners), 0)))
+            return LineForms(nothing, nothing).__getitem__
+        if self.is_rectified:
+            # The stream is nothing but scores of winners.
+            rounded = stacked_forms([rounded_forms(scores)])
 
-        yield from self._parts(index, one, np.array([first]), cuts, streams)
+            def passed_on(some: slice) -> LineForms:
+                return rounded[0, layer.starts[:-1] + winners[some]]
 
-    def _parts(
-        self, index: int, batch: Intervals, winners: IntArray, cuts: Cuts, streams: Streams
-    ) -> Iterator[Intervals]:
-        """Yield the parts of intervals, few at a time, from left to right."""
-        owner = np.sort(np.concatenate([np.arange(len(batch)), cuts.owner]), kind="stable")
-        # Cut k is between the parts `after[k] - 1` and `after[k]`.
-        after = np.flatnonzero(owner[1:] == owner[:-1]) + 1
-        n_batches = -(-len(owner) // self._batch_sizes[index])
-        bounds = (np.arange(n_batches + 1) * len(owner)) // n_batches
-        n_before = batch.prefix.shape[1]
-        before = np.empty(n_before + winners.shape[1], dtype=self.winner_type)
-        for start, end in pairwise(bounds.tolist()):
-            mine = owner[start:end]
-            prefix = np.empty((end - start, len(before)), dtype=self.winner_type)
-            first, last = np.searchsorted(after, [start, end]).tolist()
-            begins = np.setdiff1d(np.arange(start, end), after[first:last]) - start
-            prefix[begins, :n_before] = batch.prefix[mine[begins]]
-            prefix[begins, n_before:] = winners[mine[begins]]
-            for k in range(first, last):
-                part, changes = after[k] - start, slice(cuts.starts[k], cuts.starts[k + 1])
-                prefix[part] = prefix[part - 1] if part else before
-                prefix[part, n_before + cuts.groups[changes]] = cuts.winners[changes]
-            before = prefix[-1]
-            low, high = batch.low[mine], batch.high[mine]
-            low.put(after[first:last] - start, cuts.points[first:last])
-            first, last = np.searchsorted(after, [start + 1, end + 1]).tolist()
-            high.put(after[first:last] - 1 - start, cuts.points[first:last])
-            yield Intervals(streams(mine, prefix[:, n_before:]), prefix, low, high)
+            return passed_on
 
-    def _exact_layer(self, index: int, signature: AnyArray) -> tuple[RationalForms, RationalForms]:
+        def outputs(some: slice) -> LineForms:
+            exact = (layer_output(layer, stream, scores, won) for won in winners[some].tolist())
+            return stacked_forms([rounded_forms(x.compose(self.network.readout)) for x in exact])
+
+        return outputs
+
+    def _is_last(self, index: int) -> bool:
+        return index + 1 == len(self.network.layers)
+
+    def exact_layer(self, index: int, signature: AnyArray) -> tuple[RationalForms, RationalForms]:
         """Return the stream before a layer and its scores; the last ones are kept."""
         layers = self.network.layers
         for i, layer in enumerate(layers[: index + 1]):
@@ -266,17 +202,6 @@ class LineSearch:
             self._held[i] = name, stream, layer_scores(layer, stream)
         return self._held[index][1:]
 
-    def _after(
-        self, index: int, stream: LineForms, scores: LineForms, owner: IntArray, winners: AnyArray
-    ) -> LineForms:
-        layer = self.network.layers[index]
-        if self._is_last(index):
-            return final_forms(layer, self.network.readout, stream, scores, owner, winners)
-        return output_forms(layer, stream, scores, owner, winners)
-
-    def _is_last(self, index: int) -> bool:
-        return index + 1 == len(self.network.layers)
-
     @cached_property
     def winner_type(self) -> type[np.unsignedinteger]:
         """The type of winners."""
@@ -286,20 +211,3 @@ class LineSearch:
     def _first_group(self) -> list[int]:
         """How many winners come before each layer."""
         return list(accumulate((layer.n_groups for layer in self.network.layers), initial=0))
-
-    @cached_property
-    def _batch_sizes(self) -> list[int]:
-        """For each layer how many of its parts go on at once."""
-        network, sizes = self.network, []
-        for i, layer in enumerate(network.layers):
-            if self._is_last(i) and copies_winners(layer):
-                # Of each part only the winners are written down, in a byte or two each.
-                sizes.append(max(1, 64 * _ENTRIES_AT_ONCE // layer.n_groups))
-                continue
-            after = None if self._is_last(i) else network.layers[i + 1]
-            maps = [layer.output, network.readout if after is None else after.query]
-            products = sum(m.weight.size for m in maps if not m.is_identity)
-            width = max(len(layer.offsets), 0 if after is None else len(after.offsets))
-            most = min(_ENTRIES_AT_ONCE // width, _PRODUCTS_AT_ONCE // max(products, 1))
-            sizes.append(max(1, most))
-        return sizes

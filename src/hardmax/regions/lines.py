@@ -1,10 +1,10 @@
-r"""The engine for lines: exact breakpoints along a segment, a ray or a line through a model.
+r"""The engine for lines: exact breakpoints along a segment, a ray or a line through a ReLU network.
 
-Intervals go through the model layer by layer, many at a time: forms are composed in float64 with
-proven radii and split where the radii leave no doubt. Through ReLU networks go values at the ends
-instead, and the maps are composed when they are asked for. An interval on which anything is in
-doubt is split in integers, from the stored weights and the winners so far. Every breakpoint keeps
-its name, the two forms that tie there, so its exact value can always be found.
+Values at the ends of intervals go through the network layer by layer, and the maps are composed
+when they are asked for. An interval on which anything is in doubt is split in integers, from the
+stored weights and the winners so far. Every breakpoint keeps its name, the two forms that tie
+there, so its exact value can always be found. Networks with other layers are searched by the core
+(see `core_lines`), and here in integers alone.
 """
 
 import time
@@ -88,7 +88,9 @@ class LineCells(WithoutCaches):
 
     def measured(self, question: int) -> Answers:
         """Answer a question about all cells from their ends and the radii of these."""
-        return measured_intervals(self.ends.where, question)
+        (ends, radii) = self.ends.where
+        left, right = Enclosed(ends[:-1], radii[:-1]), Enclosed(ends[1:], radii[1:])
+        return measured_intervals(left, right, question)
 
 
 class _Collector:

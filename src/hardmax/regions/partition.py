@@ -161,8 +161,8 @@ class Partition(WithoutCaches):
         """How many connected pieces the cells with equal affine maps form.
 
         If the search was stopped early, `AtLeast` as many as there are maps: cells not found may
-        join what seems apart. Along a line nothing is left out before the last cell found, and the
-        pieces count.
+        join what seems apart. Along a line through a ReLU network nothing is left out before the
+        last cell found, and the pieces count.
         """
         if not self.is_complete and self.line is None:
             return self.n_affine_maps
@@ -455,7 +455,11 @@ class Partition(WithoutCaches):
             from hardmax.regions.planar_measures import measured
 
             return measured(self.network, self.domain, self.cells, question)
-        if self.cells.facets is not None and self.domain.dim > 2:
+        if self.cells.facets is not None and self.domain.dim == 1:
+            from hardmax.regions.line_measures import interval_ends, measured_intervals
+
+            return measured_intervals(*interval_ends(self.cells), question)
+        if self.cells.facets is not None:
             from hardmax.regions import spatial_measures
 
             return spatial_measures.measured(self.network, self.domain, self.cells, question)

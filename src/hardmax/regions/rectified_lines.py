@@ -59,7 +59,7 @@ from hardmax.models.enclosures import FLOOR, Enclosed
 from hardmax.models.normed_maps import RAISE, TINY
 from hardmax.regions.charted_domains import embedded
 from hardmax.regions.doubled_lines import DoubledLine
-from hardmax.regions.line_filter import LineForms
+from hardmax.regions.line_composition import LineForms
 from hardmax.regions.line_intervals import Intervals, Points, exact_points
 from hardmax.regions.packed_layers import packed_layers
 from hardmax.typing import AnyArray, FloatArray, IntArray
@@ -169,30 +169,15 @@ class _Run:
 
         A point $(T, w)$ is a mean of two others, in each layer with parts known to $4u$ and rounded
         to $2u$; so after $l$ layers, and an end that was rounded, both coordinates are off by at
-        most $E = 8 (l + 2) u$ of the largest. With the place $t = \hat T / \hat w'$ and its other
-        weight $\hat w$, hence $|T / w - t| \le (E (C + |t|) + |t| |\hat w' - \hat w|) / (\hat w
-        - E)$, where $C \ge 1$ is the reach. A true end is off from its point by a part $\eta$ of
-        the way from $p$ to $q$, along which $t$ moves at most $m / (1 - m \eta)^2$ times as fast as
-        evenly, where $m$ is the quotient of the larger weight by the smaller.
+        most $8 (l + 2) u$ of the largest, which is 1 or the reach.
         """
-        weights, others, etas = self.rows[3][:, 1], self.rows[3][:, 2], self.rows[2]
+        radii = np.empty(len(where))
         error = 8.0 * (self.index + 2) * UNIT_ROUNDOFF
-        size = np.abs(where)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            rounded = (error * (max(reach, 1.0) + size) + size * np.abs(others - weights)) / (
-                weights - error
-            )
-            rounded = np.where(weights > 2.0 * error, rounded, np.inf)
-            lengths = np.diff(where) + 2.0 * (rounded[1:] + rounded[:-1])
-            pairs = np.stack([weights[1:], weights[:-1]])
-            # Both weights may be off a little.
-            parts = etas * (1.125 * pairs.max(axis=0) / pairs.min(axis=0))[:, np.newaxis]
-            off = np.where(parts < 0.125, 2.0 * parts * lengths[:, np.newaxis], np.inf)
-        off = np.where(etas == 0.0, 0.0, off)
-        radii = np.append(off[:, 0], np.inf)
-        radii[1:] = np.minimum(radii[1:], off[:, 1])
-        radii = (radii + rounded) * RAISE + TINY
-        return np.where(np.isinf(where), 0.0, np.where(radii < np.inf, radii, np.inf))
+        _, _, etas, places, _ = self.rows
+        arrays = [np.ascontiguousarray(x) for x in (where, places, etas)]
+        at = map(address, arrays)
+        core().hm_line_radii(len(where), *at, error, max(reach, 1.0), address(radii))
+        return radii
 
 
 class RectifiedLine:
@@ -207,8 +192,12 @@ class RectifiedLine:
     @cached_property
     def reach(self) -> float:
         """No finite end of a run, that of the domain or a middle, is further out."""
-        ends = [abs(end) for end in self.search.outer_ends if end is not None]
-        return max(exact_points(list(ends), 1.0, _UNNAMED).where.values, default=0.0) + 4.0
+        if self.search.domain.ends is not None:
+            return 4.0
+        # Values at an end beyond all floats are not known, and nothing is found from there.
+        most = Fraction(2) ** 1000
+        ends = (float(min(abs(end), most)) for end in self.search.outer_ends if end is not None)
+        return max(ends, default=0.0) + 4.0
 
     @cached_property
     def doubled(self) -> DoubledLine:

@@ -27,7 +27,7 @@ from hardmax._core.library import core
 from hardmax._core.memory import address
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.enclosures import Enclosed, known
-from hardmax.regions.line_filter import LineForms
+from hardmax.regions.line_composition import LineForms
 from hardmax.regions.line_signatures import SignatureWalk
 from hardmax.regions.packed_layers import packed_layers
 from hardmax.regions.rectified_lines import norm

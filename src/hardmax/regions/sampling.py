@@ -9,13 +9,18 @@ There is no distribution-free upper limit on the number of cells: a million cell
 set of any small measure. What samples do bound is the measure of the cells they have not met.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from math import ceil, log, sqrt
 from typing import Any
 
 import numpy as np
 
+from hardmax._core.library import core
 from hardmax.arguments import Sizes, integer, number
 from hardmax.display import card, public_fields
 from hardmax.errors import ArgumentError, DtypeError
@@ -29,7 +34,7 @@ from hardmax.regions.charted_domains import (
 from hardmax.regions.engines import read_network
 from hardmax.regions.point_location import PointNamer
 from hardmax.regions.signature_index import hashed_signatures
-from hardmax.typing import FloatArray
+from hardmax.typing import AnyArray, FloatArray, IntArray
 
 Law = Callable[[np.random.Generator, int], FloatArray]
 """Draws so many points of the domain's coordinates, shape `(n, dim)`."""
@@ -127,6 +132,7 @@ def sample_regions(
     law: Law | None = None,
     confidence: float = 0.95,
     n_at_once: int = 1 << 16,
+    workers: int = 1,
 ) -> SampledCount:
     """Count the cells that random points of a domain meet.
 
@@ -140,8 +146,10 @@ def sample_regions(
         law: Draws points: `law(generator, n)` returns coordinates in the domain, shape `(n, dim)`.
             Points outside are dropped. Uniform in the domain if None, which must be bounded then.
         confidence: The probability with which `interval` covers, below 1.
-        n_at_once: How many points to process at a time, fewer in many dimensions; changes memory
-            and speed, not the result.
+        n_at_once: How many points a thread processes at a time, fewer in many dimensions; changes
+            memory and speed, not the result.
+        workers: How many threads find signatures; the result does not depend on it. A law is only
+            called by the caller's thread.
 
     Raises:
         ArgumentError: If the domain is unbounded and no law is given, or a number is out of range.
@@ -166,37 +174,81 @@ def sample_regions(
     if law is not None and not callable(law):
         raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
     draw = _whole_blocks(law) if law is not None else _uniform(where)
-    namer = PointNamer(network, where)
+    n_workers = integer("workers", workers, at_least=1)
+    tally = _Tally(PointNamer(network, where))
+    chunks = _chunks(draw, where.dim, total, key, step)
+    if law is not None:
+        chunks = (partial(_given, points()) for points in chunks)
     counts: dict[int, int] = {}
     n_inside = 0
-    for points in _chunks(draw, where.dim, total, key, step):
-        inside = points[namer.is_in_domain(points)]
-        for batch in namer.batches(len(inside)):
-            named = namer.named(inside[batch])
-            every = np.ones(len(named.names), dtype=np.bool_)
-            # Two cells with one hash would only lower the count.
-            hashes = hashed_signatures(named.names)
-            hashes = np.delete(hashes, namer.on_walls(named, every))
-            n_inside += len(hashes)
-            distinct, times = np.unique(hashes, return_counts=True)
-            for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
-                counts[name] = counts.get(name, 0) + count
+    for distinct, times in _in_threads(tally, chunks, n_workers):
+        n_inside += int(times.sum())
+        for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
+            counts[name] = counts.get(name, 0) + count
     how_often = list(counts.values())
     once, twice = how_often.count(1), how_often.count(2)
     return SampledCount(len(counts), n_inside, total - n_inside, once, twice, level)
 
 
-def _chunks(draw: Law, dim: int, total: int, seed: int, step: int) -> Iterator[FloatArray]:
-    """Draw all points in chunks of whole blocks; block `b` depends on the seed and `b` alone."""
+Chunk = Callable[[], FloatArray]
+"""Draws the points of a chunk."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Tally:
+    """Counts how often each signature occurs among the points of a chunk, by hashes."""
+
+    namer: PointNamer
+
+    def __call__(self, chunk: Chunk) -> tuple[AnyArray, IntArray]:
+        namer, points = self.namer, chunk()
+        inside = points[namer.is_in_domain(points)]
+        found = [np.empty(0, dtype=np.uint64)]
+        for batch in namer.batches(len(inside)):
+            named = namer.named(inside[batch])
+            every = np.ones(len(named.names), dtype=np.bool_)
+            # Two cells with one hash would only lower the count.
+            hashes = hashed_signatures(named.names)
+            found.append(np.delete(hashes, namer.on_walls(named, every)))
+        return np.unique(np.concatenate(found), return_counts=True)
+
+
+def _in_threads(
+    tally: _Tally, chunks: Iterator[Chunk], workers: int
+) -> Iterator[tuple[AnyArray, IntArray]]:
+    """Go through chunks with some threads, in order; few are looked at ahead."""
+    if workers == 1:
+        yield from map(tally, chunks)
+        return
+    core()  # Loaded by one thread, not by several at once.
+    pool = ThreadPoolExecutor(workers)
+    try:
+        waiting = deque(pool.submit(tally, chunk) for chunk in islice(chunks, 2 * workers))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(pool.submit(tally, chunk) for chunk in islice(chunks, 1))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _chunks(draw: Law, dim: int, total: int, seed: int, step: int) -> Iterator[Chunk]:
+    """Cut all points into chunks of whole blocks; block `b` depends on the seed and `b` alone."""
     key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
-    for start in range(0, total, step):
+
+    def points(start: int) -> FloatArray:
         end = min(start + step, total)
         blocks = []
         for b in range(start // _BLOCK, ceil(end / _BLOCK)):
             generator = np.random.Generator(np.random.Philox(key=key, counter=b << 64))
             n = min(end - b * _BLOCK, _BLOCK)
             blocks.append(Sizes(dim=dim, n=n).floats("law", draw(generator, n), ("n", "dim")))
-        yield np.concatenate(blocks)
+        return np.concatenate(blocks)
+
+    return (partial(points, start) for start in range(0, total, step))
+
+
+def _given(points: FloatArray) -> FloatArray:
+    return points
 
 
 def _whole_blocks(law: Law) -> Law:
