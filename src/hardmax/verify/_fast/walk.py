@@ -335,37 +335,39 @@ class _Batch:
     def _split(self, nodes: Nodes, groups: IntArray) -> Nodes:
         """Cut each node by one group into the parts where its listed winners win."""
         cells, offsets, sizes = _cells(nodes.begins, nodes.ends)
-        listed = self._walk.signatures[cells, np.repeat(self._layer.column + groups, sizes)]
+        listed = self._walk.signatures[cells, (self._layer.column + groups).repeat(sizes)]
         # The cells are in order and agree before this column: equal entries are neighbours.
         is_first = np.ones(len(cells), dtype=np.bool_)
         is_first[1:] = listed[1:] != listed[:-1]
         is_first[offsets] = True
-        firsts = np.flatnonzero(is_first)
-        of = np.searchsorted(offsets, firsts, side="right") - 1
+        firsts = is_first.nonzero()[0]
+        of = offsets.searchsorted(firsts, side="right") - 1
         begins, ends = cells[firsts], cells[np.append(firsts[1:], len(cells)) - 1] + 1
         winners = self._layer.first_forms[groups[of]] + listed[firsts]
         n_listed = np.bincount(of, minlength=len(groups))
-        first_part = np.cumsum(n_listed) - n_listed
+        first_part = n_listed.cumsum() - n_listed
         low, high = self._walk.share
-        parts = np.flatnonzero((begins < high) & (ends > low))
+        parts = ((begins < high) & (ends > low)).nonzero()[0]
         polygons = nodes.polygons.take(of[parts])
         # Against each of the other listed winners, one after the other.
         for turn in range(1, int(n_listed.max(initial=0))):
             is_busy = n_listed[of[parts]] > turn
-            busy, idle = np.flatnonzero(is_busy), np.flatnonzero(~is_busy)
+            busy, idle = is_busy.nonzero()[0], (~is_busy).nonzero()[0]
             node = of[parts[busy]]
             rivals = first_part[node] + (parts[busy] - first_part[node] + turn) % n_listed[node]
             pairs = _Pairs(nodes.tables[node], winners[parts[busy]], winners[rivals])
-            kept, cut = self._clipped(polygons.take(busy), pairs, begins[parts[busy]])
+            some = polygons.take(busy) if len(idle) else polygons
+            kept, cut = self._clipped(some, pairs, begins[parts[busy]])
             parts = np.concatenate([parts[idle], parts[busy[kept]]])
             polygons = joined([polygons.take(idle), cut]) if len(idle) else cut
-        of = of[parts]
+        all_of, of = of, of[parts]
         closed = nodes.closed[:, of]
         closed[groups[of], np.arange(len(of))] = True
-        is_listed = np.zeros((len(groups), int(self._layer.sizes.max())), dtype=np.bool_)
-        is_listed[of, winners[parts] - self._layer.first_forms[groups[of]]] = True
         children = Nodes(nodes.tables[of], begins[parts], ends[parts], polygons, closed)
-        self._check_others(children, winners[parts], groups[of], is_listed[of])
+        if (n_listed < self._layer.sizes[groups]).any():
+            is_listed = np.zeros((len(groups), int(self._layer.sizes.max())), dtype=np.bool_)
+            is_listed[all_of, winners - self._layer.first_forms[groups[all_of]]] = True
+            self._check_others(children, winners[parts], groups[of], is_listed[of])
         return children
 
     def _clipped(
@@ -431,27 +433,25 @@ class _Batch:
             For each corner the sign; the enclosed differences, centres and radii, shape
             `(3, n_polygons)`; and the polygons where form and rival coincide, with signs 0.
         """
-        rounded, owners = self._layer.rounded, polygons.owners
-        centres, radii = np.zeros((2, 3, len(pairs.forms)))
-        for forms, sign in ((pairs.forms, 1.0), (pairs.rivals, -1.0)):
-            live = np.flatnonzero(rounded.is_live[forms])
-            chosen = rounded.row_of[forms[live]], slice(None), pairs.tables[live]
-            centres[:, live] += sign * self._scores.centre[chosen].T
-            radii[:, live] += self._scores.radius[chosen].T
-        # The sum of two centres is rounded once; the radius has room for it (`enclosures`).
+        owners = polygons.owners
+        centres, radii = self._differences(pairs)
         points, vague = polygons.points, polygons.radii
+        spread = np.abs(points)
+        spread += vague
+        spread *= radii.take(owners, axis=1)
         centre = centres.take(owners, axis=1)
-        values = (centre * points).sum(axis=0)
-        errors = (radii.take(owners, axis=1) * (np.abs(points) + vague)).sum(axis=0)
-        errors += vague * np.abs(centre).sum(axis=0)
+        spread += vague * np.abs(centre)
+        centre *= points
+        values, errors = centre[0] + centre[1] + centre[2], spread[0] + spread[1] + spread[2]
         errors *= 1.0 + 2.0**-48
         errors += TINY
-        signs = (values > errors).astype(np.int8)
-        signs -= values < -errors
+        is_above, is_below = values > errors, values < -errors
+        signs = is_above.astype(np.int8)
+        signs -= is_below
         coinciding: list[int] = []
         plane, last = self._walk.plane, -1
         row: Vector = ()
-        for place in np.flatnonzero(~(np.abs(values) > errors)).tolist():
+        for place in (~(is_above | is_below)).nonzero()[0].tolist():
             i = int(owners[place])
             if i != last:
                 begin = int(self._begins[pairs.tables[i]])
@@ -465,6 +465,23 @@ class _Batch:
                 value = sum(x * y for x, y in zip(row, corner, strict=True))
                 signs[place] = (value > 0) - (value < 0)
         return signs, (centres, radii), coinciding
+
+    def _differences(self, pairs: "_Pairs") -> tuple[FloatArray, FloatArray]:
+        """Enclose forms minus their rivals: centres and radii, shape `(3, n)`."""
+        rounded, (centre, radius) = self._layer.rounded, self._scores
+        is_live = rounded.is_live[pairs.forms]
+        if rounded.against_zero:
+            rows = rounded.row_of[np.where(is_live, pairs.forms, pairs.rivals)]
+            centres, radii = centre[rows, :, pairs.tables], radius[rows, :, pairs.tables]
+            return np.where(is_live, centres.T, -centres.T), radii.T
+        # The sum of two centres is rounded once; the radius has room for it (`enclosures`).
+        centres, radii = np.zeros((2, len(is_live), 3))
+        for forms, sign in ((pairs.forms, 1.0), (pairs.rivals, -1.0)):
+            live = rounded.is_live[forms].nonzero()[0]
+            rows = rounded.row_of[forms[live]]
+            centres[live] += sign * centre[rows, :, pairs.tables[live]]
+            radii[live] += radius[rows, :, pairs.tables[live]]
+        return centres.T, radii.T
 
     def above(self, nodes: Nodes) -> "_Batch":
         """Return the next layer on nodes where this one is decided."""
@@ -494,5 +511,7 @@ class _Pairs(NamedTuple):
 def _cells(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return ranges of cells one after the other, where each begins among them, and their sizes."""
     sizes = ends - begins
-    offsets = np.cumsum(sizes) - sizes
-    return np.arange(sizes.sum()) + np.repeat(begins - offsets, sizes), offsets, sizes
+    offsets = sizes.cumsum() - sizes
+    cells = (begins - offsets).repeat(sizes)
+    cells += np.arange(len(cells))
+    return cells, offsets, sizes
