@@ -11,8 +11,8 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.planar_parking import WALK_FROM
-from hardmax.verify.checking import verify_certificate
 from hardmax.tropical.power_diagrams import PowerDiagram
+from hardmax.verify.checking import verify_certificate
 
 SQUARE = Box([-3.0, -3.0], [3.0, 3.0])
 N_KEYS = 2 * WALK_FROM

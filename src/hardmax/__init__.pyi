@@ -79,8 +79,6 @@ from .regions.engines import enumerate_regions as enumerate_regions
 from .regions.level_sets import level_set as level_set
 from .regions.partition import Partition as Partition
 from .regions.sampling import sample_regions as sample_regions
-from .verify.checking import Verdict as Verdict
-from .verify.checking import verify_certificate as verify_certificate
 from .stability.certified_temperatures import temperature_for as temperature_for
 from .tropical.order_k import OrderKDiagram as OrderKDiagram
 from .tropical.order_k import order_k_diagram as order_k_diagram
@@ -91,5 +89,7 @@ from .tropical.power_distance import power_distance as power_distance
 from .tropical.rational_maps import TropicalRationalMap as TropicalRationalMap
 from .tropical.relu_maps import relu_layer_map as relu_layer_map
 from .tropical.relu_maps import relu_network_map as relu_network_map
+from .verify.checking import Verdict as Verdict
+from .verify.checking import verify_certificate as verify_certificate
 
 __version__: str

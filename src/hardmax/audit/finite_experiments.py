@@ -22,8 +22,8 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
-from hardmax.verify.checking import verify_certificate
 from hardmax.typing import FloatArray
+from hardmax.verify.checking import verify_certificate
 
 
 @dataclass(frozen=True)

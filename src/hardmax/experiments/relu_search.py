@@ -14,8 +14,8 @@ from hardmax.plotting import plot
 from hardmax.plotting.style import side_by_side
 from hardmax.progress import track
 from hardmax.regions.engines import enumerate_regions
-from hardmax.verify.checking import verify_certificate
 from hardmax.typing import FloatArray
+from hardmax.verify.checking import verify_certificate
 
 
 @dataclass(frozen=True)
