@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 settings.register_profile("hardmax", deadline=None, derandomize=True)
 settings.load_profile("hardmax")
 
-MOST_ENTRIES = 50_000
+MOST_ENTRIES = 20_000
 """How many winners a certificate lists at most that is checked in integers as well."""
 
 

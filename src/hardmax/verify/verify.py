@@ -61,6 +61,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import gcd, isfinite, lcm, prod
+from operator import mul
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -774,24 +775,21 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
 # Composing layers. Forms are integer rows; the last of a list is that of the constant 1.
 
 
-def _combined(terms: Terms, forms: list[Row]) -> Row:
-    """Add up multiples of forms."""
-    total = [0] * len(forms[-1])
-    for k, factor in terms:
-        total = [x + factor * y for x, y in zip(total, forms[k], strict=True)]
-    return total
+def _combined(rows: list[Terms], forms: list[Row]) -> list[Row]:
+    """Multiply a matrix, its rows without zeros, with forms."""
+    columns = list(zip(*forms, strict=True))
+    return [[sum([x * column[k] for k, x in terms]) for column in columns] for terms in rows]
 
 
 def _mapped(affine: Map, forms: list[Row]) -> list[Row]:
-    unit = [affine.scale * x for x in forms[-1]]
-    return [*(_combined(terms, forms) for terms in affine.rows), unit]
+    return [*_combined(affine.rows, forms), [affine.scale * x for x in forms[-1]]]
 
 
 def _scores(layer: Layer, forms: list[Row]) -> list[Row]:
     """Return the scores of a layer, and last the constant 1."""
     queries = _mapped(layer.query, forms)
-    scores = [_combined(terms, queries) for terms in layer.scores]
-    return [*scores, [layer.scores_scale * x for x in queries[-1]]]
+    unit = [layer.scores_scale * x for x in queries[-1]]
+    return [*_combined(layer.scores, queries), unit]
 
 
 def _tied(layer: Layer, scores: list[Row], winners: Sequence[int]) -> list[list[int]]:
@@ -876,7 +874,7 @@ def _rank(matrix: list[Row]) -> int:
 
 
 def _dot(row: Sequence[int], point: Sequence[int]) -> int:
-    return sum(x * y for x, y in zip(row, point, strict=True))
+    return sum(map(mul, row, point))
 
 
 def _primitive(row: Sequence[int]) -> Row:
