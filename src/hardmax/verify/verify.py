@@ -684,7 +684,7 @@ class Layer(NamedTuple):
     scores: list[Terms]
     scores_scale: int
     groups: list[range]
-    slots: Sequence[int]
+    slots: list[int]
     gains: list[int]
     gains_scale: int
     values: list[Terms]
@@ -762,7 +762,7 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
         scores=scores,
         scores_scale=scores_scale,
         groups=groups,
-        slots=slots,
+        slots=list(slots),
         gains=[known_gains.get(form, 0) for form in range(len(offsets))],
         gains_scale=gains_scale,
         values=integer_values,
