@@ -2,10 +2,11 @@
 
 #include <type_traits>
 
-#include "hardmax/facets.hpp"
 #include "hardmax/interface.h"
+#include "hardmax/overlays.hpp"
 #include "hardmax/polygons.hpp"
 #include "hardmax/polytopes.hpp"
+#include "hardmax/recomposing.hpp"
 #include "paths.hpp"
 
 using namespace hardmax;
@@ -51,12 +52,14 @@ auto with_search(const void* search, F call) {
 
 void lay_out(Polygons& polygons, const Network& network, Arena& arena) {
     polygons.crowd = take_crowd(network, arena);
+    polygons.sections = arena.take<Sections<2>>(1);
 }
 
 template <int D>
 void lay_out(Polytopes<D>& polytopes, const Network& network, Arena& arena) {
     polytopes.zeros = arena.take<bool>(network.n_groups + 1);
     polytopes.minors = arena.take<Minors<D + 1>>(1);
+    polytopes.sections = arena.take<Sections<D>>(1);
     polytopes.n_words = 1;
 }
 
@@ -370,39 +373,15 @@ void merge(const Layer& layer, Frame& frame, const std::int32_t* first, const do
     }
 }
 
-// Write the forms of the facets of some cells. Cells come in the order of the search, so that a cell
-// shares most layers with the one before it; only layers whose winners before them have changed are
-// composed again. Where a mean over coinciding forms is passed on, the caller leaves the cell out.
+// Write the forms of the facets of some cells.
 template <int D>
 void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wanted) {
-    const Network& network = *path.network;
-    // The scores of the layers up to here follow from the winners on the path.
     int known = -1;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
         if (!is_wanted[cell]) continue;
-        int deepest = 0, valid = 0;
-        for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++)
-            deepest = most(deepest, t.layer(t.group(f)));
-        if (known < 0 && network.n_layers > 0) compose_scores(path, known = 0);
-        for (; valid < known; valid++) {
-            const Layer& layer = network.layers[valid];
-            bool agrees = true;
-            for (int g = layer.first_group; g < layer.first_group + layer.n_groups; g++)
-                agrees = agrees && path.signature[g] == t.winner(cell, g);
-            if (!agrees) break;
-        }
-        for (int l = valid; l < deepest; l++) {
-            const Layer& layer = network.layers[l];
-            for (int g = layer.first_group; g < layer.first_group + layer.n_groups; g++)
-                path.signature[g] = t.winner(cell, g);
-            compose_stream(path, l);
-            compose_scores(path, l + 1);
-        }
-        known = most(valid, deepest);
+        go_to_cell(path, t, cell, known);
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
-            const int group = t.group(f), l = t.layer(group);
-            const Form<D> form = wall_form(path, {l, group - network.layers[l].first_group,
-                                                  t.winner(cell, group), t.rival(f)});
+            const Form<D> form = wall_form(path, wall_of(*path.network, t, cell, f));
             double* to = t.forms + f * (D + 3);
             for (int k = 0; k < D; k++) to[k] = form.a[k];
             to[D] = form.c, to[D + 1] = form.slope_radius, to[D + 2] = form.offset_radius;
@@ -598,6 +577,20 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
 
 void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted) {
     with_search(search, [&](auto& s) { compose_facets(s.path, FacetTable{*facets}, is_wanted); });
+}
+
+int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n, const int64_t* chosen,
+                          int64_t begin, int64_t budget, int64_t room, int64_t* pairs,
+                          int64_t* n_pairs, int8_t* is_open, int32_t* found, uint64_t* masks) {
+    Overlay o{n, chosen, is_open, room, 0, pairs, found, masks};
+    const int64_t end = with_search(search, [&](auto& s) {
+        if constexpr (std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>)
+            return n;
+        else
+            return overlay(s, FacetTable{*facets}, o, begin, budget);
+    });
+    *n_pairs = o.n_pairs;
+    return end;
 }
 
 int32_t hm_test_sharpen(void* search) {

@@ -30,6 +30,8 @@ from hardmax.errors import (
 from hardmax.typing import FloatArray, IntArray
 
 Infinity = Literal["none", "negative", "positive", "both"]
+ZEROS = object()
+"""What `Sizes.owned` is given in place of an array of zeros."""
 _FLOAT64 = np.dtype(np.float64)
 _SMALL = 4096
 
@@ -74,16 +76,34 @@ class Sizes:
         _refuse_non_finite(name, array, infinity)
         return array
 
-    def owned(self, name: str, value: Any, shape: tuple[str | int, ...]) -> FloatArray:
-        """Read `value` as `floats` does, and return a read-only copy, for a model to keep."""
-        if type(value) is np.ndarray and value.dtype is _FLOAT64:
-            array = value.copy()
-        else:
-            array = _exact_float64(name, value).copy()
-        self._bind(name, array.shape, shape, True)
-        _refuse_non_finite(name, array, "none")
-        array.setflags(write=False)
-        return array
+    def owned(self, *given: tuple[str, Any, tuple[str | int, ...]]) -> list[FloatArray]:
+        """Read arrays as `floats` does, and return read-only copies, for a model to keep.
+
+        The copies lie one after the other in memory, and are checked together.
+
+        Args:
+            given: For each array its name, its value and its shape; `ZEROS` for zeros of a shape
+                that the arrays before fix.
+        """
+        arrays = []
+        for name, value, shape in given:
+            if value is ZEROS:
+                value = np.zeros([self._size[str(axis)] for axis in shape])
+            if type(value) is not np.ndarray or value.dtype is not _FLOAT64:
+                value = _exact_float64(name, value)
+            self._bind(name, value.shape, shape, True)
+            arrays.append(value)
+        together = np.concatenate([array.ravel() for array in arrays])
+        together.setflags(write=False)
+        if together.size > _SMALL or not isfinite(np.vdot(together, together)):
+            for (name, _, _), array in zip(given, arrays, strict=True):
+                _refuse_non_finite(name, array, "none")
+        copies, start = [], 0
+        for array in arrays:
+            end = start + array.size
+            copies.append(together[start:end].reshape(array.shape))
+            start = end
+        return copies
 
     def ints(
         self,

@@ -153,17 +153,20 @@ def differences(seed, most_cells, max_seconds, dim=2):
     """Return what differs between the compiled and the all-integer search, or None if too large."""
     _, _, model, domain = model_and_domain(seed, dim)
     explore = planar.explore if dim == 2 else spatial.explore
-    counted = explore(model.network, domain, count_only=True, max_cells=most_cells + 1)
-    if counted.n_counted > most_cells:
+    limited = explore(model.network, domain, count_only=True, max_cells=most_cells + 1)
+    if limited.n_counted > most_cells:
         return None
     exact = hm.enumerate_regions(model, domain, exact=True, max_seconds=max_seconds)
     if not exact.is_complete:
         return None
+    # Without a limit, cells of the last layer are counted in another way.
+    counted = explore(model.network, domain, count_only=True)
     stored = explore(model.network, domain, workers=2 if seed % 7 == 0 else 1)
     wanted = sorted(np.asarray(exact.signatures).astype(int).tolist())
     found = []
-    if counted.n_counted != len(wanted):
-        found.append(f"{counted.n_counted} counted, {len(wanted)} cells")
+    for n_counted in (limited.n_counted, counted.n_counted):
+        if n_counted != len(wanted):
+            found.append(f"{n_counted} counted, {len(wanted)} cells")
     if stored.signatures.astype(int).tolist() != wanted:
         found.append(f"{stored.n_counted} stored, {len(wanted)} cells")
         return found

@@ -47,10 +47,11 @@ def check_volume(exact, volume, radius):
 
 
 def check_ball(rows, centre, radius, *, is_proven):
+    dim = len(centre)
     if radius == math.inf:
-        assert is_wide(rows, 2)
+        assert is_wide(rows, dim)
         return
-    largest = Fraction(precise_ball(rows, 2)[1])
+    largest = Fraction(precise_ball(rows, dim)[1])
     assert largest * (1 - 2 * PART) <= Fraction(radius) <= largest * (1 + PART)
     for row in rows if is_proven else ():
         distance = value(row, centre)

@@ -108,21 +108,28 @@ Path<D>& fresh_path(Path<D>& path, Path<D>& pure) {
     return pure;
 }
 
-// Write the signature and the map of one more cell, from forms composed afresh; return its number.
+// Write the signature of one more cell; return its number.
 template <int D>
-std::int64_t store_map(Path<D>& fresh, Cells& cells) {
-    const Network& network = *fresh.network;
-    const Forms<D>& output = compose_output(fresh);
+std::int64_t store_signature(const Path<D>& path, Cells& cells) {
     const std::int64_t cell = cells.n_cells++;
-    const std::size_t n_groups = network.n_groups, dim_out = network.dim_out;
+    const std::size_t n_groups = path.network->n_groups;
     if (cells.short_signatures) {
         std::uint8_t* to = cells.short_signatures + cell * n_groups;
         for (std::size_t g = 0; g < n_groups; g++)
-            to[g] = static_cast<std::uint8_t>(fresh.signature[g]);
+            to[g] = static_cast<std::uint8_t>(path.signature[g]);
     } else {
         std::int32_t* to = cells.signatures + cell * n_groups;
-        for (std::size_t g = 0; g < n_groups; g++) to[g] = fresh.signature[g];
+        for (std::size_t g = 0; g < n_groups; g++) to[g] = path.signature[g];
     }
+    return cell;
+}
+
+// Write the signature and the map of one more cell, from forms composed afresh; return its number.
+template <int D>
+std::int64_t store_map(Path<D>& fresh, Cells& cells) {
+    const Forms<D>& output = compose_output(fresh);
+    const std::int64_t cell = store_signature(fresh, cells);
+    const std::size_t dim_out = fresh.network->dim_out;
     double radius = 0.0;
     for (std::size_t i = 0; i < dim_out; i++) {
         for (int k = 0; k <= D; k++) {

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 2
+#define HM_INTERFACE_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -208,6 +208,13 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
                                  const int64_t* order, const int64_t* ends, int64_t* rows,
                                  double* normals, int8_t* inside, int64_t room, int64_t* pairs,
                                  int64_t* verdicts, int64_t* n_pairs);
+/* Search the cells beyond n chosen facets, from number `begin` on: see `overlay`. Writes the pairs found,
+ * at most `room`, with their number, and which facets stay open; `found` is scratch for 64 signatures,
+ * `masks` has a zero for each vertex at first. Returns where to go on. */
+HM_API int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n,
+                                 const int64_t* chosen, int64_t begin, int64_t budget, int64_t room,
+                                 int64_t* pairs, int64_t* n_pairs, int8_t* is_open, int32_t* found,
+                                 uint64_t* masks);
 
 /* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
  * neighbours.hpp. */
@@ -262,6 +269,26 @@ HM_API void hm_measures_init(void* measures, const void* network, const hm_searc
 /* Answer for the cells from `first` to `end`. */
 HM_API void hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
                             int64_t first, int64_t end);
+
+/* The same about cells of three to seven dimensions: see solids.hpp. */
+typedef struct {
+    const int8_t* is_wanted; /* (n_cells): the others are left open */
+    /* Answers, as in hm_measured, for points of `dim` coordinates. */
+    double* volumes;
+    double* witnesses;
+    double* balls;
+    uint8_t* open;
+} hm_solid_answers;
+/* `n_borders` is the number of inequalities of the domain; the others are the most facets inside it and
+ * the most vertices of a cell. */
+HM_API size_t hm_solids_size(const void* network, int32_t dim, int32_t n_borders,
+                             int32_t room_facets, int32_t room_points);
+/* The borders (n_borders, dim + 3) are slopes, offset and radii, positive inside. */
+HM_API void hm_solids_init(void* solids, const void* network, const hm_search_start* start,
+                           int32_t n_borders, int32_t room_facets, int32_t room_points,
+                           const double* borders);
+HM_API void hm_solids_run(void* solids, const hm_facets* cells, const hm_solid_answers* answers,
+                          int32_t questions, int64_t first, int64_t end);
 
 /* Who wins at points, in a space of any dimension. `embedding` has the weights (dim, dim_stream),
  * unless it is the identity, and the biases. The memory is used by one thread at a time. */
@@ -382,36 +409,16 @@ HM_API int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]
 /* The filtered sign of the form a, b, c of radii 0 at a vertex; 0 if it is not clear. */
 HM_API int32_t hm_test_filtered_sign(const double* form, const double* vertex);
 
-/* Exact signs, see exact_signs.hpp: of affine forms at points, of determinants, and who is largest. A
- * sign is -1, 0, 1, or 2 where it could not be taken. */
+/* Which of several affine forms is largest at a point, see winners.hpp. */
 typedef struct {
     const double* slopes;  /* (n_forms, dim) */
     const double* offsets; /* (n_forms) */
     const double* points;  /* (n_points, dim) */
     int64_t dim;
 } hm_stored_forms;
-/* Signs of computed values (n_points, n_forms), the magnitude of each at most point size times slope
- * size plus offset size; returns how many this does not prove, and writes where into `pending`. */
-HM_API int64_t hm_signs_coarse(int64_t n_points, int64_t n_forms, const double* values,
-                               const double* point_sizes, const double* slope_sizes,
-                               const double* offset_sizes, double factor, double allowance,
-                               int8_t* signs, int64_t* pending);
-/* The sign of form plus[q] less form minus[q] (-1: zero) at a point, by a sum and its bound, or by an
- * expansion, which has room for 4 dim + 4 numbers. */
-HM_API void hm_signs_filtered(const hm_stored_forms* forms, int64_t n, const int64_t* point,
-                              const int64_t* plus, const int64_t* minus, double factor,
-                              double allowance, int8_t* signs);
-HM_API void hm_signs_expanded(const hm_stored_forms* forms, int64_t n, const int64_t* point,
-                              const int64_t* plus, const int64_t* minus, double* expansion,
-                              int8_t* signs);
-/* The signs of determinants of matrices (n, k, k). Buffers: k (k + 2) numbers; (2^k, capacity) and 2^k
- * numbers, and an expansion. */
-HM_API void hm_determinants_filtered(int64_t n, int32_t k, const double* matrices, double factor,
-                                     double perturbation, double largest_pivot, double* buffer,
-                                     int8_t* signs);
-HM_API void hm_determinants_expanded(int64_t n, int32_t k, const double* matrices, double* minors,
-                                     int64_t* lengths, int64_t capacity, double* expansion,
-                                     int8_t* signs);
+/* The exact sign of the first form less the second at the first point; 2 where it could not be taken.
+ * The expansion has room for 4 dim + 4 numbers. */
+HM_API int32_t hm_test_difference(const hm_stored_forms* forms, double* expansion);
 /* The largest of computed values (n_points, n_forms), each known up to the bound of its row; returns how
  * many rows this leaves open, and writes which into `pending`. */
 HM_API int64_t hm_winners_clear(int64_t n_points, int64_t n_forms, const double* values,

@@ -2,6 +2,7 @@
 #pragma once
 #include "cells.hpp"
 #include "polygon.hpp"
+#include "sections.hpp"
 #include "walks.hpp"
 
 namespace hardmax {
@@ -24,6 +25,7 @@ struct Polygons {
     std::int8_t* signs;  // scratch
     int room;
     Crowd crowd;
+    Sections<2>* sections;  // where cells are only counted
 
     Polygon at(const Place& place) const { return {edges + place.start, place.n}; }
     // Where what comes above a polygon begins.
@@ -69,6 +71,21 @@ struct Polygons {
     }
     const Marks& marks_at_vertex(const Place& place, int i) const {
         return edges[place.start + i].start.marks;
+    }
+    // How many cells the forms of a window that are named by bits, which may cut a polygon, cut it
+    // into; -1 if that is not known without cutting it.
+    std::int64_t count_parts(const Place& place, const Window<2>& window, Word open, double scale) {
+        const int n = place.n;
+        const Reach reach = reach_of(at(place));
+        if (n > 64 || reach.has_far) return -1;
+        Sections<2>& s = *sections;
+        if (!begin_sections(s, window, open, n, reach, scale)) return -1;
+        for (int i = 0; i < n; i++) {
+            const Vertex& v = edges[place.start + i].start;
+            s.points[i] = {{v.x, v.y}, v.rho};
+            s.masks[i] = Word{1} << i | Word{1} << (i > 0 ? i - 1 : n - 1);
+        }
+        return count_all(s, n);
     }
 
     // Split a polygon by a unit of a window, whose signs are known: it becomes the upper part.

@@ -260,6 +260,39 @@ void meet(const Facet<D>* const (&f)[D], double scale, Point<D>& v, Point<D>* di
     if (is_exact) v = exact;
 }
 
+// The sign of an exact form where D exact facets meet, by two exact determinants, det(M, c; g) / det M
+// with these offsets c, or kUndecided.
+template <int D>
+int quotient_sign(const Facet<D>* const (&f)[D], const Form<D>& g, const double (&offsets)[D + 1],
+                  Minors<D + 1>& minors) {
+    double rows[D + 1][D + 1];
+    int depth = 0;
+    for (int j = 0; j <= D; j++) {
+        const Form<D>& form = j < D ? f[j]->form : g;
+        if (!form.is_exact()) return kUndecided;
+        for (int k = 0; k < D; k++) rows[j][k] = form.a[k];
+        rows[j][D] = offsets[j];
+        double top = 0.0, least = kInfinity;
+        for (double entry : rows[j]) {
+            const double size = magnitude(entry);
+            top = bound(top, size);
+            if (size != 0.0 && size < least) least = size;
+        }
+        if (!(0x1p-900 < least && least <= top && top < 0x1p900)) return kUndecided;
+        const int exponent = exponent_of(top) + 1;
+        // A float of exponent e is a multiple of 2^(e - 52).
+        depth += 53 + exponent - exponent_of(least);
+        for (double& entry : rows[j]) entry = __builtin_ldexp(entry, -exponent);
+    }
+    if (depth > 1000) return kUndecided;
+    const int sign = expand_determinant<D + 1>(rows, minors);
+    if (sign == 2) return kUndecided;
+    // The minor of the first rows without the offsets is det M.
+    constexpr int slopes = (1 << D) - 1;
+    const int below_it = hardmax::sign(minors.entries[slopes], minors.lengths[slopes]);
+    return below_it == 0 ? kUndecided : sign * below_it;
+}
+
 // Write where a form changes its sign between two vertices, with an open radius if that is not bounded
 // well.
 //

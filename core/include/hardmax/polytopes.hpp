@@ -25,15 +25,11 @@
 #include "cells.hpp"
 #include "groups.hpp"
 #include "polytope.hpp"
+#include "sections.hpp"
 #include "units.hpp"
 #include "varying.hpp"
 
 namespace hardmax {
-
-using Word = std::uint64_t;
-
-inline int bit_count(Word word) { return __builtin_popcountll(word); }
-inline int lowest_bit(Word word) { return __builtin_ctzll(word); }
 
 // A group whose winner equals a rival on a row of the pool, or, for row -1, on the whole cell.
 struct Tie {
@@ -106,6 +102,7 @@ struct Polytopes {
     Word* common;         // (n_words)
     bool* zeros;          // (n_groups of the network)
     Minors<D + 1>* minors;
+    Sections<D>* sections;  // where cells are only counted
     // Bounds on the errors of `values`: the second is multiplied by the radius of a vertex.
     double value_error, vertex_factor;
     double scale, most_rho;  // vertices with larger radii are computed from their facets
@@ -159,6 +156,7 @@ struct Polytopes {
                const Window<D>& window, int bit, bool is_pure);
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, int winner);
+    std::int64_t count_parts(const Place& place, const Window<D>& window, Word open, double scale);
 
     Part begin(const Place& whole, const Place& at, int) {
         Part part = whole;
@@ -334,8 +332,8 @@ int Polytopes<D>::far_sign(int i, int first_facet, const Form<D>& g, SignCounts&
     return far != 0 ? far : quotient_sign(i, first_facet, g, false);
 }
 
-// The sign of an exact form at a vertex by two exact determinants, det(M, c; g) / det M with exact
-// facets that meet there, or kUndecided. At infinity the column of the offsets there is taken.
+// The sign of an exact form at a vertex by exact facets that meet there, or kUndecided. At infinity the
+// offsets there are taken.
 template <int D>
 int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool at_infinity) {
     int n = collect(mask(i), first_facet, tight);
@@ -348,32 +346,10 @@ int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool a
             if (pool[tight[t]].form.is_exact()) tight[kept++] = tight[t];
         if (!choose_independent(kept, D, chosen)) return kUndecided;
     }
-    double rows[D + 1][D + 1];
-    int depth = 0;
-    for (int j = 0; j <= D; j++) {
-        const Form<D>& form = j < D ? chosen[j]->form : g;
-        if (!form.is_exact()) return kUndecided;
-        for (int k = 0; k < D; k++) rows[j][k] = form.a[k];
-        rows[j][D] = !at_infinity ? form.c : j < D ? chosen[j]->far : 0.0;
-        double top = 0.0, least = kInfinity;
-        for (double entry : rows[j]) {
-            const double size = magnitude(entry);
-            top = bound(top, size);
-            if (size != 0.0 && size < least) least = size;
-        }
-        if (!(0x1p-900 < least && least <= top && top < 0x1p900)) return kUndecided;
-        const int exponent = exponent_of(top) + 1;
-        // A float of exponent e is a multiple of 2^(e - 52).
-        depth += 53 + exponent - exponent_of(least);
-        for (double& entry : rows[j]) entry = __builtin_ldexp(entry, -exponent);
-    }
-    if (depth > 1000) return kUndecided;
-    const int sign = expand_determinant<D + 1>(rows, *minors);
-    if (sign == 2) return kUndecided;
-    // The minor of the first rows without the offsets is det M.
-    constexpr int slopes = (1 << D) - 1;
-    const int below_it = hardmax::sign(minors->entries[slopes], minors->lengths[slopes]);
-    return below_it == 0 ? kUndecided : sign * below_it;
+    double offsets[D + 1];
+    for (int j = 0; j < D; j++) offsets[j] = at_infinity ? chosen[j]->far : chosen[j]->form.c;
+    offsets[D] = at_infinity ? 0.0 : g.c;
+    return hardmax::quotient_sign(chosen, g, offsets, *minors);
 }
 
 // Whether a ReLU unit is zero at a vertex because all it adds up is zero there.
@@ -485,7 +461,7 @@ bool Polytopes<D>::choose_independent(int n, int wanted, const Facet<D>** chosen
 // --- Cuts ----------------------------------------------------------------------------------------
 
 // Take forms that are no facets any more off the list; return how many stay. A facet has at least D
-// vertices.
+// vertices, and one of a flat polytope (see `overlays.hpp`) D - 1.
 template <int D>
 int Polytopes<D>::drop_facets(Place& place) {
     for (int f = 0; f < place.n_facets; f++) counts[f] = 0;
@@ -495,7 +471,7 @@ int Polytopes<D>::drop_facets(Place& place) {
                 counts[64 * w + lowest_bit(bits)]++;
     int kept = 0;
     for (int f = 0; f < place.n_facets; f++) {
-        if (counts[f] >= D) {
+        if (counts[f] >= D - 1) {
             facets[place.first_facet + kept] = facets[place.first_facet + f];
             counts[f] = kept++;
         } else {
@@ -726,6 +702,22 @@ bool Polytopes<D>::clip(Part& part, const Form<D>& g, const Wall& wall, bool is_
     return true;
 }
 
+// How many cells the forms of a window that are named by bits, which may cut a polytope, cut it into;
+// -1 if that is not known without cutting it.
+template <int D>
+std::int64_t Polytopes<D>::count_parts(const Place& place, const Window<D>& window, Word open,
+                                       double scale) {
+    if (n_words > 1 || place.reach.has_far) return -1;
+    Sections<D>& s = *sections;
+    if (!begin_sections(s, window, open, place.n, place.reach, scale)) return -1;
+    for (int i = 0; i < place.n; i++) {
+        s.masks[i] = masks[place.start + i];
+        s.points[i] = points[place.start + i];
+        if (bit_count(s.masks[i]) != D) return -1;
+    }
+    return count_all(s, place.n);
+}
+
 // Note the facets on which a form that does not cut a polytope vanishes; False: no room.
 template <int D>
 bool Polytopes<D>::note_ties(Place& place, const Signs& found, int group, int winner) {
@@ -846,6 +838,13 @@ template <int D>
 bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path<D>& path,
                 Path<D>& pure, DoubledPath<D>& doubled, bool is_sharp, Cells& cells) {
     const Network& network = *path.network;
+    if (!cells.points) {
+        // Only the winners are asked for; a group that ties everywhere has two.
+        for (int t = 0; t < place.n_ties; t++)
+            if (s.ties[t].row < 0) return false;
+        detail::store_signature(path, cells);
+        return true;
+    }
     const int last = network.n_layers - 1, *rows = s.facets + place.first_facet;
     Path<D>& fresh = detail::fresh_path(path, pure);
     if (!is_sharp) {

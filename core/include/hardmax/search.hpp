@@ -44,6 +44,7 @@ struct Item {
     Place place;
     int layer, position;
     int window = -1;
+    bool is_cut = false;  // its cells are not counted without making them
 };
 
 template <class Kind>
@@ -61,9 +62,10 @@ struct Search {
     Item<Place>* items;
     int* winners;  // (room_items, most_groups): the winners of the pending groups done
     int room_items, n_items;
-    bool has_far;   // the domain is unbounded
-    bool stores;    // cells are stored, not only counted
-    bool is_sharp;  // the vertices of the cell on top have been set by the caller
+    bool has_far;         // the domain is unbounded
+    bool stores;          // cells are stored, not only counted
+    bool counts_at_once;  // cells of the last layer may be counted without making them
+    bool is_sharp;        // the vertices of the cell on top have been set by the caller
     std::int64_t n_cells;
 
     Item<Place>& top() { return items[n_items - 1]; }
@@ -137,9 +139,9 @@ int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& 
 }
 
 // Pass by the pending units of the window, from the next one on, that have one sign on the cell on
-// top; return whether there is one left.
+// top; return those that are left, as bits.
 template <class Kind>
-bool find_open_unit(Search<Kind>& s, Frame<Kind::dim>& frame) {
+std::uint64_t find_open_units(Search<Kind>& s, Frame<Kind::dim>& frame) {
     auto& item = s.top();
     const int index = item.position / kWindow, from = item.position % kWindow;
     if (frame.window.index != index) load_window(frame, index, s.path.scale);
@@ -153,7 +155,23 @@ bool find_open_unit(Search<Kind>& s, Frame<Kind::dim>& frame) {
     for (int i = from; i < found; i++) winners[i] = static_cast<int>(marks.positive >> i & 1);
     s.counts.n_filtered += std::int64_t(item.place.n) * (found - from);
     item.position += found - from;
-    return open != 0;
+    return open;
+}
+
+// Count the cells of the last layer in the cell on top, if that can be done without making them.
+template <class Kind>
+bool count_at_once(Search<Kind>& s, const Frame<Kind::dim>& frame, std::uint64_t open) {
+    auto& item = s.top();
+    if (!s.counts_at_once || item.is_cut || item.layer + 1 < s.path.network->n_layers ||
+        (item.position / kWindow + 1) * kWindow < frame.n_pending)
+        return false;
+    const std::int64_t count = s.cells.count_parts(item.place, frame.window, open, s.path.scale);
+    item.is_cut = count < 0;
+    if (count < 0) return false;
+    s.counts.n_filtered += count;
+    s.n_cells += count;
+    s.n_items--;
+    return true;
 }
 
 // The signs of a unit of the window at the vertices of the cell on top.
@@ -186,7 +204,9 @@ int split_by_units(Search<Kind>& s) {
     while (true) {
         auto& item = s.top();
         if (item.position == frame.n_pending) return kOngoing;
-        if (!find_open_unit(s, frame)) continue;
+        const std::uint64_t open = find_open_units(s, frame);
+        if (open == 0) continue;
+        if (count_at_once(s, frame, open)) return kOngoing;
         if (!s.cells.has_room(item.place) || s.n_items + 1 > s.room_items) return kStackFull;
         const int unit = frame.pending[item.position], bit = item.position % kWindow;
         int* winners = s.winners_of(s.n_items - 1);
@@ -214,6 +234,7 @@ int split_by_units(Search<Kind>& s) {
             return kStackFull;
         winners[item.position++] = 1;
         lower.layer = l, lower.position = item.position, lower.window = item.window;
+        lower.is_cut = item.is_cut;
         int* others = s.winners_of(s.n_items);
         for (int p = 0; p + 1 < item.position; p++) others[p] = winners[p];
         others[item.position - 1] = 0;
@@ -359,6 +380,7 @@ template <class Kind>
 int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
         const std::int32_t* is_wanted) {
     const Network& network = *s.path.network;
+    s.counts_at_once = !s.stores && limit < 0;
     for (; budget > 0; budget--) {
         if (s.n_items == 0) return kDone;
         if (s.n_cells == limit) return kCellLimit;

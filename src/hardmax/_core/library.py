@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 2
+INTERFACE_VERSION = 3
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -59,6 +59,17 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_facets_match": (c_int64, _AT, _AT, _AT, _AT, c_int64, _AT, _AT, _AT),
     "hm_facets_sort": (None, _AT, _AT, _AT, _AT),
     "hm_facets_compose": (None, _AT, _AT, _AT),
+    "hm_facets_overlay": (
+        c_int64,
+        _AT,
+        _AT,
+        c_int64,
+        _AT,
+        c_int64,
+        c_int64,
+        c_int64,
+        *5 * [_AT],
+    ),
     "hm_facets_corners": (None, _AT, c_int64, *4 * [_AT]),
     "hm_facets_compare": (
         c_int64,
@@ -78,6 +89,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_measures_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_measures_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT, _AT),
     "hm_measures_run": (None, _AT, _AT, c_int32, c_int64, c_int64),
+    "hm_solids_size": (c_size_t, _AT, *4 * [c_int32]),
+    "hm_solids_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT),
+    "hm_solids_run": (None, _AT, _AT, _AT, c_int32, c_int64, c_int64),
     "hm_points_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_points_init": (None, _AT, _AT, c_int32, c_int32, _AT),
     "hm_points_run": (None, _AT, c_int64, _AT, c_int32, _AT, _AT, _AT),
@@ -103,11 +117,6 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_line_maps_size": (c_size_t, _AT, c_int64, c_int64),
     "hm_line_maps_init": (None, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),
     "hm_line_maps_compose": (c_int64, _AT, c_int64, _AT, _AT),
-    "hm_signs_coarse": (c_int64, c_int64, c_int64, *4 * [_AT], c_double, c_double, _AT, _AT),
-    "hm_signs_filtered": (None, _AT, c_int64, _AT, _AT, _AT, c_double, c_double, _AT),
-    "hm_signs_expanded": (None, _AT, c_int64, *5 * [_AT]),
-    "hm_determinants_filtered": (None, c_int64, c_int32, _AT, *3 * [c_double], _AT, _AT),
-    "hm_determinants_expanded": (None, c_int64, c_int32, _AT, _AT, _AT, c_int64, _AT, _AT),
     "hm_winners_clear": (c_int64, c_int64, c_int64, *4 * [_AT]),
     "hm_winners_exact": (None, c_int64, c_int64, *4 * [_AT]),
     "hm_winners_play_off": (
@@ -153,6 +162,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_test_facet": (None, _AT, _AT),
     "hm_test_meet_facets": (None, _AT, c_double, _AT),
     "hm_test_measure": (c_int32, c_int32, _AT, _AT),
+    "hm_test_difference": (c_int32, _AT, _AT),
     "hm_test_filtered_sign": (c_int32, _AT, _AT),
     "hm_test_two_sum": (None, c_double, c_double, _DOUBLES),
     "hm_test_fast_two_sum": (None, c_double, c_double, _DOUBLES),

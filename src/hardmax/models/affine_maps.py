@@ -33,9 +33,10 @@ class AffineMap(WithoutCaches):
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        sizes = Sizes()
-        weight = sizes.owned("weight", self.weight, ("dim_in", "dim_out"))
-        self.__dict__.update(weight=weight, bias=sizes.owned("bias", self.bias, ("dim_out",)))
+        weight, bias = Sizes().owned(
+            ("weight", self.weight, ("dim_in", "dim_out")), ("bias", self.bias, ("dim_out",))
+        )
+        self.__dict__.update(weight=weight, bias=bias)
 
     @classmethod
     def trusted(cls, weight: FloatArray, bias: FloatArray) -> "AffineMap":

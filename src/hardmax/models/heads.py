@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from hardmax.tropical.power_diagrams import PowerDiagram
 
 
+_ARRAYS: dict[str, tuple[str, ...]] = {
+    "query_weight": ("dim", "d_k"),
+    "keys": ("n_keys", "d_k"),
+    "values": ("n_keys", "d_v"),
+    "output_weight": ("d_v", "out_dim"),
+}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionHead:
     r"""One attention head over a fixed memory of keys and values.
@@ -85,18 +93,13 @@ class AttentionHead:
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        sizes = Sizes()
-        arrays = {
-            "query_weight": sizes.owned("query_weight", self.query_weight, ("dim", "d_k")),
-            "keys": sizes.owned("keys", self.keys, ("n_keys", "d_k")),
-            "values": sizes.owned("values", self.values, ("n_keys", "d_v")),
-            "output_weight": sizes.owned("output_weight", self.output_weight, ("d_v", "out_dim")),
-        }
+        sizes, given = Sizes(), _ARRAYS
         if self.query_bias is not None:
-            arrays["query_bias"] = sizes.owned("query_bias", self.query_bias, ("d_k",))
+            given = {**given, "query_bias": ("d_k",)}
+        arrays = sizes.owned(*((name, getattr(self, name), given[name]) for name in given))
+        self.__dict__.update(zip(given, arrays, strict=True))
         if self.logit_bias is not None:
-            arrays["logit_bias"] = owned(read_logit_bias(self.logit_bias, sizes))
-        self.__dict__.update(arrays)
+            self.__dict__["logit_bias"] = owned(read_logit_bias(self.logit_bias, sizes))
 
     def __repr__(self) -> str:
         n_masked = self.n_keys - len(self.unmasked)

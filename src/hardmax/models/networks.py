@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import Sizes
+from hardmax.arguments import ZEROS, Sizes
 from hardmax.display import html_card, spell_widths
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -23,7 +23,7 @@ class ReluNetwork(ArgmaxModel):
     unit: 1 where it is on, 0 where it is off (or identically zero).
 
     Attributes:
-        weights: The $W_l$, shapes `(dim_in, n_1), (n_1, n_2), ...`, at least one.
+        weights: The $W_l$, shapes `(n_0, n_1), (n_1, n_2), ...`, at least one.
         biases: The $b_l$, shapes `(n_1,), (n_2,), ...`. None, for one of them or for all, means 0.
 
     Examples:
@@ -46,12 +46,13 @@ class ReluNetwork(ArgmaxModel):
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
         biases = _one_for_each("biases", self.biases, len(given))
-        maps: list[AffineMap] = []
+        arrays: list[tuple[str, Any, tuple[str, ...]]] = []
         for i, (weight, bias) in enumerate(zip(given, biases, strict=True)):
-            sizes = Sizes(n_in=maps[-1].dim_out) if maps else Sizes()
-            maps.append(read_affine(f"weights[{i}]", weight, f"biases[{i}]", bias, sizes))
-        object.__setattr__(self, "weights", tuple(affine.weight for affine in maps))
-        object.__setattr__(self, "biases", tuple(affine.bias for affine in maps))
+            n_in, n_out = f"n_{i}", f"n_{i + 1}"
+            arrays.append((f"weights[{i}]", weight, (n_in, n_out)))
+            arrays.append((f"biases[{i}]", ZEROS if bias is None else bias, (n_out,)))
+        owned = Sizes().owned(*arrays)
+        self.__dict__.update(weights=tuple(owned[::2]), biases=tuple(owned[1::2]))
 
     def __repr__(self) -> str:
         hidden = spell_widths(self.widths)
@@ -200,9 +201,9 @@ def read_affine(
     weight_name: str, weight: Any, bias_name: str, bias: Any, sizes: Sizes
 ) -> AffineMap:
     """Read a matrix `(n_in, n_out)` and a bias `(n_out,)` or None."""
-    matrix = sizes.owned(weight_name, weight, ("n_in", "n_out"))
-    offset = np.zeros(matrix.shape[1]) if bias is None else bias
-    return AffineMap.trusted(matrix, sizes.owned(bias_name, offset, ("n_out",)))
+    offset = ZEROS if bias is None else bias
+    given = (weight_name, weight, ("n_in", "n_out")), (bias_name, offset, ("n_out",))
+    return AffineMap.trusted(*sizes.owned(*given))
 
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
@@ -235,9 +236,12 @@ def _read_units(
     known = Sizes(n_in=sizes["n_in"]) if index else Sizes()
     read = []
     for i, (unit, offset) in enumerate(zip(units, biases, strict=True)):
-        weight = known.owned(f"{name}[{i}]", unit, (f"rank_{i}", "n_in"))
-        offsets = np.zeros(len(weight)) if offset is None else offset
-        read.append((weight, known.owned(f"biases[{index}][{i}]", offsets, (f"rank_{i}",))))
+        given = (
+            (f"{name}[{i}]", unit, (f"rank_{i}", "n_in")),
+            (f"biases[{index}][{i}]", ZEROS if offset is None else offset, (f"rank_{i}",)),
+        )
+        weight, offsets = known.owned(*given)
+        read.append((weight, offsets))
     return read
 
 

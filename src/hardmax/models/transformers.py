@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import Sizes
+from hardmax.arguments import ZEROS, Sizes
 from hardmax.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -42,13 +42,12 @@ class FeedForward:
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        sizes = Sizes()
-        w_in = sizes.owned("w_in", self.w_in, ("dim", "d_ff"))
-        b_in = np.zeros(w_in.shape[1]) if self.b_in is None else self.b_in
-        b_in = sizes.owned("b_in", b_in, ("d_ff",))
-        w_out = sizes.owned("w_out", self.w_out, ("d_ff", "out_dim"))
-        b_out = np.zeros(w_out.shape[1]) if self.b_out is None else self.b_out
-        b_out = sizes.owned("b_out", b_out, ("out_dim",))
+        w_in, b_in, w_out, b_out = Sizes().owned(
+            ("w_in", self.w_in, ("dim", "d_ff")),
+            ("b_in", ZEROS if self.b_in is None else self.b_in, ("d_ff",)),
+            ("w_out", self.w_out, ("d_ff", "out_dim")),
+            ("b_out", ZEROS if self.b_out is None else self.b_out, ("out_dim",)),
+        )
         self.__dict__.update(w_in=w_in, b_in=b_in, w_out=w_out, b_out=b_out)
 
     def __repr__(self) -> str:
@@ -91,12 +90,12 @@ def read_block(block: Any, head_type: type) -> None:
         raise DtypeError(f"`ffn` must be a FeedForward or None; got {type(block.ffn).__name__}.")
     if not heads and block.ffn is None:
         raise EmptyInputError("`heads` must have an entry where `ffn` is None; got none.")
-    object.__setattr__(block, "heads", tuple(heads))
+    block.__dict__["heads"] = tuple(heads)
     for name in ("attention_residual", "ffn_residual"):
         flag = getattr(block, name)
         if not isinstance(flag, bool | np.bool_):
             raise DtypeError(f"`{name}` must be True or False; got {flag!r}.")
-        object.__setattr__(block, name, bool(flag))
+        block.__dict__[name] = bool(flag)
 
 
 def describe_block(block: Any) -> str:
@@ -138,9 +137,10 @@ class Block:
         self._check_widths()
 
     def _check_widths(self) -> None:
-        for i, head in enumerate(self.heads):
+        widths = [(head.dim, head.out_dim) for head in self.heads]
+        for i, (head, width) in enumerate(zip(self.heads, widths, strict=True)):
             first = self.heads[0]
-            if (head.dim, head.out_dim) != (first.dim, first.out_dim):
+            if width != widths[0]:
                 raise ArgumentError(
                     f"`heads[{i}]` must map R^{first.dim} to R^{first.out_dim} as `heads[0]` does; "
                     f"got {head!r}."
@@ -234,7 +234,6 @@ class HardTransformer(ArgmaxModel):
                     f"`blocks[{i}]` must take vectors of width {before.out_dim}, what the block "
                     f"before gives; got one that takes {after.dim}."
                 )
-        object.__setattr__(self, "blocks", tuple(blocks))
         embedding = _read_map("embedding", self.embedding, blocks[0].dim)
         readout = _read_map("readout", self.readout, blocks[-1].out_dim)
         if embedding.dim_out != blocks[0].dim:
@@ -247,8 +246,7 @@ class HardTransformer(ArgmaxModel):
                 f"`readout` must take vectors of width {blocks[-1].out_dim}, what the last block "
                 f"gives; got {readout.dim_in}."
             )
-        object.__setattr__(self, "embedding", embedding)
-        object.__setattr__(self, "readout", readout)
+        self.__dict__.update(blocks=tuple(blocks), embedding=embedding, readout=readout)
 
     def __repr__(self) -> str:
         heads = sum(len(block.heads) for block in self.blocks)
@@ -305,7 +303,6 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
     ]
     layout = _side_by_side(tuple(shapes))
     n_read, width = layout["reads"].shape[1], layout["width"]
-    out_dim = heads[0].out_dim
     return ArgmaxLayer.trusted(
         query=AffineMap.trusted(
             _joined([score.query_weight for score in scores], axis=1),
@@ -316,10 +313,13 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
         values=_joined([_widened(value, width) for value in values]),
         output=AffineMap.trusted(
             _joined([_widened(head.output_weight.T, width).T for head in heads]),
-            _joined([np.zeros(out_dim)]),
+            _zeros(heads[0].out_dim),
         ),
         residual=residual,
-        **{name: layout[name] for name in ("starts", "slots", "gains", "reads")},
+        starts=layout["starts"],
+        slots=layout["slots"],
+        gains=layout["gains"],
+        reads=layout["reads"],
     )
 
 
@@ -341,6 +341,13 @@ def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
     for array in layout.values():
         array.setflags(write=False)
     return {**layout, "width": width}
+
+
+@lru_cache(maxsize=64)
+def _zeros(n: int) -> FloatArray:
+    zeros = np.zeros(n)
+    zeros.setflags(write=False)
+    return zeros
 
 
 def _widened(rows: FloatArray, width: int) -> FloatArray:

@@ -39,30 +39,59 @@ class WallNames(NamedTuple):
     Attributes:
         codes: The form beside the wall, counted over all layers; of the domain -5 less the row of
             its inequality, from -4 on. Shape `(n_vertices,)`.
-        form_starts: The first form of each group, and the end; shape `(n_groups + 1,)`.
-        group_layers: The layer of each group, shape `(n_groups,)`.
+        layer_starts: For each layer the first form of each group, and the end.
     """
 
     codes: AnyArray
-    form_starts: IntArray
-    group_layers: IntArray
+    layer_starts: tuple[IntArray, ...]
+
+    @property
+    def form_starts(self) -> IntArray:
+        """The first form of each group, counted over all layers, and the end: `(n_groups + 1,)`."""
+        return form_starts(self.layer_starts)
 
     def decoded(self, signatures: AnyArray, starts: IntArray) -> AnyArray:
         """Return layer, group, winner and rival of each edge: shape `(n_vertices, 4)`."""
+        starts_of_groups, layers = self.form_starts, group_layers(self.layer_starts)
         walls = np.zeros((len(self.codes), 4), dtype=np.int32)
         inside = np.flatnonzero(self.codes >= 0)
         walls[:, 0] = -1
         walls[:, 1] = -5 - self.codes
         codes = self.codes[inside]
-        group = np.searchsorted(self.form_starts, codes, side="right") - 1
+        group = np.searchsorted(starts_of_groups, codes, side="right") - 1
         cell = np.repeat(np.arange(len(signatures)), np.diff(starts))[inside]
-        layer = self.group_layers[group]
-        first_group = np.searchsorted(self.group_layers, layer)
+        layer = layers[group]
+        first_group = np.searchsorted(layers, layer)
         walls[inside, 0] = layer
         walls[inside, 1] = group - first_group
         walls[inside, 2] = signatures[cell, group]
-        walls[inside, 3] = codes - self.form_starts[group]
+        walls[inside, 3] = codes - starts_of_groups[group]
         return walls
+
+
+def form_starts(layer_starts: tuple[IntArray, ...]) -> IntArray:
+    """Count the forms over all layers: the first one of each group, and the end.
+
+    Args:
+        layer_starts: For each layer the first form of each group, and the end.
+
+    Examples:
+        >>> form_starts((np.array([0, 2, 4]), np.array([0, 3]))).tolist()
+        [0, 2, 4, 7]
+    """
+    sizes = [np.diff(starts) for starts in layer_starts]
+    return np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *sizes]))
+
+
+def group_layers(layer_starts: tuple[IntArray, ...]) -> IntArray:
+    """Return the layer of each group, shape `(n_groups,)`.
+
+    Examples:
+        >>> group_layers((np.array([0, 2, 4]), np.array([0, 3]))).tolist()
+        [0, 0, 1]
+    """
+    n_groups = [len(starts) - 1 for starts in layer_starts]
+    return np.repeat(np.arange(len(n_groups)), n_groups)
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,11 @@ class ChartedDomain:
         return forms
 
     @property
+    def inputs(self) -> RationalForms | None:
+        """The coordinates of $x(t)$ as exact forms, None where they are those of $t$."""
+        return None if self.is_identity else self.coordinates
+
+    @property
     def cone_rows(self) -> list[Vector]:
         r"""The rows $(-a, b)$ and last $(0, 1)$: positive at $(t, 1)$ inside the domain."""
         rows = [(*(-x for x in row[:-1]), row[-1]) for row in self.exact_rows.tolist()]

@@ -16,6 +16,7 @@ from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 OPEN, APART, OVERLAP = -1, 0, 1
 """What is known about two facets."""
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
+_SLICE = 1 << 16  # so many cells are found at most before interrupts act
 
 
 class _Facets(Structure):
@@ -43,6 +44,57 @@ class _Facets(Structure):
         ("owners", c_void_p),
         ("splits", c_void_p),
     )
+
+
+class FacetTable:
+    """Cells with their facets as the core reads them.
+
+    Attributes:
+        given: `hm_facets` of the interface, without what is computed; valid while the table lives.
+    """
+
+    def __init__(self, network: ArgmaxNetwork, cells: CellArrays) -> None:
+        facets = cells.facets
+        assert facets is not None
+        assert cells.vertices is not None
+        assert cells.starts is not None
+        is_short = cells.signatures.dtype == np.uint8
+        signatures = np.ascontiguousarray(
+            cells.signatures, dtype=np.uint8 if is_short else np.int32
+        )
+        # Kept, because the core has only their addresses.
+        self._arrays: dict[str, AnyArray] = {
+            "short_signatures" if is_short else "signatures": signatures,
+            "starts": np.ascontiguousarray(facets.starts, dtype=np.int64),
+            "walls": np.ascontiguousarray(facets.facets, dtype=np.int32),
+            "tie_starts": np.ascontiguousarray(facets.tie_starts, dtype=np.int64),
+            "ties": np.ascontiguousarray(facets.ties, dtype=np.int32),
+            "group_layers": np.ascontiguousarray(
+                core_network(network).group_layers, dtype=np.int64
+            ),
+            "points": np.ascontiguousarray(cells.vertices),
+            "point_starts": np.ascontiguousarray(cells.starts, dtype=np.int64),
+            "blurs": np.ascontiguousarray(facets.blurs),
+        }
+        if cells.directions is not None:
+            self._arrays["directions"] = np.ascontiguousarray(cells.directions)
+        at = {name: address(array) for name, array in self._arrays.items()}
+        sizes = len(signatures), len(facets.facets), cells.vertices.shape[1], network.n_groups
+        self.given = _Facets(*sizes, 0, **at)
+
+
+def passes_means(network: ArgmaxNetwork, facets: CellFacets) -> BoolArray:
+    """Return on which cells a mean over coinciding forms may be passed on, which is not composed.
+
+    Returns:
+        Shape `(n_cells,)`.
+    """
+    is_wide = np.array([not layer.is_relu for layer in network.layers], dtype=np.bool_)
+    layers = core_network(network).group_layers
+    merged = np.flatnonzero((facets.ties[:, 0] < 0) & is_wide[layers[facets.ties[:, 1]]])
+    passes = np.zeros(len(facets.tie_starts) - 1, dtype=np.bool_)
+    passes[np.searchsorted(facets.tie_starts, merged, side="right") - 1] = True
+    return passes
 
 
 class Matches(NamedTuple):
@@ -84,35 +136,14 @@ class CoreFacets:
         layers = network.layers
         last = len(layers) - 1
         kinds = [_kind(layer, is_last=i == last) for i, layer in enumerate(layers)]
-        is_short = cells.signatures.dtype == np.uint8
-        signatures = np.ascontiguousarray(
-            cells.signatures, dtype=np.uint8 if is_short else np.int32
-        )
-        packed, facets = core_network(network), self.facets
-        n_facets = len(facets.facets)
+        n_facets = len(self.facets.facets)
         self._owners = np.empty(n_facets, dtype=np.int64)
         self._splits = np.empty(n_facets, dtype=np.int64)
-        # Kept, because the core has only their addresses.
-        self._arrays: list[AnyArray | None] = [
-            signatures if is_short else None,
-            None if is_short else signatures,
-            np.ascontiguousarray(facets.starts, dtype=np.int64),
-            np.ascontiguousarray(facets.facets, dtype=np.int32),
-            np.ascontiguousarray(facets.tie_starts, dtype=np.int64),
-            np.ascontiguousarray(facets.ties, dtype=np.int32),
-            np.ascontiguousarray(packed.group_layers, dtype=np.int64),
-            np.array(kinds, dtype=np.int32),
-            np.ascontiguousarray(cells.vertices),
-            None if cells.directions is None else np.ascontiguousarray(cells.directions),
-            np.ascontiguousarray(cells.starts, dtype=np.int64),
-            np.ascontiguousarray(facets.blurs),
-            None,
-            self._owners,
-            self._splits,
-        ]
-        at = [None if array is None else address(array) for array in self._arrays]
-        dim = cells.vertices.shape[1]
-        self._given = _Facets(len(signatures), n_facets, dim, network.n_groups, 0, *at)
+        self._table = FacetTable(network, cells)
+        self._given = self._table.given
+        self._kinds = np.array(kinds, dtype=np.int32)
+        self._given.kinds = address(self._kinds)
+        self._given.owners, self._given.splits = address(self._owners), address(self._splits)
         self.matches = self._matched()
 
     def _matched(self) -> Matches:
@@ -156,12 +187,58 @@ class CoreFacets:
         forms[n_facets:] = borders
         self._forms = forms
         self._given.forms, self._given.n_borders = address(forms), len(borders)
-        search = CoreSearch(
+        self._search = CoreSearch(
             core_network(self.network), stream, scale, is_bounded=True, stores=False
         )
         wanted = np.ascontiguousarray(is_wanted, dtype=np.int8)
-        self._core.hm_facets_compose(addressof(self._given), search.address, address(wanted))
+        at = self._search.address
+        self._core.hm_facets_compose(addressof(self._given), at, address(wanted))
         return forms
+
+    def overlay(self, chosen: IntArray) -> tuple[IntArray, BoolArray]:
+        """Search what lies beyond facets at walls with jumps; the forms have been composed.
+
+        Args:
+            chosen: The facets, from both sides of the walls, shape `(n,)`.
+
+        Returns:
+            Pairs of facets that overlap, `(n_pairs, 2)`, and which facets this leaves open: the
+            pairs are all there are among the others.
+        """
+        groups, rivals = self.facets.facets[chosen].T
+        winners = self.cells.signatures[self._owners[chosen], groups].astype(np.int64)
+        # One side is enough. What lies beyond facets with equal names begins with equal winners.
+        near = np.flatnonzero(winners < rivals)
+        splits = self._splits[chosen]
+        near = near[np.lexsort((rivals[near], winners[near], splits[near]))]
+        facets = np.ascontiguousarray(chosen[near], dtype=np.int64)
+        is_open = np.empty(len(facets), dtype=np.int8)
+        scratch = (
+            np.empty(64 * self.network.n_groups, np.int32),
+            np.zeros(len(self.points), np.uint64),
+        )
+        found, begin, room = [np.empty((0, 2), dtype=np.int64)], 0, 4 * len(facets) + 64
+        while begin < len(facets):
+            pairs, count = np.empty((room, 2), dtype=np.int64), c_int64()
+            last, begin = begin, self._core.hm_facets_overlay(
+                addressof(self._given), self._search.address, len(facets), address(facets), begin,
+                _SLICE, room, address(pairs), byref(count), address(is_open), *map(address, scratch),
+            )  # fmt: skip
+            room *= 2 if begin == last else 1
+            found.append(pairs[: count.value])
+        # Facets with the names of an open one are open; where groups tie, all of the split.
+        _, numbers = np.unique(splits, return_inverse=True)
+        n_forms = int(max(rivals.max(), winners.max())) + 1
+        walls = (numbers * n_forms + np.minimum(winners, rivals)) * n_forms
+        walls += np.maximum(winners, rivals)
+        has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
+        left = np.isin(walls, walls[near[is_open.astype(np.bool_)]])
+        left |= np.isin(splits, splits[has_ties])
+        all_pairs = np.concatenate(found)
+        is_chosen = np.zeros(len(self._owners), dtype=np.bool_)
+        is_chosen[chosen[~left]] = True
+        all_pairs = all_pairs[is_chosen[all_pairs].all(axis=1)]
+        return np.sort(all_pairs, axis=1), left
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.

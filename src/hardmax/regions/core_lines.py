@@ -77,7 +77,7 @@ def explore(network: ArgmaxNetwork, line: ChartedDomain) -> LineCells | None:
         n_counted=len(order),
         directions=np.where(unbounded, np.sign(ends), 0.0).reshape(-1, 1),
     )
-    return LineCells(search, cells, recorder.walk(), _named_ends(search, signatures, ends))
+    return LineCells(search, cells, recorder.walk(), _named_ends(search, signatures, ends, blurs))
 
 
 def _ends(found: CellArrays) -> FloatArray:
@@ -90,7 +90,9 @@ def _ends(found: CellArrays) -> FloatArray:
     return np.sort(along.reshape(-1, 2), axis=1)
 
 
-def _named_ends(search: LineSearch, signatures: AnyArray, ends: FloatArray) -> Points:
+def _named_ends(
+    search: LineSearch, signatures: AnyArray, ends: FloatArray, blurs: FloatArray
+) -> Points:
     """The left ends and the last right end, each named by the first decision that changes there."""
     names = np.full((len(ends) + 1, 3), -1)
     values = np.full(len(ends) + 1, None)
@@ -105,4 +107,6 @@ def _named_ends(search: LineSearch, signatures: AnyArray, ends: FloatArray) -> P
         names[1:-1, 1] = first_form + signatures[cells, changed]
         names[1:-1, 2] = first_form + signatures[cells + 1, changed]
     where = np.append(ends[:, 0], ends[-1:, 1])
-    return Points(Enclosed(where, np.full(len(where), np.inf)), names, values)
+    radii = np.append(blurs, blurs[-1:])
+    radii[np.isinf(where)] = 0.0
+    return Points(Enclosed(where, radii), names, values)

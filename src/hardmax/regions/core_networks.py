@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.regions.cells import form_starts, group_layers
 from hardmax.regions.coincidences import coinciding_means, standing_classes
 from hardmax.typing import AnyArray, IntArray
 
@@ -20,12 +22,14 @@ class CoreNetwork:
     Attributes:
         memory: Where it lies.
         starts: For each layer the first form of each group, and the end.
+        n_groups: How many groups all layers have.
         largest_group: The most forms of a group.
         n_weights: How many numbers there are.
     """
 
     memory: Memory
     starts: tuple[IntArray, ...]
+    n_groups: int
     largest_group: int
     n_weights: int
 
@@ -39,21 +43,15 @@ class CoreNetwork:
         """How many layers it has."""
         return len(self.starts)
 
-    @property
-    def n_groups(self) -> int:
-        """How many groups all layers have."""
-        return sum(map(len, self.starts)) - len(self.starts)
-
     @cached_property
     def form_starts(self) -> IntArray:
         """The first form of each group, counted over all layers, and the end: `(n_groups + 1,)`."""
-        sizes = [np.diff(starts) for starts in self.starts]
-        return np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *sizes]))
+        return form_starts(self.starts)
 
     @cached_property
     def group_layers(self) -> IntArray:
         """The layer of each group, shape `(n_groups,)`."""
-        return np.repeat(np.arange(self.n_layers), [len(starts) - 1 for starts in self.starts])
+        return group_layers(self.starts)
 
 
 _known: WeakKeyDictionary[ArgmaxNetwork, CoreNetwork] = WeakKeyDictionary()
@@ -74,12 +72,14 @@ def _laid_out(network: ArgmaxNetwork) -> CoreNetwork:
         classes = [[] if layer.is_relu else standing_classes(layer) for layer in network.layers]
         if any(classes):
             memory, n_weights, _ = _pack(network, classes)
-    largest = max((_largest_group(layer) for layer in network.layers), default=0)
-    return CoreNetwork(memory, tuple(layer.starts for layer in network.layers), largest, n_weights)
+    starts = tuple(layer.starts for layer in network.layers)
+    n_groups = sum(map(len, starts)) - len(starts)
+    largest = max(map(_largest_group, network.layers), default=0)
+    return CoreNetwork(memory, starts, n_groups, largest, n_weights)
 
 
 def _largest_group(layer: ArgmaxLayer) -> int:
-    return 2 if layer.is_relu else int(np.diff(layer.starts).max())
+    return 2 if layer.is_relu else max(b - a for a, b in pairwise(layer.starts.tolist()))
 
 
 def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memory, int, bool]:

@@ -185,14 +185,16 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     """Pack what one or more runs have found, one after the other; they are empty afterwards."""
     runs = sorted(runs, key=Run.first_signature) if len(runs) > 1 else runs
     first = runs[0]
-    counts = [run.search.counts() for run in runs]
-    count, filtered, expanded, _ = map(sum, zip(*counts, strict=True))
-    decisions = Decisions(filtered, expanded, 0)
+    count = filtered = expanded = 0
+    for run in runs:
+        counts = run.search.counts()
+        count, filtered, expanded = count + counts[0], filtered + counts[1], expanded + counts[2]
+    decisions = Decisions(filtered, expanded)
     paths = [run.path for run in runs if "path" in run.__dict__]
     for path in paths:
         decisions = decisions + path.decisions
     if not first.stores:
-        none = np.zeros((0, first.domain.network.n_groups), dtype=np.int64)
+        none = np.zeros((0, first.packed.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
     cells = _joined([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
@@ -207,8 +209,8 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         cells.points,
         _starts(cells.ends),
         count,
-        None if first.domain.is_bounded else cells.directions,
-        wall_names=_wall_names(cells, first.packed) if is_planar else None,
+        cells.directions,
+        wall_names=WallNames(cells.walls, first.packed.starts) if is_planar else None,
         facets=None if is_planar else _facets(cells),
         has_means=any(path.has_means for path in paths),
     )
@@ -218,33 +220,33 @@ def _starts(ends: AnyArray) -> Any:
     return np.concatenate([np.zeros(1, dtype=np.int64), ends])
 
 
-def _wall_names(cells: FoundCells, network: CoreNetwork) -> WallNames:
-    return WallNames(cells.walls, network.form_starts, network.group_layers)
-
-
 def _facets(cells: FoundCells) -> CellFacets:
+    assert cells.facet_ends is not None
+    assert cells.tie_ends is not None
+    assert cells.ties is not None
+    assert cells.blurs is not None
     starts, tie_starts = _starts(cells.facet_ends), _starts(cells.tie_ends)
     return CellFacets(starts, cells.walls, tie_starts, cells.ties, cells.blurs)
 
 
 def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
-    """Join cells one after the other; each part is given up as soon as it is copied."""
-    if len(parts) == 1:
-        return parts[0].taken()
-    sizes = np.array([part.sizes() for part in parts])
-    starts = [Sizes(*row) for row in np.vstack([0 * sizes[:1], sizes.cumsum(axis=0)]).tolist()]
-    whole = parts[0].like(starts[-1])
+    """Join cells one after the other: what the first part has stays where it is."""
+    first, others = parts[0], parts[1:]
+    if not others:
+        return first.taken()
+    ends = [Sizes(*row) for row in np.cumsum([part.sizes() for part in parts], axis=0).tolist()]
+    whole = first.taken(ends[-1])
 
-    def copy(index: int) -> None:
-        part, first = parts[index], starts[index]
-        before = {"ends": first.vertices, "facet_ends": first.facets, "tie_ends": first.ties}
+    def copy(part: CellColumns, start: Sizes) -> None:
+        before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
         for name, rows in whole._asdict().items():
-            start = part.rows_of(name, first)
-            taken = part.take(name)
-            if name in before:
-                taken += before[name]
-            rows[start : start + len(taken)] = taken
+            if rows is not None:
+                taken = part.take(name, part.sizes())
+                if name in before:
+                    taken += before[name]
+                at = part.rows_of(name, start)
+                rows[at : at + len(taken)] = taken
 
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(copy, range(len(parts))))
+        list(pool.map(copy, others, ends))
     return whole

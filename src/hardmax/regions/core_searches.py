@@ -94,11 +94,13 @@ class FirstStream(NamedTuple):
         block: Slopes, offsets and radii, shape `(d + 2, n)`.
         doubled: High parts, low parts and radii, shape `(2 d + 3, n)`.
         grid: The exponent of a grid that holds it, if its radii vanish.
+        is_exact: Whether they do.
     """
 
     block: FloatArray
     doubled: FloatArray
     grid: int
+    is_exact: bool
 
 
 class PlaneCell(NamedTuple):
@@ -202,10 +204,10 @@ class FoundCells(NamedTuple):
         map_radii: `(n_cells,)`.
         ends: Where the vertices of each cell end, `(n_cells,)`.
         points: `(n_vertices, d)`.
-        directions: `(n_vertices, d)`; no rows where the domain is bounded.
         walls: The codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
             `(n_facets, 2)`.
-        facet_ends: Where the facets of each cell end; no rows in two dimensions, nor have the next.
+        directions: `(n_vertices, d)`; None where the domain is bounded.
+        facet_ends: Where the facets of each cell end; None in two dimensions, as are the next.
         tie_ends: Where its ties end.
         ties: A facet of the cell or -1, and a group with two winners there: `(n_ties, 2)`.
         blurs: Bounds on the radii of its vertices and of their directions, `(n_cells, 2)`.
@@ -216,12 +218,12 @@ class FoundCells(NamedTuple):
     map_radii: FloatArray
     ends: AnyArray
     points: FloatArray
-    directions: FloatArray
     walls: AnyArray
-    facet_ends: AnyArray
-    tie_ends: AnyArray
-    ties: AnyArray
-    blurs: FloatArray
+    directions: FloatArray | None = None
+    facet_ends: AnyArray | None = None
+    tie_ends: AnyArray | None = None
+    ties: AnyArray | None = None
+    blurs: FloatArray | None = None
 
 
 class Sizes(NamedTuple):
@@ -247,89 +249,79 @@ class CellColumns:
     """
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
-        self._is_short, self._is_bounded = network.largest_group <= 256, is_bounded
-        self._is_planar = dim == 2
-        self._types: dict[str, tuple[Any, tuple[int, ...]]] = dict(
-            signatures=(np.uint8 if self._is_short else np.int32, (network.n_groups,)),
-            maps=(np.float64, (dim + 1, dim_out)),
-            map_radii=(np.float32, ()),
-            ends=(np.int64, ()),
-            points=(np.float64, (dim,)),
-            directions=(np.float64, (dim,)),
-            walls=(np.int32, () if self._is_planar else (2,)),
-            facet_ends=(np.int64, ()),
-            tie_ends=(np.int64, ()),
-            ties=(np.int32, (2,)),
-            blurs=(np.float64, (2,)),
+        is_short = network.largest_group <= 256
+        self._signatures = "short_signatures" if is_short else "signatures"
+        is_planar = dim == 2
+        types: dict[str, tuple[Any, tuple[int, ...], str]] = dict(
+            signatures=(np.uint8 if is_short else np.int32, (network.n_groups,), "cells"),
+            maps=(np.float64, (dim + 1, dim_out), "cells"),
+            map_radii=(np.float32, (), "cells"),
+            ends=(np.int64, (), "cells"),
+            points=(np.float64, (dim,), "vertices"),
         )
+        if not is_bounded:
+            types["directions"] = np.float64, (dim,), "vertices"
+        if is_planar:
+            types["walls"] = np.int32, (), "vertices"
+        else:
+            types |= dict(
+                walls=(np.int32, (2,), "facets"),
+                facet_ends=(np.int64, (), "cells"),
+                tie_ends=(np.int64, (), "cells"),
+                ties=(np.int32, (2,), "ties"),
+                blurs=(np.float64, (2,), "cells"),
+            )
         n_cells = FIRST_CELLS >> max(dim - 3, 0)
-        n_vertices = n_cells * FIRST_VERTICES if self._is_planar else n_cells << dim
-        n_ties = network.n_groups + n_cells
-        self.room = CellsRoom(n_cells, n_vertices, 3 * dim * n_cells, n_ties)
+        n_vertices = n_cells * FIRST_VERTICES if is_planar else n_cells << dim
+        room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, network.n_groups + n_cells)
+        self.room = CellsRoom(*room)
+        self._counted = {
+            name: Sizes._fields.index(counted) for name, (_, _, counted) in types.items()
+        }
         self._columns = {
-            name: GrowingArray(*row_type, self.rows_of(name, self._room_of_all()))
-            for name, row_type in self._types.items()
+            name: GrowingArray(kind, shape, room[self._counted[name]])
+            for name, (kind, shape, _) in types.items()
         }
         self._tell()
-
-    def _room_of_all(self) -> Sizes:
-        room = self.room
-        return Sizes(room.room_cells, room.room_vertices, room.room_facets, room.room_ties)
 
     def sizes(self) -> Sizes:
         """Return how much has been written."""
         return Sizes(self.room.n_cells, self.room.n_vertices, self.room.n_facets, self.room.n_ties)
 
-    def like(self, sizes: Sizes) -> FoundCells:
-        """Return arrays of the same types, with room for so much."""
-        return FoundCells(
-            *(
-                np.empty((self.rows_of(name, sizes), *shape), dtype=kind)
-                for name, (kind, shape) in self._types.items()
-            )
-        )
-
     def rows_of(self, name: str, sizes: Sizes) -> int:
-        """Return how many rows an array needs for so much."""
-        if name in ("facet_ends", "tie_ends", "ties", "blurs") and self._is_planar:
-            return 0
-        if name == "points" or (name == "walls" and self._is_planar):
-            return sizes.vertices
-        if name == "directions":
-            return sizes.vertices * (not self._is_bounded)
-        return {"walls": sizes.facets, "ties": sizes.ties}.get(name, sizes.cells)
+        """Return how many rows an array has for so much."""
+        return sizes[self._counted[name]]
 
     def _tell(self) -> None:
         """Tell the core where the arrays are."""
-        at = {name: column.address for name, column in self._columns.items()}
-        signatures = at.pop("signatures")
-        at["short_signatures" if self._is_short else "signatures"] = signatures
-        at["directions"] = 0 if self._is_bounded else at["directions"]
-        for name, where in at.items():
-            setattr(self.room, name, where)
+        for name, column in self._columns.items():
+            setattr(self.room, self._signatures if name == "signatures" else name, column.address)
 
     def grow(self, cell: PlaneCell | SpaceCell) -> None:
         """Make room for twice as many cells, one of them as large as the given one."""
-        largest = cell.given()
-        self.room.room_cells *= 2
-        self.room.room_vertices = 2 * self.room.room_vertices + largest.n_vertices
-        self.room.room_facets = 2 * self.room.room_facets + largest.n_facets
-        self.room.room_ties = 2 * self.room.room_ties + largest.n_ties
+        room, largest = self.room, cell.given()
+        more = Sizes(0, largest.n_vertices, largest.n_facets, largest.n_ties)
+        old = room.room_cells, room.room_vertices, room.room_facets, room.room_ties
+        new = Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True)))
         for name, column in self._columns.items():
-            column.grow(self.rows_of(name, self._room_of_all()))
+            column.grow(self.rows_of(name, new))
+        room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
         self._tell()
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
         return self._columns["signatures"].rows(min(self.room.n_cells, 1))
 
-    def take(self, name: str) -> AnyArray:
-        """Return one of the arrays; nothing more may be written to it."""
-        return self._columns[name].taken(self.rows_of(name, self.sizes()))
+    def take(self, name: str, sizes: Sizes) -> AnyArray:
+        """Return one of the arrays, with room for so much; the core may not write to it again."""
+        column, n_rows = self._columns[name], self.rows_of(name, sizes)
+        column.grow(n_rows)
+        return column.taken(n_rows)
 
-    def taken(self) -> FoundCells:
-        """Return all arrays; nothing more may be written to them."""
-        return FoundCells(*map(self.take, FoundCells._fields))
+    def taken(self, sizes: Sizes | None = None) -> FoundCells:
+        """Return all arrays, with room for so much or for what has been written."""
+        room = sizes or self.sizes()
+        return FoundCells(**{name: self.take(name, room) for name in self._columns})
 
 
 class CoreSearch:
@@ -356,9 +348,9 @@ class CoreSearch:
         self._core = core()
         self._memory = Memory(self._core.hm_search_size(network.address, self.dim, stores))
         self.address = self._memory.address
-        is_exact = not stream.block[-1].any()
         start = SearchStart(
-            self.dim, scale, address(stream.block), address(stream.doubled), is_exact, stream.grid,
+            self.dim, scale, address(stream.block), address(stream.doubled), stream.is_exact,
+            stream.grid,
             is_bounded, stores,
         )  # fmt: skip
         self._core.hm_search_init(self.address, network.address, addressof(start))
@@ -366,8 +358,6 @@ class CoreSearch:
         # group asks for them twice, and for three edges more.
         widest = network.largest_group if network.largest_group >= 24 else 0
         self._room = FIRST_ROOM[0] + 16 * widest, FIRST_ROOM[1] + widest
-        self._counts = np.zeros(4, dtype=np.int64)
-        self._place = np.zeros(3, dtype=np.int32)
         self._set_stack()
 
     def _set_stack(self) -> None:
@@ -421,22 +411,22 @@ class CoreSearch:
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return the cells found, the signs filtered and expanded, the cells on the stack."""
-        self._core.hm_search_counts(self.address, address(self._counts))
-        found, filtered, expanded, n_items = self._counts.tolist()
-        return found, filtered, expanded, n_items
+        counts = (c_int64 * 4)()
+        self._core.hm_search_counts(self.address, addressof(counts))
+        return tuple(counts)
 
     def item(self, index: int) -> tuple[tuple[int, int, int], Any]:
         """Return a cell of the stack: layer, groups done and next group; and the cell."""
-        at, place, sizes = self.address, address(self._place), _Cell()
-        self._core.hm_search_item(at, index, place, addressof(sizes))
+        at, place, sizes = self.address, (c_int32 * 3)(), _Cell()
+        self._core.hm_search_item(at, index, addressof(place), addressof(sizes))
         kind = PlaneCell if self.dim == 2 else SpaceCell
         cell = kind.room(sizes, self.dim)
         written = cell.given()
-        self._core.hm_search_item(at, index, place, addressof(written))
+        self._core.hm_search_item(at, index, addressof(place), addressof(written))
         if isinstance(cell, SpaceCell):
             # Ties on facets that are gone are left out.
             cell = cell._replace(ties=cell.ties[: written.n_ties])
-        layer, position, group = self._place.tolist()
+        layer, position, group = place
         return (layer, position, group), cell
 
     def top(self) -> tuple[tuple[int, int, int], Any]:

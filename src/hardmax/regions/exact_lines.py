@@ -8,6 +8,7 @@ there. Merging the breakpoints of all groups gives the intervals on which the la
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from hardmax.models.argmax_layers import ArgmaxLayer
@@ -22,6 +23,10 @@ class Interval(NamedTuple):
 
     low: Fraction | None
     high: Fraction | None
+
+    def length(self) -> Fraction | float:
+        """Return how long it is."""
+        return inf if self.low is None or self.high is None else self.high - self.low
 
     def midpoint(self) -> Fraction:
         """Return a point inside."""

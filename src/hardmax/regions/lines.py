@@ -28,10 +28,12 @@ from hardmax.regions.cells import CellArrays, LazyCellArrays
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.exact_lines import Interval
 from hardmax.regions.line_intervals import Intervals, Points, joined_points
+from hardmax.regions.line_measures import measured_intervals
 from hardmax.regions.line_search import LineSearch
 from hardmax.regions.line_signatures import SignatureWalk, WalkRecorder
+from hardmax.regions.measures import Answers
 from hardmax.regions.rectified_lines import CellRun
-from hardmax.typing import AnyArray, FloatArray, WideArray
+from hardmax.typing import AnyArray, FloatArray, IntArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +75,20 @@ class LineCells(WithoutCaches):
 
     @cached_property
     def _exact_ends(self) -> list[Fraction | None]:
-        values = []
-        for i, signature in enumerate(self.walk.rows()):
-            values.append(self.search.exact_value(self.ends, i, signature))
-            if i + 1 == len(self):
-                values.append(self.search.exact_value(self.ends, i + 1, signature))
-        return values
+        inner = self.intervals(np.arange(len(self)))
+        return [*(one.low for one in inner), *(one.high for one in inner[-1:])]
+
+    def intervals(self, cells: IntArray) -> list[Interval]:
+        """Return some cells, given in rising order, exactly."""
+        found = []
+        for i, signature in zip(cells.tolist(), self.walk.rows_of(cells), strict=True):
+            low, high = (self.search.exact_value(self.ends, k, signature) for k in (i, i + 1))
+            found.append(Interval(low, high))
+        return found
+
+    def measured(self, question: int) -> Answers:
+        """Answer a question about all cells from their ends and the radii of these."""
+        return measured_intervals(self.ends.where, question)
 
 
 class _Collector:

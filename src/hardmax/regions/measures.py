@@ -15,9 +15,9 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.typing import FloatArray, IntArray
 
 MEASURED = 2.0**-20
-"""In the plane, volumes and radii of balls err by at most this part of themselves."""
+"""Volumes and radii of balls, found in floats, err by at most this part of themselves."""
 VOLUME, WITNESS, BALL = 1, 2, 4
-"""What the core can be asked about planar cells."""
+"""What the core can be asked about cells."""
 _NORM_BITS = 80
 
 
@@ -26,7 +26,7 @@ class Answers(NamedTuple):
 
     Attributes:
         numbers: Of volumes the volume and its radius; of points inside the point; of balls the
-            centre and the radius. Shape `(n_cells, 2)` or `(n_cells, 3)`.
+            centre and the radius. Shape `(n_cells, 2)`, `(n_cells, dim)` or `(n_cells, dim + 1)`.
         left_open: The cells for which floats have no answer, rising. Volumes and radii of all
             others err by at most `MEASURED` of themselves.
     """

@@ -13,10 +13,10 @@ import numpy as np
 from hardmax.geometry.integer_vectors import Vector, primitive
 from hardmax.regions.adjacency import facets_overlap
 from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.regions.core_facets import APART, OPEN, OVERLAP, CoreFacets
-from hardmax.regions.core_networks import core_network
+from hardmax.regions.core_facets import APART, OPEN, OVERLAP, CoreFacets, passes_means
 from hardmax.regions.planar_adjacency import Regions
-from hardmax.regions.spatial_domains import first_stream, rounded_form
+from hardmax.regions.rounded_forms import first_stream
+from hardmax.regions.spatial_domains import border_forms
 from hardmax.typing import FloatArray, IntArray
 
 
@@ -32,33 +32,29 @@ def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArr
         Shape `(n_pairs, 2)`, the facet of the smaller cell first.
     """
     rounded_forms(domain, facets, facets.matches.owners[chosen])
-    pairs, verdicts = facets.compare(chosen)
+    overlapping, is_open_split = facets.overlay(chosen)
+    if not is_open_split.any():
+        return overlapping
+    pairs, verdicts = facets.compare(chosen[is_open_split])
     exact = _ExactFacets(domain, facets)
     is_open = verdicts == OPEN
     verdicts[is_open] = [
         OVERLAP if exact.overlap(one, other) else APART for one, other in pairs[is_open].tolist()
     ]
-    found: IntArray = pairs[verdicts == OVERLAP]
-    return found
+    return np.concatenate([overlapping, pairs[verdicts == OVERLAP]])
 
 
 def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -> FloatArray:
     """Compose the forms of all facets of some cells, and return them: see `CoreFacets.compose`."""
     network, cells, of_cells = facets.network, facets.cells, facets.facets
-    borders = np.array([rounded_form((*row, 0)) for row in domain.cone_rows[:-1]])
-    borders = borders.reshape(-1, domain.dim + 5)
-    # Without the offset at infinity, and the bound on the slopes.
-    borders = np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1)
     is_wanted = np.zeros(len(cells.signatures), dtype=np.bool_)
     is_wanted[owners] = True
-    # Where forms coincide on a whole cell, a mean may be passed on that is not composed here.
-    is_wide = np.array([not layer.is_relu for layer in network.layers], dtype=np.bool_)
-    layers = core_network(network).group_layers
-    merged = np.flatnonzero((of_cells.ties[:, 0] < 0) & is_wide[layers[of_cells.ties[:, 1]]])
-    is_wanted[np.searchsorted(of_cells.tie_starts, merged, side="right") - 1] = False
+    is_wanted &= ~passes_means(network, of_cells)
     size = np.abs(facets.points).max(initial=1.0)
     scale = float(2.0 ** min(frexp(size)[1], 1000))
-    return facets.compose(first_stream(network, domain, scale), scale, borders, is_wanted)
+    return facets.compose(
+        first_stream(network, domain.inputs, scale), scale, border_forms(domain), is_wanted
+    )
 
 
 class _ExactFacets:

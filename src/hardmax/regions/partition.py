@@ -242,11 +242,14 @@ class Partition(WithoutCaches):
     def exact_witnesses(self) -> WideArray:
         """A point inside each cell as fractions: shape `(n_cells, dim)`."""
         self._require_stored()
-        points = self.stored_witnesses if self.line is None else self.line.witnesses
-        if points is not None:
-            return _quotients(points.tolist(), self.domain.dim)
+        if self.stored_witnesses is not None:
+            return _quotients(self.stored_witnesses.tolist(), self.domain.dim)
         floats, left_open = self._measured(WITNESS)
         witnesses = rationals(floats)
+        if self.line is not None:
+            inside = [[one.midpoint()] for one in self.line.intervals(left_open)]
+            witnesses[left_open] = wide_rows(inside, 1)
+            return witnesses
         witnesses[left_open] = _quotients(
             [self._interior_point(i) for i in left_open.tolist()], self.domain.dim
         )
@@ -257,12 +260,12 @@ class Partition(WithoutCaches):
     def witnesses(self) -> FloatArray:
         """A point inside each cell: shape `(n_cells, dim)`.
 
-        These are the points of `exact_witnesses`. In the plane a float inside the cell is taken
-        wherever one is found; elsewhere, and in cells too thin, they are rounded and may lie
-        outside.
+        These are the points of `exact_witnesses`. In up to seven dimensions a float inside the
+        cell is taken wherever one is found; elsewhere, and in cells too thin, they are rounded and
+        may lie outside.
         """
         self._require_stored()
-        if self.stored_witnesses is not None or self.line is not None:
+        if self.stored_witnesses is not None:
             return nearest_floats(self.exact_witnesses)
         witnesses, left_open = self._measured(WITNESS)
         if len(left_open):
@@ -311,8 +314,8 @@ class Partition(WithoutCaches):
     def volume_radii(self) -> FloatArray:
         """A bound on the error of each volume: shape `(n_cells,)`.
 
-        In the plane at most $2^{-20}$ of the volume, elsewhere half a unit in its last place. Zero
-        for a cell that is unbounded; `inf` for one whose volume exceeds all floats.
+        At most $2^{-20}$ of the volume, or half a unit in its last place. Zero for a cell that is
+        unbounded; `inf` for one whose volume exceeds all floats.
         """
         return self._volumes[:, 1]
 
@@ -322,9 +325,13 @@ class Partition(WithoutCaches):
         """The volume of each cell in the domain's coordinates, a fraction or `inf`."""
         self._require_stored()
         volumes = np.empty(self.n_found, dtype=object)
-        for i in range(self.n_found):
-            volumes[i] = self.polytope(i).volume
+        volumes[:] = self._exact_volumes_of(np.arange(self.n_found))
         return volumes
+
+    def _exact_volumes_of(self, cells: IntArray) -> list[Fraction | float]:
+        if self.line is not None:
+            return [one.length() for one in self.line.intervals(cells)]
+        return [self.polytope(i).volume for i in cells.tolist()]
 
     @cached_property
     @_kept_on_interrupt
@@ -332,8 +339,8 @@ class Partition(WithoutCaches):
         """Volumes and their radii: shape `(n_cells, 2)`."""
         self._require_stored()
         volumes, left_open = self._measured(VOLUME)
-        for i in left_open.tolist():
-            volumes[i] = rounded_number(self.polytope(i).volume)
+        for i, volume in zip(left_open, self._exact_volumes_of(left_open), strict=True):
+            volumes[i] = rounded_number(volume)
         return volumes
 
     @cached_property
@@ -341,11 +348,12 @@ class Partition(WithoutCaches):
     def chebyshev_centres(self) -> tuple[FloatArray, FloatArray]:
         """Centre and radius of a largest ball in each cell: `(n_cells, dim)`, `(n_cells,)`.
 
-        In up to two dimensions the ball lies in the closed cell, and no ball in it has a radius
-        larger by $2^{-20}$; both are proven. (A cell narrower than $2^{20}$ spacings of floats has
-        the radius so, and the nearest float to the centre.) Beyond, both are rounded: a linear
-        program in float64. A cell that contains balls of any size has radius `inf` and as its
-        centre the witness.
+        The ball lies in the closed cell, and no ball in it has a radius larger by $2^{-20}$; both
+        are proven. (A cell narrower than $2^{20}$ spacings of floats has the radius so, and the
+        nearest float to the centre.) In more than three dimensions both are rounded, a linear
+        program in float64, for such narrow cells, for unbounded ones without balls of every size,
+        and where the engine has no vertices. A cell that contains balls of any size has radius
+        `inf` and as its centre the witness.
         """
         self._require_stored()
         dim = self.domain.dim
@@ -355,7 +363,7 @@ class Partition(WithoutCaches):
             if is_wide(rows, dim):
                 balls[i, -1] = np.inf
             else:
-                balls[i, :-1], balls[i, -1] = (precise_ball if dim <= 2 else inscribed_ball)(
+                balls[i, :-1], balls[i, -1] = (precise_ball if dim <= 3 else inscribed_ball)(
                     rows, dim
                 )
         wide = np.isinf(balls[:, -1])
@@ -439,12 +447,18 @@ class Partition(WithoutCaches):
         return neighbouring_cells(((i, self.rows(i)) for i in among), self.domain.dim)
 
     def _measured(self, question: int) -> Answers:
-        """Ask the core about all cells; what it does not know is left open."""
+        """Ask floats with proofs about all cells; what they do not know is left open."""
+        if self.line is not None:
+            return self.line.measured(question)
         if self.cells.wall_names is not None or self.cells.walls is not None:
             # What is compiled is loaded when it is needed.
             from hardmax.regions.planar_measures import measured
 
             return measured(self.network, self.domain, self.cells, question)
+        if self.cells.facets is not None and self.domain.dim > 2:
+            from hardmax.regions import spatial_measures
+
+            return spatial_measures.measured(self.network, self.domain, self.cells, question)
         width = {VOLUME: 2, WITNESS: self.domain.dim, BALL: self.domain.dim + 1}[question]
         return Answers(np.zeros((self.n_found, width)), np.arange(self.n_found))
 

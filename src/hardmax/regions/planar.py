@@ -2,16 +2,13 @@
 
 from typing import Any
 
-import numpy as np
-
 from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import chart_forms
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.core_runs import SearchDomain, explore_domain
-from hardmax.regions.core_searches import FirstStream, PlaneCell
+from hardmax.regions.core_searches import PlaneCell
 from hardmax.regions.planar_domains import PlanarDomain, planar_domain
 from hardmax.regions.planar_parking import PlanarPath
-from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
+from hardmax.regions.rounded_forms import first_stream
 from hardmax.regions.search_runs import read_limits
 
 
@@ -52,6 +49,7 @@ def explore(
         Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
+        >>> import numpy as np
         >>> from hardmax.geometry.domains import Box, WholeSpace
         >>> from hardmax.models.networks import ReluNetwork
         >>> cross = ReluNetwork([np.eye(2), np.ones((2, 1))]).network
@@ -79,24 +77,6 @@ def search_domain(network: ArgmaxNetwork, domain: PlanarDomain) -> SearchDomain:
         PlaneCell(domain.edges, domain.walls),
         domain.scale,
         domain.is_bounded,
-        first_stream(network, domain),
+        first_stream(network, domain.inputs, domain.scale),
         lambda search: PlanarPath(network, domain, search),
     )
-
-
-def first_stream(network: ArgmaxNetwork, domain: PlanarDomain) -> FirstStream:
-    """Return the embedding on the domain."""
-    embedding, chart = network.embedding, domain.chart
-    if chart is None and embedding.is_identity:
-        return _COORDINATES
-    if chart is None:
-        block, doubled = np.zeros((4, embedding.dim_out)), np.zeros((7, embedding.dim_out))
-        block[:2], block[2] = embedding.weight, embedding.bias
-        doubled[:3] = block[:3]
-        return FirstStream(block, doubled, finest_grid(block))
-    forms = chart_forms(chart).compose(embedding)
-    block = rounded_forms(forms, forms.rows, domain.scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, domain.scale), finest_grid(block))
-
-
-_COORDINATES = FirstStream(np.eye(4, 2), np.eye(7, 2), 0)

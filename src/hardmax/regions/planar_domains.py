@@ -9,6 +9,7 @@ import numpy as np
 from hardmax.algebra.exact.dyadic import scaled_rows
 from hardmax.errors import ArgumentError
 from hardmax.models.argmax_layers import AffineMap
+from hardmax.models.recomposition import RationalForms, chart_forms
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.planar_polygons import Line, Vertex, clipped, plane
@@ -33,6 +34,11 @@ class PlanarDomain(NamedTuple):
     walls: AnyArray
     is_bounded: bool
     scale: float
+
+    @property
+    def inputs(self) -> RationalForms | None:
+        """The inputs as exact forms in the coordinates of the plane; None where they are these."""
+        return None if self.chart is None else chart_forms(self.chart)
 
     @property
     def lines(self) -> list[Line]:

@@ -17,8 +17,8 @@ from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_networks import core_network
 from hardmax.regions.core_searches import CoreSearch
-from hardmax.regions.planar import first_stream
 from hardmax.regions.planar_domains import planar_domain
+from hardmax.regions.rounded_forms import first_stream
 from hardmax.typing import AnyArray, BoolArray, IntArray
 
 
@@ -115,7 +115,8 @@ class StoredCells:
 
     def may_tie(self) -> BoolArray:
         """Say which edges may lie on other walls beside the one that names them."""
-        stream = first_stream(self.network, self.domain)
+        domain = self.domain
+        stream = first_stream(self.network, domain.inputs, domain.scale)
         search = CoreSearch(
             core_network(self.network),
             stream,

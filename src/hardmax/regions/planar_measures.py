@@ -16,8 +16,8 @@ from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_networks import CoreNetwork, core_network
 from hardmax.regions.core_searches import SearchStart
 from hardmax.regions.measures import BALL, VOLUME, WITNESS, Answers
-from hardmax.regions.planar import first_stream
 from hardmax.regions.planar_domains import planar_domain
+from hardmax.regions.rounded_forms import first_stream
 from hardmax.typing import AnyArray
 
 _CELLS_AT_ONCE = 1 << 12
@@ -66,7 +66,7 @@ def measured(
     assert cells.starts is not None, "the planar engine stores polygons"
     where = planar_domain(domain, network.dim_in)
     packed = core_network(network)
-    stream = first_stream(network, where)
+    stream = first_stream(network, where.inputs, where.scale)
     start = SearchStart(
         2, where.scale, address(stream.block), address(stream.doubled), not stream.block[3].any(),
         stream.grid, where.is_bounded, True,

@@ -153,9 +153,8 @@ class _Run:
         )
         return _Run(self.index, rows, prefix, outer)
 
-    @property
-    def points(self) -> Points:
-        """The ends of the intervals."""
+    def points(self, reach: float) -> Points:
+        """The ends of the intervals; no finite end of the domain is further out than `reach`."""
         places, names = self.rows[3:]
         where = places[:, 0].copy()
         if self.outer[0] is None or self.outer[1] is None:
@@ -163,7 +162,37 @@ class _Run:
                 where /= places[:, 2]
         exact = np.full(len(where), None)
         exact[0], exact[-1] = self.outer
-        return Points(Enclosed(where, np.full(len(where), np.inf)), names, exact)
+        return Points(Enclosed(where, self._radii(where, reach)), names, exact)
+
+    def _radii(self, where: FloatArray, reach: float) -> FloatArray:
+        r"""How far the true ends of the intervals are from their places, in floats.
+
+        A point $(T, w)$ is a mean of two others, in each layer with parts known to $4u$ and rounded
+        to $2u$; so after $l$ layers, and an end that was rounded, both coordinates are off by at
+        most $E = 8 (l + 2) u$ of the largest. With the place $t = \hat T / \hat w'$ and its other
+        weight $\hat w$, hence $|T / w - t| \le (E (C + |t|) + |t| |\hat w' - \hat w|) / (\hat w
+        - E)$, where $C \ge 1$ is the reach. A true end is off from its point by a part $\eta$ of
+        the way from $p$ to $q$, along which $t$ moves at most $m / (1 - m \eta)^2$ times as fast as
+        evenly, where $m$ is the quotient of the larger weight by the smaller.
+        """
+        weights, others, etas = self.rows[3][:, 1], self.rows[3][:, 2], self.rows[2]
+        error = 8.0 * (self.index + 2) * UNIT_ROUNDOFF
+        size = np.abs(where)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            rounded = (error * (max(reach, 1.0) + size) + size * np.abs(others - weights)) / (
+                weights - error
+            )
+            rounded = np.where(weights > 2.0 * error, rounded, np.inf)
+            lengths = np.diff(where) + 2.0 * (rounded[1:] + rounded[:-1])
+            pairs = np.stack([weights[1:], weights[:-1]])
+            # Both weights may be off a little.
+            parts = etas * (1.125 * pairs.max(axis=0) / pairs.min(axis=0))[:, np.newaxis]
+            off = np.where(parts < 0.125, 2.0 * parts * lengths[:, np.newaxis], np.inf)
+        off = np.where(etas == 0.0, 0.0, off)
+        radii = np.append(off[:, 0], np.inf)
+        radii[1:] = np.minimum(radii[1:], off[:, 1])
+        radii = (radii + rounded) * RAISE + TINY
+        return np.where(np.isinf(where), 0.0, np.where(radii < np.inf, radii, np.inf))
 
 
 class RectifiedLine:
@@ -174,6 +203,12 @@ class RectifiedLine:
         self.layers = packed_layers(search.network)
         self.n_layers = len(self.layers.widths)
         self.most_rows = self.layers.most_rows(_ENTRIES_AT_ONCE, _PRODUCTS_AT_ONCE)
+
+    @cached_property
+    def reach(self) -> float:
+        """No finite end of a run, that of the domain or a middle, is further out."""
+        ends = [abs(end) for end in self.search.outer_ends if end is not None]
+        return max(exact_points(list(ends), 1.0, _UNNAMED).where.values, default=0.0) + 4.0
 
     @cached_property
     def doubled(self) -> DoubledLine:
@@ -313,7 +348,7 @@ class RectifiedLine:
             if not (status == _OPEN and is_open[begin]):
                 yield from self._search(part)
                 continue
-            ends = run.points[begin : begin + 2]
+            ends = run.points(self.reach)[begin : begin + 2]
             sharp = None if run.is_sharp else self._sharpened(part, ends)
             if sharp is not None:
                 yield from self._search(sharp)
@@ -370,7 +405,7 @@ class RectifiedLine:
         return self.layers.unit_starts[names[:, 0]] + (forms >> 1), forms & 1
 
     def _found(self, run: _Run) -> CellRun:
-        return CellRun(run.points, run.prefix, *self._changes(run.rows[4][1:-1]))
+        return CellRun(run.points(self.reach), run.prefix, *self._changes(run.rows[4][1:-1]))
 
 
 class _End(NamedTuple):

@@ -1,13 +1,47 @@
-"""Exact forms rounded to floats, with radii."""
+"""Exact forms rounded to floats, with radii; the stream before the first layer."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from hardmax.algebra.exact.dyadic import lowest_bits
+from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.models.recomposition import RationalForms
+from hardmax.regions.core_searches import FirstStream
 from hardmax.regions.planar_domains import divided
 from hardmax.typing import FloatArray
+
+
+def first_stream(
+    network: ArgmaxNetwork, coordinates: RationalForms | None, scale: float
+) -> FirstStream:
+    """Return the embedding on a domain.
+
+    Args:
+        network: The network.
+        coordinates: The inputs as forms on the domain; None if they are its coordinates.
+        scale: The scale of the domain.
+    """
+    embedding = network.embedding
+    if coordinates is not None:
+        forms = coordinates.compose(embedding)
+        block = rounded_forms(forms, forms.rows, scale)
+        doubled = doubled_forms(forms, forms.rows, scale)
+        return FirstStream(block, doubled, finest_grid(block), not block[-1].any())
+    dim = embedding.dim_in
+    if embedding.is_identity:
+        return _identity_stream(dim)
+    block = np.zeros((dim + 2, embedding.dim_out))
+    doubled = np.zeros((2 * dim + 3, embedding.dim_out))
+    block[:dim], block[dim] = embedding.weight, embedding.bias
+    doubled[: dim + 1] = block[: dim + 1]
+    return FirstStream(block, doubled, finest_grid(block), True)
+
+
+@cache
+def _identity_stream(dim: int) -> FirstStream:
+    return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0, True)
 
 
 def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:

@@ -5,8 +5,9 @@ from typing import Any
 from hardmax.models.argmax_layers import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.core_runs import SearchDomain, explore_domain
+from hardmax.regions.rounded_forms import first_stream
 from hardmax.regions.search_runs import read_limits
-from hardmax.regions.spatial_domains import SpatialDomain, first_stream, spatial_domain
+from hardmax.regions.spatial_domains import SpatialDomain, spatial_domain
 from hardmax.regions.spatial_parking import SpatialPath
 
 
@@ -78,6 +79,6 @@ def search_domain(network: ArgmaxNetwork, domain: SpatialDomain) -> SearchDomain
         domain.start,
         domain.scale,
         domain.is_bounded,
-        first_stream(network, domain.charted, domain.scale),
+        first_stream(network, domain.charted.inputs, domain.scale),
         lambda search: SpatialPath(network, domain, search),
     )

@@ -9,11 +9,9 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.geometry.double_description import cone_generators
 from hardmax.geometry.integer_vectors import primitive, wide_rows
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
-from hardmax.regions.core_searches import FirstStream, SpaceCell
+from hardmax.regions.charted_domains import ChartedDomain, charted
+from hardmax.regions.core_searches import SpaceCell
 from hardmax.regions.planar_domains import divided
-from hardmax.regions.rounded_forms import doubled_forms, finest_grid, rounded_forms
 from hardmax.regions.spatial_polytopes import (
     ExactCell,
     Form,
@@ -21,6 +19,7 @@ from hardmax.regions.spatial_polytopes import (
     space,
     with_facets_only,
 )
+from hardmax.typing import FloatArray
 
 MOST_DIMENSIONS = 7
 """The error bounds of the core are proven up to here."""
@@ -118,16 +117,6 @@ def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
     return ExactCell(forms, tuple(vertices), tuple(masks))
 
 
-def first_stream(network: ArgmaxNetwork, domain: ChartedDomain, scale: float) -> FirstStream:
-    """Return the embedding on a domain."""
-    dim = domain.dim
-    if domain.is_identity and network.embedding.is_identity:
-        return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0)
-    forms = embedded(network, domain)
-    block = rounded_forms(forms, forms.rows, scale)
-    return FirstStream(block, doubled_forms(forms, forms.rows, scale), finest_grid(block))
-
-
 def rounded_cell(
     cell: ExactCell, walls: list[tuple[int, int, int, int]], ties: list[tuple[int, int, int]]
 ) -> SpaceCell:
@@ -165,6 +154,18 @@ def rounded_form(form: Form) -> list[float]:
     # Only the sides of space have an offset at infinity, and there it is a half.
     offset, far = quotients[dim], quotients[dim + 1]
     return [*slopes, offset[0], far[0], slope_radius, offset[1], norm]
+
+
+def border_forms(domain: ChartedDomain) -> FloatArray:
+    """Return the inequalities of a domain as forms that are positive inside.
+
+    Returns:
+        Slopes, offset, radius of the slopes, radius of the offset: `(n_borders, dim + 3)`.
+    """
+    rows = [rounded_form((*row, 0)) for row in domain.cone_rows[:-1]]
+    borders = np.array(rows).reshape(len(rows), domain.dim + 5)
+    # Without the offset at infinity, and the bound on the slopes.
+    return np.ascontiguousarray(np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1))
 
 
 def rounded_vertex(vertex: Form) -> list[float]:

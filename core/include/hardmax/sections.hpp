@@ -1,0 +1,176 @@
+// How many cells some forms cut a polytope into, without making them.
+//
+// Forms are added one by one. A form splits as many cells of those before it as these cut its section
+// into, the part of the polytope where it vanishes ([Zas75], deletion and restriction):
+//
+//     cells(P; g_1 .. g_m) = 1 + sum over i of cells(P with g_i = 0; g_1 .. g_(i-1)),
+//
+// if no two of the sections are the same. Sections are polytopes of a smaller dimension, with few
+// vertices, and those of points have one cell.
+//
+// This is done where everything is in general position and proven so by the filter: every vertex of a
+// polytope of dimension k lies on exactly k facets, and every form that cuts it has a sign, beyond its
+// error, at every vertex of it and of every section. Then no section passes through a vertex, the
+// vertices of a section are where it meets edges, each on the k - 1 facets through its edge, no two
+// sections are the same, and two vertices span an edge if they share k - 1 facets. Where a sign stays
+// open nothing is counted, and the polytope is cut instead.
+#pragma once
+#include "polytope.hpp"
+#include "units.hpp"
+
+namespace hardmax {
+
+using Word = std::uint64_t;
+
+inline int bit_count(Word word) { return __builtin_popcountll(word); }
+inline int lowest_bit(Word word) { return __builtin_ctzll(word); }
+
+// A polytope, its sections, sections of these and so on, one above the other.
+template <int D>
+struct Sections {
+    static constexpr int kRoom = 1024, kValues = 8192, kEdges = 4096;
+    int n_forms, stride;
+    double coefficient[D + 1][kWindow];
+    // A value at a vertex of radius rho is off by at most error + slopes rho.
+    double error[kWindow], slopes[kWindow];
+    double most_rho;
+    Point<D> points[kRoom];
+    Word masks[kRoom];                // the facets that a vertex lies on
+    Word signs[kRoom];                // the forms that are positive there
+    double values[kValues];           // (n_vertices, stride)
+    std::uint32_t edges[kEdges + 1];  // two vertices, 16 bits each
+};
+
+// The most forms whose cells are counted so: fewer than 2^14 in any case, which does not take long.
+template <int D>
+constexpr int most_counted() {
+    for (int m = 0;; m++) {
+        std::int64_t cells = 0, chosen = 1;
+        for (int k = 0; k <= D && k <= m + 1; k++) {
+            cells += chosen;
+            chosen = chosen * (m + 1 - k) / (k + 1);
+        }
+        if (cells > 1 << 14 || m == kWindow) return m;
+    }
+}
+
+// Take the forms of a window that are named by bits, for a polytope of n vertices; False: too many.
+template <int D>
+bool begin_sections(Sections<D>& s, const Window<D>& window, Word open, int n, const Reach& reach,
+                    double scale) {
+    s.n_forms = bit_count(open), s.stride = padded(s.n_forms), s.most_rho = 0x1p-22 * scale;
+    if (s.n_forms > most_counted<D>() || n > Sections<D>::kRoom ||
+        n * s.stride > Sections<D>::kValues)
+        return false;
+    // A vertex of a section is off by its radius from a point of the polytope, the hull of points that
+    // are off by theirs from those that `reach` bounds.
+    const double size = reach.size + reach.rho + s.most_rho;
+    for (int i = 0; i < s.stride; i++) {
+        const int from = open != 0 ? lowest_bit(open) : 0;
+        double slopes = 0.0;
+        for (int k = 0; k <= D; k++) {
+            s.coefficient[k][i] = window.coefficient[k][from];
+            if (k < D) slopes += magnitude(s.coefficient[k][i]);
+        }
+        const double radius = D * window.slope_radius[from];
+        s.error[i] = (kKappa * (slopes * size + magnitude(s.coefficient[D][i])) + radius * size +
+                      window.offset_radius[from]) *
+                         kUp +
+                     kTiny;
+        s.slopes[i] = (slopes + radius) * kUp;
+        open &= open - 1;
+    }
+    return true;
+}
+
+// Evaluate the first forms at a vertex; say whether all of the named ones have a sign.
+template <int D>
+bool evaluate(Sections<D>& s, int v, Word named) {
+    const Point<D>& point = s.points[v];
+    double* values = s.values + v * s.stride;
+    LaneMask positive, negative;
+    for (int i = 0; named >> i != 0; i += kLanes) {
+        Lanes value = load(s.coefficient[0] + i) * all(point.x[0]);
+        for (int k = 1; k < D; k++) value += load(s.coefficient[k] + i) * all(point.x[k]);
+        value += load(s.coefficient[D] + i);
+        const Lanes error = load(s.error + i) + load(s.slopes + i) * all(point.rho);
+        store(values + i, value);
+        positive.add(value > error, i);
+        negative.add(value < -error, i);
+        if (i + kLanes >= kWindow) break;
+    }
+    s.signs[v] = positive.bits();
+    return (named & ~(positive.bits() | negative.bits())) == 0;
+}
+
+// Write the section of a polytope by a form above it; return how many vertices it has, or -1 if one is
+// not known well, has no sign of a named form, or finds no room.
+template <int D>
+int write_section(Sections<D>& s, int end, const std::uint32_t* edges, int n_edges, int form,
+                  Word named) {
+    int v = end;
+    for (int e = 0; e < n_edges; e++) {
+        int u = static_cast<int>(edges[e] >> 16), w = static_cast<int>(edges[e] & 0xffff);
+        if (((s.signs[u] ^ s.signs[w]) >> form & 1) == 0) continue;
+        if (v == Sections<D>::kRoom || (v + 1) * s.stride > Sections<D>::kValues) return -1;
+        if (s.signs[w] >> form & 1) {
+            const int other = u;
+            u = w, w = other;
+        }
+        const Point<D>&from = s.points[u], &until = s.points[w];
+        meet_edge(from, until, s.values[u * s.stride + form], s.values[w * s.stride + form],
+                  s.error[form] + s.slopes[form] * from.rho,
+                  s.error[form] + s.slopes[form] * until.rho, s.points[v]);
+        s.masks[v] = s.masks[u] & s.masks[w];
+        if (!(s.points[v].rho <= s.most_rho && evaluate(s, v, named))) return -1;
+        v++;
+    }
+    return v - end;
+}
+
+// How many cells the open forms, which have both signs on a polytope of dimension k, cut it into; -1
+// if that is not found.
+template <int D>
+std::int64_t count_parts(Sections<D>& s, int start, int n, int k, Word open, int n_edges) {
+    Word later = open & (open - 1);
+    if (later == 0) return 1 + bit_count(open);
+    const std::uint32_t* edges = s.edges + n_edges;
+    for (int u = start; u < start + n; u++) {
+        if (n_edges + n > Sections<D>::kEdges) return -1;
+        const Word own = s.masks[u];
+        for (int w = start; w < u; w++) {
+            s.edges[n_edges] = static_cast<std::uint32_t>(u << 16 | w);
+            n_edges += bit_count(own & s.masks[w]) == k - 1;
+        }
+    }
+    const int n_own = static_cast<int>(s.edges + n_edges - edges);
+    std::int64_t total = 2;
+    for (; later != 0; later &= later - 1) {
+        const int form = lowest_bit(later);
+        const Word before = open & low_bits(form);
+        const int n_section = write_section(s, start + n, edges, n_own, form, before);
+        if (n_section < 0) return -1;
+        Word every = ~Word{0}, some = 0;
+        for (int v = start + n; v < start + n + n_section; v++)
+            every &= s.signs[v], some |= s.signs[v];
+        const std::int64_t parts =
+            count_parts(s, start + n, n_section, k - 1, before & some & ~every, n_edges);
+        if (parts < 0) return -1;
+        total += parts;
+    }
+    return total;
+}
+
+// How many cells all forms cut the polytope of the first n vertices into; -1 if that is not found.
+template <int D>
+std::int64_t count_all(Sections<D>& s, int n) {
+    const Word named = low_bits(s.n_forms);
+    Word every = ~Word{0}, some = 0;
+    for (int v = 0; v < n; v++) {
+        if (!evaluate(s, v, named)) return -1;
+        every &= s.signs[v], some |= s.signs[v];
+    }
+    return count_parts(s, 0, n, D, named & some & ~every, 0);
+}
+
+}  // namespace hardmax
