@@ -21,7 +21,7 @@ import numpy as np
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
-_ROUNDING = 2.0**-49
+ROUNDED, _ROUNDING = 2.0**-51, 2.0**-49
 # Corners with larger radii leave too many signs open; their own signs are certain below it.
 _VAGUE = 2.0**-20
 Vector = tuple[int, ...]
@@ -107,7 +107,7 @@ class Lines:
         self._table = np.zeros((6, max(64, len(rows))))
         if rows:
             self._table[:3, : len(rows)] = rounded_corners(rows)
-            self._table[3:, : len(rows)] = 2.0**-52
+            self._table[3:, : len(rows)] = ROUNDED
 
     def add(self, centres: FloatArray, radii: FloatArray) -> IntArray:
         """Number lines, given by enclosed forms, both arrays of shape `(3, n)`."""
@@ -207,16 +207,15 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
 def rounded_corners(corners: Sequence[Vector]) -> FloatArray:
     """Scale integer vectors so that their largest entries are 1, and round.
 
-    Each entry is wrong by less than $2^{-52}$.
-
     Returns:
-        The vectors as columns, shape `(n_columns, n)`.
+        The vectors as columns, shape `(n_columns, n)`, each entry wrong by less than `ROUNDED`: two
+        numbers are rounded, and their quotient.
     """
-    if max((abs(x) for corner in corners for x in corner), default=0) < 1 << 53:
-        # These are floats; a quotient is rounded once.
+    try:
         table = np.array(corners, dtype=np.float64).T
-        return np.asarray(table / np.abs(table).max(axis=0))
-    return np.array([rounded_corner(corner) for corner in corners]).T
+    except OverflowError:
+        return np.array([rounded_corner(corner) for corner in corners]).T
+    return np.asarray(table / np.abs(table).max(axis=0))
 
 
 def rounded_corner(corner: Vector) -> list[float]:
@@ -248,7 +247,7 @@ def domain_polygons(sides: Sequence[Vector]) -> tuple[Polygons, list[Vector]]:
             edges += [edge for _, edge in polygon]
             starts.append(len(corners))
     points = rounded_corners(corners) if corners else np.zeros((3, 0))
-    radii = np.full(len(corners), 2.0**-52)
+    radii = np.full(len(corners), ROUNDED)
     return Polygons(np.array(starts), points, radii, np.array(edges, dtype=np.int64)), lines
 
 

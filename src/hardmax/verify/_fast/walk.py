@@ -26,6 +26,7 @@ from hardmax.verify._fast.enclosures import (
 from hardmax.verify._fast.exact_plane import ExactPlane
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.polygons import (
+    ROUNDED,
     Lines,
     Polygons,
     Vector,
@@ -33,7 +34,6 @@ from hardmax.verify._fast.polygons import (
     domain_polygons,
     joined,
     rounded_corner,
-    rounded_corners,
 )
 from hardmax.verify._fast.refusals import RefusedError
 
@@ -113,6 +113,7 @@ class Walk:
         sides: Integer rows, positive inside the domain.
         signatures: The cells in lexicographic order, none twice.
         witnesses: For each of them integers `(x, y, w)`, `w > 0`, inside the domain.
+        points: The witnesses, rounded (`rounded_corners`).
         share: The range of cells to look at.
         centre: Where the origin is, `(x, y)`; for messages.
     """
@@ -123,6 +124,7 @@ class Walk:
         sides: list[Vector],
         signatures: IntArray,
         witnesses: list[Vector],
+        points: FloatArray,
         share: tuple[int, int],
         centre: tuple[float, float] = (0.0, 0.0),
     ) -> None:
@@ -136,7 +138,7 @@ class Walk:
             )
             column += exact.n_groups
         self.signatures = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
-        self.witnesses, self.points = witnesses, rounded_corners(witnesses)
+        self.witnesses, self.points = witnesses, points
         self.share = share
         self._start, lines = domain_polygons(sides)
         self.plane, self.lines = ExactPlane(network, self.signatures, lines), Lines(lines)
@@ -217,7 +219,7 @@ class _Batch:
         for start in range(0, len(cells), step):
             part = slice(start, start + step)
             some, owners = cells[part], tables[part]
-            points, radii = self._walk.points[:, some], np.full(len(some), 2.0**-52)
+            points, radii = self._walk.points[:, some], np.full(len(some), ROUNDED)
             low_, high_ = self._values(owners, points, radii)
             certain = self._certain(low_, high_, self._winners(some), np.arange(len(some)))
             for group, i in np.argwhere(~certain).tolist():
@@ -385,7 +387,7 @@ class _Batch:
         for polygon, place in vague:
             before = cut.edges[cut.before(place, polygon)]
             corner = plane.corner(int(before), int(cut.edges[place]), cut.points[:, place])
-            cut.points[:, place], cut.radii[place] = rounded_corner(corner), 2.0**-52
+            cut.points[:, place], cut.radii[place] = rounded_corner(corner), ROUNDED
         return kept, cut
 
     def _check_others(
