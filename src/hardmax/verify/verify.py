@@ -59,6 +59,7 @@ import json
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from math import gcd, isfinite, lcm, prod
 from operator import mul
@@ -939,12 +940,13 @@ def _check_tiling(network: Network, claim: Claim) -> None:
     polygons = [polygon for quadrant in corners if (polygon := _clipped(quadrant, sides))]
     # Cells that begin alike are treated together: what their first layers compose to, and the
     # polygons where these have these winners.
-    todo = [(0, 0, _start(network, claim), range(len(claim.signatures)), polygons)]
+    begin = partial(_start, network, claim)
+    todo = [(0, 0, begin, range(len(claim.signatures)), polygons)]
     while todo:
-        index, column, forms, cells, polygons = todo.pop()
+        index, column, compose, cells, polygons = todo.pop()
         if index == len(network.layers):
             continue
-        layer = network.layers[index]
+        layer, forms = network.layers[index], compose()
         scores = _scores(layer, forms)
         _check_winners(layer, column, scores, claim, cells)
         nodes = [(cells, polygons)]
@@ -955,7 +957,8 @@ def _check_tiling(network: Network, claim: Claim) -> None:
         end = column + len(layer.groups)
         for part, pieces in nodes:
             tied = _tied(layer, scores, claim.signatures[part[0]][column:end])
-            todo.append((index + 1, end, _after(layer, forms, scores, tied), part, pieces))
+            compose = partial(_after, layer, forms, scores, tied)
+            todo.append((index + 1, end, compose, part, pieces))
 
 
 def _split(
@@ -1000,9 +1003,18 @@ def _check_corners(row: Row, polygons: list[list[Point]], signature: Row, column
         for corner in polygon:
             if _dot(row, corner) < 0:
                 raise RefusedError(
-                    f"the cells do not cover the domain: near {corner!s:.200} (homogeneous) is one "
-                    f"that begins like {signature[:column]!s:.200}, and is not listed"
+                    f"the cells do not cover the domain: {_where(corner)} is one that begins like "
+                    f"{signature[:column]!s:.200}, and is not listed"
                 )
+
+
+def _where(corner: Point) -> str:
+    """Say where a corner is: the only quotient here, and only for people."""
+    *coordinates, w = corner
+    try:
+        return f"near ({', '.join(f'{x / w:.6g}' for x in coordinates)})"
+    except (OverflowError, ZeroDivisionError):
+        return "far away"
 
 
 def _ranges(signatures: list[Row], cells: range, column: int, end: int) -> list[range]:
