@@ -15,7 +15,7 @@ from hardmax.verify._fast import layers
 from hardmax.verify._fast.composition import exact_network
 from hardmax.verify._fast.enclosures import Enclosure, enclosed, product, rounded_layer
 from hardmax.verify._fast.packing import Forms, Packing
-from hardmax.verify._fast.polygons import Lines, meet, rounded_corners
+from hardmax.verify._fast.polygons import ROUNDED, Lines, meet, rounded_corners
 from tests.certificate_models import random_transformer
 from tests.reference.compositions import layer_output, layer_scores
 
@@ -283,7 +283,7 @@ def test_scores_at_vertices_are_enclosed(draw):
         x, y, w = meet(a, b)
         points += [[x, y, w], [3 * x + 1, 3 * y, 3 * w]]
     points = [point for point in points if any(point)]
-    owners, radii = np.zeros(len(points), np.int64), np.full(len(points), ULP)
+    owners, radii = np.zeros(len(points), np.int64), np.full(len(points), ROUNDED)
     low, high = scores.at(owners, rounded_corners(points), radii)
     assert low.shape == (len(layer.live), len(points))
     for i, (x, y, w) in enumerate(points):
@@ -319,7 +319,7 @@ def test_lines_meet_within_the_radius(bits):
             continue
         lines = Lines([tuple(one)])
         size = max(abs(x) for x in other)
-        number = lines.add(rounded_corners([other]), np.full((3, 1), ULP))
+        number = lines.add(rounded_corners([other]), np.full((3, 1), ROUNDED))
         near = rounded_corners([truth])
         point, radius = lines.meet(np.array([0]), number, near)
         if not radius.item() <= 2.0**-20:

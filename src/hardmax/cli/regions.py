@@ -125,10 +125,17 @@ def verify(
             help="Refuse a certificate about any other domain (`hardmax regions --help`)."
         ),
     ] = None,
+    simple: Annotated[
+        bool,
+        typer.Option(
+            "--simple", help="Check in integers alone, as hardmax/verify/verify.py does: slower."
+        ),
+    ] = False,
+    workers: Annotated[int, typer.Option(help="How many processes check a tiling.")] = 1,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
-    """Check a certificate from the stored weights alone, in integers.
+    """Check a certificate from the stored weights alone, exactly.
 
     \b
     Exit status:
@@ -152,7 +159,9 @@ def verify(
         print(f"{'assumed':<14}{assumed}")
     print(f"{'domain':<14}{_claimed_domain(claim)}", flush=True)
     start = time.perf_counter()
-    verdict = verify_certificate(network, claim, where)
+    method = "integers" if simple else "fast"
+    with calling(workers="--workers"):
+        verdict = verify_certificate(network, claim, where, method=method, workers=workers)
     seconds = time.perf_counter() - start
     if not verdict.ok:
         print(f"{'not ok':<14}{verdict.reason}")

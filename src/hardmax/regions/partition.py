@@ -397,8 +397,10 @@ class Partition(WithoutCaches):
         """
         self._require_stored()
         self.require_complete("certificate")
-        # Floats are short, and quickly seen to be inside.
-        witnesses = self.witnesses if self.domain.dim <= 2 else self.stored_witnesses
+        witnesses: FloatArray | WideArray | None = self.stored_witnesses
+        if self.domain.dim <= 2:
+            # Floats are short, and quickly seen to be inside; those that are not will be replaced.
+            witnesses = np.nan_to_num(self.witnesses)
         return make_certificate(self.network, self.domain, self.signatures, witnesses)
 
     @_kept_on_interrupt

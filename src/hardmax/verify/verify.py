@@ -59,8 +59,10 @@ import json
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from math import gcd, isfinite, lcm, prod
+from operator import mul
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -683,7 +685,7 @@ class Layer(NamedTuple):
     scores: list[Terms]
     scores_scale: int
     groups: list[range]
-    slots: Sequence[int]
+    slots: list[int]
     gains: list[int]
     gains_scale: int
     values: list[Terms]
@@ -761,7 +763,7 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
         scores=scores,
         scores_scale=scores_scale,
         groups=groups,
-        slots=slots,
+        slots=list(slots),
         gains=[known_gains.get(form, 0) for form in range(len(offsets))],
         gains_scale=gains_scale,
         values=integer_values,
@@ -774,24 +776,21 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
 # Composing layers. Forms are integer rows; the last of a list is that of the constant 1.
 
 
-def _combined(terms: Terms, forms: list[Row]) -> Row:
-    """Add up multiples of forms."""
-    total = [0] * len(forms[-1])
-    for k, factor in terms:
-        total = [x + factor * y for x, y in zip(total, forms[k], strict=True)]
-    return total
+def _combined(rows: list[Terms], forms: list[Row]) -> list[Row]:
+    """Multiply a matrix, its rows without zeros, with forms."""
+    columns = list(zip(*forms, strict=True))
+    return [[sum([x * column[k] for k, x in terms]) for column in columns] for terms in rows]
 
 
 def _mapped(affine: Map, forms: list[Row]) -> list[Row]:
-    unit = [affine.scale * x for x in forms[-1]]
-    return [*(_combined(terms, forms) for terms in affine.rows), unit]
+    return [*_combined(affine.rows, forms), [affine.scale * x for x in forms[-1]]]
 
 
 def _scores(layer: Layer, forms: list[Row]) -> list[Row]:
     """Return the scores of a layer, and last the constant 1."""
     queries = _mapped(layer.query, forms)
-    scores = [_combined(terms, queries) for terms in layer.scores]
-    return [*scores, [layer.scores_scale * x for x in queries[-1]]]
+    unit = [layer.scores_scale * x for x in queries[-1]]
+    return [*_combined(layer.scores, queries), unit]
 
 
 def _tied(layer: Layer, scores: list[Row], winners: Sequence[int]) -> list[list[int]]:
@@ -876,7 +875,7 @@ def _rank(matrix: list[Row]) -> int:
 
 
 def _dot(row: Sequence[int], point: Sequence[int]) -> int:
-    return sum(x * y for x, y in zip(row, point, strict=True))
+    return sum(map(mul, row, point))
 
 
 def _primitive(row: Sequence[int]) -> Row:
@@ -941,12 +940,13 @@ def _check_tiling(network: Network, claim: Claim) -> None:
     polygons = [polygon for quadrant in corners if (polygon := _clipped(quadrant, sides))]
     # Cells that begin alike are treated together: what their first layers compose to, and the
     # polygons where these have these winners.
-    todo = [(0, 0, _start(network, claim), range(len(claim.signatures)), polygons)]
+    begin = partial(_start, network, claim)
+    todo = [(0, 0, begin, range(len(claim.signatures)), polygons)]
     while todo:
-        index, column, forms, cells, polygons = todo.pop()
+        index, column, compose, cells, polygons = todo.pop()
         if index == len(network.layers):
             continue
-        layer = network.layers[index]
+        layer, forms = network.layers[index], compose()
         scores = _scores(layer, forms)
         _check_winners(layer, column, scores, claim, cells)
         nodes = [(cells, polygons)]
@@ -957,7 +957,8 @@ def _check_tiling(network: Network, claim: Claim) -> None:
         end = column + len(layer.groups)
         for part, pieces in nodes:
             tied = _tied(layer, scores, claim.signatures[part[0]][column:end])
-            todo.append((index + 1, end, _after(layer, forms, scores, tied), part, pieces))
+            compose = partial(_after, layer, forms, scores, tied)
+            todo.append((index + 1, end, compose, part, pieces))
 
 
 def _split(
@@ -1002,9 +1003,18 @@ def _check_corners(row: Row, polygons: list[list[Point]], signature: Row, column
         for corner in polygon:
             if _dot(row, corner) < 0:
                 raise RefusedError(
-                    f"the cells do not cover the domain: near {corner!s:.200} (homogeneous) is one "
-                    f"that begins like {signature[:column]!s:.200}, and is not listed"
+                    f"the cells do not cover the domain: {_where(corner)} is one that begins like "
+                    f"{signature[:column]!s:.200}, and is not listed"
                 )
+
+
+def _where(corner: Point) -> str:
+    """Say where a corner is: the only quotient here, and only for people."""
+    *coordinates, w = corner
+    try:
+        return f"near ({', '.join(f'{x / w:.6g}' for x in coordinates)})"
+    except (OverflowError, ZeroDivisionError):
+        return "far away"
 
 
 def _ranges(signatures: list[Row], cells: range, column: int, end: int) -> list[range]:

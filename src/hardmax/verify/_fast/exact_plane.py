@@ -5,6 +5,7 @@ the layer are affine forms. A line is where two forms of a group tie at a place,
 domain; a corner is where two lines meet.
 """
 
+from bisect import bisect_right
 from math import gcd
 
 import numpy as np
@@ -33,7 +34,8 @@ class ExactPlane:
         n_groups = [layer.n_groups for layer in network.layers]
         self.columns = [sum(n_groups[:i]) for i in range(len(n_groups) + 1)]
         self._parents = [np.zeros(0, dtype=np.int64)] * len(network.layers)
-        self._names = [np.zeros((4, 0), dtype=np.int64)]
+        self._names: list[tuple[int, IntArray, IntArray, IntArray]] = []
+        self._firsts = [len(sides)]
         self._streams: dict[tuple[int, int], Forms] = {}
         self._lines: dict[tuple[int, int, int, int], Vector] = {}
         self._ties: dict[tuple[int, int], dict[int, list[int]]] = {}
@@ -46,7 +48,8 @@ class ExactPlane:
 
     def name_lines(self, layer: int, begins: IntArray, forms: IntArray, rivals: IntArray) -> None:
         """Name the next lines: where forms of a layer tie with rivals."""
-        self._names.append(np.stack([np.full(len(begins), layer), begins, forms, rivals]))
+        self._names.append((layer, begins, forms, rivals))
+        self._firsts.append(self._firsts[-1] + len(begins))
 
     def stream(self, layer: int, begin: int) -> Forms:
         """Return the forms before a layer."""
@@ -90,9 +93,9 @@ class ExactPlane:
         """Return a line by its number."""
         if number < len(self.sides):
             return self.sides[number]
-        if len(self._names) > 1:
-            self._names = [np.concatenate(self._names, axis=1)]
-        layer, begin, form, rival = self._names[0][:, number - len(self.sides)].tolist()
+        i = bisect_right(self._firsts, number) - 1
+        layer, *names = self._names[i]
+        begin, form, rival = (int(table[number - self._firsts[i]]) for table in names)
         return self.row(layer, begin, form, rival)
 
     def corner(self, one: int, other: int, near: FloatArray) -> Vector:

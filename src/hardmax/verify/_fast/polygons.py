@@ -11,6 +11,8 @@ numbers of their lines (`exact_plane`).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,13 +21,14 @@ import numpy as np
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
-_ROUNDING = 2.0**-49
+ROUNDED, _ROUNDING = 2.0**-51, 2.0**-49
 # Corners with larger radii leave too many signs open; their own signs are certain below it.
 _VAGUE = 2.0**-20
 Vector = tuple[int, ...]
 
 
-class Polygons(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Polygons:
     """Polygons, one after the other, each with its corners going round.
 
     Attributes:
@@ -40,10 +43,18 @@ class Polygons(NamedTuple):
     radii: FloatArray
     edges: IntArray
 
-    @property
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """How many corners each has."""
+        return self.starts[1:] - self.starts[:-1]
+
+    @cached_property
     def owners(self) -> IntArray:
         """The polygon of each corner."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return np.arange(len(self)).repeat(self.sizes)
 
     def following(self) -> IntArray:
         """The corner after each corner of the same polygon."""
@@ -58,19 +69,26 @@ class Polygons(NamedTuple):
 
     def take(self, chosen: IntArray) -> "Polygons":
         """Some of the polygons, each perhaps more than once."""
-        sizes = np.diff(self.starts)[chosen]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], sizes)
+        sizes = self.sizes[chosen]
+        starts = _ends(sizes)
+        places = (self.starts[chosen] - starts[:-1]).repeat(sizes)
+        places += np.arange(starts[-1])
         return Polygons(
             starts, self.points.take(places, axis=1), self.radii[places], self.edges[places]
         )
 
 
+def _ends(sizes: IntArray) -> IntArray:
+    """Return where parts of some sizes begin that stand one after the other, and the end."""
+    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
+    sizes.cumsum(out=ends[1:])
+    return ends
+
+
 def joined(parts: Sequence[Polygons]) -> Polygons:
     """Put polygons one after the other."""
-    sizes = [np.diff(part.starts) for part in parts]
     return Polygons(
-        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+        _ends(np.concatenate([part.sizes for part in parts])),
         np.concatenate([part.points for part in parts], axis=1),
         np.concatenate([part.radii for part in parts]),
         np.concatenate([part.edges for part in parts]),
@@ -89,7 +107,7 @@ class Lines:
         self._table = np.zeros((6, max(64, len(rows))))
         if rows:
             self._table[:3, : len(rows)] = rounded_corners(rows)
-            self._table[3:, : len(rows)] = 2.0**-52
+            self._table[3:, : len(rows)] = ROUNDED
 
     def add(self, centres: FloatArray, radii: FloatArray) -> IntArray:
         """Number lines, given by enclosed forms, both arrays of shape `(3, n)`."""
@@ -155,48 +173,49 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
     lowest = np.minimum.reduceat(signs, starts)
     kept = np.maximum.reduceat(signs, starts) > 0
     if not (kept & (lowest < 0)).any():
-        chosen = np.flatnonzero(kept)
+        chosen = kept.nonzero()[0]
         return Clipped(polygons if kept.all() else polygons.take(chosen), chosen, [])
     owners = polygons.owners
     after = signs[following]
     # Two places for each corner: itself, and where the line crosses the edge that begins there.
-    places = np.stack([signs >= 0, signs * after < 0], axis=1)
-    places &= kept[owners][:, np.newaxis]
-    crossed = np.flatnonzero(places[:, 1])
+    places = np.empty((len(signs), 2), dtype=np.bool_)
+    places[:, 0], places[:, 1] = signs >= 0, signs * after < 0
+    if not kept.all():
+        places &= kept[owners][:, np.newaxis]
+    crossed = places[:, 1].nonzero()[0]
     new = numbers[owners]
-    points = np.stack([polygons.points, polygons.points], axis=2)
-    radii = np.stack([polygons.radii, polygons.radii], axis=1)
+    points, radii = polygons.points.repeat(2, axis=1), polygons.radii.repeat(2)
     # A positive combination of the two corners, so its product with their sum is positive.
-    near = polygons.points[:, crossed] + polygons.points[:, following[crossed]]
+    near = polygons.points.take(crossed, axis=1)
+    near += polygons.points.take(following[crossed], axis=1)
     meets, wrong = lines.meet(polygons.edges[crossed], new[crossed], near)
     # What is too vague to be of use is worked out in integers, and needs only the right signs.
-    points[:, crossed, 1] = np.where(wrong <= _VAGUE, meets, near)
-    radii[crossed, 1] = wrong
-    edges = np.stack([polygons.edges, polygons.edges], axis=1)
+    points[:, 2 * crossed + 1] = np.where(wrong <= _VAGUE, meets, near)
+    radii[2 * crossed + 1] = wrong
     # A line begins where the polygon is left: at a corner on it, or behind the last one inside.
-    edges[:, 0] = np.where((signs == 0) & (after < 0), new, edges[:, 0])
-    edges[:, 1] = np.where(signs > 0, new, edges[:, 1])
+    edges = polygons.edges.repeat(2)
+    edges[::2] = np.where((signs == 0) & (after < 0), new, polygons.edges)
+    edges[1::2] = np.where(signs > 0, new, polygons.edges)
     counts = np.add.reduceat(places.sum(axis=1), starts)[kept]
-    flat = np.flatnonzero(places)
-    result = Polygons(
-        np.concatenate([[0], np.cumsum(counts)]),
-        points.reshape(3, -1).take(flat, axis=1),
-        radii.ravel()[flat],
-        edges.ravel()[flat],
-    )
-    vague = np.flatnonzero(~(result.radii <= _VAGUE))
+    flat = places.ravel().nonzero()[0]
+    result = Polygons(_ends(counts), points.take(flat, axis=1), radii[flat], edges[flat])
+    vague = (~(result.radii <= _VAGUE)).nonzero()[0]
     of = result.owners[vague]
-    return Clipped(
-        result, np.flatnonzero(kept), list(zip(of.tolist(), vague.tolist(), strict=True))
-    )
+    return Clipped(result, kept.nonzero()[0], list(zip(of.tolist(), vague.tolist(), strict=True)))
 
 
 def rounded_corners(corners: Sequence[Vector]) -> FloatArray:
-    """Scale integer vectors to entries of at most 1, and round: shape `(n_columns, n)`.
+    """Scale integer vectors so that their largest entries are 1, and round.
 
-    Each entry has a relative error below $2^{-52}$ or an absolute one below $2^{-1074}$.
+    Returns:
+        The vectors as columns, shape `(n_columns, n)`, each entry wrong by less than `ROUNDED`: two
+        numbers are rounded, and their quotient.
     """
-    return np.array([rounded_corner(corner) for corner in corners]).T
+    try:
+        table = np.array(corners, dtype=np.float64).T
+    except OverflowError:
+        return np.array([rounded_corner(corner) for corner in corners]).T
+    return np.asarray(table / np.abs(table).max(axis=0))
 
 
 def rounded_corner(corner: Vector) -> list[float]:
@@ -228,7 +247,7 @@ def domain_polygons(sides: Sequence[Vector]) -> tuple[Polygons, list[Vector]]:
             edges += [edge for _, edge in polygon]
             starts.append(len(corners))
     points = rounded_corners(corners) if corners else np.zeros((3, 0))
-    radii = np.full(len(corners), 2.0**-52)
+    radii = np.full(len(corners), ROUNDED)
     return Polygons(np.array(starts), points, radii, np.array(edges, dtype=np.int64)), lines
 
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.typing import IntArray, WideArray
+from hardmax.typing import FloatArray, IntArray, WideArray
 from hardmax.verify._fast.composition import exact_network
-from hardmax.verify._fast.polygons import Vector, lowest_corner
+from hardmax.verify._fast.polygons import ROUNDED, Vector, lowest_corner, rounded_corners
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.walk import Walk
 
@@ -43,14 +43,25 @@ def check_tiling(
     )
     moved_sides: list[Vector] = [(a * w, b * w, a * x + b * y + c * w) for a, b, c in sides]
     points: list[Vector] = [(p * w - x * r, q * w - y * r, r * w) for p, q, r in witnesses]
-    for cell, point in enumerate(points):
-        if any(a * point[0] + b * point[1] + c * point[2] <= 0 for a, b, c in moved_sides):
-            raise RefusedError("the witness is not inside the domain", cell)
+    rounded = rounded_corners(points)
+    _check_inside(moved_sides, points, rounded)
     exact = exact_network(network, moved_chart, denominator * w)
     # What overflows is decided in integers.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         centre = _nearest(x, w), _nearest(y, w)
-        Walk(exact, moved_sides, signatures, points, share, centre).run()
+        Walk(exact, moved_sides, signatures, points, rounded, share, centre).run()
+
+
+def _check_inside(sides: list[Vector], points: list[Vector], rounded: FloatArray) -> None:
+    """Check that points are strictly inside a domain."""
+    if not sides:
+        return
+    # Three products of entries at most 1, each wrong by `ROUNDED`, and the rounding of their sum.
+    certain = (rounded_corners(sides).T @ rounded > 16 * ROUNDED).all(axis=0)
+    for cell in np.flatnonzero(~certain).tolist():
+        x, y, w = points[cell]
+        if any(a * x + b * y + c * w <= 0 for a, b, c in sides):
+            raise RefusedError("the witness is not inside the domain", cell)
 
 
 def _nearest(x: int, w: int) -> float:

@@ -26,6 +26,7 @@ from hardmax.verify._fast.enclosures import (
 from hardmax.verify._fast.exact_plane import ExactPlane
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.polygons import (
+    ROUNDED,
     Lines,
     Polygons,
     Vector,
@@ -33,7 +34,6 @@ from hardmax.verify._fast.polygons import (
     domain_polygons,
     joined,
     rounded_corner,
-    rounded_corners,
 )
 from hardmax.verify._fast.refusals import RefusedError
 
@@ -113,6 +113,7 @@ class Walk:
         sides: Integer rows, positive inside the domain.
         signatures: The cells in lexicographic order, none twice.
         witnesses: For each of them integers `(x, y, w)`, `w > 0`, inside the domain.
+        points: The witnesses, rounded (`rounded_corners`).
         share: The range of cells to look at.
         centre: Where the origin is, `(x, y)`; for messages.
     """
@@ -123,6 +124,7 @@ class Walk:
         sides: list[Vector],
         signatures: IntArray,
         witnesses: list[Vector],
+        points: FloatArray,
         share: tuple[int, int],
         centre: tuple[float, float] = (0.0, 0.0),
     ) -> None:
@@ -136,7 +138,7 @@ class Walk:
             )
             column += exact.n_groups
         self.signatures = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
-        self.witnesses, self.points = witnesses, rounded_corners(witnesses)
+        self.witnesses, self.points = witnesses, points
         self.share = share
         self._start, lines = domain_polygons(sides)
         self.plane, self.lines = ExactPlane(network, self.signatures, lines), Lines(lines)
@@ -217,7 +219,7 @@ class _Batch:
         for start in range(0, len(cells), step):
             part = slice(start, start + step)
             some, owners = cells[part], tables[part]
-            points, radii = self._walk.points[:, some], np.full(len(some), 2.0**-52)
+            points, radii = self._walk.points[:, some], np.full(len(some), ROUNDED)
             low_, high_ = self._values(owners, points, radii)
             certain = self._certain(low_, high_, self._winners(some), np.arange(len(some)))
             for group, i in np.argwhere(~certain).tolist():
@@ -335,37 +337,39 @@ class _Batch:
     def _split(self, nodes: Nodes, groups: IntArray) -> Nodes:
         """Cut each node by one group into the parts where its listed winners win."""
         cells, offsets, sizes = _cells(nodes.begins, nodes.ends)
-        listed = self._walk.signatures[cells, np.repeat(self._layer.column + groups, sizes)]
+        listed = self._walk.signatures[cells, (self._layer.column + groups).repeat(sizes)]
         # The cells are in order and agree before this column: equal entries are neighbours.
         is_first = np.ones(len(cells), dtype=np.bool_)
         is_first[1:] = listed[1:] != listed[:-1]
         is_first[offsets] = True
-        firsts = np.flatnonzero(is_first)
-        of = np.searchsorted(offsets, firsts, side="right") - 1
+        firsts = is_first.nonzero()[0]
+        of = offsets.searchsorted(firsts, side="right") - 1
         begins, ends = cells[firsts], cells[np.append(firsts[1:], len(cells)) - 1] + 1
         winners = self._layer.first_forms[groups[of]] + listed[firsts]
         n_listed = np.bincount(of, minlength=len(groups))
-        first_part = np.cumsum(n_listed) - n_listed
+        first_part = n_listed.cumsum() - n_listed
         low, high = self._walk.share
-        parts = np.flatnonzero((begins < high) & (ends > low))
+        parts = ((begins < high) & (ends > low)).nonzero()[0]
         polygons = nodes.polygons.take(of[parts])
         # Against each of the other listed winners, one after the other.
         for turn in range(1, int(n_listed.max(initial=0))):
             is_busy = n_listed[of[parts]] > turn
-            busy, idle = np.flatnonzero(is_busy), np.flatnonzero(~is_busy)
+            busy, idle = is_busy.nonzero()[0], (~is_busy).nonzero()[0]
             node = of[parts[busy]]
             rivals = first_part[node] + (parts[busy] - first_part[node] + turn) % n_listed[node]
             pairs = _Pairs(nodes.tables[node], winners[parts[busy]], winners[rivals])
-            kept, cut = self._clipped(polygons.take(busy), pairs, begins[parts[busy]])
+            some = polygons.take(busy) if len(idle) else polygons
+            kept, cut = self._clipped(some, pairs, begins[parts[busy]])
             parts = np.concatenate([parts[idle], parts[busy[kept]]])
             polygons = joined([polygons.take(idle), cut]) if len(idle) else cut
-        of = of[parts]
+        all_of, of = of, of[parts]
         closed = nodes.closed[:, of]
         closed[groups[of], np.arange(len(of))] = True
-        is_listed = np.zeros((len(groups), int(self._layer.sizes.max())), dtype=np.bool_)
-        is_listed[of, winners[parts] - self._layer.first_forms[groups[of]]] = True
         children = Nodes(nodes.tables[of], begins[parts], ends[parts], polygons, closed)
-        self._check_others(children, winners[parts], groups[of], is_listed[of])
+        if (n_listed < self._layer.sizes[groups]).any():
+            is_listed = np.zeros((len(groups), int(self._layer.sizes.max())), dtype=np.bool_)
+            is_listed[all_of, winners - self._layer.first_forms[groups[all_of]]] = True
+            self._check_others(children, winners[parts], groups[of], is_listed[of])
         return children
 
     def _clipped(
@@ -383,7 +387,7 @@ class _Batch:
         for polygon, place in vague:
             before = cut.edges[cut.before(place, polygon)]
             corner = plane.corner(int(before), int(cut.edges[place]), cut.points[:, place])
-            cut.points[:, place], cut.radii[place] = rounded_corner(corner), 2.0**-52
+            cut.points[:, place], cut.radii[place] = rounded_corner(corner), ROUNDED
         return kept, cut
 
     def _check_others(
@@ -431,27 +435,25 @@ class _Batch:
             For each corner the sign; the enclosed differences, centres and radii, shape
             `(3, n_polygons)`; and the polygons where form and rival coincide, with signs 0.
         """
-        rounded, owners = self._layer.rounded, polygons.owners
-        centres, radii = np.zeros((2, 3, len(pairs.forms)))
-        for forms, sign in ((pairs.forms, 1.0), (pairs.rivals, -1.0)):
-            live = np.flatnonzero(rounded.is_live[forms])
-            chosen = rounded.row_of[forms[live]], slice(None), pairs.tables[live]
-            centres[:, live] += sign * self._scores.centre[chosen].T
-            radii[:, live] += self._scores.radius[chosen].T
-        # The sum of two centres is rounded once; the radius has room for it (`enclosures`).
+        owners = polygons.owners
+        centres, radii = self._differences(pairs)
         points, vague = polygons.points, polygons.radii
+        spread = np.abs(points)
+        spread += vague
+        spread *= radii.take(owners, axis=1)
         centre = centres.take(owners, axis=1)
-        values = (centre * points).sum(axis=0)
-        errors = (radii.take(owners, axis=1) * (np.abs(points) + vague)).sum(axis=0)
-        errors += vague * np.abs(centre).sum(axis=0)
+        spread += vague * np.abs(centre)
+        centre *= points
+        values, errors = centre[0] + centre[1] + centre[2], spread[0] + spread[1] + spread[2]
         errors *= 1.0 + 2.0**-48
         errors += TINY
-        signs = (values > errors).astype(np.int8)
-        signs -= values < -errors
+        is_above, is_below = values > errors, values < -errors
+        signs = is_above.astype(np.int8)
+        signs -= is_below
         coinciding: list[int] = []
         plane, last = self._walk.plane, -1
         row: Vector = ()
-        for place in np.flatnonzero(~(np.abs(values) > errors)).tolist():
+        for place in (~(is_above | is_below)).nonzero()[0].tolist():
             i = int(owners[place])
             if i != last:
                 begin = int(self._begins[pairs.tables[i]])
@@ -465,6 +467,23 @@ class _Batch:
                 value = sum(x * y for x, y in zip(row, corner, strict=True))
                 signs[place] = (value > 0) - (value < 0)
         return signs, (centres, radii), coinciding
+
+    def _differences(self, pairs: "_Pairs") -> tuple[FloatArray, FloatArray]:
+        """Enclose forms minus their rivals: centres and radii, shape `(3, n)`."""
+        rounded, (centre, radius) = self._layer.rounded, self._scores
+        is_live = rounded.is_live[pairs.forms]
+        if rounded.against_zero:
+            rows = rounded.row_of[np.where(is_live, pairs.forms, pairs.rivals)]
+            centres, radii = centre[rows, :, pairs.tables], radius[rows, :, pairs.tables]
+            return np.where(is_live, centres.T, -centres.T), radii.T
+        # The sum of two centres is rounded once; the radius has room for it (`enclosures`).
+        centres, radii = np.zeros((2, len(is_live), 3))
+        for forms, sign in ((pairs.forms, 1.0), (pairs.rivals, -1.0)):
+            live = rounded.is_live[forms].nonzero()[0]
+            rows = rounded.row_of[forms[live]]
+            centres[live] += sign * centre[rows, :, pairs.tables[live]]
+            radii[live] += radius[rows, :, pairs.tables[live]]
+        return centres.T, radii.T
 
     def above(self, nodes: Nodes) -> "_Batch":
         """Return the next layer on nodes where this one is decided."""
@@ -494,5 +513,7 @@ class _Pairs(NamedTuple):
 def _cells(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return ranges of cells one after the other, where each begins among them, and their sizes."""
     sizes = ends - begins
-    offsets = np.cumsum(sizes) - sizes
-    return np.arange(sizes.sum()) + np.repeat(begins - offsets, sizes), offsets, sizes
+    offsets = sizes.cumsum() - sizes
+    cells = (begins - offsets).repeat(sizes)
+    cells += np.arange(len(cells))
+    return cells, offsets, sizes
