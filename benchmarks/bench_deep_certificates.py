@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
+from hardmax.constructions.compilers.maxout_compiler import compile_maxout, compile_relu
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork

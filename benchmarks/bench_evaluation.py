@@ -11,12 +11,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hardmax.models.argmax_layers import AffineMap
+from hardmax.models._arithmetic.float_pass import float_pass
+from hardmax.models._arithmetic.recomposition import exact_affine_map
+from hardmax.models.argmax import AffineMap
 from hardmax.models.evaluation import cell_signature
-from hardmax.models.float_pass import float_pass
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
-from hardmax.models.recomposition import exact_affine_map
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 
 N_POINTS = 20_000

@@ -11,8 +11,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hardmax.algebra.exact.winners import winners
-from hardmax.algebra.forms import AffineForms
+from hardmax.exact.forms import AffineForms
+from hardmax.exact.winners import winners
 
 
 def cpu_seconds(function: Callable[[], object], repeats: int = 3) -> float:

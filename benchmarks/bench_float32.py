@@ -19,7 +19,7 @@ import numpy as np
 from scipy.spatial import Delaunay
 
 import hardmax.constructions as hc
-from hardmax.algebra.forms import AffineForms
+from hardmax.exact.forms import AffineForms
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions

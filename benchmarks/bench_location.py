@@ -15,14 +15,14 @@ from rich.table import Table
 
 from benchmarks.bench_evaluation import transformer
 from benchmarks.random_networks import gaussian, integers
-from hardmax.algebra.exact.dyadic import homogeneous_points
+from hardmax.exact.dyadic import homogeneous_points
 from hardmax.geometry.domains import Box, Segment
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models._arithmetic.float_pass import float_pass
+from hardmax.models._arithmetic.normed_maps import is_rectified
+from hardmax.models._arithmetic.normed_pass import normed_pass
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import signature
-from hardmax.models.float_pass import float_pass
 from hardmax.models.networks import ReluNetwork
-from hardmax.models.normed_maps import is_rectified
-from hardmax.models.normed_pass import normed_pass
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from hardmax.algebra.semiring import maxplus, minplus
+from hardmax.tropical.matrices.semiring import maxplus, minplus
 
 REPEATS = 5
 

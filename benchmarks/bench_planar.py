@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from hardmax.geometry.domains import Box
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer

@@ -18,8 +18,8 @@ from hardmax.geometry.domains import Box, Domain, WholeSpace
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, HardTransformer
 from hardmax.regions.engines import enumerate_regions
-from hardmax.tropical.order_k import order_k_diagram
-from hardmax.tropical.power_diagrams import PowerDiagram
+from hardmax.tropical.diagrams.order_k import order_k_diagram
+from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 
 def cpu_seconds(run: Callable[[], Any], repeat: int = 1) -> tuple[Any, float]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.models.token_transformers import TokenBlock, TokenHead, TokenTransformer
+from hardmax.models.tokens.transformers import TokenBlock, TokenHead, TokenTransformer
 from hardmax.models.transformers import FeedForward
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax.audit.claims import Claim, Finding
+from hardmax.papers.claims import Claim, Finding
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.rational_maps import TropicalRationalMap
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.constructions.certified_errors import propagate
-from hardmax.constructions.compiled import compile_network
-from hardmax.constructions.cpwl_compiler import compile_cpwl
-from hardmax.constructions.knots import Knots
-from hardmax.constructions.maxout_compiler import compile_maxout, compile_relu
-from hardmax.constructions.piece_layers import piece_layers
-from hardmax.constructions.temperatures import choose_rates
+from hardmax.constructions.compilers._bounds.certified_errors import propagate
+from hardmax.constructions.compilers.compiled import compile_network
+from hardmax.constructions.compilers.cpwl_compiler import compile_cpwl
+from hardmax.constructions.compilers.functions.knots import Knots
+from hardmax.constructions.compilers.maxout_compiler import compile_maxout, compile_relu
+from hardmax.constructions.compilers.piece_layers import piece_layers
+from hardmax.constructions.compilers.temperatures import choose_rates
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
@@ -87,7 +87,7 @@ def test_several_outputs_are_bounded_one_by_one_and_together(monkeypatch):
     net = deep_relu(4, 6, 10, "he", n_out=3)
     layers, last = piece_layers(net)
     one_by_one = propagate(layers, last, cube(net.dim_in), [1e6] * 6).errors
-    monkeypatch.setattr("hardmax.constructions.certified_errors._MOST_WORK", 0)
+    monkeypatch.setattr("hardmax.constructions.compilers._bounds.certified_errors._MOST_WORK", 0)
     together = propagate(layers, last, cube(net.dim_in), [1e6] * 6).errors
     assert (one_by_one <= together * (1 + 1e-9)).all()
     assert (together <= 4.0 * one_by_one.max()).all()
@@ -96,7 +96,7 @@ def test_several_outputs_are_bounded_one_by_one_and_together(monkeypatch):
 def test_networks_too_wide_for_forms_share_the_budget_as_well(monkeypatch):
     net = deep_relu(6, 3, 10, "he")
     narrow = compile_relu(net, cube(net.dim_in), 1e-3)
-    monkeypatch.setattr("hardmax.constructions.certified_errors._MOST_AT_ALL", 0)
+    monkeypatch.setattr("hardmax.constructions.compilers._bounds.certified_errors._MOST_AT_ALL", 0)
     wide = compile_relu(net, cube(net.dim_in), 1e-3)
     assert wide.certified_error <= 1e-3
     assert worst_error(wide, net, 0, n_points=100, n_steps=6, n_starts=4) <= wide.certified_error

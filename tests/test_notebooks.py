@@ -48,8 +48,8 @@ def test_every_picture_after_the_first_is_shown_too():
 def test_an_audit_draws_to_files_and_leaves_the_notebook_its_pictures(tmp_path):
     after = run_cells(
         "import hardmax as hm",
-        f"from pathlib import Path\nclaims = hm.audit.run_audit(hm.audit.find_claims('Fig3'))\n"
-        f"files = hm.audit.write_audit(claims, Path({str(tmp_path)!r}))",
+        f"from pathlib import Path\nclaims = hm.papers.run_audit(hm.papers.find_claims('Fig3'))\n"
+        f"files = hm.papers.write_audit(claims, Path({str(tmp_path)!r}))",
         "ax = hm.plot(hm.Polytope.from_points([[0, 0], [1, 0], [0, 1]]))",
     )
     assert list(tmp_path.glob("*.svg"))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
-from hardmax.models.exact_pass import exact_pass
+from hardmax.models._arithmetic.exact_pass import exact_pass
+from hardmax.models._arithmetic.point_winners import Coincidences
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
-from hardmax.models.point_winners import Coincidences
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.charted_domains import charted, charted_network
 from hardmax.regions.core_points import CorePoints

@@ -10,10 +10,10 @@ import pytest
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
-from hardmax.algebra.exact.decisions import Decisions
+from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import charted

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax.algebra.exact.stored_forms import UNDECIDED, stored_forms
+from hardmax.exact.winners import UNDECIDED, stored_forms
 from tests.reference.exact import sign, value_of_form
 
 WIDEST_SPREAD = 900

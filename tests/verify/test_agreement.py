@@ -10,9 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax._ground.records import fingerprint
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_bytes
-from hardmax.records import fingerprint
 from hardmax.regions.certificate_format import domain_fingerprint, integer_table
 from hardmax.regions.certificates import make_certificate
 from hardmax.verify import verify

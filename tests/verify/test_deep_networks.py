@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from hardmax._ground.records import fingerprint
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.records import fingerprint
 from hardmax.regions.certificate_format import domain_fingerprint
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.engines import enumerate_regions

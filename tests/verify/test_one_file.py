@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax._ground.records import fingerprint
 from hardmax.models.storage import model_bytes
-from hardmax.records import fingerprint
 from hardmax.regions.certificates import make_certificate
 from hardmax.verify import checking, verify
 from hardmax.verify.checking import verify_certificate

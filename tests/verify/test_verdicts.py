@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hardmax.errors import DtypeError
 from hardmax.geometry.domains import Box, Segment, WholeSpace
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.certificate_format import domain_fingerprint
 from hardmax.regions.certificates import make_certificate

@@ -345,7 +345,7 @@ HM_API int32_t hm_order_k_run(void* order_k, int32_t budget);
  * (n_walls, 2): a form of the set and one outside. Writes n_cells and n_walls first; arrays may be null. */
 HM_API void hm_order_k_read(const void* order_k, int32_t counts[2], int32_t* sets,
                             int32_t* first_wall, int32_t* walls);
-/* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/normed_maps.py. */
+/* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/_arithmetic/normed_maps.py. */
 typedef struct {
     int64_t n_in, n_out;
     const double* rows;   /* (n_in + 1, n_out): W and, last, b */

@@ -2,7 +2,7 @@
 // neither decides is left to integers of any size.
 //
 // A computed value s is known up to the bound beta = fl(fl(kappa M) + T) of Lemma 2 in
-// src/hardmax/algebra/exact/rounding.py, M the sum of the magnitudes of its terms. Where something
+// src/hardmax/exact/rounding.py, M the sum of the magnitudes of its terms. Where something
 // overflowed, s or beta is an infinity or NaN, and the form stays in play.
 #pragma once
 #include <cstdint>

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import comb
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds.sizes import read_integers
 
 

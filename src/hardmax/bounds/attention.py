@@ -7,7 +7,7 @@ elementary symmetric polynomial in $n_1 - 1, \dots, n_H - 1$.
 
 from math import comb
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds.arrangements import elementary_symmetric
 from hardmax.bounds.sizes import Bias, HeadSizes, read_bias, read_head_sizes
 

@@ -5,7 +5,7 @@ from math import exp, fsum, lgamma, log, pi, sqrt
 
 import numpy as np
 
-from hardmax.arguments import integer, number
+from hardmax._ground.arguments import integer, number
 from hardmax.bounds.bound import Estimate
 from hardmax.typing import FloatArray
 

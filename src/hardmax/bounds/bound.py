@@ -5,8 +5,8 @@ from functools import cached_property
 from math import floor, inf, isfinite, log10
 from typing import Any, Literal, TypeAlias
 
-from hardmax.arguments import choice, integer, number
-from hardmax.display import grid, html_card
+from hardmax._ground.arguments import choice, integer, number
+from hardmax._ground.display import grid, html_card
 
 BoundKind: TypeAlias = Literal["upper", "lower", "exact", "claim"]
 

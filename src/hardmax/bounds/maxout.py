@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds.attention import cells_with_bias
 from hardmax.bounds.sizes import read_integers
 from hardmax.errors import ShapeMismatchError

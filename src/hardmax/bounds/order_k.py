@@ -8,7 +8,7 @@ k\}$. The largest possible number is known in some cases only; elsewhere these a
 
 from math import comb
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds.arrangements import elementary_symmetric
 from hardmax.bounds.attention import attention_cells
 from hardmax.bounds.sizes import Bias, read_bias

@@ -7,7 +7,7 @@ figures and examples.
 
 from math import comb, e, log10, prod
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds.arrangements import central_arrangement, zaslavsky
 from hardmax.bounds.sizes import Bias, HeadSizes, read_bias, read_head_sizes
 from hardmax.errors import ArgumentError

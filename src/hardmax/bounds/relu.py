@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import comb, prod
 from typing import Literal, TypeAlias
 
-from hardmax.arguments import choice, integer
+from hardmax._ground.arguments import choice, integer
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.sizes import read_integers
 from hardmax.errors import ArgumentError, SizeLimitError

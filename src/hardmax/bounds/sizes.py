@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from hardmax.arguments import choice, integer
+from hardmax._ground.arguments import choice, integer
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 
 Bias: TypeAlias = Literal["none", "query", "logit"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds import paper
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.attention import attention_cells

@@ -9,7 +9,7 @@ affine pieces are at most as many.
 
 from math import prod
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.attention import attention_cells, visible_keys
 from hardmax.bounds.relu import cut_by_units

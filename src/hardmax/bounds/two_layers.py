@@ -8,7 +8,7 @@ has at most three units, and for every first layer on a line; `extremal_relu_net
 
 from math import comb
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.bounds.relu import hinz_van_de_geer, regions_with_few_inactive, serra
 from hardmax.errors import SizeLimitError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from hardmax.audit.runner import Result
+    from hardmax.papers.audit import Result
 
 _COLOURS = {
     "holds": "green",
@@ -30,9 +30,9 @@ def audit(
     """Recompute the verdict on every claim of the papers."""
     from rich.console import Console
 
-    from hardmax.audit.ledger import all_claims, find_claims
-    from hardmax.audit.runner import run_audit, write_audit
-    from hardmax.files import make_folder
+    from hardmax._ground.files import make_folder
+    from hardmax.papers.audit import run_audit, write_audit
+    from hardmax.papers.ledger import all_claims, find_claims
 
     console = Console(highlight=False)
     if list_only:
@@ -59,7 +59,7 @@ def audit(
 def _print_table(console: Any, results: "Sequence[Result]") -> None:
     from rich.table import Table
 
-    from hardmax.audit.runner import summary
+    from hardmax.papers.audit import summary
 
     table = Table(title="The claims, checked by running them", show_lines=True)
     table.add_column("claim", no_wrap=True)

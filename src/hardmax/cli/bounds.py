@@ -21,7 +21,7 @@ def bounds(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Print every bound on the cells of a hard transformer of this shape."""
-    from hardmax.arguments import integer
+    from hardmax._ground.arguments import integer
     from hardmax.bounds.table import transformer_table
 
     heads = integer("heads", heads, at_least=1)

@@ -11,8 +11,8 @@ import typer
 from hardmax.errors import ArgumentError, HardmaxError
 
 if TYPE_CHECKING:
-    from hardmax.constructions.compiled import CompiledTransformer
-    from hardmax.constructions.state_dicts import NetworkFile
+    from hardmax.constructions.compilers.compiled import CompiledTransformer
+    from hardmax.constructions.compilers.state_dicts import NetworkFile
 
 _SMALL_ERROR = 1e-4
 """What float32 may add without a word about it."""
@@ -56,8 +56,8 @@ def compile_file(
     """Compile a network to a standard transformer, exactly or within a certified error."""
     import numpy as np
 
-    from hardmax.constructions.maxout_compiler import compile_read
-    from hardmax.constructions.state_dicts import read_network_file
+    from hardmax.constructions.compilers.maxout_compiler import compile_read
+    from hardmax.constructions.compilers.state_dicts import read_network_file
 
     for option, path in (("--output", output), ("--onnx", onnx)):
         if path is not None and path.exists() and network.exists() and path.samefile(network):

@@ -73,7 +73,7 @@ app.command(cls=naming(**_SHAPE))(stability)
 @app.command()
 def info() -> None:
     """Print the versions a result can depend on."""
-    from hardmax.records import library_versions
+    from hardmax._ground.records import library_versions
 
     for library, version in library_versions().items():
         print(f"{library:<14}{version}")

@@ -33,9 +33,9 @@ def read_model(
     Returns:
         A model that the engines read, and what had to be assumed about it; may be empty.
     """
-    from hardmax.constructions.compiled_files import load_compiled
-    from hardmax.constructions.compiled_function_files import load_function
-    from hardmax.constructions.state_dicts import read_network_file
+    from hardmax.constructions.compilers.compiled_files import load_compiled
+    from hardmax.constructions.compilers.compiled_function_files import load_function
+    from hardmax.constructions.compilers.state_dicts import read_network_file
     from hardmax.errors import ArgumentError
     from hardmax.models.storage import load_model
 
@@ -57,7 +57,7 @@ def read_model(
 
 def described(model: Any) -> str:
     """Say in one line what a model is."""
-    from hardmax.models.argmax_layers import ArgmaxNetwork
+    from hardmax.models.argmax import ArgmaxNetwork
 
     if not isinstance(model, ArgmaxNetwork):
         return repr(model)
@@ -67,8 +67,8 @@ def described(model: Any) -> str:
 
 def _format(path: Path) -> str | None:
     """Return the format a file claims to have; None if it is not one of this library."""
+    from hardmax._ground.json_text import parse_json
     from hardmax.errors import RecordFormatError
-    from hardmax.json_text import parse_json
     from hardmax.models.tensor_files import read_tensors
 
     try:
@@ -83,7 +83,7 @@ def _format(path: Path) -> str | None:
 
 def _with_network(model: Any) -> Any:
     """Return a model itself, and a head as a network of one layer."""
-    from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+    from hardmax.models.argmax import AffineMap, ArgmaxNetwork
     from hardmax.models.heads import AttentionHead
     from hardmax.models.transformers import attention_layer
 

@@ -41,7 +41,7 @@ def plot(
     legend: Annotated[bool, typer.Option(help="Say which walls are whose.")] = False,
 ) -> None:
     """Draw the cells of a model on a domain of dimension 2 or 3, or a saved partition."""
-    from hardmax.arguments import choice
+    from hardmax._ground.arguments import choice
     from hardmax.geometry.domain_text import parse_domain
     from hardmax.geometry.domains import Box
 
@@ -92,7 +92,7 @@ def save_picture(part: "Partition", flag: str, path: Path, **options: Any) -> No
     import matplotlib as mpl
     from matplotlib import pyplot as plt
 
-    from hardmax.files import replacing
+    from hardmax._ground.files import replacing
     from hardmax.plotting import plot as draw
     from hardmax.plotting.style import STYLE
 

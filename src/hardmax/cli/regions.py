@@ -181,8 +181,8 @@ def _refuse_together(count: bool, files: dict[str, Path | None]) -> None:
 def _check_targets(out: Path | None, certificate: Path | None, plot: Path | None, dim: int) -> None:
     """Refuse what could not be written at the end, before a search that may take long."""
     if out is not None:
-        from hardmax.extras import load_extra
-        from hardmax.files import make_folder
+        from hardmax._ground.extras import load_extra
+        from hardmax._ground.files import make_folder
 
         load_extra("pyarrow.parquet", extra="arrow", purpose="Arrow tables")
         make_folder(out)
@@ -213,7 +213,7 @@ def _search(model: Any, domain: Any, options: dict[str, Any]) -> "tuple[Partitio
 
 
 def _save(part: "Partition", out: Path, parameters: dict[str, Any], seconds: float) -> None:
-    from hardmax.records import Record, fingerprint
+    from hardmax._ground.records import Record, fingerprint
     from hardmax.regions.arrow_tables import save_partition
 
     results: dict[str, Any] = {"is_complete": part.is_complete, "engine": part.engine}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from hardmax.experiments.registry import Level
+    from hardmax.papers.registry import Level
 
 _OUT = Path("results")
 
@@ -34,9 +34,9 @@ def reproduce(
 ) -> None:
     """Regenerate the papers' figures, tables and examples, the ledger, and one page of it all."""
     from hardmax.errors import ArgumentError
-    from hardmax.experiments.registry import experiment_titles
-    from hardmax.experiments.runner import run_experiments
-    from hardmax.report.assembly import build_report
+    from hardmax.papers.experiment_runs import run_experiments
+    from hardmax.papers.registry import experiment_titles
+    from hardmax.papers.report import build_report
 
     level = _level(quick, full)
     if list_only:
@@ -62,10 +62,10 @@ def reproduce(
 
 def _run_all(out: Path, level: "Level", again: bool) -> None:
     """Run every experiment and the ledger; what is done and unchanged is kept."""
-    from hardmax.audit.runner import kept_audit
     from hardmax.cli.audit_beside import audit_beside, audit_summary
-    from hardmax.experiments.registry import experiment_titles
-    from hardmax.experiments.runner import run_experiments
+    from hardmax.papers.audit import kept_audit
+    from hardmax.papers.experiment_runs import run_experiments
+    from hardmax.papers.registry import experiment_titles
 
     names = list(experiment_titles())
     kept = None if again else kept_audit(out / "audit")
@@ -96,8 +96,8 @@ def query(
     from rich.console import Console
     from rich.table import Table
 
-    from hardmax.experiments.runner import level_folder
-    from hardmax.experiments.store import query as run_query
+    from hardmax.papers.experiment_runs import level_folder
+    from hardmax.papers.store import query as run_query
 
     columns, rows = run_query(level_folder(out, _level(quick, full)), sql)
     table = Table()

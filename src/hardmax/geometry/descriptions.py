@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import scaled_integers
+from hardmax.exact.dyadic import scaled_integers
+from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.double_description import (
     SparseGenerators,
     face_has_dimension,
     sparse_cone_generators,
 )
-from hardmax.geometry.integer_vectors import Vector, primitive
 from hardmax.typing import FloatArray
 
 

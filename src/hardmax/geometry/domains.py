@@ -12,10 +12,10 @@ from typing import Protocol
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
-from hardmax.arguments import Sizes, integer, owned
-from hardmax.display import html_card, short_repr, summary
+from hardmax._ground.arguments import Sizes, integer, owned
+from hardmax._ground.display import html_card, short_repr, summary
 from hardmax.errors import ArgumentError, DtypeError
+from hardmax.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
 from hardmax.typing import BoolArray, FloatArray, WideArray
 
 

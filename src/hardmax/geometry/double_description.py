@@ -19,7 +19,7 @@ import numpy as np
 from flint import fmpz_mat, nmod_mat
 
 from hardmax.errors import DtypeError, ShapeMismatchError
-from hardmax.geometry.integer_vectors import (
+from hardmax.exact.integer_vectors import (
     Vector,
     dot,
     embed,

@@ -12,13 +12,13 @@ from math import lcm
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax.algebra.exact.dyadic import scaled_integers
-from hardmax.algebra.forms import AffineForms
-from hardmax.arguments import floats
-from hardmax.display import html_card, short_repr
-from hardmax.geometry.affine_coordinates import AffineCoordinates, affine_coordinates
-from hardmax.geometry.vertex_search import VertexProofs, search_vertices
-from hardmax.progress import track
+from hardmax._ground.arguments import floats
+from hardmax._ground.display import html_card, short_repr
+from hardmax._ground.progress import track
+from hardmax.exact.dyadic import scaled_integers
+from hardmax.exact.forms import AffineForms
+from hardmax.geometry._hulls.affine_coordinates import AffineCoordinates, affine_coordinates
+from hardmax.geometry._hulls.vertex_search import VertexProofs, search_vertices
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 

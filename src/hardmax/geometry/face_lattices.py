@@ -12,8 +12,8 @@ from fractions import Fraction
 
 from flint import fmpz_mat
 
+from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.double_description import face_has_dimension
-from hardmax.geometry.integer_vectors import Vector
 from hardmax.typing import BoolArray
 
 

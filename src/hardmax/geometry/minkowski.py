@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions, Stage
-from hardmax.algebra.exact.dyadic import nearest_floats, rationals, scaled_integers
-from hardmax.arguments import Sizes, owned
-from hardmax.display import html_card
+from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.display import html_card
 from hardmax.errors import DtypeError, EmptyInputError
-from hardmax.geometry.cell_adjacency import neighbouring_tuples
-from hardmax.geometry.joint_argmax import JointWinners, joint_winners
+from hardmax.exact.decisions import Decisions, Stage
+from hardmax.exact.dyadic import nearest_floats, rationals, scaled_integers
+from hardmax.geometry._joint_argmax.cell_adjacency import neighbouring_tuples
+from hardmax.geometry._joint_argmax.joint_argmax import JointWinners, joint_winners
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 

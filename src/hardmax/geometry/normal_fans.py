@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax.algebra.exact.dyadic import scaled_integers
-from hardmax.display import html_card, short_repr
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import DtypeError, EmptyInputError
-from hardmax.geometry.double_description import sparse_cone_generators
-from hardmax.geometry.face_lattices import FaceLattice, facet_members
-from hardmax.geometry.integer_vectors import (
+from hardmax.exact.dyadic import scaled_integers
+from hardmax.exact.integer_vectors import (
     Vector,
     independent_rows,
     null_space,
     primitive,
     wide_rows,
 )
+from hardmax.geometry.double_description import sparse_cone_generators
+from hardmax.geometry.face_lattices import FaceLattice, facet_members
 from hardmax.geometry.minkowski import MinkowskiVertices, minkowski_vertices
 from hardmax.typing import ArrayLike, IntArray, WideArray
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.descriptions import rounded_points
-from hardmax.geometry.integer_vectors import Vector, primitive
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _CHUNK = 2_000

@@ -10,10 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import nearest_floats, scaled_integers
-from hardmax.arguments import Sizes
-from hardmax.display import card, html_card, short_repr
+from hardmax._ground.arguments import Sizes
+from hardmax._ground.display import card, html_card, short_repr
 from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
+from hardmax.exact.dyadic import nearest_floats, scaled_integers
+from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions, wide_rows
 from hardmax.geometry import face_lattices
 from hardmax.geometry.descriptions import (
     Generators,
@@ -23,7 +24,6 @@ from hardmax.geometry.descriptions import (
     rounded_points,
 )
 from hardmax.geometry.domains import Domain
-from hardmax.geometry.integer_vectors import Vector, primitive, rounded_directions, wide_rows
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 _UNIT_ROUNDOFF = 2.0**-53

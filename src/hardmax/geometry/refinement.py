@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions, Stage
-from hardmax.algebra.exact.dyadic import nearest_floats, rationals, scaled_integers
-from hardmax.algebra.forms import AffineForms
-from hardmax.arguments import Sizes, owned
-from hardmax.display import html_card, short_repr
+from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
-from hardmax.geometry.cell_adjacency import neighbouring_tuples
-from hardmax.geometry.joint_argmax import JointWinners, joint_winners
+from hardmax.exact.decisions import Decisions, Stage
+from hardmax.exact.dyadic import nearest_floats, rationals, scaled_integers
+from hardmax.exact.forms import AffineForms
+from hardmax.geometry._joint_argmax.cell_adjacency import neighbouring_tuples
+from hardmax.geometry._joint_argmax.joint_argmax import JointWinners, joint_winners
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 

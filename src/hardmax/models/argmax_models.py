@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import affine_map, forward, signature, soft
 from hardmax.typing import ArrayLike, FloatArray, IntArray
 

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardmax.arguments import Sizes, floats_any_shape
+from hardmax._ground.arguments import Sizes, floats_any_shape
 from hardmax.errors import ArgumentError, ShapeMismatchError
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
-from hardmax.models.exact_pass import exact_pass
-from hardmax.models.float_pass import float_pass
-from hardmax.models.plain_pass import is_continuous, plain_pass
-from hardmax.models.point_winners import Coincidences, chunks, point_winners
+from hardmax.models._arithmetic.exact_pass import exact_pass
+from hardmax.models._arithmetic.float_pass import float_pass
+from hardmax.models._arithmetic.plain_pass import is_continuous, plain_pass
+from hardmax.models._arithmetic.point_winners import Coincidences, chunks, point_winners
+from hardmax.models._arithmetic.recomposition import exact_affine_map
+from hardmax.models._arithmetic.soft_pass import soft_pass
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.points import PointBatch
-from hardmax.models.recomposition import exact_affine_map
-from hardmax.models.soft_pass import soft_pass
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 
@@ -39,7 +39,7 @@ def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
     Examples:
         A head that returns the sign of its input, and 0 at the tie:
 
-        >>> from hardmax.models.argmax_layers import ArgmaxLayer
+        >>> from hardmax.models.argmax import ArgmaxLayer
         >>> identity = AffineMap.identity(1)
         >>> sign = ArgmaxLayer(identity, [[-1.0], [1.0]], [0.0, 0.0], [0, 2], [0], [0.0, 0.0],
         ...                    [[-1.0], [1.0]], identity, False)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import scaled_integers
-from hardmax.algebra.forms import AffineForms
-from hardmax.arguments import Sizes, choice, integer, number, owned
-from hardmax.display import html_card
+from hardmax._ground.arguments import Sizes, choice, integer, number, owned
+from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
+from hardmax.exact.dyadic import scaled_integers
+from hardmax.exact.forms import AffineForms
 from hardmax.models.points import Array, PointBatch
 from hardmax.models.scores import ScoreMap, rounded_quotients
 from hardmax.models.soft_attention import (
@@ -23,7 +23,7 @@ from hardmax.models.soft_attention import (
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from hardmax.tropical.power_diagrams import PowerDiagram
+    from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 
 _ARRAYS: dict[str, tuple[str, ...]] = {
@@ -190,7 +190,7 @@ class AttentionHead:
     @cached_property
     def diagram(self) -> "PowerDiagram":
         r"""The power diagram of the keys in query space, site $j$ for key $j$, masks included."""
-        from hardmax.tropical.power_diagrams import PowerDiagram
+        from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
         return PowerDiagram.from_keys(self.keys, self.logit_bias)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import ZEROS, Sizes
-from hardmax.display import html_card, spell_widths
+from hardmax._ground.arguments import ZEROS, Sizes
+from hardmax._ground.display import html_card, spell_widths
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
-from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.typing import FloatArray
 

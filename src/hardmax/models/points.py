@@ -5,7 +5,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from hardmax.arguments import floats_any_shape
+from hardmax._ground.arguments import floats_any_shape
 from hardmax.errors import ShapeMismatchError
 from hardmax.typing import AnyArray, FloatArray
 

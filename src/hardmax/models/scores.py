@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax.algebra.exact.dyadic import (
+from hardmax.exact.dyadic import (
     ScaledIntegers,
     integer_matrix,
     matrix_integers,
     scaled_integers,
 )
-from hardmax.algebra.exact.rounding import UNDERFLOW_ALLOWANCE, rounding_factor
+from hardmax.exact.rounding import UNDERFLOW_ALLOWANCE, rounding_factor
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
-    from hardmax.algebra.exact.exact_forms import ExactForms
+    from hardmax.exact.exact_forms import ExactForms
 
 _ENTRIES_AT_ONCE = 1 << 21
 _EXP_UNDERFLOWS_BELOW = -746.0
@@ -106,7 +106,7 @@ class ScoreMap:
     @cached_property
     def forms(self) -> "ExactForms":
         r"""The exact forms $(a_j, c_j)$ of the scores, one per key, on the space of $x$."""
-        from hardmax.algebra.exact.exact_forms import ExactForms
+        from hardmax.exact.exact_forms import ExactForms
 
         weight, weight_exponent = self._weight
         keys, keys_exponent = self._keys

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.files import replacing
+from hardmax._ground.json_text import parse_json
+from hardmax._ground.records import fingerprint
 from hardmax.errors import RecordFormatError
-from hardmax.files import replacing
-from hardmax.json_text import parse_json
-from hardmax.models.argmax_layers import AffineMap
-from hardmax.records import fingerprint
+from hardmax.models.argmax import AffineMap
 from hardmax.typing import AnyArray
 
 _METADATA_KEY = "hardmax"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import ZEROS, Sizes
-from hardmax.display import html_card
+from hardmax._ground.arguments import ZEROS, Sizes
+from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
-from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.heads import AttentionHead

@@ -14,8 +14,8 @@ from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
 from hardmax.plotting.style import DEAD_KEY, KEY_EDGE, KEY_FACE, WALL, cell_colours, new_axes
-from hardmax.tropical.order_k import OrderKDiagram
-from hardmax.tropical.power_diagrams import PowerDiagram
+from hardmax.tropical.diagrams.order_k import OrderKDiagram
+from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import BoolArray, FloatArray
 
 _MARGIN = 0.25

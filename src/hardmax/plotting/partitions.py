@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import choice
+from hardmax._ground.arguments import choice
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope

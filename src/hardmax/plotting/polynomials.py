@@ -9,8 +9,8 @@ from hardmax.geometry.domains import Box
 from hardmax.plotting.diagrams import default_box, fill_polygons, plot_power_diagram
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.style import WALL, cell_colours, new_axes
+from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.tropical.polynomials import TropicalPolynomial
-from hardmax.tropical.power_diagrams import PowerDiagram
 
 
 @plot.register

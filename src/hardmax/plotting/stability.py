@@ -8,15 +8,15 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.style import PALETTE, WALL, cell_colours, house_style, new_axes, side_by_side
-from hardmax.stability.annealed_errors import ErrorCurves
-from hardmax.stability.cell_persistence import Persistence
-from hardmax.stability.persistent_counts import PersistentCells
+from hardmax.stability.cells.cell_persistence import Persistence
+from hardmax.stability.cells.persistent_counts import PersistentCells
+from hardmax.stability.networks.annealed_errors import ErrorCurves
 from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import FloatArray
 

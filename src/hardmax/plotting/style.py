@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from cycler import cycler
 
-from hardmax.display import PALETTE as PALETTE
+from hardmax._ground.display import PALETTE as PALETTE
 from hardmax.typing import FloatArray
 
 WALL = "#1a1a1a"

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.display import html_card, short_repr
+from hardmax._ground.display import html_card, short_repr
+from hardmax.exact.integer_vectors import Vector, dot, null_space, wide_rows
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.integer_vectors import Vector, dot, null_space, wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.regions.cell_rows import CellRows, Wall
 from hardmax.typing import FloatArray, IntArray

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
+from hardmax._ground.extras import load_extra
+from hardmax._ground.files import replacing
+from hardmax._ground.json_text import parse_json
+from hardmax._ground.parquet_files import MOST_BYTES, open_parquet, read_parquet
+from hardmax._ground.records import fingerprint
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
-from hardmax.extras import load_extra
-from hardmax.files import replacing
+from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import domain_text, parse_domain
-from hardmax.json_text import parse_json
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_bytes, model_from_bytes
-from hardmax.parquet_files import MOST_BYTES, open_parquet, read_parquet
-from hardmax.records import fingerprint
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
 from hardmax.regions.engines import read_network

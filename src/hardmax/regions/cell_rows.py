@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hardmax.errors import ArgumentError
-from hardmax.geometry.integer_vectors import Vector, primitive
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.exact.integer_vectors import Vector, primitive
+from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.typing import IntArray
 

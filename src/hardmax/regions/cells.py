@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
-from hardmax.display import short_repr
+from hardmax._ground.display import short_repr
+from hardmax.exact.decisions import Decisions
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 

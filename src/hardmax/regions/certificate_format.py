@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.display import html_card
+from hardmax._ground.display import html_card
+from hardmax._ground.files import read_text, write_text
+from hardmax._ground.json_text import parse_json
+from hardmax._ground.records import fingerprint
 from hardmax.errors import RecordFormatError
-from hardmax.files import read_text, write_text
-from hardmax.json_text import parse_json
-from hardmax.records import fingerprint
 from hardmax.typing import IntArray, WideArray
 
 FORMAT = "hardmax.certificate/1"

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import Sizes
+from hardmax._ground.arguments import Sizes
+from hardmax._ground.records import fingerprint
 from hardmax.errors import ArgumentError, DtypeError
+from hardmax.exact.integer_vectors import Vector, dot, primitive, wide_rows
 from hardmax.geometry.cones import ConeDecision, decide_open_cone
-from hardmax.geometry.integer_vectors import Vector, dot, primitive, wide_rows
-from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
-from hardmax.records import fingerprint
+from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.cell_rows import cell_rows
 from hardmax.regions.certificate_format import (
     REFUSALS,

@@ -9,18 +9,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import nearest_floats
-from hardmax.display import short_repr
+from hardmax._ground.display import short_repr
 from hardmax.errors import ArgumentError, DtypeError
+from hardmax.exact.dyadic import nearest_floats
+from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
+from hardmax.exact.strict_inequalities import strictly_positive
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.domain_text import DomainKind, box_of_rows
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
-from hardmax.geometry.integer_vectors import Vector, primitive, wide_rows
 from hardmax.geometry.polytopes import Polytope
-from hardmax.geometry.strict_inequalities import strictly_positive
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.networks import affine_layer
-from hardmax.models.recomposition import RationalForms, chart_forms
 from hardmax.typing import BoolArray, FloatArray, WideArray
 
 

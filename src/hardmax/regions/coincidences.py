@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import nearest_floats
-from hardmax.models.argmax_layers import ArgmaxLayer
+from hardmax.exact.dyadic import nearest_floats
+from hardmax.models.argmax import ArgmaxLayer
 from hardmax.typing import FloatArray
 
 

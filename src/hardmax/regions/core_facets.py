@@ -7,7 +7,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.core_networks import core_network
 from hardmax.regions.core_searches import CoreSearch, FirstStream

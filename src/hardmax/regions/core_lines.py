@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.enclosures import Enclosed
+from hardmax.models._arithmetic.enclosures import Enclosed
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.line_intervals import Points

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
-from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.cells import form_starts, group_layers
 from hardmax.regions.coincidences import coinciding_means, standing_classes
 from hardmax.typing import AnyArray, IntArray

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
-from hardmax.interrupts import held_interrupts, packed_when_done
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
-from hardmax.models.recomposition import exact_affine_map
+from hardmax._ground.interrupts import held_interrupts, packed_when_done
+from hardmax.exact.decisions import Decisions
+from hardmax.models._arithmetic.recomposition import exact_affine_map
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames
 from hardmax.regions.core_networks import CoreNetwork, core_network
 from hardmax.regions.core_searches import (

@@ -5,7 +5,7 @@ from math import inf
 from numbers import Real
 from typing import Any, TypeAlias
 
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
 from hardmax.errors import IncompleteError
 
 Count: TypeAlias = Any

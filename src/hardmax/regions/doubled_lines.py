@@ -12,8 +12,8 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax.models.enclosures import Enclosed
-from hardmax.models.recomposition import RationalForms
+from hardmax.models._arithmetic.enclosures import Enclosed
+from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.regions.line_composition import LineForms
 from hardmax.regions.line_intervals import Points
 from hardmax.regions.packed_layers import PackedLayers

@@ -21,11 +21,11 @@ nothing with the filters of the others. All engines return the same cells.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hardmax.arguments import integer, number
+from hardmax._ground.arguments import integer, number
+from hardmax._ground.interrupts import interrupts_named
 from hardmax.errors import DtypeError, Interrupted
-from hardmax.interrupts import interrupts_named
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.normed_maps import is_rectified
+from hardmax.models._arithmetic.normed_maps import is_rectified
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays, nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
 from hardmax.regions.partition import Partition

@@ -11,8 +11,8 @@ from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
-from hardmax.models.argmax_layers import ArgmaxLayer
-from hardmax.models.recomposition import RationalForms
+from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.models.argmax import ArgmaxLayer
 
 Form = tuple[int, int]
 """The integers $(m, c)$ of $m t + c$, all forms of a layer on one scale."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.exact.decisions import Decisions
+from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.coincidences import (
     coincidence_classes,
     coinciding_means,

@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.arguments import integer, number
-from hardmax.display import html_card
-from hardmax.geometry.integer_vectors import Vector, primitive
+from hardmax._ground.arguments import integer, number
+from hardmax._ground.display import html_card
+from hardmax._ground.progress import track
+from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models.argmax_layers import AffineMap
-from hardmax.progress import track
+from hardmax.models.argmax import AffineMap
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.models.argmax_layers import AffineMap
-from hardmax.models.enclosures import Enclosed, known
-from hardmax.models.recomposition import RationalForms
+from hardmax.models._arithmetic.enclosures import Enclosed, known
+from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.models.argmax import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain
 
 

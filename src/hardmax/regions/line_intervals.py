@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.models.enclosures import Enclosed
+from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.regions.line_composition import LineForms, chosen_rows
 from hardmax.typing import AnyArray, IntArray, WideArray
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax.models.enclosures import Enclosed
+from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.measures import MEASURED, VOLUME, WITNESS, Answers
 

@@ -8,11 +8,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.enclosures import Enclosed
-from hardmax.models.normed_maps import is_rectified
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.exact.decisions import Decisions
+from hardmax.models._arithmetic.enclosures import Enclosed
+from hardmax.models._arithmetic.normed_maps import is_rectified
+from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.regions.exact_lines import Interval, split_interval
 from hardmax.regions.line_composition import (

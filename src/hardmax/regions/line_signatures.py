@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.typing import AnyArray, BoolArray, IntArray
 
 _types: "WeakKeyDictionary[ArgmaxNetwork, type[np.unsignedinteger]]" = WeakKeyDictionary()

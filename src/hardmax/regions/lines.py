@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.interrupts import held_interrupts, packed_when_done
+from hardmax._ground.pickling import WithoutCaches
+from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError
-from hardmax.geometry.integer_vectors import wide_rows
-from hardmax.interrupts import held_interrupts, packed_when_done
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.enclosures import Enclosed
-from hardmax.models.pickling import WithoutCaches
-from hardmax.progress import Progress, track
+from hardmax.exact.integer_vectors import wide_rows
+from hardmax.models._arithmetic.enclosures import Enclosed
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays, LazyCellArrays
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.exact_lines import Interval

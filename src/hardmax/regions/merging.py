@@ -11,7 +11,7 @@ from math import gcd
 
 import numpy as np
 
-from hardmax.models.recomposition import RationalForms
+from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.typing import FloatArray, IntArray
 
 

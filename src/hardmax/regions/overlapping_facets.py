@@ -11,7 +11,7 @@ from math import frexp
 
 import numpy as np
 
-from hardmax.geometry.integer_vectors import Vector, primitive
+from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.regions.adjacency import facets_overlap
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_facets import APART, OPEN, OVERLAP, CoreFacets, passes_means

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._core.memory import Memory, address
-from hardmax.models.affine_maps import AffineMap
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.normed_maps import NormedMap
+from hardmax.models._arithmetic.normed_maps import NormedMap
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray
 
 _ENTRIES = 1 << 12

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
-from hardmax.algebra.exact.dyadic import nearest_floats, rationals
-from hardmax.arguments import integer
+from hardmax._ground.arguments import integer
+from hardmax._ground.interrupts import interrupts_named
+from hardmax._ground.pickling import WithoutCaches
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
+from hardmax.exact.decisions import Decisions
+from hardmax.exact.dyadic import nearest_floats, rationals
+from hardmax.exact.integer_vectors import wide_rows
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.integer_vectors import wide_rows
 from hardmax.geometry.polytopes import Polytope
-from hardmax.interrupts import interrupts_named
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.pickling import WithoutCaches
+from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.points import PointBatch
-from hardmax.models.recomposition import RationalForms
 from hardmax.regions.adjacency import Neighbours, cell_polytope, neighbouring_cells
 from hardmax.regions.cell_rows import CellRows, cell_rows
 from hardmax.regions.cells import CellArrays

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax.display import PALETTE, card
+from hardmax._ground.display import PALETTE, card
 
 if TYPE_CHECKING:
     from hardmax.regions.partition import Partition

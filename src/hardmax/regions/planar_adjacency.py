@@ -16,9 +16,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from hardmax.geometry.integer_vectors import Vector, primitive
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.exact.integer_vectors import Vector, primitive
+from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.adjacency import LazyNeighbours, Neighbours
 from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays

@@ -6,10 +6,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import scaled_rows
 from hardmax.errors import ArgumentError
-from hardmax.models.argmax_layers import AffineMap
-from hardmax.models.recomposition import RationalForms, chart_forms
+from hardmax.exact.dyadic import scaled_rows
+from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
+from hardmax.models.argmax import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.planar_polygons import Line, Vertex, clipped, plane

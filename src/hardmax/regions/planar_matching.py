@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.core_networks import core_network

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, chart_forms
+from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions.core_searches import N_EDGE, CoreSearch, PlaneCell
 from hardmax.regions.exact_paths import ExactPath
 from hardmax.regions.planar_domains import PlanarDomain, divided, rounded_vertex

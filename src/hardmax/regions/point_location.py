@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.point_winners import Coincidences, PointWinners, point_winners
+from hardmax.models._arithmetic.point_winners import Coincidences, PointWinners, point_winners
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain, charted_network, strictly_inside
 from hardmax.regions.core_points import CorePoints
 from hardmax.regions.signature_index import SignatureIndex

@@ -25,8 +25,8 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.enclosures import Enclosed, known
+from hardmax.models._arithmetic.enclosures import Enclosed, known
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.line_composition import LineForms
 from hardmax.regions.line_signatures import SignatureWalk
 from hardmax.regions.packed_layers import packed_layers

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import lowest_bits
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms
+from hardmax.exact.dyadic import lowest_bits
+from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.core_searches import FirstStream
 from hardmax.regions.planar_domains import divided
 from hardmax.typing import FloatArray

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax.arguments import Sizes, integer, number
-from hardmax.display import card, public_fields
+from hardmax._ground.arguments import Sizes, integer, number
+from hardmax._ground.display import card, public_fields
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.regions.charted_domains import (
     ChartedDomain,

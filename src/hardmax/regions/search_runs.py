@@ -3,9 +3,9 @@
 import time
 from typing import Any, NamedTuple
 
-from hardmax.arguments import integer, number
-from hardmax.interrupts import packed_when_done
-from hardmax.progress import track
+from hardmax._ground.arguments import integer, number
+from hardmax._ground.interrupts import packed_when_done
+from hardmax._ground.progress import track
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.core_searches import BUDGET, CELL_LIMIT, DONE
 

@@ -14,8 +14,8 @@ from threading import Condition, Thread
 from typing import Any, TypeVar
 
 from hardmax._core.library import core
-from hardmax.interrupts import held_interrupts
-from hardmax.progress import track
+from hardmax._ground.interrupts import held_interrupts
+from hardmax._ground.progress import track
 from hardmax.regions.core_searches import BUDGET, DONE
 from hardmax.regions.search_runs import SLICE_S, SearchRun
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.core_runs import SearchDomain, explore_domain
 from hardmax.regions.rounded_forms import first_stream

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.adjacency import Neighbours
 from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays, CellFacets

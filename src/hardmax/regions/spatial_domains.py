@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax.errors import ArgumentError
+from hardmax.exact.integer_vectors import primitive, wide_rows
 from hardmax.geometry.double_description import cone_generators
-from hardmax.geometry.integer_vectors import primitive, wide_rows
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.core_searches import SpaceCell
 from hardmax.regions.planar_domains import divided

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms
+from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import embedded
 from hardmax.regions.core_searches import CoreSearch, SpaceCell
 from hardmax.regions.exact_paths import ExactPath

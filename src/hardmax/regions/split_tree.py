@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.algebra.exact.decisions import Decisions
+from hardmax._ground.interrupts import held_interrupts, packed_when_done
+from hardmax._ground.progress import Progress, track
+from hardmax.exact.decisions import Decisions
+from hardmax.exact.integer_vectors import Vector, dot, primitive, wide_rows
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.integer_vectors import Vector, dot, primitive, wide_rows
-from hardmax.interrupts import held_interrupts, packed_when_done
-from hardmax.models.argmax_layers import ArgmaxLayer, ArgmaxNetwork
-from hardmax.models.recomposition import RationalForms, layer_output, layer_scores
-from hardmax.progress import Progress, track
+from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
 from hardmax.typing import IntArray, WideArray

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.display import html_card, short_repr
+from hardmax._ground.display import html_card, short_repr
 from hardmax.regions.cell_rows import Wall
 from hardmax.typing import FloatArray, IntArray
 

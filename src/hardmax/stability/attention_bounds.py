@@ -29,7 +29,7 @@ The results are rounded up.
 
 from flint import arb
 
-from hardmax.stability.directed_rounding import (
+from hardmax.exact.directed_rounding import (
     evaluated,
     read_broadcast,
     read_counts,

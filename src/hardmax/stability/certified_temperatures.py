@@ -18,17 +18,17 @@ from typing import Any
 
 from flint import arb, ctx, fmpq, fmpz
 
-from hardmax.arguments import number
-from hardmax.display import html_card
+from hardmax._ground.arguments import number
+from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DiscontinuityError
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_up
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import charted, embedded, enclosing_box, refuse_outside
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
-from hardmax.stability.directed_rounding import PRECISION, norm_bound, rounded_up
-from hardmax.stability.hard_traces import HardLayer, cell_trace
 from hardmax.stability.models import head_names, read_soft_model
-from hardmax.stability.soft_errors import ErrorPass
+from hardmax.stability.networks.hard_traces import HardLayer, cell_trace
+from hardmax.stability.networks.soft_errors import ErrorPass
 
 _COLDEST, _HOTTEST = -1000, 60
 """Exponents of two between which temperatures are sought."""

@@ -11,7 +11,7 @@ All functions round up as those of `score_bounds` do.
 
 import numpy as np
 
-from hardmax.stability.directed_rounding import (
+from hardmax.exact.directed_rounding import (
     evaluated,
     read_broadcast,
     read_counts,

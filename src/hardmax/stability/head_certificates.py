@@ -17,13 +17,10 @@ from functools import cached_property
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz
 
-from hardmax.arguments import Sizes, number, owned
-from hardmax.display import html_card
+from hardmax._ground.arguments import Sizes, number, owned
+from hardmax._ground.display import html_card
 from hardmax.errors import DtypeError
-from hardmax.models.heads import AttentionHead
-from hardmax.models.points import PointBatch
-from hardmax.stability.attention_bounds import moment_bound
-from hardmax.stability.ball_matrices import (
+from hardmax.exact.ball_matrices import (
     ball_matrix,
     differences,
     largest,
@@ -33,7 +30,10 @@ from hardmax.stability.ball_matrices import (
     rows_of,
     spectral_norm_bound,
 )
-from hardmax.stability.directed_rounding import PRECISION, norm_bound, rounded_down, rounded_up
+from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_down, rounded_up
+from hardmax.models.heads import AttentionHead
+from hardmax.models.points import PointBatch
+from hardmax.stability.attention_bounds import moment_bound
 from hardmax.typing import ArrayLike, FloatArray, IntArray
 
 _MOST_PAIRWISE = 48

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import homogeneous_points
-from hardmax.arguments import owned
-from hardmax.display import html_card
+from hardmax._ground.arguments import owned
+from hardmax._ground.display import html_card
+from hardmax.exact.dyadic import homogeneous_points
 from hardmax.geometry.domains import WholeSpace
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature
 from hardmax.models.points import PointBatch
 from hardmax.regions.cell_rows import Wall, cell_rows
 from hardmax.regions.charted_domains import ChartedDomain, charted
-from hardmax.stability.cell_leads import cell_leads
+from hardmax.stability.cells.cell_leads import cell_leads
 from hardmax.stability.models import head_names, read_model
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hardmax.errors import ArgumentError
-from hardmax.models.argmax_layers import AffineMap, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, HardTransformer, attention_layer

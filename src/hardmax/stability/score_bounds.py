@@ -64,7 +64,7 @@ from collections.abc import Callable
 
 from flint import arb
 
-from hardmax.stability.directed_rounding import (
+from hardmax.exact.directed_rounding import (
     evaluated,
     read_broadcast,
     read_counts,

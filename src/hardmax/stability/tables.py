@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from hardmax.arguments import integer, number
-from hardmax.display import grid, html_card, short_repr
+from hardmax._ground.arguments import integer, number
+from hardmax._ground.display import grid, html_card, short_repr
 from hardmax.stability.claimed_bounds import (
     claimed_gradient_bound,
     claimed_hessian_bound,

@@ -21,7 +21,7 @@ import numpy as np
 from flint import arb
 
 from hardmax.errors import ArgumentError
-from hardmax.stability.directed_rounding import (
+from hardmax.exact.directed_rounding import (
     evaluated,
     read_broadcast,
     read_counts,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import ScaledIntegers, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.typing import AnyArray, FloatArray, IntArray, WideArray
 
 _LOWEST_EXPONENT = -1074  # The spacing of the subnormals is 2 ** -1074.

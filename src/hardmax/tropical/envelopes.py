@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardmax.geometry.affine_coordinates import affine_coordinates
-from hardmax.geometry.vertex_search import search_vertices
-from hardmax.progress import track
+from hardmax._ground.progress import track
+from hardmax.geometry._hulls.affine_coordinates import affine_coordinates
+from hardmax.geometry._hulls.vertex_search import search_vertices
 from hardmax.tropical.coefficients import like_terms
 from hardmax.typing import BoolArray, WideArray
 

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from hardmax.algebra.exact.dyadic import ScaledIntegers, nearest_floats
-from hardmax.display import html_card, short_repr
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import SizeLimitError
+from hardmax.exact.dyadic import ScaledIntegers, nearest_floats
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.refinement import common_refinement
 from hardmax.tropical.coefficients import aligned, nearest_of_scaled

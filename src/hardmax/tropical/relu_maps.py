@@ -8,7 +8,7 @@ every unit of every layer, so this is a tool for small networks; the guard says 
 
 from collections.abc import Sequence
 
-from hardmax.arguments import Sizes, integer
+from hardmax._ground.arguments import Sizes, integer
 from hardmax.errors import EmptyInputError, ShapeMismatchError, SizeLimitError
 from hardmax.tropical.polynomials import MAX_TERMS
 from hardmax.tropical.rational_maps import TropicalRationalMap

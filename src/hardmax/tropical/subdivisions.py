@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax.algebra.exact.dyadic import nearest_floats
-from hardmax.display import html_card, short_repr
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import nearest_floats
 from hardmax.tropical.coefficients import like_terms
 from hardmax.tropical.envelopes import upper_chain
 from hardmax.typing import FloatArray, IntArray, WideArray

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.arguments import choice, integer
-from hardmax.display import html_card
+from hardmax._ground.arguments import choice, integer
+from hardmax._ground.display import html_card
 from hardmax.errors import DtypeError
-from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.certificate_format import Certificate
 from hardmax.typing import WideArray
 from hardmax.verify import verify

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
-from hardmax.records import fingerprint
+from hardmax._ground.records import fingerprint
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.certificate_format import (
     REFUSALS,
     TILING,

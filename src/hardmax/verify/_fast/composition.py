@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax.models.argmax_layers import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import FloatArray, WideArray
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.packing import Forms

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.models.argmax_layers import ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray, WideArray
 from hardmax.verify._fast.composition import exact_network
 from hardmax.verify._fast.polygons import ROUNDED, Vector, lowest_corner, rounded_corners

@@ -1,0 +1,1 @@
+"""What every package stands on: arguments, files, records, progress, interrupts."""

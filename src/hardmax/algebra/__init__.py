@@ -1,1 +1,0 @@
-"""Tropical semirings, the deformed sums between them and arithmetic, and exact signs."""

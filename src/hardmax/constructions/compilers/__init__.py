@@ -1,0 +1,1 @@
+"""Transformers that compute a given network or function."""

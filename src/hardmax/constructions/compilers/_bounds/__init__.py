@@ -1,0 +1,1 @@
+"""How far a compiled transformer may be off: at a temperature, and in float32."""

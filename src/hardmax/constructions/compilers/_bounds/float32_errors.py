@@ -1,0 +1,273 @@
+r"""What float32 costs: a bound on the exported module minus the network, over the whole box.
+
+The bound of `float32_layers` is taken for many small boxes that fill the box; those with the
+largest bound are split first. The bound is the largest that remains, so stopping early makes it
+weaker and not wrong. Where units have their own origins, most are 0 on a small box, and what is
+left there is a small network (`local_networks`).
+"""
+
+import heapq
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.display import html_card, short_repr
+from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan, propagate
+from hardmax.constructions.compilers._bounds.float32_layers import (
+    LARGEST_32,
+    UNDERFLOW_32,
+    UNIT_ROUNDOFF_32,
+    FoundErrors,
+    local_errors,
+)
+from hardmax.constructions.compilers._bounds.interval_images import compact
+from hardmax.constructions.compilers._bounds.local_networks import LocalNetwork, is_zero
+from hardmax.constructions.compilers.piece_layers import PieceLayer
+from hardmax.constructions.compilers.unit_origins import UnitOrigins
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.models.argmax import AffineMap
+from hardmax.typing import FloatArray
+
+_SMALLEST_32 = 2.0**-126
+_UP = 1.0 + 2.0**-20
+_WORK, _AT_ONCE, _CALL = 2**26, 2**20, 2**14
+"""How many products may be spent, at most at once, and what a call costs beside them."""
+_SMALL = 2**12
+"""Networks that take less are not made smaller before boxes are split by the dozen."""
+_MOST_SPLIT_DIM = 6
+_GOOD = 1.25
+_MOST_POINTS, _DIRECTIONS = 512, 4
+_TIE = 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class Float32Rounding:
+    r"""How far a compiled transformer in float32 can be off.
+
+    Attributes:
+        errors: For each output a proven bound on $|\hat T(x) - f(x)|$ for all float32 numbers $x$
+            of the box: $\hat T$ the module in float32, $f$ the network (or function) without
+            rounding. Infinite if float32 cannot hold the numbers. Shape `(dim_out,)`.
+        conditioning: The largest $\sum_j |\partial_j f_c(x)||x_j| u$ that was found, $u = 2^{-24}$:
+            how far rounding the input to float32 alone moves the function. Found at many points,
+            not proved.
+        where: The point where the bound is attained to within the size of a small box, shape
+            `(dim_in,)`.
+    """
+
+    errors: FloatArray
+    conditioning: float
+    where: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+    @property
+    def error(self) -> float:
+        """The bound for the worst output."""
+        return float(self.errors.max())
+
+    def __str__(self) -> str:
+        return (
+            f"at most {self.error:.3g}; rounding the input alone can cost {self.conditioning:.3g}"
+        )
+
+
+def float32_rounding(
+    layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
+) -> Float32Rounding:
+    """Bound what the soft transformer of a network is off by in float32, over a box.
+
+    Args:
+        layers: The hidden layers of the network.
+        last: Its last layer.
+        plans: The plans of the layers of the soft transformer.
+        box: The box.
+    """
+    if not _weights_fit(layers, last, plans, box):
+        unknown = np.full(last.dim_out, np.inf)
+        middle = box.low / 2 + box.high / 2
+        return Float32Rounding(unknown, _conditioning(layers, last, middle[None]), middle)
+    lows, highs, bounds = _refined(LocalNetwork.of(layers, last, plans), box)
+    errors = bounds.max(axis=0)
+    # Units with origins of their own are many, and over the whole box they are all large.
+    if not layers or not isinstance(layers[0].origins, UnitOrigins):
+        errors = np.fmin(errors, _over_the_box(layers, last, plans, box))
+    errors = errors * _UP
+    middle = lows / 2 + highs / 2
+    worst = int(bounds.max(axis=1).argmax())
+    points = _probes(layers, box, middle[np.argsort(-bounds.max(axis=1))])
+    return Float32Rounding(errors, _conditioning(layers, last, points), middle[worst])
+
+
+def _over_the_box(
+    layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
+) -> FloatArray:
+    """The bound of `certified_errors` in the precision of float32, infinite where it fails."""
+    rates = [plan.rate for plan in plans]
+    try:
+        whole = propagate(
+            layers, last, box, rates, plans, roundoff=UNIT_ROUNDOFF_32, underflow=UNDERFLOW_32
+        )
+    except ArgumentError:  # Bounds over the whole box overflow.
+        return np.full(last.dim_out, np.inf)
+    fits = max([0.0, *(s * r for s, r in zip(whole.sizes, rates, strict=True))]) < LARGEST_32
+    return whole.errors if fits else np.full(last.dim_out, np.inf)
+
+
+def _probes(layers: list[PieceLayer], box: Box, found: FloatArray) -> FloatArray:
+    """Points where the function may be steep: the worst boxes, and around the tokens."""
+    rng = np.random.default_rng(0)
+    probes = [found[:_MOST_POINTS], rng.uniform(box.low, box.high, (_MOST_POINTS, box.dim))]
+    if layers and layers[0].origins is not None:
+        around = rng.permutation(layers[0].origins.points)[:_MOST_POINTS]
+        steps = rng.uniform(-1.0, 1.0, (_DIRECTIONS, *around.shape)) * 2.0**-16
+        moved = around + steps * (box.high / 2 - box.low / 2)
+        probes.append(np.clip(moved.reshape(-1, box.dim), box.low, box.high))
+    return np.concatenate(probes)
+
+
+def _weights_fit(
+    layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
+) -> bool:
+    """Say whether float32 holds every weight without overflow or underflow."""
+    numbers = [box.low, box.high, last.weight, last.bias, *(plan.floors for plan in plans)]
+    numbers += [np.array([plan.rate, plan.gate]) for plan in plans]
+    for layer in layers:
+        numbers += [layer.slopes, layer.written_offsets]
+    sizes = np.abs(np.concatenate([array.ravel() for array in numbers]))
+    return bool(sizes.max() < LARGEST_32 and sizes[sizes > 0.0].min(initial=1.0) > _SMALLEST_32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Boxes `(n_boxes, dim)` with what is known on them, and the network that is left there."""
+
+    network: LocalNetwork
+    lows: FloatArray
+    highs: FloatArray
+    bounds: FloatArray
+    steep: FloatArray
+    found: FoundErrors | None
+
+    @property
+    def worst(self) -> float:
+        """The largest bound."""
+        return float(self.bounds.max())
+
+
+def _refined(network: LocalNetwork, box: Box) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Fill the box with smaller ones: their corners, and the bounds `(n_boxes, dim_out)`."""
+    numbers = count()
+    first = _part(network, box.low[None], box.high[None])
+    heap = [(-first.worst, next(numbers), first)]
+    left, reachable, done = _WORK if box.dim <= _MOST_SPLIT_DIM else 0, 0.0, []
+    while left > 0 and heap and heap[0][2].worst > _GOOD * reachable:
+        part = heapq.heappop(heap)[2]
+        # The bound at a point is what no splitting gets below.
+        top = part.bounds.max(axis=1).argsort()[::-1][:16]
+        middle = part.lows[top] / 2 + part.highs[top] / 2
+        reachable = max(reachable, float(local_errors(part.network, middle, middle).bounds.max()))
+        smaller = _reduced(part)
+        pieces, work = _cut(part if smaller is None else smaller, smaller is not None)
+        left -= work + len(middle) * part.network.cost + _CALL
+        if not pieces:
+            done.append(part)
+        for piece in pieces:
+            heapq.heappush(heap, (-piece.worst, next(numbers), piece))
+    parts = [*done, *(entry[2] for entry in heap)]
+    arrays = zip(*((p.lows, p.highs, p.bounds) for p in parts), strict=True)
+    lows, highs, bounds = (np.concatenate(array) for array in arrays)
+    return lows, highs, bounds
+
+
+def _part(network: LocalNetwork, lows: FloatArray, highs: FloatArray) -> _Part:
+    found = local_errors(network, lows, highs)
+    return _Part(network, lows, highs, found.bounds, found.steep, found)
+
+
+def _reduced(part: _Part) -> _Part | None:
+    """Leave units that are 0 on the one box away, if units have their own origins."""
+    network, found = part.network, part.found
+    if found is None or len(part.lows) > 1 or network.cost <= _SMALL:
+        return None
+    if not network.layers or not isinstance(network.layers[0].origins, UnitOrigins):
+        return None
+    idle = is_zero(network.layers[-1], found.near)[0] & np.isfinite(found.errors[0])
+    idle[0] &= not idle.all()
+    return replace(part, network=network.without(idle, found.errors[0]))
+
+
+def _cut(part: _Part, apart: bool) -> tuple[list[_Part], int]:
+    """Halve the worst boxes of a part; the halves of one as two parts if `apart`.
+
+    Returns:
+        The parts, none if floats are too coarse; and about how many products it took.
+    """
+    cost = part.network.cost
+    worst = part.bounds.max(axis=1)
+    top = worst.argsort()[::-1]
+    chosen = top[worst[top] >= worst[top[0]] / _GOOD][: max(_AT_ONCE // cost, 1)]
+    lows, highs = part.lows, part.highs
+    axis = (part.steep[chosen] * (highs[chosen] - lows[chosen])).argmax(axis=1)
+    rows = np.arange(len(chosen))
+    cut = lows[chosen, axis] / 2 + highs[chosen, axis] / 2
+    if not ((cut > lows[chosen, axis]) & (cut < highs[chosen, axis])).all():
+        return [], 0
+    left, right = highs[chosen].copy(), lows[chosen].copy()
+    left[rows, axis] = right[rows, axis] = cut
+    work = 2 * len(chosen) * cost + _CALL
+    if apart:
+        halves = ((lows, left), (right, highs))
+        return [_bounded(_part(part.network, *half), part.bounds) for half in halves], work + _CALL
+    new_lows, new_highs = np.vstack([lows[chosen], right]), np.vstack([left, highs[chosen]])
+    new = _bounded(_part(part.network, new_lows, new_highs), np.tile(part.bounds[chosen], (2, 1)))
+    keep = np.ones(len(lows), dtype=bool)
+    keep[chosen] = False
+    together = _Part(
+        part.network,
+        np.vstack([lows[keep], new.lows]),
+        np.vstack([highs[keep], new.highs]),
+        np.vstack([part.bounds[keep], new.bounds]),
+        np.vstack([part.steep[keep], new.steep]),
+        None,
+    )
+    return [together], work
+
+
+def _bounded(part: _Part, above: FloatArray) -> _Part:
+    """A box is no worse than one around it, also where its own bound is rounded up."""
+    return replace(part, bounds=np.fmin(part.bounds, above))
+
+
+def _conditioning(layers: list[PieceLayer], last: AffineMap, points: FloatArray) -> float:
+    """Return the largest effect of rounding the inputs at some points inside their cells."""
+    worst = 0.0
+    matrices = [(compact(layer.slopes), compact(np.abs(layer.slopes))) for layer in layers]
+    with np.errstate(all="ignore"):
+        for x in points:
+            slopes = _slopes_at(layers, matrices, x)
+            if slopes is not None:
+                moved = np.abs(last.weight.T @ slopes) @ np.abs(x)
+                worst = max(worst, float(moved.max()) * UNIT_ROUNDOFF_32)
+    return worst
+
+
+def _slopes_at(
+    layers: list[PieceLayer], matrices: list[tuple[Any, Any]], x: FloatArray
+) -> FloatArray | None:
+    """Return the slopes of the last hidden layer at a point, None where pieces (nearly) tie."""
+    state, slopes = x, np.eye(len(x))
+    for layer, (matrix, moduli) in zip(layers, matrices, strict=True):
+        values = matrix @ state + layer.offsets
+        best = np.maximum.reduceat(values, layer.starts)
+        scale = moduli @ np.abs(state) + np.abs(layer.offsets)
+        near = np.flatnonzero(values >= best[layer.owner] - _TIE * scale)
+        first = near[np.searchsorted(near, layer.starts)]
+        if (layer.slopes[near] != layer.slopes[first[layer.owner[near]]]).any():
+            return None
+        state, slopes = best, matrix[first] @ slopes
+    return np.asarray(slopes)

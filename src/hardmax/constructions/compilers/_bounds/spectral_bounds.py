@@ -1,0 +1,95 @@
+r"""Bounds on symmetric matrices that floats prove: a largest eigenvalue, and an inverse from above.
+
+A matrix of float64 numbers is taken as it stands, and the order is that of quadratic forms,
+$A \preceq B$ iff $x^\top A x \le x^\top B x$ for all $x$. What LAPACK returns is never trusted: it
+suggests a number or a matrix, and a computation whose rounding is bounded proves that it will do.
+"""
+
+import numpy as np
+
+from hardmax.exact.rounding import UNIT_ROUNDOFF
+from hardmax.typing import FloatArray
+
+_SLACKS = (2.0**-30, 2.0**-20, 2.0**-10)
+_UP = 1.0 + 2.0**-40
+
+
+def eigenvalue_above(matrix: FloatArray) -> float:
+    r"""Return an upper bound on the largest eigenvalue of a symmetric matrix.
+
+    If Cholesky's method in floats runs to its end on a symmetric $B$ of size $n$, the factor is
+    that of a matrix that differs from $B$ by at most $\gamma_{n+1} / (1 - \gamma_{n+1})
+    \sqrt{b_{ii} b_{jj}}$ in each entry, so $B \succeq -(n + 2) u\,\mathrm{tr}(B)\,I$ up to higher
+    order [Rum06]. This is applied to $B = \theta I - A$ with $\theta$ a little above the eigenvalue
+    that LAPACK finds. Where that fails, the bound is the Frobenius norm.
+
+    Args:
+        matrix: The $A$, shape `(n, n)`, symmetric.
+
+    Returns:
+        The bound; infinity if an entry is not finite.
+
+    Examples:
+        >>> round(eigenvalue_above(np.array([[2.0, 1.0], [1.0, 2.0]])), 6)
+        3.0
+        >>> eigenvalue_above(np.zeros((0, 0)))
+        0.0
+    """
+    n = len(matrix)
+    if n == 0:
+        return 0.0
+    if not np.isfinite(matrix).all():
+        return np.inf
+    largest = float(np.abs(matrix).max())
+    if largest == 0.0:
+        return 0.0
+    # Divided by a power of two, so that nothing underflows that matters.
+    exponent = int(np.frexp(largest)[1])
+    scaled = np.ldexp(matrix, -exponent)
+    frobenius = float(np.linalg.norm(scaled)) * (1.0 + 2.0 * (n * n + 8) * UNIT_ROUNDOFF)
+    bound = frobenius + 2.0**-900
+    try:
+        found = float(np.linalg.eigvalsh(scaled)[-1])
+    except np.linalg.LinAlgError:
+        return float(np.ldexp(bound, exponent))
+    for slack in _SLACKS:
+        theta = found + slack * max(abs(found), frobenius / n)
+        shifted = -scaled
+        np.fill_diagonal(shifted, theta - np.diagonal(scaled))
+        trace = float(np.abs(np.diagonal(shifted)).sum())
+        try:
+            np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            continue
+        # The last term is for the subtractions on the diagonal, and more than that.
+        proved = theta + 2.0 * (n + 8) * UNIT_ROUNDOFF * (trace + abs(theta) + 1.0)
+        return float(np.ldexp(min(bound, proved * _UP if proved > 0.0 else proved), exponent))
+    return float(np.ldexp(bound, exponent))
+
+
+def inverse_above(matrix: FloatArray, top: float) -> FloatArray:
+    r"""Return a matrix $Z \succeq (I - S)^{-1}$.
+
+    For any symmetric $Z$, $(I - S)^{-1} - Z = (I - S)^{-1} R$ with $R = I - (I - S) Z$, so
+    $(I - S)^{-1} \preceq Z + \|R\| / (1 - s)\,I$ if $S \preceq s I$.
+
+    Args:
+        matrix: The $S$, shape `(n, n)`, symmetric.
+        top: The $s$, below 1, a proven bound on the largest eigenvalue.
+
+    Examples:
+        >>> inverse_above(np.array([[0.5]]), 0.5).round(9).tolist()
+        [[2.0]]
+    """
+    n = len(matrix)
+    if n == 0:
+        return np.zeros((0, 0))
+    rest = np.eye(n) - matrix
+    inverse = np.linalg.inv(rest)
+    inverse = 0.5 * (inverse + inverse.T)
+    residual = float(np.linalg.norm(np.eye(n) - rest @ inverse))
+    sizes = float(np.linalg.norm(rest) + 1.0) * float(np.linalg.norm(inverse) + 1.0)
+    residual += (2.0 * n + 32.0) * UNIT_ROUNDOFF * (sizes + np.sqrt(n))
+    inverse[np.diag_indices(n)] += residual / (1.0 - top) * (1.0 + 2.0**-20)
+    # The sums on the diagonal were rounded to nearest.
+    return np.asarray(inverse + np.diag(4.0 * UNIT_ROUNDOFF * np.abs(np.diagonal(inverse))))

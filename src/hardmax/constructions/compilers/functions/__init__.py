@@ -1,0 +1,1 @@
+"""Continuous piecewise linear functions as maxout networks."""

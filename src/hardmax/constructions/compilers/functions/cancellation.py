@@ -1,0 +1,71 @@
+r"""How much larger than a function the maxima are whose difference it is.
+
+Float32 loses $u = 2^{-24}$ of the numbers that are compared and subtracted, not of the function.
+With each piece evaluated from a point $o$ of its cell (`token_origins`) these are its products
+$a_k(x_k - o_k)$, large on cells that are long, thin and oblique, and its height. What is lost is
+close to $8(d + 1)u$ times $\sum_i |w_i| \max(|u_i|, \frac12 \sum_k |a_k (x_k - o_k)|)$, the size of
+the units as they count: the bound of `float32_errors` on meshes and knots is between 0.4 and 2.7
+times that.
+"""
+
+import numpy as np
+
+from hardmax.constructions.compilers.functions.knots import Knots
+from hardmax.constructions.compilers.functions.meshes import Mesh
+from hardmax.constructions.compilers.maxout_assembly import MaxoutForm
+from hardmax.constructions.compilers.piece_layers import PieceLayer, piece_layers
+from hardmax.typing import FloatArray
+
+_PROMISE = 1e-4
+"""What float32 may lose of the function's size."""
+_TIE = 2.0**-40
+_AT_ONCE = 2**22
+
+
+def cancels(form: MaxoutForm, f: Mesh | Knots) -> bool:
+    r"""Say whether float32 would lose more than $10^{-4}$ of a function to the units of its form.
+
+    Args:
+        form: The function as a network of one hidden layer.
+        f: The function; its vertices are where the units are largest. Each output is judged by
+            its own size.
+
+    Examples:
+        >>> from hardmax.constructions.compilers.functions.knots import maxout_from_knots
+        >>> from hardmax.geometry.domains import Box
+        >>> flat = Knots([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, -1.0, 0.0])
+        >>> steep = Knots([0.0, 1e-4, 2e-4, 3.0], [0.0, 1.0, -1.0, 0.0])
+        >>> [cancels(maxout_from_knots(knots, Box([0], [3])), knots) for knots in (flat, steep)]
+        [False, True]
+    """
+    network, box = form.network, form.box
+    if len(network.weights) != 2:
+        return False
+    if isinstance(f, Knots):
+        points = np.r_[box.low, f.positions, box.high][:, None]
+    else:
+        points = np.vstack([f.vertices[np.unique(f.simplices)], box.low, box.high])
+    points = np.clip(points, box.low, box.high)
+    (layer,), last = piece_layers(network, form.origins)
+    with np.errstate(over="ignore", invalid="ignore"):
+        units, sizes = _units_and_sizes(layer, points)
+        own = np.abs(units @ last.weight + last.bias).max(axis=0)
+        lost = 8.0 * (box.dim + 1) * 2.0**-24 * (sizes @ np.abs(last.weight)).max(axis=0)
+        return bool((lost > _PROMISE * own).any())
+
+
+def _units_and_sizes(layer: PieceLayer, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The units at points, and the numbers they are made of: both `(n_points, n_units)`."""
+    ends = np.abs(layer.slopes) @ np.abs(points).max(axis=0) + np.abs(layer.offsets)
+    units, sizes = [], []
+    for x in np.array_split(points, 1 + len(points) * len(ends) // _AT_ONCE):
+        values = x @ layer.slopes.T + layer.offsets
+        tops = np.maximum.reduceat(values, layer.starts, axis=1)
+        # At a vertex the pieces of all cells around it are largest, up to rounding.
+        at, piece = np.nonzero(values >= tops[:, layer.owner] - _TIE * ends)
+        terms = np.abs(layer.slopes[piece] * (x[at] - layer.own_points[piece])).sum(axis=1)
+        size = np.abs(tops)
+        np.maximum.at(size, (at, layer.owner[piece]), terms / 2.0)
+        units.append(tops)
+        sizes.append(size)
+    return np.concatenate(units), np.concatenate(sizes)

@@ -1,0 +1,209 @@
+r"""Functions as sums of hats: nothing large is subtracted, however steep the function or the mesh.
+
+A difference of maxima of a function with steep or many pieces is made of numbers far larger than
+the function (`convex_differences`, `knots`), and float32 loses $10^{-7}$ of *those*. The sum over
+the vertices
+
+$$f = \sum_v f(v)\,\mathrm{hat}_v, \qquad
+\mathrm{hat}_v = \max\Big(0, \max_{S} \min_{i \in S} \ell_i\Big)$$
+
+has no such numbers: hats are between 0 and 1, few are not 0 at any point, and where one is not, its
+forms are of size 1 if they are evaluated from the vertex (`unit_origins`). Only the products
+$a_k(x_k - v_k)$ inside of a form can be larger, in cells that are long, thin and oblique. The sets
+$S$ are those of `star_lattices`; in one variable a hat is $\max(0, \min(\ell, \ell'))$ of its two
+sides.
+
+The network has two hidden layers, one unit for each minimum and one for each hat. It exists on
+every mesh that fills a convex set, regular or not, but it is larger than a difference of maxima.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from flint import fmpq
+
+from hardmax._ground.arguments import owned
+from hardmax.constructions.compilers.functions.knots import Knots
+from hardmax.constructions.compilers.functions.mesh_checks import MeshComplex
+from hardmax.constructions.compilers.functions.meshes import Mesh, require_meeting
+from hardmax.constructions.compilers.functions.star_lattices import Star, lattice_sets, stars
+from hardmax.constructions.compilers.maxout_assembly import (
+    MaxoutForm,
+    distinct,
+    exact_numbers,
+    read_box,
+    round_forms,
+    round_up,
+)
+from hardmax.constructions.compilers.unit_origins import UnitOrigins
+from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import nearest_floats
+from hardmax.geometry.domains import Box
+from hardmax.models.networks import MaxoutNetwork
+from hardmax.typing import FloatArray, WideArray
+
+_CLOSE = fmpq(1, 2**10)
+"""Rounding of a hat below this does not reach beyond its support by more than twice this part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hat:
+    r"""A function $\max(0, \max_S \min_{i \in S} \ell_i)$ and what it counts.
+
+    Attributes:
+        place: Where it stands, floats, shape `(dim,)`.
+        sets: For each $S$ its forms $(a, c)$ as flint rationals, shape `(n_forms, dim + 1)`.
+        weights: What it counts for each output, flint rationals, shape `(dim_out,)`.
+        low, high: The corners of a box with its support, floats, shape `(dim,)`.
+    """
+
+    place: FloatArray
+    sets: list[WideArray]
+    weights: WideArray
+    low: FloatArray
+    high: FloatArray
+
+
+def maxout_from_hats(f: Mesh | Knots, box: Box) -> MaxoutForm:
+    r"""Write a function as a sum of hats: a maxout network of two hidden layers.
+
+    Args:
+        f: The function.
+        box: Where it stands for the function; hats that are 0 there are left away.
+
+    Raises:
+        DiscontinuityError: If the function jumps.
+        ArgumentError: If a slope is beyond the largest float64, a vertex beyond float32, or a mesh
+            does not fill a convex set face to face.
+
+    Examples:
+        >>> knots = Knots([0.0, 1.0, 2.0, 4.0], [0.0, 3.0, -1.0, 1.0])
+        >>> form = maxout_from_hats(knots, Box([0], [4]))
+        >>> form.network, form.method
+        (MaxoutNetwork(1 -> [3, 3] -> 1, ranks 1 to 2), 'hats')
+        >>> form.network([[0.5], [1.5], [3.0], [4.0]]).ravel().tolist()
+        [1.5, 1.0, 0.0, 1.0]
+    """
+    if isinstance(f, Knots):
+        positions, values = _knots_on(f, read_box(box, 1))
+        hats = _hats_of_knots(positions, values)
+        cells = np.stack([positions[:-1], positions[1:]], axis=1)[..., None]
+    else:
+        require_meeting(f, box)
+        hats, cells = _hats_of_mesh(f), f.vertices[f.simplices]
+    meeting = [hat for hat in hats if _meets(hat, box)]
+    # A constant 0 is one hat that does not count.
+    chosen = [hat for hat in meeting if any(hat.weights.tolist())] or meeting[:1] or hats[:1]
+    return _assembled(chosen, cells, box)
+
+
+def _meets(hat: Hat, box: Box) -> bool:
+    """Say whether a hat may be above 0 somewhere on a box."""
+    # At an end of its support a hat is 0, unless its vertex lies there: at the rim of a mesh.
+    below = (hat.low < box.high) | (hat.place <= box.high)
+    above = (hat.high > box.low) | (hat.place >= box.low)
+    return bool((below & above).all())
+
+
+def _assembled(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
+    """Store hats; `cells` are simplices that fill the domain, shape `(n, dim + 1, dim)`."""
+    slopes, offsets, units = [], [], []
+    moved: list[fmpq] = []
+    points = np.array([hat.place for hat in hats])
+    for index, hat in enumerate(hats):
+        spreads = []
+        for forms in hat.sets:
+            # The minimum is minus the maximum of the negative forms.
+            a, b, spread = round_forms(-forms, box, exact_numbers(hat.place))
+            slopes.append(a)
+            offsets.append(b)
+            units.append(index)
+            spreads.append(spread)
+        moved.append(max(spreads))
+    n_minima, starts = len(units), np.searchsorted(units, np.arange(len(hats) + 1))
+    tops = []
+    for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        rows = np.zeros((1 + end - first, n_minima))
+        rows[np.arange(1, len(rows)), np.arange(first, end)] = -1.0
+        tops.append(rows)
+    exact = np.stack([hat.weights for hat in hats])
+    readout = nearest_floats(exact)
+    if not np.isfinite(readout).all():
+        raise ArgumentError("every slope must fit float64; one is beyond the largest float64.")
+    network = MaxoutNetwork(
+        [slopes, tops, readout],
+        [offsets, [np.zeros(len(rows)) for rows in tops], None],
+    )
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = points.astype(np.float32).astype(np.float64)
+    if not np.isfinite(narrow).all():
+        raise ArgumentError("every vertex must fit float32; one is beyond the largest float32.")
+    stored = exact_numbers(readout)
+    bounds = np.abs(stored) * np.array(moved, dtype=object)[:, None] + np.abs(exact - stored)
+    rounding = round_up(_worst_sums(bounds, max(moved), hats, cells))
+    return MaxoutForm(network, owned(rounding), box, "hats", UnitOrigins(narrow, np.array(units)))
+
+
+def _worst_sums(bounds: WideArray, moved: fmpq, hats: list[Hat], cells: FloatArray) -> list[fmpq]:
+    """Add up what hats are off by, `(n_hats, dim_out)`, over those that can be at one place."""
+    if moved >= _CLOSE:
+        return list(bounds.sum(axis=0))
+    # Stored hats are 0 where the true one is below -moved, so they reach but a little further.
+    low, high = np.array([hat.low for hat in hats]), np.array([hat.high for hat in hats])
+    slack = 2.0**-50 * np.maximum(np.abs(low), np.abs(high))
+    steps = 2.0**-8 * (high - low) + slack
+    low, high = low - steps, high + steps
+    sums = [
+        bounds[((low <= corners.max(axis=0)) & (high >= corners.min(axis=0))).all(axis=1)].sum(
+            axis=0
+        )
+        for corners in cells
+    ]
+    return [max(column) for column in zip(*sums, strict=True)]
+
+
+def _hats_of_mesh(mesh: Mesh) -> list[Hat]:
+    """The hats of all vertices."""
+    complex_ = mesh._complex
+    values = exact_numbers(mesh.values)
+    hats = []
+    for star in stars(complex_):
+        corners = mesh.vertices[np.unique(mesh.simplices[star.simplices])]
+        forms = _forms(complex_, star)
+        sets = [distinct(forms[list(members)]) for members in lattice_sets(star)]
+        place = mesh.vertices[star.vertex]
+        ends = corners.min(axis=0), corners.max(axis=0)
+        hats.append(Hat(place, sets, values[star.vertex], *ends))
+    return hats
+
+
+def _forms(mesh: MeshComplex, star: Star) -> WideArray:
+    """The forms that are 1 at the vertex of a star and 0 on the facets opposite to it."""
+    point = mesh.points[star.vertex]
+    heights = star.rows @ point
+    factors = [fmpq(point[-1], height) for height in heights.tolist()]
+    return np.asarray(star.rows * np.array(factors, dtype=object)[:, None], dtype=object)
+
+
+def _hats_of_knots(t: FloatArray, values: WideArray) -> list[Hat]:
+    """The hats of knots, from left to right."""
+    exact = exact_numbers(t)
+    gaps = exact[1:] - exact[:-1]
+    hats = []
+    for k, at in enumerate(exact):
+        sides = [*(1 / gap for gap in gaps[:k][-1:]), *(-1 / gap for gap in gaps[k:][:1])]
+        forms = np.array([[slope, 1 - slope * at] for slope in sides], dtype=object)
+        ends = t[[max(k - 1, 0)]], t[[min(k + 1, len(gaps))]]
+        hats.append(Hat(t[[k]], [forms], values[k], *ends))
+    return hats
+
+
+def _knots_on(knots: Knots, box: Box) -> tuple[FloatArray, WideArray]:
+    """The knots and their values, with the ends of the box if these lie beyond them."""
+    t, values, forms = knots.positions, list(exact_numbers(knots.values)), knots.exact_forms
+    low, high = exact_numbers(box.low)[0], exact_numbers(box.high)[0]
+    if box.low[0] < t[0]:
+        t, values = np.r_[box.low, t], [forms[0] @ [low, fmpq(1)], *values]
+    if box.high[0] > t[-1]:
+        t, values = np.r_[t, box.high], [*values, forms[-1] @ [high, fmpq(1)]]
+    return t, np.stack(values)

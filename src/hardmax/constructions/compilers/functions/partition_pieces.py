@@ -1,0 +1,167 @@
+r"""A model on a box, given by its partition, as a maxout network of one hidden layer."""
+
+import numpy as np
+from flint import fmpq
+
+from hardmax._ground.arguments import integer
+from hardmax.constructions.compilers.functions.convex_differences import (
+    MAX_PIECES,
+    maxout_from_pieces,
+)
+from hardmax.constructions.compilers.functions.exact_pieces import (
+    ExactPieces,
+    SharedFacet,
+    describe,
+    describe_values,
+    exact_values_at,
+)
+from hardmax.constructions.compilers.functions.knots import maxout_from_line
+from hardmax.constructions.compilers.functions.layer_liftings import (
+    carried_liftings,
+    carries_a_difference,
+)
+from hardmax.constructions.compilers.maxout_assembly import MaxoutForm, as_flint, read_box
+from hardmax.errors import ArgumentError, DiscontinuityError, DtypeError
+from hardmax.exact.dyadic import scaled_rows
+from hardmax.exact.integer_vectors import Vector, wide_rows
+from hardmax.geometry.domains import Box
+from hardmax.geometry.polytopes import Polytope
+from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.regions.charted_domains import enclosing_box
+from hardmax.regions.partition import Partition
+from hardmax.typing import WideArray
+
+
+def maxout_from_partition(
+    partition: Partition, box: Box, *, max_pieces: int = MAX_PIECES
+) -> MaxoutForm:
+    r"""Write a continuous model as a maxout network of one hidden layer.
+
+    Whatever the depth of the model, the result is one layer: its forms are the affine maps of the
+    cells. In one dimension slope jumps are sorted by sign. Beyond, a model that is convex or
+    concave on the box needs one maximum; one made of ReLU and maxout units carries a convex
+    difference without new pieces through its layers (see `layer_liftings`); for any other the
+    concave kinks are filled along their hyperplanes (see `facet_kinks`).
+
+    Args:
+        partition: All cells of the model on a bounded domain of full dimension.
+        box: A box inside that domain, where rounding is bounded.
+        max_pieces: How many pieces filling concave kinks may make.
+
+    Raises:
+        DiscontinuityError: If the model jumps somewhere in the domain; the message names the place
+            and the two values.
+        ArgumentError: If the box leaves the domain, or cells are missing.
+        SizeLimitError: If filling kinks could exceed `max_pieces`.
+
+    Examples:
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax.regions.engines import enumerate_regions
+        >>> net = ReluNetwork([[[1.0, -1.0], [1.0, 1.0]], [[1.0], [-1.0]]])
+        >>> square = Box([-1, -1], [1, 1])
+        >>> form = maxout_from_partition(enumerate_regions(net, square), square)
+        >>> form.network, form.method
+        (MaxoutNetwork(2 -> [2] -> 1, ranks 2 to 2), 'layers')
+        >>> form.network([[0.5, 0.25]]).tolist() == net([[0.5, 0.25]]).tolist()
+        True
+    """
+    limit = integer("max_pieces", max_pieces, at_least=1)
+    if not isinstance(partition, Partition):
+        raise DtypeError(f"`partition` must be a Partition; got {type(partition).__name__}.")
+    read_box(box, partition.domain.ambient_dim)
+    _require_inside(partition, box)
+    partition.require_complete("partition")
+    if partition.domain.dim == 1:
+        return _from_line(partition, box)
+    pieces = partition_pieces(partition)
+    network, signatures = partition.network, partition.signatures
+    liftings = (
+        [("layers", lambda kinks: carried_liftings(network, signatures))]
+        if carries_a_difference(network)
+        else []
+    )
+    return maxout_from_pieces(pieces, box, liftings, max_pieces=limit)
+
+
+def partition_pieces(partition: Partition) -> ExactPieces:
+    """Return the affine maps of all cells in rationals, checked to be continuous.
+
+    Raises:
+        DiscontinuityError: If two neighbouring cells disagree on their common facet.
+    """
+    forms = np.stack([flint_forms(partition.exact_map(i)) for i in range(partition.n_found)])
+    rows = [list(partition.rows(i).walls) for i in range(partition.n_found)]
+    known = [set(own) for own in rows]
+    facets = []
+    for i, j in partition.neighbours.pairs.tolist():
+        # Two cells with a common facet have one hyperplane between them and no other.
+        row = next(row for row in rows[i] if tuple(-x for x in row) in known[j])
+        facets.append(SharedFacet(i, j, row))
+    corners = [
+        wide_rows(list(partition.polytope(i).generators.points), partition.domain.dim + 1)
+        for i in range(partition.n_found)
+    ]
+    pieces = ExactPieces(forms, tuple(facets), corners, rows)
+    agree = pieces.continuous()
+    if not agree.all():
+        _refuse_jump(pieces, pieces.facets[int(np.argwhere(~agree)[0, 0])])
+    return pieces
+
+
+def flint_forms(forms: RationalForms) -> WideArray:
+    """Return exact forms as flint rationals, shape `(n_forms, dim + 1)`."""
+    scale = fmpq(2) ** forms.exponent / forms.denominator
+    rows = [[fmpq(x) * scale for x in row] for row in forms.rows]
+    return np.array(rows, dtype=object)
+
+
+def _from_line(partition: Partition, box: Box) -> MaxoutForm:
+    order = np.argsort(partition.exact_witnesses[:, 0])
+    forms = np.stack([flint_forms(partition.exact_map(int(i))) for i in order])
+    breakpoints = as_flint(partition.breakpoints).tolist()
+    for t, before, after in zip(breakpoints, forms[:-1], forms[1:], strict=True):
+        place = np.array([t], dtype=object)
+        if exact_values_at(before, place) != exact_values_at(after, place):
+            raise DiscontinuityError(_jump(place, before, after))
+    return maxout_from_line(breakpoints, forms, box)
+
+
+def _refuse_jump(pieces: ExactPieces, facet: SharedFacet) -> None:
+    one, other = pieces.forms[facet.one], pieces.forms[facet.other]
+    rows: list[Vector] = [
+        (*(-x for x in row[:-1]), row[-1])
+        for row in (*pieces.rows[facet.one], *pieces.rows[facet.other])
+    ]
+    # The forms differ on the common facet, hence at one of its corners.
+    for corner in Polytope.from_rows(rows, pieces.dim).exact_vertices:
+        place = as_flint(corner)
+        if exact_values_at(one, place) != exact_values_at(other, place):
+            raise DiscontinuityError(_jump(place, one, other))
+
+
+def _jump(place: WideArray, one: WideArray, other: WideArray) -> str:
+    return (
+        "`partition` must be that of a continuous model; at "
+        f"{describe(place)} it jumps between {describe_values(exact_values_at(one, place))} and "
+        f"{describe_values(exact_values_at(other, place))}."
+    )
+
+
+def _require_inside(partition: Partition, box: Box) -> None:
+    domain = partition.domain
+    if not domain.is_identity:
+        raise ArgumentError(
+            "`partition` must be of a domain of full dimension, a Box or a Polytope; got a slice."
+        )
+    ends, exponents = scaled_rows(np.stack([box.low, box.high], axis=1))
+    scale = [fmpq(2) ** int(e) for e in exponents]
+    for row in domain.exact_rows.tolist():
+        pairs = zip(row[:-1], ends.tolist(), scale, strict=True)
+        reach = sum((max(a * low, a * high) * s for a, (low, high), s in pairs), fmpq(0))
+        if reach > row[-1]:
+            raise ArgumentError(
+                "`box` must lie in the domain of `partition`; it leaves it across "
+                f"{[float(a) for a in row[:-1]]} x <= {float(row[-1])}."
+            )
+    if enclosing_box(domain) is None:
+        raise ArgumentError("`partition` must be of a bounded domain; got an unbounded one.")

@@ -1,0 +1,258 @@
+r"""Networks of maxima to transformers: maxout and ReLU networks, exactly or within a given error.
+
+Attention is a maximum and feed-forward parts are affine maps, so a transformer can compute any
+network of maxima of affine functions, with as many tokens as the largest unit has pieces and about
+twice its numbers (`token_layout` says how). This is the theme of [GYZ26]; the construction and its
+error bound are this library's own.
+
+Nonzero weights for each parameter of the network, beside those of the plain construction (one-hot
+positions, every unit padded to the largest rank $k$, a feed-forward part for the output); the
+largest error of the hard transformer at 3000 points; and the largest error of the soft one that a
+search finds over its certified error, for $\varepsilon = 10^{-1}, 10^{-2}, 10^{-4}$
+(`benchmarks/bench_compilers.py`, random weights):
+
+| network                    | parameters | nonzeros | ratio | plain | hard    | found/certified  |
+|----------------------------|-----------:|---------:|------:|------:|--------:|------------------|
+| maxout 2-[4]-1, k 3        |         41 |      164 |  4.00 |  4.93 | 0       | 0.83, 0.97, 0.39 |
+| maxout 3-[4,3]-2, k 2..4   |        101 |      393 |  3.89 |  5.95 | 4.4e-16 | 0.32, 0.26, 0.17 |
+| maxout 2-[5,5,3]-1, k 1..8 |        328 |     1445 |  4.41 |  8.96 | 6.7e-16 | 0.28, 0.22, 0.13 |
+| maxout 5-[16,8]-3, k 3     |        723 |     1975 |  2.73 |  3.04 | 8.9e-16 | 0.44, 0.34, 0.15 |
+| maxout 16-[32,32]-4, k 4   |       6532 |    14612 |  2.24 |  2.45 | 8.9e-16 | 0.17, 0.11, 0.05 |
+| relu 2-[8,8]-1             |        105 |      409 |  3.90 |  6.70 | 2.8e-16 | 0.45, 0.32, 0.21 |
+| relu 64-[96,64]-10         |      13098 |    27982 |  2.14 |  4.16 | 1.3e-15 | 0.21, 0.10, 0.06 |
+
+At small $\varepsilon$ the points where several layers err at once are too rare for the search.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import number
+from hardmax.constructions.compilers.compiled import CompiledTransformer, compile_network
+from hardmax.constructions.compilers.piece_layers import SourceNetwork
+from hardmax.constructions.compilers.state_dicts import NetworkFile, read_network_file
+from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
+from hardmax.geometry.domains import Box
+from hardmax.models.argmax import AffineMap
+from hardmax.models.formats.activations import read_activations
+from hardmax.models.formats.layered_networks import chained, network_of
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.typing import ArrayLike
+
+
+def compile_maxout(
+    net: MaxoutNetwork, box: Box, epsilon: float | None = None
+) -> CompiledTransformer:
+    r"""Compile a maxout network to a standard transformer that computes it on a box.
+
+    Args:
+        net: The network: any widths, any ranks, also mixed within a layer.
+        box: Where it is to be computed.
+        epsilon: None for the hard transformer, which equals the network up to rounding. A number
+            above 0 for the soft one, which is within `epsilon` of it on the whole box: temperatures
+            are chosen for it, and `certified_error` is proved.
+
+    Raises:
+        ArgumentError: If `epsilon` is not above what rounding adds, or needs temperatures beyond
+            float32, or the box does not fit the network.
+        SizeLimitError: If the transformer would have more than $2^{28}$ numbers to store.
+
+    Examples:
+        >>> net = MaxoutNetwork([[[[1.0], [-1.0], [0.0]]], [[2.0]]], [[[0.0, 0.0, 0.5]], [1.0]])
+        >>> hard = compile_maxout(net, Box([-1.0], [1.0]))
+        >>> hard.transformer([[-1.0], [0.25]]).ravel().tolist()
+        [3.0, 2.0]
+        >>> soft = compile_maxout(net, Box([-1.0], [1.0]), epsilon=1e-3)
+        >>> soft
+        CompiledTransformer(MaxoutNetwork(1 -> [1] -> 1, ranks 3 to 3), epsilon = 0.001, certified
+        error 0.001, 3 tokens of width 6, 2 blocks, 1 head)
+        >>> abs(soft.transformer([[0.5]]) - net([[0.5]])).item() <= soft.certified_error
+        True
+    """
+    if not isinstance(net, MaxoutNetwork):
+        raise DtypeError(
+            f"`net` must be a MaxoutNetwork; got {type(net).__name__}. Use `compile_relu` for ReLU "
+            "networks."
+        )
+    return compile_network(net, _read_box(box, net.dim_in), _read_epsilon(epsilon))
+
+
+def compile_relu(
+    net: ReluNetwork | Sequence[Any] | Any,
+    box: Box,
+    epsilon: float | None = None,
+    *,
+    activations: Any = None,
+    last_activation: Any = None,
+) -> CompiledTransformer:
+    r"""Compile a ReLU network to a standard transformer of two tokens that computes it on a box.
+
+    A ReLU is the maximum of two pieces, one of which is 0. Networks with other activations that are
+    maxima (leaky ReLU, hard tanh, ...) are compiled as what they are; `read_activation` lists them.
+
+    Args:
+        net: A `ReluNetwork`; a `torch.nn` module of `Linear` and of such activations, which is read
+            for what it does (`from_torch`); or a list with one entry for each layer, a matrix
+            `(n_in, n_out)` or a pair of a matrix and a bias.
+        box: Where it is to be computed.
+        epsilon: As for `compile_maxout`.
+        activations: For a list, what stands between its layers: one word for all of them but the
+            last, or one for each, the last included. None means `relu`, and nothing after the last.
+        last_activation: What stands after the last layer, if `activations` is one word.
+
+    Examples:
+        >>> compiled = compile_relu([[[1.0, -1.0]], ([[1.0], [1.0]], [-1.0])], Box([-2.0], [2.0]))
+        >>> compiled.transformer([[-2.0], [0.0], [1.0]]).ravel().tolist()
+        [1.0, -1.0, 0.0]
+        >>> print(compiled.size)
+        tokens              2
+        width               7
+        blocks              2
+        heads               2
+        d_ff                6, 0
+        parameters          189
+        nonzeros            33
+        source parameters   7
+        overhead            4.71
+        >>> leaky = compile_relu([[[1.0]], [[2.0]]], Box([-2.0], [2.0]),
+        ...                      activations="leaky_relu(0.25)", last_activation="hardtanh")
+        >>> leaky.transformer([[-2.0], [-1.0], [0.25], [1.0]]).ravel().tolist()
+        [-1.0, -0.5, 0.5, 1.0]
+    """
+    read = read_layers(net, activations, last_activation)
+    return compile_network(read, _read_box(box, read.dim_in), _read_epsilon(epsilon))
+
+
+def compile_file(
+    path: str | os.PathLike[str],
+    box: Box | tuple[float, float],
+    epsilon: float | None = None,
+    *,
+    activations: Any = None,
+    last_activation: Any = None,
+) -> CompiledTransformer:
+    """Compile the network in a file; `assumption` says what the file does not.
+
+    Args:
+        path: A file that `read_network_file` reads: of this library, ONNX, a scripted module, or
+            a state dict in safetensors.
+        box: Where it is to be computed; a pair of numbers for the same interval in each coordinate.
+        epsilon: As for `compile_maxout`.
+        activations: For a state dict, what stands between its layers (`read_network_file`). If it
+            is not stated, a ReLU is assumed, and `assumption` says so.
+        last_activation: What stands after its last layer.
+
+    Examples:
+        >>> import tempfile
+        >>> from safetensors.numpy import save_file
+        >>> weights = {"0.weight": np.array([[1.0], [-1.0]]), "2.weight": np.ones((1, 2))}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_file(weights, f"{folder}/net.safetensors")
+        ...     bare = compile_file(f"{folder}/net.safetensors", (-1, 1))
+        ...     told = compile_file(f"{folder}/net.safetensors", (-1, 1), activations="abs, relu")
+        >>> bare.assumption
+        'a ReLU after every layer but the last, nothing after it; a state dict does not say'
+        >>> told.assumption, bare([0.5]).tolist(), told([0.5]).tolist()
+        (None, [0.5], [1.0])
+    """
+    return compile_read(read_network_file(path, activations, last_activation), box, epsilon)
+
+
+def compile_read(
+    file: NetworkFile, box: Box | tuple[float, float], epsilon: float | None
+) -> CompiledTransformer:
+    """Compile a network that was read from a file (see `compile_file`)."""
+    dim = file.network.dim_in
+    if isinstance(box, tuple) and len(box) == 2:
+        box = Box(*(np.full(dim, number("box", side)) for side in box))
+    compiled = compile_network(file.network, _read_box(box, dim), _read_epsilon(epsilon))
+    return replace(compiled, assumption=file.assumption)
+
+
+def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNetwork:
+    """Read a network from a `ReluNetwork`, a torch module, or arrays with stated activations."""
+    stated = activations is not None or last is not None
+    if stated and (isinstance(net, ReluNetwork | MaxoutNetwork) or hasattr(net, "state_dict")):
+        raise ArgumentError(
+            "`activations` must not be given for a network that has its own; got "
+            f"{type(net).__name__}."
+        )
+    if isinstance(net, ReluNetwork):
+        return net
+    if hasattr(net, "state_dict"):
+        from hardmax.models.formats.torch_modules import from_torch
+
+        model = from_torch(net)
+        if not isinstance(model, ReluNetwork | MaxoutNetwork):
+            raise DtypeError("`net` must be a module of layers and activations; it has attention.")
+        return model
+    read = read_relu(net)
+    if not stated:
+        return read
+    maps = [AffineMap(w, b) for w, b in zip(read.weights, read.biases or (), strict=True)]
+    used = read_activations("relu" if activations is None else activations, last, len(maps))
+    return network_of(chained(maps, used))
+
+
+def read_relu(net: Any) -> ReluNetwork:
+    """Read a ReLU network from arrays."""
+    if isinstance(net, MaxoutNetwork):
+        raise DtypeError("`net` must be a ReLU network; use `compile_maxout` for a MaxoutNetwork.")
+    if isinstance(net, str | bytes | dict) or not isinstance(net, Sequence):
+        raise DtypeError(
+            "`net` must be a ReluNetwork, a torch.nn.Sequential, or a list of matrices or tuples "
+            f"(matrix, bias); got {type(net).__name__}."
+        )
+    weights: list[ArrayLike] = []
+    biases: list[ArrayLike | None] = []
+    for i, layer in enumerate(net):
+        pair = layer if isinstance(layer, tuple) or _is_pair(layer) else (layer, None)
+        if len(pair) != 2:
+            raise ShapeMismatchError(
+                f"`net[{i}]` must be a matrix or a tuple of a matrix and a bias; got {len(pair)} "
+                "entries."
+            )
+        weights.append(_detached(pair[0]))
+        biases.append(_detached(pair[1]))
+    return ReluNetwork(weights, biases)  # type: ignore[arg-type]
+
+
+def _detached(array: Any) -> Any:
+    """Parameters of torch as plain numbers: NumPy refuses what has a gradient or is on a device."""
+    return array.detach().cpu() if hasattr(array, "detach") else array
+
+
+def _is_pair(layer: Any) -> bool:
+    """Whether a list is a matrix and a bias, and not the rows of a matrix."""
+    first: Any = layer[0] if isinstance(layer, list) and len(layer) == 2 else None
+    if hasattr(first, "ndim"):
+        return bool(first.ndim == 2)
+    return isinstance(first, list | tuple) and bool(first) and np.ndim(first[0]) == 1
+
+
+def _read_box(box: Any, dim: int) -> Box:
+    if not isinstance(box, Box):
+        raise DtypeError(
+            f"`box` must be a Box, bounded in every direction; got {type(box).__name__}. A "
+            "transformer computes a network on a bounded set only."
+        )
+    if box.dim != dim:
+        raise ShapeMismatchError(
+            f"`box` must have the network's {dim} input dimensions; got {box.dim}."
+        )
+    return box
+
+
+def _read_epsilon(epsilon: Any) -> float | None:
+    if epsilon is None:
+        return None
+    value = number("epsilon", epsilon)
+    if not value > 0.0:
+        raise ArgumentError(
+            f"`epsilon` must be above 0, or None for the hard transformer; got {value}."
+        )
+    return value

@@ -1,0 +1,136 @@
+"""A transformer on tokens as an ONNX graph of `MatMul`, `Softmax` and `Relu`; torch not needed."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import choice
+from hardmax._ground.extras import load_extra
+from hardmax._ground.files import replacing
+from hardmax.errors import ArgumentError
+from hardmax.models.tokens.passes import HeadStack, head_stacks
+from hardmax.models.tokens.transformers import TokenTransformer
+from hardmax.typing import AnyArray, FloatArray
+
+DTYPES = ("float64", "float32")
+_OPSET, _IR_VERSION = 17, 8
+"""Old enough for every runtime of the last years; nothing newer is needed."""
+
+
+def write_onnx(model: TokenTransformer, path: str | os.PathLike[str], dtype: str) -> None:
+    """Write the soft model with input `x`, `(n, dim_in)`, and output `y`, `(n, dim_out)`.
+
+    Args:
+        model: The transformer.
+        path: The file to write.
+        dtype: The type of all numbers, `float64` or `float32`.
+
+    Raises:
+        MissingExtraError: If onnx is not installed.
+        ArgumentError: If a weight is beyond the range of `dtype`.
+    """
+    choice("dtype", dtype, DTYPES)
+    onnx = load_extra("onnx", extra="onnx", purpose="ONNX files")
+    content = _Graph(onnx, dtype).build(model).SerializeToString()
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+class _Graph:
+    """Nodes and constants, in the order in which they are used."""
+
+    def __init__(self, onnx: Any, dtype: str) -> None:
+        self.onnx, self.dtype = onnx, np.dtype(dtype)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def build(self, model: TokenTransformer) -> Any:
+        helper, proto = self.onnx.helper, self.onnx.TensorProto
+        kind = proto.DOUBLE if self.dtype == np.float64 else proto.FLOAT
+        flat = model.embedding_weight.reshape(model.dim_in, -1)
+        rows = self.node("MatMul", "x", self.floats(flat))
+        shape = self.integers([-1, model.n_tokens, model.width])
+        state = self.node("Reshape", rows, shape)
+        state = self.node("Add", state, self.floats(model.embedding_bias))
+        for block in model.blocks:
+            if block.heads:
+                parts = [self.heads(model, stack, state) for stack in head_stacks(block)]
+                total = parts[0]
+                for part in parts[1:]:
+                    total = self.node("Add", total, part)
+                state = self.node("Add", state, total) if block.attention_residual else total
+            if block.ffn is not None:
+                ffn = block.ffn
+                units = self.node("Relu", self.affine(state, ffn.w_in, np.asarray(ffn.b_in)))
+                result = self.affine(units, ffn.w_out, np.asarray(ffn.b_out))
+                state = self.node("Add", state, result) if block.ffn_residual else result
+        token = self.constant(np.array(model.readout_token, dtype=np.int64))
+        row = self.node("Gather", state, token, axis=1)
+        output = self.affine(row, model.readout.weight, model.readout.bias)
+        self.nodes.append(helper.make_node("Identity", [output], ["y"]))
+        graph = helper.make_graph(
+            self.nodes,
+            "hardmax",
+            [helper.make_tensor_value_info("x", kind, ["n", model.dim_in])],
+            [helper.make_tensor_value_info("y", kind, ["n", model.dim_out])],
+            initializer=self.constants,
+        )
+        opset = [helper.make_opsetid("", _OPSET)]
+        result = helper.make_model(
+            graph, opset_imports=opset, ir_version=_IR_VERSION, producer_name="hardmax"
+        )
+        self.onnx.checker.check_model(result)
+        return result
+
+    def heads(self, model: TokenTransformer, stack: HeadStack, state: str) -> str:
+        """Heads of equal sizes: `(n, n_tokens, width)` to the same."""
+        query = self.affine(state, stack.query_weight, stack.query_bias)
+        query = self.split(query, model.n_tokens, stack.n_heads, stack.d_k, (0, 2, 1, 3))
+        key = self.node("MatMul", state, self.floats(stack.key_weight))
+        key = self.split(key, model.n_tokens, stack.n_heads, stack.d_k, (0, 2, 3, 1))
+        value = self.node("MatMul", state, self.floats(stack.value_weight))
+        value = self.split(value, model.n_tokens, stack.n_heads, stack.d_v, (0, 2, 1, 3))
+        scores = self.node("MatMul", query, key)
+        scores = self.node("Mul", scores, self.floats(np.array(1.0 / np.sqrt(stack.d_k))))
+        if model.mask is not None:
+            closed = np.where(model.mask, 0.0, -np.inf).astype(self.dtype)
+            scores = self.node("Add", scores, self.constant(closed))
+        mixed = self.node("MatMul", self.node("Softmax", scores, axis=-1), value)
+        mixed = self.node("Transpose", mixed, perm=(0, 2, 1, 3))
+        shape = self.integers([0, model.n_tokens, stack.n_heads * stack.d_v])
+        mixed = self.node("Reshape", mixed, shape)
+        return self.node("MatMul", mixed, self.floats(stack.output_weight))
+
+    def split(
+        self, rows: str, n_tokens: int, n_heads: int, size: int, order: tuple[int, ...]
+    ) -> str:
+        """Give every head its own axis, and order the axes."""
+        shape = self.integers([0, n_tokens, n_heads, size])
+        return self.node("Transpose", self.node("Reshape", rows, shape), perm=order)
+
+    def affine(self, rows: str, weight: FloatArray, bias: FloatArray) -> str:
+        product = self.node("MatMul", rows, self.floats(weight))
+        return self.node("Add", product, self.floats(bias))
+
+    def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(operation, inputs, [name], **attributes))
+        return name
+
+    def floats(self, array: FloatArray) -> str:
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = array.astype(self.dtype)
+        if not np.isfinite(narrow).all():
+            raise ArgumentError(
+                f"`dtype` must hold every weight; {np.abs(array).max()} is beyond {self.dtype}."
+            )
+        return self.constant(narrow)
+
+    def integers(self, numbers: list[int]) -> str:
+        return self.constant(np.array(numbers, dtype=np.int64))
+
+    def constant(self, array: AnyArray) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.array(array, order="C"), name))
+        return name

@@ -1,0 +1,124 @@
+r"""Where the tokens of a compiled function stand: each piece is evaluated from a point of its cell.
+
+A piece $\langle a, x\rangle + b$ that wins far from the origin only, or on a thin cell, has large
+numbers that cancel: rounding loses $u(|a||x| + |b|)$. Token $c$ therefore starts with $x - o_c$ in
+place of $x$ (a position embedding), $o_c$ a corner of the cell of its pieces, and they are
+evaluated as $\langle a, x - o_c\rangle + (b + \langle a, o_c\rangle)$: rounding loses
+$u(|a||x - o_c| + |\ell(o_c)|)$, the change over one cell and the height. Origins are float32
+numbers, so the shift is the same in both precisions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._ground.arguments import Sizes
+from hardmax.constructions.compilers.unit_origins import float32_points
+from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import nearest_floats
+from hardmax.typing import FloatArray, IntArray, WideArray
+
+_MOST_MATCHED = 1_500
+"""Matching takes cubic time: a second for this many."""
+_GAIN = 2.0
+"""How many times smaller the numbers must become for the shift to be made."""
+
+
+@dataclass(frozen=True, eq=False)
+class TokenOrigins:
+    """Where tokens stand, and which token every piece of the first layer is written to.
+
+    Attributes:
+        points: One point for each token, float32 numbers, shape `(n_tokens, dim_in)`.
+        tokens: The token of each piece, unit by unit, no token twice in a unit; shape
+            `(n_pieces,)`.
+    """
+
+    points: FloatArray
+    tokens: IntArray
+
+    def __post_init__(self) -> None:
+        points = float32_points(self.points)
+        tokens = Sizes().ints("tokens", self.tokens, ("n_pieces",))
+        if not ((tokens >= 0) & (tokens < len(points))).all():
+            raise ArgumentError(f"`tokens` must be from 0 to {len(points) - 1}; one is not.")
+        frozen = tokens.copy()
+        frozen.setflags(write=False)
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "tokens", frozen)
+
+
+def token_origins(
+    slopes: Sequence[FloatArray], offsets: Sequence[FloatArray], places: Sequence[FloatArray]
+) -> TokenOrigins | None:
+    r"""Choose origins for the tokens of a layer, if they make numbers much smaller.
+
+    The unit with most pieces has a token for each of them. Pieces of the other units take the token
+    at the same place if it is free, and are matched to the rest such that $|a||x - o|$ is small.
+
+    Args:
+        slopes: For each unit its $a$, shape `(n_forms, dim)`.
+        offsets: For each unit its $b$, shape `(n_forms,)`.
+        places: For each unit a point of the cell of each form, shape `(n_forms, dim)`.
+
+    Returns:
+        The origins; None if numbers would not become much smaller, or not fit float32.
+
+    Examples:
+        >>> two = [np.array([[100.0], [101.0]])], [np.array([-99.0, -100.0])]
+        >>> token_origins(*two, [np.array([[0.5], [1.0]])]).points.tolist()
+        [[0.5], [1.0]]
+        >>> token_origins([np.array([[1.0]])], [np.array([1.0])], [np.array([[0.0]])]) is None
+        True
+    """
+    widest = max(range(len(places)), key=lambda i: len(places[i]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        points = places[widest].astype(np.float32).astype(np.float64)
+        if not np.isfinite(points).all():
+            return None
+        tokens = [_matched(a, at, places[widest]) for a, at in zip(slopes, places, strict=True)]
+        plain = shifted = 0.0
+        for a, b, at, own in zip(slopes, offsets, places, tokens, strict=True):
+            origin = points[own]
+            plain = max(plain, float((np.abs(a * at).sum(axis=1) + np.abs(b)).max()))
+            moved = np.abs(a * (at - origin)).sum(axis=1) + np.abs((a * origin).sum(axis=1) + b)
+            shifted = max(shifted, float(moved.max()))
+    if not (np.isfinite(plain) and shifted * _GAIN < plain):
+        return None
+    return TokenOrigins(points, np.concatenate(tokens))
+
+
+def shifted_offsets(slopes: WideArray, offsets: WideArray, origins: WideArray) -> FloatArray:
+    r"""Return $b + \langle a, o\rangle$, correctly rounded.
+
+    Args:
+        slopes: The $a$ as rationals, shape `(n_pieces, dim)`.
+        offsets: The $b$ as rationals, shape `(n_pieces,)`.
+        origins: The $o$ as rationals, shape `(n_pieces, dim)`.
+    """
+    return nearest_floats(np.asarray(offsets + (slopes * origins).sum(axis=1), dtype=object))
+
+
+def _matched(slopes: FloatArray, at: FloatArray, places: FloatArray) -> IntArray:
+    """Give each form its own token, one that stands at its place where that is possible."""
+    from scipy.optimize import linear_sum_assignment
+
+    free: dict[bytes, list[int]] = {}
+    for token, place in reversed(list(enumerate(places))):
+        free.setdefault((place + 0.0).tobytes(), []).append(token)
+    tokens = np.full(len(at), -1, dtype=np.int64)
+    for i, place in enumerate(at):
+        same = free.get((place + 0.0).tobytes())
+        if same:
+            tokens[i] = same.pop()
+    left = np.flatnonzero(tokens < 0)
+    spare = np.setdiff1d(np.arange(len(places)), tokens)
+    if len(left) * len(spare) > _MOST_MATCHED**2:
+        tokens[left] = spare[: len(left)]
+    elif len(left):
+        steps = np.abs(at[left, None] - places[spare])
+        cost = (np.abs(slopes[left])[:, None] * steps).sum(axis=2)
+        _, chosen = linear_sum_assignment(np.where(np.isfinite(cost), cost, 2.0**1000))
+        tokens[left] = spare[chosen]
+    return tokens

@@ -1,0 +1,161 @@
+r"""A transformer on tokens as plain `torch.nn` modules.
+
+`torch.nn.MultiheadAttention` wants heads of one size $s$ whose sizes add up to the width. Tokens
+are therefore padded with zeros, blocks with heads that do nothing, and each head uses the first of
+its $s$ coordinates. It divides scores by $\sqrt{s}$, so $W_Q$ carries $\sqrt{s/d_k}$.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import choice
+from hardmax.constructions.compilers.onnx_export import DTYPES
+from hardmax.errors import ArgumentError
+from hardmax.models.formats.torch_modules import load_torch
+from hardmax.models.formats.torch_transformers import linear_module
+from hardmax.models.tokens.transformers import TokenBlock, TokenTransformer
+from hardmax.models.transformers import FeedForward
+from hardmax.typing import FloatArray
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("ExportedBlock", "ExportedTransformer"):
+        return _classes(load_torch())[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _classes(torch: Any) -> dict[str, Any]:
+    # Scripts take a parameter without a type for a tensor; `Any` is none they know.
+    class ExportedBlock(torch.nn.Module):  # type: ignore[misc]
+        """Attention and a feed-forward part, each with a residual connection or without."""
+
+        def __init__(
+            self, attention: Any, ffn: Any, attention_residual: bool, ffn_residual: bool, mask: Any
+        ) -> None:
+            super().__init__()
+            self.attention, self.ffn = attention, ffn
+            self.attention_residual, self.ffn_residual = attention_residual, ffn_residual
+            self.register_buffer("mask", mask, persistent=False)
+
+        def forward(self, z):  # type: ignore[no-untyped-def]
+            """Apply the block to tokens `(n, n_tokens, width)`."""
+            if self.attention is not None:
+                out, _ = self.attention(z, z, z, attn_mask=self.mask, need_weights=False)
+                z = z + out if self.attention_residual else out
+            if self.ffn is not None:
+                z = z + self.ffn(z) if self.ffn_residual else self.ffn(z)
+            return z
+
+    class ExportedTransformer(torch.nn.Module):  # type: ignore[misc]
+        """Embedding with positions, blocks, and the read-out of one token."""
+
+        def __init__(
+            self, embedding: Any, positions: Any, blocks: list[Any], readout: Any, token: int
+        ) -> None:
+            super().__init__()
+            self.embedding, self.readout = embedding, readout
+            self.positions = torch.nn.Parameter(positions)
+            self.blocks = torch.nn.ModuleList(blocks)
+            self.readout_token = token
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            """Evaluate a batch `(..., dim_in)`."""
+            z = self.embedding(x.reshape(-1, x.shape[-1])).unsqueeze(1) + self.positions
+            for block in self.blocks:
+                z = block(z)
+            y = self.readout(z[:, self.readout_token])
+            # Of an empty batch no size can be guessed.
+            return y.reshape(x.shape[:-1] + y.shape[-1:])
+
+    classes = {"ExportedBlock": ExportedBlock, "ExportedTransformer": ExportedTransformer}
+    for name, made in classes.items():
+        made.__qualname__ = name
+    return classes
+
+
+def token_module(model: TokenTransformer, dtype: Any = "float64") -> Any:
+    """Build the module that computes `model.soft(x)` for `x` of shape `(..., dim_in)`.
+
+    Args:
+        model: The transformer.
+        dtype: The type of all numbers: `float64` or `float32`, as a word or a `torch.dtype`.
+
+    Raises:
+        MissingExtraError: If torch is not installed.
+        ArgumentError: If tokens are not embedded by one matrix, as those of a compiled network are,
+            or a weight is beyond the range of `dtype`.
+    """
+    name = choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
+    if (model.embedding_weight != model.embedding_weight[:, :1]).any():
+        raise ArgumentError("`model` must embed the input by the same matrix in every token.")
+    module = _module(load_torch(), model)
+    if name == "float32":
+        largest = max(float(np.abs(array).max(initial=0.0)) for array in model.arrays)
+        if not largest <= float(np.finfo(np.float32).max):
+            raise ArgumentError(f"`dtype` must hold every weight; {largest} is beyond float32.")
+        module = module.float()
+    return module
+
+
+def _module(torch: Any, model: TokenTransformer) -> Any:
+    from hardmax.constructions.compilers.torch_export import ExportedBlock, ExportedTransformer
+
+    n_heads = max([1, *(len(block.heads) for block in model.blocks)])
+    sizes = [max(head.d_k, head.d_v) for block in model.blocks for head in block.heads]
+    size = max([-(-model.width // n_heads), *sizes])
+    width = n_heads * size
+    mask = None if model.mask is None else torch.from_numpy(~model.mask)
+    blocks = []
+    for block in model.blocks:
+        attention = _attention(torch, block, n_heads, size) if block.heads else None
+        ffn = None if block.ffn is None else _ffn(torch, block.ffn, width)
+        blocks.append(
+            ExportedBlock(attention, ffn, block.attention_residual, block.ffn_residual, mask)
+        )
+    shared = _padded(model.embedding_weight[:, 0], (model.dim_in, width))
+    embedding = linear_module(torch, shared, np.zeros(width))
+    positions = torch.from_numpy(_padded(model.embedding_bias, (model.n_tokens, width)))
+    weight = _padded(model.readout.weight, (width, model.dim_out))
+    readout = linear_module(torch, weight, model.readout.bias)
+    return ExportedTransformer(embedding, positions, blocks, readout, model.readout_token).eval()
+
+
+def _ffn(torch: Any, ffn: FeedForward, width: int) -> Any:
+    """Linear, ReLU, Linear on padded tokens."""
+    w_in, w_out = _padded(ffn.w_in, (width, ffn.d_ff)), _padded(ffn.w_out, (ffn.d_ff, width))
+    before = linear_module(torch, w_in, np.asarray(ffn.b_in))
+    after = linear_module(torch, w_out, _padded(np.asarray(ffn.b_out), (width,)))
+    return torch.nn.Sequential(before, torch.nn.ReLU(), after)
+
+
+def _attention(torch: Any, block: TokenBlock, n_heads: int, size: int) -> Any:
+    """The heads of a block as one `MultiheadAttention`."""
+    width = n_heads * size
+    projections, biases = np.zeros((3, width, width)), np.zeros(3 * width)
+    output = np.zeros((width, width))
+    for h, head in enumerate(block.heads):
+        scale = np.sqrt(size / head.d_k)
+        start = h * size
+        weights = (scale * head.query_weight, head.key_weight, head.value_weight)
+        for projection, weight in zip(projections, weights, strict=True):
+            projection[start : start + weight.shape[1], : head.width] = weight.T
+        biases[start : start + head.d_k] = scale * head.bias
+        output[: head.width, start : start + head.d_v] = head.output_weight.T
+    attention = torch.nn.MultiheadAttention(
+        width, n_heads, bias=True, batch_first=True, dtype=torch.float64
+    )
+    with torch.no_grad():
+        attention.in_proj_weight.copy_(torch.from_numpy(projections.reshape(3 * width, width)))
+        attention.in_proj_bias.copy_(torch.from_numpy(biases))
+        attention.out_proj.weight.copy_(torch.from_numpy(output))
+        attention.out_proj.bias.zero_()
+    return attention
+
+
+def _padded(array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    result = np.zeros(shape)
+    result[tuple(slice(n) for n in array.shape)] = array
+    return result

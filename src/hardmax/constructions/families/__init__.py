@@ -1,0 +1,1 @@
+"""Models that attain the bounds."""

@@ -1,0 +1,234 @@
+r"""Float64 arrays as what they are: integers times a power of two.
+
+Every finite float64 is a dyadic rational $m \cdot 2^e$, and sums and products of dyadics are
+dyadic. An exact computation therefore runs on integers with one common exponent, which is several
+times faster than on fractions. This is the bottom of the exact stack: `exact_forms` composes on
+top of it, `signs`, `winners` and `determinants` decide on top of that.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import fmpq, fmpz, fmpz_mat
+
+from hardmax._ground.arguments import floats, floats_any_shape
+from hardmax._ground.display import short_repr
+from hardmax.typing import FloatArray, IntArray, WideArray
+
+_MANTISSA_BITS = 53
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledIntegers:
+    r"""The array $m \cdot 2^e$ with integer entries and one exponent.
+
+    Attributes:
+        integers: The $m$: Python integers in an object array of any shape.
+        exponent: The $e$, the same for every entry.
+    """
+
+    integers: WideArray
+    exponent: int
+
+    __repr__ = short_repr
+
+
+def scaled_integers(array: FloatArray) -> ScaledIntegers:
+    """Write a finite float64 array as integers times the largest common power of two.
+
+    The exponent is 0 when every entry is zero. The two zeros of float64 are one number here.
+
+    Raises:
+        NonFiniteError: If an entry is NaN or infinite.
+
+    Examples:
+        >>> scaled = scaled_integers(np.array([0.75, -2.0, 0.0]))
+        >>> scaled.integers.tolist(), scaled.exponent
+        ([3, -8, 0], -2)
+        >>> scaled_integers(np.array([5e-324])).exponent
+        -1074
+    """
+    odd, exponent = _odd_parts(floats_any_shape("array", array))
+    nonzero = odd != 0
+    common = int(exponent[nonzero].min()) if nonzero.any() else 0
+    return ScaledIntegers(_shifted(odd, np.where(nonzero, exponent - common, 0)), common)
+
+
+def scaled_rows(array: FloatArray) -> tuple[WideArray, IntArray]:
+    """Write each row of a 2-D array as integers times its own largest power of two.
+
+    Rows that matter only up to a positive factor (a point in homogeneous coordinates, a row of a
+    determinant) stay short this way, however different their scales.
+
+    Returns:
+        The integers, an object array of the same shape, and the exponents, shape `(n_rows,)`.
+
+    Examples:
+        >>> integers, exponents = scaled_rows(np.array([[1e-300, 2e-300], [3.0, 0.5]]))
+        >>> integers[1].tolist(), exponents.tolist()
+        ([6, 1], [-1049, -1])
+    """
+    array = floats("array", array, ("n_rows", "n_columns"), nonempty=())
+    odd, exponent = _odd_parts(array)
+    nonzero = odd != 0
+    lowest = np.where(nonzero, exponent, np.iinfo(np.int64).max).min(
+        axis=1, initial=np.iinfo(np.int64).max
+    )
+    common = np.where(nonzero.any(axis=1), lowest, 0)
+    return _shifted(odd, np.where(nonzero, exponent - common[:, np.newaxis], 0)), common
+
+
+def homogeneous_points(points: FloatArray) -> WideArray:
+    r"""Write each point $x$ as integers proportional to $(x, 1)$, by a positive factor.
+
+    The same positive factor for all coordinates of a point changes no sign of a form and no order
+    of two forms there.
+
+    Examples:
+        >>> homogeneous_points(np.array([[0.5, -3.0], [8.0, 4.0]])).tolist()
+        [[1, -6, 2], [8, 4, 1]]
+    """
+    integers, _ = scaled_rows(np.column_stack([points, np.ones(len(points))]))
+    return integers
+
+
+def lowest_bits(array: FloatArray) -> IntArray:
+    r"""Return for each entry $x$ the largest $e$ with $x \in 2^e \mathbb{Z}$.
+
+    Zero lies on every grid; its answer is the largest int64.
+
+    Examples:
+        >>> lowest_bits(np.array([1.0, 0.75, 96.0, -5e-324])).tolist()
+        [0, -2, 5, -1074]
+    """
+    odd, exponent = _odd_parts(floats_any_shape("array", array))
+    return np.where(odd != 0, exponent, np.iinfo(np.int64).max)
+
+
+def rationals(array: FloatArray) -> WideArray:
+    """Return the same numbers as `fractions.Fraction`, in an object array of the same shape.
+
+    Examples:
+        >>> rationals(np.array([0.5, -0.0])).tolist()
+        [Fraction(1, 2), Fraction(0, 1)]
+    """
+    array = floats_any_shape("array", array)
+    return np.asarray(np.frompyfunc(lambda x: Fraction(float(x)), 1, 1)(array), dtype=object)
+
+
+def nearest_floats(exact: WideArray) -> FloatArray:
+    """Round an object array of integers or rationals to the nearest float64 each.
+
+    Ties go to even, subnormals are rounded once, and what lies beyond the largest float64
+    becomes an infinity: Python's division of integers is correctly rounded.
+
+    Examples:
+        >>> nearest_floats(np.array([Fraction(1, 3), 2**60 + 1], dtype=object)).tolist()
+        [0.3333333333333333, 1.152921504606847e+18]
+    """
+    exact = np.asarray(exact, dtype=object)
+    return np.asarray(np.frompyfunc(_nearest_float, 1, 1)(exact), dtype=np.float64)
+
+
+def nearest_scaled_floats(scaled: ScaledIntegers) -> FloatArray:
+    r"""Round every $m \cdot 2^e$ to the nearest float64, as `nearest_floats` does.
+
+    Examples:
+        >>> nearest_scaled_floats(scaled_integers(np.array([5e-324, 1e300]))).tolist()
+        [5e-324, 1e+300]
+    """
+    up, down = max(scaled.exponent, 0), max(-scaled.exponent, 0)
+
+    def rounded(integer: Any) -> float:
+        return _divided(int(integer) << up, 1 << down)
+
+    return np.asarray(np.frompyfunc(rounded, 1, 1)(scaled.integers), dtype=np.float64)
+
+
+def integer_matrix(array: FloatArray) -> tuple[fmpz_mat, int]:
+    """Write a 2-D float64 array as a flint integer matrix and the exponent of its scale.
+
+    Examples:
+        >>> integer_matrix(np.array([[0.5, 1.0]]))
+        ([1, 2], -1)
+    """
+    array = floats("array", array, ("n_rows", "n_columns"), nonempty=())
+    scaled = scaled_integers(array)
+    return fmpz_mat(*array.shape, scaled.integers.ravel().tolist()), scaled.exponent
+
+
+def matrix_integers(matrix: fmpz_mat, exponent: int) -> ScaledIntegers:
+    """Read a flint integer matrix back as an object array of Python integers."""
+    entries = np.empty(matrix.nrows() * matrix.ncols(), dtype=object)
+    entries[:] = [int(entry) for entry in matrix.entries()]
+    return ScaledIntegers(entries.reshape(matrix.nrows(), matrix.ncols()), exponent)
+
+
+def fraction(value: fmpq | fmpz | int) -> Fraction:
+    """Turn a flint rational (or an integer) into a `fractions.Fraction`."""
+    if isinstance(value, fmpq):
+        return Fraction(int(value.p), int(value.q))
+    return Fraction(int(value))
+
+
+def float_parts(value: Fraction) -> list[float] | None:
+    """Write a dyadic rational as a sum of floats, largest first; None if it is not one.
+
+    Examples:
+        >>> float_parts(Fraction(1) + Fraction(1, 2**60)), float_parts(Fraction(1, 3))
+        ([1.0, 8.673617379884035e-19], None)
+    """
+    if value.denominator & (value.denominator - 1):
+        return None
+    parts: list[float] = []
+    rest = value
+    while rest:
+        try:
+            part = float(rest)
+        except OverflowError:
+            return None
+        if part == 0.0:
+            return None
+        parts.append(part)
+        rest -= Fraction(part)
+    return parts
+
+
+def _odd_parts(array: FloatArray) -> tuple[IntArray, IntArray]:
+    """Write each entry as an odd integer times a power of two; zero as zero times one."""
+    significand, exponent = np.frexp(array)
+    mantissa = np.asarray(np.ldexp(significand, _MANTISSA_BITS)).astype(np.int64)
+    # frexp reads the position of a single bit exactly; log2 need not.
+    lowest_bit = np.maximum(mantissa & -mantissa, 1).astype(np.float64)
+    shift = np.asarray(np.frexp(lowest_bit)[1]).astype(np.int64) - 1
+    odd = mantissa >> shift
+    exponents = np.asarray(exponent).astype(np.int64) - _MANTISSA_BITS + shift
+    return odd, np.where(odd != 0, exponents, 0)
+
+
+def _shifted(odd: IntArray, shift: IntArray) -> WideArray:
+    """Return `odd << shift` as Python integers, in int64 first where nothing can overflow."""
+    if shift.size == 0 or int(shift.max()) <= 62 - _MANTISSA_BITS:
+        return np.asarray((odd << shift).astype(object), dtype=object)
+    pairs = zip(odd.ravel().tolist(), shift.ravel().tolist(), strict=True)
+    wide = np.empty(odd.size, dtype=object)
+    wide[:] = [m << s for m, s in pairs]
+    return wide.reshape(odd.shape)
+
+
+def _nearest_float(value: Any) -> float:
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if isinstance(value, int | np.integer):
+        return _divided(int(value), 1)
+    exact = value if isinstance(value, Fraction) else fraction(value)
+    return _divided(exact.numerator, exact.denominator)
+
+
+def _divided(numerator: int, denominator: int) -> float:
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return float("inf") if numerator > 0 else float("-inf")

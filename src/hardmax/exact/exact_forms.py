@@ -1,0 +1,86 @@
+r"""Affine forms composed without rounding, as integers times a power of two.
+
+The composition of forms with float64 coefficients through layers with float64 weights has dyadic
+coefficients, and here they are, every bit of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from flint import fmpz_mat
+
+from hardmax._ground.arguments import integer
+from hardmax.errors import DtypeError, ShapeMismatchError
+from hardmax.exact.dyadic import (
+    ScaledIntegers,
+    integer_matrix,
+    matrix_integers,
+    nearest_scaled_floats,
+)
+from hardmax.exact.forms import AffineForms
+from hardmax.typing import IntArray, WideArray
+
+
+@dataclass(frozen=True, eq=False)
+class ExactForms:
+    r"""The affine forms $x \mapsto \langle a_j, x \rangle + c_j$ with $(a_j, c_j) = m_j \cdot 2^e$.
+
+    Attributes:
+        matrix: The integer rows $m_j$, a flint matrix of shape `(n_forms, dim + 1)`, the offset
+            last.
+        exponent: The $e$ they share.
+
+    Examples:
+        Two forms that float64 cannot tell apart:
+
+        >>> forms = ExactForms(fmpz_mat([[2**60, 0], [2**60 + 1, 0]]), 0)
+        >>> forms.first_coinciding().tolist(), forms.rounded().slopes.tolist()
+        ([0, 1], [[1.152921504606847e+18], [1.152921504606847e+18]])
+    """
+
+    matrix: fmpz_mat
+    exponent: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.matrix, fmpz_mat):
+            raise DtypeError(
+                f"`matrix` must be a flint fmpz_mat; got {type(self.matrix).__name__}."
+            )
+        if self.matrix.nrows() < 1 or self.matrix.ncols() < 1:
+            raise ShapeMismatchError(
+                "`matrix` must have shape (n_forms, dim + 1) with n_forms >= 1; "
+                f"got ({self.matrix.nrows()}, {self.matrix.ncols()})."
+            )
+        object.__setattr__(self, "exponent", integer("exponent", self.exponent))
+
+    @staticmethod
+    def stored(forms: AffineForms) -> "ExactForms":
+        """Read stored forms, which are exact as they stand."""
+        return ExactForms(*integer_matrix(np.column_stack([forms.slopes, forms.offsets])))
+
+    @property
+    def integers(self) -> WideArray:
+        """The rows as Python integers, an object array of shape `(n_forms, dim + 1)`."""
+        return matrix_integers(self.matrix, self.exponent).integers
+
+    def first_coinciding(self) -> IntArray:
+        """Return for each form the first index of a form equal to it, shape `(n_forms,)`.
+
+        Examples:
+            >>> forms = ExactForms.stored(AffineForms([[1.0], [2.0], [1.0]], [0.0, 0.0, 0.0]))
+            >>> forms.first_coinciding().tolist()
+            [0, 1, 0]
+        """
+        seen: dict[tuple[int, ...], int] = {}
+        rows = [tuple(row) for row in self.integers.tolist()]
+        first = [seen.setdefault(row, index) for index, row in enumerate(rows)]
+        return np.array(first, dtype=np.int64)
+
+    def rounded(self) -> AffineForms:
+        """Return the nearest forms with float64 coefficients.
+
+        Raises:
+            NonFiniteError: If a coefficient lies beyond the largest float64.
+        """
+        table = nearest_scaled_floats(ScaledIntegers(self.integers, self.exponent))
+        return AffineForms(table[:, :-1], table[:, -1])

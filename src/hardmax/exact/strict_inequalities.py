@@ -1,0 +1,46 @@
+"""Which points satisfy integer inequalities strictly: in floats where that is certain."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hardmax.exact.dyadic import homogeneous_points
+from hardmax.exact.integer_vectors import Vector, dot, rounded_directions
+from hardmax.exact.rounding import rounding_factor
+from hardmax.typing import BoolArray, FloatArray
+
+_BELOW_NORMAL = 2.0**-1070
+
+
+def strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArray:
+    r"""Say where all the forms $\langle a, x \rangle + c$ are positive, exactly.
+
+    Args:
+        rows: Integers $(a, c)$, each of length `dim + 1`; there may be none.
+        points: Shape `(n_points, dim)`, finite.
+
+    Returns:
+        Shape `(n_points,)`.
+
+    Examples:
+        >>> strictly_positive([(3, -1), (-1, 1)], np.array([[1 / 3], [0.5], [1.0]])).tolist()
+        [False, True, False]
+    """
+    n_points, dim = points.shape
+    if not rows or not n_points:
+        return np.ones(n_points, dtype=np.bool_)
+    floats = rounded_directions(rows, dim + 1)
+    slopes, offsets = floats[:, :-1].T, floats[:, -1]
+    with np.errstate(all="ignore"):
+        values = points @ slopes + offsets
+        sizes = np.abs(points) @ np.abs(slopes) + np.abs(offsets)
+        # A dot product of rounded coefficients, some of them below the normal range.
+        bound = rounding_factor(dim + 2) * sizes
+        bound += _BELOW_NORMAL * (np.abs(points).sum(axis=1, keepdims=True) + dim + 1)
+        is_sure = np.isfinite(bound) & np.isfinite(values)
+        inside = np.asarray((is_sure & (values > bound)).all(axis=1))
+        outside = np.asarray((is_sure & (values < -bound)).any(axis=1))
+    for k in np.flatnonzero(~inside & ~outside).tolist():
+        point = tuple(homogeneous_points(points[k : k + 1])[0].tolist())
+        inside[k] = all(dot(row, point) > 0 for row in rows)
+    return inside

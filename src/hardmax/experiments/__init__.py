@@ -1,1 +1,0 @@
-"""The papers' figures and examples, recomputed: each experiment is one small module."""

@@ -1,0 +1,1 @@
+"""Which tuples of winners several sets of forms have together."""

@@ -1,0 +1,168 @@
+r"""Which tuples of winners occur together: the search behind Minkowski sums and refinements.
+
+Heads $h = 1, \dots, H$ hold points $p_{h,1}, p_{h,2}, \dots$ in $\mathbb{R}^d$, and a direction $u$
+selects in every head the point with the largest $\langle u, p_{h,i} \rangle$. The tuples selected
+on open sets of directions are the vertices of the Minkowski sum, and the full-dimensional cones of
+the common refinement of the normal fans. They are found head by head: every tuple for the first
+heads extends to one for all, so no more than $H$ times as many nodes as answers are visited, and
+the $\prod_h N_h$ sums are never formed.
+
+Every tuple found carries a direction that selects it, and every tuple refused a proof that no
+direction does, in floating point with a proven bound or else in exact integers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hardmax._ground.progress import Progress
+from hardmax.exact.decisions import Decisions, Stage, starting_stage
+from hardmax.exact.dyadic import scaled_integers
+from hardmax.geometry._joint_argmax.head_coordinates import is_multiple, rounded_direction
+from hardmax.geometry._joint_argmax.vertex_graphs import VertexGraphs, vertex_graphs
+from hardmax.geometry._joint_argmax.winner_search import WinnerSearch, integer_direction
+from hardmax.geometry.extreme_points import certify_extreme_points
+from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
+
+
+@dataclass(frozen=True, eq=False)
+class JointWinners:
+    """The tuples of winners, in lexicographic order.
+
+    Attributes:
+        points: For each head its points.
+        base: The rows every direction is positive on, shape `(n_base, dim)`.
+        choices: Index of the winner in each head, shape `(count, n_heads)`.
+        directions: A direction selecting each tuple, shape `(count, dim)`; only nearly so for the
+            tuples listed in `exact`.
+        exact: For the tuples that no float64 direction was found for, by position, a direction
+            of Python integers, shape `(dim,)`.
+        decisions: How the answer was reached.
+    """
+
+    points: tuple[FloatArray, ...]
+    base: FloatArray
+    choices: IntArray
+    directions: FloatArray
+    exact: dict[int, WideArray]
+    decisions: Decisions
+    _graphs: VertexGraphs | None
+
+    @cached_property
+    def graphs(self) -> VertexGraphs:
+        """The vertices of each head, and the rows between them."""
+        return vertex_graphs(self.points, self.base) if self._graphs is None else self._graphs
+
+    @cached_property
+    def leaves(self) -> IntArray:
+        """The tuples as vertices of `graphs`, shape `(count, n_heads)`."""
+        return self.graphs.leaves(self.choices)
+
+    @cached_property
+    def _exact_vertices(self) -> list[tuple[IntArray, WideArray]]:
+        """For each head the indices of its vertices, and the vertices as Python integers."""
+        names = self.graphs.vertices_by_head()
+        return [
+            (own, scaled_integers(head[own]).integers)
+            for own, head in zip(names, self.points, strict=True)
+        ]
+
+    def selected_by(self, directions: FloatArray) -> BoolArray:
+        """Decide for every tuple whether the direction in its row selects it.
+
+        Args:
+            directions: Shape `(count, dim)`, taken as exact.
+        """
+        scaled, usable = self.graphs.coordinates.from_original(directions)
+        result, _ = self.graphs.fan.check(self.leaves, scaled)
+        result &= usable
+        for place in np.flatnonzero(~result).tolist():
+            result[place] = self._is_selected(place, integer_direction(directions[place]))
+        return result
+
+    def _is_selected(self, place: int, direction: WideArray) -> bool:
+        """Decide in integers whether a direction selects a tuple."""
+        if not (scaled_integers(self.base).integers @ direction > 0).all():
+            return False
+        for (names, points), winner in zip(
+            self._exact_vertices, self.choices[place].tolist(), strict=True
+        ):
+            scores = points @ direction
+            best = int(np.searchsorted(names, winner))
+            if not (scores[best] > np.delete(scores, best)).all():
+                return False
+        return True
+
+
+def joint_winners(
+    points: Sequence[FloatArray],
+    base: FloatArray,
+    description: str,
+    start: Stage = "filtered",
+) -> JointWinners:
+    """Find all tuples of winners that occur on an open set of directions.
+
+    Args:
+        points: For each head its points, shape `(n_points, dim)`, float64 and finite.
+        base: Rows every direction must be positive on, shape `(n_base, dim)`. If no direction is,
+            there are no tuples.
+        description: The words before the progress bar.
+        start: Where a decision starts; everything in exact integers unless `"filtered"`.
+
+    Raises:
+        SizeLimitError: If the hulls have too many pairs of neighbours for a table of rows.
+    """
+    is_exact_only = starting_stage(start) > 0
+    moving = [h for h, head in enumerate(points) if (head != head[0]).any()]
+    if len(moving) <= 1 and base.shape[0] == 0:
+        return _one_head(points, base, moving[0] if moving else 0)
+    search = WinnerSearch(vertex_graphs(points, base, is_exact_only), is_exact_only)
+    progress: Progress[None] = Progress((), None, description)
+    with progress:
+        search.complete(progress)
+    return _named(tuple(points), base, search)
+
+
+def _named(points: tuple[FloatArray, ...], base: FloatArray, search: WinnerSearch) -> JointWinners:
+    """Sort the tuples, name their points, and write directions as the points came."""
+    graphs, coordinates = search.graphs, search.graphs.coordinates
+    leaves, directions, exact = search.tuples()
+    choices = graphs.choices(leaves)
+    order = np.lexsort(choices.T[::-1])
+    fresh = np.ones(order.size, np.bool_)
+    fresh[1:] = (choices[order[1:]] != choices[order[:-1]]).any(axis=1)
+    order = order[fresh]
+    original, rounded = coordinates.original_floats(directions[order])
+    wide: dict[int, WideArray] = {}
+    for place in np.flatnonzero(rounded | np.isin(order, list(exact))).tolist():
+        leaf = int(order[place])
+        direction = exact.get(leaf, integer_direction(directions[leaf]))
+        wide[place] = coordinates.original_integers(direction)
+        original[place] = rounded_direction(wide[place])
+    decisions = Decisions(
+        filtered=search.n_filtered + order.size - len(wide),
+        rational=search.n_rational + len(wide),
+    )
+    result = JointWinners(points, base, choices[order], original, {}, decisions, graphs)
+    for place, direction in wide.items():
+        if not result._is_selected(place, integer_direction(original[place])):
+            result.exact[place] = direction
+    return result
+
+
+def _one_head(points: Sequence[FloatArray], base: FloatArray, head: int) -> JointWinners:
+    """List the vertices of a single head; all other heads are single points."""
+    proofs = certify_extreme_points(points[head])
+    vertices = np.flatnonzero(proofs.is_extreme)
+    choices = np.zeros((vertices.size, len(points)), np.int64)
+    choices[:, head] = vertices
+    directions = np.zeros((vertices.size, base.shape[1]))
+    wide: dict[int, WideArray] = {}
+    for place, direction in enumerate(proofs.directions):
+        directions[place] = rounded_direction(direction)
+        if not is_multiple(integer_direction(directions[place]), direction):
+            wide[place] = direction
+    decisions = Decisions(rational=points[head].shape[0])
+    return JointWinners(tuple(points), base, choices, directions, wide, decisions, None)

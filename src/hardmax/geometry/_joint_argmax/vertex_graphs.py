@@ -1,0 +1,278 @@
+r"""The vertices and edges of each point set, as rows of one table that a search can use.
+
+A direction $u$ selects the point $p_i$ of a set when $\langle u, p_i - p_j \rangle > 0$ for all
+other points. Only vertices of the convex hull are ever selected, and only the rows against
+neighbours in the vertex graph of the hull matter. This module finds both, with proofs: a point is
+dropped only if it is proved to be no vertex, a row only if it is proved to be implied by others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from flint import fmpz_mat
+
+from hardmax.errors import SizeLimitError
+from hardmax.geometry._hulls.hull_searches import CLAIMED, NO, OPEN, YES, hull_edges, hull_vertices
+from hardmax.geometry._joint_argmax.fans import Fan
+from hardmax.geometry._joint_argmax.head_coordinates import (
+    HeadCoordinates,
+    head_coordinates,
+    largest_one,
+    proved_rank,
+    unit_rows,
+)
+from hardmax.geometry.cones import decide_open_cone, positive_dependence
+from hardmax.geometry.extreme_points import extreme_points
+from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
+
+_MAX_TABLE_ENTRIES = 2**27
+
+
+@dataclass(frozen=True, eq=False)
+class VertexGraphs:
+    """All heads' vertices and rows, in floating point for searching and exactly for proving.
+
+    Attributes:
+        fan: The rounded rows; see the kernel. Its heads are sorted by their number of vertices.
+        heads: For each head of the fan which point set it is, shape `(n_heads,)`.
+        vertices: For each vertex of the fan its index in its point set, shape `(n_vertices,)`.
+        owner: For each row the vertex it belongs to, -1 for a base row, shape `(n_rows,)`.
+        base_rows: The numbers of the base rows.
+        coordinates: What the coordinates of the fan mean.
+        n_rational: How many decisions were taken in exact integers.
+    """
+
+    fan: Fan
+    heads: IntArray
+    vertices: IntArray
+    owner: IntArray
+    base_rows: IntArray
+    coordinates: HeadCoordinates
+    n_rational: int
+    _places: tuple[IntArray, ...]
+
+    @cached_property
+    def exact_points(self) -> WideArray:
+        """The vertices, shape `(n_vertices, rank)`, each head over its own power of two."""
+        parts = [
+            self.coordinates.integers(head)[places]
+            for head, places in zip(self.heads.tolist(), self._places, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    def exact_rows(self, numbers: Sequence[int] | IntArray) -> WideArray:
+        """Return rows as Python integers, each up to a positive factor."""
+        numbers = np.asarray(numbers, np.int64)
+        rows = np.empty((numbers.size, self.coordinates.rank), dtype=object)
+        n_paired = int(self.fan.first_row[-1])
+        paired = numbers < n_paired
+        own, other = self.owner[numbers[paired]], self.fan.rival[numbers[paired]]
+        if own.size:
+            rows[paired] = self.exact_points[own] - self.exact_points[other]
+        if own.size < numbers.size:
+            rows[~paired] = self.coordinates.base_integers()[numbers[~paired] - n_paired]
+        return rows
+
+    def rows_of(self, vertex: int) -> IntArray:
+        """Return the numbers of the rows of one vertex."""
+        return np.arange(self.fan.first_row[vertex], self.fan.first_row[vertex + 1])
+
+    def choices(self, leaves: IntArray) -> IntArray:
+        """Name the points of tuples of vertices, in the order of the point sets."""
+        choices = np.empty_like(leaves)
+        choices[:, self.heads] = self.vertices[leaves]
+        return choices
+
+    def leaves(self, choices: IntArray) -> IntArray:
+        """Find the vertices that tuples of points are."""
+        leaves = np.empty_like(choices)
+        for level, head in enumerate(self.heads.tolist()):
+            start, stop = self.fan.first_vertex[level : level + 2]
+            leaves[:, level] = start + np.searchsorted(self.vertices[start:stop], choices[:, head])
+        return leaves
+
+    def vertices_by_head(self) -> list[IntArray]:
+        """Return for each point set the indices of its vertices, in order."""
+        parts = np.split(self.vertices, self.fan.first_vertex[1:-1])
+        return [parts[level] for level in np.argsort(self.heads)]
+
+
+def vertex_graphs(
+    points: Sequence[FloatArray], base: FloatArray, is_exact_only: bool = False
+) -> VertexGraphs:
+    """Prepare point sets for the search.
+
+    Args:
+        points: For each head its points, shape `(n_points, dim)`, finite.
+        base: Rows that every direction must also be positive on, shape `(n_base, dim)`.
+        is_exact_only: Decide nothing in floating point, and drop no rows.
+
+    Raises:
+        SizeLimitError: If the hulls have too many pairs of neighbours for a table of rows.
+    """
+    first = [_first_indices(head) for head in points]
+    distinct = [head[kept] for head, kept in zip(points, first, strict=True)]
+    coordinates = head_coordinates(distinct, base)
+    hulls = [_Hull(coordinates, h, head, is_exact_only) for h, head in enumerate(distinct)]
+    # Small heads first: the search then has few nodes before the last head.
+    heads = np.argsort([hull.kept.size for hull in hulls], kind="stable")
+    sorted_hulls = [hulls[h] for h in heads]
+    fan, owner = _table(coordinates, heads.tolist(), sorted_hulls)
+    n_paired = int(fan.first_row[-1])
+    return VertexGraphs(
+        fan,
+        heads,
+        np.concatenate([first[hull.head][hull.kept] for hull in sorted_hulls]),
+        owner,
+        np.arange(n_paired, n_paired + base.shape[0]),
+        coordinates,
+        sum(hull.n_rational for hull in hulls),
+        tuple(hull.kept for hull in sorted_hulls),
+    )
+
+
+def _first_indices(points: FloatArray) -> IntArray:
+    """Return, in order, the first index of every distinct point."""
+    # Adding zero makes the two zeros one.
+    _, first = np.unique(points + 0.0, axis=0, return_index=True)
+    return np.sort(first)
+
+
+class _Hull:
+    """The vertices and the vertex graph of one head.
+
+    Attributes:
+        kept: The vertices among the distinct points, in order.
+        graph: Which pairs of them are joined, shape `(n_kept, n_kept)`; may have pairs too many.
+        n_rational: How many decisions were taken in exact integers.
+    """
+
+    def __init__(
+        self, coordinates: HeadCoordinates, head: int, points: FloatArray, is_exact_only: bool
+    ) -> None:
+        self.head = head
+        self.n_rational = 0
+        self._coordinates = coordinates
+        n_points = points.shape[0]
+        self.kept: IntArray
+        self.graph: BoolArray
+        if is_exact_only:
+            self._keep_extreme(points)
+            return
+        every = np.arange(n_points)
+        rank = proved_rank(coordinates.differences(head, every[1:], 0 * every[1:]))
+        if rank == n_points - 1:
+            self._keep(every)  # A simplex: all points are vertices, all pairs edges.
+            return
+        columns = np.arange(coordinates.rank)
+        if rank != coordinates.rank:
+            # In a flat head proofs need its own coordinates, where it is not flat.
+            columns = _independent_columns(self._exact)
+            self.n_rational += 1
+        if coordinates.are_exact:
+            self._find_vertices(np.ascontiguousarray(coordinates.floats[head][:, columns]))
+        else:
+            self._keep_extreme(points)
+        if self.kept.size > 2 * columns.size and columns.size > 1:
+            self._find_edges(columns)
+
+    def _keep(self, kept: IntArray) -> None:
+        _refuse_large(kept.size, kept.size**2 * self._coordinates.rank)
+        self.kept = kept
+        self.graph = ~np.eye(kept.size, dtype=np.bool_)
+
+    def _keep_extreme(self, points: FloatArray) -> None:
+        self._keep(np.flatnonzero(extreme_points(points)))
+        self.n_rational += points.shape[0]
+
+    @cached_property
+    def _exact(self) -> WideArray:
+        return self._coordinates.integers(self.head)
+
+    def _find_vertices(self, points: FloatArray) -> None:
+        verdict, supports = hull_vertices(points)
+        for k in np.flatnonzero((verdict == CLAIMED) | (verdict == OPEN)).tolist():
+            support = supports[k][supports[k] >= 0]
+            others = np.delete(self._exact, k, axis=0)
+            is_inside = verdict[k] == CLAIMED and self._meets(self._exact[k] - self._exact[support])
+            verdict[k] = NO if is_inside or self._meets(self._exact[k] - others) else YES
+        self._keep(np.flatnonzero(verdict == YES))
+
+    def _find_edges(self, columns: IntArray) -> None:
+        n_kept, rank = self.kept.size, columns.size
+        i, j = np.repeat(self.kept, n_kept), np.tile(self.kept, n_kept)
+        rows = self._coordinates.differences(self.head, i, j)
+        rows = largest_one(np.ascontiguousarray(rows[:, columns])).reshape(n_kept, n_kept, rank)
+        if np.count_nonzero(rows.any(axis=2)) < n_kept * (n_kept - 1):
+            return  # Scales so far apart that the kept coordinates round to zero.
+        found = hull_edges(rows)
+        if found is None:
+            return
+        adjacent, claims = found
+        for j, k, *support in claims.tolist():
+            corner = self._exact[self.kept[j]]
+            signed = [
+                self._exact[self.kept[k]] - corner if m == k else corner - self._exact[self.kept[m]]
+                for m in support
+                if m >= 0
+            ]
+            is_edge = not self._meets(np.array(signed, dtype=object))
+            adjacent[j, k] = adjacent[k, j] = YES if is_edge else NO
+        self.graph = adjacent == YES
+
+    def _meets(self, rows: WideArray) -> bool:
+        """Decide exactly whether the origin lies in the convex hull of the rows."""
+        self.n_rational += 1
+        return positive_dependence(rows) is not None or not decide_open_cone(rows).is_open
+
+
+def _independent_columns(points: WideArray) -> IntArray:
+    """Return coordinates that determine all differences of the points, exactly."""
+    dim = points.shape[1]
+    # The Gram matrix has the same kernel, hence the same pivot columns, and is small.
+    columns = fmpz_mat((points[1:] - points[0]).T.tolist())
+    reduced, _, rank = (columns * columns.transpose()).rref()
+    pivots = [next(c for c in range(dim) if reduced[row, c] != 0) for row in range(rank)]
+    return np.array(pivots, np.int64)
+
+
+def _refuse_large(n_vertices: int, n_entries: int) -> None:
+    if n_entries > _MAX_TABLE_ENTRIES:
+        raise SizeLimitError(
+            f"`points` have {n_vertices} hull vertices, whose differences fill {n_entries} "
+            f"numbers; this search builds tables of at most {_MAX_TABLE_ENTRIES}."
+        )
+
+
+def _table(
+    coordinates: HeadCoordinates, heads: list[int], hulls: list[_Hull]
+) -> tuple[Fan, IntArray]:
+    """Write the rows of all heads, vertex by vertex, and the base rows after them."""
+    first_vertex = np.cumsum([0, *(hull.kept.size for hull in hulls)])
+    n_vertices = int(first_vertex[-1])
+    n_paired = sum(int(hull.graph.sum()) for hull in hulls)
+    _refuse_large(n_vertices, n_paired * coordinates.rank)
+    parts, owners, rivals = [], [], []
+    for head, hull, start in zip(heads, hulls, first_vertex, strict=False):
+        i, j = np.nonzero(hull.graph)
+        parts.append(coordinates.differences(head, hull.kept[i], hull.kept[j]))
+        owners.append(i + start)
+        rivals.append(j + start)
+    base = coordinates.base_rows()
+    rows = np.concatenate([*parts, base])
+    owner, rival = np.concatenate(owners), np.concatenate(rivals)
+    reverse = np.searchsorted(owner * n_vertices + rival, rival * n_vertices + owner)
+    free = np.full(base.shape[0], -1)
+    guesses = [coordinates.floats[head][hull.kept] for head, hull in zip(heads, hulls, strict=True)]
+    fan = Fan(
+        rows,
+        unit_rows(rows),
+        np.concatenate([points - points.mean(axis=0) for points in guesses]),
+        first_vertex,
+        np.searchsorted(owner, np.arange(n_vertices + 1)),
+        np.concatenate([rival, free]),
+        np.concatenate([reverse, free]),
+    )
+    return fan, np.concatenate([owner, free])

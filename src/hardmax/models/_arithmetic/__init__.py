@@ -1,0 +1,1 @@
+"""Passes through a network, one for each kind of number."""

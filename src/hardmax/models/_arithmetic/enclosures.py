@@ -1,0 +1,117 @@
+r"""Float64 vectors with a proven radius for each entry, carried through affine maps and sums.
+
+**Lemma.** Let $\hat z$ be floats with $|\hat z_k - z_k| \le r_k$, and $s = \sum_{k \le n} z_k w_k +
+b$. Floor the sizes: $z'_k = \max(|\hat z_k|, \varphi)$ if $\hat z_k \ne 0$ or $r_k \ne 0$, else 0,
+and likewise $w'_k$ and $b'$, with $\varphi = 2^{-480}$. Put $\kappa = 2(n+6)u$, $\lambda = 1 +
+2^{-20}$, $n \le 2^{30}$. If $\hat s = \mathrm{fl}(\hat z w + b)$ and the float64 value
+
+$$R = \sum_k (\kappa z'_k + \lambda r_k)\, w'_k + \kappa b'$$
+
+are finite, then $R \ge |\hat s - s| + 2u(|\hat s| + R)$, and $R = 0$ only if $s = \hat s = 0$.
+
+*Proof.* By Lemma 1 of `algebra.exact.rounding`, $|\hat s - s| \le \gamma_{n+1} M + n\eta + \sum_k
+r_k |w_k|$ with $M = \sum_k |\hat z_k w_k| + |b|$. If every $z'_k w'_k$ and $b'$ vanish then each
+term of $s$ is zero, and all is exact. Otherwise the exact $\kappa(\sum z'_k w'_k + b')$ is at least
+$\kappa\varphi^2 \ge (n+6)\,2^{-1012}$, and the float $R$ falls short of the exact sum by a factor
+of at least $1 - \gamma_{n+4}$ and by underflows of at most $2n\eta$. Its part with $\lambda$ covers
+$\sum r_k|w_k|$ and $2u$ of itself, as $2^{-20} \ge 2\gamma_{n+8}$; of its part with $\kappa$, one
+half covers $\gamma_{n+1} M + 2u(|\hat s| + R)$ as in Lemma 2 there, and a sliver of the other half,
+more than $2^{-1014}$, all the underflows. $\square$
+
+So the radius of a unit that is off, or of anything computed from zeros alone, is exactly zero, and
+ties of such units are known without leaving float64.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.exact.rounding import UNIT_ROUNDOFF, rounding_factor
+from hardmax.typing import FloatArray
+
+FLOOR = 2.0**-480
+_GROWTH = 1.0 + 2.0**-20
+
+
+class Enclosed(NamedTuple):
+    """Floats `values` with every true entry within `radii` of its float; both `(n, width)`.
+
+    A radius may be infinite; its value then says nothing.
+    """
+
+    values: FloatArray
+    radii: FloatArray
+
+    @classmethod
+    def exactly(cls, values: FloatArray) -> "Enclosed":
+        """Take floats at their word."""
+        return cls(values, np.zeros_like(values))
+
+
+@dataclass(frozen=True, eq=False)
+class EnclosedMap:
+    r"""The map $z \mapsto z W + b$ on enclosed vectors.
+
+    Attributes:
+        weight: The $W$, shape `(n_in, n_out)`, finite.
+        bias: The $b$, shape `(n_out,)`, finite.
+    """
+
+    weight: FloatArray
+    bias: FloatArray
+
+    @cached_property
+    def weight_size(self) -> FloatArray:
+        """The floored $|W|$."""
+        return _floored(self.weight)
+
+    @cached_property
+    def bias_size(self) -> FloatArray:
+        """The floored $|b|$."""
+        return _floored(self.bias)
+
+    def plain(self, values: FloatArray) -> FloatArray:
+        """Apply the map to floats, rounded."""
+        return np.asarray(values @ self.weight + self.bias)
+
+    def __call__(self, stream: Enclosed, *, n_linear: int = 0) -> Enclosed:
+        """Apply the map, to the first rows only its linear part, by the lemma of this module."""
+        kappa = rounding_factor(len(self.weight) + 2)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            values = stream.values @ self.weight
+            sizes = kappa * _floored(stream.values, stream.radii) + _GROWTH * stream.radii
+            radii = sizes @ self.weight_size
+            values[n_linear:] += self.bias
+            radii[n_linear:] += kappa * self.bias_size
+        return known(values, radii)
+
+
+def enclosed_sum(left: Enclosed, right: Enclosed) -> Enclosed:
+    """Add two enclosed arrays: the lemma with the two terms of one sum."""
+    kappa = 8 * UNIT_ROUNDOFF
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        values = left.values + right.values
+        sizes = _floored(left.values, left.radii) + _floored(right.values, right.radii)
+        radii = kappa * sizes + _GROWTH * (left.radii + right.radii)
+    return known(values, radii)
+
+
+def known(values: FloatArray, radii: FloatArray) -> Enclosed:
+    """Mark what overflowed as unknown."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum() + radii.sum()
+    if np.isfinite(total):  # Nearly always, and then every entry is.
+        return Enclosed(values, radii)
+    lost = ~(np.isfinite(values) & np.isfinite(radii))
+    return Enclosed(np.where(lost, 0.0, values), np.where(lost, np.inf, radii))
+
+
+def _floored(values: FloatArray, radii: FloatArray | None = None) -> FloatArray:
+    present = values != 0.0
+    if radii is not None:
+        present |= radii != 0.0
+    sizes = np.abs(values)
+    np.maximum(sizes, FLOOR, out=sizes, where=present)
+    return np.asarray(sizes)

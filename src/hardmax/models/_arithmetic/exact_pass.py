@@ -1,0 +1,142 @@
+r"""Points through a network in exact integers: the last word on who wins and who ties.
+
+A stream is a matrix of integer columns, one per point, in homogeneous coordinates: the last row
+holds the positive scale $\sigma$ of its column, so the vector is the rest over $\sigma$. Affine
+maps and means over tied winners keep the columns integer; nothing is ever divided.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from flint import fmpz, fmpz_mat
+
+from hardmax.exact.dyadic import ScaledIntegers, homogeneous_points, matrix_integers
+from hardmax.models._arithmetic.recomposition import nearest_quotients
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
+
+_ENTRIES_AT_ONCE = 1 << 20
+
+
+class ExactPass(NamedTuple):
+    """What came out for a batch.
+
+    Attributes:
+        output: Homogeneous integer rows, shape `(n_points, dim_out + 1)`, the scale last.
+        winners: The first winner in each group, shape `(n_points, n_groups)`.
+        n_tied: How many forms of each group win, shape `(n_points, n_groups)`.
+    """
+
+    output: WideArray
+    winners: IntArray
+    n_tied: IntArray
+
+    def rounded_output(self) -> FloatArray:
+        """Round each output to the nearest float64, infinite where it lies beyond."""
+        return nearest_quotients(self.output[:, :-1], self.output[:, -1:])
+
+
+def exact_pass(
+    network: ArgmaxNetwork, points: FloatArray, chart: AffineMap | None = None
+) -> ExactPass:
+    """Evaluate a batch exactly.
+
+    Where several forms of a group tie, the group contributes the mean over them, which is what the
+    soft network tends to.
+
+    Args:
+        network: The network.
+        points: Shape `(n_points, dim_in)`, finite.
+        chart: If given, the points are coordinates, and this map gives the inputs.
+    """
+    shape = len(points), network.n_groups
+    output = np.empty((len(points), network.dim_out + 1), dtype=object)
+    winners, n_tied = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+    widest = max((len(layer.offsets) for layer in network.layers), default=1)
+    step = min(max(1, _ENTRIES_AT_ONCE // widest), 1024)
+    for start in range(0, len(points), step):
+        chunk = slice(start, start + step)
+        stream = _matrix(homogeneous_points(points[chunk]).T)
+        if chart is not None:
+            stream = _mapped(chart, stream)
+        stream = _mapped(network.embedding, stream)
+        position = 0
+        for layer in network.layers:
+            query = _mapped(layer.query, stream)
+            scores = matrix_integers(*layer.on_integers(query))
+            tied = list(_tied_winners(layer, scores.integers))
+            for g, marks in enumerate(tied):
+                winners[chunk, position + g] = marks.argmax(axis=0)
+                n_tied[chunk, position + g] = marks.sum(axis=0)
+            stream = _advanced(layer, stream, query, scores, tied, n_tied[chunk, position:])
+            position += layer.n_groups
+        output[chunk] = matrix_integers(_mapped(network.readout, stream), 0).integers.T
+    return ExactPass(output, winners, n_tied)
+
+
+def _tied_winners(layer: ArgmaxLayer, scores: WideArray) -> Iterator[BoolArray]:
+    """Mark the winners of each group, shape `(n_forms_of_it, n_points)`."""
+    for start, end in zip(layer.starts[:-1].tolist(), layer.starts[1:].tolist(), strict=True):
+        block = scores[start:end]
+        yield np.asarray(block == block.max(axis=0), dtype=bool)
+
+
+def _advanced(
+    layer: ArgmaxLayer,
+    stream: fmpz_mat,
+    query: fmpz_mat,
+    scores: ScaledIntegers,
+    tied: list[BoolArray],
+    n_tied: IntArray,
+) -> fmpz_mat:
+    """Apply a layer to homogeneous columns, given the query and the scores, both on its scale."""
+    n_points = stream.ncols()
+    scale = _last_row(query)
+    counts = n_tied[:, : layer.n_groups].astype(object)
+    shares = np.lcm.reduce(counts, axis=1)
+    exact = layer.exact_contributions
+    # Scores carry the exponent of the layer's forms; values and the scale itself carry none.
+    exponents = exact.gains_exponent + scores.exponent, exact.values_exponent, 0
+    lowest = min(exponents)
+    carried, constant, unit = (1 << (e - lowest) for e in exponents)
+    blocks = np.zeros((layer.output.dim_in + 1, n_points), dtype=object)
+    gains = np.array(exact.gains, dtype=object)
+    for g, (slot, marks) in enumerate(zip(layer.slots.tolist(), tied, strict=True)):
+        start = int(layer.starts[g])
+        share = shares // counts[:, g]
+        forms = slice(start, start + len(marks))
+        if gains[forms].any():
+            passed = (marks * gains[forms, None] * scores.integers[forms]).sum(axis=0)
+            blocks[slot] += carried * share * passed
+        for j, mark in enumerate(marks, start):
+            for k, value in exact.values[j]:
+                blocks[slot + k] += mark * (constant * value * share * scale)
+    blocks[-1] = unit * shares * scale
+    result = _mapped(layer.output, _matrix(blocks))
+    if not layer.residual:
+        return result
+    # The old stream, brought to the new scale of each column, which is a multiple of the old.
+    total = matrix_integers(result, 0).integers
+    total[:-1] += matrix_integers(stream, 0).integers[:-1] * (total[-1] // _last_row(stream))
+    return _matrix(total)
+
+
+def _mapped(affine: AffineMap, columns: fmpz_mat) -> fmpz_mat:
+    """Apply an affine map to homogeneous columns."""
+    if affine.is_identity:
+        return columns
+    values, exponent = affine.on_integers(columns)
+    if exponent > 0:
+        values = values * fmpz(1 << exponent)
+    scale = [x << max(-exponent, 0) for x in columns.entries()[-columns.ncols() :]]
+    return fmpz_mat(affine.dim_out + 1, columns.ncols(), values.entries() + scale)
+
+
+def _matrix(columns: WideArray) -> fmpz_mat:
+    return fmpz_mat(*columns.shape, columns.ravel().tolist())
+
+
+def _last_row(matrix: fmpz_mat) -> WideArray:
+    entries = matrix.entries()[-matrix.ncols() :]
+    return np.array([int(entry) for entry in entries], dtype=object)

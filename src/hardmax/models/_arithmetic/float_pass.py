@@ -1,0 +1,368 @@
+"""A batch through a network in float64, with radii: who wins where that is certain.
+
+Rows where a radius leaves a needed decision open are reported, not guessed; `exact_pass` settles
+them. What a decision is needed for depends on the question: the output of a ReLU or maxout unit is
+continuous, so only heads must be decided for a value, but every group for a signature.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from flint import fmpz
+
+from hardmax.exact.rounding import rounding_factor
+from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap, enclosed_sum, known
+from hardmax.models._arithmetic.form_bundles import (
+    FormBundle,
+    ReluBundle,
+    bundle_groups,
+    coinciding_forms,
+)
+from hardmax.models._arithmetic.form_scores import enclosed_scores
+from hardmax.models._arithmetic.recomposition import chart_forms, layer_scores
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.soft_attention import normalised_weights
+from hardmax.typing import BoolArray, FloatArray, IntArray
+
+_EXP_UNDERFLOWS_BELOW = -746.0
+_LARGEST_LOG_ERROR = 0.25
+_LARGEST_WEIGHT_ERROR = 2.0**-20
+"""How far weights may be moved by the proven error of the scores before intervals take over.
+
+The bound is pessimistic: where it is 1e-6, the weights are right to 1e-13 or so.
+"""
+
+
+class Pass(NamedTuple):
+    """What came out for a batch.
+
+    Attributes:
+        output: The output with radii, shape `(n_points, dim_out)`.
+        winners: Index of the first winner in each group, shape `(n_points, n_groups)`.
+        is_open: Whether something the question needs was not decided, shape `(n_points,)`.
+        has_ties: Whether different forms are known to tie exactly, shape `(n_points,)`.
+    """
+
+    output: Enclosed
+    winners: IntArray
+    is_open: BoolArray
+    has_ties: BoolArray
+
+
+class _Marks(NamedTuple):
+    """What a layer fills in place: its part of the winners, and the marks of the points."""
+
+    names: IntArray
+    is_open: BoolArray
+    has_ties: BoolArray
+
+    def open(self, undecided: BoolArray) -> None:
+        np.logical_or(self.is_open, undecided.any(axis=1), out=self.is_open)
+
+    def tie(self, tied: BoolArray) -> None:
+        np.logical_or(self.has_ties, tied.any(axis=1), out=self.has_ties)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedLayer:
+    """A layer as maps on enclosed vectors; None stands for the identity.
+
+    `only_rectifies` says that entry i of the blocks is the ReLU of entry i of the query.
+    """
+
+    query: EnclosedMap | None
+    bundles: list[ReluBundle | FormBundle]
+    slots: IntArray
+    block_width: int
+    output_width: int
+    output: EnclosedMap | None
+    residual: bool
+    n_largest_overlap: int
+    only_rectifies: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedNetwork:
+    """A network as maps on enclosed vectors."""
+
+    embedding: EnclosedMap | None
+    layers: list[PreparedLayer]
+    readout: EnclosedMap | None
+
+
+_prepared: "WeakKeyDictionary[ArgmaxNetwork, PreparedNetwork]" = WeakKeyDictionary()
+
+
+def prepared(network: ArgmaxNetwork) -> PreparedNetwork:
+    """Prepare a network, once in its life."""
+    if network not in _prepared:
+        embedding = network.embedding.enclosed
+        probe = np.random.default_rng(0).normal(size=(1, network.dim_in))
+        layers = []
+        for i, layer in enumerate(network.layers):
+            # The first layer sees only the image of the embedding, where more forms coincide.
+            stream = Enclosed.exactly(probe)
+            if i == 0 and embedding is not None:
+                stream = embedding(stream)
+            layers.append(_prepare_layer(layer, stream, network.embedding if i == 0 else None))
+            probe = np.random.default_rng(i + 1).normal(size=(1, layer.dim_out))
+        _prepared[network] = PreparedNetwork(embedding, layers, network.readout.enclosed)
+    return _prepared[network]
+
+
+def float_pass(
+    network: ArgmaxNetwork,
+    points: FloatArray,
+    taus: list[float] | None,
+    *,
+    named: bool,
+    chart: AffineMap | None = None,
+) -> Pass:
+    """Evaluate a batch.
+
+    Args:
+        network: The network.
+        points: Shape `(n_points, dim_in)`, finite.
+        taus: A temperature for the tables of each layer, or None for the hard network.
+        named: Whether every group must be decided, or only what the output needs.
+        chart: If given, the points are coordinates, and this map gives the inputs.
+    """
+    ready = prepared(network)
+    stream = Enclosed.exactly(points)
+    if chart is not None and chart.enclosed is not None:
+        stream = chart.enclosed(stream)
+    if ready.embedding is not None:
+        stream = ready.embedding(stream)
+    is_open, has_ties = np.zeros((2, len(points)), dtype=bool)
+    winners = np.zeros((len(points), network.n_groups), dtype=np.int64)
+    position = 0
+    for i, layer in enumerate(ready.layers):
+        names = winners[:, position : position + len(layer.slots)]
+        tau = taus[i] if taus is not None else 0.0
+        stream = _pass_layer(layer, stream, tau, named, _Marks(names, is_open, has_ties))
+        position += len(layer.slots)
+    output = stream if ready.readout is None else ready.readout(stream)
+    if not named:
+        is_open |= ~np.isfinite(output.radii).all(axis=1)
+    return Pass(output, winners, is_open, has_ties)
+
+
+def _prepare_layer(
+    layer: ArgmaxLayer, probe: Enclosed, embedding: AffineMap | None
+) -> PreparedLayer:
+    query = layer.query.enclosed
+    if query is not None:
+        probe = query(probe)
+
+    def exact_rows() -> list[list[fmpz]]:
+        stream = chart_forms(AffineMap.identity(layer.dim_in) if embedding is None else embedding)
+        return layer_scores(layer, stream).rows
+
+    copies = coinciding_forms(layer, enclosed_scores(layer, probe), exact_rows)
+    width = layer.values.shape[1]
+    covered = np.add.outer(layer.slots, np.arange(width)).ravel()
+    bundles = bundle_groups(layer, copies)
+    return PreparedLayer(
+        query,
+        bundles,
+        layer.slots,
+        width,
+        layer.output.dim_in,
+        layer.output.enclosed,
+        layer.residual,
+        int(np.bincount(covered).max()),
+        isinstance(bundles[0], ReluBundle)
+        and layer.n_groups == layer.query.dim_out == layer.output.dim_in
+        and np.array_equal(bundles[0].columns, np.arange(layer.n_groups))
+        and np.array_equal(layer.slots, np.arange(layer.n_groups)),
+    )
+
+
+def _pass_layer(
+    layer: PreparedLayer,
+    stream: Enclosed,
+    tau: float,
+    named: bool,
+    marks: _Marks,
+) -> Enclosed:
+    """Apply a layer; the marks are filled in place."""
+    query = stream if layer.query is None else layer.query(stream)
+    if layer.only_rectifies:
+        blocks = _rectified(query)
+        if named:
+            _name_units(query, marks.names, marks)
+    else:
+        blocks = _contributions(layer, query, tau, named, marks)
+    result = blocks if layer.output is None else layer.output(blocks)
+    return enclosed_sum(stream, result) if layer.residual else result
+
+
+def _contributions(
+    layer: PreparedLayer,
+    query: Enclosed,
+    tau: float,
+    named: bool,
+    marks: _Marks,
+) -> Enclosed:
+    shape = len(query.values), layer.output_width
+    blocks = Enclosed(np.zeros(shape), np.zeros(shape))
+    for bundle in layer.bundles:
+        if isinstance(bundle, ReluBundle):
+            q = Enclosed(query.values[:, bundle.columns], query.radii[:, bundle.columns])
+            part = _rectified(q)
+            if named:
+                units = np.empty(q.values.shape, dtype=np.int64)
+                _name_units(q, units, marks)
+                marks.names[:, bundle.groups] = units
+        else:
+            scores = _bundle_scores(bundle, query)
+            if bundle.is_table and tau > 0.0:
+                part = _softened(bundle, scores, tau, marks)
+            else:
+                part = _decided(bundle, scores, named, marks)
+        _add_blocks(layer, bundle.groups, part, blocks)
+    if layer.n_largest_overlap == 1:
+        return blocks
+    with np.errstate(over="ignore", invalid="ignore"):
+        return known(blocks.values, blocks.radii * (1.0 + 2.0**-20))
+
+
+def _name_units(q: Enclosed, names: IntArray, marks: _Marks) -> None:
+    names[:] = q.values > 0.0
+    # Beyond its radius the sign is known; a zero radius at 0 is an exact zero.
+    unclear = np.abs(q.values) <= q.radii
+    if unclear.any():
+        marks.open(unclear & (q.radii > 0.0))
+        marks.tie(unclear & (q.radii == 0.0))
+
+
+def _rectified(q: Enclosed) -> Enclosed:
+    """The ReLU of enclosed numbers: exactly 0 where they are surely not positive."""
+    return Enclosed(np.maximum(q.values, 0.0), np.where(q.values < -q.radii, 0.0, q.radii))
+
+
+def _bundle_scores(bundle: FormBundle, query: Enclosed) -> Enclosed:
+    """The scores of a bundle, shape `(n_points, n, k)`."""
+    columns = bundle.columns
+    if len(columns) < query.values.shape[1]:
+        query = Enclosed(query.values[:, columns], query.radii[:, columns])
+    scores = bundle.scores(query)
+    return Enclosed(*(part.reshape(len(part), *bundle.first.shape) for part in scores))
+
+
+def _decided(bundle: FormBundle, scores: Enclosed, named: bool, marks: _Marks) -> Enclosed:
+    """What hard groups contribute, `(n_points, n, width)`; undecided rows are marked open."""
+    values, radii = scores
+    candidates = values + radii >= (values - radii).max(axis=2, keepdims=True)
+    n_candidates = candidates.sum(axis=2)
+    spread = np.where(candidates, radii, 0.0).max(axis=2)
+    # Several candidates of radius 0 are exactly tied.
+    settled = np.isfinite(radii).all(axis=2) & ((n_candidates == 1) | (spread == 0.0))
+    winner = candidates.argmax(axis=2)
+    each = np.arange(len(bundle.groups))
+    marks.names[:, bundle.groups] = bundle.first[each, winner]
+    tied = (n_candidates > 1) & settled
+    marks.tie(tied)
+    if bundle.is_maximum:
+        if named:
+            marks.open(~settled)
+        return Enclosed(values.max(axis=2)[:, :, None], spread[:, :, None])
+    marks.open(~settled)
+    parts = Enclosed(bundle.values.values[each, winner], bundle.values.radii[each, winner])
+    if not bundle.is_table:
+        parts = _with_gains(bundle, scores, winner, parts)
+    for h in np.flatnonzero(tied.any(axis=0)):
+        # Tied scores are all 0 here, so only the values count.
+        rows = np.flatnonzero(tied[:, h])
+        weights = candidates[rows, h] * bundle.copies[h]
+        mixed = _mixed(weights / weights.sum(axis=1, keepdims=True), bundle, int(h), 0.0)
+        parts.values[rows, h], parts.radii[rows, h] = mixed
+    return parts
+
+
+def _with_gains(
+    bundle: FormBundle, scores: Enclosed, winner: IntArray, parts: Enclosed
+) -> Enclosed:
+    """Add the winning scores times their gains to the first column."""
+    each = np.arange(len(bundle.groups))
+    gains = bundle.gains[each, winner]
+    kept = winner[:, :, None]
+    values = np.take_along_axis(scores.values, kept, axis=2)[:, :, 0]
+    radii = np.take_along_axis(scores.radii, kept, axis=2)[:, :, 0]
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        passed = gains * values
+        # One rounding of the product, covered twice; the allowance covers its underflow.
+        size = 4 * 2.0**-53 * np.abs(passed) + np.abs(gains) * radii * (1.0 + 2.0**-20)
+        passed_radii = np.where(gains == 0.0, 0.0, size + 2.0**-1020)
+    head = enclosed_sum(
+        known(passed, passed_radii), Enclosed(parts.values[:, :, 0], parts.radii[:, :, 0])
+    )
+    values_all, radii_all = parts.values.copy(), parts.radii.copy()
+    values_all[:, :, 0], radii_all[:, :, 0] = head
+    return Enclosed(values_all, radii_all)
+
+
+def _softened(bundle: FormBundle, scores: Enclosed, tau: float, marks: _Marks) -> Enclosed:
+    r"""What soft heads contribute; rows whose weights floats cannot tell are marked open.
+
+    If logarithms of weights are off by at most $\delta \le 1/4$, then weights $p_j$ are off by
+    at most $3 \delta p_j$, and $z = \sum_j p_j v_j$ by $3 \delta \sum_j p_j |v_j - z|$, because
+    the errors of the weights sum to 0. A mean deviation is at most half the range of the values,
+    and at most $2(1 - p_j)$ times it for every $j$.
+    """
+    values, radii = scores
+    top = values.argmax(axis=2)[:, :, None]
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        gaps = values - np.take_along_axis(values, top, axis=2)
+        spread = radii + np.take_along_axis(radii, top, axis=2)
+        logs = gaps / tau
+        matters = (gaps + spread) / tau >= _EXP_UNDERFLOWS_BELOW
+        errors = np.where(matters, spread / tau, 0.0).max(axis=2)
+    is_certain = np.isfinite(radii).all(axis=2) & (matters.sum(axis=2) == 1)
+    errors = np.where(is_certain, 0.0, errors)
+    logs = np.where(np.isnan(logs), 0.0, logs) + np.log(bundle.copies)
+    logs -= logs.max(axis=2, keepdims=True)
+    n_points, n_heads, k = logs.shape
+    weights = normalised_weights(logs.reshape(n_points * n_heads, k)).reshape(logs.shape)
+    rest = np.where(weights == weights.max(axis=2, keepdims=True), 0.0, weights).sum(axis=2)
+    shared = np.minimum(2.0 * np.maximum(rest, 1.0 - weights.max(axis=2)), 0.5)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = 3.0 * errors * shared
+    marks.open(~((errors <= _LARGEST_LOG_ERROR) & (moved <= _LARGEST_WEIGHT_ERROR)))
+    parts = [_mixed(weights[:, h], bundle, h, moved[:, h, None]) for h in range(n_heads)]
+    return Enclosed(*(np.stack(part, axis=1) for part in zip(*parts, strict=True)))
+
+
+def _mixed(
+    weights: FloatArray, bundle: FormBundle, head: int, moved: FloatArray | float
+) -> Enclosed:
+    """Mix the values of one head with weights `(n, k)`; `moved` times their range is an error."""
+    values, radii = bundle.values.values[head], bundle.values.radii[head]
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        mixed = weights @ values
+        roundings = 4 * rounding_factor(len(values) + 8) * (weights @ np.abs(values))
+        moves = moved * np.ptp(values, axis=0)
+        total = roundings + moves + 2.0 * (weights @ radii) + 2.0**-1020
+    return known(mixed, total)
+
+
+def _add_blocks(layer: PreparedLayer, groups: IntArray, part: Enclosed, blocks: Enclosed) -> None:
+    """Write contributions `(n_points, n)` or `(n_points, n, width)` to their blocks."""
+    slots = layer.slots[groups]
+    widened = [p[:, :, None] if p.ndim == 2 else p for p in part]
+    width = widened[0].shape[2]
+    if layer.n_largest_overlap == 1:
+        columns = np.add.outer(slots, np.arange(width))
+        blocks.values[:, columns], blocks.radii[:, columns] = widened
+        return
+    kappa = rounding_factor(layer.n_largest_overlap)
+    for g, slot in enumerate(slots.tolist()):
+        where = slice(slot, slot + width)
+        before = blocks.values[:, where]
+        with np.errstate(over="ignore", invalid="ignore"):
+            blocks.radii[:, where] += widened[1][:, g] + kappa * (
+                np.abs(before) + np.abs(widened[0][:, g])
+            )
+            blocks.values[:, where] += widened[0][:, g]

@@ -1,0 +1,104 @@
+"""Affine maps with bounds on their norms: errors of a whole vector grow by these alone."""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hardmax.exact.rounding import UNIT_ROUNDOFF, rounding_factor
+from hardmax.models._arithmetic.enclosures import FLOOR
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.typing import FloatArray
+
+RAISE = 1.0 + 2.0**-20
+"""Covers the roundings of a bound."""
+TINY = 2.0**-1000
+"""Covers all underflows of a product."""
+_SQUARED_AGAIN = 1024, 2048
+"""Up to which sizes a matrix is squared once more for its norm, at a cost of its third power."""
+
+
+def is_rectified(network: ArgmaxNetwork) -> bool:
+    """Whether a network is nothing but affine maps with ReLU layers between them."""
+    return bool(network.layers) and all(
+        layer.is_relu and layer.output.is_identity and not layer.residual
+        for layer in network.layers
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class NormedMap:
+    r"""An affine map and bounds on its norms.
+
+    Attributes:
+        weight: The $W$, shape `(n_in, n_out)`.
+        bias: The $b$, shape `(n_out,)`.
+        omega: The norms of the columns of $W$, shape `(n_out,)`.
+        sigma: A bound on the spectral norm of $W$.
+        frobenius: Its Frobenius norm.
+        bias_norm: The norm of the bias.
+        kappa: A product with the map rounds by at most this times norms, and the bias by this times
+            itself even if it is taken a multiple of times that is known to $4 L u$ only, with $L$
+            layers: $(n + 4 + 4 L) u$ exceeds the $\gamma_{n + 1} + 4 L u$ that Lemma 1 of
+            `algebra.exact.rounding` asks for.
+    """
+
+    weight: FloatArray
+    bias: FloatArray
+    omega: FloatArray
+    sigma: float
+    frobenius: float
+    bias_norm: float
+    kappa: float
+
+    @classmethod
+    def of(cls, weight: FloatArray, bias: FloatArray, n_layers: int = 1) -> "NormedMap":
+        """Find the norms of a map; it keeps the arrays given."""
+        kappa = (len(weight) + 4 + 4 * n_layers) * UNIT_ROUNDOFF * RAISE
+        floored = np.where(weight == 0.0, 0.0, np.maximum(np.abs(weight), FLOOR))
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = (floored**2).sum(axis=0)
+            omega = np.sqrt(squares) * RAISE
+            frobenius = float(np.sqrt(squares.sum())) * RAISE
+            # The square of a small bias would be lost.
+            sizes = np.where(bias == 0.0, 0.0, np.maximum(np.abs(bias), FLOOR))
+            bias_norm = float(np.sqrt((sizes**2).sum())) * RAISE + TINY
+        sigma = min(_spectral_bound(weight, frobenius), frobenius)
+        return cls(weight, bias, omega, sigma, frobenius, bias_norm, kappa)
+
+
+_known: "WeakKeyDictionary[AffineMap, NormedMap]" = WeakKeyDictionary()
+
+
+def normed_map(affine: AffineMap) -> NormedMap:
+    """Find the norms of a map, once."""
+    found = _known.get(affine)
+    if found is None:
+        found = _known[affine] = NormedMap.of(affine.weight, affine.bias)
+    return found
+
+
+def _spectral_bound(weight: FloatArray, frobenius: float) -> float:
+    r"""Return a bound on $\|W\|$ by repeated squaring.
+
+    $\|A\|^2 = \|A A^\top\|$, and the norm of the last matrix is at most its Frobenius norm. A
+    product rounds each entry by at most $\kappa$ times the norms of two rows, so the whole by at
+    most $\kappa \|A\|_F^2$, with the $\kappa$ of Lemma 2 of `algebra.exact.rounding`.
+    """
+    kappa = rounding_factor(max(weight.shape) + 2)
+    if not 0.0 < frobenius < np.inf:
+        return frobenius
+    matrix = weight if weight.shape[0] < weight.shape[1] else weight.T
+    n_squarings = 1 + sum(len(matrix) <= most for most in _SQUARED_AGAIN)
+    slacks = []
+    size = frobenius
+    for _ in range(n_squarings):
+        # By a power of two, so that nothing underflows that matters.
+        scale = 2.0 ** np.frexp(size)[1]
+        matrix = matrix / scale
+        slacks.append((scale, kappa * (size / scale) ** 2 * RAISE + 2.0**-500))
+        matrix = matrix @ matrix.T
+        size = float(np.sqrt((matrix**2).sum())) * RAISE + 2.0**-500
+    for scale, slack in reversed(slacks):
+        size = float(scale * np.sqrt(size + slack) * RAISE)
+    return size

@@ -1,0 +1,225 @@
+r"""The forms of a model on one cell, recomposed exactly from stored weights and a signature.
+
+This is the last word of every engine. It reads the model, the chart of the domain and a signature
+prefix, and never a float an engine computed. Given who won in the first layers, the map so far is
+affine; its coefficients are rationals with a common denominator (dyadic, but for the means over
+coinciding forms), held as integers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import lcm
+from typing import Any
+
+import numpy as np
+from flint import fmpz, fmpz_mat
+
+from hardmax.exact.dyadic import integer_matrix
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.typing import FloatArray, IntArray, WideArray
+
+
+@dataclass(frozen=True, eq=False)
+class RationalForms:
+    r"""The affine forms $t \mapsto (\langle a_j, t\rangle + c_j)$ with $(a_j, c_j) = m_j 2^e / D$.
+
+    Attributes:
+        matrix: The integer rows $m_j$, shape `(n_forms, dim + 1)`, the offset last.
+        exponent: The $e$.
+        denominator: The $D \ge 1$.
+    """
+
+    matrix: fmpz_mat
+    exponent: int
+    denominator: int = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Matrices of flint cannot be pickled; their entries can, as integers.
+        entries = [int(entry) for entry in self.matrix.entries()]
+        shape = self.matrix.nrows(), self.matrix.ncols()
+        return _forms, (*shape, entries, self.exponent, self.denominator)
+
+    @cached_property
+    def rows(self) -> list[list[fmpz]]:
+        """The integer rows as lists: much faster to read than entries of the matrix."""
+        rows: list[list[fmpz]] = self.matrix.tolist()
+        return rows
+
+    def compose(self, after: AffineMap) -> "RationalForms":
+        """Return the forms of $z W + b$ for the forms $z$ at hand, exactly."""
+        return self if after.is_identity else self.through(after)
+
+    def __add__(self, other: "RationalForms") -> "RationalForms":
+        exponent = min(self.exponent, other.exponent)
+        denominator = lcm(self.denominator, other.denominator)
+        total = self._at(exponent, denominator) + other._at(exponent, denominator)
+        return RationalForms(total, exponent, denominator)
+
+    def rounded(self) -> FloatArray:
+        """Round every coefficient once: shape `(n_forms, dim + 1)`, the offset last."""
+        entries = np.empty(self.matrix.nrows() * self.matrix.ncols(), dtype=object)
+        entries[:] = [int(entry) for entry in self.matrix.entries()]
+        up, down = max(self.exponent, 0), max(-self.exponent, 0)
+        rounded = nearest_quotients(entries * (1 << up), self.denominator << down)
+        return rounded.reshape(self.matrix.nrows(), self.matrix.ncols())
+
+    def through(self, after: AffineMap | ArgmaxLayer) -> "RationalForms":
+        """Return the values of a map of the forms at hand, or the scores of a layer they query."""
+        exponent = min(self.exponent, 0)
+        n_columns = self.matrix.ncols()
+        entries = self._at(exponent, self.denominator).entries()
+        # The form 1 on the scale of the others; a bias is a multiple of it.
+        unit = [0] * (n_columns - 1) + [self.denominator << -exponent]
+        stacked = fmpz_mat(self.matrix.nrows() + 1, n_columns, entries + unit)
+        values, more = after.on_integers(stacked)
+        return RationalForms(values, exponent + more, self.denominator)
+
+    def _at(self, exponent: int, denominator: int) -> fmpz_mat:
+        factor = (denominator // self.denominator) << (self.exponent - exponent)
+        return self.matrix if factor == 1 else self.matrix * fmpz(factor)
+
+
+def _forms(
+    n_forms: int, n_columns: int, entries: list[int], exponent: int, denominator: int
+) -> RationalForms:
+    return RationalForms(fmpz_mat(n_forms, n_columns, entries), exponent, denominator)
+
+
+def chart_forms(chart: AffineMap) -> RationalForms:
+    r"""Return the coordinates of $x = t W + b$ as forms in $t$, for the chart of a domain."""
+    slopes = np.column_stack([chart.weight.T, chart.bias])
+    return RationalForms(*integer_matrix(np.ascontiguousarray(slopes)))
+
+
+def layer_scores(layer: ArgmaxLayer, stream: RationalForms) -> RationalForms:
+    """Return the scores of all groups of a layer as forms in the domain's coordinates."""
+    return stream.compose(layer.query).through(layer)
+
+
+def layer_output(
+    layer: ArgmaxLayer,
+    stream: RationalForms,
+    scores: RationalForms,
+    winners: Sequence[int] | IntArray,
+) -> RationalForms:
+    """Return the stream after a layer on the cell where the given forms win.
+
+    Forms that coincide with the winner on the domain tie everywhere on the cell, and the group
+    contributes the mean over them.
+
+    Args:
+        layer: The layer.
+        stream: The stream before it.
+        scores: `layer_scores(layer, stream)`.
+        winners: For each group the winner's index within the group.
+    """
+    rows, starts = scores.rows, layer.starts.tolist()
+    best = [start + int(w) for start, w in zip(starts, winners, strict=False)]
+    tied = [
+        [j for j in range(starts[g], starts[g + 1]) if j == winner or rows[j] == rows[winner]]
+        for g, winner in enumerate(best)
+    ]
+    shares = lcm(*(len(forms) for forms in tied))
+    exact = layer.exact_contributions
+    # Passed-on scores and constants have different scales; the finer one holds both.
+    denominator = scores.denominator if exact.has_gains else 1
+    carried_exponent = exact.gains_exponent + scores.exponent
+    scales = [carried_exponent] * exact.has_gains + [exact.values_exponent] * exact.has_values
+    exponent = min(scales, default=0)
+    carry = shares << (carried_exponent - exponent) if exact.has_gains else 0
+    constant = shares * denominator << (exact.values_exponent - exponent) if exact.has_values else 0
+    n_columns = scores.matrix.ncols()
+    blocks: list[list[fmpz | int]] = [[0] * n_columns for _ in range(layer.output.dim_in)]
+    for slot, forms in zip(layer.slots.tolist(), tied, strict=True):
+        for j in forms:
+            if exact.gains[j]:
+                factor = carry // len(forms) * exact.gains[j]
+                blocks[slot] = [b + factor * s for b, s in zip(blocks[slot], rows[j], strict=True)]
+            for k, value in exact.values[j]:
+                blocks[slot + k][-1] += constant // len(forms) * value
+    flat = [entry for block in blocks for entry in block]
+    contributions = RationalForms(
+        fmpz_mat(layer.output.dim_in, n_columns, flat), exponent, shares * denominator
+    )
+    result = contributions.compose(layer.output)
+    return result + stream if layer.residual else result
+
+
+def coinciding(layer: ArgmaxLayer, scores: RationalForms, group: int, winner: int) -> list[int]:
+    """List the forms of a group that equal its winner as functions on the domain."""
+    start, end = int(layer.starts[group]), int(layer.starts[group + 1])
+    rows = scores.rows
+    wanted = rows[start + winner]
+    return [j for j in range(start, end) if rows[j] == wanted]
+
+
+def exact_layers(
+    network: ArgmaxNetwork, chart: AffineMap, signature: Sequence[int] | IntArray
+) -> Iterator[tuple[ArgmaxLayer, RationalForms]]:
+    """Yield each layer with its exact scores on the cell of a signature.
+
+    The signature may be a prefix: the walk ends with the first layer it does not cover fully,
+    whose scores are still yielded.
+    """
+    stream = chart_forms(chart).compose(network.embedding)
+    position = 0
+    for layer in network.layers:
+        scores = layer_scores(layer, stream)
+        yield layer, scores
+        winners = list(signature[position : position + layer.n_groups])
+        if len(winners) < layer.n_groups:
+            return
+        stream = layer_output(layer, stream, scores, winners)
+        position += layer.n_groups
+
+
+def exact_affine_map(
+    network: ArgmaxNetwork, chart: AffineMap, signature: Sequence[int] | IntArray
+) -> RationalForms:
+    """Return the output of the network on the cell of a signature, one form per output."""
+    stream = chart_forms(chart).compose(network.embedding)
+    position = 0
+    for layer in network.layers:
+        winners = list(signature[position : position + layer.n_groups])
+        stream = layer_output(layer, stream, layer_scores(layer, stream), winners)
+        position += layer.n_groups
+    return stream.compose(network.readout)
+
+
+def winning_rows(
+    layer: ArgmaxLayer, scores: RationalForms, winners: Sequence[int] | IntArray
+) -> fmpz_mat:
+    r"""Return integer rows $(a, c)$ with $\langle a, t\rangle + c > 0$ inside the cell.
+
+    One row for every rival that does not coincide with its group's winner: winner minus rival.
+    Shape `(n_rows, dim + 1)`; all rows have the same positive scale.
+    """
+    all_rows = scores.rows
+    rows = []
+    for group, winner in enumerate(winners):
+        start, end = int(layer.starts[group]), int(layer.starts[group + 1])
+        best = all_rows[start + int(winner)]
+        rows += [
+            [b - r for b, r in zip(best, rival, strict=True)]
+            for rival in all_rows[start:end]
+            if rival != best
+        ]
+    return fmpz_mat(rows) if rows else fmpz_mat(0, scores.matrix.ncols())
+
+
+def nearest_quotients(numerators: WideArray, denominators: WideArray | int) -> FloatArray:
+    """Divide integers by positive integers, each quotient rounded once, infinite if too large.
+
+    Examples:
+        >>> nearest_quotients(np.array([1, -(10**400)], dtype=object), 3).tolist()
+        [0.3333333333333333, -inf]
+    """
+    return np.asarray(np.frompyfunc(_divided, 2, 1)(numerators, denominators), dtype=np.float64)
+
+
+def _divided(numerator: int, denominator: int) -> float:
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return float("inf") if numerator > 0 else float("-inf")

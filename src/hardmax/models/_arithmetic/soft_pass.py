@@ -1,0 +1,123 @@
+"""One point through a softened network in interval arithmetic, as precisely as it takes.
+
+Weights at a small temperature depend on differences of scores far below the rounding of float64.
+The scores are therefore enclosed in balls of ever higher precision until the output is known to
+more digits than a float64 holds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb, arb_mat, ctx, fmpz_mat
+
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.typing import FloatArray
+
+_PRECISIONS = [128 << k for k in range(8)]
+_ENOUGH_BITS = 64
+_NEGLIGIBLE = 2.0**-1074
+
+
+class _Contribution(NamedTuple):
+    """What a group adds to its block, and whether that is certain."""
+
+    entries: list[arb]
+    is_decided: bool
+
+
+def soft_pass(network: ArgmaxNetwork, point: FloatArray, taus: list[float]) -> FloatArray:
+    """Evaluate the softened network at one point.
+
+    Args:
+        network: The network.
+        point: Shape `(dim_in,)`, finite.
+        taus: A temperature for the tables of each layer; 0 keeps a layer hard. Forms of a hard
+            layer that 16384 bits cannot separate count as tied.
+
+    Returns:
+        Shape `(dim_out,)`, each entry within an ulp of the true one.
+    """
+    for precision in _PRECISIONS:
+        with ctx.workprec(precision):
+            output, is_decided = _evaluate(network, point, taus)
+            if is_decided and all(map(_is_sharp, output)):
+                break
+    return np.array([float(entry.mid()) for entry in output])
+
+
+def _evaluate(
+    network: ArgmaxNetwork, point: FloatArray, taus: list[float]
+) -> tuple[list[arb], bool]:
+    stream = _applied(network.embedding, [arb(float(x)) for x in point])
+    is_decided = True
+    for layer, tau in zip(network.layers, taus, strict=True):
+        scores = _scores(layer, _applied(layer.query, stream))
+        blocks = [arb(0)] * layer.output.dim_in
+        starts = layer.starts.tolist()
+        for g, slot in enumerate(layer.slots.tolist()):
+            added = _contribution(layer, scores, g, range(starts[g], starts[g + 1]), tau)
+            is_decided &= added.is_decided
+            for k, entry in enumerate(added.entries, slot):
+                blocks[k] += entry
+        result = _applied(layer.output, blocks)
+        if layer.residual:
+            result = [old + new for old, new in zip(stream, result, strict=True)]
+        stream = result
+    return _applied(network.readout, stream), is_decided
+
+
+def _contribution(
+    layer: ArgmaxLayer, scores: list[arb], group: int, forms: range, tau: float
+) -> _Contribution:
+    best = max(forms, key=lambda j: scores[j].mid())
+    if layer.passes_maximum[group]:
+        largest = scores[best]
+        for j in forms:
+            largest = largest.max(scores[j])
+        return _Contribution([largest], True)
+    if tau > 0.0 and layer.is_table[group]:
+        weights = [arb(1) if j == best else ((scores[j] - scores[best]) / tau).exp() for j in forms]
+        rows = [[arb(v) for v in layer.values[j].tolist()] for j in forms]
+        return _Contribution(_mean(weights, rows), True)
+    rivals = [j for j in forms if not scores[j] < scores[best]]
+    parts = [[arb(v) for v in layer.values[j].tolist()] for j in rivals]
+    for part, j in zip(parts, rivals, strict=True):
+        part[0] += float(layer.gains[j]) * scores[j]
+    return _Contribution(_mean([arb(1)] * len(rivals), parts), len(rivals) == 1)
+
+
+def _mean(weights: list[arb], rows: list[list[arb]]) -> list[arb]:
+    total = sum(weights, arb(0))
+    columns = zip(*rows, strict=True)
+    return [
+        sum((w * v for w, v in zip(weights, column, strict=True)), arb(0)) / total
+        for column in columns
+    ]
+
+
+def _applied(affine: AffineMap, vector: list[arb]) -> list[arb]:
+    """Apply an affine map to a vector of balls."""
+    return vector if affine.is_identity else _product(*affine.exact, vector)
+
+
+def _scores(layer: ArgmaxLayer, query: list[arb]) -> list[arb]:
+    """Apply the forms of a layer to a vector of balls."""
+    if layer.copies is not None:
+        return [arb(0) if i < 0 else query[i] for i in layer.copies.tolist()]
+    blocks, exponent = layer.exact_blocks
+    scores = np.empty(len(layer.offsets), dtype=object)
+    held = np.array(query, dtype=object)
+    for block, weights in zip(layer.form_blocks, blocks, strict=True):
+        scores[block.forms] = _product(weights, exponent, held[block.columns].tolist())
+    return scores.tolist()
+
+
+def _product(weights: fmpz_mat, exponent: int, vector: list[arb]) -> list[arb]:
+    """Apply homogeneous weights, the bias in the last column, to a vector of balls."""
+    column = arb_mat(len(vector) + 1, 1, [*vector, arb(1)])
+    scale = arb(2) ** exponent
+    return [entry * scale for entry in (arb_mat(weights) * column).entries()]
+
+
+def _is_sharp(ball: arb) -> bool:
+    return ball.rel_accuracy_bits() >= _ENOUGH_BITS or bool(abs(ball) < _NEGLIGIBLE)

@@ -1,0 +1,518 @@
+r"""The one shape every model has: affine, argmax over affine forms, affine.
+
+A ReLU unit is a group of two forms, a maxout unit of $k$, an attention head with fixed memory of
+$N$. In every group the largest form wins, and the winner decides what the group contributes. The
+engines know nothing else about a model.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import fmpz, fmpz_mat
+
+from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.display import html_card, short_repr
+from hardmax._ground.pickling import WithoutCaches
+from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import integer_matrix, scaled_integers
+from hardmax.models._arithmetic.enclosures import EnclosedMap
+from hardmax.typing import BoolArray, FloatArray, IntArray
+
+_MOST_KEPT = 1 << 23
+"""An integer takes several times the memory of a float; more of them are not kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap(WithoutCaches):
+    r"""The map $x \mapsto x W + b$ on row vectors.
+
+    Attributes:
+        weight: The $W$, shape `(dim_in, dim_out)`.
+        bias: The $b$, shape `(dim_out,)`.
+    """
+
+    weight: FloatArray
+    bias: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+    def __post_init__(self) -> None:
+        weight, bias = Sizes().owned(
+            ("weight", self.weight, ("dim_in", "dim_out")), ("bias", self.bias, ("dim_out",))
+        )
+        self.__dict__.update(weight=weight, bias=bias)
+
+    @classmethod
+    def trusted(cls, weight: FloatArray, bias: FloatArray) -> "AffineMap":
+        """Return a map of finite float64 arrays of the right shapes that nobody else writes to."""
+        trusted = object.__new__(cls)
+        trusted.__dict__.update(weight=weight, bias=bias)
+        return trusted
+
+    @staticmethod
+    def identity(dim: int) -> "AffineMap":
+        r"""Return the identity of $\mathbb{R}^{dim}$, without a matrix in memory.
+
+        Examples:
+            >>> identity = AffineMap.identity(10**6)
+            >>> identity.weight.shape, identity.weight[7, 6:9].tolist(), identity.is_identity
+            ((1000000, 1000000), [0.0, 1.0, 0.0], True)
+        """
+        return _identity(dim)
+
+    @cached_property
+    def is_identity(self) -> bool:
+        """Whether it returns its argument."""
+        return (
+            self.dim_in == self.dim_out
+            and self.weight.item(0) == 1.0
+            and not self.bias.any()
+            and bool((self.weight.diagonal() == 1.0).all())
+            and np.count_nonzero(self.weight) == self.dim_in
+        )
+
+    @cached_property
+    def enclosed(self) -> EnclosedMap | None:
+        """The map on enclosed vectors; None for the identity."""
+        return None if self.is_identity else EnclosedMap(self.weight, self.bias)
+
+    @cached_property
+    def exact(self) -> tuple[fmpz_mat, int]:
+        r"""The rows $(W^\top, b)$ as integers and their exponent: `(dim_out, dim_in + 1)`."""
+        return integer_matrix(np.column_stack([self.weight.T, self.bias]))
+
+    def on_integers(self, rows: fmpz_mat) -> tuple[fmpz_mat, int]:
+        """Apply the map to integer rows: of its argument and, last, of the constant 1.
+
+        Args:
+            rows: Shape `(dim_in + 1, n_columns)`.
+
+        Returns:
+            The rows of its values, shape `(dim_out, n_columns)`, and the exponent of their scale
+            over that of the given ones.
+        """
+        n_columns = rows.ncols()
+        if self.is_identity:
+            return fmpz_mat(self.dim_out, n_columns, rows.entries()[:-n_columns]), 0
+        if self.weight.size <= _MOST_KEPT:
+            matrix, exponent = self.exact
+            return matrix * rows, exponent
+        step = max(1, _MOST_KEPT // self.dim_in)
+        products = []
+        for i in range(0, self.dim_out, step):
+            table = np.column_stack([self.weight[:, i : i + step].T, self.bias[i : i + step]])
+            matrix, exponent = integer_matrix(table)
+            products.append((matrix * rows, exponent))
+        lowest = min(exponent for _, exponent in products)
+        scaled = (product * fmpz(1 << (e - lowest)) for product, e in products)
+        entries = [entry for part in scaled for entry in part.entries()]
+        return fmpz_mat(self.dim_out, n_columns, entries), lowest
+
+    def hashed_parts(self) -> dict[str, object]:
+        """What a fingerprint reads: of an identity its dimension."""
+        if self.is_identity:
+            return {"": "AffineMap", "identity": self.dim_in}
+        return {"": "AffineMap", "weight": self.weight, "bias": self.bias}
+
+    @property
+    def dim_in(self) -> int:
+        """The dimension of its arguments."""
+        return int(self.weight.shape[0])
+
+    @property
+    def dim_out(self) -> int:
+        """The dimension of its values."""
+        return int(self.weight.shape[1])
+
+
+@lru_cache(maxsize=64)
+def _identity(dim: int) -> AffineMap:
+    if dim < 1:
+        return AffineMap(np.eye(dim), np.zeros(dim))
+    # Every row is the same line of zeros around a one, seen through another window.
+    line = np.zeros(2 * dim - 1)
+    line[dim - 1] = 1.0
+    line.setflags(write=False)
+    step = line.itemsize
+    weight = np.ndarray((dim, dim), line.dtype, line, (dim - 1) * step, (-step, step))
+    bias = np.zeros(dim)
+    bias.setflags(write=False)
+    identity = AffineMap.trusted(weight, bias)
+    identity.__dict__["is_identity"] = True
+    return identity
+
+
+@dataclass(frozen=True, eq=False)
+class FormBlock(WithoutCaches):
+    """Forms of a layer that read the same entries of the query.
+
+    Attributes:
+        forms: Which forms, in order; a slice for all.
+        columns: Which entries they read, shape `(n,)`; a slice for all.
+        slopes: Their slopes on those, shape `(n_forms, n)`.
+        offsets: Their offsets.
+    """
+
+    forms: Any
+    columns: Any
+    slopes: FloatArray
+    offsets: FloatArray
+
+    __repr__ = short_repr
+
+    @cached_property
+    def enclosed(self) -> EnclosedMap:
+        """The scores as a map on enclosed vectors of what is read."""
+        return EnclosedMap(np.ascontiguousarray(self.slopes.T), self.offsets)
+
+
+class ExactContributions(NamedTuple):
+    r"""What each form of a layer contributes when it wins, as integers.
+
+    Attributes:
+        gains: The $\lambda_j$ without their scale, shape `(n_forms,)`.
+        gains_exponent: The power of two that is their scale.
+        values: For each form the `(column, integer)` pairs of the nonzero entries of $v_j$.
+        values_exponent: The power of two that is their scale.
+        has_gains: Whether any $\lambda_j$ is nonzero.
+        has_values: Whether any $v_j$ is nonzero.
+    """
+
+    gains: list[int]
+    gains_exponent: int
+    values: list[list[tuple[int, int]]]
+    values_exponent: int
+    has_gains: bool
+    has_values: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ArgmaxLayer(WithoutCaches):
+    r"""One layer $z \mapsto [z +]\; y(z W_q + b_q)\, W_y + b_y$.
+
+    With $q = z W_q + b_q \in \mathbb{R}^p$, group $g$ owns the forms
+    $s_j(q) = \langle a_j, q_{R_g}\rangle + c_j$ for `starts[g] <= j < starts[g + 1]` and the block
+    of $y$ from column `slots[g]`, as wide as the values. The winner $j$ fills the block with
+    $\lambda_j s_j(q) e_1 + v_j$: a ReLU or maxout unit passes the winning form on
+    ($\lambda_j = 1$, $v_j = 0$, blocks of width 1), a head its value ($\lambda_j = 0$).
+
+    A group reads the entries $R_g$ of the query: a ReLU unit one, a head its own, a maxout unit
+    all of them. All arrays are stored weights, hence exact; nothing is multiplied out.
+
+    Attributes:
+        query: The map $z \mapsto q$.
+        slopes: The $a_j$, shape `(n_forms, n_read)`.
+        offsets: The $c_j$, shape `(n_forms,)`.
+        starts: First form of each group and the end, shape `(n_groups + 1,)`.
+        slots: First column of each group's block in $y$, shape `(n_groups,)`. Blocks of two groups
+            may coincide: contributions add.
+        gains: The $\lambda_j$, shape `(n_forms,)`.
+        values: The $v_j$, shape `(n_forms, width)`.
+        output: The map $y \mapsto y W_y + b_y$.
+        residual: Whether $z$ is added to the result.
+        reads: The $R_g$, shape `(n_groups, n_read)`, each entry at most once; -1, with slopes 0,
+            where a group reads fewer. None if every group reads all of $q$.
+
+    Examples:
+        The ReLU of one number, as one group of the forms 0 and $q$:
+
+        >>> identity = AffineMap(np.eye(1), np.zeros(1))
+        >>> relu = ArgmaxLayer(identity, [[0.0], [1.0]], [0.0, 0.0], np.array([0, 2]),
+        ...                    np.array([0]), [0.0, 1.0], [[0.0], [0.0]], identity, False)
+        >>> relu.n_groups, relu.dim_in, relu.dim_out
+        (1, 1, 1)
+    """
+
+    query: AffineMap
+    slopes: FloatArray
+    offsets: FloatArray
+    starts: IntArray
+    slots: IntArray
+    gains: FloatArray
+    values: FloatArray
+    output: AffineMap
+    residual: bool
+    reads: IntArray | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+    def __post_init__(self) -> None:
+        sizes = Sizes(p=self.query.dim_out)
+        n_read = "p" if self.reads is None else "n_read"
+        read = {
+            "slopes": sizes.floats("slopes", self.slopes, ("n_forms", n_read)),
+            "offsets": sizes.floats("offsets", self.offsets, ("n_forms",)),
+            "gains": sizes.floats("gains", self.gains, ("n_forms",)),
+            "values": sizes.floats("values", self.values, ("n_forms", "width")),
+        }
+        starts = sizes.ints("starts", self.starts, ("n_ends",))
+        slots = sizes.ints("slots", self.slots, ("n_groups",))
+        rising = starts[0] == 0 and starts[-1] == sizes["n_forms"] and (np.diff(starts) > 0).all()
+        if len(starts) != len(slots) + 1 or not rising:
+            raise ArgumentError(
+                f"`starts` must rise from 0 to {sizes['n_forms']} in {len(slots)} steps, one for "
+                f"each group; got {starts.tolist()}."
+            )
+        if slots.min() < 0 or slots.max() + sizes["width"] > self.output.dim_in:
+            raise ArgumentError(
+                f"`slots` must leave room for {sizes['width']} columns below "
+                f"{self.output.dim_in}; got {slots.tolist()}."
+            )
+        if self.residual and self.dim_in != self.dim_out:
+            raise ArgumentError(
+                f"`residual` must be False where the widths differ; got {self.dim_in} in and "
+                f"{self.dim_out} out."
+            )
+        for name, array in read.items():
+            object.__setattr__(self, name, owned(array))
+        given = {"starts": starts, "slots": slots}
+        if self.reads is not None:
+            given["reads"] = sizes.ints("reads", self.reads, ("n_groups", "n_read"))
+            _check_reads(given["reads"], self.slopes, starts, self.query.dim_out)
+        for name, indices in given.items():
+            frozen = indices.copy()
+            frozen.setflags(write=False)
+            object.__setattr__(self, name, frozen)
+
+    @classmethod
+    def trusted(cls, **fields: Any) -> "ArgmaxLayer":
+        """Return a layer of fields, and cached properties, that are known to fit together."""
+        layer = object.__new__(cls)
+        layer.__dict__.update(fields)
+        return layer
+
+    @cached_property
+    def is_table(self) -> BoolArray:
+        """Which groups contribute constants only, as heads do: shape `(n_groups,)`."""
+        return np.asarray(~np.logical_or.reduceat(self.gains != 0.0, self.starts[:-1]))
+
+    @cached_property
+    def passes_maximum(self) -> BoolArray:
+        """Which groups contribute their largest score, as units do: shape `(n_groups,)`."""
+        # The gain of a form that is zero does not matter.
+        is_zero = ~self.slopes.any(axis=1) & (self.offsets == 0.0)
+        passes = ((self.gains == 1.0) | is_zero) & ~self.values.any(axis=1)
+        return np.asarray(np.logical_and.reduceat(passes, self.starts[:-1]))
+
+    @cached_property
+    def has_own_slots(self) -> bool:
+        """Whether no two groups write to the same column."""
+        columns = np.add.outer(self.slots, np.arange(self.values.shape[1]))
+        return len(np.unique(columns)) == columns.size
+
+    @cached_property
+    def copies(self) -> IntArray | None:
+        """Which entry of the query each form is, -1 for zero; None if a form is something else.
+
+        The forms of ReLU units are; copying entries takes the place of a product.
+        """
+        nonzero = self.slopes != 0.0
+        if self.offsets.any() or (nonzero.sum(axis=1) > 1).any():
+            return None
+        if not (self.slopes[nonzero] == 1.0).all():
+            return None
+        place = nonzero.argmax(axis=1)
+        if self.reads is not None:
+            place = self.reads[self.group_of, place]
+        return np.where(nonzero.any(axis=1), place, -1)
+
+    @cached_property
+    def is_relu(self) -> bool:
+        """Whether group `i` is the ReLU of entry `i` of the query, and goes to column `i`."""
+        p = self.query.dim_out
+        if len(self.offsets) != 2 * p or self.values.shape[1] != 1 or self.output.dim_in != p:
+            return False
+        if self.copies is None or self.values.any() or self.gains[::2].any():
+            return False
+        units = np.arange(p)
+        return (
+            np.array_equal(self.starts, np.arange(0, 2 * p + 1, 2))
+            and np.array_equal(self.slots, units)
+            and bool((self.gains[1::2] == 1.0).all())
+            and bool((self.copies[::2] == -1).all())
+            and np.array_equal(self.copies[1::2], units)
+        )
+
+    @cached_property
+    def form_blocks(self) -> list[FormBlock]:
+        """The forms, those of all groups that read the same entries of the query together."""
+        if self.reads is None:
+            return [FormBlock(slice(None), slice(None), self.slopes, self.offsets)]
+        kinds, kind = np.unique(self.reads, axis=0, return_inverse=True)
+        kind_of_form = kind.ravel()[self.group_of]
+        ends = np.cumsum(np.bincount(kind_of_form))
+        blocks = np.split(np.argsort(kind_of_form, kind="stable"), ends[:-1])
+        return [
+            FormBlock(
+                forms,
+                columns[columns >= 0],
+                self.slopes[forms][:, columns >= 0],
+                self.offsets[forms],
+            )
+            for columns, forms in zip(kinds, blocks, strict=True)
+        ]
+
+    def dense_slopes(self) -> FloatArray:
+        """The slopes on the whole query, shape `(n_forms, p)`."""
+        if self.reads is None:
+            return self.slopes
+        dense = np.zeros((len(self.offsets), self.query.dim_out))
+        forms, places = np.nonzero(self.slopes)
+        dense[forms, self.reads[self.group_of[forms], places]] = self.slopes[forms, places]
+        return dense
+
+    def on_integers(self, queries: fmpz_mat) -> tuple[fmpz_mat, int]:
+        """Apply the forms to integer rows: of the query and, last, of the constant 1.
+
+        Args:
+            queries: Shape `(p + 1, n_columns)`.
+
+        Returns:
+            The scores, shape `(n_forms, n_columns)`, and the exponent of their scale over that of
+            the queries.
+        """
+        shape = len(self.offsets), queries.ncols()
+        rows: list[Any] = [] if self.reads is None and self.copies is None else queries.tolist()
+        if self.copies is not None:
+            rows[-1] = [0] * queries.ncols()
+            return fmpz_mat(*shape, list(chain(*(rows[i] for i in self.copies.tolist())))), 0
+        blocks, exponent = self.exact_blocks
+        if self.reads is None:
+            return blocks[0] * queries, exponent
+        scores: list[Any] = [None] * len(self.offsets)
+        for block, weights in zip(self.form_blocks, blocks, strict=True):
+            read = fmpz_mat([*(rows[i] for i in block.columns.tolist()), rows[-1]])
+            for form, row in zip(block.forms.tolist(), (weights * read).tolist(), strict=True):
+                scores[form] = row
+        return fmpz_mat(*shape, list(chain(*scores))), exponent
+
+    @cached_property
+    def exact_scores(self) -> tuple[fmpz_mat, int]:
+        """The scores as forms $(a, c)$ of the layer's input: integers, and their exponent.
+
+        Shape `(n_forms, dim_in + 1)`, the offset last.
+        """
+        queries, exponent = self.query.exact
+        if exponent > 0:
+            queries, exponent = queries * fmpz(1 << exponent), 0
+        one = [0] * self.dim_in + [1 << -exponent]
+        stacked = fmpz_mat(self.query.dim_out + 1, self.dim_in + 1, queries.entries() + one)
+        scores, more = self.on_integers(stacked)
+        return scores, exponent + more
+
+    @cached_property
+    def exact_blocks(self) -> tuple[list[fmpz_mat], int]:
+        """For each block the slopes and offsets as integers, all on one scale."""
+        tables = [
+            integer_matrix(np.column_stack([block.slopes, block.offsets]))
+            for block in self.form_blocks
+        ]
+        lowest = min(exponent for _, exponent in tables)
+        return [matrix * fmpz(1 << (e - lowest)) for matrix, e in tables], lowest
+
+    @cached_property
+    def exact_contributions(self) -> ExactContributions:
+        """The gains and values as integers."""
+        gains, values = scaled_integers(self.gains), scaled_integers(self.values)
+        nonzero = [
+            [(k, value) for k, value in enumerate(row) if value] for row in values.integers.tolist()
+        ]
+        return ExactContributions(
+            gains.integers.tolist(),
+            gains.exponent,
+            nonzero,
+            values.exponent,
+            bool(self.gains.any()),
+            any(nonzero),
+        )
+
+    @cached_property
+    def group_of(self) -> IntArray:
+        """The group of each form, shape `(n_forms,)`."""
+        return np.repeat(np.arange(self.n_groups), np.diff(self.starts))
+
+    @property
+    def n_groups(self) -> int:
+        """How many argmax decisions the layer makes: the length of its part of a signature."""
+        return len(self.slots)
+
+    @property
+    def dim_in(self) -> int:
+        """The width of its input."""
+        return self.query.dim_in
+
+    @property
+    def dim_out(self) -> int:
+        """The width of its output."""
+        return self.output.dim_out
+
+
+@dataclass(frozen=True, eq=False)
+class ArgmaxNetwork(WithoutCaches):
+    """Layers one after the other, with an affine map after the last: what an engine works on.
+
+    A signature lists the winner's index within its group for all groups of all layers, in order.
+
+    Attributes:
+        layers: The layers, first to last; there may be none.
+        embedding: The affine map before the first layer.
+        readout: The affine map after the last layer.
+    """
+
+    layers: tuple[ArgmaxLayer, ...]
+    embedding: AffineMap
+    readout: AffineMap
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        width = self.embedding.dim_out
+        for index, layer in enumerate(self.layers):
+            if layer.dim_in != width:
+                raise ArgumentError(
+                    f"`layers[{index}]` must take vectors of width {width}, what comes before it "
+                    f"gives; got one that takes {layer.dim_in}."
+                )
+            width = layer.dim_out
+        if self.readout.dim_in != width:
+            raise ArgumentError(
+                f"`readout` must take vectors of width {width}; got {self.readout.dim_in}."
+            )
+
+    @property
+    def dim_in(self) -> int:
+        """The dimension of the input space."""
+        return self.embedding.dim_in
+
+    @property
+    def dim_out(self) -> int:
+        """The dimension of the output."""
+        return self.readout.dim_out
+
+    @property
+    def n_groups(self) -> int:
+        """The length of a signature."""
+        return sum(layer.n_groups for layer in self.layers)
+
+
+def _check_reads(reads: IntArray, slopes: FloatArray, starts: IntArray, p: int) -> None:
+    if reads.min() < -1 or reads.max() >= p:
+        raise ArgumentError(
+            f"`reads` must name entries of a query of width {p}, or -1 for none; got entries from "
+            f"{reads.min()} to {reads.max()}."
+        )
+    if reads.shape[1] > 1:
+        ordered = np.sort(reads, axis=1)
+        if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+            raise ArgumentError("`reads` must name an entry of the query once in a group.")
+    if reads.min() < 0:
+        is_used = np.logical_or.reduceat(slopes != 0.0, starts[:-1], axis=0)
+        if (is_used & (reads < 0)).any():
+            raise ArgumentError("`slopes` must be 0 where `reads` is -1; some are not.")

@@ -1,0 +1,1 @@
+"""Networks of other programs: torch modules, TorchScript and ONNX files."""

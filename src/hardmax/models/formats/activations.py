@@ -1,0 +1,291 @@
+r"""Activations that are maxima: what stands between the layers of a network, as it is.
+
+A continuous piecewise linear function of one number is made of maxima of affine functions, one
+after another: $\mathrm{clip}(z) = -\max(-\max(z, l), -h)$, a leaky ReLU is $\max(z, az)$, and
+$-\max(-z, -az)$ where $a > 1$. An `Activation` lists them in stages, each a few maxima for each
+channel, to be added. Nothing is rounded, so a network of such activations is a network of maxima
+(`layered_networks`). Whatever is not piecewise linear, or jumps, has no such list and is refused.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hardmax._ground.arguments import Sizes, number
+from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
+from hardmax.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class MaxUnit:
+    r"""A signed maximum $\sigma \max_k (\alpha_k z + \gamma_k)$ of one number.
+
+    Attributes:
+        sign: The $\sigma$, 1.0 or -1.0.
+        pieces: The pairs $(\alpha_k, \gamma_k)$, at least one.
+    """
+
+    sign: float
+    pieces: tuple[tuple[float, float], ...]
+
+
+Stage = tuple[tuple[MaxUnit, ...], ...]
+"""For each channel (or once, for all of them alike) the units whose sum the channel becomes."""
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A continuous piecewise linear function of each number of a vector.
+
+    Attributes:
+        name: How it is written, such as `leaky_relu(0.2)`; `read_activation` reads it back but for
+            the slopes of a `prelu` with several.
+        stages: What is done, one after another; none for the identity.
+
+    Examples:
+        >>> read_activation("relu6")
+        Activation('relu6')
+        >>> read_activation("relu6").stages[1]
+        ((MaxUnit(sign=-1.0, pieces=((-1.0, 0.0), (0.0, -6.0))),),)
+    """
+
+    name: str
+    stages: tuple[Stage, ...]
+
+    def __repr__(self) -> str:
+        return f"Activation({self.name!r})"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def n_channels(self) -> int | None:
+        """How many numbers it acts on; None if any number of them, each in the same way."""
+        sizes = {len(stage) for stage in self.stages if len(stage) != 1}
+        return max(sizes, default=None)
+
+    def refuse_other_sizes(self, n: int) -> None:
+        """Raise if it does not act on vectors of `n` numbers."""
+        if self.n_channels not in (None, n):
+            raise ShapeMismatchError(
+                f"`{self.name}` must have one slope, or one for each of the {n} channels; got "
+                f"{self.n_channels}."
+            )
+
+
+IDENTITY = Activation("identity", ())
+RELU = Activation("relu", (((MaxUnit(1.0, ((1.0, 0.0), (0.0, 0.0))),),),))
+ABS = Activation("abs", (((MaxUnit(1.0, ((1.0, 0.0), (-1.0, 0.0))),),),))
+
+
+def leaky_relu(slope: float = 0.01) -> Activation:
+    r"""Return $z$ for $z \ge 0$ and $az$ for $z < 0$.
+
+    Args:
+        slope: The $a$, of any sign and size.
+
+    Examples:
+        >>> leaky_relu(3.0).stages
+        (((MaxUnit(sign=-1.0, pieces=((-1.0, 0.0), (-3.0, 0.0))),),),)
+    """
+    slope = number("slope", slope)
+    return Activation(f"leaky_relu({_spelled(slope)})", (((_leaky(slope),),),))
+
+
+def prelu(slopes: ArrayLike) -> Activation:
+    """Return leaky ReLUs with learned slopes: one number, or one for each channel `(n,)`."""
+    given = Sizes().floats("slopes", [slopes] if _is_number(slopes) else slopes, ("n_channels",))
+    units: Stage = tuple((_leaky(float(slope)),) for slope in given)
+    size = _spelled(float(given[0])) if len(given) == 1 else f"{len(given)} slopes"
+    return Activation(f"prelu({size})", (units,))
+
+
+def clip(low: float | None, high: float | None, name: str | None = None) -> Activation:
+    r"""Return $\min(\max(z, l), h)$, in this order, as torch and ONNX do it.
+
+    Args:
+        low: The $l$, finite; None or $-\infty$ for none.
+        high: The $h$, finite; None or $\infty$ for none.
+        name: How to write it, if not as `clip(low, high)`.
+    """
+    least = number("low", -float("inf") if low is None else low, infinity="negative")
+    most = number("high", float("inf") if high is None else high, infinity="positive")
+    stages: list[Stage] = []
+    if least > -float("inf"):
+        stages.append(((MaxUnit(1.0, ((1.0, 0.0), (0.0, least))),),))
+    if most < float("inf"):
+        stages.append(((MaxUnit(-1.0, ((-1.0, 0.0), (0.0, -most))),),))
+    return Activation(name or f"clip({_spelled(least)}, {_spelled(most)})", tuple(stages))
+
+
+def hard_tanh(low: float = -1.0, high: float = 1.0) -> Activation:
+    """Return `clip` under the name torch has for it."""
+    plain = (low, high) == (-1.0, 1.0)
+    return clip(low, high, "hardtanh" if plain else f"hardtanh({_spelled(low)}, {_spelled(high)})")
+
+
+def soft_shrink(threshold: float = 0.5) -> Activation:
+    r"""Return $\max(z - \lambda, 0) - \max(-z - \lambda, 0)$ with a threshold $\lambda \ge 0$."""
+    step = number("threshold", threshold, at_least=0.0)
+    units = (MaxUnit(1.0, ((1.0, -step), (0.0, 0.0))), MaxUnit(-1.0, ((-1.0, -step), (0.0, 0.0))))
+    return Activation(f"softshrink({_spelled(step)})", ((units,),))
+
+
+def hard_sigmoid(alpha: float, beta: float) -> Activation:
+    r"""Return $\min(\max(\alpha z + \beta, 0), 1)$, the hard sigmoid of ONNX."""
+    slope, offset = number("alpha", alpha), number("beta", beta)
+    first: Stage = ((MaxUnit(1.0, ((slope, offset), (0.0, 0.0))),),)
+    return Activation(
+        f"hardsigmoid({_spelled(slope)}, {_spelled(offset)})", (first, *clip(None, 1.0).stages)
+    )
+
+
+NOT_PIECEWISE_LINEAR = frozenset([
+    "celu", "elu", "erf", "exp", "gelu", "glu", "hardswish", "hswish", "log_softmax",
+    "logsigmoid", "logsoftmax", "mish", "quickgelu", "selu", "sigmoid", "silu", "sin",
+    "softmax", "softmin", "softplus", "softsign", "sqrt", "swish", "tanh", "tanhshrink",
+])  # fmt: skip
+JUMPING = frozenset(["hardshrink", "heaviside", "sign", "step", "round", "floor", "ceil"])
+
+
+def refusal(name: str) -> str | None:
+    """Say why an activation of this name cannot be a network of maxima; None if nothing is known.
+
+    Examples:
+        >>> refusal("GELU")
+        'is not piecewise linear, so no network of maxima computes it'
+        >>> refusal("relu")
+    """
+    word = re.sub(r"[^a-z0-9_]", "", name.lower())
+    if {word, word.replace("_", "")} & NOT_PIECEWISE_LINEAR:
+        return "is not piecewise linear, so no network of maxima computes it"
+    return "jumps, so no network of maxima computes it" if word in JUMPING else None
+
+
+def read_activation(value: Any, name: str = "activations") -> Activation:
+    """Read an activation from a word such as `relu`, `leaky_relu(0.2)` or `hardtanh(-1, 1)`.
+
+    The words: `identity` (also `none`, `linear`), `relu`, `leaky_relu(slope)`, `prelu(slope)`,
+    `abs`, `relu6`, `hardtanh(low, high)`, `clip(low, high)`, `softshrink(threshold)`,
+    `hardsigmoid(alpha, beta)`. Numbers that may be left out are those of torch.
+
+    Args:
+        value: The word, or an `Activation`, which is returned.
+        name: The argument, for messages.
+
+    Raises:
+        ArgumentError: If it is no such word; the message says whether it is not piecewise linear.
+        DtypeError: If it is no word at all.
+    """
+    if isinstance(value, Activation):
+        return value
+    if not isinstance(value, str):
+        raise DtypeError(f"`{name}` must be words such as relu; got {type(value).__name__}.")
+    match = re.fullmatch(r"\s*([A-Za-z_0-9]+)\s*(?:\(([^()]*)\))?\s*", value)
+    word = match[1].lower() if match else ""
+    if match is None or word not in _WORDS:
+        because = refusal(word or value)
+        reason = f"{value.strip()!r:.60} {because}." if because else f"got {value!r:.60}."
+        raise ArgumentError(f"`{name}` must be among {', '.join(_WORDS)}; {reason}")
+    build, least, most = _WORDS[word]
+    numbers = [_number(name, text) for text in (match[2] or "").split(",") if text.strip()]
+    if not least <= len(numbers) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise ArgumentError(
+            f"`{name}`: {word} must have {wanted} numbers in parentheses; got {value!r:.60}."
+        )
+    return build(*numbers)
+
+
+def read_activations(
+    value: Any, last: Any, n_layers: int, name: str = "activations"
+) -> list[Activation]:
+    """Read what stands after each of `n_layers` affine layers.
+
+    Args:
+        value: One activation, for all layers but the last; or one for each layer, the last
+            included, as a sequence or as words with commas between them.
+        last: What stands after the last layer if `value` is one activation; None for nothing.
+        n_layers: How many layers there are.
+        name: The argument, for messages.
+
+    Examples:
+        >>> read_activations("relu", None, 3)
+        [Activation('relu'), Activation('relu'), Activation('identity')]
+        >>> read_activations("hardtanh(-1, 1), none", None, 2)
+        [Activation('hardtanh'), Activation('identity')]
+    """
+    read = [read_activation(item, name) for item in activation_items(value)]
+    if not read:
+        raise EmptyInputError(f"`{name}` must have at least one entry; got none.")
+    ending = IDENTITY if last is None else read_activation(last, f"last_{_singular(name)}")
+    if len(read) == 1 and (n_layers > 1 or last is not None):
+        return [*read * (n_layers - 1), ending]
+    if len(read) == n_layers and last is None:
+        return read
+    if len(read) == n_layers:
+        raise ArgumentError(
+            f"`last_{_singular(name)}` must not be given beside one activation for each layer in "
+            f"`{name}`; got {ending}."
+        )
+    raise ShapeMismatchError(
+        f"`{name}` must be one activation, or {n_layers}, one for each layer; got {len(read)}."
+    )
+
+
+def activation_items(value: Any) -> list[Any]:
+    """Return activations that were given alone, in a sequence, or in words with commas.
+
+    Examples:
+        >>> activation_items("relu, clip(0, 6)")
+        ['relu', ' clip(0, 6)']
+    """
+    if isinstance(value, str):
+        return re.split(r",(?![^(]*\))", value)
+    return list(value) if isinstance(value, Sequence) else [value]
+
+
+def _singular(name: str) -> str:
+    return name.removesuffix("s")
+
+
+def _leaky(slope: float) -> MaxUnit:
+    """A leaky ReLU: convex for slopes up to 1, concave above."""
+    sign = 1.0 if slope <= 1.0 else -1.0
+    return MaxUnit(sign, ((sign, 0.0), (sign * slope, 0.0)))
+
+
+def _spelled(value: float) -> str:
+    """A number in as few digits as say which it is."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError(
+            f"`{name}` must have numbers in parentheses; got {text.strip()!r:.60}."
+        ) from None
+
+
+_WORDS: dict[str, tuple[Callable[..., Activation], int, int]] = {
+    "relu": (lambda: RELU, 0, 0),
+    "identity": (lambda: IDENTITY, 0, 0),
+    "none": (lambda: IDENTITY, 0, 0),
+    "linear": (lambda: IDENTITY, 0, 0),
+    "leaky_relu": (leaky_relu, 0, 1),
+    "prelu": (prelu, 1, 1),
+    "abs": (lambda: ABS, 0, 0),
+    "relu6": (lambda: clip(0.0, 6.0, "relu6"), 0, 0),
+    "hardtanh": (hard_tanh, 0, 2),
+    "clip": (clip, 2, 2),
+    "softshrink": (soft_shrink, 0, 1),
+    "hardsigmoid": (hard_sigmoid, 2, 2),
+}

@@ -1,0 +1,206 @@
+r"""Networks of affine layers and piecewise linear activations, as networks of maxima, unrounded.
+
+Layers come one after another. An affine map waits until it meets an activation, and is written into
+the forms of its maxima where all products and sums are float64 numbers; where one is not (a slope
+of 0.01 times a weight has more digits than a float64), the map becomes a layer of its own, of
+maxima of one form, and the next layer starts from its outputs. So the result is the network that
+was given, in every bit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import ArgumentError, ShapeMismatchError
+from hardmax.models.argmax import AffineMap
+from hardmax.models.formats.activations import RELU, Activation, Stage
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.typing import BoolArray, FloatArray, IntArray
+
+Step = AffineMap | Activation
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """Maxima of forms: unit `i` has the rows `starts[i]` to `starts[i + 1]`."""
+
+    slopes: FloatArray
+    offsets: FloatArray
+    starts: IntArray
+    relu: AffineMap | None
+
+
+def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
+    """Return the network that applies affine maps and activations one after another, exactly.
+
+    Args:
+        steps: The maps and activations, at least one map.
+
+    Returns:
+        A `ReluNetwork` if every activation is a ReLU and no two maps that would have to be
+        multiplied out stand side by side; a `MaxoutNetwork` otherwise.
+
+    Raises:
+        ArgumentError: If there is no affine map.
+        ShapeMismatchError: If the sizes do not fit.
+
+    Examples:
+        >>> from hardmax.models.formats.activations import read_activation
+        >>> double = AffineMap(2.0 * np.eye(1), np.zeros(1))
+        >>> network_of([double, RELU, double])
+        ReluNetwork(1 -> [1] -> 1)
+        >>> network = network_of([double, read_activation("leaky_relu(0.25)")])
+        >>> network, network([[-1.0], [1.0]]).ravel().tolist()
+        (MaxoutNetwork(1 -> [1] -> 1, ranks 2 to 2), [-0.5, 2.0])
+    """
+    first = next((step for step in steps if isinstance(step, AffineMap)), None)
+    if first is None:
+        raise ArgumentError("a network must have at least one Linear layer; got none.")
+    layers: list[_Layer] = []
+    pending = AffineMap.identity(first.dim_in)
+    for step in steps:
+        if isinstance(step, AffineMap):
+            if step.dim_in != pending.dim_out:
+                raise ShapeMismatchError(
+                    f"a layer must take the {pending.dim_out} outputs of the one before; got one "
+                    f"of shape {step.weight.shape}."
+                )
+            composed = _composed(pending, step)
+            if composed is None:
+                layers.append(_alone(pending))
+                composed = step
+            pending = composed
+            continue
+        step.refuse_other_sizes(pending.dim_out)
+        for stage in step.stages:
+            if _is_relu(step) and _is_rectified(layers, pending):
+                continue
+            layer = _written(pending, stage)
+            if layer is None:
+                layers.append(_alone(pending))
+                pending = AffineMap.identity(pending.dim_out)
+                layer = _written(pending, stage)
+                assert layer is not None
+            layers.append(layer)
+            pending = _readout(stage, pending.dim_out)
+    return _assembled(layers, pending)
+
+
+def chained(affine: Sequence[AffineMap], activations: Sequence[Activation]) -> list[Step]:
+    """Put one activation after each affine map."""
+    pairs = zip(affine, activations, strict=True)
+    return [step for pair in pairs for step in pair]
+
+
+def _is_relu(activation: Activation) -> bool:
+    return activation.stages == RELU.stages
+
+
+def _is_rectified(layers: list[_Layer], pending: AffineMap) -> bool:
+    """Whether the state is that of a ReLU layer already: a second one changes nothing."""
+    return bool(layers) and layers[-1].relu is not None and pending.is_identity
+
+
+def _assembled(layers: list[_Layer], last: AffineMap) -> ReluNetwork | MaxoutNetwork:
+    maps = [layer.relu for layer in layers]
+    if all(affine is not None for affine in maps):
+        read: list[Any] = [*maps, last]
+        return ReluNetwork([a.weight for a in read], [a.bias for a in read])
+    weights: list[Any] = [last.weight]
+    biases: list[Any] = [last.bias]
+    for layer in reversed(layers):
+        ends = layer.starts[1:-1]
+        weights.insert(0, np.split(layer.slopes, ends))
+        biases.insert(0, np.split(layer.offsets, ends))
+    return MaxoutNetwork(weights, biases)
+
+
+def _alone(affine: AffineMap) -> _Layer:
+    """An affine map as a layer of maxima of one form each."""
+    rows = np.ascontiguousarray(affine.weight.T)
+    return _Layer(rows, affine.bias, np.arange(affine.dim_out + 1), None)
+
+
+def _written(affine: AffineMap, stage: Stage) -> _Layer | None:
+    """The maxima of a stage as forms of the state; None if that would round."""
+    units = [(c, unit) for c in range(affine.dim_out) for unit in stage[c % len(stage)]]
+    pieces = [(c, *piece) for c, unit in units for piece in unit.pieces]
+    channel = np.array([c for c, _, _ in pieces])
+    factor = np.array([alpha for _, alpha, _ in pieces])
+    added = np.array([gamma for _, _, gamma in pieces])
+    slopes, whole = _product(affine.weight.T[channel], factor[:, None])
+    scaled, whole_too = _product(affine.bias[channel], factor)
+    offsets, exact = _sum(scaled, added)
+    if not (whole.all() and whole_too.all() and exact.all()):
+        return None
+    starts = np.cumsum([0, *(len(unit.pieces) for _, unit in units)])
+    relu = affine if stage == RELU.stages[0] else None
+    return _Layer(slopes, offsets, starts, relu)
+
+
+def _readout(stage: Stage, n_channels: int) -> AffineMap:
+    """How the channels are read from the units of a stage: signs, and sums."""
+    units = [(c, u.sign) for c in range(n_channels) for u in stage[c % len(stage)]]
+    if all(sign == 1.0 for _, sign in units) and len(units) == n_channels:
+        return AffineMap.identity(n_channels)
+    weight = np.zeros((len(units), n_channels))
+    for i, (c, sign) in enumerate(units):
+        weight[i, c] = sign
+    return AffineMap(weight, np.zeros(n_channels))
+
+
+def _composed(first: AffineMap, second: AffineMap) -> AffineMap | None:
+    """The composition of two affine maps if float64 has all its numbers; None otherwise."""
+    one_each = bool((np.count_nonzero(first.weight, axis=1) <= 1).all())
+    if not one_each and not (np.count_nonzero(second.weight, axis=0) <= 1).all():
+        return None  # Sums of products.
+    if np.any(first.bias) and not (np.count_nonzero(second.weight, axis=0) <= 1).all():
+        return None
+    weight, exact = _single_products(first.weight, second.weight, one_each)
+    moved, exact_too = _single_products(first.bias[None, :], second.weight, False)
+    bias, whole = _sum(moved[0], second.bias)
+    if not (exact and (exact_too or not first.bias.any()) and whole.all()):
+        return None
+    return AffineMap(weight, second.bias if not first.bias.any() else bias)
+
+
+def _single_products(
+    left: FloatArray, right: FloatArray, one_in_rows: bool
+) -> tuple[FloatArray, bool]:
+    """A matrix product of which every entry is one product, and whether all are exact."""
+    if one_in_rows:
+        chosen = np.abs(left).argmax(axis=1)
+        product, exact = _product(left[np.arange(len(left)), chosen][:, None], right[chosen])
+    else:
+        chosen = np.abs(right).argmax(axis=0)
+        product, exact = _product(left[:, chosen], right[chosen, np.arange(right.shape[1])])
+    return product, bool(exact.all())
+
+
+def _product(left: FloatArray, right: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Products, and which of them are surely exact: no more digits than a float64 has."""
+    with np.errstate(over="ignore", under="ignore"):
+        product = np.asarray(left * right)
+    few = _n_bits(left) + _n_bits(right) <= 53
+    size = np.abs(product)
+    ranged = (size < np.inf) & (size > 2.0**-960)
+    trivial = (left == 0.0) | (right == 0.0) | (np.abs(left) == 1.0) | (np.abs(right) == 1.0)
+    return product + 0.0, np.asarray(trivial | (few & ranged))
+
+
+def _n_bits(numbers: FloatArray) -> IntArray:
+    """How many binary digits the significands have."""
+    mantissas = np.ldexp(np.frexp(numbers)[0], 53).astype(np.int64)
+    lowest = mantissas & -mantissas
+    return np.asarray(53 - np.log2(np.maximum(lowest, 1)).astype(np.int64))
+
+
+def _sum(left: FloatArray, right: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Sums, and which of them are exact [Knu97, 4.2.2]."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = left + right
+        back = total - left
+        lost = (left - (total - back)) + (right - back)
+    return total + 0.0, np.asarray((lost == 0.0) & np.isfinite(total))

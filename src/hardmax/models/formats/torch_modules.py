@@ -1,0 +1,204 @@
+r"""Models from and to `torch.nn` modules. torch is imported only when a function here is called.
+
+Weights of float32 and narrower convert to float64 exactly, so a network read from torch is the one
+torch stores; only the rounding of its arithmetic differs.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import Sizes
+from hardmax._ground.extras import load_extra
+from hardmax.errors import ArgumentError, DtypeError, HardmaxError
+from hardmax.models.evaluation import read_temperatures
+from hardmax.models.formats.layered_networks import network_of
+from hardmax.models.formats.torch_layers import (
+    affine_map,
+    flat_modules,
+    module_steps,
+    runs_as_torch,
+    tensor_array,
+)
+from hardmax.models.formats.torch_transformers import linear_module, soft_transformer
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.typing import ArrayLike, FloatArray
+
+
+def from_torch(
+    module: Any,
+    memory: ArrayLike | None = None,
+    *,
+    attention_residual: bool = True,
+    ffn_residual: bool = True,
+) -> "ReluNetwork | MaxoutNetwork | HardTransformer":
+    r"""Read a model from `torch.nn` modules.
+
+    A `Sequential` of `Linear` and `ReLU` (nested ones, `Identity` and `Dropout` included) is a
+    `ReluNetwork`, also if it ends with a `ReLU`. With other activations that are maxima
+    (`LeakyReLU`, `PReLU`, `RReLU`, `Hardtanh`, `ReLU6`, `Softshrink`, `abs`, `clamp`) it is a
+    `MaxoutNetwork` that computes the same function, unrounded; what is not piecewise linear is
+    refused by name. A module with a `forward` of its own is followed from its input to its output,
+    a scripted module is read without being run.
+
+    A container (a list, `ModuleList` or `Sequential`) with a `MultiheadAttention` is
+    a `HardTransformer`: every attention starts a block that looks at the tokens of `memory`, and a
+    `Linear`, `ReLU`, `Linear` after it is the block's feed-forward part. Keys and values are the
+    projected tokens in float64. torch divides scores by $\sqrt{d_k}$: its output is
+    `model.soft(x, model.blocks[0].heads[0].standard_temperature)`. Dropout is that of evaluation:
+    none.
+
+    Args:
+        module: The module, or a list of modules.
+        memory: The tokens every attention looks at, shape `(n_tokens, d)`; needed if there is one.
+        attention_residual: Whether the blocks add their input to the attention output.
+        ffn_residual: Whether they add it to the feed-forward output.
+
+    Raises:
+        MissingExtraError: If torch is not installed.
+        DtypeError: If a module is none of these; the message names the layer and the reason.
+        ArgumentError: If the modules come in another order, or `memory` is missing or superfluous.
+    """
+    torch = load_torch()
+    placed = list(flat_modules(torch, module))
+    parts = [part for _, part in placed if not isinstance(part, _silent(torch))]
+    if not any(isinstance(part, torch.nn.MultiheadAttention) for part in parts):
+        if memory is not None:
+            raise ArgumentError(
+                "`memory` must be None for a module without MultiheadAttention; got one."
+            )
+        steps = [step for place, part in placed for step in module_steps(torch, part, place)]
+        try:
+            return network_of(steps)
+        except HardmaxError as error:
+            raise type(error)(f"`module`: {error}") from None
+    if memory is None:
+        raise ArgumentError("`memory` must be given for a MultiheadAttention; got None.")
+    tokens = Sizes().floats("memory", memory, ("n_tokens", "d"))
+    blocks = []
+    for attention, rest in _blocks(torch, parts):
+        if not runs_as_torch(attention):
+            raise DtypeError(
+                "`module` must have a MultiheadAttention that runs torch's own program; got "
+                f"{type(attention).__name__}."
+            )
+        ffn = _feed_forward(torch, rest) if rest else None
+        heads = _heads(attention, tokens)
+        blocks.append(Block(heads, ffn, attention_residual, ffn_residual))
+    return HardTransformer(tuple(blocks))
+
+
+def to_torch(
+    model: ReluNetwork | HardTransformer, tau: float | Sequence[float] | None = None
+) -> Any:
+    r"""Return a model as a `torch.nn` module in float64.
+
+    A `ReluNetwork` becomes a `Sequential` of `Linear` and `ReLU`. A `HardTransformer` becomes a
+    module that computes `model.soft(x, tau)`, its weights and memories as trainable parameters.
+
+    Args:
+        model: The model.
+        tau: For a `HardTransformer`, the temperature, above 0, or one for each block. None means
+            $\sqrt{d_k}$ for each head, as usual.
+
+    Raises:
+        MissingExtraError: If torch is not installed.
+        DtypeError: If `model` is something else.
+    """
+    if isinstance(model, HardTransformer):
+        taus: list[float | None] = [None] * len(model.blocks)
+        if tau is not None:
+            taus = [*read_temperatures(tau, len(model.blocks), "block")]
+            if 0.0 in taus:
+                raise ArgumentError("`tau` must be above 0 for a torch module; got 0.0.")
+        return soft_transformer(load_torch(), model, taus)
+    if not isinstance(model, ReluNetwork):
+        raise DtypeError(
+            f"`model` must be a ReluNetwork or a HardTransformer; got {type(model).__name__}."
+        )
+    if tau is not None:
+        raise ArgumentError(f"`tau` must be None for a ReluNetwork, which has no heads; got {tau}.")
+    torch = load_torch()
+    layers: list[Any] = []
+    for weight, bias in zip(model.weights, model.biases or (), strict=True):
+        layers += [linear_module(torch, weight, bias), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def load_torch() -> Any:
+    """Import torch.
+
+    Raises:
+        MissingExtraError: If it is not installed.
+    """
+    return load_extra("torch", extra="torch", purpose="Models from and to torch")
+
+
+def _silent(torch: Any) -> tuple[Any, ...]:
+    """Layers that do nothing when a model is evaluated."""
+    return (torch.nn.Identity, torch.nn.Dropout)
+
+
+def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """Cut the layers into attentions, each with what follows it."""
+    starts = [i for i, p in enumerate(parts) if isinstance(p, torch.nn.MultiheadAttention)]
+    if starts[0] != 0:
+        raise ArgumentError(
+            f"`module` must begin with its first MultiheadAttention; got {type(parts[0]).__name__}."
+        )
+    for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
+        yield parts[start], parts[start + 1 : end]
+
+
+def _feed_forward(torch: Any, parts: list[Any]) -> FeedForward:
+    kinds = [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]
+    fitting = len(parts) == 3 and all(map(isinstance, parts, kinds))
+    if not fitting or not all(map(runs_as_torch, parts)):
+        raise ArgumentError(
+            "`module` must have Linear, ReLU, Linear or nothing after a MultiheadAttention; got "
+            f"{', '.join(type(part).__name__ for part in parts)}."
+        )
+    first, last = affine_map(parts[0]), affine_map(parts[2])
+    return FeedForward(first.weight, first.bias, last.weight, last.bias)
+
+
+def _heads(attention: Any, tokens: FloatArray) -> list[AttentionHead]:
+    """Read the heads of a MultiheadAttention over fixed tokens."""
+    d, n_heads = int(attention.embed_dim), int(attention.num_heads)
+    sizes = {"keys": attention.kdim, "values": attention.vdim}
+    for name, size in sizes.items():
+        if tokens.shape[1] != size:
+            raise ArgumentError(
+                f"`memory` must have shape (n_tokens, {size}), as the {name} of the "
+                f"MultiheadAttention take; got {tokens.shape}."
+            )
+    if attention.in_proj_weight is not None:
+        projections = np.split(tensor_array(attention.in_proj_weight), 3)
+    else:
+        names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+        projections = [tensor_array(getattr(attention, name)) for name in names]
+    biases = np.zeros((3, d))
+    if attention.in_proj_bias is not None:
+        biases = tensor_array(attention.in_proj_bias).reshape(3, d)
+    keys, values = (tokens @ projections[i].T + biases[i] for i in (1, 2))
+    if attention.bias_k is not None:
+        keys = np.vstack([keys, tensor_array(attention.bias_k).reshape(1, d)])
+        values = np.vstack([values, tensor_array(attention.bias_v).reshape(1, d)])
+    if attention.add_zero_attn:
+        keys, values = (np.vstack([array, np.zeros((1, d))]) for array in (keys, values))
+    output = affine_map(attention.out_proj)
+    width = d // n_heads
+    heads = []
+    for h in range(n_heads):
+        part = slice(h * width, (h + 1) * width)
+        value, weight = values[:, part], output.weight[part]
+        if h == 0:
+            # Weights sum to 1, so a constant value carries the bias of the output projection.
+            value = np.column_stack([value, np.ones(len(value))])
+            weight = np.vstack([weight, output.bias])
+        query = np.ascontiguousarray(projections[0][part].T)
+        heads.append(AttentionHead(query, keys[:, part], value, weight, biases[0, part]))
+    return heads

@@ -1,0 +1,1 @@
+"""Transformers over a sequence of tokens, which attend to one another."""

@@ -1,0 +1,1 @@
+"""Heads that attend in other ways."""

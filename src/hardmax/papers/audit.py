@@ -1,0 +1,210 @@
+"""Running the ledger: every check once, the results as a record, a page and pictures."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hardmax._ground.display import card
+from hardmax._ground.files import make_folder, replacing, write_text
+from hardmax._ground.pages import Ruling, ledger, page
+from hardmax._ground.progress import track
+from hardmax._ground.records import Record, code_fingerprint, file_digest, library_versions
+from hardmax.errors import RecordFormatError
+from hardmax.papers.claims import Claim, Finding, Trial, Verdict
+from hardmax.papers.ledger import REPEATS, all_claims
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One claim with what its check found just now.
+
+    Attributes:
+        claim: The claim.
+        finding: The finding, whose verdict comes from its trials.
+        seconds: How long the check took.
+    """
+
+    claim: Claim[Any]
+    finding: Finding
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"Result({self.claim.id}: {self.finding.verdict.value}, {self.seconds:.2g} s)"
+
+    def _repr_html_(self) -> str:
+        row = self.row
+        names = ("where", "statement", "verdict", "explanation", "corrected")
+        return card(f"Claim {self.claim.id}", {name: row[name] or None for name in names})
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The claim and the finding as plain values, in the order of a table."""
+        return {
+            "id": self.claim.id,
+            "source": self.claim.source,
+            "where": self.claim.where,
+            "kind": self.claim.kind,
+            "statement": self.claim.statement,
+            "verdict": str(self.finding.verdict),
+            "explanation": self.finding.explanation,
+            "corrected": self.finding.corrected,
+            "repeats": REPEATS.get(self.claim.id, ""),
+            "trials": [_trial_row(trial) for trial in self.finding.trials],
+            "seconds": self.seconds,
+        }
+
+
+def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
+    """Check claims, with a progress bar on a terminal.
+
+    Args:
+        claims: Which; the whole ledger if None.
+
+    Returns:
+        One result per claim, in order.
+
+    Examples:
+        >>> from hardmax.papers.ledger import find_claims
+        >>> [result.finding.verdict.value for result in run_audit(find_claims("III-E.1"))]
+        ['false']
+    """
+    results = []
+    for claim in track(all_claims() if claims is None else claims, "checking claims"):
+        start = time.perf_counter()
+        finding = claim.run()
+        results.append(Result(claim, finding, time.perf_counter() - start))
+    return results
+
+
+def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
+    """Count the results by verdict, in the order of `Verdict`, zeros included.
+
+    What is said twice is counted once: an entry that repeats another one of the results is not.
+    """
+    counts = Counter(result.finding.verdict for result in _said_first(results))
+    return {verdict.value: counts[verdict] for verdict in Verdict}
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return how many claims got which verdict, in words."""
+    return _in_words(count_verdicts(results), len(results))
+
+
+def _in_words(verdicts: Mapping[str, int], n_claims: int) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    first = sum(verdicts.values())
+    again = n_claims - first
+    repeated = f" ({again} more are said again elsewhere)" if again else ""
+    return f"{first} claims{repeated}: {counts}."
+
+
+def _said_first(results: Sequence[Result]) -> list[Result]:
+    """Return the results without those whose claim repeats that of another of them."""
+    here = {result.claim.id for result in results}
+    return [result for result in results if REPEATS.get(result.claim.id) not in here]
+
+
+def audit_record(results: Sequence[Result]) -> Record:
+    """Pack results as one record, which reads back bit for bit; its input is the package's code."""
+    return Record(
+        "audit",
+        {"claims": [result.claim.id for result in results]},
+        {"verdicts": count_verdicts(results), "claims": [result.row for result in results]},
+        inputs=code_fingerprint(),
+        seconds=sum(result.seconds for result in results),
+    )
+
+
+def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> list[Path]:
+    """Write a record (JSON), a page (HTML) and one `ID.svg` for each picture to a folder.
+
+    The record is written last and holds the SHA-256 of the other files under `files`.
+
+    Args:
+        results: What `run_audit` returned.
+        out: The folder; made if it is not there.
+        name: What record and page are called. Only a whole ledger should be called `audit`: that is
+            what `read_audit` reads.
+
+    Returns:
+        The files written, the record first.
+
+    Raises:
+        ArgumentError: If the folder cannot be written.
+    """
+    make_folder(out)
+    pictures = {result.claim.id: path for result in results if (path := _draw(result, out))}
+    drawn = {name: path.read_bytes() for name, path in pictures.items()}
+    record = audit_record(results)
+    files = [out / f"{name}.json", out / f"{name}.html"]
+    title = f"{'Every claim' if name == 'audit' else name}, checked by running it"
+    body = f"<h1>{title}</h1>\n" + ledger(rulings(record), drawn)
+    write_text(files[1], page(title, body))
+    digests = {path.name: file_digest(path) for path in [files[1], *pictures.values()]}
+    replace(record, results={**record.results, "files": digests}).save(files[0])
+    return [*files, *pictures.values()]
+
+
+def rulings(record: Record) -> list[Ruling]:
+    """Return the claims of an audit's record as a page shows them."""
+    fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
+    return [
+        Ruling(**{field: row[field] for field in fields}, repeats=row.get("repeats", ""))
+        for row in record.results["claims"]
+    ]
+
+
+def read_audit(out: Path) -> list[Ruling]:
+    """Return the ledger that `write_audit` left in a folder; empty if there is none."""
+    try:
+        read = rulings(Record.load(out / "audit.json"))
+    except (FileNotFoundError, RecordFormatError, KeyError, TypeError):
+        return []
+    is_whole = all(isinstance(text, str) for ruling in read for text in astuple(ruling))
+    return read if is_whole else []
+
+
+def kept_audit(out: Path) -> str | None:
+    """Return the summary of the ledger in a folder if it need not be computed again, else None.
+
+    It need not if all of this package's code, the libraries and the files are what they were when
+    the whole ledger was written there. Nothing else enters: claims and their instances are code.
+    """
+    try:
+        stored = Record.load(out / "audit.json")
+        whole = all(file_digest(out / k) == v for k, v in stored.results["files"].items())
+        claimed = [claim.id for claim in all_claims()]
+        unchanged = (
+            stored.parameters["claims"] == claimed
+            and dict(stored.versions) == library_versions()
+            and stored.inputs == code_fingerprint()
+        )
+        return _in_words(stored.results["verdicts"], len(claimed)) if whole and unchanged else None
+    except (OSError, RecordFormatError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _draw(result: Result, out: Path) -> Path | None:
+    if result.finding.figure is None:
+        return None
+    from hardmax.plotting.style import off_screen
+
+    path = out / f"{result.claim.id}.svg"
+    with off_screen():
+        figure = result.finding.figure()
+        with replacing(path) as stream:
+            figure.savefig(stream, format="svg", metadata={"Date": None})
+    return path
+
+
+def _trial_row(trial: Trial) -> dict[str, Any]:
+    return {
+        "instance": trial.instance,
+        "holds": trial.holds,
+        "condition": trial.condition,
+        "tight": trial.tight,
+        "numbers": dict(trial.numbers),
+    }

@@ -1,0 +1,158 @@
+"""Running experiments: what is done and unchanged is kept, each result is saved at once."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hardmax._ground.records import Record, code_fingerprint, file_digest, library_versions
+from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.papers.registry import Experiment, Level, load_experiment
+from hardmax.papers.store import write_table
+
+# The endings of a figure's files, with what is written into them: no date, so that equal pictures
+# are equal files.
+_FIGURES: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}}
+
+_TEXTS = ("title", "summary", "claimed")
+
+
+def run_experiments(
+    names: Sequence[str], out: Path, *, level: Level = "default", again: bool = False
+) -> list[Record]:
+    """Run experiments by name; write `NAME.json`, `NAME.svg`, `NAME.png` and tables to a folder.
+
+    Each level has a folder of its own (see `level_folder`), so that a quick look never takes the
+    place of a long computation.
+
+    A record whose parameters, library versions and code (all of this package) are the present ones
+    is not computed again, so an interrupted run goes on where it stopped; one whose figures or
+    tables are missing or damaged is. The results of a record are the experiment's own numbers
+    beside `title`, `summary`, `claimed`, `claims` and `files` (the SHA-256 of each file).
+
+    Args:
+        names: Names from `experiment_titles`.
+        out: The folder of all levels; made if it is not there.
+        level: `"quick"`, `"default"` or `"full"`: how large the computations are.
+        again: Run everything, also what is done.
+
+    Returns:
+        One record per name.
+    """
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    experiments = [load_experiment(name, level) for name in names]
+    folder = level_folder(out, level)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+    records = []
+    for place, experiment in enumerate(experiments, start=1):
+        kept = None if again else _finished(experiment, folder)
+        label = f"[dim]{place:>2}/{len(experiments)}[/dim] [bold]{experiment.name}[/bold]"
+        if kept is None:
+            with console.status(f"{label}  {experiment.title}"):
+                kept = _run(experiment, folder)
+            note = f"{kept.seconds:.1f} s"
+        else:
+            note = "already done"
+        console.print(f"{label}  {experiment.title}  [dim]({note})[/dim]")
+        console.print(f"      {kept.results['summary']}")
+        records.append(kept)
+    write_table(folder, "experiments", [_row(record) for record in load_records(folder)])
+    return records
+
+
+def level_folder(out: Path, level: Level) -> Path:
+    """Return where the results of a level are: the folder itself, or `OUT/quick` and `OUT/full`.
+
+    Examples:
+        >>> [level_folder(Path("results"), level).as_posix() for level in ("default", "quick")]
+        ['results', 'results/quick']
+    """
+    return out if level == "default" else out / level
+
+
+def load_records(folder: Path) -> list[Record]:
+    """Read every experiment's record in a level's folder; files that are none are passed over."""
+    records = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = Record.load(path)
+        except (OSError, RecordFormatError):
+            continue
+        claims = record.results.get("claims")
+        if isinstance(claims, list) and all(
+            isinstance(text, str)
+            for text in [*(record.results.get(name) for name in _TEXTS), *claims]
+        ):
+            records.append(record)
+    return records
+
+
+def _run(experiment: Experiment, out: Path) -> Record:
+    from hardmax.plotting.style import off_screen
+
+    start = time.perf_counter()
+    with off_screen():
+        outcome = experiment.run(experiment.parameters)
+        seconds = time.perf_counter() - start
+        if outcome.figure is not None:
+            _save_figure(outcome.figure, out / experiment.name)
+    files = [f"{experiment.name}{end}" for end in _FIGURES if outcome.figure is not None]
+    for table, rows in outcome.tables.items():
+        path = write_table(out, f"{experiment.name}_{table}".replace("-", "_"), rows)
+        files.append(path.relative_to(out).as_posix())
+    results = {
+        **outcome.results,
+        "title": experiment.title,
+        "summary": outcome.summary,
+        "claimed": outcome.claimed,
+        "claims": list(outcome.claims),
+        "files": {name: file_digest(out / name) for name in files},
+    }
+    parameters = asdict(experiment.parameters)
+    code, seed = code_fingerprint(), parameters.get("seed")
+    done = Record(experiment.name, parameters, results, seed, code, seconds)
+    # The record goes last: its presence says that figures and tables are complete.
+    done.save(out / f"{experiment.name}.json")
+    return done
+
+
+def _save_figure(figure: Any, stem: Path) -> None:
+    for suffix, metadata in _FIGURES.items():
+        figure.savefig(stem.with_name(stem.name + suffix), metadata=metadata)
+
+
+def _finished(experiment: Experiment, out: Path) -> Record | None:
+    """Return the stored record if it answers the present question and its files are whole."""
+    try:
+        stored = Record.load(out / f"{experiment.name}.json")
+    except (FileNotFoundError, RecordFormatError):
+        return None
+    files = stored.results.get("files")
+    if not isinstance(files, Mapping):
+        return None
+    if any(file_digest(out / name) != digest for name, digest in files.items()):
+        return None
+    wanted = Record("", asdict(experiment.parameters), {}, versions={})
+    unchanged = (
+        Record("", stored.parameters, {}, versions={}) == wanted
+        and dict(stored.versions) == library_versions()
+        and stored.inputs == code_fingerprint()
+    )
+    return stored if unchanged else None
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        "experiment": record.name,
+        "title": record.results["title"],
+        "summary": record.results["summary"],
+        "claimed": record.results["claimed"],
+        "seed": record.seed,
+        "seconds": record.seconds,
+    }

@@ -1,0 +1,64 @@
+"""Figure 3 of [SL26]: the same keys under Euclidean distance and under the dot product."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax.geometry.domains import Box
+from hardmax.papers.registry import Outcome
+from hardmax.plotting import plot
+from hardmax.plotting.style import side_by_side
+from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What is drawn."""
+
+    n_keys: int = 12
+    seed: int = 3
+
+
+def run(parameters: Parameters) -> Outcome:
+    """Compare the Voronoi diagram, the dot-product diagram, and the smallest key that wins.
+
+    The caption of the figure says that keys lose their cell because their weight is small. The
+    third panel refutes it: the key of smallest norm wins on an open set, because it is a vertex of
+    the convex hull. Being inside the hull is what kills a key.
+    """
+    keys = np.random.default_rng(parameters.seed).normal(size=(parameters.n_keys, 2))
+    voronoi = PowerDiagram(keys, np.zeros(len(keys)))
+    routing = PowerDiagram.from_keys(keys)
+    counterexample = PowerDiagram.from_keys([[0.1, 0.0], [1.0, 1.0], [1.0, -1.0]])
+    box = Box(np.full(2, -3.0), np.full(2, 3.0))
+    figure, axes = side_by_side(3)
+    plot(voronoi, axes[0], box=box)
+    axes[0].set_title(f"(a) nearest key: {voronoi.n_cells} of {len(keys)} win")
+    plot(routing, axes[1], box=box)
+    axes[1].set_title(f"(b) largest dot product: {routing.n_cells} of {len(keys)} win")
+    plot(counterexample, axes[2], box=Box(np.full(2, -1.5), np.full(2, 1.5)))
+    axes[2].set_title("(c) the smallest key can win")
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    smallest_wins = int(counterexample.locate([[-1.0, 0.0]])[0]) == 0
+    return Outcome(
+        {
+            "active_voronoi": voronoi.active,
+            "active_dot_product": routing.active,
+            "is_fan": routing.is_fan,
+            "smallest_norm_key_wins_at_minus_e1": smallest_wins,
+        },
+        f"{voronoi.n_cells} keys own a Voronoi cell, {routing.n_cells} can win the dot product; "
+        "a key dies inside the hull of the others, not because its norm is small.",
+        figure,
+        claimed="cells of the power diagram disappear because the weights of their keys are small.",
+        claims=("Fig3",),
+        tables={
+            "keys": [
+                {"key": j, "norm": norm, "voronoi_cell": near, "can_win": wins}
+                for j, (norm, near, wins) in enumerate(
+                    zip(np.linalg.norm(keys, axis=1), voronoi.active, routing.active, strict=True)
+                )
+            ]
+        },
+    )

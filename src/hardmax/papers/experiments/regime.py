@@ -1,0 +1,60 @@
+"""Example VI.2 of [SL26]: the margins that softmax needs at the scaling transformers use."""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from hardmax.papers.registry import Outcome, Row
+from hardmax.plotting.style import PALETTE, WALL, side_by_side
+from hardmax.stability.score_bounds import rival_mass_bound
+from hardmax.stability.tables import stability_table
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The setting of the example."""
+
+    n_keys: int = 512
+    margin: float = 2.0
+    d_k: int = 64
+    epsilon: float = 0.01
+
+
+def run(parameters: Parameters) -> Outcome:
+    """Evaluate every bound at the temperature of the example and at the right one."""
+    p = parameters
+    table = stability_table(p.n_keys, p.margin, p.d_k, epsilon=p.epsilon)
+    rows: list[Row] = [asdict(column) for column in table.columns]
+    claimed, raw, scaled = table.columns[0], table.columns[2], table.columns[3]
+    figure, (ax,) = side_by_side(1)
+    margins = np.linspace(0.0, 120.0, 400)
+    for column, colour in ((claimed, PALETTE[5]), (scaled, PALETTE[2]), (raw, PALETTE[4])):
+        masses = [float(rival_mass_bound(p.n_keys, m, column.tau)) for m in margins]
+        ax.semilogy(margins, masses, color=colour, label=rf"$\tau = {column.tau:g}$")
+    ax.axvline(p.margin, color=WALL, linewidth=0.8, linestyle="--", label=f"margin {p.margin:g}")
+    ax.axhline(p.epsilon, color=WALL, linewidth=0.8, linestyle=":", label=f"{p.epsilon:g}")
+    ax.set_ylim(1e-6, 2.0)
+    ax.set_xlabel(r"margin $\delta$")
+    ax.set_ylabel("most weight the other keys can have")
+    ax.legend()
+    return Outcome(
+        {
+            "tau_claimed": claimed.tau,
+            "tau_of_raw_scores": raw.tau,
+            "rival_mass_claimed": claimed.rival_mass,
+            "rival_mass_raw": raw.rival_mass,
+            "rival_mass_scaled": scaled.rival_mass,
+            "margin_needed_scaled": scaled.margin_needed,
+            "margin_needed_raw": raw.margin_needed,
+        },
+        f"softmax(q k / sqrt(d_k)) on raw scores is temperature sqrt({p.d_k}) = {raw.tau:g}, not "
+        f"{claimed.tau:g}. There a margin of {p.margin:g} leaves the other keys up to "
+        f"{raw.rival_mass:.1%} of the weight ({scaled.rival_mass:.1%} if the margin is meant on "
+        f"scaled scores). To leave them {p.epsilon:.0%} takes a margin of "
+        f"{scaled.margin_needed:.2f} on scaled scores, {raw.margin_needed:.1f} on raw ones.",
+        figure,
+        claimed=f"at d_k = {p.d_k}, N = {p.n_keys} and margin {p.margin:g} the winner has more "
+        f"than 99.98% of the weight, with temperature {claimed.tau:g}.",
+        claims=("VI.2",),
+        tables={"bounds": rows},
+    )

@@ -1,0 +1,134 @@
+"""Figure 2 and Example III.3 of [SL26]: how many regions two layers of three ReLU units cut."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax._ground.progress import track
+from hardmax.bounds import montufar_2017, two_relu_layers, zaslavsky
+from hardmax.constructions.families.two_layer_networks import extremal_relu_network
+from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.models.networks import ReluNetwork
+from hardmax.papers.registry import Outcome
+from hardmax.plotting import plot
+from hardmax.plotting.style import side_by_side
+from hardmax.regions.engines import enumerate_regions
+from hardmax.typing import FloatArray
+from hardmax.verify.checking import verify_certificate
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How long the search goes on, and where it starts: at what a longer search had found.
+
+    Three lines in general position are one arrangement up to an affine change of the input, so
+    the first layer is fixed up to the signs of its units. The search is over the second, whose
+    weights are the first three rows of `start` and whose biases are the last.
+    """
+
+    n_steps: int = 4000
+    signs: tuple[float, float, float] = (-1.0, 1.0, 1.0)
+    start: tuple[tuple[float, float, float], ...] = (
+        (-64.0, 64.0, -64.0),
+        (4.0, -22.0, 60.0),
+        (12.0, -14.0, 16.0),
+        (-7.0, 14.0, -17.0),
+    )
+    seed: int = 2
+
+
+QUICK = Parameters(n_steps=300)
+FULL = Parameters(n_steps=200_000)
+
+
+class SecondLayer(NamedTuple):
+    """The weights `(3, 3)` and biases `(3,)` of the second layer."""
+
+    weight: FloatArray
+    bias: FloatArray
+
+
+def run(parameters: Parameters) -> Outcome:
+    """Anneal the second layer for the most cells in the plane, and certify what comes out."""
+    rng = np.random.default_rng(parameters.seed)
+    start = np.array(parameters.start)
+    best = SecondLayer(start[:3], start[3])
+    n_start = n_best = _count(best, parameters)
+    layer, count = best, n_best
+    for step in track(range(parameters.n_steps), "searching networks"):
+        heat = 1.05 - step / parameters.n_steps
+        proposal = _moved(layer, rng)
+        proposed = _count(proposal, parameters)
+        if proposed >= count or rng.random() < np.exp((proposed - count) / heat):
+            layer, count = proposal, proposed
+        if count > n_best:
+            best, n_best = layer, count
+    network = _network(best, parameters)
+    part = enumerate_regions(network, WholeSpace(2))
+    verdict = verify_certificate(network, part.certificate())
+    product, maximum = montufar_2017(2, [3, 3]), two_relu_layers(2, 3, 3)
+    written_down = enumerate_regions(extremal_relu_network(2, 3, 3), WholeSpace(2))
+    alone = _network(SecondLayer(np.zeros((3, 3)), np.zeros(3)), parameters)
+    one_layer = enumerate_regions(alone, WholeSpace(2))
+    window = Box(np.full(2, -0.75), np.full(2, 1.75))
+    figure, axes = side_by_side(3)
+    for ax, drawn, title, box in (
+        (axes[0], one_layer, f"layer 1: {one_layer.n_cells} cells", window),
+        (axes[1], part, f"layers 1 and 2: {part.n_cells} cells", None),
+        (axes[2], part, "the middle, enlarged", window),
+    ):
+        plot(drawn, ax, colour="cell", box=box)
+        ax.set_title(title)
+    return Outcome(
+        {
+            "one_layer": one_layer.n_cells,
+            "known_before": n_start,
+            "cells_regions_maps": [part.n_cells, part.n_regions, part.n_affine_maps],
+            "certified": verdict.ok,
+            "product_bound": product,
+            "maximum": maximum,
+            "maximum_attained": [written_down.n_cells, written_down.n_regions],
+        },
+        f"the first layer has {one_layer.n_cells} cells, as many as three lines can cut, R(3, 2) = "
+        f"{zaslavsky(3, 2)}. For both layers {product} is a product bound that nothing "
+        f"attains: the maximum is {maximum}, and `extremal_relu_network(2, 3, 3)` has "
+        f"{written_down.n_cells} cells and {written_down.n_regions} regions. A search with "
+        f"{parameters.n_steps} steps found {part.n_cells} cells, with a certificate ("
+        f"{'verified' if verdict.ok else verdict.reason}), and {part.n_regions} regions.",
+        figure,
+        claimed=f"a theoretical maximum of {product} regions.",
+        claims=("III.3", "Fig2"),
+        tables={
+            "bounds": [
+                {"what": "claimed maximum", "value": product},
+                {"what": "maximum, proved and attained", "value": maximum},
+                {"what": "best network found by search", "value": part.n_cells},
+            ]
+        },
+    )
+
+
+def _network(layer: SecondLayer, parameters: Parameters) -> ReluNetwork:
+    """Put the layer on top of the triangle $x > 0$, $y > 0$, $x + y < 1$."""
+    signs = np.array(parameters.signs)
+    triangle = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]])
+    offsets = np.array([0.0, 0.0, 1.0])
+    return ReluNetwork(
+        [triangle * signs, layer.weight, np.eye(3)], [offsets * signs, layer.bias, np.zeros(3)]
+    )
+
+
+def _count(layer: SecondLayer, parameters: Parameters) -> int:
+    network = _network(layer, parameters)
+    return int(enumerate_regions(network, WholeSpace(2), count_only=True).n_cells)
+
+
+def _moved(layer: SecondLayer, rng: np.random.Generator) -> SecondLayer:
+    """Move some weights of one unit, by steps of several sizes."""
+    unit = rng.integers(3)
+    step = rng.choice([1.0, 0.3, 0.1, 0.03]) * rng.normal(size=4) * (rng.random(4) < 0.6)
+    weight, bias = layer.weight.copy(), layer.bias.copy()
+    weight[:, unit] += step[:3]
+    bias[unit] += step[3]
+    return SecondLayer(weight, bias)

@@ -1,0 +1,1 @@
+"""Attention at zero temperature: power diagrams, Minkowski sums, blocks, and emulation."""

@@ -1,0 +1,1 @@
+"""Linear regions, tropical algebra, and what the papers say of earlier work."""

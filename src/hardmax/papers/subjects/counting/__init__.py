@@ -1,0 +1,1 @@
+"""How many regions: upper and lower bounds, and their growth."""

@@ -1,0 +1,1 @@
+"""Experiments, conclusion, notation and tables."""

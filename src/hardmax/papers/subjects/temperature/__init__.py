@@ -1,0 +1,1 @@
+"""Positive temperature: closeness, curvature, persistence."""

@@ -1,0 +1,236 @@
+r"""Example VI.2 of [SL26]: what the bounds say at the temperatures in use.
+
+Numbers are enclosed in ball arithmetic, so a comparison that comes out is a proof. $N = 512$ keys,
+$d_k = 64$ and the margin 2 are those of the example.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import floor, isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax.papers.claims import Claim, Finding, Trial, bracket_trial
+from hardmax.papers.subjects.enclosures import ball, precisely, softmax
+from hardmax.stability.temperatures import margin_for_accuracy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_KEYS, _MARGIN = 512, 2
+_SHARES = (0.5, 0.1, 0.01)
+"""What the rivals may get at most, for the margins needed."""
+_THEIRS = Fraction(1, 8)
+"""The temperature of the example, $1/\\sqrt{d_k}$."""
+
+
+def weight_ratio(margin: Fraction | int, tau: Fraction | int) -> Any:
+    r"""Enclose $e^{-\delta/\tau}$, the weight of a rival on the margin relative to the winner."""
+    return (-ball(Fraction(margin) / Fraction(tau))).exp()
+
+
+def _root(head_dim: int) -> Fraction:
+    """Return the square root of a square number."""
+    return Fraction(isqrt(head_dim))
+
+
+def shown(number: Any, digits: int = 3) -> str:
+    """Write a ball with this many digits, without its radius."""
+    return str(number.str(digits, radius=False))
+
+
+def _check_temperature(tau: Callable[[int], Fraction]) -> Finding:
+    trials = []
+    with precisely():
+        for root in (1, 4, 8):
+            scores = [5, 3, -2, 0]
+            standard = softmax([Fraction(s, root) for s in scores], 1)
+            claimed = softmax(scores, tau(root**2))
+            holds = all(a.overlaps(b) for a, b in zip(standard, claimed, strict=True))
+            numbers = {"standard": shown(standard[0], 5), "claimed": shown(claimed[0], 5)}
+            where = f"d_k = {root**2}: weight of the winner, scores {scores}"
+            trials.append(Trial(where, holds, numbers=numbers))
+    last = trials[-1].numbers
+    return Finding(
+        tuple(trials),
+        f"softmax(<q,k>/sqrt(d_k)) at d_k = 64 gives the winner {last['standard']}; the stated "
+        f"temperature gives {last['claimed']}. The two agree only for d_k = 1.",
+        "tau = sqrt(d_k) on raw scores, which is tau = 1 on scaled ones.",
+    )
+
+
+def _check_printed(printed: Sequence[str]) -> Finding:
+    trials = []
+    with precisely():
+        r = weight_ratio(_MARGIN, _THEIRS)
+        mass = (_KEYS - 1) * r
+        formulas = {
+            "tau log(1 + (N-1)r)": ball(_THEIRS) * (1 + mass).log(),
+            "2 (N-1) r": 2 * mass,
+            "(N-1) r / tau": mass / ball(_THEIRS),
+        }
+        for (name, value), text in zip(formulas.items(), printed, strict=True):
+            digits, exponent = text.split("e")
+            last = Fraction(10) ** (int(exponent) - len(digits.partition(".")[2]))
+            exact = Fraction(digits) * Fraction(10) ** int(exponent)
+            # Rounded: within half a unit of the last digit.
+            holds = bool(abs(value - ball(exact)) < ball(last / 2))
+            numbers = {"value": shown(value, 6), "printed": text}
+            trials.append(Trial(f"{name} at N = 512, tau = 1/8, margin 2", holds, numbers=numbers))
+    pairs = ", ".join(f"{t.numbers['value']} for {t.numbers['printed']}" for t in trials)
+    return Finding(
+        tuple(trials),
+        f"Evaluated at its own temperature: {pairs}. "
+        f"{sum(bool(t.holds) for t in trials)} of {len(trials)} are rounded to the digits printed; "
+        "7.18e-6 is cut off, and below the bound it stands for.",
+        "7.19e-6, 1.15e-4 and 4.6e-4.",
+    )
+
+
+def _check_concentration(share: Fraction) -> Finding:
+    with precisely():
+        least = 1 / (1 + (_KEYS - 1) * weight_ratio(_MARGIN, _THEIRS))
+        step = Fraction(1, 10**5)
+        trials = [
+            Trial(
+                "least weight of the winner at N = 512, tau = 1/8, margin 2",
+                bool(least >= ball(share)),
+                tight=not bool(least > ball(share + step)),
+                numbers={"least": shown(least, 7), "claimed": float(share)},
+            )
+        ]
+        percent = 100 * least
+        cut = floor(1000 * float(percent.mid())) / 1000
+    return Finding(
+        tuple(trials),
+        f"The winner's weight is at least {shown(percent, 7)} percent in the example's own regime.",
+        f"At least {cut} percent.",
+    )
+
+
+def _check_example_hessian(bound: Callable[[int, Any], Any]) -> Finding:
+    with precisely():
+        r = weight_ratio(_MARGIN, _THEIRS)
+        # With all rivals on the margin the norm is N r / (1 + (N-1) r)^2 / tau.
+        true = _KEYS * r / (1 + (_KEYS - 1) * r) ** 2 / ball(_THEIRS)
+        claimed = bound(_KEYS, r) / ball(_THEIRS)
+        trial = bracket_trial(
+            "all 511 rivals on the margin 2, tau = 1/8: no scores with that margin have more",
+            true,
+            claimed,
+            norm=shown(true, 6),
+            claimed=shown(claimed, 6),
+        )
+    return Finding(
+        (trial,),
+        f"The Hessian's norm reaches {trial.numbers['norm']}, above the stated "
+        f"{trial.numbers['claimed']}.",
+        "N r/(1 + (N-1)r)^2 / tau at this margin, attained.",
+    )
+
+
+def _check_standard_regime(share: Callable[[int, Fraction, int], Any]) -> Finding:
+    trials = []
+    with precisely():
+        for name, tau in (("raw scores, tau = sqrt(d_k) = 8", 8), ("scaled scores, tau = 1", 1)):
+            mass = (_KEYS - 1) * weight_ratio(_MARGIN, tau)
+            least = 1 / (1 + mass)
+            claimed = share(_KEYS, Fraction(_MARGIN), tau)
+            where = f"margin 2 on {name}: least weight of the winner"
+            numbers: dict[str, Any] = {"mass": shown(mass), "least": shown(least)}
+            for rivals in _SHARES:
+                needed = float(margin_for_accuracy(_KEYS, float(tau), rivals))
+                numbers[f"margin for rivals below {rivals}"] = needed
+            # Attained with all rivals on the margin.
+            trials.append(bracket_trial(where, claimed, least, **numbers))
+    raw, scaled = (t.numbers for t in trials)
+    margins = [
+        ", ".join(f"{column[f'margin for rivals below {share}']:.3g}" for share in _SHARES)
+        for column in (raw, scaled)
+    ]
+    return Finding(
+        tuple(trials),
+        f"N = {_KEYS}, d_k = 64. At the standard scaling a margin of {_MARGIN} on raw scores gives "
+        f"(N-1)r = {float(raw['mass']):g}, and the winner may get {raw['least']} of the weight; on "
+        f"scaled scores, {scaled['least']}. To keep the rivals below "
+        f"{', '.join(map(str, _SHARES))} of the weight takes a margin of {margins[0]} on raw "
+        f"scores ({margins[1]} on scaled ones); the example's own numbers need a raw margin of "
+        f"{_MARGIN / _THEIRS * _root(64)}.",
+        "At least 1/(1 + (N-1) e^(-delta/tau)), attained, with tau = sqrt(d_k) on raw scores.",
+        _regime_figure,
+    )
+
+
+def _regime_figure() -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+    axes = figure.subplots()
+    margins = np.linspace(0.0, 130.0, 521)
+    for tau, label in (
+        (0.125, "1/8 (the example)"),
+        (1.0, "1 (scaled scores)"),
+        (8.0, "8 (raw scores)"),
+    ):
+        axes.plot(margins, 1 / (1 + (_KEYS - 1) * np.exp(-margins / tau)), label=f"tau = {label}")
+    axes.axvline(_MARGIN, color="0.5", linewidth=0.8, linestyle="--")
+    axes.set(xlabel="margin", ylabel="least weight of the winner", title=f"{_KEYS} keys, d_k = 64")
+    axes.legend()
+    return figure
+
+
+CLAIMS: tuple[Claim[Any], ...] = (
+    Claim(
+        "VI.2a",
+        "SL26",
+        "Example VI.2 and section VI",
+        "example",
+        "The standard scaling of attention is the temperature 1/sqrt(d_k).",
+        content=lambda head_dim: 1 / _root(head_dim),
+        check=_check_temperature,
+        repaired=lambda head_dim: _root(head_dim),
+    ),
+    Claim(
+        "VI.2b",
+        "SL26",
+        "Example VI.2",
+        "example",
+        "For N = 512, tau = 1/8 and margin 2 the three bounds are 7.18e-6, 1.15e-4 and 4.6e-4.",
+        content=("7.18e-6", "1.15e-4", "4.6e-4"),
+        check=_check_printed,
+        repaired=("7.19e-6", "1.15e-4", "4.6e-4"),
+    ),
+    Claim(
+        "VI.2c",
+        "SL26",
+        "Example VI.2, gradient concentration",
+        "example",
+        "The winner then has at least 99.98 percent of the weight.",
+        content=Fraction(9998, 10000),
+        check=_check_concentration,
+        corrupted=Fraction(99998, 100000),
+        repaired=Fraction(99994, 100000),
+    ),
+    Claim(
+        "VI.2d",
+        "SL26",
+        "Example VI.2, Hessian",
+        "example",
+        "The curvature is then at most (N-1) r / tau, about 4.6e-4.",
+        content=lambda n, r: (n - 1) * r,
+        check=_check_example_hessian,
+        repaired=lambda n, r: n * r / (1 + (n - 1) * r) ** 2,
+    ),
+    Claim(
+        "VI.2e",
+        "SL26",
+        "Example VI.2, conclusion",
+        "example",
+        "With standard parameters and a margin of 2, attention is close to its hard limit: the "
+        "winner has 99.98 percent.",
+        content=lambda n, margin, tau: ball(Fraction(9998, 10000)),
+        check=_check_standard_regime,
+        repaired=lambda n, margin, tau: 1 / (1 + (n - 1) * weight_ratio(margin, tau)),
+    ),
+)

@@ -1,1 +1,0 @@
-"""One page in HTML that shows every result, with its caption and verdict."""

@@ -1,0 +1,1 @@
+"""Which cells remain at a temperature, and how much of each."""

@@ -1,0 +1,139 @@
+r"""The leads of the winners on a cell as exact affine forms, and what they say about a level.
+
+On the cell of a signature every lead $g_{h,j} = s_{h,w} - s_{h,j}$ of a head's winner over a rival
+is an affine function of the coordinates. "Every head leads by at least $\delta_h$" is therefore a
+polyhedron in each cell, and the largest level that some point of the cell reaches is a linear
+program.
+"""
+
+from collections.abc import Callable, Container, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from hardmax.exact.integer_vectors import Vector
+from hardmax.models._arithmetic.recomposition import layer_output, layer_scores
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.regions.charted_domains import ChartedDomain, embedded
+from hardmax.stability.cells.exact_programs import Height, largest_height
+from hardmax.typing import IntArray
+
+
+class Lead(NamedTuple):
+    r"""One lead $u(\langle a, t\rangle + c)$.
+
+    Attributes:
+        head: Whose lead, as an index among the heads.
+        row: The integers $(a, c)$.
+        unit: The $u > 0$.
+    """
+
+    head: int
+    row: Vector
+    unit: Fraction
+
+    def height_row(self, weight: Fraction) -> Vector:
+        """The row of a program that asks the lead to be at least `weight` times the height."""
+        scaled = weight / self.unit
+        *a, c = (scaled.denominator * x for x in self.row)
+        return (*a, scaled.numerator, c)
+
+    def row_at(self, level: Fraction) -> Vector:
+        r"""The row $(a, b)$, meaning $\langle a, t\rangle \le b$, of a lead of at least `level`."""
+        *a, k, c = self.height_row(level)
+        return (*(-x for x in a), c - k)
+
+    def at(self, point: Sequence[Fraction]) -> Fraction:
+        """The lead at a rational point."""
+        return self.unit * sum(
+            (a * t for a, t in zip(self.row, point, strict=False)), Fraction(self.row[-1])
+        )
+
+
+class CellLeads(NamedTuple):
+    """The leads on one cell.
+
+    Attributes:
+        dim: The dimension of the coordinates.
+        walls: Integers $(a, c)$, not negative in the cell, of the domain and of the units.
+        leads: The leads of all heads, one for each rival that is not a copy of the winner.
+        n_winners: For each head how many keys coincide with the winner, itself included.
+        n_rivals: For each head how many keys do not.
+    """
+
+    dim: int
+    walls: list[Vector]
+    leads: list[Lead]
+    n_winners: list[int]
+    n_rivals: list[int]
+
+    def largest_level(self, weights: Callable[[int], Fraction]) -> Height:
+        r"""Find the largest $y$ such that some point of the closed cell has $g_h \ge w_h y$.
+
+        Args:
+            weights: The $w_h \ge 0$ of a head.
+        """
+        return largest_height(self._level_rows(self.leads, weights), self.dim)
+
+    def mean_leads(self) -> list[Lead]:
+        """The mean lead of every head over its rivals."""
+        found = []
+        for head, n in enumerate(self.n_rivals):
+            own = [lead for lead in self.leads if lead.head == head]
+            if own:
+                # All leads of a head have the same unit.
+                total = tuple(map(sum, zip(*(lead.row for lead in own), strict=True)))
+                found.append(Lead(head, total, own[0].unit / n))
+        return found
+
+    def of_heads(self, heads: Container[int]) -> "CellLeads":
+        """The same cell with the leads of some heads only; the others are walls."""
+        kept = [lead for lead in self.leads if lead.head in heads]
+        others = [lead.row for lead in self.leads if lead.head not in heads]
+        return self._replace(leads=kept, walls=[*self.walls, *others])
+
+    def wall_rows(self) -> list[Vector]:
+        """The walls as rows of a program, without a weight on its height."""
+        return [(*wall[:-1], 0, wall[-1]) for wall in self.walls]
+
+    def rows_at(self, levels: Callable[[int], Fraction], leads: Sequence[Lead]) -> list[Vector]:
+        r"""Rows $(a, b)$ for $\langle a, t\rangle \le b$ of the part where $g_h \ge \delta_h$."""
+        rows: list[Vector] = [(*(-x for x in wall[:-1]), wall[-1]) for wall in self.walls]
+        return rows + [lead.row_at(levels(lead.head)) for lead in leads]
+
+    def _level_rows(
+        self, leads: Sequence[Lead], weights: Callable[[int], Fraction]
+    ) -> list[Vector]:
+        return self.wall_rows() + [lead.height_row(weights(lead.head)) for lead in leads]
+
+
+def cell_leads(
+    network: ArgmaxNetwork, domain: ChartedDomain, signature: Sequence[int] | IntArray
+) -> CellLeads:
+    """Compose the leads of all heads on the cell of a signature, exactly."""
+    walls: list[Vector] = list(domain.cone_rows[:-1])
+    leads: list[Lead] = []
+    n_winners: list[int] = []
+    n_rivals: list[int] = []
+    stream = embedded(network, domain)
+    position = 0
+    for layer in network.layers:
+        scores = layer_scores(layer, stream)
+        unit = Fraction(2) ** scores.exponent / scores.denominator
+        winners = [int(w) for w in signature[position : position + layer.n_groups]]
+        for group, winner in enumerate(winners):
+            start, end = int(layer.starts[group]), int(layer.starts[group + 1])
+            best = scores.rows[start + winner]
+            below = [
+                tuple(int(b - r) for b, r in zip(best, rival, strict=True))
+                for rival in scores.rows[start:end]
+                if rival != best
+            ]
+            if layer.is_table[group]:
+                leads += [Lead(len(n_winners), row, unit) for row in below]
+                n_winners.append(end - start - len(below))
+                n_rivals.append(len(below))
+            else:
+                walls += [row for row in below if any(row[:-1])]
+        stream = layer_output(layer, stream, scores, winners)
+        position += layer.n_groups
+    return CellLeads(domain.dim, walls, leads, n_winners, n_rivals)

@@ -1,0 +1,200 @@
+r"""Which part of a domain is $\varepsilon$-hard at a temperature: bounds from inside and outside.
+
+In a cell of one layer of heads the $\varepsilon$-hard points form a convex set (`cutting_planes`).
+Cuts at the vertices of a polytope around it bring the polytope closer; on the way from the vertices
+to a hard point lie points that are certainly hard, and so is their convex hull. Both have exact
+volumes.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from hardmax._ground.arguments import integer, number
+from hardmax._ground.display import html_card
+from hardmax.errors import ArgumentError
+from hardmax.exact.integer_vectors import Vector
+from hardmax.geometry.polytopes import Polytope
+from hardmax.regions.engines import enumerate_regions
+from hardmax.stability.cells.bands import domain_volume
+from hardmax.stability.cells.cell_leads import CellLeads, cell_leads
+from hardmax.stability.cells.cutting_planes import critical_temperature, cuts_at, is_hard
+from hardmax.stability.cells.hardness_levels import necessary_levels
+from hardmax.stability.models import has_one_attention_layer, read_soft_model
+from hardmax.stability.temperatures import read_epsilon
+
+_ROUNDS_TO_DECIDE = 12
+_BISECTIONS = 20
+_INWARDS = Fraction(1, 1 << 30)
+"""How far points are moved inwards: a point on a wall, rounded, may lie beyond the wall."""
+
+Point = tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HardShare:
+    r"""Between which shares of the domain a soft layer is $\varepsilon$-hard.
+
+    Attributes:
+        tau: The temperature.
+        epsilon: The $\varepsilon$: rivals get at most this share of the mass, in every head.
+        lower: At least this share of the domain.
+        upper: At most this share.
+    """
+
+    tau: float
+    epsilon: float
+    lower: Fraction
+    upper: Fraction
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        return (
+            f"HardShare(tau={self.tau:g}, epsilon={self.epsilon:g}, "
+            f"between {float(self.lower):.6g} and {float(self.upper):.6g})"
+        )
+
+
+def hard_share(
+    model: Any, domain: Any, tau: float, epsilon: float, *, rounds: int = 3
+) -> HardShare:
+    r"""Bound, from both sides, where a layer of soft heads is $\varepsilon$-hard.
+
+    Args:
+        model: A head, a block, or a model in which no head sees the output of another.
+        domain: A bounded domain, as for `enumerate_regions`; quick in dimensions 1 and 2.
+        tau: The temperature, above 0.
+        epsilon: The share $\varepsilon$ of the mass that rivals may have, between 0 and 1.
+        rounds: How often cuts are added at all vertices; each makes the bounds closer.
+
+    Raises:
+        ArgumentError: If heads are stacked; `sample_hard_share` works for such models.
+
+    Examples:
+        Two keys at -1 and 1: the lead is $2|x|$, and one number decides.
+
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.heads import AttentionHead
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> hard_share(sign, Box([-1], [3]), tau=0.25, epsilon=0.01)
+        HardShare(tau=0.25, epsilon=0.01, between 0.712805 and 0.712805)
+    """
+    network = read_soft_model(model)
+    if not has_one_attention_layer(network):
+        raise ArgumentError(
+            "`model` must have its heads in one layer: the scores of later heads are affine in the "
+            "hard network only. Use `sample_hard_share` for deep models."
+        )
+    temperature = Fraction(number("tau", tau, above=0.0))
+    eps = float(number("epsilon", read_epsilon(epsilon)))
+    n_rounds = integer("rounds", rounds, at_least=0)
+    partition = enumerate_regions(network, domain)
+    total = domain_volume(partition.domain)
+    lower, upper = Fraction(0), Fraction(0)
+    for name in partition.signatures.tolist():
+        cell = cell_leads(network, partition.domain, name)
+        outside = _outer_polytope(cell, temperature, eps, n_rounds)
+        if outside is None:
+            continue
+        upper += _volume(outside)
+        lower += _inner_volume(cell, outside, temperature, eps)
+    return HardShare(float(temperature), eps, lower / total, upper / total)
+
+
+def _outer_polytope(cell: CellLeads, tau: Fraction, epsilon: float, rounds: int) -> Polytope | None:
+    """Return a polytope around the hard points of a cell; None if they have no interior."""
+    single, mean = necessary_levels(cell, epsilon)
+    rows = cell.rows_at(lambda head: tau * single(head), cell.leads)
+    rows += [lead.row_at(tau * mean(lead.head)) for lead in cell.mean_leads()]
+    for done in range(rounds + 1):
+        if any(not any(row[:-1]) and row[-1] < 0 for row in rows):
+            return None
+        polytope = Polytope.from_rows(rows, cell.dim)
+        if polytope.dim < cell.dim:
+            return None
+        if done == rounds:
+            break
+        rows = _needed(polytope)
+        for vertex in polytope.exact_vertices.tolist():
+            rows += [
+                cut.lead.row_at(tau * cut.level) for cut in cuts_at(cell, vertex, tau, epsilon)
+            ]
+    return polytope
+
+
+def _needed(polytope: Polytope) -> list[Vector]:
+    """The rows that define facets; the others would only slow the next round down."""
+    return [tuple(polytope.rows[i].tolist()) for i in polytope.facets.rows.tolist()]
+
+
+def _inner_volume(cell: CellLeads, outside: Polytope, tau: Fraction, epsilon: float) -> Fraction:
+    """Return the volume of a hull of points that are certainly hard."""
+    best = critical_temperature(cell, epsilon, _ROUNDS_TO_DECIDE, enough=tau)
+    if best.lower is not None and best.lower < tau:
+        return Fraction(0)
+    inside = tuple(Fraction(x) for x in outside.interior_point.tolist())
+    # Bounded domains have no such direction unless every temperature will do.
+    centre = best.point if best.direction is None else inside
+    centre, *targets = (_between(point, inside, _INWARDS) for point in (centre, *_targets(outside)))
+    ends = [_last_hard(cell, centre, target, tau, epsilon) for target in targets]
+    points = [point for point in ends if point is not None]
+    if len(points) <= cell.dim:
+        return Fraction(0)
+    denominator = max(x.denominator for point in points for x in point)
+    scaled = [tuple(int(x * denominator) for x in point) for point in points]
+    return _volume(Polytope.from_scaled_points(scaled, denominator))
+
+
+def _targets(outside: Polytope) -> list[Point]:
+    """The vertices, and in the plane the middles of the edges as well."""
+    vertices = [tuple(vertex) for vertex in outside.exact_vertices.tolist()]
+    if outside.ambient_dim != 2:
+        return vertices
+    ring = [vertices[i] for i in outside.polygon_order.tolist()]
+    middles = [
+        tuple((a + b) / 2 for a, b in zip(p, q, strict=True)) for p, q in pairwise([*ring, ring[0]])
+    ]
+    return ring + middles
+
+
+def _last_hard(
+    cell: CellLeads, centre: Point, target: Point, tau: Fraction, epsilon: float
+) -> Point | None:
+    """Return a dyadic point near the segment to the target, the last that is certainly hard."""
+    best: Point | None = None
+    low, high = Fraction(0), Fraction(1)
+    step = high
+    for _ in range(_BISECTIONS):
+        point = tuple(Fraction(float(x)) for x in _between(centre, target, step))
+        if _is_hard_point(cell, point, tau, epsilon):
+            best, low = point, step
+        else:
+            high = step
+        if low == high:
+            break
+        step = (low + high) / 2
+    return best
+
+
+def _between(start: Point, end: Point, step: Fraction) -> Point:
+    return tuple(a + step * (b - a) for a, b in zip(start, end, strict=True))
+
+
+def _is_hard_point(cell: CellLeads, point: Point, tau: Fraction, epsilon: float) -> bool:
+    for wall in cell.walls:
+        if sum((a * t for a, t in zip(wall, point, strict=False)), Fraction(wall[-1])) < 0:
+            return False
+    gaps: dict[int, list[Fraction]] = {}
+    for lead in cell.leads:
+        gaps.setdefault(lead.head, []).append(lead.at(point))
+    if any(min(values) < 0 for values in gaps.values()):
+        return False
+    return is_hard(cell, gaps, tau, epsilon)
+
+
+def _volume(polytope: Polytope) -> Fraction:
+    volume = polytope.volume
+    assert isinstance(volume, Fraction)
+    return volume

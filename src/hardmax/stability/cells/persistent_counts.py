@@ -1,0 +1,262 @@
+r"""A certified count of the cells that survive at one temperature, with a witness for each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import number, owned
+from hardmax._ground.display import html_card
+from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import nearest_floats
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.regions.charted_domains import charted_network
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
+from hardmax.stability.cells.cell_leads import CellLeads, cell_leads
+from hardmax.stability.cells.cutting_planes import critical_temperature
+from hardmax.stability.cells.hardness_levels import sufficient_levels
+from hardmax.stability.cells.soft_search import float_walls, hardest_point, worst_odds
+from hardmax.stability.models import has_one_attention_layer, head_names, read_soft_model
+from hardmax.stability.networks.soft_certificates import certify_soft, layer_temperatures
+from hardmax.stability.temperatures import read_epsilon
+from hardmax.typing import BoolArray, FloatArray
+
+_ROUNDS = 30
+"""How many cuts are tried before a cell is left undecided."""
+_STEPS = (0.0, 1e-6, 1e-3, 0.05, 0.3, 1.0)
+"""How far a proposed point is moved towards a point well inside its cell, until it is inside."""
+_INWARDS = (0.1, 0.3, 0.6, 1.0)
+"""How far a hard point is moved on to find one where the units agree as well."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PersistentCells:
+    r"""Which cells are $\varepsilon$-hard at a temperature.
+
+    Attributes:
+        partition: The cells of the hard model.
+        taus: The temperature of each layer of the network.
+        epsilon: The $\varepsilon$.
+        by_margin: Cells proved by the exact margins of a single layer of heads; none in deep
+            models.
+        by_cuts: Cells of a single layer of heads proved by a rational point (`cutting_planes`).
+        by_point: Cells proved by `certify_soft` at a float64 point strictly inside.
+        is_possible: Cells that are not certainly soft. In deep models only the first layer of
+            heads, which sees the same stream hard and soft, can rule a cell out.
+        points: The float64 points of `by_point`, coordinates of the domain, NaN where there is
+            none; shape `(n_cells, dim)`.
+        rival_masses: The certified most that other keys get there, 1 where there is no point; shape
+            `(n_cells, n_heads)`.
+        units_agree: Whether the soft network has there, certainly, the units of the cell as well.
+    """
+
+    partition: Partition
+    taus: tuple[float, ...]
+    epsilon: float
+    by_margin: BoolArray
+    by_cuts: BoolArray
+    by_point: BoolArray
+    is_possible: BoolArray
+    points: FloatArray
+    rival_masses: FloatArray
+    units_agree: BoolArray
+
+    _repr_html_ = html_card
+
+    @property
+    def is_certified(self) -> BoolArray:
+        r"""The cells that are certainly $\varepsilon$-hard: shape `(n_cells,)`."""
+        return np.asarray(self.by_margin | self.by_cuts | self.by_point)
+
+    @property
+    def n_certified(self) -> int:
+        r"""How many cells are certainly $\varepsilon$-hard: a lower bound on how many are."""
+        return int(self.is_certified.sum())
+
+    @property
+    def n_possible(self) -> int:
+        r"""How many cells can be $\varepsilon$-hard: an upper bound."""
+        return int(self.is_possible.sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"PersistentCells(at least {self.n_certified}, at most {self.n_possible} of "
+            f"{len(self.by_margin)} cells, epsilon={self.epsilon:g})"
+        )
+
+
+def persistent_cells(
+    model: Any, domain: Any, tau: Any, epsilon: float, *, search: bool = True
+) -> PersistentCells:
+    r"""Find cells of the hard model that are certainly $\varepsilon$-hard in the soft one.
+
+    **What is certified.** A cell of the hard model is claimed if some point of it (closed, in the
+    closed domain) is such that every head of every layer of the *soft* network puts at least $1 -
+    \varepsilon$ on the key that wins in the hard network throughout the cell (on that key and those
+    that coincide with it). For one layer of heads the proof is an exact linear program over the
+    cell, or a point; for a deep model it is always a float64 point strictly inside the cell, and
+    all layers of the soft network are enclosed at that point, rounding included.
+
+    Args:
+        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        domain: As for `enumerate_regions`.
+        tau: The temperature, above 0, as for `certify_soft`.
+        epsilon: The share $\varepsilon$ of the mass that rivals may have, between 0 and 1.
+        search: Whether to look for better points of a deep model numerically where the first fail.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax.models.transformers import Block, HardTransformer
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> model = HardTransformer([Block([sign]), Block([sign])])
+        >>> [persistent_cells(model, Box([-1], [1]), tau, 0.1).n_certified for tau in (0.1, 10.0)]
+        [2, 0]
+    """
+    network = read_soft_model(model)
+    taus = layer_temperatures(model, network, tau)
+    heads = head_names(network)
+    if not heads:
+        raise ArgumentError("`model` must have a head; units stay hard at every temperature.")
+    if any(taus[index] == 0.0 for index, _ in heads):
+        raise ArgumentError("`tau` must be above 0 where there are heads; got 0.")
+    eps = float(number("epsilon", read_epsilon(epsilon)))
+    partition = enumerate_regions(network, domain)
+    finder = _Finder(network, partition, taus, eps, search)
+    n = partition.n_found
+    by_margin, by_cuts, by_point = np.zeros((3, n), dtype=bool)
+    possible, agree = np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
+    points = np.full((n, partition.domain.dim), np.nan)
+    rivals = np.ones((n, len(heads)))
+    for i in range(n):
+        cell = cell_leads(network, partition.domain, partition.signatures[i])
+        if finder.is_single:
+            level = critical_temperature(cell, eps, _ROUNDS, enough=finder.exact_tau)
+            by_margin[i] = level.by_margins is None or level.by_margins >= finder.exact_tau
+            by_cuts[i] = level.lower is None or level.lower >= finder.exact_tau
+            possible[i] = level.upper is None or level.upper >= finder.exact_tau
+            if not by_cuts[i]:
+                continue
+            found = finder.witness(i, cell, level.point, level.direction)
+        else:
+            # The first heads see the same stream in both models; they must be hard in any case.
+            level = critical_temperature(
+                cell.of_heads(finder.first_heads), eps, _ROUNDS, enough=finder.exact_tau
+            )
+            possible[i] = level.upper is None or level.upper >= finder.exact_tau
+            if not possible[i]:
+                continue
+            first = cell.largest_level(sufficient_levels(cell, eps))
+            found = finder.witness(i, cell, first.point, first.direction)
+        if found is not None:
+            by_point[i], agree[i] = True, found.units_agree
+            points[i], rivals[i] = found.point, found.rivals
+    return PersistentCells(
+        partition, tuple(taus), eps, by_margin, by_cuts, by_point, possible,
+        owned(points), owned(rivals), agree,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a search in one cell gave."""
+
+    point: FloatArray
+    rivals: FloatArray
+    units_agree: bool
+
+
+class _Finder:
+    """Looks for hard points in the cells of one model."""
+
+    def __init__(
+        self,
+        network: ArgmaxNetwork,
+        partition: Partition,
+        taus: list[float],
+        epsilon: float,
+        search: bool,
+    ) -> None:
+        self.partition, self.epsilon, self.search = partition, epsilon, search
+        # In coordinates of the domain, so that points of a slice are exact.
+        self.network, self.n_before = charted_network(network, partition.domain)
+        self.taus = [0.0] * (len(self.network.layers) - len(network.layers)) + taus
+        self.is_single = has_one_attention_layer(network)
+        heads = head_names(network)
+        index = heads[0][0]
+        self.first_heads = {k for k, (layer, _) in enumerate(heads) if layer == index}
+        self.tau, self.exact_tau = taus[index], Fraction(taus[index])
+
+    def witness(
+        self,
+        index: int,
+        cell: CellLeads,
+        start: tuple[Fraction, ...],
+        direction: tuple[Fraction, ...] | None,
+    ) -> _Found | None:
+        """Look for a float64 point strictly inside a cell with certified masses."""
+        best: _Found | None = None
+        for point in self._proposals(index, cell, start, direction):
+            found = self._certified(index, point)
+            if found is not None:
+                best = found
+                break
+        if best is None or best.units_agree or not self.search:
+            return best
+        # Margins of heads drive points to the walls of units; further inside these may agree too.
+        inside = self.partition.witnesses[index]
+        for step in _INWARDS:
+            point = (1.0 - step) * best.point + step * inside
+            if self.partition.locate(point) == index:
+                found = self._certified(index, point)
+                if found is not None and found.units_agree:
+                    return found
+        return best
+
+    def _certified(self, index: int, point: FloatArray) -> _Found | None:
+        limit = float(np.log(self.epsilon) - np.log1p(-self.epsilon))
+        if worst_odds(self.network, point, self._winners(index), self.taus) > limit + 1e-9:
+            return None
+        certificate = certify_soft(self.network, point, self.taus)
+        if (certificate.rival_masses > self.epsilon).any():
+            return None
+        return _Found(point, certificate.rival_masses[0], bool(certificate.units_agree[0]))
+
+    def _proposals(
+        self,
+        index: int,
+        cell: CellLeads,
+        start: tuple[Fraction, ...],
+        direction: tuple[Fraction, ...] | None,
+    ) -> Iterator[FloatArray]:
+        inside = self.partition.witnesses[index]
+        first = nearest_floats(np.array(start, dtype=object))
+        if direction is not None:
+            # Margins grow without end along it: far enough, every level is reached.
+            first = first + 1.5 * self.tau * nearest_floats(np.array(direction, dtype=object))
+        kept = self._inside(index, first, inside)
+        if kept is None:
+            return
+        yield kept
+        if self.search and not self.is_single:
+            better = hardest_point(
+                self.network, float_walls(cell), self._winners(index), kept, self.taus
+            )
+            moved = self._inside(index, better, kept)
+            if moved is not None:
+                yield moved
+
+    def _inside(self, index: int, start: FloatArray, inside: FloatArray) -> FloatArray | None:
+        """Move a point towards another until it is strictly inside the cell, exactly."""
+        for step in _STEPS:
+            point = (1.0 - step) * start + step * inside
+            if np.isfinite(point).all() and self.partition.locate(point) == index:
+                return np.asarray(point)
+        return None
+
+    def _winners(self, index: int) -> Any:
+        before = np.zeros(self.n_before, dtype=np.int64)
+        return np.concatenate([before, self.partition.signatures[index]])

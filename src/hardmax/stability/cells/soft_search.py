@@ -1,0 +1,100 @@
+"""Numerical search in a cell for the point where soft heads are hardest: never a proof."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.exact.integer_vectors import rounded_directions
+from hardmax.models._arithmetic.form_scores import plain_scores
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.stability.cells.cell_leads import CellLeads
+from hardmax.typing import FloatArray, IntArray
+
+
+class FloatWalls(NamedTuple):
+    r"""A cell in floats: $A t + c > 0$, largest coefficients 1.
+
+    Attributes:
+        slopes: The $A$, shape `(n_rows, dim)`.
+        offsets: The $c$, shape `(n_rows,)`.
+    """
+
+    slopes: FloatArray
+    offsets: FloatArray
+
+
+def float_walls(cell: CellLeads) -> FloatWalls:
+    """Round the walls of a cell, those of its heads included."""
+    rows = [row for row in (*cell.walls, *(lead.row for lead in cell.leads)) if any(row)]
+    scaled = rounded_directions(rows, cell.dim + 1)
+    return FloatWalls(scaled[:, :-1], scaled[:, -1])
+
+
+def hardest_point(
+    network: ArgmaxNetwork,
+    cell: FloatWalls,
+    winners: IntArray,
+    start: FloatArray,
+    taus: list[float],
+) -> FloatArray:
+    """Improve a point of a cell by a simplex search over the soft network, inside the cell."""
+    from scipy.optimize import minimize
+
+    def badness(t: FloatArray) -> float:
+        slack = cell.slopes @ t + cell.offsets
+        if (slack <= 0.0).any():
+            return 1e6 - 1e6 * float(slack.min())
+        return worst_odds(network, t, winners, taus)
+
+    size = 0.1 * max(1e-3, float(np.abs(start).max(initial=0.0)))
+    corners = np.vstack([start, start + size * np.eye(len(start))])
+    result = minimize(
+        badness,
+        start,
+        method="Nelder-Mead",
+        options={
+            "initial_simplex": corners,
+            "maxfev": 60 * len(start),
+            "xatol": 1e-9,
+            "fatol": 1e-3,
+        },
+    )
+    return np.asarray(result.x)
+
+
+@np.errstate(all="ignore")  # NaN is never a proof, and nothing is proved here.
+def worst_odds(
+    network: ArgmaxNetwork, point: FloatArray, winners: IntArray, taus: list[float]
+) -> float:
+    r"""Return the largest $\log\frac{1-p}{p}$ of a head, $p$ the mass of the named key; rounded."""
+    stream = _mapped(network.embedding, point)
+    worst, position = -np.inf, 0
+    for layer, tau in zip(network.layers, taus, strict=True):
+        scores = plain_scores(layer, _mapped(layer.query, stream)[np.newaxis])[0]
+        blocks = np.zeros(layer.output.dim_in)
+        for group, slot in enumerate(layer.slots.tolist()):
+            forms = slice(int(layer.starts[group]), int(layer.starts[group + 1]))
+            s, values = scores[forms], layer.values[forms]
+            if layer.is_table[group] and tau > 0.0:
+                weights = np.exp((s - s.max()) / tau)
+                weights /= weights.sum()
+                own = (s[winners[position]] - s) / tau
+                copies = own == 0.0
+                rivals = -own[~copies]
+                if len(rivals):
+                    odds = np.logaddexp.reduce(rivals) - np.log(copies.sum())
+                    worst = max(worst, float(odds))
+                part = weights @ values
+            else:
+                best = int(s.argmax())
+                part = values[best].copy()
+                part[0] += layer.gains[forms][best] * s[best]
+            blocks[slot : slot + len(part)] += part
+            position += 1
+        result = _mapped(layer.output, blocks)
+        stream = stream + result if layer.residual else result
+    return worst
+
+
+def _mapped(affine: AffineMap, vector: FloatArray) -> FloatArray:
+    return vector if affine.is_identity else vector @ affine.weight + affine.bias

@@ -1,0 +1,1 @@
+"""How far the soft network is from the hard one."""

@@ -1,0 +1,118 @@
+r"""How the distance of soft from hard falls with the temperature: measured, and certified."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import number, owned
+from hardmax._ground.display import html_card
+from hardmax.errors import EmptyInputError, ShapeMismatchError
+from hardmax.exact.directed_rounding import read_broadcast
+from hardmax.models.heads import AttentionHead
+from hardmax.models.points import PointBatch
+from hardmax.stability.head_certificates import certify_head
+from hardmax.stability.models import read_soft_model
+from hardmax.stability.networks.soft_certificates import certify_soft
+from hardmax.typing import ArrayLike, FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ErrorCurves:
+    r"""The largest $\|soft - hard\|_2$ over some points, for each temperature.
+
+    Attributes:
+        taus: The temperatures, rising; shape `(n_taus,)`.
+        measured: Evaluated in floats, which see nothing below the rounding of the outputs.
+        certified: The bound of `certify_soft` at the points.
+        on_cubes: The bound on cubes around the points, those that no wall meets; NaN without a
+            radius, or where every cube meets a wall.
+        from_margin: For a head, what margin and spread of values give alone; NaN otherwise.
+        radius: The radius of the cubes.
+        n_points: How many points there are.
+    """
+
+    taus: FloatArray
+    measured: FloatArray
+    certified: FloatArray
+    on_cubes: FloatArray
+    from_margin: FloatArray
+    radius: float
+    n_points: int
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        n, where = len(self.taus), f"{self.n_points} point{'s' * (self.n_points != 1)}"
+        if n == 1:
+            return f"ErrorCurves({where}, one temperature {self.taus[0]:g})"
+        low, high = self.taus[[0, -1]]
+        return f"ErrorCurves({where}, {n} temperatures from {low:g} to {high:g})"
+
+
+def error_curves(model: Any, x: ArrayLike, taus: ArrayLike, radius: float = 0.0) -> ErrorCurves:
+    """Measure and certify the largest error over some points at several temperatures.
+
+    Args:
+        model: A head, a block, or a model with `soft`.
+        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+        taus: The temperatures, above 0, shape `(n_taus,)`.
+        radius: If above 0, cubes of this radius are certified as well.
+
+    Examples:
+        >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
+        >>> curves = error_curves(sign, [[0.5], [2.0]], [1.0, 0.1])
+        >>> curves
+        ErrorCurves(2 points, 2 temperatures from 0.1 to 1)
+        >>> bool((curves.certified >= curves.measured * (1 - 1e-12)).all())
+        True
+    """
+    network = read_soft_model(model)
+    points = PointBatch.read("x", x, network.dim_in).rows
+    reach = number("radius", radius, at_least=0.0)
+    (read,) = read_broadcast({"taus": (taus, 0, False)})
+    if read.ndim > 1:
+        raise ShapeMismatchError(f"`taus` must have shape (n_taus,); got {read.shape}.")
+    for name, array in (("x", points), ("taus", read)):
+        if not array.size:
+            raise EmptyInputError(f"`{name}` must hold at least one; got none.")
+    temperatures = np.sort(np.atleast_1d(read))
+    measured, certified, cubes, margins = np.full((4, len(temperatures)), np.nan)
+    soft = model if hasattr(model, "soft") else _Evaluated(network)
+    hard = soft(points)
+    for i, tau in enumerate(temperatures.tolist()):
+        difference = soft.soft(points, tau) - hard
+        measured[i] = np.sqrt((difference**2).sum(axis=1)).max()
+        certified[i] = certify_soft(model, points, tau).error.max()
+        if reach:
+            found = certify_soft(model, points, tau, reach)
+            if found.is_covered.any():
+                cubes[i] = found.error[found.is_covered].max()
+        if isinstance(model, AttentionHead):
+            margins[i] = certify_head(model, points, tau).distance_from_margin.max()
+    return ErrorCurves(
+        owned(temperatures),
+        owned(measured),
+        owned(certified),
+        owned(cubes),
+        owned(margins),
+        reach,
+        len(points),
+    )
+
+
+class _Evaluated:
+    """A network without a model around it."""
+
+    def __init__(self, network: Any) -> None:
+        self.network = network
+
+    def __call__(self, points: FloatArray) -> FloatArray:
+        from hardmax.models.evaluation import forward
+
+        return forward(self.network, points)
+
+    def soft(self, points: FloatArray, tau: float) -> FloatArray:
+        from hardmax.models.evaluation import soft
+
+        return soft(self.network, points, tau)

@@ -1,0 +1,159 @@
+r"""What the hard network does at a point, or on a small cube around it, without any rounding.
+
+At a point $x$ the streams are rational vectors; forms that tie exactly share their win, as in the
+hard network. On a cube $\{y : \|y - x\|_\infty \le \rho\}$ that no wall meets, all streams are
+affine, and a score is a form whose range over the cube is a ball about its value at $x$.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb, fmpq, fmpz
+
+from hardmax.exact.directed_rounding import interval
+from hardmax.exact.dyadic import homogeneous_points
+from hardmax.models._arithmetic.recomposition import (
+    RationalForms,
+    chart_forms,
+    layer_output,
+    layer_scores,
+)
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.typing import FloatArray
+
+_Row = Sequence[fmpz]
+
+
+class HardLayer(NamedTuple):
+    """The decisions of one layer.
+
+    Attributes:
+        layer: The layer.
+        winners: For each group the first winner, as an index among all forms of the layer.
+        tied: For each group all forms that win everywhere on the set, the winner among them.
+        scores: The score of every form.
+        gaps: For every form how far the winner of its group leads it, never negative; 0 exactly for
+            tied forms.
+    """
+
+    layer: ArgmaxLayer
+    winners: list[int]
+    tied: list[list[int]]
+    scores: list[arb]
+    gaps: list[arb]
+
+
+def point_trace(network: ArgmaxNetwork, point: FloatArray) -> Iterator[HardLayer]:
+    """Yield the decisions at one point, layer by layer."""
+    # Forms that do not depend on their one coordinate: two of them coincide if they tie.
+    constant = AffineMap(np.zeros((1, len(point))), point)
+    stream = chart_forms(constant).compose(network.embedding)
+    for layer in network.layers:
+        scores = layer_scores(layer, stream)
+        offsets = [row[-1] for row in scores.rows]
+        winners = [max(range(a, b), key=offsets.__getitem__) for a, b in _groups(layer)]
+        unit = arb(2) ** scores.exponent / scores.denominator
+        yield _decisions(layer, scores, winners, partial(_constant, unit))
+        names = [w - start for w, (start, _) in zip(winners, _groups(layer), strict=True)]
+        stream = layer_output(layer, stream, scores, names)
+
+
+def cube_trace(
+    network: ArgmaxNetwork, point: FloatArray, radius: float, signature: Sequence[int]
+) -> Iterator[HardLayer | None]:
+    """Yield the decisions on a cube around a point inside the cell of a signature.
+
+    Yields None and stops where a wall meets the cube.
+    """
+    stream = chart_forms(AffineMap.identity(network.dim_in)).compose(network.embedding)
+    *centre, scale = (fmpz(int(x)) for x in homogeneous_points(point[np.newaxis])[0])
+    reach = arb(radius)
+    position = 0
+    for layer in network.layers:
+        scores = layer_scores(layer, stream)
+        unit = arb(2) ** scores.exponent / scores.denominator
+
+        def ball(row: _Row, unit: arb = unit) -> arb:
+            value = sum((a * x for a, x in zip(row, centre, strict=False)), row[-1] * scale)
+            slope = sum((abs(a) for a in row[:-1]), fmpz(0))
+            spread = (arb(slope) * unit * reach).upper()
+            return arb(value) * unit / arb(scale) + arb(0, spread)
+
+        names = [int(w) for w in signature[position : position + layer.n_groups]]
+        winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
+        found = _decisions(layer, scores, winners, ball)
+        alike = {j for forms in found.tied for j in forms}
+        if any(j not in alike and not gap > 0 for j, gap in enumerate(found.gaps)):
+            yield None
+            return
+        yield found
+        stream = layer_output(layer, stream, scores, names)
+        position += layer.n_groups
+
+
+def cell_trace(
+    network: ArgmaxNetwork,
+    stream: RationalForms,
+    signature: Sequence[int],
+    spread: Callable[[_Row], tuple[fmpq, fmpq]],
+) -> Iterator[HardLayer]:
+    """Yield the decisions on the closure of a cell.
+
+    Args:
+        network: The network.
+        stream: What comes before its first layer, as forms on the domain.
+        signature: The winners on the cell.
+        spread: The least and the largest value a form with integer coefficients takes on the cell,
+            or numbers below and above them.
+    """
+    position = 0
+    for layer in network.layers:
+        scores = layer_scores(layer, stream)
+        unit = arb(2) ** scores.exponent / scores.denominator
+
+        def score(row: _Row, unit: arb = unit) -> arb:
+            low, high = spread(row)
+            return interval(arb(low) * unit, arb(high) * unit)
+
+        def lead(row: _Row, unit: arb = unit) -> arb:
+            # A winner leads on the whole cell, whatever a larger set says.
+            low, high = spread(row)
+            return interval(arb(max(low, fmpq(0))) * unit, arb(high) * unit)
+
+        names = [int(w) for w in signature[position : position + layer.n_groups]]
+        winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
+        yield _decisions(layer, scores, winners, score, lead)
+        stream = layer_output(layer, stream, scores, names)
+        position += layer.n_groups
+
+
+def _constant(unit: arb, row: _Row) -> arb:
+    return row[-1] * unit
+
+
+def _decisions(
+    layer: ArgmaxLayer,
+    scores: RationalForms,
+    winners: list[int],
+    ball: Callable[[_Row], arb],
+    lead: Callable[[_Row], arb] | None = None,
+) -> HardLayer:
+    rows, lead = scores.rows, lead or ball
+    tied, gaps = [], []
+    for winner, (start, end) in zip(winners, _groups(layer), strict=True):
+        best = rows[winner]
+        tied.append([j for j in range(start, end) if rows[j] == best])
+        for rival in rows[start:end]:
+            if rival == best:
+                gaps.append(arb(0))
+            else:
+                gaps.append(lead([b - r for b, r in zip(best, rival, strict=True)]))
+    return HardLayer(layer, winners, tied, [ball(row) for row in rows], gaps)
+
+
+def _groups(layer: ArgmaxLayer) -> list[tuple[int, int]]:
+    starts = layer.starts.tolist()
+    return list(pairwise(starts))

@@ -1,0 +1,178 @@
+r"""Certified distance of a soft network from the hard one, layer by layer.
+
+Let $z_l$ be the stream of the hard network and $z_l + e_l$ that of the soft one at the same input.
+The hard stream is known exactly (`hard_traces`); the error $e_l$ is enclosed in balls. A score
+$s_j$ with slope $S_j$ in the stream has error $\langle S_j, e\rangle$, so the winner $w$ of a group
+leads form $j$ in the soft network by
+
+$$G_j = g_j + \langle S_w - S_j, e\rangle, \qquad g_j = s_w - s_j \ge 0 .$$
+
+* A head has weights $p_j = e^{-G_j/\tau}/\sum_l e^{-G_l/\tau}$ and an error $\sum_j p_j (v_j -
+  v_w)$. Each $p_j$ is enclosed by taking the ends of the $G$ that favour it and those that do not;
+  the error never leaves the hull of the $v_j - v_w$, so a certificate is finite at any temperature.
+* A ReLU or maxout unit stays hard, and its output moves by exactly $\langle S_w, e\rangle + \max_j
+  (-G_j)$, which is $\langle S_w, e \rangle$ where the same form still wins.
+
+Everything is rounded outward. At a point the balls hold rounding only, so the bound is the error
+itself to many digits; on a cube of inputs they hold the range of the margins too.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import ctx
+
+from hardmax._ground.arguments import number, owned
+from hardmax._ground.display import html_card
+from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_down, rounded_up
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.evaluation import cell_signature, read_temperatures
+from hardmax.models.points import PointBatch
+from hardmax.models.transformers import HardTransformer
+from hardmax.stability.models import head_names, read_soft_model
+from hardmax.stability.networks.hard_traces import HardLayer, cube_trace, point_trace
+from hardmax.stability.networks.soft_errors import ErrorPass
+from hardmax.typing import ArrayLike, BoolArray, FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SoftCertificate:
+    r"""What is certain about a soft network at some points, or on cubes around them.
+
+    Attributes:
+        taus: The temperature of each layer of the network; layers of units ignore theirs.
+        radius: Half the edge of the cubes; 0 means the points themselves.
+        lower: No output of soft minus hard is below this; shape `(n_points, dim_out)`.
+        upper: None is above this.
+        error: A bound on the Euclidean norm of soft minus hard; shape `(n_points,)`.
+        log_error: Its logarithm, which does not underflow; -inf where the two agree exactly.
+        heads: The `(layer, group)` of every head of the network.
+        rival_masses: The most weight each head of the soft network gives to keys other than the one
+            that wins in the hard network (and those that tie with it); shape `(n_points, n_heads)`.
+        margins: How far that key leads in the hard network, rounded down, 0 on a wall and `inf`
+            without rivals; shape `(n_points, n_heads)`.
+        units_agree: Whether every unit certainly has the same winner in both networks;
+            `(n_points,)`.
+        is_covered: False where a wall meets the cube; nothing is claimed there. `(n_points,)`.
+    """
+
+    taus: tuple[float, ...]
+    radius: float
+    lower: FloatArray
+    upper: FloatArray
+    error: FloatArray
+    log_error: FloatArray
+    heads: tuple[tuple[int, int], ...]
+    rival_masses: FloatArray
+    margins: FloatArray
+    units_agree: BoolArray
+    is_covered: BoolArray
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        n = len(self.error)
+        where = f"{n} point{'s' * (n != 1)}"
+        if self.radius:
+            where = f"{n} cube{'s' * (n != 1)} of radius {self.radius:g}"
+        return (
+            f"SoftCertificate({where}, error <= {self.error.max(initial=0.0):.3g}, "
+            f"rival masses <= {self.rival_masses.max(initial=0.0):.3g})"
+        )
+
+    @property
+    def masses(self) -> FloatArray:
+        """The least weight of the hard winner in each head, rounded down: `(n_points, n_heads)`."""
+        return np.maximum(np.nextafter(1.0 - self.rival_masses, 0.0), 0.0)
+
+    @property
+    def bound(self) -> FloatArray:
+        """A bound on each output's |soft - hard|: shape `(n_points, dim_out)`."""
+        return np.maximum(np.abs(self.lower), np.abs(self.upper))
+
+
+def certify_soft(
+    model: Any, x: ArrayLike, tau: float | Sequence[float], radius: float = 0.0
+) -> SoftCertificate:
+    r"""Certify how far the soft model is from the hard one.
+
+    Args:
+        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+        tau: The temperature as for the model's `soft`: one number, or one for each block of a
+            `HardTransformer` (for each layer of another network).
+        radius: If above 0, the certificate holds for all inputs $y$ with $\|y - x\|_\infty \le
+            \rho$, provided they lie in one cell.
+
+    Returns:
+        The certificate; arrays have one row for each point.
+
+    Examples:
+        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax.models.transformers import Block
+        >>> head = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
+        >>> model = HardTransformer([Block([head]), Block([head])])
+        >>> point = certify_soft(model, [2.0], tau=1.0)
+        >>> point.upper - (model.soft([2.0], 1.0) - model([2.0])) < 1e-15
+        array([[ True]])
+        >>> certify_soft(model, [2.0], tau=1.0, radius=0.5)
+        SoftCertificate(1 cube of radius 0.5, error <= 0.111, rival masses <= 0.0474)
+        >>> certify_soft(model, [2.0], tau=1.0, radius=3.0).is_covered
+        array([False])
+    """
+    network = read_soft_model(model)
+    taus = layer_temperatures(model, network, tau)
+    reach = number("radius", radius, at_least=0.0)
+    points = PointBatch.read("x", x, network.dim_in).rows
+    heads = head_names(network)
+    n = len(points)
+    lower, upper = np.full((n, network.dim_out), -np.inf), np.full((n, network.dim_out), np.inf)
+    error, log_error = np.full((2, n), np.inf)
+    rivals, margins = np.ones((n, len(heads))), np.zeros((n, len(heads)))
+    agree, covered = np.zeros((2, n), dtype=bool)
+    with ctx.workprec(PRECISION):
+        passes = ErrorPass(network, taus)
+        for i, trace in enumerate(_traces(network, points, reach)):
+            result = passes(trace)
+            if result is None:
+                continue
+            lower[i] = [rounded_down(ball) for ball in result.output]
+            upper[i] = [rounded_up(ball) for ball in result.output]
+            size = norm_bound(result.output)
+            error[i] = rounded_up(size)
+            log_error[i] = rounded_up(size.log()) if size > 0 else -np.inf
+            rivals[i] = [rounded_up(ball) for ball in result.rivals]
+            margins[i] = [np.inf if m is None else rounded_down(m) for m in result.margins]
+            agree[i], covered[i] = result.units_agree, True
+    return SoftCertificate(
+        tuple(taus), reach, owned(lower), owned(upper), owned(error), owned(log_error), heads,
+        owned(rivals), owned(margins), agree, covered,
+    )  # fmt: skip
+
+
+def _traces(
+    network: ArgmaxNetwork, points: FloatArray, radius: float
+) -> Iterator[Iterator[HardLayer | None]]:
+    if radius == 0.0:
+        for point in points:
+            yield point_trace(network, point)
+        return
+    signatures, inside = cell_signature(network, points)
+    for point, name, is_inside in zip(points, signatures.tolist(), inside.tolist(), strict=True):
+        yield cube_trace(network, point, radius, name) if is_inside else iter([None])
+
+
+def layer_temperatures(
+    model: Any, network: ArgmaxNetwork, tau: float | Sequence[float]
+) -> list[float]:
+    """Read the temperatures of a model as its `soft` does: one for each layer of the network."""
+    if not isinstance(model, HardTransformer):
+        return read_temperatures(tau, len(network.layers), "layer")
+    taus = read_temperatures(tau, len(model.blocks), "block")
+    return [
+        temperature
+        for temperature, block in zip(taus, model.blocks, strict=True)
+        for _ in range(bool(block.heads) + (block.ffn is not None))
+    ]

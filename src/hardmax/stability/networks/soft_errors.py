@@ -1,0 +1,284 @@
+"""The error of the soft stream in balls, through one network: the engine of `certify_soft`."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from flint import arb, arb_mat, fmpz
+
+from hardmax.exact.ball_matrices import ball_matrix, differences, mean_row, rows_of
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.stability.networks.hard_traces import HardLayer
+
+_THIN = 2.0**-30
+"""Weights known better than this need no comparison with the hull of the values."""
+
+
+class SoftErrors(NamedTuple):
+    """What an error pass found.
+
+    Attributes:
+        output: Soft minus hard, for each output.
+        rivals: For each head a ball whose upper end is the most that keys other than the hard
+            winner can get.
+        margins: For each head its lead in the hard network; None without rivals.
+        units_agree: Whether every unit certainly has the same winner.
+    """
+
+    output: list[arb]
+    rivals: list[arb]
+    margins: list[arb | None]
+    units_agree: bool
+
+
+class _Prepared:
+    """A layer's arrays as balls."""
+
+    def __init__(self, layer: ArgmaxLayer) -> None:
+        matrix, exponent = layer.exact_scores
+        self.rows: list[list[fmpz]] = [row[:-1] for row in matrix.tolist()]
+        self.unit = arb(2) ** exponent
+        self.values = rows_of(ball_matrix(layer.values))
+        self.output = None if layer.output.is_identity else ball_matrix(layer.output.weight.T)
+        self._leads: dict[tuple[int, int], arb_mat] = {}
+        self._moved: dict[tuple[int, ...], list[list[arb]]] = {}
+
+    def slope(self, form: int) -> arb_mat:
+        """The slope of one score in the stream, as a row."""
+        return arb_mat(1, len(self.rows[form]), [arb(x) * self.unit for x in self.rows[form]])
+
+    def leads(self, winner: int, start: int, end: int) -> arb_mat:
+        """The slopes of winner minus form for all forms of a group, formed exactly."""
+        if (winner, start) not in self._leads:
+            best = self.rows[winner]
+            table = [
+                [arb(b - r) * self.unit for b, r in zip(best, rival, strict=True)]
+                for rival in self.rows[start:end]
+            ]
+            self._leads[winner, start] = arb_mat(table)
+        return self._leads[winner, start]
+
+    def moved(self, tied: list[int], start: int, end: int) -> list[list[arb]]:
+        """The values of a group minus the mean over the tied winners."""
+        key = (start, *tied)
+        if key not in self._moved:
+            mean = mean_row([self.values[j] for j in tied])
+            self._moved[key] = differences(self.values[start:end], mean)
+        return self._moved[key]
+
+
+class ErrorPass:
+    """Carries errors of the soft stream through a network at given temperatures."""
+
+    def __init__(self, network: ArgmaxNetwork, taus: list[float]) -> None:
+        self.network = network
+        self.taus = [arb(tau) for tau in taus]
+        self.prepared = [_Prepared(layer) for layer in network.layers]
+
+    def __call__(self, trace: Iterable[HardLayer | None]) -> SoftErrors | None:
+        """Follow one trace of the hard network; None if it breaks off."""
+        error: list[arb] | None = None
+        rivals: list[arb] = []
+        margins: list[arb | None] = []
+        agree = True
+        for index, hard in enumerate(trace):
+            if hard is None:
+                return None
+            step = _Step(self.prepared[index], hard, error, self.taus[index])
+            blocks = [arb(0)] * hard.layer.output.dim_in
+            for group in range(hard.layer.n_groups):
+                slot = int(hard.layer.slots[group])
+                for k, entry in enumerate(step.contribution(group), slot):
+                    blocks[k] += entry
+                if hard.layer.is_table[group]:
+                    rivals.append(step.rivals)
+                    margins.append(step.margin(group))
+                else:
+                    agree &= step.keeps_winner(group)
+            error = step.advanced(blocks)
+        final = error if error is not None else [arb(0)] * self.network.readout.dim_in
+        return SoftErrors(_linear(self.network.readout, final), rivals, margins, agree)
+
+
+class _Step:
+    """One layer at one point; `error` is None where soft and hard stream are the same."""
+
+    def __init__(
+        self, prepared: _Prepared, hard: HardLayer, error: list[arb] | None, tau: arb
+    ) -> None:
+        self.prepared, self.hard, self.tau = prepared, hard, tau
+        self.error = error
+        self.column = None if error is None else arb_mat(len(error), 1, error)
+        self.rivals = arb(0)
+        self._leads: dict[int, list[arb]] = {}
+
+    def contribution(self, group: int) -> list[arb]:
+        """Soft minus hard of what a group contributes to its block."""
+        layer = self.hard.layer
+        if layer.is_table[group] and self.tau > 0:
+            return self._softened(group)
+        if self.column is None:
+            self.rivals = arb(0)
+            return []
+        if layer.passes_maximum[group]:
+            return [self._winner_error(group) + _largest([-g for g in self.leads(group)])]
+        return self._decided(group)
+
+    def leads(self, group: int) -> list[arb]:
+        """The $G_j$ of a group: how far the hard winner leads in the soft network."""
+        if group not in self._leads:
+            start, end = self._forms(group)
+            gaps = self.hard.gaps[start:end]
+            if self.column is not None:
+                moved = self.prepared.leads(self.hard.winners[group], start, end) * self.column
+                gaps = [g + d for g, d in zip(gaps, moved.entries(), strict=True)]
+            self._leads[group] = gaps
+        return self._leads[group]
+
+    def margin(self, group: int) -> arb | None:
+        """The least lead of a head's winner in the hard network, 0 on a wall."""
+        start, end = self._forms(group)
+        tied = self.hard.tied[group]
+        rows = self.prepared.rows
+        rivals = [self.hard.gaps[j] for j in range(start, end) if j not in tied]
+        # Forms that tie without being copies are rivals that any change of the stream separates.
+        rivals += [arb(0) for j in tied if rows[j] != rows[tied[0]]]
+        return _smallest(rivals) if rivals else None
+
+    def keeps_winner(self, group: int) -> bool:
+        """Say whether the hard winner of a group certainly wins in the soft network."""
+        if self.column is None:
+            return True
+        start, _ = self._forms(group)
+        tied = self.hard.tied[group]
+        return all(
+            g.is_zero() if j in tied else g > 0 for j, g in enumerate(self.leads(group), start)
+        )
+
+    def advanced(self, blocks: list[arb]) -> list[arb]:
+        """Pass block errors on to the stream."""
+        output = self.prepared.output
+        result = blocks
+        if output is not None:
+            result = (output * arb_mat(len(blocks), 1, blocks)).entries()
+        if self.hard.layer.residual and self.error is not None:
+            result = [old + new for old, new in zip(self.error, result, strict=True)]
+        return result
+
+    def _forms(self, group: int) -> tuple[int, int]:
+        starts = self.hard.layer.starts
+        return int(starts[group]), int(starts[group + 1])
+
+    def _winner_error(self, group: int) -> arb:
+        return (self.prepared.slope(self.hard.winners[group]) * self.column)[0, 0]
+
+    def _softened(self, group: int) -> list[arb]:
+        start, end = self._forms(group)
+        tied = self.hard.tied[group]
+        low, high = _exponentials(self.leads(group), self.tau)
+        low_total, high_total = sum(low, arb(0)), sum(high, arb(0))
+        kept = sum((low[j - start] for j in tied), arb(0))
+        lost = sum((h for j, h in enumerate(high, start) if j not in tied), arb(0))
+        self.rivals = lost / (kept + lost)
+        moved = self.prepared.moved(tied, start, end)
+        result = [arb(0)] * len(moved[0])
+        is_thin = True
+        # Copies of the winner have equal weights, and their values minus the mean add up to 0.
+        are_copies = all(self.leads(group)[j - start].is_zero() for j in tied)
+        for j, row in enumerate(moved, start):
+            if j in tied and are_copies:
+                continue
+            weight = _share(low[j - start], high[j - start], low_total, high_total)
+            is_thin &= bool(weight.rad() < _THIN)
+            if j in tied:
+                weight -= arb(1) / len(tied)
+            result = [r + weight * v for r, v in zip(result, row, strict=True)]
+        if is_thin:
+            return result
+        columns = zip(*moved, strict=True)
+        return [_within(r, list(c)) for r, c in zip(result, columns, strict=True)]
+
+    def _decided(self, group: int) -> list[arb]:
+        """A group that stays hard: every form that may win now, against those that did."""
+        start, _ = self._forms(group)
+        layer, values = self.hard.layer, self.prepared.values
+        leads = self.leads(group)
+        best = _smallest([g.upper() for g in leads])
+        candidates = [j for j, g in enumerate(leads, start) if not g > best]
+        tied = self.hard.tied[group]
+        hard = mean_row([self._passed(j, arb(0)) for j in tied])
+        column = self.column
+        parts = []
+        for j in candidates:
+            moved = (self.prepared.slope(j) * column)[0, 0]
+            soft = self._passed(j, moved)
+            if j == self.hard.winners[group] and len(tied) == 1:
+                # The winner's own score cancels.
+                parts.append([float(layer.gains[j]) * moved] + [arb(0)] * (len(values[j]) - 1))
+            else:
+                parts.append([s - h for s, h in zip(soft, hard, strict=True)])
+        self.rivals = arb(int(any(j not in tied for j in candidates)))
+        return [_hull(column) for column in zip(*parts, strict=True)]
+
+    def _passed(self, form: int, moved: arb) -> list[arb]:
+        row = list(self.prepared.values[form])
+        row[0] += float(self.hard.layer.gains[form]) * (self.hard.scores[form] + moved)
+        return row
+
+
+def _exponentials(leads: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
+    r"""Lower and upper ends of the $e^{-G/\tau}$, all divided by a common factor.
+
+    The ends of the leads are divided one by one: the radius of a ball has few digits, and a lead
+    that begins at 0 would begin below it.
+    """
+    least, most = ([(-end / tau) for end in ends] for ends in _ends(leads))
+    shift = _largest([t.upper() for t in most])
+    low = [(t.lower() - shift).exp().lower().nonnegative_part() for t in least]
+    high = [(t.upper() - shift).exp().upper() for t in most]
+    return low, high
+
+
+def _ends(balls: list[arb]) -> tuple[list[arb], list[arb]]:
+    """The upper and the lower ends of balls."""
+    return [ball.upper() for ball in balls], [ball.lower() for ball in balls]
+
+
+def _share(low: arb, high: arb, low_total: arb, high_total: arb) -> arb:
+    """Enclose one exponential over the sum of all."""
+    least = low / (low + (high_total - high).nonnegative_part())
+    most = high / (high + (low_total - low).nonnegative_part())
+    weight = (least if low > 0 else arb(0)).union(most)
+    return weight if weight.is_finite() else arb(0.5, 0.5)
+
+
+def _within(ball: arb, hull: list[arb]) -> arb:
+    """Cut a ball down to the hull of others, in which the number is known to lie."""
+    low, high = _smallest(hull).lower(), _largest(hull).upper()
+    low, high = low.max(ball.lower()).lower(), high.min(ball.upper()).upper()
+    return low.union(high)
+
+
+def _hull(balls: Iterable[arb]) -> arb:
+    first, *others = balls
+    for other in others:
+        first = first.union(other)
+    return first
+
+
+def _largest(balls: list[arb]) -> arb:
+    best = balls[0]
+    for ball in balls[1:]:
+        best = best.max(ball)
+    return best
+
+
+def _smallest(balls: list[arb]) -> arb:
+    return -_largest([-ball for ball in balls])
+
+
+def _linear(affine: AffineMap, vector: list[arb]) -> list[arb]:
+    if affine.is_identity:
+        return vector
+    product = ball_matrix(affine.weight.T) * arb_mat(len(vector), 1, vector)
+    entries: list[arb] = product.entries()
+    return entries

@@ -1,0 +1,58 @@
+r"""How far the softmax-weighted mean of numbers is below their maximum: sharp bounds.
+
+**Lemma.** For $z \in \mathbb{R}^n$ and $p = \mathrm{softmax}(z/\tau)$
+
+$$0 \le \max z - \langle p, z\rangle \le \tau\,\omega_n, \qquad
+  \omega_n = W_0\bigl(\tfrac{n-1}e\bigr),$$
+
+with equality at $z = (0, -\tau(1+\omega_n), \dots)$. If the largest leads by $\delta$, the gap is
+at most $\tau\frac{(n-1)te^{-t}}{1+(n-1)e^{-t}}$ with $t = \max(\delta/\tau, 1+\omega_n)$, again
+sharp.
+
+*Proof.* Let $\max z = z_1 = 0$, $z_j = -\tau t_j$. The gap is $\tau g$, $g = \sum t_je^{-t_j}/(1 +
+\sum e^{-t_j})$, and $g \ge \lambda$ iff $\sum_j (t_j-\lambda)e^{-t_j} \ge \lambda$. Each term is
+largest at $t_j = 1 + \lambda$, where it is $e^{-1-\lambda}$, and falls after; so $\lambda$ can be
+reached iff $(n-1)e^{-1-\lambda} \ge \lambda$, that is $\lambda e^\lambda \le (n-1)/e$. If all $t_j
+\ge \delta/\tau \ge 1 + \lambda$ the best choice is $t_j = \delta/\tau$. $\square$
+"""
+
+from flint import arb
+
+from hardmax.exact.directed_rounding import (
+    evaluated,
+    read_broadcast,
+    read_counts,
+    rounded_up,
+)
+from hardmax.typing import ArrayLike, FloatArray
+
+
+def soft_mean_gap(n: ArrayLike, tau: ArrayLike, margin: ArrayLike = 0.0) -> FloatArray:
+    r"""Return the largest $\max z - \langle\mathrm{softmax}(z/\tau), z\rangle$, rounded up.
+
+    Args:
+        n: How many numbers there are, at least 1.
+        tau: The temperature, above 0.
+        margin: The lead $\delta \ge 0$ of the largest.
+
+    Examples:
+        >>> soft_mean_gap([1, 2, 3, 8], 1.0).round(5).tolist()
+        [0.0, 0.27846, 0.46306, 0.97314]
+        >>> bool(soft_mean_gap(8, 1.0, margin=20.0) < 3e-7)
+        True
+    """
+    arrays = read_broadcast(
+        {"n": (read_counts("n", n), 1, True), "tau": (tau, 0, False), "margin": (margin, 0, True)}
+    )
+    return evaluated(_gap, rounded_up, *arrays)
+
+
+def _gap(n: arb, tau: arb, margin: arb) -> arb:
+    if n == 1:
+        return arb(0)
+    omega = ((n - 1) / arb(1).exp()).lambertw()
+    t = margin / tau
+    if not t > 1 + omega:
+        return tau * omega
+    weight = (n - 1) * (-t).exp()
+    return tau * t * weight / (1 + weight)

@@ -1,0 +1,1 @@
+"""Power diagrams, of the best key and of the best k."""

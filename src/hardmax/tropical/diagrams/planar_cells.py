@@ -1,0 +1,179 @@
+r"""The cells of a power diagram in the plane, whole or clipped to a domain, from its envelope.
+
+A cell is a cycle of points $(t x, t)$ with integer entries, counter-clockwise, with $t = 0$ for a
+direction at infinity, and the rows that its sides lie on. To clip it by
+$\langle a, x\rangle \le b$, ask for the sign of $b t - \langle a, t x\rangle$ at each of them.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions
+from hardmax.geometry.descriptions import Generators, rounded_points
+from hardmax.geometry.planar_envelopes import PlanarEnvelope
+from hardmax.geometry.polytopes import Polytope
+from hardmax.tropical.diagrams.power_cells import CellParts, PowerCell, wall
+from hardmax.typing import BoolArray, IntArray
+
+_UNIT_ROUNDOFF = 2.0**-53
+_TINY = 2.0**-1070
+_OUTSIDE = -1
+"""The label of a side on a wall of the domain."""
+_INFINITY: Vector = (0, 0, 1)
+"""The row $0 \\le 1$, on which the side between two directions lies."""
+
+
+class Side(NamedTuple):
+    """A corner of a cell, and the side that begins there.
+
+    Attributes:
+        corner: The point $(t x, t)$.
+        row: The inequality $(a, b)$ of the side.
+        rival: The form behind it; `_OUTSIDE` for a wall of the domain or at infinity.
+    """
+
+    corner: Vector
+    row: Vector
+    rival: int
+
+
+def planar_cells(
+    envelope: PlanarEnvelope, names: IntArray, domain: Sequence[Vector]
+) -> list[PowerCell]:
+    """Return the cells that meet the interior of a domain, clipped to it, by site.
+
+    Args:
+        envelope: All cells on the plane.
+        names: The site of each form.
+        domain: The inequalities of the domain, which has interior points.
+    """
+    domain = [row for row in domain if any(row[:2])]
+    sites = names[envelope.sites].tolist()
+    starts = envelope.starts.tolist()
+    is_bounded = envelope.corners[envelope.starts[1:] - 1] >= 0
+    corners = envelope.vertices[envelope.corners]
+    inside, outside = _places(envelope, is_bounded, domain)
+    closed, whole = is_bounded.tolist(), inside.tolist()
+    cells = []
+    for i in np.flatnonzero(~outside).tolist():
+        ring = corners[starts[i] : starts[i + 1]] if closed[i] else None
+        parts = partial(_whole_cell, envelope, names, i)
+        if not whole[i]:
+            sides = clipped(cell_sides(envelope, i), domain)
+            if not sides:
+                continue
+            points = [side.corner for side in sides]
+            ring = rounded_points(points, 2) if all(point[-1] for point in points) else None
+            parts = partial(_cell_parts, sides, names)
+        cells.append(PowerCell(sites[i], 2, parts, ring))
+    return cells
+
+
+def cell_sides(envelope: PlanarEnvelope, i: int) -> list[Side]:
+    """Return the sides of cell `i`; an unbounded one ends with a side at infinity."""
+    span = slice(envelope.starts[i], envelope.starts[i + 1])
+    rivals, corners = envelope.neighbours[span].tolist(), envelope.corners[span].tolist()
+    form = tuple(envelope.rows[envelope.sites[i]].tolist())
+    rows = [wall(form, tuple(envelope.rows[j].tolist())) for j in rivals]
+    points = [envelope.exact_vertex(k) if k >= 0 else None for k in corners]
+    sides = []
+    for k, (row, rival) in enumerate(zip(rows, rivals, strict=True)):
+        # With the outward normal (a, b) in front, the boundary runs along (-b, a).
+        begin = points[k - 1] or primitive((row[1], -row[0], 0))
+        sides.append(Side(begin, row, rival))
+    if points[-1] is None:
+        last = primitive((-rows[-1][1], rows[-1][0], 0))
+        if last != sides[0].corner:  # Else two parallel sides go to one point at infinity.
+            sides.append(Side(last, _INFINITY, _OUTSIDE))
+        return sides
+    return sides[1:] + sides[:1]  # The first corner is that of `corners`.
+
+
+def clipped(sides: list[Side], domain: Sequence[Vector]) -> list[Side]:
+    """Return the part of a cell inside all half-planes; nothing if that has no interior.
+
+    A convex set with interior points meets an open half-plane if and only if one of its corners or
+    directions does, and what it has in common with it has interior points again.
+    """
+    for row in domain:
+        heights = [row[2] * t - row[0] * x - row[1] * y for (x, y, t), _, _ in sides]
+        if max(heights) <= 0:
+            return []
+        if min(heights) >= 0:
+            sides = _relabelled(sides, heights, row)
+            continue
+        kept: list[Side] = []
+        for k, side in enumerate(sides):
+            height, after = heights[k], heights[(k + 1) % len(sides)]
+            if height >= 0 and (height > 0 or after > 0):
+                kept.append(side)
+            if (height > 0 > after) or (height < 0 < after):
+                other = sides[(k + 1) % len(sides)].corner
+                pairs = zip(side.corner, other, strict=True)
+                weight, rest = abs(after), abs(height)
+                corner = primitive(weight * p + rest * q for p, q in pairs)
+                is_leaving = height > 0
+                kept.append(
+                    Side(corner, row, _OUTSIDE) if is_leaving else side._replace(corner=corner)
+                )
+            elif height == 0 and after < 0:
+                kept.append(Side(side.corner, row, _OUTSIDE))
+        sides = kept
+    return sides
+
+
+def _relabelled(sides: list[Side], heights: list[int], row: Vector) -> list[Side]:
+    """Give a side that runs along a wall of the domain to the domain."""
+    after = heights[1:] + heights[:1]
+    return [
+        side._replace(row=row, rival=_OUTSIDE) if h == a == 0 and side.row != _INFINITY else side
+        for side, h, a in zip(sides, heights, after, strict=True)
+    ]
+
+
+def _places(
+    envelope: PlanarEnvelope, is_bounded: BoolArray, domain: Sequence[Vector]
+) -> tuple[BoolArray, BoolArray]:
+    """Say which cells are certainly inside the domain, and which have certainly no part in it."""
+    n_cells = len(is_bounded)
+    if not domain:
+        return np.ones(n_cells, dtype=np.bool_), np.zeros(n_cells, dtype=np.bool_)
+    rows = rounded_directions(domain, 3)
+    points = envelope.vertices
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        heights = rows[:, 2, None] - rows[:, :2] @ points.T
+        # Coefficients and points are rounded once, a product and two sums after that.
+        sizes = np.abs(rows[:, 2, None]) + np.abs(rows[:, :2]) @ np.abs(points.T)
+        bound = 8 * _UNIT_ROUNDOFF * sizes + _TINY * (1 + np.abs(points).sum(axis=1))
+        above, below = heights > bound, heights < -bound
+    corners, starts = envelope.corners, envelope.starts[:-1]
+    inside = np.logical_and.reduceat(above.all(axis=0)[corners], starts)
+    outside = np.logical_and.reduceat(below[:, corners], starts, axis=1).any(axis=0)
+    return inside & is_bounded, outside & is_bounded
+
+
+def _whole_cell(envelope: PlanarEnvelope, names: IntArray, i: int) -> CellParts:
+    return _cell_parts(cell_sides(envelope, i), names)
+
+
+def _cell_parts(sides: list[Side], names: IntArray) -> CellParts:
+    places = [k for k, side in enumerate(sides) if side.row != _INFINITY]
+    number = {k: local for local, k in enumerate(places)}
+    tight = [
+        frozenset(number[j] for j in (k, (k - 1) % len(sides)) if j in number)
+        for k in range(len(sides))
+    ]
+    points = [k for k, side in enumerate(sides) if side.corner[-1]]
+    rays = [k for k, side in enumerate(sides) if not side.corner[-1]]
+    generators = Generators(
+        tuple(sides[k].corner for k in points),
+        tuple(sides[k].corner[:-1] for k in rays),
+        (),
+        tuple(tight[k] for k in points + rays),
+    )
+    polytope = Polytope.from_rows([sides[k].row for k in places], 2, generators)
+    rivals = np.array([sides[k].rival for k in places], dtype=np.int64)
+    return CellParts(polytope, np.where(rivals >= 0, names[rivals], rivals), True)

@@ -1,0 +1,140 @@
+r"""The sets of k largest forms on the plane, by the compiled core.
+
+Every cell is walked around once; across each of its walls lies the next. A wall to begin with is
+found here: along the line $x_2 = \epsilon$, with $\epsilon$ smaller than any number, from the left.
+"""
+
+from collections.abc import Sequence
+from ctypes import byref
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
+from hardmax.exact.integer_vectors import Vector, wide_rows
+from hardmax.geometry.planar_envelopes import CoreForms, limbs
+from hardmax.typing import IntArray
+
+_NO_ROOM, _ONGOING = 2, 1
+_BUDGET = 500
+"""How many cells are walked around in one call; between two calls an interrupt is heard."""
+
+
+class PlanarOrderK(NamedTuple):
+    """The cells of an order-k diagram in the plane.
+
+    Attributes:
+        sets: The forms that win with all their copies, ascending, filled up with `n_forms`; last
+            the form of which only some copies win, or `n_forms`. Shape
+            `(n_cells, min(k, n_forms) + 1)`.
+        first_wall: Cell `i` has the walls `first_wall[i]` to `first_wall[i + 1]`.
+        walls: A form that wins and one that does not, or only in part, which tie along the wall;
+            shape `(n_walls, 2)`.
+    """
+
+    sets: IntArray
+    first_wall: IntArray
+    walls: IntArray
+
+
+def planar_order_k(forms: Sequence[Vector], multiplicity: Sequence[int], k: int) -> PlanarOrderK:
+    """Find all sets of k winners in the plane.
+
+    Args:
+        forms: Distinct rows of three integers on one scale; their slopes are not on a line.
+        multiplicity: How many copies of each form compete.
+        k: How many win: at least 1, less than there are copies in all.
+    """
+    rows = wide_rows(forms, 3)
+    slopes, offsets = limbs(rows[:, :2])[0], limbs(rows[:, 2])[0]
+    packed = CoreForms(
+        len(forms), slopes.shape[-1], offsets.shape[-1], address(slopes), address(offsets)
+    )
+    copies = np.array(multiplicity, dtype=np.int32)
+    winners, (i, j) = _first_wall(forms, multiplicity, k)
+    tied = np.array(_tied_along(forms, i, j), dtype=np.int32)
+    library = core()
+    room = 4 * k * len(forms) + 100
+    while True:
+        memory = Memory(library.hm_order_k_size(byref(packed), k, room))
+        library.hm_order_k_begin(
+            memory.address,
+            byref(packed),
+            address(copies),
+            k,
+            room,
+            address(winners),
+            address(tied),
+            len(tied),
+            i,
+            j,
+        )
+        while (status := library.hm_order_k_run(memory.address, _BUDGET)) == _ONGOING:
+            pass
+        if status != _NO_ROOM:
+            break
+        room *= 2
+    counts = np.zeros(2, dtype=np.int32)
+    library.hm_order_k_read(memory.address, address(counts), None, None, None)
+    n_cells, n_walls = counts.tolist()
+    sets = np.empty((n_cells, min(k, len(forms)) + 1), dtype=np.int32)
+    first_wall = np.empty(n_cells + 1, dtype=np.int32)
+    walls = np.empty((n_walls, 2), dtype=np.int32)
+    library.hm_order_k_read(memory.address, *map(address, (counts, sets, first_wall, walls)))
+    return PlanarOrderK(sets.astype(np.int64), first_wall.astype(np.int64), walls.astype(np.int64))
+
+
+def _first_wall(
+    forms: Sequence[Vector], multiplicity: Sequence[int], k: int
+) -> tuple[IntArray, tuple[int, int]]:
+    r"""Find the winners at the far end of a line, and the first pair across whom they change.
+
+    On the line $(s, \epsilon)$ a form is $a_1 s + c + \epsilon a_2$. At $s \to -\infty$ the winners
+    are those with the least $a_1$, then the greatest $c$, then $a_2$; forms $i$ and $j$ with
+    $a_1 < b_1$ tie at $s = (c - d) / (b_1 - a_1)$, or where that is equal, by
+    $(a_2 - b_2) / (b_1 - a_1)$. If no winner ever ties with a loser, the line is
+    $(\epsilon, s)$.
+    """
+    n = len(forms)
+    for one, other in ((0, 1), (1, 0)):
+        turned = [(form[one], form[2], form[other]) for form in forms]
+        ranked = [g for *_, g in sorted((x, -c, -y, g) for g, (x, c, y) in enumerate(turned))]
+        missing, length = k, 0
+        while missing >= multiplicity[ranked[length]]:
+            missing -= multiplicity[ranked[length]]
+            length += 1
+        winners, losers = ranked[:length], ranked[length:]
+        pairs = [(i, j) for i in winners for j in losers]
+        part = n
+        if missing:  # Of one form some copies win and some lose.
+            part, *losers = losers
+            pairs = [(i, part) for i in winners] + [(part, j) for j in losers]
+        first = None
+        for i, j in pairs:
+            rise = turned[j][0] - turned[i][0]
+            if rise > 0:
+                tie = (turned[i][1] - turned[j][1], turned[i][2] - turned[j][2], rise)
+                if first is None or _is_before(tie, first):
+                    first, wall = tie, (i, j)
+        if first is not None:
+            key = [*sorted(winners), *[n] * (min(k, n) - length), part]
+            return np.array(key, dtype=np.int32), wall
+    raise AssertionError("the slopes are on a line")
+
+
+def _is_before(tie: Vector, other: Vector) -> bool:
+    """Compare two ties `(c, b, rise)`: by c / rise, then by b / rise."""
+    left, right = tie[0] * other[2], other[0] * tie[2]
+    return left < right or (left == right and tie[1] * other[2] < other[1] * tie[2])
+
+
+def _tied_along(forms: Sequence[Vector], i: int, j: int) -> list[int]:
+    """Return the forms that tie with two along the whole line where these do."""
+    a, b, c = (y - x for x, y in zip(forms[i], forms[j], strict=True))
+    tied = []
+    for h, form in enumerate(forms):
+        x, y, z = (q - p for p, q in zip(forms[i], form, strict=True))
+        if a * y == b * x and a * z == c * x and b * z == c * y:
+            tied.append(h)
+    return tied

@@ -1,0 +1,141 @@
+r"""The affine forms behind a power diagram, exactly: from sites and weights, and through a map.
+
+A form is a row $(a_j, c_j)$ of integers on one common scale; what a site and its weight are to the
+eye is derived from it. `power_diagrams` keeps such rows and nothing else.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+from flint import fmpz_mat
+
+from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
+from hardmax.exact.forms import AffineForms
+from hardmax.exact.winners import Winners, winners
+from hardmax.tropical.coefficients import aligned, nearest_of_scaled, reduced
+from hardmax.tropical.winning_terms import winning_terms
+from hardmax.typing import FloatArray, WideArray
+
+BLOCK = 2**18
+"""How many scores are held at once."""
+_UNIT_ROUNDOFF = 2.0**-53
+_TINY = 2.0**-1072
+
+
+def forms_of_sites(sites: FloatArray, weights: FloatArray) -> ScaledIntegers:
+    r"""Return the rows $(s_j,\ \tfrac12 (w_j - \|s_j\|^2))$, shape `(n_sites, dim + 1)`.
+
+    Examples:
+        >>> forms = forms_of_sites(np.array([[3.0, 1.0]]), np.array([4.0]))
+        >>> forms.integers.tolist(), forms.exponent
+        ([[3, 1, -3]], 0)
+    """
+    site = scaled_integers(sites)
+    norms = ScaledIntegers(-(site.integers**2).sum(axis=1), 2 * site.exponent)
+    (powers, squares), exponent = aligned((scaled_integers(weights), norms))
+    halves = ScaledIntegers((powers + squares)[:, None], exponent - 1)
+    columns, exponent = aligned((site, halves))
+    return reduced(np.concatenate(columns, axis=1), exponent)
+
+
+def weights_of_forms(forms: ScaledIntegers) -> ScaledIntegers:
+    r"""Return the weights $\|a_j\|^2 + 2 c_j$ of the sites $a_j$, shape `(n_sites,)`."""
+    slopes, offsets = forms.integers[:, :-1], forms.integers[:, -1]
+    norms = ScaledIntegers((slopes**2).sum(axis=1), 2 * forms.exponent)
+    (squares, doubled), exponent = aligned((norms, ScaledIntegers(offsets, forms.exponent + 1)))
+    return ScaledIntegers(squares + doubled, exponent)
+
+
+def compose(forms: ScaledIntegers, weight: FloatArray, bias: FloatArray) -> ScaledIntegers:
+    r"""Return the forms $x \mapsto \langle a_j, x W + b\rangle + c_j$.
+
+    Args:
+        forms: The $(a_j, c_j)$, shape `(n_forms, dim + 1)`.
+        weight: $W$, shape `(dim_in, dim)`.
+        bias: $b$, shape `(dim,)`.
+    """
+    homogeneous = np.zeros((weight.shape[1] + 1, weight.shape[0] + 1))
+    homogeneous[:-1] = np.column_stack([weight.T, bias])
+    homogeneous[-1, -1] = 1.0
+    scaled = scaled_integers(homogeneous)
+    return reduced(forms.integers @ scaled.integers, forms.exponent + scaled.exponent)
+
+
+def largest_forms(forms: ScaledIntegers, points: FloatArray) -> Winners:
+    r"""Find the first form that is largest at each point, and how many are, exactly.
+
+    Args:
+        forms: The $(a_j, c_j)$, shape `(n_forms, dim + 1)`.
+        points: Shape `(n_points, dim)`, finite.
+    """
+    rows, fits = nearest_of_scaled(forms)
+    if fits:
+        return winners(AffineForms(rows[:, :-1], rows[:, -1]), points)
+    form = np.empty(len(points), dtype=np.int64)
+    n_tied = np.ones(len(points), dtype=np.int64)
+    step = max(1, BLOCK // len(rows))
+    for start in range(0, len(points), step):
+        block = slice(start, start + step)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            scores, radius = rounded_scores(rows, points[block])
+            best = scores.argmax(axis=1)
+            threshold = scores[np.arange(len(scores)), best] - 2 * radius
+            close = (scores >= threshold[:, None]).sum(axis=1)
+        form[block] = best
+        unclear = start + np.flatnonzero((close != 1) | ~np.isfinite(threshold))
+        mask = winning_terms(forms, points[unclear])
+        form[unclear] = mask.argmax(axis=1)
+        n_tied[unclear] = mask.sum(axis=1)
+    return Winners(form, n_tied)
+
+
+def rounded_scores(rows: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Evaluate rounded forms at points, with twice a bound on the error at each point.
+
+    With $M = \sum_k |x_k| \max_j |a_{jk}| + \max_j |c_j|$, rounding the coefficients and the dot
+    products changes each score at $x$ by at most $\gamma_{d+3} M + 2^{-1074} (\|x\|_1 + d + 1)$.
+    The factor 2 covers the rounding of the bound and of a comparison that uses it.
+
+    Args:
+        rows: The $(a_j, c_j)$ rounded to the nearest float64, shape `(n_forms, dim + 1)`.
+        points: Shape `(n_points, dim)`.
+
+    Returns:
+        Scores `(n_points, n_forms)` and radii `(n_points,)`. Where something overflowed the radius
+        is infinite or NaN.
+    """
+    dim = points.shape[1]
+    sizes = np.abs(points) @ np.abs(rows[:, :-1]).max(axis=0) + np.abs(rows[:, -1]).max()
+    radius = 2 * (dim + 4) * _UNIT_ROUNDOFF * sizes
+    radius += _TINY * (np.abs(points).sum(axis=1) + dim + 1)
+    return points @ rows[:, :-1].T + rows[:, -1], radius
+
+
+def difference_rank(rows: WideArray) -> int:
+    r"""Return the dimension of the affine hull of the slopes $a_j$ of integer rows $(a_j, c_j)$."""
+    differences = rows[1:, :-1] - rows[0, :-1]
+    return int(fmpz_mat(differences.tolist()).rank()) if differences.size else 0
+
+
+def common_tie(rows: WideArray) -> WideArray | None:
+    r"""Find a point where all forms $(a_j, c_j)$ are equal: fractions, or `None`.
+
+    Examples:
+        >>> common_tie(np.array([[0, 0], [2, -3]], dtype=object)).tolist()
+        [Fraction(3, 2)]
+        >>> common_tie(np.array([[0, 0], [1, 0], [2, 1]], dtype=object)) is None
+        True
+    """
+    dim = rows.shape[1] - 1
+    point = np.full(dim, Fraction(0), dtype=object)
+    differences = rows[1:] - rows[0]
+    if not differences.size:
+        return point
+    echelon, denominator, rank = fmpz_mat(differences.tolist()).rref()
+    for i in range(rank):
+        pivot = next(c for c in range(dim + 1) if echelon[i, c] != 0)
+        if pivot == dim:
+            return None
+        # The free coordinates stay 0; the equation is <a_j - a_0, x> = -(c_j - c_0).
+        point[pivot] = Fraction(-int(echelon[i, dim]), int(denominator))
+    return point

@@ -1,0 +1,1 @@
+"""Max-plus and min-plus arithmetic: numbers, matrices, graphs, and deformed sums."""

@@ -1,0 +1,191 @@
+r"""Longest and shortest paths: tropical linear algebra read as graph theory.
+
+A matrix is a graph: `weights[i, j]` is the weight of the edge $i \to j$, the tropical zero (-inf
+for longest paths, +inf for shortest ones) where there is none. One source is the fixed point of
+$x \mapsto x \oplus x \otimes A$ (Bellman–Ford); all pairs are the Kleene star $A^*$.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax._ground.arguments import integer, owned
+from hardmax._ground.display import html_card, short_repr
+from hardmax.errors import ArgumentError
+from hardmax.tropical.matrices.kleene import divergence, kleene_star
+from hardmax.tropical.matrices.semiring import Semiring, maxplus, minplus, square_matrix
+from hardmax.tropical.matrices.walks import ExactWeights, heaviest_walks
+from hardmax.typing import ArrayLike, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class PathTree:
+    """The best paths from one node to all others.
+
+    Which path is best is decided exactly, and every weight is the exact sum along its path,
+    rounded to float64 once.
+
+    Attributes:
+        source: Where the paths begin.
+        weights: The weight of the best path to each node, shape `(n_nodes,)`; the tropical zero
+            (-inf for longest paths, +inf for shortest ones) where none arrives.
+        parents: The node before each one on its path, shape `(n_nodes,)`; -1 at the source and
+            at nodes no path reaches.
+    """
+
+    source: int
+    weights: FloatArray
+    parents: IntArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+    def path_to(self, target: int) -> list[int]:
+        """Return the nodes from the source to `target`; empty if there is no path.
+
+        Examples:
+            >>> tree = longest_paths([[-np.inf, 1.0], [-np.inf, -np.inf]], 0)
+            >>> tree.path_to(1), tree.path_to(0)
+            ([0, 1], [0])
+        """
+        node = integer("target", target, at_least=0, at_most=len(self.parents) - 1)
+        if node != self.source and self.parents[node] < 0:
+            return []
+        path = [node]
+        while path[-1] != self.source:
+            path.append(int(self.parents[path[-1]]))
+        return path[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class PathTable:
+    """The best paths between all pairs of nodes.
+
+    Attributes:
+        weights: The Kleene star: the weight of the best path from node i to node j, shape
+            `(n_nodes, n_nodes)`, rounded as `Semiring.kleene_star` says.
+    """
+
+    weights: FloatArray
+    _semiring: Semiring = field(repr=False)
+    _edges: FloatArray = field(repr=False)
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+    def path(self, source: int, target: int) -> list[int]:
+        """Return the nodes of a best path, decided exactly; empty if there is none.
+
+        Settles all paths from `source`: for many targets of one source, ask `longest_paths` or
+        `shortest_paths` once instead.
+        """
+        return _path_tree(self._semiring, self._edges, source).path_to(target)
+
+
+def longest_paths(weights: ArrayLike, source: int) -> PathTree:
+    r"""Find the heaviest path from one node to every other.
+
+    $x_j = \max$ over walks $i_0 \to i_1 \to \dots \to j$ from the source of
+    $\sum_t a_{i_t i_{t+1}}$: the least fixed point of $x = e_s \oplus x \otimes A$.
+
+    Args:
+        weights: The $a_{ij}$, shape `(n_nodes, n_nodes)`; -inf where there is no edge.
+        source: The node $s$ to start from.
+
+    Raises:
+        PositiveCycleError: If the source reaches a cycle of positive weight; decided exactly.
+
+    Examples:
+        >>> none = -np.inf
+        >>> tree = longest_paths([[none, 2, 3], [none, none, 2], [none, none, none]], 0)
+        >>> tree.weights.tolist(), tree.path_to(2)
+        ([0.0, 2.0, 4.0], [0, 1, 2])
+        >>> longest_paths([[none, none], [1, none]], 0).weights.tolist()
+        [0.0, -inf]
+    """
+    return _path_tree(maxplus, square_matrix(maxplus, "weights", weights), source)
+
+
+def shortest_paths(weights: ArrayLike, source: int) -> PathTree:
+    """Find the lightest path from one node to every other; negative edges are welcome.
+
+    Args:
+        weights: Shape `(n_nodes, n_nodes)`; +inf where there is no edge.
+        source: The node to start from.
+
+    Raises:
+        PositiveCycleError: If the source reaches a cycle of negative weight; decided exactly.
+
+    Examples:
+        >>> shortest_paths([[0, 5, 1], [4, 0, 3], [4, -2, 0]], 0).path_to(1)
+        [0, 2, 1]
+        >>> shortest_paths([[0, 5, 1], [4, 0, 1], [4, -2, 0]], 0)
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.PositiveCycleError: `weights` must have no cycle of negative weight, around
+        which walks improve for ever; the cycle 1 -> 2 -> 1 weighs -1.0.
+    """
+    return _path_tree(minplus, square_matrix(minplus, "weights", weights), source)
+
+
+def all_longest_paths(weights: ArrayLike) -> PathTable:
+    """Find the heaviest paths between all pairs of nodes, by the Kleene star.
+
+    Args:
+        weights: Shape `(n_nodes, n_nodes)`; -inf where there is no edge.
+
+    Raises:
+        PositiveCycleError: If some cycle has positive weight; decided exactly.
+
+    Examples:
+        >>> none = -np.inf
+        >>> table = all_longest_paths([[none, 2, 3], [none, none, 2], [none, none, none]])
+        >>> table.weights[0].tolist(), table.path(0, 2), table.path(2, 0)
+        ([0.0, 2.0, 4.0], [0, 1, 2], [])
+    """
+    return _path_table(maxplus, weights)
+
+
+def all_shortest_paths(weights: ArrayLike) -> PathTable:
+    """Find the lightest paths between all pairs of nodes (see `all_longest_paths`).
+
+    Args:
+        weights: Shape `(n_nodes, n_nodes)`; +inf where there is no edge.
+
+    Raises:
+        PositiveCycleError: If some cycle has negative weight; decided exactly.
+    """
+    return _path_table(minplus, weights)
+
+
+def _path_table(semiring: Semiring, weights: ArrayLike) -> PathTable:
+    edges = square_matrix(semiring, "weights", weights)
+    star = kleene_star(semiring, edges, "weights")
+    return PathTable(owned(star), semiring, owned(edges))
+
+
+def _path_tree(semiring: Semiring, edges: FloatArray, source: int) -> PathTree:
+    n = edges.shape[0]
+    start = integer("source", source, at_least=0, at_most=n - 1)
+    exact = ExactWeights(semiring.sign * edges)
+    walks = heaviest_walks(exact, np.arange(n) == start)
+    if walks.cycle is not None:
+        raise divergence(semiring, exact, walks.cycle, "weights")
+    labels = [
+        semiring.zero if label is None else _float(semiring.sign * label * exact.unit)
+        for label in walks.labels
+    ]
+    parents = np.array(walks.parents)
+    parents.setflags(write=False)
+    return PathTree(start, owned(np.array(labels)), parents)
+
+
+def _float(weight: Fraction) -> float:
+    try:
+        return float(weight)
+    except OverflowError:
+        raise ArgumentError(
+            "`weights` must have paths within the range of float64 (about 1.8e308); "
+            "a best path is heavier. Rescale the weights."
+        ) from None

@@ -1,0 +1,288 @@
+"""`hardmax regions`, `verify` and `plot`: the main thing from a shell."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from typer.testing import CliRunner
+
+from hardmax._ground.records import Record
+from hardmax.cli.main import app
+from hardmax.constructions.compilers.maxout_compiler import compile_relu
+from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax.geometry.domain_text import EXAMPLES, parse_domain
+from hardmax.geometry.domains import Box
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.storage import save_model
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions.arrow_tables import load_partition
+from hardmax.regions.certificate_format import Certificate
+from hardmax.regions.engines import enumerate_regions
+from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
+
+RNG = np.random.default_rng(0)
+NET = ReluNetwork([RNG.normal(size=(2, 4)), RNG.normal(size=(4, 3)), RNG.normal(size=(3, 1))])
+KEYS = RNG.normal(size=(6, 2))
+HEAD = AttentionHead(np.eye(2), KEYS, KEYS, np.eye(2))
+SQUARE = "box:-1,1^2"
+
+
+@pytest.fixture
+def net(tmp_path):
+    save_model(NET, tmp_path / "net.safetensors")
+    return tmp_path / "net.safetensors"
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def lines(result):
+    """The printed lines by their first words."""
+    pairs = [re.split(r" {2,}", line, maxsplit=1) for line in result.stdout.splitlines()]
+    return {pair[0]: pair[-1] for pair in pairs}
+
+
+def refusal(*words):
+    result = run(*words)
+    assert isinstance(result.exception, HardmaxError), result.output
+    return str(result.exception)
+
+
+def test_the_three_counts_are_printed_each_with_its_name(net):
+    part = enumerate_regions(NET, parse_domain(SQUARE))
+    result = run("regions", net, "--domain", SQUARE)
+    assert result.exit_code == 0
+    shown = lines(result)
+    assert shown["cells"] == str(part.n_cells)
+    assert shown["regions"] == str(part.n_regions)
+    assert shown["affine maps"] == str(part.n_affine_maps)
+    assert shown["domain"] == SQUARE
+
+
+def test_counting_prints_the_cells_alone(net):
+    shown = lines(run("regions", net, "--domain", SQUARE, "--count"))
+    assert shown["cells"] == str(enumerate_regions(NET, parse_domain(SQUARE)).n_cells)
+    assert "regions" not in shown
+    assert "affine maps" not in shown
+
+
+def test_everything_is_written_and_verifies(net, tmp_path):
+    pytest.importorskip("pyarrow")
+    out, proof, picture = (tmp_path / name for name in ("out", "proof.json", "cells.svg"))
+    words = ["--out", out, "--certificate", proof, "--plot", picture]
+    result = run("regions", net, "--domain", SQUARE, *words)
+    assert result.exit_code == 0, result.output
+    part = load_partition(out / "cells.parquet")
+    assert str(part.n_cells) == lines(result)["cells"]
+    assert Record.load(out / "counts.json").results["n_cells"] == part.n_cells
+    assert Certificate.load(proof).n_cells == part.n_cells
+    assert "<svg" in picture.read_text()
+    checked = run("verify", net, proof, "--domain", SQUARE)
+    assert checked.exit_code == 0
+    assert lines(checked)["ok"] == f"these are all cells: {part.n_cells}"
+    assert lines(checked)["domain"] == SQUARE
+    again = run("plot", out / "cells.parquet", "-o", tmp_path / "again.svg")
+    assert again.exit_code == 0
+    assert (tmp_path / "again.svg").read_text() == picture.read_text()
+
+
+def test_a_certificate_that_proves_nothing_ends_with_status_1(net, tmp_path):
+    proof = tmp_path / "proof.json"
+    run("regions", net, "--domain", SQUARE, "--certificate", proof)
+    content = json.loads(proof.read_text())
+    for name in ("signatures", "witnesses"):
+        content[name] = content[name][:-1]
+    (tmp_path / "short.json").write_text(json.dumps(content))
+    result = run("verify", net, tmp_path / "short.json")
+    assert result.exit_code == 1
+    assert "not ok" in lines(result)
+    other = run("verify", net, proof, "--domain", "box:-1,2^2")
+    assert (other.exit_code, lines(other)["not ok"]) == (
+        1,
+        "the certificate is about another domain.",
+    )
+
+
+def test_a_limit_says_at_least_and_ends_with_status_1(net, tmp_path):
+    pytest.importorskip("pyarrow")
+    words = ["--domain", SQUARE, "--max-cells", 3]
+    result = run("regions", net, *words, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    shown = lines(result)
+    assert shown["cells"] == "at least 3"
+    assert "regions" not in shown  # Cells not found yet may join two of them.
+    assert shown["incomplete"].startswith("--max-cells")
+    assert not load_partition(tmp_path / "out" / "cells.parquet").is_complete
+    assert "`--certificate` needs all cells" in refusal(
+        "regions", net, *words, "--certificate", tmp_path / "proof.json"
+    )
+
+
+def files_of_every_kind(folder):
+    ffn = FeedForward(KEYS[:3].T, np.zeros(3), KEYS[:3], np.zeros(2))
+    transformer = HardTransformer([Block([HEAD], ffn)])
+    models = {
+        "relu": NET,
+        "maxout": MaxoutNetwork([[np.eye(2), -np.eye(2)], np.ones((2, 1))]),
+        "transformer": transformer,
+        "network": transformer.network,
+        "head": HEAD,
+    }
+    for name, model in models.items():
+        save_model(model, folder / name)
+    compiled = compile_relu(NET, Box([-1, -1], [1, 1]))
+    compiled.save(folder / "compiled")
+    tensors = {f"{2 * i}.weight": np.array(w.T, order="C") for i, w in enumerate(NET.weights)}
+    save_file(tensors, folder / "state")
+    n_cells = {
+        name: enumerate_regions(model, parse_domain(SQUARE)).n_cells
+        for name, model in {**models, "compiled": compiled, "state": NET}.items()
+        if name != "head"
+    }
+    return n_cells | {"head": len(PowerDiagram.from_keys(KEYS).active.nonzero()[0])}
+
+
+def test_every_model_file_is_read(tmp_path):
+    for name, n_cells in files_of_every_kind(tmp_path).items():
+        result = run("regions", tmp_path / name, "--domain", SQUARE, "--count")
+        assert result.exit_code == 0, result.output
+        assert lines(result)["cells"] == str(n_cells), name
+        assert ("assumed" in lines(result)) == (name == "state")
+
+
+def test_every_kind_of_domain_is_read(tmp_path):
+    for text in EXAMPLES:
+        domain = parse_domain(text)
+        dim = getattr(domain, "ambient_dim", domain.dim)
+        net = ReluNetwork([RNG.normal(size=(dim, 3)), np.ones((3, 1))])
+        save_model(net, tmp_path / "net")
+        result = run("regions", tmp_path / "net", "--domain", text)
+        assert result.exit_code == 0, result.output
+        assert lines(result)["cells"] == str(enumerate_regions(net, domain).n_cells)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            ["--domain", "box:1,-1"],
+            "`--domain` must be a domain, as 'box:-1,1^2' is; in 'box:1,-1'",
+        ),
+        (["--domain", "cube"], "got 'cube'"),
+        (["--domain", "box:-1,1^3"], "`--domain` must lie in R^2"),
+        (["--domain", SQUARE, "--max-cells", "-1"], "`--max-cells` must be at least 0"),
+        (["--domain", SQUARE, "--max-seconds", "-1"], "`--max-seconds` must be at least 0"),
+        (["--domain", SQUARE, "--count", "--plot", "x.png"], "`--count` stores no cells"),
+        (["--domain", SQUARE, "--plot", "x.xyz"], "`--plot` must end in one of"),
+        (["--domain", SQUARE, "--plot", "no/such/x.png"], "`--plot` must be a file in a folder"),
+        (["--domain", SQUARE, "--certificate", "no/such/x"], "`--certificate` must be a file in"),
+        (["--domain", SQUARE, "--out", "/dev/null/x"], "`--out` must be a folder"),
+        (["--domain", "segment:0,0;1,1", "--plot", "x.png"], "`--plot` draws domains of"),
+    ],
+)
+def test_a_refusal_names_the_flag(net, words, reason):
+    assert reason in refusal("regions", net, *words)
+
+
+def test_files_that_cannot_be_read_are_named(net, tmp_path):
+    (tmp_path / "garbage").write_bytes(b"garbage")
+    assert "`MODEL` must be a file that can be opened" in refusal(
+        "regions", tmp_path / "missing", "--domain", SQUARE
+    )
+    assert re.search(
+        "`MODEL` must be .*garbage", refusal("regions", tmp_path / "garbage", "--domain", SQUARE)
+    )
+    assert "`CERTIFICATE` must be a file" in refusal("verify", net, tmp_path / "missing")
+    assert re.search("`CERTIFICATE` must .*net", refusal("verify", net, net))
+    assert "`FILE` must be" in refusal("plot", tmp_path / "garbage")
+    assert "`--domain` must say where" in refusal("plot", net)
+    assert "`--window` must be a box" in refusal(
+        "plot", net, "--domain", "space:2", "--window", "space:2", "-o", tmp_path / "x.png"
+    )
+    assert "`--colour` must be one of" in refusal("plot", net, "--colour", "red")
+
+
+def test_a_partition_of_another_domain_is_not_drawn(net, tmp_path):
+    pytest.importorskip("pyarrow")
+    run("regions", net, "--domain", SQUARE, "--out", tmp_path)
+    words = ["-o", tmp_path / "x.png", "--domain", "box:-1,2^2"]
+    assert "this domain" in refusal("plot", tmp_path / "cells.parquet", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (["bounds", "--keys", 0, "--heads", 1, "--dim", 2], "--keys"),
+        (["bounds", "--keys", 2, "--heads", 0, "--dim", 2], "--heads"),
+        (["bounds", "--keys", 2, "--heads", 1, "--dim", 0], "--dim"),
+        (["bounds", "--keys", 2, "--heads", 1, "--dim", 2, "--d-ff", -1], "--d-ff"),
+        (["bounds", "--keys", 2, "--heads", 1, "--dim", 2, "--head-dim", 0], "--head-dim"),
+        (["stability", "--keys", 0, "--margin", 1, "--d-k", 2], "--keys"),
+        (["stability", "--keys", 2, "--margin", -1, "--d-k", 2], "--margin"),
+        (["stability", "--keys", 2, "--margin", 1, "--d-k", 0], "--d-k"),
+        (["stability", "--keys", 2, "--margin", 1, "--d-k", 2, "--tau", -1], "--tau"),
+        (["audit", "--claim", "nothing"], "--claim"),
+        (["reproduce", "nothing"], "NAMES"),
+        (["query", "x", "--out", "/dev/null/x"], "--out"),
+        (["compile", "/dev/null/x", "-o", "x"], "NETWORK"),
+    ],
+)
+def test_every_command_names_the_flag_that_was_typed(words, flag):
+    assert f"`{flag}` must" in refusal(*words)
+
+
+def test_a_head_size_that_was_not_given_is_said():
+    result = run("bounds", "--keys", 4, "--heads", 3, "--dim", 2)
+    assert "took d_k = 1" in result.stderr
+    assert "took d_k" not in run("bounds", "--keys", 4, "--heads", 2, "--dim", 2).stderr
+
+
+def test_names_inside_a_file_are_not_taken_for_flags():
+    from hardmax.cli.flags import calling
+
+    with (
+        pytest.raises(RecordFormatError, match="`MODEL` must hold a model; `dim` is missing"),
+        calling(dim="--dim", path="MODEL"),
+    ):
+        raise RecordFormatError("`path` must hold a model; `dim` is missing.")
+    with pytest.raises(ArgumentError, match=r"`--dim` .* `other`"), calling(dim="--dim"):
+        raise ArgumentError("`dim` must be at least `other`.")
+
+
+def test_the_package_is_a_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "hardmax", "--version"], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"\d+\.\d+\.\d+", done.stdout.strip())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_prints_what_was_found_and_ends_with_status_130(tmp_path):
+    rng = np.random.default_rng(1)
+    wide = ReluNetwork([rng.normal(size=(12, 24)), rng.normal(size=(24, 1))])
+    save_model(wide, tmp_path / "wide")
+    command = [str(Path(sys.executable).with_name("hardmax")), "regions", str(tmp_path / "wide")]
+    with subprocess.Popen(
+        [*command, "--domain", "box:-1,1^12", "--count"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline().startswith("model")
+        assert process.stdout.readline().startswith("domain")
+        time.sleep(2.0)
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert re.search(r"cells +at least \d+", printed) or "interrupted" in errors

@@ -1,0 +1,206 @@
+"""Pictures: what is drawn is what was computed, and what cannot be drawn is refused."""
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.collections import PolyCollection
+
+from hardmax.errors import ArgumentError, DtypeError
+from hardmax.exact.forms import AffineForms
+from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.geometry.minkowski import minkowski_vertices
+from hardmax.geometry.polytopes import Polytope
+from hardmax.geometry.refinement import common_refinement
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.plotting import plot
+from hardmax.plotting.style import cell_colours
+from hardmax.regions.engines import enumerate_regions
+from hardmax.tropical.diagrams.order_k import order_k_diagram
+from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
+from hardmax.tropical.polynomials import TropicalPolynomial
+
+SQUARE = np.array([[0.0, 0.0], [1, 0], [1, 1], [0, 1]])
+CUBE = np.array([[x, y, z] for x in (0.0, 1) for y in (0.0, 1) for z in (0.0, 1)])
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def polygons(ax):
+    """Return the filled cells of flat axes as vertex arrays, without the closing point."""
+    (collection,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    return [path.vertices[:-1] for path in collection.get_paths()]
+
+
+def area(polygon):
+    x, y = polygon.T
+    return 0.5 * abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))
+
+
+def test_the_cells_of_a_diagram_fill_the_box():
+    diagram = PowerDiagram.from_keys(np.random.default_rng(1).normal(size=(9, 2)), np.arange(9) / 9)
+    ax = plot(diagram, box=Box([-2, -1], [2, 3]))
+    cells = polygons(ax)
+    assert len(cells) == len(diagram.cells(Box([-2, -1], [2, 3])))
+    assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
+    assert ax.get_xlim() == (-2.0, 2.0)
+    assert ax.get_ylim() == (-1.0, 3.0)
+
+
+def test_dead_keys_are_marked_apart():
+    ax = plot(PowerDiagram.from_keys([[1, 0], [-1, 1], [-1, -1], [0, 0]]))
+    drawn = {line.get_label(): line.get_xydata() for line in ax.lines}
+    assert drawn["key"].tolist() == [[1, 0], [-1, 1], [-1, -1]]
+    assert drawn["key that never wins"].tolist() == [[0, 0]]
+
+
+def test_given_axes_are_used_and_returned():
+    _, ax = plt.subplots()
+    assert plot(Polytope.from_points(SQUARE), ax) is ax
+
+
+def test_equal_winners_have_equal_colours_and_many_are_told_apart():
+    colours = cell_colours(range(40))
+    gaps = np.linalg.norm(colours[:, None] - colours[None], axis=-1) + np.eye(40)
+    assert gaps.min() > 0.05
+    np.testing.assert_array_equal(cell_colours([3, 3])[0], cell_colours([3])[0])
+
+
+def test_a_polytope_is_drawn_with_its_vertices():
+    ax = plot(Polytope.from_points(SQUARE))
+    assert {tuple(p) for p in ax.lines[0].get_xydata()} == {tuple(p) for p in SQUARE}
+
+
+@pytest.mark.parametrize("points", [CUBE, CUBE[:3], CUBE[:2], CUBE[:1]], ids=len)
+def test_solids_are_drawn_also_when_flat(points):
+    ax = plot(Polytope.from_points(points))
+    ax.figure.canvas.draw()
+    assert ax.name == "3d"
+
+
+def test_a_sum_says_how_many_vertices_it_has():
+    ax = plot(minkowski_vertices([SQUARE, SQUARE + 1]))
+    assert "4 vertices" in ax.get_title()
+    assert plot(minkowski_vertices([CUBE, CUBE[:2]])).name == "3d"
+
+
+def test_a_diagram_in_space_is_drawn():
+    ax = plot(PowerDiagram(np.eye(3), np.zeros(3)))
+    ax.figure.canvas.draw()
+    assert len(ax.collections) == 3
+
+
+def test_order_k_cells_fill_the_box():
+    diagram = PowerDiagram.from_keys(np.random.default_rng(4).normal(size=(6, 2)), np.arange(6) / 6)
+    order2 = order_k_diagram(diagram, 2)
+    cells = polygons(plot(order2, box=Box([-9, -9], [9, 9])))
+    assert sum(area(cell) for cell in cells) == pytest.approx(18.0**2)
+
+
+def test_the_joint_cells_of_two_groups_fill_the_box():
+    rng = np.random.default_rng(8)
+    groups = [AffineForms(rng.normal(size=(4, 2)), rng.normal(size=4)) for _ in range(2)]
+    refinement = common_refinement(groups)
+    cells = polygons(plot(refinement, box=Box([-9, -9], [9, 9])))
+    assert sum(area(cell) for cell in cells) == pytest.approx(18.0**2)
+
+
+def test_a_head_is_drawn_in_query_space_or_pulled_back():
+    keys = np.random.default_rng(0).normal(size=(5, 2))
+    head = AttentionHead(np.eye(3)[:, :2], keys, np.eye(5), np.eye(5))
+    assert plot(head).get_xlabel() == "$q_1$"
+    narrow = AttentionHead(np.ones((2, 1)), keys[:, :1], np.eye(5), np.eye(5))
+    assert plot(narrow).get_xlabel() == "$x_1$"
+
+
+def test_a_polynomial_of_one_variable_shows_its_kinks():
+    ax = plot(TropicalPolynomial([[-1.0], [0.0], [2.0]], [0.0, 1.0, 0.0]))
+    (kinks,) = (line.get_xdata() for line in ax.lines if line.get_marker() == "o")
+    assert kinks.tolist() == [-1.0, 0.5]
+
+
+def test_a_polynomial_of_two_variables_and_its_dual():
+    polynomial = TropicalPolynomial([[0.0, 0], [1, 0], [0, 1], [1, 1]], [0.0, 0, 0, -1])
+    assert len(polygons(plot(polynomial))) == 4
+    dual = polygons(plot(polynomial, dual=True))
+    assert sum(area(cell) for cell in dual) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("obj", "error"),
+    [
+        (Polytope.from_points(np.eye(4)), ArgumentError),
+        (Polytope([[1.0, 0.0]], [1.0]), ArgumentError),
+        (PowerDiagram.from_keys(np.eye(4)), ArgumentError),
+        (TropicalPolynomial(np.eye(3), np.zeros(3)), ArgumentError),
+        ("a string", DtypeError),
+    ],
+    ids=["polytope in R^4", "half-plane", "diagram in R^4", "three variables", "string"],
+)
+def test_what_cannot_be_drawn_is_refused(obj, error):
+    with pytest.raises(error, match="`obj` must be"):
+        plot(obj)
+
+
+def a_small_transformer():
+    rng = np.random.default_rng(2)
+    heads = [
+        AttentionHead(*(rng.normal(size=shape) for shape in ((2, 2), (4, 2), (4, 2), (2, 2))))
+        for _ in range(2)
+    ]
+    ffn = FeedForward(*(rng.normal(size=shape) for shape in ((2, 3), 3, (3, 2), 2)))
+    return HardTransformer([Block(heads, ffn)])
+
+
+@pytest.mark.parametrize("colour", ["region", "map", "cell"])
+def test_a_partition_fills_its_box_and_names_its_walls(colour):
+    part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
+    ax = plot(part, colour=colour, legend=True)
+    cells = polygons(ax)
+    assert len(cells) == part.n_cells
+    assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
+    names = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert {"layer 1, head 1", "layer 1, head 2"} <= names
+
+
+def test_a_partition_of_the_whole_plane_is_drawn_as_far_as_asked():
+    part = enumerate_regions(a_small_transformer(), WholeSpace(2))
+    ax = plot(part, box=Box([-1, -1], [3, 1]))
+    assert ax.get_xlim() == (-1.0, 3.0)
+    assert len(polygons(ax)) == part.n_cells
+
+
+def test_a_partition_of_space_is_drawn():
+    cut = ReluNetwork([np.eye(3), np.ones((3, 1))])
+    assert len(plot(enumerate_regions(cut, Box([-1] * 3, [1] * 3))).collections) == 8
+    with pytest.raises(ArgumentError, match="`box`"):
+        plot(enumerate_regions(cut, WholeSpace(3)))
+
+
+def test_a_partition_knows_what_to_colour():
+    part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
+    with pytest.raises(ArgumentError, match="`colour` must be one of region, map, cell"):
+        plot(part, colour="red")
+
+
+@pytest.mark.parametrize("domain", [Box([-2, -2], [2, 2]), WholeSpace(2)], ids=["box", "plane"])
+def test_a_partition_of_the_split_tree_is_drawn_too(domain):
+    parallel = ReluNetwork([np.ones((2, 2)), np.ones((2, 1))], [[0.0, 1.0], None])
+    part = enumerate_regions(parallel, domain, exact=True)
+    cells = polygons(plot(part, box=Box([-2, -2], [2, 2])))
+    assert len(cells) == 3
+    assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
+    many = polygons(plot(enumerate_regions(a_small_transformer(), domain, exact=True)))
+    assert len(many) == enumerate_regions(a_small_transformer(), domain).n_cells
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_search_that_found_nothing_cannot_be_drawn(dim):
+    cut = ReluNetwork([np.eye(dim), np.ones((dim, 1))])
+    with pytest.raises(ArgumentError, match="`obj` must have a cell"):
+        plot(enumerate_regions(cut, Box([-1] * dim, [1] * dim), max_cells=0))
