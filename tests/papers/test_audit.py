@@ -12,9 +12,9 @@ from hardmax.errors import ArgumentError
 from hardmax.papers.audit import audit_record, count_verdicts, run_audit, summary
 from hardmax.papers.claims import (
     Claim,
+    ClaimVerdict,
     Finding,
     Trial,
-    Verdict,
     bracket_trial,
     equal_trial,
     judge,
@@ -114,15 +114,15 @@ def test_the_second_paper_is_in_the_ledger():
 def test_a_changed_claim_changes_the_verdict(claim, findings):
     verdict = findings[claim.id].verdict
     contents = [c for c in (claim.corrupted, claim.repaired) if c is not None]
-    if verdict is Verdict.FALSE:
+    if verdict is ClaimVerdict.FALSE:
         assert claim.repaired is not None
-    elif verdict is not Verdict.NOT_CHECKABLE:
+    elif verdict is not ClaimVerdict.NOT_CHECKABLE:
         assert claim.corrupted is not None
         assert claim.check(claim.corrupted).verdict is not verdict
     assert contents
     if claim.repaired is not None:
-        assert claim.check(claim.repaired).verdict is Verdict.HOLDS
-    if verdict is Verdict.NOT_CHECKABLE:
+        assert claim.check(claim.repaired).verdict is ClaimVerdict.HOLDS
+    if verdict is ClaimVerdict.NOT_CHECKABLE:
         assert all(claim.check(content).verdict is not verdict for content in contents)
 
 
@@ -133,9 +133,9 @@ def test_a_finding_says_why(claim, findings):
     assert finding.explanation.endswith(".")
     assert len(finding.explanation) >= 30
     assert len(claim.statement) >= 20
-    if finding.verdict is not Verdict.NOT_CHECKABLE:
+    if finding.verdict is not ClaimVerdict.NOT_CHECKABLE:
         assert any(trial.numbers for trial in finding.trials) or len(finding.trials) > 1
-    if finding.verdict is Verdict.FALSE or finding.verdict is Verdict.CONDITIONAL:
+    if finding.verdict is ClaimVerdict.FALSE or finding.verdict is ClaimVerdict.CONDITIONAL:
         assert finding.corrected
 
 
@@ -185,46 +185,46 @@ def test_pictures_are_drawn(findings):
 
 
 def test_a_failure_makes_a_claim_false():
-    assert judge([Trial("a", True, tight=True), Trial("b", False)]) is Verdict.FALSE
+    assert judge([Trial("a", True, tight=True), Trial("b", False)]) is ClaimVerdict.FALSE
 
 
 def test_failures_outside_a_condition_need_a_success_inside():
     outside = Trial("outside", False, condition=False)
-    assert judge([outside]) is Verdict.FALSE
-    assert judge([outside, Trial("inside", True)]) is Verdict.CONDITIONAL
-    assert judge([outside, Trial("also outside", True, condition=False)]) is Verdict.FALSE
+    assert judge([outside]) is ClaimVerdict.FALSE
+    assert judge([outside, Trial("inside", True)]) is ClaimVerdict.CONDITIONAL
+    assert judge([outside, Trial("also outside", True, condition=False)]) is ClaimVerdict.FALSE
 
 
 def test_a_bound_that_misses_a_maximiser_is_loose():
-    assert judge([upper_trial("max", 4, 5, extremal=True)]) is Verdict.LOOSE
-    assert judge([upper_trial("max", 5, 5, extremal=True)]) is Verdict.HOLDS
-    assert judge([upper_trial("max", 6, 5, extremal=True)]) is Verdict.FALSE
-    assert judge([lower_trial("min", 4, 5)]) is Verdict.FALSE
-    assert judge([lower_trial("min", 6, 5, extremal=True)]) is Verdict.LOOSE
-    assert judge([upper_trial("not meant to be extremal", 4, 5)]) is Verdict.HOLDS
+    assert judge([upper_trial("max", 4, 5, extremal=True)]) is ClaimVerdict.LOOSE
+    assert judge([upper_trial("max", 5, 5, extremal=True)]) is ClaimVerdict.HOLDS
+    assert judge([upper_trial("max", 6, 5, extremal=True)]) is ClaimVerdict.FALSE
+    assert judge([lower_trial("min", 4, 5)]) is ClaimVerdict.FALSE
+    assert judge([lower_trial("min", 6, 5, extremal=True)]) is ClaimVerdict.LOOSE
+    assert judge([upper_trial("not meant to be extremal", 4, 5)]) is ClaimVerdict.HOLDS
 
 
 def test_an_enclosure_decides_what_it_can():
     with precisely():
         third, more = ball(1) / 3, ball(1) / 3 + ball(2) ** -100
-        assert judge([bracket_trial("equal", third, ball(1) / 3)]) is Verdict.HOLDS
-        assert judge([bracket_trial("above", more, third)]) is Verdict.FALSE
-        assert judge([bracket_trial("below", third, more)]) is Verdict.LOOSE
-        assert judge([bracket_trial("below", third, more, extremal=False)]) is Verdict.HOLDS
+        assert judge([bracket_trial("equal", third, ball(1) / 3)]) is ClaimVerdict.HOLDS
+        assert judge([bracket_trial("above", more, third)]) is ClaimVerdict.FALSE
+        assert judge([bracket_trial("below", third, more)]) is ClaimVerdict.LOOSE
+        assert judge([bracket_trial("below", third, more, extremal=False)]) is ClaimVerdict.HOLDS
         assert bracket_trial("kept", third, more, claimed="1/3").numbers == {"claimed": "1/3"}
 
 
 def test_what_has_no_truth_value_is_not_checkable():
-    assert judge([]) is Verdict.NOT_CHECKABLE
-    assert judge([Trial("open", None)]) is Verdict.NOT_CHECKABLE
-    assert judge([Trial("open", None), equal_trial("decided", 1, 1)]) is Verdict.HOLDS
-    assert judge([Trial("open", None), equal_trial("decided", 1, 2)]) is Verdict.FALSE
+    assert judge([]) is ClaimVerdict.NOT_CHECKABLE
+    assert judge([Trial("open", None)]) is ClaimVerdict.NOT_CHECKABLE
+    assert judge([Trial("open", None), equal_trial("decided", 1, 1)]) is ClaimVerdict.HOLDS
+    assert judge([Trial("open", None), equal_trial("decided", 1, 2)]) is ClaimVerdict.FALSE
 
 
 def test_a_finding_cannot_store_a_verdict():
     with pytest.raises(TypeError):
-        Finding((Trial("a", True),), "words", verdict=Verdict.FALSE)
-    assert Finding((Trial("a", True),), "words").verdict is Verdict.HOLDS
+        Finding((Trial("a", True),), "words", verdict=ClaimVerdict.FALSE)
+    assert Finding((Trial("a", True),), "words").verdict is ClaimVerdict.HOLDS
 
 
 # Enclosures
@@ -296,8 +296,8 @@ def test_a_claim_runs_its_own_content():
         return Finding((equal_trial("x", 2, content),), "compared")
 
     claim = Claim("X", "SL26", "here", "test", "two", 2, check, corrupted=3)
-    assert claim.run().verdict is Verdict.HOLDS
-    assert claim.check(claim.corrupted).verdict is Verdict.FALSE
+    assert claim.run().verdict is ClaimVerdict.HOLDS
+    assert claim.check(claim.corrupted).verdict is ClaimVerdict.FALSE
     assert seen == [2, 3]
     assert np.all(np.array(seen) > 0)
 
@@ -328,12 +328,12 @@ def test_an_open_trial_changes_nothing(trials):
 
 @given(TRIALS)
 def test_a_failure_inside_the_condition_settles_it(trials):
-    assert judge([*trials, Trial("fails", False)]) is Verdict.FALSE
+    assert judge([*trials, Trial("fails", False)]) is ClaimVerdict.FALSE
 
 
 @given(TRIALS)
 def test_only_decided_trials_without_failure_let_a_claim_hold(trials):
-    if judge(trials) in (Verdict.HOLDS, Verdict.LOOSE):
+    if judge(trials) in (ClaimVerdict.HOLDS, ClaimVerdict.LOOSE):
         assert all(trial.holds is not False for trial in trials)
         assert any(trial.holds for trial in trials)
 
@@ -341,5 +341,7 @@ def test_only_decided_trials_without_failure_let_a_claim_hold(trials):
 @pytest.mark.parametrize("claim_id", ["III.3b", "Fig2"])
 def test_only_the_maximum_itself_holds_for_two_layers_of_three_units(claim_id):
     check = CLAIMS[claim_id].check
-    holding = [n for n in (7, 28, 33, 34, 35, 36, 37, 40, 49) if check(n).verdict is Verdict.HOLDS]
+    holding = [
+        n for n in (7, 28, 33, 34, 35, 36, 37, 40, 49) if check(n).verdict is ClaimVerdict.HOLDS
+    ]
     assert holding == [34]

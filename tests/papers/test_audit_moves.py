@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from flint import arb
 
-from hardmax.papers.claims import Claim, Finding, Verdict, equal_trial, upper_trial
+from hardmax.papers.claims import Claim, ClaimVerdict, Finding, equal_trial, upper_trial
 from hardmax.papers.ledger import all_claims
 from tests.perturbations import moved_contents, moves
 
 CLAIMS = {claim.id: claim for claim in all_claims()}
-STANDING = (Verdict.HOLDS, Verdict.CONDITIONAL)
+STANDING = (ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL)
 
 
 def contents_to_move(claim):
@@ -41,7 +41,7 @@ def is_excused(claim, name):
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)
 def test_the_verdict_turns_when_a_content_is_moved(claim):
     verdict, contents = contents_to_move(claim)
-    assert contents or verdict is Verdict.NOT_CHECKABLE
+    assert contents or verdict is ClaimVerdict.NOT_CHECKABLE
     for which, before in contents.items():
         moved = all_moves(claim, which)
         assert moved, f"nothing is known that lies next to the {which} of {claim.id}"
@@ -90,8 +90,8 @@ def test_functions_are_moved_by_what_they_return():
     moved = moved_contents(claim, "content")
     assert {name: other(2) for name, other in moved.items()} == {"content + 1": 5, "content - 1": 3}
     assert {claim.check(other).verdict for other in moved.values()} == {
-        Verdict.FALSE,
-        Verdict.LOOSE,
+        ClaimVerdict.FALSE,
+        ClaimVerdict.LOOSE,
     }
 
 

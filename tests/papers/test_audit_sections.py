@@ -20,7 +20,7 @@ from hardmax.bounds import (
 from hardmax.constructions.compilers.maxout_compiler import compile_maxout
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
-from hardmax.papers.claims import Verdict
+from hardmax.papers.claims import ClaimVerdict
 from hardmax.papers.ledger import all_claims
 from hardmax.papers.subjects.attention.maxout_emulation import (
     Emulation,
@@ -196,7 +196,7 @@ def test_a_wrong_emulation_is_noticed_at_one_point():
         return compile_maxout(changed, box, epsilon)
 
     for everywhere in (True, False):
-        assert CLAIMS["B.1"].check(Emulation(almost, everywhere)).verdict is Verdict.FALSE
+        assert CLAIMS["B.1"].check(Emulation(almost, everywhere)).verdict is ClaimVerdict.FALSE
 
 
 # Heads spread evenly

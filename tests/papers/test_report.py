@@ -4,9 +4,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hardmax._ground.pages import Ruling, image, ledger
 from hardmax._ground.records import Record
 from hardmax.errors import ArgumentError
+from hardmax.papers.pages import Ruling, image, ledger
 from hardmax.papers.report_page import Chapter, write_report
 
 VOID = {"meta", "img", "br"}

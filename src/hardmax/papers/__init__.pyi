@@ -6,9 +6,9 @@ from .audit import run_audit as run_audit
 from .audit import summary as summary
 from .audit import write_audit as write_audit
 from .claims import Claim as Claim
+from .claims import ClaimVerdict as ClaimVerdict
 from .claims import Finding as Finding
 from .claims import Trial as Trial
-from .claims import Verdict as Verdict
 from .claims import judge as judge
 from .ledger import all_claims as all_claims
 from .ledger import find_claims as find_claims

@@ -9,12 +9,12 @@ from typing import Any
 
 from hardmax._ground.display import card
 from hardmax._ground.files import make_folder, replacing, write_text
-from hardmax._ground.pages import Ruling, ledger, page
 from hardmax._ground.progress import track
 from hardmax._ground.records import Record, code_fingerprint, file_digest, library_versions
 from hardmax.errors import RecordFormatError
-from hardmax.papers.claims import Claim, Finding, Trial, Verdict
+from hardmax.papers.claims import Claim, ClaimVerdict, Finding, Trial
 from hardmax.papers.ledger import REPEATS, all_claims
+from hardmax.papers.pages import Ruling, ledger, page
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +80,12 @@ def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
 
 
 def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
-    """Count the results by verdict, in the order of `Verdict`, zeros included.
+    """Count the results by verdict, in the order of `ClaimVerdict`, zeros included.
 
     What is said twice is counted once: an entry that repeats another one of the results is not.
     """
     counts = Counter(result.finding.verdict for result in _said_first(results))
-    return {verdict.value: counts[verdict] for verdict in Verdict}
+    return {verdict.value: counts[verdict] for verdict in ClaimVerdict}
 
 
 def summary(results: Sequence[Result]) -> str:

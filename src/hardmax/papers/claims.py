@@ -27,7 +27,7 @@ Content = TypeVar("Content")
 Number: TypeAlias = int | float | Fraction
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What the trials of a claim amount to."""
 
     HOLDS = "holds"
@@ -61,7 +61,7 @@ class Trial:
     _repr_html_ = html_card
 
 
-def judge(trials: Iterable[Trial]) -> Verdict:
+def judge(trials: Iterable[Trial]) -> ClaimVerdict:
     """Derive the verdict from the trials.
 
     A failure where the extra condition is met (or where none is offered) makes the claim false. If
@@ -71,26 +71,26 @@ def judge(trials: Iterable[Trial]) -> Verdict:
 
     Examples:
         >>> judge([Trial("a", True), Trial("b", False)])
-        <Verdict.FALSE: 'false'>
+        <ClaimVerdict.FALSE: 'false'>
         >>> judge([Trial("distinct keys", True), Trial("equal keys", False, condition=False)])
-        <Verdict.CONDITIONAL: 'holds with conditions'>
+        <ClaimVerdict.CONDITIONAL: 'holds with conditions'>
         >>> judge([Trial("maximum 92 of 216", True, tight=False)])
-        <Verdict.LOOSE: 'loose'>
+        <ClaimVerdict.LOOSE: 'loose'>
         >>> judge([])
-        <Verdict.NOT_CHECKABLE: 'not checkable'>
+        <ClaimVerdict.NOT_CHECKABLE: 'not checkable'>
     """
     decided = [trial for trial in trials if trial.holds is not None]
     if not decided:
-        return Verdict.NOT_CHECKABLE
+        return ClaimVerdict.NOT_CHECKABLE
     failures = [trial for trial in decided if not trial.holds]
     if any(trial.condition for trial in failures):
-        return Verdict.FALSE
+        return ClaimVerdict.FALSE
     if failures:
         saved = any(trial.holds and trial.condition for trial in decided)
-        return Verdict.CONDITIONAL if saved else Verdict.FALSE
+        return ClaimVerdict.CONDITIONAL if saved else ClaimVerdict.FALSE
     if any(trial.tight is False for trial in decided):
-        return Verdict.LOOSE
-    return Verdict.HOLDS
+        return ClaimVerdict.LOOSE
+    return ClaimVerdict.HOLDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class Finding:
         return card(self.verdict.value, rows)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """The verdict the trials amount to (see `judge`)."""
         return judge(self.trials)
 
@@ -144,7 +144,7 @@ class Claim(Generic[Content]):
             formula, a predicate, or a small dataclass of numbers.
         check: Tries a content and returns the finding.
         corrupted: A content that is wrong; its verdict must differ from the claim's.
-        repaired: The corrected or sharp content; its verdict must be `Verdict.HOLDS`.
+        repaired: The corrected or sharp content; its verdict must be `ClaimVerdict.HOLDS`.
         neighbours: More contents that are nearly right, by name; the name begins with what they
             stand next to, `"content"` or `"repaired"`. The verdict must turn for each.
         unmoved: For contents next to this one that the check need not tell from it, the reason. A
@@ -202,7 +202,7 @@ def upper_trial(
 
     Examples:
         >>> judge([upper_trial("parabola family, N=6, H=d=3", 92, 216, extremal=True)])
-        <Verdict.LOOSE: 'loose'>
+        <ClaimVerdict.LOOSE: 'loose'>
     """
     return Trial(
         instance,

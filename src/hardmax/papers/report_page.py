@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hardmax._ground.files import write_text
-from hardmax._ground.pages import Ruling, badge, data_table, figure_image, ledger, page
 from hardmax._ground.records import Record
 from hardmax.errors import ArgumentError
 from hardmax.papers.ledger import is_part_of
+from hardmax.papers.pages import Ruling, badge, data_table, figure_image, ledger, page
 
 _MOST_ENTRIES = 8
 

@@ -59,7 +59,7 @@ class Ruling:
 
 def page(title: str, body: str) -> str:
     """Put a body of HTML into a page with the one style sheet."""
-    style = files("hardmax").joinpath("page.css").read_text(encoding="utf-8")
+    style = files("hardmax.papers").joinpath("page.css").read_text(encoding="utf-8")
     return _PAGE.format(title=escape(title), style=style, body=body)
 
 
