@@ -332,7 +332,7 @@ def test_lines_agree_with_plain_floats_at_moderate_width(sizes):
         error = np.abs(part.affine_maps[i] - true)
         assert (error <= part.cells.map_radii[i]).all()
         assert part.cells.map_radii[i].max() < 1e-9
-    np.testing.assert_array_equal(part.signatures[3], part.line.walk.row(3))
+    np.testing.assert_array_equal(part.signatures[3], part._line.walk.row(3))
 
 
 @pytest.mark.parametrize("size", [64, 999])
@@ -368,7 +368,7 @@ def test_a_maxout_layer_of_many_units_on_a_line():
     weights = rng.normal(size=(400, 4, 3))
     model = MaxoutNetwork([weights, rng.normal(size=(400, 1))], [rng.normal(size=(400, 4)), None])
     part = enumerate_regions(model, Line(np.zeros(3), np.ones(3)))
-    t = np.array([[float(p) / float(q)] for p, q in part.line.witnesses.tolist()])
+    t = np.array([[float(p) / float(q)] for p, q in part._line.witnesses.tolist()])
     np.testing.assert_array_equal(part.signatures, model.signature(t * np.ones(3)))
     values = part.affine_maps[:, 0] * t + part.affine_maps[:, 1]
     np.testing.assert_allclose(values, model(t * np.ones(3)), rtol=1e-7, atol=1e-7)

@@ -83,7 +83,7 @@ def test_many_coincidences_are_left_to_the_core(monkeypatch):
     part = enumerate_regions(net, Segment([0.0], [1.0]))
     assert len(asked) == 1
     assert part.n_cells == part.n_regions == 256
-    assert [b.denominator for b in part.line.breakpoints[:2]] == [256, 128]
+    assert [b.denominator for b in part._line.breakpoints[:2]] == [256, 128]
     assert enumerate_regions(net, Segment([0.0], [1.0]), count_only=True).n_cells == 256
     assert len(asked) == 2
     rng = np.random.default_rng(0)
@@ -127,7 +127,7 @@ def test_cells_of_a_search_with_a_limit_are_cells_of_the_whole():
 def test_a_search_with_a_limit_has_the_first_cells():
     part = enumerate_regions(tent(8), Segment([0.0], [1.0]), max_cells=40)
     assert not part.is_complete
-    assert part.line.breakpoints.tolist()[-1].numerator == 39
+    assert part._line.breakpoints.tolist()[-1].numerator == 39
     counted = enumerate_regions(tent(8), Segment([0.0], [1.0]), max_cells=40, count_only=True)
     assert (counted.n_cells, counted.is_complete) == (AtLeast(40), False)
 

@@ -120,7 +120,7 @@ def _searched(
     def packed(found: Any) -> Partition:
         cells = getattr(found, "cells", found)
         if cells is not found and engine == "lines":
-            return Partition(network, where, cells, engine, line=found)
+            return Partition(network, where, cells, engine, _line=found)
         if cells is not found:
             return Partition(network, where, cells, engine, found.witnesses)
         return Partition(network, where, cells, engine)

@@ -95,7 +95,6 @@ class Partition(WithoutCaches):
         engine: Which engine it was: `"lines"`, `"planar"`, `"spatial"` or `"split_tree"`.
         stored_witnesses: Integers `(p, q)`, a point `p / q` inside each cell, if the engine keeps
             them; shape `(n_cells, dim + 1)`.
-        line: What the engine for lines found, if it was that one.
     """
 
     network: ArgmaxNetwork
@@ -103,7 +102,7 @@ class Partition(WithoutCaches):
     cells: CellArrays
     engine: str
     stored_witnesses: WideArray | None = None
-    line: "LineCells | None" = None
+    _line: "LineCells | None" = None  # What the engine for lines found, if it was that one.
 
     def __repr__(self) -> str:
         count = f"{self.n_cells} cell{'s' * (self.n_found != 1)}"
@@ -146,7 +145,7 @@ class Partition(WithoutCaches):
     def signatures(self) -> IntArray:
         """For each cell the winner's index in every group: shape `(n_cells, n_groups)`."""
         self._require_stored()
-        return self.cells.signatures if self.line is None else self.line.signatures
+        return self.cells.signatures if self._line is None else self._line.signatures
 
     @cached_property
     def n_affine_maps(self) -> Count:
@@ -164,7 +163,7 @@ class Partition(WithoutCaches):
         join what seems apart. Along a line through a ReLU network nothing is left out before the
         last cell found, and the pieces count.
         """
-        if not self.is_complete and self.line is None:
+        if not self.is_complete and self._line is None:
             return self.n_affine_maps
         return as_count(int(self.region_labels.max(initial=-1)) + 1, self.is_complete)
 
@@ -229,7 +228,7 @@ class Partition(WithoutCaches):
         """Return the inequalities of a cell with the walls they stand for."""
         self._require_stored()
         index = integer("cell", cell, at_least=0, at_most=self.n_found - 1)
-        line = self.line
+        line = self._line
         signature = self.cells.signatures[index] if line is None else line.walk.row(index)
         return cell_rows(self.network, self.domain, signature)
 
@@ -246,8 +245,8 @@ class Partition(WithoutCaches):
             return _quotients(self.stored_witnesses.tolist(), self.domain.dim)
         floats, left_open = self._measured(WITNESS)
         witnesses = rationals(floats)
-        if self.line is not None:
-            inside = [[one.midpoint()] for one in self.line.intervals(left_open)]
+        if self._line is not None:
+            inside = [[one.midpoint()] for one in self._line.intervals(left_open)]
             witnesses[left_open] = wide_rows(inside, 1)
             return witnesses
         witnesses[left_open] = _quotients(
@@ -285,8 +284,8 @@ class Partition(WithoutCaches):
                 f"`breakpoints` needs a domain of dimension 1; got {self.domain.dim}."
             )
         self._require_stored()
-        if self.line is not None:
-            return self.line.breakpoints
+        if self._line is not None:
+            return self._line.breakpoints
         ends = (self.polytope(i).exact_vertices.ravel().tolist() for i in range(self.n_found))
         counts = Counter(end for both in ends for end in both)
         shared = sorted(end for end, count in counts.items() if count == 2)
@@ -329,8 +328,8 @@ class Partition(WithoutCaches):
         return volumes
 
     def _exact_volumes_of(self, cells: IntArray) -> list[Fraction | float]:
-        if self.line is not None:
-            return [one.length() for one in self.line.intervals(cells)]
+        if self._line is not None:
+            return [one.length() for one in self._line.intervals(cells)]
         return [self.polytope(i).volume for i in cells.tolist()]
 
     @cached_property
@@ -430,10 +429,10 @@ class Partition(WithoutCaches):
 
     @cached_property
     def _locator(self) -> "CellLocator | LineLocator":
-        if self.line is not None:
+        if self._line is not None:
             from hardmax.regions.line_location import LineLocator
 
-            return LineLocator(self.line)
+            return LineLocator(self._line)
         return CellLocator(self.network, self.domain, self.signatures)
 
     def _neighbours_among(self, chosen: Iterable[int] | None) -> Neighbours:
@@ -450,8 +449,8 @@ class Partition(WithoutCaches):
 
     def _measured(self, question: int) -> Answers:
         """Ask floats with proofs about all cells; what they do not know is left open."""
-        if self.line is not None:
-            return self.line.measured(question)
+        if self._line is not None:
+            return self._line.measured(question)
         if self.cells.wall_names is not None or self.cells.walls is not None:
             # What is compiled is loaded when it is needed.
             from hardmax.regions.planar_measures import measured
@@ -492,7 +491,7 @@ class Partition(WithoutCaches):
             )
 
     def _require_stored(self) -> None:
-        if len(self.cells.signatures if self.line is None else self.line) != self.n_found:
+        if len(self.cells.signatures if self._line is None else self._line) != self.n_found:
             raise ArgumentError(
                 "`count_only` must be False for anything but the number of cells; this partition "
                 "was only counted."

@@ -36,7 +36,7 @@ def partition_card(partition: "Partition") -> str:
 def _picture(partition: "Partition") -> str:
     """Draw the polygons of the cells as SVG; nothing where that cannot be done at once."""
     cells = partition.cells
-    drawable = partition.domain.dim == 2 and cells.directions is None and partition.line is None
+    drawable = partition.domain.dim == 2 and cells.directions is None and partition._line is None
     if not drawable or cells.vertices is None or cells.starts is None:
         return ""
     if not 1 <= len(cells.starts) - 1 <= _MOST_CELLS:
