@@ -93,11 +93,12 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
 
 
 def public_fields(obj: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, without those that begin with an underscore.
+    """Return the fields of a dataclass or named tuple by name, without private ones.
 
     A field that was never filled in is left out.
     """
-    names = [f.name for f in fields(obj) if not f.name.startswith("_")]
+    given = [f.name for f in fields(obj)] if is_dataclass(obj) else obj._fields
+    names = [name for name in given if not name.startswith("_")]
     return {name: getattr(obj, name) for name in names if hasattr(obj, name)}
 
 

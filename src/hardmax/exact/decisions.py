@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hardmax._ground.arguments import choice
+from hardmax._ground.display import html_card
 
 Stage = Literal["filtered", "expanded", "rational"]
 """Where a decision starts. `"filtered"`: floats with a proven bound, then the rest. `"expanded"`:
@@ -29,6 +30,8 @@ class Decisions:
     filtered: int = 0
     expanded: int = 0
     rational: int = 0
+
+    _repr_html_ = html_card
 
     @property
     def total(self) -> int:

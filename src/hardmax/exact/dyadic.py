@@ -14,7 +14,7 @@ import numpy as np
 from flint import fmpq, fmpz, fmpz_mat
 
 from hardmax._ground.arguments import floats, floats_any_shape
-from hardmax._ground.display import short_repr
+from hardmax._ground.display import html_card, short_repr
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _MANTISSA_BITS = 53
@@ -33,6 +33,7 @@ class ScaledIntegers:
     exponent: int
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 def scaled_integers(array: FloatArray) -> ScaledIntegers:

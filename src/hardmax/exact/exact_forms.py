@@ -10,6 +10,7 @@ import numpy as np
 from flint import fmpz_mat
 
 from hardmax._ground.arguments import integer
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import DtypeError, ShapeMismatchError
 from hardmax.exact.dyadic import (
     ScaledIntegers,
@@ -40,6 +41,9 @@ class ExactForms:
 
     matrix: fmpz_mat
     exponent: int
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         if not isinstance(self.matrix, fmpz_mat):

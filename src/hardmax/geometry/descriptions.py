@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.double_description import (
@@ -39,6 +40,9 @@ class Generators:
     rays: tuple[Vector, ...]
     lineality: tuple[Vector, ...]
     tight: tuple[frozenset[int], ...]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def homogeneous(self) -> tuple[Vector, ...]:

@@ -163,6 +163,7 @@ class FormBlock(WithoutCaches):
     offsets: FloatArray
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
     @cached_property
     def enclosed(self) -> EnclosedMap:
@@ -188,6 +189,9 @@ class ExactContributions(NamedTuple):
     values_exponent: int
     has_gains: bool
     has_values: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from flint import fmpz_mat
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import (
     ScaledIntegers,
     integer_matrix,
@@ -21,6 +22,7 @@ from hardmax.exact.dyadic import (
     scaled_integers,
 )
 from hardmax.exact.rounding import UNDERFLOW_ALLOWANCE, rounding_factor
+from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
@@ -30,16 +32,6 @@ _ENTRIES_AT_ONCE = 1 << 21
 _EXP_UNDERFLOWS_BELOW = -746.0
 _LARGEST_TRUSTED_SIZE = 2.0**13
 """How large the terms of a score may be, in units of the temperature, for floats to serve."""
-
-
-class Enclosure(NamedTuple):
-    """Scores `values` of shape `(n_points, n_keys)`, each true score within `radii` of it.
-
-    A radius may be infinite; a value is then meaningless.
-    """
-
-    values: FloatArray
-    radii: FloatArray
 
 
 class LogWeights(NamedTuple):
@@ -56,12 +48,18 @@ class LogWeights(NamedTuple):
     largest: FloatArray
     errors: FloatArray
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class ScaledScores(NamedTuple):
     r"""Scores $s_j / u$ and gaps $(s_j - s_{\max}) / u$, each `(n_points, n_keys)`, rounded."""
 
     scores: FloatArray
     gaps: FloatArray
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +86,9 @@ class ScoreMap:
     query_bias: FloatArray
     keys: FloatArray
     logit_bias: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def n_keys(self) -> int:
@@ -117,7 +118,7 @@ class ScoreMap:
         """For each key the first key with the same form as a function of x, shape `(n_keys,)`."""
         return self.forms.first_coinciding()
 
-    def enclose(self, points: FloatArray) -> Enclosure:
+    def enclose(self, points: FloatArray) -> Enclosed:
         r"""Evaluate the scores in floats, each with a radius that covers every rounding.
 
         By Lemma 1 of `algebra.exact.rounding` the query is within $\gamma_{d+1}(|x||W_Q| + |b_Q|)
@@ -135,7 +136,7 @@ class ScoreMap:
             underflow = UNDERFLOW_ALLOWANCE * (1.0 + np.abs(self.keys).sum(axis=1))
             radii = rounding_factor(dim + d_k + 4) * size + underflow
         radii[~(np.isfinite(values) & np.isfinite(radii))] = np.inf
-        return Enclosure(values, radii)
+        return Enclosed(values, radii)
 
     def exact(self, points: FloatArray) -> ScaledIntegers:
         """Evaluate the scores exactly: integers `(n_points, n_keys)` times a power of two."""

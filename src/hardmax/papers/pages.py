@@ -10,6 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from hardmax._ground.display import html_card, short_repr
+
 _LARGEST_SVG = 400_000
 """Above this many bytes a figure goes in as PNG, so that the page stays light."""
 _MOST_ROWS = 40
@@ -55,6 +57,9 @@ class Ruling:
     explanation: str
     corrected: str = ""
     repeats: str = ""
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 def page(title: str, body: str) -> str:

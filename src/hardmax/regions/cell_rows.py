@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hardmax.errors import ArgumentError
+from hardmax._ground.display import short_repr
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
@@ -24,6 +25,9 @@ class CellRows(NamedTuple):
 
     walls: dict[Vector, list[Wall]]
     stream: RationalForms
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def cell_rows(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._ground.display import short_repr
+from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.decisions import Decisions
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -32,6 +32,9 @@ class CellFacets(NamedTuple):
     ties: IntArray
     blurs: FloatArray
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class WallNames(NamedTuple):
     """What the edges of polygons lie on, a number for each.
@@ -44,6 +47,9 @@ class WallNames(NamedTuple):
 
     codes: AnyArray
     layer_starts: tuple[IntArray, ...]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def form_starts(self) -> IntArray:
@@ -135,6 +141,7 @@ class CellArrays:
     has_means: bool = True
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
     @cached_property
     def walls(self) -> AnyArray | None:

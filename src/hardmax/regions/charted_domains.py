@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._ground.display import short_repr
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
@@ -47,6 +47,7 @@ class ChartedDomain:
     ends: tuple[FloatArray, FloatArray] | None = None
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def is_identity(self) -> bool:

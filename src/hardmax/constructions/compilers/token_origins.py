@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._ground.arguments import Sizes
+from hardmax._ground.display import html_card, short_repr
 from hardmax.constructions.compilers.unit_origins import float32_points
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import nearest_floats
@@ -37,6 +38,9 @@ class TokenOrigins:
 
     points: FloatArray
     tokens: IntArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         points = float32_points(self.points)

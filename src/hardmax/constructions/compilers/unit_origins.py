@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.typing import FloatArray, IntArray
 
@@ -36,6 +37,9 @@ class UnitOrigins:
 
     points: FloatArray
     units: IntArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __post_init__(self) -> None:
         points = float32_points(self.points)

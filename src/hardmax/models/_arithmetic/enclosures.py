@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.rounding import UNIT_ROUNDOFF, rounding_factor
 from hardmax.typing import FloatArray
 
@@ -43,6 +44,9 @@ class Enclosed(NamedTuple):
 
     values: FloatArray
     radii: FloatArray
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @classmethod
     def exactly(cls, values: FloatArray) -> "Enclosed":
@@ -61,6 +65,9 @@ class EnclosedMap:
 
     weight: FloatArray
     bias: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @cached_property
     def weight_size(self) -> FloatArray:

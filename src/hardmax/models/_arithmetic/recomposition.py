@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from flint import fmpz, fmpz_mat
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import integer_matrix
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray, WideArray
@@ -33,6 +34,9 @@ class RationalForms:
     matrix: fmpz_mat
     exponent: int
     denominator: int = 1
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Matrices of flint cannot be pickled; their entries can, as integers.

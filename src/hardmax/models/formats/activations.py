@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax._ground.arguments import Sizes, number
+from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.typing import ArrayLike
 
@@ -28,6 +29,8 @@ class MaxUnit:
 
     sign: float
     pieces: tuple[tuple[float, float], ...]
+
+    _repr_html_ = html_card
 
 
 Stage = tuple[tuple[MaxUnit, ...], ...]
@@ -52,6 +55,8 @@ class Activation:
 
     name: str
     stages: tuple[Stage, ...]
+
+    _repr_html_ = html_card
 
     def __repr__(self) -> str:
         return f"Activation({self.name!r})"

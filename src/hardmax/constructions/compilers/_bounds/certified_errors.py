@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.constructions.compilers._bounds.grouped_gaps import gap_bounds
 from hardmax.constructions.compilers._bounds.sensitivities import (
     last_sensitivity,
@@ -62,6 +63,9 @@ class LayerPlan:
     rate: float
     gate: float
     floors: FloatArray
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import fmpq, fmpz_mat
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector
 from hardmax.typing import BoolArray, FloatArray, WideArray
@@ -31,6 +32,9 @@ class SharedFacet(NamedTuple):
     one: int
     other: int
     row: Vector
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,9 @@ class ExactPieces:
     facets: tuple[SharedFacet, ...]
     corners: Sequence[WideArray]
     rows: Sequence[Sequence[Vector]]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def dim(self) -> int:
