@@ -1,10 +1,34 @@
 """hardmax: the exact geometry of transformers at zero temperature.
 
-Names are loaded on first use, so `import hardmax` does not pay for scipy, matplotlib or any
-extra. The public names and their types are listed in `__init__.pyi`.
+    models      AttentionHead, FeedForward, Block, HardTransformer, ReluNetwork, MaxoutNetwork,
+                load_model, save_model, from_torch, to_torch, from_onnx
+    domains     Box, WholeSpace, Segment, Ray, Line, Slice, Polytope, parse_domain
+    regions     enumerate_regions -> Partition, sample_regions, save_partition, load_partition
+    proofs      Certificate (of a partition), verify_certificate -> Verdict
+    diagrams    PowerDiagram, AffineForms, extreme_points, certify_extreme_points,
+                minkowski_vertices
+    algebra     maxplus, minplus, deformed_add, TropicalPolynomial, TropicalRationalMap
+    pictures    plot
+    the rest    Record (a result with its origin), HardmaxError (every exception)
+
+Every other public name is in one of the packages; each has a list, as `dir(hardmax.models)`:
+
+    models         variants of attention, token transformers, argmax layers
+    regions        what a partition holds: neighbours, statistics, level sets, counts
+    bounds         how many cells there can be
+    constructions  models that attain the bounds; compilers from functions to transformers
+    stability      finite temperature: how far the soft model is from the hard one
+    geometry       convex polyhedra: cones, polytopes, Minkowski sums, refinements
+    tropical       max-plus matrices, power diagrams of order k, dual subdivisions
+    exact          numbers as scaled integers, and which stage decided
+    papers         the claims of the papers, each with a check
+    plotting       pictures of several objects, and the style
+    errors, typing exceptions; names of array types
+
+Names are loaded on first use, so `import hardmax` does not pay for scipy, matplotlib or any extra.
 """
 
-import lazy_loader
+from hardmax._ground.public_names import attach
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

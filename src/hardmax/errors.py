@@ -7,6 +7,23 @@ that is known. Each class also derives from the built-in exception a caller woul
 
 from typing import Any
 
+# The class all derive from is `hardmax.HardmaxError`.
+__all__ = [
+    "ArgumentError",
+    "CoreError",
+    "DiscontinuityError",
+    "DtypeError",
+    "EmptyInputError",
+    "IncompleteError",
+    "Interrupted",
+    "MissingExtraError",
+    "NonFiniteError",
+    "PositiveCycleError",
+    "RecordFormatError",
+    "ShapeMismatchError",
+    "SizeLimitError",
+]
+
 
 class HardmaxError(Exception):
     """Anything the library refuses to do."""

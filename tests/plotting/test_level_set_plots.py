@@ -10,7 +10,7 @@ from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, HardTransformer
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.level_sets import level_set
 

@@ -14,7 +14,7 @@ from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import cell_colours
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.diagrams.order_k import order_k_diagram

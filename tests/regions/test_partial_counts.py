@@ -340,7 +340,7 @@ LONG_SEARCH = """
         part = getattr(stop, "partial", None) or hm.enumerate_regions(net, small, exact=exact)
         names = {{tuple(name) for name in part.signatures.tolist()}}
         # It may be complete if it was interrupted while it was packed.
-        print(isinstance(part.n_cells, int if part.is_complete else hm.AtLeast))
+        print(isinstance(part.n_cells, int if part.is_complete else hm.regions.AtLeast))
         print(len(names) == part.n_found == len(part.signatures))
         print(all(part.polytope(i).volume > 0 for i in range(min(part.n_found, 3))))
         print(hm.enumerate_regions(net, small, exact=exact, max_cells=2).n_found > 0)

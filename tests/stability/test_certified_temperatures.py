@@ -106,7 +106,7 @@ def test_a_jump_beyond_twice_the_error_has_no_temperature():
 
 def test_a_network_without_heads_is_hard_at_every_temperature():
     relu = ReluNetwork([np.eye(2), np.ones((2, 1))])
-    found = hm.temperature_for(relu, Box([-1, -1], [1, 1]), 1e-3)
+    found = hm.stability.temperature_for(relu, Box([-1, -1], [1, 1]), 1e-3)
     assert (found.temperature, found.bound, found.n_cells) == (math.inf, 0.0, 4)
 
 

@@ -12,6 +12,20 @@ from hardmax.bounds.arrangements import central_arrangement, zaslavsky
 from hardmax.bounds.sizes import Bias, HeadSizes, read_bias, read_head_sizes
 from hardmax.errors import ArgumentError
 
+__all__ = [
+    "appendix_d",
+    "appendix_e_ffn_log10",
+    "appendix_f",
+    "corollary_v9",
+    "naive_hyperplanes",
+    "proposition_v1",
+    "remark_v6",
+    "theorem_v2",
+    "theorem_v5",
+    "theorem_v5_base",
+    "theorem_v7",
+]
+
 
 def proposition_v1(n_keys: int) -> int:
     r"""Return $N$, the bound on the vertices of one head's Newton polytope (Proposition V.1).

@@ -93,7 +93,7 @@ def save_picture(part: "Partition", flag: str, path: Path, **options: Any) -> No
     from matplotlib import pyplot as plt
 
     from hardmax._ground.files import replacing
-    from hardmax.plotting import plot as draw
+    from hardmax.plotting.drawing import plot as draw
     from hardmax.plotting.style import STYLE
 
     kind = path.suffix.lstrip(".").lower()

@@ -1,5 +1,5 @@
 """Transformers that attain the bounds, and transformers that compute what they are asked."""
 
-import lazy_loader
+from hardmax._ground.public_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

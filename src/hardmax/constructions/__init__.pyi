@@ -1,3 +1,4 @@
+from .compilers._bounds.certified_errors import LayerPlan as LayerPlan
 from .compilers._bounds.float32_errors import Float32Rounding as Float32Rounding
 from .compilers.compiled import CompiledTransformer as CompiledTransformer
 from .compilers.compiled import TransformerSize as TransformerSize
@@ -9,6 +10,8 @@ from .compilers.cpwl_compiler import maxout_form as maxout_form
 from .compilers.functions.approximation import Approximation as Approximation
 from .compilers.functions.approximation import approximate as approximate
 from .compilers.functions.clamped_lines import maxout_from_segments as maxout_from_segments
+from .compilers.functions.exact_pieces import ExactPieces as ExactPieces
+from .compilers.functions.exact_pieces import SharedFacet as SharedFacet
 from .compilers.functions.hats import maxout_from_hats as maxout_from_hats
 from .compilers.functions.knots import Knots as Knots
 from .compilers.functions.knots import maxout_from_knots as maxout_from_knots
@@ -27,6 +30,8 @@ from .compilers.maxout_compiler import compile_maxout as compile_maxout
 from .compilers.maxout_compiler import compile_relu as compile_relu
 from .compilers.state_dicts import NetworkFile as NetworkFile
 from .compilers.state_dicts import read_network_file as read_network_file
+from .compilers.token_origins import TokenOrigins as TokenOrigins
+from .compilers.unit_origins import UnitOrigins as UnitOrigins
 from .families.deep_families import tent_network as tent_network
 from .families.deep_families import zigzag_network as zigzag_network
 from .families.deep_families import zigzag_regions as zigzag_regions

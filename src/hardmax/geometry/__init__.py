@@ -1,1 +1,5 @@
 """Convex polyhedra: cones, extreme points, halfspaces, polytopes, Minkowski sums."""
+
+from hardmax._ground.public_names import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,1 +1,5 @@
 """Attention heads and what is built from them."""
+
+from hardmax._ground.public_names import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

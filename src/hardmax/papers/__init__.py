@@ -1,5 +1,5 @@
 """The two papers: claims, each with a check; figures and examples; the report."""
 
-import lazy_loader
+from hardmax._ground.public_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -12,3 +12,4 @@ from .claims import Trial as Trial
 from .claims import judge as judge
 from .ledger import all_claims as all_claims
 from .ledger import find_claims as find_claims
+from .pages import Ruling as Ruling

@@ -1,8 +1,5 @@
-"""Every picture: `plot(obj, ax=None)` draws what it is given and returns the axes."""
+"""Every picture: `hm.plot(obj, ax=None)` draws what it is given and returns the axes."""
 
-from hardmax.plotting import diagrams, level_sets, partitions, polynomials, solids, stability
-from hardmax.plotting.dispatch import list_options, plot
+from hardmax._ground.public_names import attach
 
-list_options()
-
-__all__ = ["diagrams", "level_sets", "partitions", "plot", "polynomials", "solids", "stability"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,5 +1,5 @@
 """How far the soft model is from its skeleton: finite-temperature bounds, margins, persistence."""
 
-import lazy_loader
+from hardmax._ground.public_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,1 +1,5 @@
 """Maxima of affine forms as objects: tropical polynomials, rational maps, power diagrams."""
+
+from hardmax._ground.public_names import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -13,7 +13,7 @@ from hardmax.geometry.domains import Box, Line
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.papers.registry import Outcome
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import side_by_side
 from hardmax.regions.engines import enumerate_regions
 

@@ -16,7 +16,7 @@ from hardmax.models.transformers import HardTransformer
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.papers.experiments.wording import listed
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import grid_of_panels
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardmax.geometry.domains import Box
 from hardmax.papers.registry import Outcome
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import side_by_side
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 

@@ -8,7 +8,7 @@ from hardmax.bounds import cells_bias_free
 from hardmax.constructions.families.extremal_points import extremal_points
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.papers.registry import Outcome
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import cell_colours, side_by_side
 from hardmax.typing import FloatArray
 

@@ -11,7 +11,7 @@ from hardmax.constructions.families.two_layer_networks import extremal_relu_netw
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.papers.registry import Outcome
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import side_by_side
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray

@@ -8,7 +8,7 @@ import numpy as np
 from hardmax.geometry.domains import Box
 from hardmax.papers.experiments.wording import listed
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import side_by_side
 from hardmax.tropical.diagrams.order_k import order_k_diagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram

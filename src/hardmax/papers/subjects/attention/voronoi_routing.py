@@ -237,7 +237,7 @@ def _check_vanishing(predicted: Callable[[FloatArray, int], set[int]]) -> Findin
 
 
 def _draw_vanishing() -> "Figure":
-    from hardmax.plotting import plot
+    from hardmax.plotting.drawing import plot
     from hardmax.plotting.style import side_by_side
 
     figure: Figure

@@ -150,7 +150,7 @@ def _check_most_regions(claimed: int) -> Finding:
 
 
 def _draw_best_network() -> "Figure":
-    from hardmax.plotting import plot
+    from hardmax.plotting.drawing import plot
     from hardmax.plotting.style import side_by_side
 
     figure: Figure

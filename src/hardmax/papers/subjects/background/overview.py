@@ -87,7 +87,7 @@ def _random_block(rng: np.random.Generator) -> Block:
 
 
 def _draw_depth() -> "Figure":
-    from hardmax.plotting import plot
+    from hardmax.plotting.drawing import plot
     from hardmax.plotting.style import side_by_side
 
     figure: Figure

@@ -1,0 +1,12 @@
+from .adjacency import Neighbours as Neighbours
+from .cell_rows import CellRows as CellRows
+from .cells import CellArrays as CellArrays
+from .cells import CellFacets as CellFacets
+from .cells import WallNames as WallNames
+from .certificates import make_certificate as make_certificate
+from .charted_domains import ChartedDomain as ChartedDomain
+from .counts import AtLeast as AtLeast
+from .level_sets import LevelSet as LevelSet
+from .level_sets import level_set as level_set
+from .sampling import SampledCount as SampledCount
+from .statistics import Statistics as Statistics
