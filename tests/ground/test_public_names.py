@@ -66,6 +66,13 @@ def test_a_name_that_is_nowhere_is_refused_plainly(name):
         getattr(hm, name)
 
 
+def test_every_public_function_has_an_example():
+    functions = {place: obj for place, obj in OBJECTS.items() if inspect.isfunction(obj)}
+    without = [place for place, obj in functions.items() if ">>> " not in inspect.getdoc(obj)]
+    assert len(functions) > 100
+    assert without == []
+
+
 # What is passed around: the types of arguments, results and fields
 
 

@@ -313,6 +313,10 @@ class Line(_Directed):
     Attributes:
         origin: The $o$, shape `(ambient_dim,)`.
         direction: The $v$, not zero.
+
+    Examples:
+        >>> Line([0, 0], [4, 2]).points([[-1.5]]).tolist()
+        [[-6.0, -3.0]]
     """
 
     __repr__ = short_repr
@@ -331,6 +335,10 @@ class Ray(_Directed):
     Attributes:
         origin: The $o$, shape `(ambient_dim,)`.
         direction: The $v$, not zero.
+
+    Examples:
+        >>> Ray([0, 0], [4, 2]).points([[1.5]]).tolist()
+        [[6.0, 3.0]]
     """
 
     __repr__ = short_repr

@@ -32,6 +32,10 @@ class AffineMap(WithoutCaches):
     Attributes:
         weight: The $W$, shape `(dim_in, dim_out)`.
         bias: The $b$, shape `(dim_out,)`.
+
+    Examples:
+        >>> AffineMap([[1.0, 2.0]], [0.0, 1.0])
+        AffineMap(weight=[[1.0, 2.0]], bias=[0.0, 1.0])
     """
 
     weight: FloatArray
@@ -466,6 +470,12 @@ class ArgmaxNetwork(WithoutCaches):
         layers: The layers, first to last; there may be none.
         embedding: The affine map before the first layer.
         readout: The affine map after the last layer.
+
+    Examples:
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> network = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]]).network
+        >>> len(network.layers), network.n_groups, network.dim_in, network.dim_out
+        (1, 2, 1, 1)
     """
 
     layers: tuple[ArgmaxLayer, ...]

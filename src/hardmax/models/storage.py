@@ -87,6 +87,14 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         RecordFormatError: If the file is not safetensors, or does not hold a model of this format:
             damaged metadata, a tensor that is missing, superfluous, of a wrong type or shape, or
             not finite, or anything that is not as it was written. The message says which.
+
+    Examples:
+        >>> import tempfile
+        >>> head = AttentionHead([[1.0]], [[-1.0], [1.0]], [[2.0], [3.0]], [[1.0]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_model(head, f"{folder}/head.safetensors")
+        ...     load_model(f"{folder}/head.safetensors")([0.5]).tolist()
+        [3.0]
     """
     return _model(*read_tensor_file(path), path)
 

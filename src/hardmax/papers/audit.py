@@ -83,13 +83,24 @@ def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
     """Count the results by verdict, in the order of `ClaimVerdict`, zeros included.
 
     What is said twice is counted once: an entry that repeats another one of the results is not.
+
+    Examples:
+        >>> from hardmax.papers.ledger import find_claims
+        >>> count_verdicts(run_audit(find_claims("III-E.1")))
+        {'holds': 0, 'holds with conditions': 0, 'loose': 0, 'false': 1, 'not checkable': 0}
     """
     counts = Counter(result.finding.verdict for result in _said_first(results))
     return {verdict.value: counts[verdict] for verdict in ClaimVerdict}
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return how many claims got which verdict, in words."""
+    """Return how many claims got which verdict, in words.
+
+    Examples:
+        >>> from hardmax.papers.ledger import find_claims
+        >>> summary(run_audit(find_claims("III-E.1")))
+        '1 claims: 0 holds, 0 holds with conditions, 0 loose, 1 false, 0 not checkable.'
+    """
     return _in_words(count_verdicts(results), len(results))
 
 
@@ -108,7 +119,14 @@ def _said_first(results: Sequence[Result]) -> list[Result]:
 
 
 def audit_record(results: Sequence[Result]) -> Record:
-    """Pack results as one record, which reads back bit for bit; its input is the package's code."""
+    """Pack results as one record, which reads back bit for bit; its input is the package's code.
+
+    Examples:
+        >>> from hardmax.papers.ledger import find_claims
+        >>> record = audit_record(run_audit(find_claims("III-E.1")))
+        >>> [(claim["id"], claim["verdict"]) for claim in record.results["claims"]]
+        [('III-E.1', 'false')]
+    """
     return Record(
         "audit",
         {"claims": [result.claim.id for result in results]},
@@ -134,6 +152,14 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
 
     Raises:
         ArgumentError: If the folder cannot be written.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax.papers.ledger import find_claims
+        >>> results = run_audit(find_claims("III-E.1"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [file.name for file in write_audit(results, Path(folder), "one_claim")]
+        ['one_claim.json', 'one_claim.html']
     """
     make_folder(out)
     pictures = {result.claim.id: path for result in results if (path := _draw(result, out))}
@@ -158,7 +184,16 @@ def rulings(record: Record) -> list[Ruling]:
 
 
 def read_audit(out: Path) -> list[Ruling]:
-    """Return the ledger that `write_audit` left in a folder; empty if there is none."""
+    """Return the ledger that `write_audit` left in a folder; empty if there is none.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax.papers.ledger import find_claims
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files = write_audit(run_audit(find_claims("III-E.1")), Path(folder))
+        ...     [(ruling.id, ruling.verdict) for ruling in read_audit(Path(folder))]
+        [('III-E.1', 'false')]
+    """
     try:
         read = rulings(Record.load(out / "audit.json"))
     except (FileNotFoundError, RecordFormatError, KeyError, TypeError):

@@ -24,6 +24,13 @@ def plot(obj: Any, ax: Any = None, **options: Any) -> Any:
     Raises:
         DtypeError: If nothing is known about drawing such an object.
         ArgumentError: If the object's dimension cannot be drawn.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> diagram = hm.PowerDiagram.from_keys([[1, 0], [0, 1], [-1, -1]])
+        >>> ax = hm.plot(diagram, box=hm.Box([-2, -1], [2, 1]))
+        >>> [float(x) for x in ax.get_xlim()]
+        [-2.0, 2.0]
     """
     known = sorted(cls.__name__ for cls in plot.registry if cls is not object)
     raise DtypeError(f"`obj` must be one of {', '.join(known)}; got {type(obj).__name__}.")

@@ -50,6 +50,13 @@ def plot_annealing(
 
     Raises:
         ArgumentError: If the head is not on the plane, or there is no temperature.
+
+    Examples:
+        >>> import numpy as np
+        >>> head = AttentionHead(np.eye(2), [[1.0, 0.0], [-1.0, 1.0]], np.eye(2), np.eye(2))
+        >>> figure, axes = plot_annealing(head, [0.0, 0.5], Box([-1, -1], [1, 1]), resolution=8)
+        >>> len(axes)
+        2
     """
     if head.dim != 2 or box.dim != 2:
         raise ArgumentError(
@@ -186,6 +193,15 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
     Args:
         searches: What `persistent_cells` found at each temperature, at least one.
         ax: Axes.
+
+    Examples:
+        >>> import numpy as np
+        >>> from hardmax.stability.cells.persistent_counts import persistent_cells
+        >>> head = AttentionHead(np.eye(2), [[1.0, 0.0], [-1.0, 1.0]], np.eye(2), np.eye(2))
+        >>> found = [persistent_cells(head, Box([-1, -1], [1, 1]), tau, 0.1) for tau in (0.1, 1.0)]
+        >>> ax = plot_persistent_counts(found)
+        >>> ax.get_ylabel()
+        'cells with $\\varepsilon = 0.1$'
     """
     if not len(searches):
         raise ArgumentError("`searches` must hold at least one; got none.")

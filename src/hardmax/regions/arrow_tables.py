@@ -148,6 +148,17 @@ def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
     """Write a partition, with its model and domain, to a Parquet file.
 
     A crash leaves an older file as it was.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax.regions.engines import enumerate_regions
+        >>> part = enumerate_regions(ReluNetwork([[[1.0]], [[1.0]]]), Box([-1], [1]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_partition(part, f"{folder}/cells.parquet")
+        ...     load_partition(f"{folder}/cells.parquet").n_cells
+        2
     """
     table = to_arrow(partition)
     with replacing(path) as stream:

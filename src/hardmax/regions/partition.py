@@ -95,6 +95,21 @@ class Partition(WithoutCaches):
         engine: Which engine it was: `"lines"`, `"planar"`, `"spatial"` or `"split_tree"`.
         stored_witnesses: Integers `(p, q)`, a point `p / q` inside each cell, if the engine keeps
             them; shape `(n_cells, dim + 1)`.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax.regions.engines import enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> part
+        Partition(4 cells, in 2 dimensions, engine planar)
+        >>> part.signatures.tolist(), part.volumes.tolist()
+        ([[0, 0], [0, 1], [1, 0], [1, 1]], [1.0, 1.0, 1.0, 1.0])
+        >>> part.polytope(3).vertices.tolist(), part.affine_maps[3].ravel().tolist()
+        ([[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]], [2.0, 0.0, 0.0])
+        >>> part.neighbours.pairs.tolist(), part.locate([[0.5, 0.1]]).tolist()
+        ([[0, 1], [0, 2], [1, 3], [2, 3]], [3])
     """
 
     network: ArgmaxNetwork

@@ -24,14 +24,26 @@ from hardmax.typing import ArrayLike, FloatArray
 def claimed_value_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s $\tau\log(1+(N-1)r)$, which is right (`value_bound`)."""
+    r"""Return [SL26]'s $\tau\log(1+(N-1)r)$, which is right (`value_bound`).
+
+    Examples:
+        >>> from hardmax.stability.score_bounds import value_bound
+        >>> round(float(claimed_value_bound(8, 1.0, 0.5) / value_bound(8, 1.0, 0.5)), 6)
+        1.0
+    """
     return bound_from(value_factor, n_keys, margin, tau, log)
 
 
 def claimed_gradient_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s $2(N-1)r$, right, and loose by $1 + (N-1)r$ (`gradient_bound`)."""
+    r"""Return [SL26]'s $2(N-1)r$, right, and loose by $1 + (N-1)r$ (`gradient_bound`).
+
+    Examples:
+        >>> from hardmax.stability.score_bounds import gradient_bound
+        >>> round(float(claimed_gradient_bound(8, 1.0, 0.5) / gradient_bound(8, 1.0, 0.5)), 6)
+        1.947347
+    """
     return bound_from(lambda n, r, tau: 2 * (n - 1), n_keys, margin, tau, log)
 
 
@@ -51,14 +63,26 @@ def claimed_hessian_bound(
 def claimed_lipschitz_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s Lipschitz constant of the gradient, its Hessian bound again."""
+    r"""Return [SL26]'s Lipschitz constant of the gradient, its Hessian bound again.
+
+    Examples:
+        >>> from hardmax.stability.score_bounds import lipschitz_bound
+        >>> round(float(claimed_lipschitz_bound(8, 1.0, 0.5) / lipschitz_bound(8, 1.0, 0.5)), 6)
+        3.279784
+    """
     return claimed_hessian_bound(n_keys, margin, tau, log=log)
 
 
 def claimed_taylor_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s constant $(N-1)r/2\tau$ of the Taylor remainder."""
+    r"""Return [SL26]'s constant $(N-1)r/2\tau$ of the Taylor remainder.
+
+    Examples:
+        >>> from hardmax.stability.score_bounds import taylor_bound
+        >>> round(float(claimed_taylor_bound(8, 1.0, 0.5) / taylor_bound(8, 1.0, 0.5)), 6)
+        3.279784
+    """
     return bound_from(lambda n, r, tau: (n - 1) / (2 * tau), n_keys, margin, tau, log)
 
 

@@ -222,6 +222,14 @@ def sample_hard_share(
 
     The model may be deep: later heads see the soft stream. Arguments as for `sample_margin_share`
     and `persistent_cells`.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax.models.heads import AttentionHead
+        >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
+        >>> low, high = sample_hard_share(sign, Box([-1], [3]), 0.5, 0.25, 1000).interval
+        >>> low < 0.8627 < high  # The winner has 3/4 from |x| = log(3) / 4 on: 1 - log(3) / 8.
+        True
     """
     network = read_soft_model(model)
     where = charted(domain, network.dim_in)

@@ -167,6 +167,10 @@ def lipschitz_bound(
     r"""Return the best $L$ with $\|\nabla P(s) - \nabla P(s')\|_2 \le L\|s-s'\|_2$ on the region.
 
     It is the Hessian's supremum: the region is convex. Arguments as for `value_bound`.
+
+    Examples:
+        >>> float(lipschitz_bound(8, 1.0, 0.5)) == float(hessian_bound(8, 1.0, 0.5))
+        True
     """
     return bound_from(_hessian_factor, n_keys, margin, tau, log)
 
@@ -177,6 +181,10 @@ def taylor_bound(
     r"""Return the best $T$ with $|P(s') - P(s) - \langle\nabla P(s), s'-s\rangle| \le T\|s'-s\|^2$.
 
     It is half the Hessian's supremum. Arguments as for `value_bound`.
+
+    Examples:
+        >>> float(taylor_bound(8, 1.0, 0.5) / hessian_bound(8, 1.0, 0.5))
+        0.5
     """
     return bound_from(_taylor_factor, n_keys, margin, tau, log)
 

@@ -79,6 +79,10 @@ def accuracy(n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike) -> FloatArray
     r"""Return the $\varepsilon$ reached: the largest share of rivals, rounded up.
 
     The inverse of the two functions above; the same as `rival_mass_bound`.
+
+    Examples:
+        >>> float(accuracy(2, 0.0, 1.0)), round(float(accuracy(512, 10.831489, 1.0)), 6)
+        (0.5, 0.01)
     """
     return rival_mass_bound(n_keys, margin, tau)
 

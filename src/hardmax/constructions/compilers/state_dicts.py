@@ -305,6 +305,16 @@ def read_network_file(
         RecordFormatError: If the file holds something else; the message says what.
         ArgumentError: If `activations` are no piecewise linear ones, or given for a file that has
             its own.
+
+    Examples:
+        >>> import tempfile
+        >>> from safetensors.numpy import save_file
+        >>> weights = {"0.weight": np.array([[1.0], [-1.0]]), "2.weight": np.ones((1, 2))}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_file(weights, f"{folder}/net.safetensors")
+        ...     read = read_network_file(f"{folder}/net.safetensors", "leaky_relu(0.5)")
+        >>> read.network, read.network([2.0]).tolist()
+        (MaxoutNetwork(1 -> [2] -> 1, ranks 2 to 2), [1.0])
     """
     stated = activations is not None or last_activation is not None
     steps = _own_steps(path)

@@ -182,6 +182,10 @@ def read_activation(value: Any, name: str = "activations") -> Activation:
     Raises:
         ArgumentError: If it is no such word; the message says whether it is not piecewise linear.
         DtypeError: If it is no word at all.
+
+    Examples:
+        >>> read_activation("hardtanh(-1, 2)"), read_activation("leaky_relu")
+        (Activation('hardtanh(-1, 2)'), Activation('leaky_relu(0.01)'))
     """
     if isinstance(value, Activation):
         return value

@@ -42,6 +42,20 @@ def from_onnx(path: str | os.PathLike[str]) -> ReluNetwork | MaxoutNetwork:
         MissingExtraError: If onnx is not installed.
         RecordFormatError: If the file is damaged, or the graph does something else: the message
             names the node and the reason, for instance that it is not piecewise linear.
+
+    Examples:
+        >>> import tempfile
+        >>> from onnx import TensorProto, helper, save
+        >>> x, y = (helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["n", 2]) for n in "xy")
+        >>> weight = helper.make_tensor("w", TensorProto.DOUBLE, [2, 2], [1.0, 0.0, 1.0, -1.0])
+        >>> product = helper.make_node("MatMul", ["x", "w"], ["z"])
+        >>> relu = helper.make_node("Relu", ["z"], ["y"])
+        >>> graph = helper.make_graph([product, relu], "net", [x], [y], [weight])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(helper.make_model(graph), f"{folder}/net.onnx")
+        ...     net = from_onnx(f"{folder}/net.onnx")
+        >>> net, net([1.0, 2.0]).tolist()
+        (ReluNetwork(2 -> [2] -> 2), [3.0, 0.0])
     """
     try:
         return network_of(onnx_steps(path))

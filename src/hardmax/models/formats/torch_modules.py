@@ -61,6 +61,12 @@ def from_torch(
         MissingExtraError: If torch is not installed.
         DtypeError: If a module is none of these; the message names the layer and the reason.
         ArgumentError: If the modules come in another order, or `memory` is missing or superfluous.
+
+    Examples:
+        >>> import torch  # doctest: +SKIP
+        >>> layers = torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1)  # doctest: +SKIP
+        >>> from_torch(torch.nn.Sequential(*layers))  # doctest: +SKIP
+        ReluNetwork(2 -> [3] -> 1)
     """
     torch = load_torch()
     placed = list(flat_modules(torch, module))
@@ -107,6 +113,14 @@ def to_torch(
     Raises:
         MissingExtraError: If torch is not installed.
         DtypeError: If `model` is something else.
+
+    Examples:
+        >>> to_torch(ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]]))  # doctest: +SKIP
+        Sequential(
+          (0): Linear(in_features=1, out_features=2, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=2, out_features=1, bias=True)
+        )
     """
     if isinstance(model, HardTransformer):
         taus: list[float | None] = [None] * len(model.blocks)

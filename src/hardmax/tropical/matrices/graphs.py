@@ -155,6 +155,12 @@ def all_shortest_paths(weights: ArrayLike) -> PathTable:
 
     Raises:
         PositiveCycleError: If some cycle has negative weight; decided exactly.
+
+    Examples:
+        >>> none = np.inf
+        >>> table = all_shortest_paths([[none, 2, 5], [none, none, 2], [none, none, none]])
+        >>> table.weights[0].tolist(), table.path(0, 2)
+        ([0.0, 2.0, 4.0], [0, 1, 2])
     """
     return _path_table(minplus, weights)
 
