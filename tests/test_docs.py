@@ -1,10 +1,14 @@
 """The examples people read first are run as they stand."""
 
 import doctest
+import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from hardmax._ground.public_names import PACKAGES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -28,6 +32,33 @@ def test_links_on_the_page_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_files_named_on_the_page_exist(page):
+    tops = ("src", "core", "tests", "benchmarks")
+    known = [f"/{path.relative_to(ROOT)}" for top in tops for path in (ROOT / top).rglob("*")]
+    named = re.findall(r"[\w/]+\.(?:py|hpp|cpp)\b", page.read_text())
+    missing = [name for name in named if not any(path.endswith(f"/{name}") for path in known)]
+    assert missing == []
+
+
+def test_every_public_class_is_among_the_words():
+    words = (ROOT / "docs" / "symbols.md").read_text()
+    for package in map(import_module, PACKAGES):
+        for name in package.__all__:
+            found = getattr(package, name)
+            if inspect.isclass(found) and found.__module__ not in (
+                "hardmax.errors",
+                "hardmax.typing",
+            ):
+                assert f"`{name}" in words, name
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "README.md" or f"]({page.name})" in index
 
 
 def test_every_cited_work_is_listed():
