@@ -3,6 +3,7 @@
 import ast
 import functools
 import inspect
+import re
 import sys
 import typing
 from collections import defaultdict
@@ -71,6 +72,12 @@ def test_every_public_function_has_an_example():
     without = [place for place, obj in functions.items() if ">>> " not in inspect.getdoc(obj)]
     assert len(functions) > 100
     assert without == []
+
+
+@pytest.mark.parametrize("place", OBJECTS)
+def test_examples_use_public_names(place):
+    imported = re.findall(r">>> from (hardmax[\w.]*) import", inspect.getdoc(OBJECTS[place]) or "")
+    assert set(imported) <= set(PACKAGES)
 
 
 # What is passed around: the types of arguments, results and fields

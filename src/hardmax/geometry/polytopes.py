@@ -333,7 +333,7 @@ class Polytope:
         """Return the part inside a `Box`, another polytope or any domain, exactly.
 
         Examples:
-            >>> from hardmax.geometry.domains import Box
+            >>> from hardmax import Box
             >>> Polytope([[1, 1]], [0]).intersection(Box([-1, -1], [1, 1])).volume
             Fraction(2, 1)
         """

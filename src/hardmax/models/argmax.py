@@ -472,7 +472,7 @@ class ArgmaxNetwork(WithoutCaches):
         readout: The affine map after the last layer.
 
     Examples:
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork
         >>> network = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]]).network
         >>> len(network.layers), network.n_groups, network.dim_in, network.dim_out
         (1, 2, 1, 1)

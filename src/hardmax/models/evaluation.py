@@ -39,7 +39,7 @@ def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
     Examples:
         A head that returns the sign of its input, and 0 at the tie:
 
-        >>> from hardmax.models.argmax import ArgmaxLayer
+        >>> from hardmax.models import ArgmaxLayer
         >>> identity = AffineMap.identity(1)
         >>> sign = ArgmaxLayer(identity, [[-1.0], [1.0]], [0.0, 0.0], [0, 2], [0], [0.0, 0.0],
         ...                    [[-1.0], [1.0]], identity, False)

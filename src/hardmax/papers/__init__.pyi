@@ -10,6 +10,7 @@ from .claims import ClaimVerdict as ClaimVerdict
 from .claims import Finding as Finding
 from .claims import Trial as Trial
 from .claims import judge as judge
+from .experiments.random_models import random_transformer as random_transformer
 from .ledger import all_claims as all_claims
 from .ledger import find_claims as find_claims
 from .pages import Ruling as Ruling

@@ -67,7 +67,7 @@ def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
         One result per claim, in order.
 
     Examples:
-        >>> from hardmax.papers.ledger import find_claims
+        >>> from hardmax.papers import find_claims
         >>> [result.finding.verdict.value for result in run_audit(find_claims("III-E.1"))]
         ['false']
     """
@@ -85,7 +85,7 @@ def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
     What is said twice is counted once: an entry that repeats another one of the results is not.
 
     Examples:
-        >>> from hardmax.papers.ledger import find_claims
+        >>> from hardmax.papers import find_claims
         >>> count_verdicts(run_audit(find_claims("III-E.1")))
         {'holds': 0, 'holds with conditions': 0, 'loose': 0, 'false': 1, 'not checkable': 0}
     """
@@ -97,7 +97,7 @@ def summary(results: Sequence[Result]) -> str:
     """Return how many claims got which verdict, in words.
 
     Examples:
-        >>> from hardmax.papers.ledger import find_claims
+        >>> from hardmax.papers import find_claims
         >>> summary(run_audit(find_claims("III-E.1")))
         '1 claims: 0 holds, 0 holds with conditions, 0 loose, 1 false, 0 not checkable.'
     """
@@ -122,7 +122,7 @@ def audit_record(results: Sequence[Result]) -> Record:
     """Pack results as one record, which reads back bit for bit; its input is the package's code.
 
     Examples:
-        >>> from hardmax.papers.ledger import find_claims
+        >>> from hardmax.papers import find_claims
         >>> record = audit_record(run_audit(find_claims("III-E.1")))
         >>> [(claim["id"], claim["verdict"]) for claim in record.results["claims"]]
         [('III-E.1', 'false')]
@@ -155,7 +155,7 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
 
     Examples:
         >>> import tempfile
-        >>> from hardmax.papers.ledger import find_claims
+        >>> from hardmax.papers import find_claims
         >>> results = run_audit(find_claims("III-E.1"))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     [file.name for file in write_audit(results, Path(folder), "one_claim")]
@@ -188,7 +188,7 @@ def read_audit(out: Path) -> list[Ruling]:
 
     Examples:
         >>> import tempfile
-        >>> from hardmax.papers.ledger import find_claims
+        >>> from hardmax.papers import find_claims
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     files = write_audit(run_audit(find_claims("III-E.1")), Path(folder))
         ...     [(ruling.id, ruling.verdict) for ruling in read_audit(Path(folder))]

@@ -196,7 +196,7 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
 
     Examples:
         >>> import numpy as np
-        >>> from hardmax.stability.cells.persistent_counts import persistent_cells
+        >>> from hardmax.stability import persistent_cells
         >>> head = AttentionHead(np.eye(2), [[1.0, 0.0], [-1.0, 1.0]], np.eye(2), np.eye(2))
         >>> found = [persistent_cells(head, Box([-1, -1], [1, 1]), tau, 0.1) for tau in (0.1, 1.0)]
         >>> ax = plot_persistent_counts(found)

@@ -151,9 +151,7 @@ def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
 
     Examples:
         >>> import tempfile
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
         >>> part = enumerate_regions(ReluNetwork([[[1.0]], [[1.0]]]), Box([-1], [1]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_partition(part, f"{folder}/cells.parquet")
@@ -187,9 +185,7 @@ def load_partition(
 
     Examples:
         >>> import tempfile
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
         >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
         >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -39,7 +39,7 @@ def standing_classes(layer: ArgmaxLayer) -> list[list[int]]:
     """List the sets of two or more forms of one group that coincide whatever comes before.
 
     Examples:
-        >>> from hardmax.models.networks import MaxoutNetwork
+        >>> from hardmax import MaxoutNetwork
         >>> units = [[[1.0, 2.0], [0.5, 0.0], [1.0, 2.0]]]
         >>> standing_classes(MaxoutNetwork([units, [[1.0]]]).network.layers[0])
         [[0, 2]]

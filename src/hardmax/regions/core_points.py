@@ -17,7 +17,7 @@ class CorePoints:
         first_group: The groups before it are left out of signatures.
 
     Examples:
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork
         >>> relu = ReluNetwork([[[1.0, 3.0]], [[1.0], [1.0]]], [[0.0, -1.0], [0.0]]).network
         >>> names, is_open = CorePoints(relu)(np.array([[-1.0], [0.0], [5.0]]))
         >>> names.tolist(), is_open.tolist()

@@ -76,8 +76,7 @@ def enumerate_regions(
         Interrupted: On Ctrl-C. It is a `KeyboardInterrupt` whose `partial` is the partition so far.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box, WholeSpace
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import Box, ReluNetwork, WholeSpace
         >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
         >>> part = enumerate_regions(net, WholeSpace(2))
         >>> part.n_cells, part.n_regions, part.n_affine_maps

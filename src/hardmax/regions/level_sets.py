@@ -72,9 +72,7 @@ def level_set(
         IncompleteError: If the search for the cells was stopped early.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
         >>> tent = ReluNetwork([[[1.0, -1.0]], [[-1.0], [-1.0]]], [[0.0, 0.0], [1.0]])
         >>> part = enumerate_regions(tent, Box([-2], [2]))
         >>> found = level_set(part, value=0.25)

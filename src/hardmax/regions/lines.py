@@ -195,8 +195,7 @@ def explore(
         Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
-        >>> from hardmax.geometry.domains import Segment
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork, Segment
         >>> absolute = ReluNetwork([[[1.0, -1.0], [0.0, 0.0]], [[1.0], [1.0]]])
         >>> found = explore(absolute.network, Segment([-1, 7], [2, 7]))
         >>> found.breakpoints.tolist(), found.signatures.tolist()

@@ -97,9 +97,7 @@ class Partition(WithoutCaches):
             them; shape `(n_cells, dim + 1)`.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
         >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
         >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
         >>> part
@@ -430,9 +428,7 @@ class Partition(WithoutCaches):
             and in a cell that a search stopped early has not found.
 
         Examples:
-            >>> from hardmax.geometry.domains import Box
-            >>> from hardmax.models.networks import ReluNetwork
-            >>> from hardmax.regions.engines import enumerate_regions
+            >>> from hardmax import Box, ReluNetwork, enumerate_regions
             >>> relu = ReluNetwork([[[1.0]], [[1.0]]])
             >>> part = enumerate_regions(relu, Box([-1], [1]))
             >>> part.locate([[-0.5], [0.5], [0.0], [1.0], [3.0]]).tolist()

@@ -50,8 +50,7 @@ def explore(
 
     Examples:
         >>> import numpy as np
-        >>> from hardmax.geometry.domains import Box, WholeSpace
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import Box, ReluNetwork, WholeSpace
         >>> cross = ReluNetwork([np.eye(2), np.ones((2, 1))]).network
         >>> cells = explore(cross, Box([-1, -1], [1, 1]))
         >>> cells.n_counted, cells.signatures.tolist()

@@ -51,8 +51,7 @@ def measured(
         question: `VOLUME`, `WITNESS` or `BALL`.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import Box, ReluNetwork
         >>> from hardmax.regions.charted_domains import charted
         >>> from hardmax.regions.planar import explore
         >>> cross = ReluNetwork([np.eye(2), np.ones((2, 1))]).network

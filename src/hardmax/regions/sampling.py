@@ -155,8 +155,7 @@ def sample_regions(
         ArgumentError: If the domain is unbounded and no law is given, or a number is out of range.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import Box, ReluNetwork
         >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 1.0]], [[1.0], [1.0]]])
         >>> sample_regions(net, Box([-1, -1], [1, 1]), 1000, seed=0)
         SampledCount(at least 4 cells, from 1000 points)

@@ -51,8 +51,7 @@ def explore(
 
     Examples:
         >>> import numpy as np
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import Box, ReluNetwork
         >>> octants = ReluNetwork([np.eye(3), np.ones((3, 1))]).network
         >>> cells = explore(octants, Box([-1, -1, -1], [1, 1, 1]))
         >>> cells.n_counted, cells.starts.tolist()

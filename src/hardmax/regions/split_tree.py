@@ -298,8 +298,7 @@ def explore(
         Interrupted: On Ctrl-C, with the cells found until then.
 
     Examples:
-        >>> from hardmax.geometry.domains import WholeSpace
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork, WholeSpace
         >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 1.0]], [[1.0], [1.0]]])
         >>> explore(net.network, WholeSpace(2)).cells.signatures.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]

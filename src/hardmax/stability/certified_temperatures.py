@@ -82,8 +82,7 @@ def temperature_for(model: Any, domain: Any, error: float) -> CertifiedTemperatu
     Examples:
         Two keys at -1 and 1: the lead is $2|x|$, the values differ by 2.
 
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
         >>> found = temperature_for(sign, Box([0.5], [2.0]), error=1e-3)
         >>> round(found.temperature, 4), round(1 / math.log(2 / 1e-3 - 1), 4)

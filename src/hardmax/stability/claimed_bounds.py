@@ -27,7 +27,7 @@ def claimed_value_bound(
     r"""Return [SL26]'s $\tau\log(1+(N-1)r)$, which is right (`value_bound`).
 
     Examples:
-        >>> from hardmax.stability.score_bounds import value_bound
+        >>> from hardmax.stability import value_bound
         >>> round(float(claimed_value_bound(8, 1.0, 0.5) / value_bound(8, 1.0, 0.5)), 6)
         1.0
     """
@@ -40,7 +40,7 @@ def claimed_gradient_bound(
     r"""Return [SL26]'s $2(N-1)r$, right, and loose by $1 + (N-1)r$ (`gradient_bound`).
 
     Examples:
-        >>> from hardmax.stability.score_bounds import gradient_bound
+        >>> from hardmax.stability import gradient_bound
         >>> round(float(claimed_gradient_bound(8, 1.0, 0.5) / gradient_bound(8, 1.0, 0.5)), 6)
         1.947347
     """
@@ -53,7 +53,7 @@ def claimed_hessian_bound(
     r"""Return [SL26]'s $(N-1)r/\tau$, which is false at large margins (`hessian_bound`).
 
     Examples:
-        >>> from hardmax.stability.score_bounds import hessian_bound
+        >>> from hardmax.stability import hessian_bound
         >>> bool(hessian_bound(512, 2.0, 0.125) > claimed_hessian_bound(512, 2.0, 0.125))
         True
     """
@@ -66,7 +66,7 @@ def claimed_lipschitz_bound(
     r"""Return [SL26]'s Lipschitz constant of the gradient, its Hessian bound again.
 
     Examples:
-        >>> from hardmax.stability.score_bounds import lipschitz_bound
+        >>> from hardmax.stability import lipschitz_bound
         >>> round(float(claimed_lipschitz_bound(8, 1.0, 0.5) / lipschitz_bound(8, 1.0, 0.5)), 6)
         3.279784
     """
@@ -79,7 +79,7 @@ def claimed_taylor_bound(
     r"""Return [SL26]'s constant $(N-1)r/2\tau$ of the Taylor remainder.
 
     Examples:
-        >>> from hardmax.stability.score_bounds import taylor_bound
+        >>> from hardmax.stability import taylor_bound
         >>> round(float(claimed_taylor_bound(8, 1.0, 0.5) / taylor_bound(8, 1.0, 0.5)), 6)
         3.279784
     """

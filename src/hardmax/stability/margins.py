@@ -66,7 +66,7 @@ def measure_margins(model: Any, x: ArrayLike) -> Margins:
         The margins; arrays have one row for each point.
 
     Examples:
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork
         >>> absolute = ReluNetwork([[[3.0, -3.0], [4.0, -4.0]], [[1.0], [1.0]]])
         >>> margins = measure_margins(absolute, [[1.0, 0.5], [0.0, 0.0]])
         >>> margins.distances.tolist(), margins.walls

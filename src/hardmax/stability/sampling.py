@@ -184,8 +184,7 @@ def sample_margin_share(
         confidence: Of the interval, between 0 and 1.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
         >>> low, high = sample_margin_share(sign, Box([-1], [3]), 1.0, 1000).interval
         >>> low < 0.75 < high
@@ -224,8 +223,7 @@ def sample_hard_share(
     and `persistent_cells`.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
         >>> low, high = sample_hard_share(sign, Box([-1], [3]), 0.5, 0.25, 1000).interval
         >>> low < 0.8627 < high  # The winner has 3/4 from |x| = log(3) / 4 on: 1 - log(3) / 8.

@@ -139,7 +139,7 @@ def hessian_bound(
 
         The constant of [SL26] is too small by almost 2 here:
 
-        >>> from hardmax.stability.claimed_bounds import claimed_hessian_bound
+        >>> from hardmax.stability import claimed_hessian_bound
         >>> float(hessian_bound(2, 4.0, 1.0) / claimed_hessian_bound(2, 4.0, 1.0)).__round__(6)
         1.928702
     """

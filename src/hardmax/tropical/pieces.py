@@ -144,8 +144,7 @@ def affine_pieces(rational: TropicalRationalMap, max_terms: int) -> AffinePieces
         Log-lifted attention with keys -1 and 1 and three value channels: two routing cells, but
         five pieces.
 
-        >>> from hardmax.tropical.polynomials import TropicalPolynomial
-        >>> from hardmax.tropical.rational_maps import TropicalRationalMap
+        >>> from hardmax import TropicalPolynomial, TropicalRationalMap
         >>> lifted = [TropicalPolynomial([[-1], [1]], [0, v]) for v in (2, 4, -2)]
         >>> F = TropicalRationalMap(lifted, TropicalPolynomial([[-1], [1]], [0, 0]))
         >>> pieces = affine_pieces(F, max_terms=100)

@@ -95,7 +95,7 @@ def dual_subdivision(polynomial: TropicalPolynomial) -> DualSubdivision:
         The tropical line $\max(x, y, 0)$ has one vertex and three walls; a term that only
         touches the maximum at the vertex is listed but is no corner.
 
-        >>> from hardmax.tropical.polynomials import TropicalPolynomial
+        >>> from hardmax import TropicalPolynomial
         >>> P = TropicalPolynomial([[3, 0], [0, 3], [0, 0], [1, 1]], [0, 0, 0, 0])
         >>> division = dual_subdivision(P)
         >>> [cell.tolist() for cell in division.cells], division.corners[0].tolist()

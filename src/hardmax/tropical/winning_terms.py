@@ -30,7 +30,7 @@ def winning_terms(coefficients: ScaledIntegers, points: FloatArray) -> BoolArray
         Shape `(n_points, n_terms)`; every row has at least one mark.
 
     Examples:
-        >>> from hardmax.exact.dyadic import scaled_integers
+        >>> from hardmax.exact import scaled_integers
         >>> absolute_value = scaled_integers(np.array([[1.0, 0.0], [-1.0, 0.0]]))
         >>> winning_terms(absolute_value, np.array([[0.0], [1e-300]])).tolist()
         [[True, True], [True, False]]

@@ -174,7 +174,7 @@ class CompiledTransformer:
             ArgumentError: If a point lies outside the box.
 
         Examples:
-            >>> from hardmax.constructions.compilers.maxout_compiler import compile_relu
+            >>> from hardmax.constructions import compile_relu
             >>> compiled = compile_relu([[[1.0]], [[1.0]]], Box([-1.0], [1.0]), epsilon=0.01)
             >>> compiled.errors_at([[0.0], [0.5]]).round(6).ravel().tolist()
             [0.01, 0.0]

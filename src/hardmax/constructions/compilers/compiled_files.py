@@ -104,7 +104,7 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
 
     Examples:
         >>> import tempfile
-        >>> from hardmax.constructions.compilers.maxout_compiler import compile_relu
+        >>> from hardmax.constructions import compile_relu
         >>> compiled = compile_relu([[[1.0]], [[1.0]]], Box([-1.0], [1.0]), epsilon=0.01)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     compiled.save(f"{folder}/c.safetensors")

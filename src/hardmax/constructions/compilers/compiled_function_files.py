@@ -56,9 +56,8 @@ def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
 
     Examples:
         >>> import tempfile
-        >>> from hardmax.constructions.compilers.cpwl_compiler import compile_cpwl
-        >>> from hardmax.constructions.compilers.functions.knots import Knots
-        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax import Box
+        >>> from hardmax.constructions import Knots, compile_cpwl
         >>> compiled = compile_cpwl(Knots([0.0, 3.0, 4.0], [0.0, 1.0, 0.5]), Box([0], [4]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     compiled.save(f"{folder}/f.safetensors")

@@ -81,7 +81,7 @@ def extremal_points(n_points: HeadSizes, n_polytopes: int | None, dim: int) -> l
     Examples:
         Six points in each of three sets in space: 92 vertices, not $6^3$.
 
-        >>> from hardmax.geometry.minkowski import minkowski_vertices
+        >>> from hardmax import minkowski_vertices
         >>> sets = extremal_points(6, 3, 3)
         >>> minkowski_vertices(sets).count
         92
@@ -137,7 +137,7 @@ def extremal_heads(
         [MRZ22]; [Wei12].
 
     Examples:
-        >>> from hardmax.geometry.refinement import common_refinement
+        >>> from hardmax.geometry import common_refinement
         >>> heads = extremal_heads(6, 3, 2)
         >>> heads[0]
         AttentionHead(R^2 -> R^3, 6 keys in R^2)

@@ -45,8 +45,7 @@ def literal_shattering_transformer(
     Examples:
         Three keys and one tooth: 1296 regions on paper.
 
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, enumerate_regions
         >>> square = Box([0, 0], [1, 1])
         >>> models = [literal_shattering_transformer(3, 2, 2, 4, centred=c) for c in (True, False)]
         >>> [enumerate_regions(model, square).n_cells for model in models]

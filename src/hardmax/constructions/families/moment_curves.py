@@ -50,8 +50,8 @@ def moment_curve(n_points: int, dim: int) -> FloatArray:
         [Zie95].
 
     Examples:
-        >>> from hardmax.tropical.diagrams.order_k import order_k_diagram
-        >>> from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
+        >>> from hardmax import PowerDiagram
+        >>> from hardmax.tropical import order_k_diagram
         >>> points = moment_curve(7, 4)
         >>> points[-1].tolist()
         [3.0, 9.0, 27.0, 81.0]
@@ -88,8 +88,8 @@ def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> Affine
     Examples:
         All pairs of 7 keys in space, where without offsets only 15 of the 21 occur:
 
-        >>> from hardmax.tropical.diagrams.order_k import order_k_diagram
-        >>> from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
+        >>> from hardmax import PowerDiagram
+        >>> from hardmax.tropical import order_k_diagram
         >>> forms = moment_curve_forms(7, 3)
         >>> order_k_diagram(PowerDiagram.from_keys(forms.slopes, forms.offsets), 2).n_cells
         21

@@ -45,8 +45,7 @@ def rotating_transformer(n_keys: int, n_heads: int, depth: int) -> HardTransform
             small for float64.
 
     Examples:
-        >>> from hardmax.geometry.domains import WholeSpace
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import WholeSpace, enumerate_regions
         >>> part = enumerate_regions(rotating_transformer(3, 2, 2), WholeSpace(2))
         >>> part.n_cells, part.n_regions, part.n_affine_maps
         (36, 36, 36)

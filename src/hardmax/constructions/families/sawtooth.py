@@ -35,7 +35,7 @@ def sawtooth(n_teeth: int) -> FeedForward:
         [SL26] Lemma F.2; folding as in [MPCB14].
 
     Examples:
-        >>> from hardmax.models.transformers import Block, HardTransformer
+        >>> from hardmax import Block, HardTransformer
         >>> two = HardTransformer([Block([], sawtooth(2), ffn_residual=False)])
         >>> two([[0.0], [0.25], [0.5], [0.75], [1.0]]).ravel()
         array([0., 1., 0., 1., 0.])
@@ -81,7 +81,7 @@ def folding_layer(
         Three pieces for the interval $[0, 1]$, and a unit that is left over:
 
         >>> layer = folding_layer(1, 3, 1, 1, dim=1, d_ff=4, residual=False)
-        >>> from hardmax.models.transformers import Block, HardTransformer
+        >>> from hardmax import Block, HardTransformer
         >>> zigzag = HardTransformer([Block([], layer, ffn_residual=False)])
         >>> (3 * zigzag([[0.0], [0.25], [0.5], [0.75], [1.0]])).ravel()
         array([0.  , 2.25, 1.5 , 0.75, 3.  ])

@@ -82,8 +82,7 @@ def shattering_self_attention(
         [SL26] Theorem V.7, made true for self-attention.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, enumerate_regions
         >>> model = shattering_self_attention(3, 2, 2, 4)
         >>> model
         TokenTransformer(R^2 -> R^2, 3 tokens of width 5, 2 blocks, 4 heads, 8 units)
@@ -146,8 +145,7 @@ def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> T
     Examples:
         Two blocks with one tooth and 4 keys: $(4 \cdot 2)^2 = 64$ regions are claimed.
 
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, enumerate_regions
         >>> [enumerate_regions(collapsing_self_attention(4, 1, L, 2), Box([0], [1])).n_regions
         ...  for L in (1, 2)]
         [8, 16]

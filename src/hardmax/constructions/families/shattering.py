@@ -162,8 +162,7 @@ def shattering_transformer(
         [SL26] Theorem V.7, corrected and sharpened.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, enumerate_regions
         >>> model = shattering_transformer(3, 2, 2, 4)
         >>> part = enumerate_regions(model, Box([0, 0], [1, 1]))
         >>> part.n_cells, part.n_regions, part.n_affine_maps, shattering_count(3, 2, 2, 4)
@@ -222,8 +221,7 @@ def bias_free_shattering_transformer(
         [SL26] Corollary V.9, whose exponent $dL$ needs a bias.
 
     Examples:
-        >>> from hardmax.geometry.domains import Segment
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Segment, enumerate_regions
         >>> model = bias_free_shattering_transformer(3, 2, 2, 2)
         >>> enumerate_regions(model, Segment([0, 1], [1, 1])).n_regions
         36
@@ -268,8 +266,7 @@ def attention_grid_transformer(
         The partitions of Figure 1 of [SL26].
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import Box, enumerate_regions
         >>> square = Box([0, 0], [1, 1])
         >>> [enumerate_regions(attention_grid_transformer(4, 2, L), square).n_cells
         ...  for L in (1, 2, 3)]

@@ -96,8 +96,7 @@ def extremal_relu_network(input_dim: int, first: int, second: int) -> ReluNetwor
         HardmaxError: If a size is not an integer in its range.
 
     Examples:
-        >>> from hardmax.geometry.domains import WholeSpace
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import WholeSpace, enumerate_regions
         >>> network = extremal_relu_network(2, 3, 3)
         >>> network.weights[1].T.tolist()
         [[38.0, -2.0, -14.0], [-60.0, 3.0, 9.0], [84.0, -4.0, -2.0]]

@@ -18,8 +18,8 @@ def plain_scores(layer: ArgmaxLayer, query: FloatArray) -> FloatArray:
         Shape `(n_points, n_forms)`.
 
     Examples:
+        >>> from hardmax.models import AffineMap
         >>> from hardmax.models.networks import relu_layer
-        >>> from hardmax.models.argmax import AffineMap
         >>> layer = relu_layer(AffineMap.identity(2), AffineMap.identity(2))
         >>> plain_scores(layer, np.array([[3.0, -2.0]])).tolist()
         [[0.0, 3.0, 0.0, -2.0]]

@@ -64,7 +64,7 @@ def point_winners(
         chart: If given, the points are coordinates, and this map gives the inputs.
 
     Examples:
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork
         >>> relu = ReluNetwork([[[1.0, 3.0]], [[1.0], [1.0]]], [[0.0, -1.0], [0.0]]).network
         >>> found = point_winners(relu, np.array([[-1.0], [0.0], [5.0]]))
         >>> found.first.tolist(), found.tied.tolist(), found.n_tied.tolist()

@@ -47,7 +47,7 @@ def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
         ShapeMismatchError: If the sizes do not fit.
 
     Examples:
-        >>> from hardmax.models.formats.activations import read_activation
+        >>> from hardmax.models import read_activation
         >>> double = AffineMap(2.0 * np.eye(1), np.zeros(1))
         >>> network_of([double, RELU, double])
         ReluNetwork(1 -> [1] -> 1)

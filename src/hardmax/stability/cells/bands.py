@@ -75,8 +75,7 @@ def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> Mar
     Examples:
         Two keys at -1 and 1: the lead is $2|x|$.
 
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
         >>> margin_bands(sign, Box([-1], [3]), delta=1.0).band
         Fraction(1, 4)

@@ -130,8 +130,7 @@ def cell_margins(model: Any, domain: Any) -> CellMargins:
         domain: As for `enumerate_regions`.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax import AttentionHead, Box
         >>> keys = np.array([[-1.0], [0.0], [1.0]])
         >>> head = AttentionHead([[1.0]], keys, keys, [[1.0]], logit_bias=[0.0, 0.5, 0.0])
         >>> cell_margins(head, Box([-2], [3])).exact.tolist()
@@ -166,8 +165,7 @@ def persistence(model: Any, domain: Any, epsilon: float, *, rounds: int = 10) ->
         ArgumentError: If heads are stacked; `persistent_cells` works for such models.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax import AttentionHead, Box
         >>> keys = np.array([[-1.0], [0.0], [1.0]])
         >>> head = AttentionHead([[1.0]], keys, keys, [[1.0]], logit_bias=[0.0, 0.5, 0.0])
         >>> found = persistence(head, Box([-2], [3]), epsilon=0.1)

@@ -75,8 +75,7 @@ def hard_share(
     Examples:
         Two keys at -1 and 1: the lead is $2|x|$, and one number decides.
 
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
+        >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
         >>> hard_share(sign, Box([-1], [3]), tau=0.25, epsilon=0.01)
         HardShare(tau=0.25, epsilon=0.01, between 0.712805 and 0.712805)

@@ -108,9 +108,7 @@ def persistent_cells(
         search: Whether to look for better points of a deep model numerically where the first fail.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.heads import AttentionHead
-        >>> from hardmax.models.transformers import Block, HardTransformer
+        >>> from hardmax import AttentionHead, Block, Box, HardTransformer
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
         >>> model = HardTransformer([Block([sign]), Block([sign])])
         >>> [persistent_cells(model, Box([-1], [1]), tau, 0.1).n_certified for tau in (0.1, 10.0)]

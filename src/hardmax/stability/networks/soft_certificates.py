@@ -110,8 +110,7 @@ def certify_soft(
         The certificate; arrays have one row for each point.
 
     Examples:
-        >>> from hardmax.models.heads import AttentionHead
-        >>> from hardmax.models.transformers import Block
+        >>> from hardmax import AttentionHead, Block
         >>> head = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
         >>> model = HardTransformer([Block([head]), Block([head])])
         >>> point = certify_soft(model, [2.0], tau=1.0)

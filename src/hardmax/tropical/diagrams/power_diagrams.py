@@ -251,7 +251,7 @@ class PowerDiagram:
             ArgumentError: If the domain has no interior.
 
         Examples:
-            >>> from hardmax.geometry.domains import Box
+            >>> from hardmax import Box
             >>> diagram = PowerDiagram.from_keys([[1, 0], [0, 1], [-1, -1]])
             >>> [cell.is_bounded for cell in diagram.cells()]
             [False, False, False]

@@ -41,7 +41,7 @@ def kleene_star(semiring: Semiring, matrix: FloatArray, name: str = "matrix") ->
         [BCOQ92], Chapter 3; [But10].
 
     Examples:
-        >>> from hardmax.tropical.matrices.semiring import minplus
+        >>> from hardmax import minplus
         >>> inf = np.inf
         >>> kleene_star(minplus, np.array([[inf, 3.0, 9.0], [inf, inf, -1.0], [inf, inf, inf]]))
         array([[ 0.,  3.,  2.],

@@ -31,8 +31,8 @@ def cancels(form: MaxoutForm, f: Mesh | Knots) -> bool:
             its own size.
 
     Examples:
-        >>> from hardmax.constructions.compilers.functions.knots import maxout_from_knots
-        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax import Box
+        >>> from hardmax.constructions import maxout_from_knots
         >>> flat = Knots([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, -1.0, 0.0])
         >>> steep = Knots([0.0, 1e-4, 2e-4, 3.0], [0.0, 1.0, -1.0, 0.0])
         >>> [cancels(maxout_from_knots(knots, Box([0], [3])), knots) for knots in (flat, steep)]

@@ -55,8 +55,7 @@ def maxout_from_partition(
         SizeLimitError: If filling kinks could exceed `max_pieces`.
 
     Examples:
-        >>> from hardmax.models.networks import ReluNetwork
-        >>> from hardmax.regions.engines import enumerate_regions
+        >>> from hardmax import ReluNetwork, enumerate_regions
         >>> net = ReluNetwork([[[1.0, -1.0], [1.0, 1.0]], [[1.0], [-1.0]]])
         >>> square = Box([-1, -1], [1, 1])
         >>> form = maxout_from_partition(enumerate_regions(net, square), square)

@@ -47,8 +47,8 @@ def reduce_arity(form: MaxoutForm) -> MaxoutForm:
         ArgumentError: If the function has more than two variables, or the network more layers.
 
     Examples:
-        >>> from hardmax.constructions.compilers.functions.knots import Knots, maxout_from_knots
-        >>> from hardmax.geometry.domains import Box
+        >>> from hardmax import Box
+        >>> from hardmax.constructions import Knots, maxout_from_knots
         >>> steps = maxout_from_knots(Knots([0, 1, 2, 3], [0, 0, 1, 3]), Box([0], [4]))
         >>> steps.network, reduce_arity(steps).network
         (MaxoutNetwork(1 -> [1] -> 1, ranks 3 to 3), MaxoutNetwork(1 -> [3] -> 1, ranks 1 to 2))

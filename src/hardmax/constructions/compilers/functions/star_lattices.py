@@ -74,7 +74,7 @@ def lattice_sets(star: Star) -> list[tuple[int, ...]]:
     r"""Return few sets $S$ of simplices of a star with $\varphi = \max_S \min_{i \in S} \ell_i$.
 
     Examples:
-        >>> from hardmax.constructions.compilers.functions.meshes import Mesh
+        >>> from hardmax.constructions import Mesh
         >>> corners = [[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [1.0, 1.0]]
         >>> tent = Mesh(corners, [[0, 1, 3], [0, 2, 3], [1, 2, 3]], [0.0, 0.0, 0.0, 1.0])
         >>> [(star.vertex, lattice_sets(star)) for star in stars(tent._complex)]
