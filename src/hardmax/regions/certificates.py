@@ -65,8 +65,7 @@ def make_certificate(
         ShapeMismatchError: If an array has the wrong shape.
 
     Examples:
-        >>> from hardmax.geometry.domains import WholeSpace
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork, WholeSpace
         >>> net = ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]]], [[0.0, -1.0], None])
         >>> make_certificate(net, WholeSpace(1), [[0, 0], [1, 0], [1, 1]])
         Certificate(3 cells, dimension 1, by tiling)
