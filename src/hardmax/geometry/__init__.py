@@ -1,4 +1,7 @@
-"""Convex polyhedra: cones, extreme points, halfspaces, polytopes, Minkowski sums."""
+"""Convex polyhedra: cones, extreme points, halfspaces, polytopes, Minkowski sums.
+
+Domains, `Polytope`, `extreme_points` and `minkowski_vertices` are in `hardmax` itself.
+"""
 
 from hardmax._ground.public_names import attach
 

@@ -1,4 +1,8 @@
-"""How many linear regions a model has, which they are, and why the list is complete."""
+"""How many linear regions a model has, which they are, and why the list is complete.
+
+`enumerate_regions`, `Partition` and `verify_certificate` are in `hardmax` itself; here is what they
+return, and what else can be asked about cells.
+"""
 
 from hardmax._ground.public_names import attach
 

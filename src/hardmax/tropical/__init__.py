@@ -1,4 +1,7 @@
-"""Maxima of affine forms as objects: tropical polynomials, rational maps, power diagrams."""
+"""Maxima of affine forms as objects: tropical polynomials, rational maps, power diagrams.
+
+`maxplus`, `TropicalPolynomial`, `TropicalRationalMap` and `PowerDiagram` are in `hardmax` itself.
+"""
 
 from hardmax._ground.public_names import attach
 
