@@ -55,6 +55,14 @@ def test_every_public_class_is_among_the_words():
                 assert f"`{name}" in words, name
 
 
+def test_every_class_among_the_words_exists():
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "core").rglob("*.hpp")]
+    text = "\n".join(path.read_text() for path in sources)
+    made = set(re.findall(r"^(?:class|struct) (\w+)", text, re.MULTILINE))
+    words = (ROOT / "docs" / "symbols.md").read_text()
+    assert set(re.findall(r"`([A-Z][a-z]\w+)`", words)) <= made
+
+
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):
