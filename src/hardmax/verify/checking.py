@@ -70,9 +70,8 @@ def verify_certificate(
         DtypeError: If another argument is something else.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
-        >>> from hardmax.regions.certificates import make_certificate
+        >>> from hardmax import Box, ReluNetwork
+        >>> from hardmax.regions import make_certificate
         >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
         >>> square = Box([-1, -1], [1, 1])
         >>> all_four = [[0, 0], [0, 1], [1, 0], [1, 1]]
