@@ -21,7 +21,8 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_sum, known
 from hardmax.models._arithmetic.form_scores import enclosed_scores
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models._arithmetic.layers import ENCLOSED, Place, decide
+from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.charted_domains import (
     ChartedDomain,
     EnclosingBox,
@@ -53,33 +54,26 @@ class EnclosedLeads(NamedTuple):
 
 def enclosed_leads(network: ArgmaxNetwork, points: FloatArray) -> EnclosedLeads:
     """Evaluate the leads of all heads; points near a wall are marked unknown."""
-    stream = _applied(network.embedding, Enclosed.exactly(points))
     is_known = np.ones(len(points), dtype=bool)
-    n_heads = len(head_names(network))
-    low, high = np.full((2, len(points), n_heads), np.inf)
-    head = 0
-    for layer in network.layers:
-        query = _applied(layer.query, stream)
-        scores = enclosed_scores(layer, query)
-        values = np.zeros((len(points), layer.output.dim_in))
-        radii = np.zeros_like(values)
-        for group in range(layer.n_groups):
-            part, lead_low, lead_high = _group(layer, scores, group)
-            is_known &= lead_low > 0.0
-            slot = int(layer.slots[group])
-            where = slice(slot, slot + part.values.shape[1])
-            total = enclosed_sum(Enclosed(values[:, where], radii[:, where]), part)
-            values[:, where], radii[:, where] = total
+    leads: list[tuple[FloatArray, FloatArray]] = []
+
+    def contribute(place: Place, query: Enclosed) -> Enclosed:
+        layer, scores = place.layer, enclosed_scores(place.layer, query)
+        shape = len(points), layer.output.dim_in
+        blocks = Enclosed(np.zeros(shape), np.zeros(shape))
+        for group, slot in enumerate(layer.slots.tolist()):
+            part, low, high = _group(layer, scores, group)
+            np.logical_and(is_known, low > 0.0, out=is_known)
+            where = np.s_[:, slot : slot + part.values.shape[1]]
+            total = enclosed_sum(Enclosed(blocks.values[where], blocks.radii[where]), part)
+            blocks.values[where], blocks.radii[where] = total
             if layer.is_table[group]:
-                low[:, head], high[:, head] = lead_low, lead_high
-                head += 1
-        result = _applied(layer.output, Enclosed(values, radii))
-        stream = enclosed_sum(stream, result) if layer.residual else result
-    return EnclosedLeads(low, high, is_known)
+                leads.append((low, high))
+        return blocks
 
-
-def _applied(affine: AffineMap, stream: Enclosed) -> Enclosed:
-    return stream if affine.enclosed is None else affine.enclosed(stream)
+    decide(network, Enclosed.exactly(points), ENCLOSED, contribute)
+    ends = np.array(leads).reshape(len(leads), 2, len(points))
+    return EnclosedLeads(ends[:, 0].T, ends[:, 1].T, is_known)
 
 
 def _group(

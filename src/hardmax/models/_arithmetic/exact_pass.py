@@ -6,12 +6,14 @@ maps and means over tied winners keep the columns integer; nothing is ever divid
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax.exact.dyadic import ScaledIntegers, homogeneous_points, matrix_integers
+from hardmax.exact.dyadic import homogeneous_points, matrix_integers
+from hardmax.models._arithmetic.layers import Numbers, Place, evaluate
 from hardmax.models._arithmetic.recomposition import nearest_quotients
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
@@ -57,21 +59,10 @@ def exact_pass(
     step = min(max(1, _ENTRIES_AT_ONCE // widest), 1024)
     for start in range(0, len(points), step):
         chunk = slice(start, start + step)
-        stream = _matrix(homogeneous_points(points[chunk]).T)
-        if chart is not None:
-            stream = _mapped(chart, stream)
-        stream = _mapped(network.embedding, stream)
-        position = 0
-        for layer in network.layers:
-            query = _mapped(layer.query, stream)
-            scores = matrix_integers(*layer.on_integers(query))
-            tied = list(_tied_winners(layer, scores.integers))
-            for g, marks in enumerate(tied):
-                winners[chunk, position + g] = marks.argmax(axis=0)
-                n_tied[chunk, position + g] = marks.sum(axis=0)
-            stream = _advanced(layer, stream, query, scores, tied, n_tied[chunk, position:])
-            position += layer.n_groups
-        output[chunk] = matrix_integers(_mapped(network.readout, stream), 0).integers.T
+        contribute = partial(_contributions, winners[chunk], n_tied[chunk])
+        columns = _matrix(homogeneous_points(points[chunk]).T)
+        outputs = evaluate(network, columns, _COLUMNS, contribute, chart)
+        output[chunk] = matrix_integers(outputs, 0).integers.T
     return ExactPass(output, winners, n_tied)
 
 
@@ -82,25 +73,22 @@ def _tied_winners(layer: ArgmaxLayer, scores: WideArray) -> Iterator[BoolArray]:
         yield np.asarray(block == block.max(axis=0), dtype=bool)
 
 
-def _advanced(
-    layer: ArgmaxLayer,
-    stream: fmpz_mat,
-    query: fmpz_mat,
-    scores: ScaledIntegers,
-    tied: list[BoolArray],
-    n_tied: IntArray,
-) -> fmpz_mat:
-    """Apply a layer to homogeneous columns, given the query and the scores, both on its scale."""
-    n_points = stream.ncols()
+def _contributions(winners: IntArray, n_tied: IntArray, place: Place, query: fmpz_mat) -> fmpz_mat:
+    """Name the winners of a layer, and return what they contribute, as homogeneous columns."""
+    layer = place.layer
+    scores = matrix_integers(*layer.on_integers(query))
+    tied = list(_tied_winners(layer, scores.integers))
+    winners[:, place.groups] = np.column_stack([marks.argmax(axis=0) for marks in tied])
+    n_tied[:, place.groups] = np.column_stack([marks.sum(axis=0) for marks in tied])
     scale = _last_row(query)
-    counts = n_tied[:, : layer.n_groups].astype(object)
+    counts = n_tied[:, place.groups].astype(object)
     shares = np.lcm.reduce(counts, axis=1)
     exact = layer.exact_contributions
     # Scores carry the exponent of the layer's forms; values and the scale itself carry none.
     exponents = exact.gains_exponent + scores.exponent, exact.values_exponent, 0
     lowest = min(exponents)
     carried, constant, unit = (1 << (e - lowest) for e in exponents)
-    blocks = np.zeros((layer.output.dim_in + 1, n_points), dtype=object)
+    blocks = np.zeros((layer.output.dim_in + 1, query.ncols()), dtype=object)
     gains = np.array(exact.gains, dtype=object)
     for g, (slot, marks) in enumerate(zip(layer.slots.tolist(), tied, strict=True)):
         start = int(layer.starts[g])
@@ -113,10 +101,11 @@ def _advanced(
             for k, value in exact.values[j]:
                 blocks[slot + k] += mark * (constant * value * share * scale)
     blocks[-1] = unit * shares * scale
-    result = _mapped(layer.output, _matrix(blocks))
-    if not layer.residual:
-        return result
-    # The old stream, brought to the new scale of each column, which is a multiple of the old.
+    return _matrix(blocks)
+
+
+def _added(stream: fmpz_mat, result: fmpz_mat) -> fmpz_mat:
+    """Add columns, the scale of each result a multiple of that of its stream."""
     total = matrix_integers(result, 0).integers
     total[:-1] += matrix_integers(stream, 0).integers[:-1] * (total[-1] // _last_row(stream))
     return _matrix(total)
@@ -124,8 +113,6 @@ def _advanced(
 
 def _mapped(affine: AffineMap, columns: fmpz_mat) -> fmpz_mat:
     """Apply an affine map to homogeneous columns."""
-    if affine.is_identity:
-        return columns
     values, exponent = affine.on_integers(columns)
     if exponent > 0:
         values = values * fmpz(1 << exponent)
@@ -140,3 +127,6 @@ def _matrix(columns: WideArray) -> fmpz_mat:
 def _last_row(matrix: fmpz_mat) -> WideArray:
     entries = matrix.entries()[-matrix.ncols() :]
     return np.array([int(entry) for entry in entries], dtype=object)
+
+
+_COLUMNS = Numbers(_mapped, _added)

@@ -13,7 +13,7 @@ import numpy as np
 from flint import fmpz
 
 from hardmax.exact.rounding import rounding_factor
-from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap, enclosed_sum, known
+from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_sum, known
 from hardmax.models._arithmetic.form_bundles import (
     FormBundle,
     ReluBundle,
@@ -21,6 +21,7 @@ from hardmax.models._arithmetic.form_bundles import (
     coinciding_forms,
 )
 from hardmax.models._arithmetic.form_scores import enclosed_scores
+from hardmax.models._arithmetic.layers import ENCLOSED, Place, evaluate
 from hardmax.models._arithmetic.recomposition import chart_forms, layer_scores
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.soft_attention import normalised_weights
@@ -67,48 +68,32 @@ class _Marks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PreparedLayer:
-    """A layer as maps on enclosed vectors; None stands for the identity.
+    """The groups of a layer, bundled.
 
     `only_rectifies` says that entry i of the blocks is the ReLU of entry i of the query.
     """
 
-    query: EnclosedMap | None
     bundles: list[ReluBundle | FormBundle]
-    slots: IntArray
-    block_width: int
-    output_width: int
-    output: EnclosedMap | None
-    residual: bool
     n_largest_overlap: int
     only_rectifies: bool
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedNetwork:
-    """A network as maps on enclosed vectors."""
-
-    embedding: EnclosedMap | None
-    layers: list[PreparedLayer]
-    readout: EnclosedMap | None
+_prepared: "WeakKeyDictionary[ArgmaxNetwork, list[PreparedLayer]]" = WeakKeyDictionary()
 
 
-_prepared: "WeakKeyDictionary[ArgmaxNetwork, PreparedNetwork]" = WeakKeyDictionary()
-
-
-def prepared(network: ArgmaxNetwork) -> PreparedNetwork:
-    """Prepare a network, once in its life."""
+def prepared(network: ArgmaxNetwork) -> list[PreparedLayer]:
+    """Prepare the layers of a network, once in its life."""
     if network not in _prepared:
-        embedding = network.embedding.enclosed
         probe = np.random.default_rng(0).normal(size=(1, network.dim_in))
         layers = []
         for i, layer in enumerate(network.layers):
             # The first layer sees only the image of the embedding, where more forms coincide.
             stream = Enclosed.exactly(probe)
-            if i == 0 and embedding is not None:
-                stream = embedding(stream)
+            if i == 0:
+                stream = ENCLOSED.mapped(network.embedding, stream)
             layers.append(_prepare_layer(layer, stream, network.embedding if i == 0 else None))
             probe = np.random.default_rng(i + 1).normal(size=(1, layer.dim_out))
-        _prepared[network] = PreparedNetwork(embedding, layers, network.readout.enclosed)
+        _prepared[network] = layers
     return _prepared[network]
 
 
@@ -130,20 +115,20 @@ def float_pass(
         chart: If given, the points are coordinates, and this map gives the inputs.
     """
     ready = prepared(network)
-    stream = Enclosed.exactly(points)
-    if chart is not None and chart.enclosed is not None:
-        stream = chart.enclosed(stream)
-    if ready.embedding is not None:
-        stream = ready.embedding(stream)
     is_open, has_ties = np.zeros((2, len(points)), dtype=bool)
     winners = np.zeros((len(points), network.n_groups), dtype=np.int64)
-    position = 0
-    for i, layer in enumerate(ready.layers):
-        names = winners[:, position : position + len(layer.slots)]
-        tau = taus[i] if taus is not None else 0.0
-        stream = _pass_layer(layer, stream, tau, named, _Marks(names, is_open, has_ties))
-        position += len(layer.slots)
-    output = stream if ready.readout is None else ready.readout(stream)
+
+    def contribute(place: Place, query: Enclosed) -> Enclosed:
+        marks = _Marks(winners[:, place.groups], is_open, has_ties)
+        prepared_layer = ready[place.index]
+        if prepared_layer.only_rectifies:
+            if named:
+                _name_units(query, marks.names, marks)
+            return _rectified(query)
+        tau = taus[place.index] if taus is not None else 0.0
+        return _contributions(place.layer, prepared_layer, query, tau, named, marks)
+
+    output = evaluate(network, Enclosed.exactly(points), ENCLOSED, contribute, chart)
     if not named:
         is_open |= ~np.isfinite(output.radii).all(axis=1)
     return Pass(output, winners, is_open, has_ties)
@@ -152,26 +137,17 @@ def float_pass(
 def _prepare_layer(
     layer: ArgmaxLayer, probe: Enclosed, embedding: AffineMap | None
 ) -> PreparedLayer:
-    query = layer.query.enclosed
-    if query is not None:
-        probe = query(probe)
-
     def exact_rows() -> list[list[fmpz]]:
         stream = chart_forms(AffineMap.identity(layer.dim_in) if embedding is None else embedding)
         return layer_scores(layer, stream).rows
 
-    copies = coinciding_forms(layer, enclosed_scores(layer, probe), exact_rows)
+    scores = enclosed_scores(layer, ENCLOSED.mapped(layer.query, probe))
+    copies = coinciding_forms(layer, scores, exact_rows)
     width = layer.values.shape[1]
     covered = np.add.outer(layer.slots, np.arange(width)).ravel()
     bundles = bundle_groups(layer, copies)
     return PreparedLayer(
-        query,
         bundles,
-        layer.slots,
-        width,
-        layer.output.dim_in,
-        layer.output.enclosed,
-        layer.residual,
         int(np.bincount(covered).max()),
         isinstance(bundles[0], ReluBundle)
         and layer.n_groups == layer.query.dim_out == layer.output.dim_in
@@ -180,35 +156,18 @@ def _prepare_layer(
     )
 
 
-def _pass_layer(
-    layer: PreparedLayer,
-    stream: Enclosed,
-    tau: float,
-    named: bool,
-    marks: _Marks,
-) -> Enclosed:
-    """Apply a layer; the marks are filled in place."""
-    query = stream if layer.query is None else layer.query(stream)
-    if layer.only_rectifies:
-        blocks = _rectified(query)
-        if named:
-            _name_units(query, marks.names, marks)
-    else:
-        blocks = _contributions(layer, query, tau, named, marks)
-    result = blocks if layer.output is None else layer.output(blocks)
-    return enclosed_sum(stream, result) if layer.residual else result
-
-
 def _contributions(
-    layer: PreparedLayer,
+    layer: ArgmaxLayer,
+    ready: PreparedLayer,
     query: Enclosed,
     tau: float,
     named: bool,
     marks: _Marks,
 ) -> Enclosed:
-    shape = len(query.values), layer.output_width
+    """What the groups of a layer contribute; the marks are filled in place."""
+    shape = len(query.values), layer.output.dim_in
     blocks = Enclosed(np.zeros(shape), np.zeros(shape))
-    for bundle in layer.bundles:
+    for bundle in ready.bundles:
         if isinstance(bundle, ReluBundle):
             q = Enclosed(query.values[:, bundle.columns], query.radii[:, bundle.columns])
             part = _rectified(q)
@@ -222,8 +181,8 @@ def _contributions(
                 part = _softened(bundle, scores, tau, marks)
             else:
                 part = _decided(bundle, scores, named, marks)
-        _add_blocks(layer, bundle.groups, part, blocks)
-    if layer.n_largest_overlap == 1:
+        _add_blocks(layer.slots[bundle.groups], ready.n_largest_overlap, part, blocks)
+    if ready.n_largest_overlap == 1:
         return blocks
     with np.errstate(over="ignore", invalid="ignore"):
         return known(blocks.values, blocks.radii * (1.0 + 2.0**-20))
@@ -348,16 +307,15 @@ def _mixed(
     return known(mixed, total)
 
 
-def _add_blocks(layer: PreparedLayer, groups: IntArray, part: Enclosed, blocks: Enclosed) -> None:
+def _add_blocks(slots: IntArray, n_largest_overlap: int, part: Enclosed, blocks: Enclosed) -> None:
     """Write contributions `(n_points, n)` or `(n_points, n, width)` to their blocks."""
-    slots = layer.slots[groups]
     widened = [p[:, :, None] if p.ndim == 2 else p for p in part]
     width = widened[0].shape[2]
-    if layer.n_largest_overlap == 1:
+    if n_largest_overlap == 1:
         columns = np.add.outer(slots, np.arange(width))
         blocks.values[:, columns], blocks.radii[:, columns] = widened
         return
-    kappa = rounding_factor(layer.n_largest_overlap)
+    kappa = rounding_factor(n_largest_overlap)
     for g, slot in enumerate(slots.tolist()):
         where = slice(slot, slot + width)
         before = blocks.values[:, where]

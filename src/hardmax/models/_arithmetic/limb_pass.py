@@ -5,6 +5,7 @@ true errors do; after some 20 layers they say nothing. With more limbs they star
 Numbers short enough to fit have radius 0, so that this pass also sees their exact ties.
 """
 
+from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -22,8 +23,9 @@ from hardmax.exact.limbs import (
 from hardmax.models._arithmetic.enclosures import EnclosedMap
 from hardmax.models._arithmetic.float_pass import PreparedLayer, prepared
 from hardmax.models._arithmetic.form_bundles import FormBundle, ReluBundle
+from hardmax.models._arithmetic.layers import Numbers, Place, decide
 from hardmax.models._arithmetic.normed_maps import TINY, is_rectified, normed_map
-from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MOST_WEIGHTS = 1 << 23
@@ -59,7 +61,7 @@ def fits_limbs(network: ArgmaxNetwork) -> bool:
             isinstance(bundle, ReluBundle) or bundle.is_maximum or bundle.is_table
             for bundle in layer.bundles
         )
-        for layer in prepared(network).layers
+        for layer in prepared(network)
     )
 
 
@@ -87,19 +89,15 @@ def limb_pass(
         before = [m for m in (chart, network.embedding) if m is not None and not m.is_identity]
         _name_rectified(form, network, before, stream, found)
         return found
-    stream = _mapped(form, None if chart is None else chart.enclosed, stream)
-    stream = _mapped(form, ready.embedding, stream)
-    position = 0
-    for i, layer in enumerate(ready.layers):
-        mine = slice(position, position + len(layer.slots))
-        part = Winners(found.first[:, mine], found.n_tied[:, mine], *marks)
-        query = _mapped(form, layer.query, stream)
-        blocks = _contributions(form, layer, query, part)
-        if i + 1 == len(ready.layers):
-            break
-        result = _mapped(form, layer.output, blocks)
-        stream = _total(form, stream, result) if layer.residual else result
-        position += len(layer.slots)
+
+    def contribute(place: Place, query: Limbs) -> Limbs:
+        mine = Winners(found.first[:, place.groups], found.n_tied[:, place.groups], *marks)
+        return _contributions(form, place.layer, ready[place.index], query, mine)
+
+    def apply(affine: AffineMap, vectors: Limbs) -> Limbs:
+        return _mapped(form, affine.enclosed, vectors)
+
+    decide(network, stream, Numbers(apply, partial(_total, form)), contribute, chart)
     return found
 
 
@@ -178,13 +176,15 @@ def _terms(form: LimbFormat, limbs: Limbs) -> list[Term]:
     return [Term(part, limbs.exponent - form.bits * (k + 1)) for k, part in parts]
 
 
-def _contributions(form: LimbFormat, layer: PreparedLayer, query: Limbs, found: Winners) -> Limbs:
-    if layer.only_rectifies:
+def _contributions(
+    form: LimbFormat, layer: ArgmaxLayer, ready: PreparedLayer, query: Limbs, found: Winners
+) -> Limbs:
+    if ready.only_rectifies:
         return _rectified(query, found, slice(None))
-    shape = len(found.first), layer.output_width
+    shape = len(found.first), layer.output.dim_in
     constants, radii = np.zeros(shape), np.zeros(shape)
     terms: list[Term] = []
-    for bundle in layer.bundles:
+    for bundle in ready.bundles:
         slots = layer.slots[bundle.groups]
         if isinstance(bundle, ReluBundle):
             units = _rectified(query.columns(bundle.columns), found, bundle.groups)
@@ -193,7 +193,7 @@ def _contributions(form: LimbFormat, layer: PreparedLayer, query: Limbs, found: 
             winner, units = _decided(bundle, scores, found)
             if bundle.is_table:
                 each = np.arange(len(slots))
-                columns = np.add.outer(slots, np.arange(layer.block_width))
+                columns = np.add.outer(slots, np.arange(layer.values.shape[1]))
                 constants[:, columns] = bundle.values.values[each, winner]
                 radii[:, columns] = bundle.values.radii[each, winner]
                 continue

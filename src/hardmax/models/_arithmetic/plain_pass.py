@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from hardmax.models._arithmetic.enclosures import EnclosedMap
 from hardmax.models._arithmetic.float_pass import PreparedLayer, prepared
 from hardmax.models._arithmetic.form_bundles import ReluBundle
-from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models._arithmetic.layers import FLOATS, Place, evaluate
+from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import BoolArray, FloatArray
 
 
@@ -13,7 +13,7 @@ def is_continuous(network: ArgmaxNetwork) -> bool:
     """Whether every group passes its largest score on, so that rounding cannot make it jump."""
     return all(
         isinstance(bundle, ReluBundle) or bundle.is_maximum
-        for layer in prepared(network).layers
+        for layer in prepared(network)
         for bundle in layer.bundles
     )
 
@@ -27,23 +27,24 @@ def plain_pass(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, 
     """
     ready = prepared(network)
     overflowed = np.zeros(len(points), dtype=bool)
+
+    def contribute(place: Place, query: FloatArray) -> FloatArray:
+        return _contributions(place.layer, ready[place.index], query, overflowed)
+
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        stream = _mapped(ready.embedding, points)
-        for layer in ready.layers:
-            stream = _layer(layer, stream, overflowed)
-        output = _mapped(ready.readout, stream)
+        output = evaluate(network, points, FLOATS, contribute)
     overflowed |= ~np.isfinite(output).all(axis=1)
     return output, overflowed
 
 
-def _layer(layer: PreparedLayer, stream: FloatArray, overflowed: BoolArray) -> FloatArray:
-    query = _mapped(layer.query, stream)
-    if layer.only_rectifies:
+def _contributions(
+    layer: ArgmaxLayer, ready: PreparedLayer, query: FloatArray, overflowed: BoolArray
+) -> FloatArray:
+    if ready.only_rectifies:
         overflowed |= ~np.isfinite(query.sum(axis=1))
-        result = _mapped(layer.output, np.maximum(query, 0.0))
-        return stream + result if layer.residual else result
-    blocks = np.zeros((len(stream), layer.output_width))
-    for bundle in layer.bundles:
+        return np.maximum(query, 0.0)
+    blocks = np.zeros((len(query), layer.output.dim_in))
+    for bundle in ready.bundles:
         if isinstance(bundle, ReluBundle):
             scores = query[:, bundle.columns]
             winning = np.maximum(scores, 0.0)
@@ -53,13 +54,8 @@ def _layer(layer: PreparedLayer, stream: FloatArray, overflowed: BoolArray) -> F
         # A ReLU turns -inf into 0, so an overflow must be caught before it; a sum catches all.
         overflowed |= ~np.isfinite(scores.sum(axis=1))
         slots = layer.slots[bundle.groups]
-        if layer.n_largest_overlap == 1:
+        if ready.n_largest_overlap == 1:
             blocks[:, slots] = winning
         else:
             np.add.at(blocks.T, slots, winning.T)
-    result = _mapped(layer.output, blocks)
-    return stream + result if layer.residual else result
-
-
-def _mapped(affine: EnclosedMap | None, values: FloatArray) -> FloatArray:
-    return values if affine is None else affine.plain(values)
+    return blocks

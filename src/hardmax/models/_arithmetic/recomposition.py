@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from flint import fmpz, fmpz_mat
 
 from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import integer_matrix
+from hardmax.models._arithmetic.layers import Numbers, Place, evaluate, passed_on, places
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray, WideArray
 
@@ -52,7 +54,7 @@ class RationalForms:
 
     def compose(self, after: AffineMap) -> "RationalForms":
         """Return the forms of $z W + b$ for the forms $z$ at hand, exactly."""
-        return self if after.is_identity else self.through(after)
+        return FORMS.mapped(after, self)
 
     def __add__(self, other: "RationalForms") -> "RationalForms":
         exponent = min(self.exponent, other.exponent)
@@ -82,6 +84,9 @@ class RationalForms:
     def _at(self, exponent: int, denominator: int) -> fmpz_mat:
         factor = (denominator // self.denominator) << (self.exponent - exponent)
         return self.matrix if factor == 1 else self.matrix * fmpz(factor)
+
+
+FORMS: Numbers[RationalForms] = Numbers(lambda affine, forms: forms.through(affine), add)
 
 
 def _forms(
@@ -118,6 +123,13 @@ def layer_output(
         scores: `layer_scores(layer, stream)`.
         winners: For each group the winner's index within the group.
     """
+    return passed_on(layer, stream, _contributions(layer, scores, winners), FORMS)
+
+
+def _contributions(
+    layer: ArgmaxLayer, scores: RationalForms, winners: Sequence[int] | IntArray
+) -> RationalForms:
+    """Return what the groups of a layer contribute where the given forms win."""
     rows, starts = scores.rows, layer.starts.tolist()
     best = [start + int(w) for start, w in zip(starts, winners, strict=False)]
     tied = [
@@ -143,11 +155,8 @@ def layer_output(
             for k, value in exact.values[j]:
                 blocks[slot + k][-1] += constant // len(forms) * value
     flat = [entry for block in blocks for entry in block]
-    contributions = RationalForms(
-        fmpz_mat(layer.output.dim_in, n_columns, flat), exponent, shares * denominator
-    )
-    result = contributions.compose(layer.output)
-    return result + stream if layer.residual else result
+    matrix = fmpz_mat(layer.output.dim_in, n_columns, flat)
+    return RationalForms(matrix, exponent, shares * denominator)
 
 
 def coinciding(layer: ArgmaxLayer, scores: RationalForms, group: int, winner: int) -> list[int]:
@@ -167,28 +176,24 @@ def exact_layers(
     whose scores are still yielded.
     """
     stream = chart_forms(chart).compose(network.embedding)
-    position = 0
-    for layer in network.layers:
-        scores = layer_scores(layer, stream)
-        yield layer, scores
-        winners = list(signature[position : position + layer.n_groups])
-        if len(winners) < layer.n_groups:
+    for place in places(network):
+        scores = layer_scores(place.layer, stream)
+        yield place.layer, scores
+        winners = signature[place.groups]
+        if len(winners) < place.layer.n_groups:
             return
-        stream = layer_output(layer, stream, scores, winners)
-        position += layer.n_groups
+        stream = layer_output(place.layer, stream, scores, winners)
 
 
 def exact_affine_map(
     network: ArgmaxNetwork, chart: AffineMap, signature: Sequence[int] | IntArray
 ) -> RationalForms:
     """Return the output of the network on the cell of a signature, one form per output."""
-    stream = chart_forms(chart).compose(network.embedding)
-    position = 0
-    for layer in network.layers:
-        winners = list(signature[position : position + layer.n_groups])
-        stream = layer_output(layer, stream, layer_scores(layer, stream), winners)
-        position += layer.n_groups
-    return stream.compose(network.readout)
+
+    def contribute(place: Place, query: RationalForms) -> RationalForms:
+        return _contributions(place.layer, query.through(place.layer), signature[place.groups])
+
+    return evaluate(network, chart_forms(chart), FORMS, contribute)
 
 
 def winning_rows(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz_mat
 
+from hardmax.models._arithmetic.layers import Numbers, Place, evaluate
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import FloatArray
 
@@ -48,22 +49,22 @@ def soft_pass(network: ArgmaxNetwork, point: FloatArray, taus: list[float]) -> F
 def _evaluate(
     network: ArgmaxNetwork, point: FloatArray, taus: list[float]
 ) -> tuple[list[arb], bool]:
-    stream = _applied(network.embedding, [arb(float(x)) for x in point])
-    is_decided = True
-    for layer, tau in zip(network.layers, taus, strict=True):
-        scores = _scores(layer, _applied(layer.query, stream))
+    decided: list[bool] = []
+
+    def contribute(place: Place, query: list[arb]) -> list[arb]:
+        layer, scores = place.layer, _scores(place.layer, query)
         blocks = [arb(0)] * layer.output.dim_in
         starts = layer.starts.tolist()
         for g, slot in enumerate(layer.slots.tolist()):
-            added = _contribution(layer, scores, g, range(starts[g], starts[g + 1]), tau)
-            is_decided &= added.is_decided
+            forms = range(starts[g], starts[g + 1])
+            added = _contribution(layer, scores, g, forms, taus[place.index])
+            decided.append(added.is_decided)
             for k, entry in enumerate(added.entries, slot):
                 blocks[k] += entry
-        result = _applied(layer.output, blocks)
-        if layer.residual:
-            result = [old + new for old, new in zip(stream, result, strict=True)]
-        stream = result
-    return _applied(network.readout, stream), is_decided
+        return blocks
+
+    output = evaluate(network, [arb(float(x)) for x in point], _BALLS, contribute)
+    return output, all(decided)
 
 
 def _contribution(
@@ -95,11 +96,6 @@ def _mean(weights: list[arb], rows: list[list[arb]]) -> list[arb]:
     ]
 
 
-def _applied(affine: AffineMap, vector: list[arb]) -> list[arb]:
-    """Apply an affine map to a vector of balls."""
-    return vector if affine.is_identity else _product(*affine.exact, vector)
-
-
 def _scores(layer: ArgmaxLayer, query: list[arb]) -> list[arb]:
     """Apply the forms of a layer to a vector of balls."""
     if layer.copies is not None:
@@ -117,6 +113,17 @@ def _product(weights: fmpz_mat, exponent: int, vector: list[arb]) -> list[arb]:
     column = arb_mat(len(vector) + 1, 1, [*vector, arb(1)])
     scale = arb(2) ** exponent
     return [entry * scale for entry in (arb_mat(weights) * column).entries()]
+
+
+def _applied(affine: AffineMap, vector: list[arb]) -> list[arb]:
+    return _product(*affine.exact, vector)
+
+
+def _added(left: list[arb], right: list[arb]) -> list[arb]:
+    return [x + y for x, y in zip(left, right, strict=True)]
+
+
+_BALLS = Numbers(_applied, _added)
 
 
 def _is_sharp(ball: arb) -> bool:

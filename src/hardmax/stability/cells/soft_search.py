@@ -6,7 +6,8 @@ import numpy as np
 
 from hardmax.exact.integer_vectors import rounded_directions
 from hardmax.models._arithmetic.form_scores import plain_scores
-from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.models._arithmetic.layers import FLOATS, Place, decide
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.stability.cells.cell_leads import CellLeads
 from hardmax.typing import FloatArray, IntArray
 
@@ -67,34 +68,31 @@ def worst_odds(
     network: ArgmaxNetwork, point: FloatArray, winners: IntArray, taus: list[float]
 ) -> float:
     r"""Return the largest $\log\frac{1-p}{p}$ of a head, $p$ the mass of the named key; rounded."""
-    stream = _mapped(network.embedding, point)
-    worst, position = -np.inf, 0
-    for layer, tau in zip(network.layers, taus, strict=True):
-        scores = plain_scores(layer, _mapped(layer.query, stream)[np.newaxis])[0]
+    odds = [-np.inf]
+
+    def contribute(place: Place, query: FloatArray) -> FloatArray:
+        layer, tau = place.layer, taus[place.index]
+        scores = plain_scores(layer, query[np.newaxis])[0]
         blocks = np.zeros(layer.output.dim_in)
-        for group, slot in enumerate(layer.slots.tolist()):
+        named = zip(layer.slots.tolist(), winners[place.groups].tolist(), strict=True)
+        for group, (slot, winner) in enumerate(named):
             forms = slice(int(layer.starts[group]), int(layer.starts[group + 1]))
             s, values = scores[forms], layer.values[forms]
             if layer.is_table[group] and tau > 0.0:
                 weights = np.exp((s - s.max()) / tau)
                 weights /= weights.sum()
-                own = (s[winners[position]] - s) / tau
+                own = (s[winner] - s) / tau
                 copies = own == 0.0
                 rivals = -own[~copies]
                 if len(rivals):
-                    odds = np.logaddexp.reduce(rivals) - np.log(copies.sum())
-                    worst = max(worst, float(odds))
+                    odds.append(float(np.logaddexp.reduce(rivals) - np.log(copies.sum())))
                 part = weights @ values
             else:
                 best = int(s.argmax())
                 part = values[best].copy()
                 part[0] += layer.gains[forms][best] * s[best]
             blocks[slot : slot + len(part)] += part
-            position += 1
-        result = _mapped(layer.output, blocks)
-        stream = stream + result if layer.residual else result
-    return worst
+        return blocks
 
-
-def _mapped(affine: AffineMap, vector: FloatArray) -> FloatArray:
-    return vector if affine.is_identity else vector @ affine.weight + affine.bias
+    decide(network, point, FLOATS, contribute)
+    return max(odds)
