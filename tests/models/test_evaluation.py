@@ -12,7 +12,7 @@ from hardmax.errors import ArgumentError, NonFiniteError, ShapeMismatchError
 from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap, enclosed_sum
 from hardmax.models._arithmetic.exact_pass import exact_pass
 from hardmax.models._arithmetic.float_pass import float_pass
-from hardmax.models._arithmetic.recomposition import exact_layers
+from hardmax.models._arithmetic.recomposition import chart_forms, exact_layers
 from hardmax.models._arithmetic.soft_pass import soft_pass
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.evaluation import affine_map, cell_signature, forward, signature, soft
@@ -343,21 +343,19 @@ def _two_heads():
 
 def _touches(network, chart, t, name):
     """Whether some rival ties with a winner at the point without coinciding with it."""
-    position = 0
-    for layer, scores in exact_layers(network, chart, name):
+    for layer, scores, winners in exact_layers(network, chart_forms(chart), name):
         values = [
             sum((int(m) * Fraction(v) for m, v in zip(row, [*t, 1], strict=True)), Fraction(0))
             for row in scores.rows
         ]
-        for g in range(layer.n_groups):
-            winner = layer.starts[g] + name[position + g]
+        for g, named in enumerate(winners):
+            winner = layer.starts[g] + named
             rivals = range(layer.starts[g], layer.starts[g + 1])
             if any(
                 values[j] == values[winner] and scores.rows[j] != scores.rows[winner]
                 for j in rivals
             ):
                 return True
-        position += layer.n_groups
     return False
 
 

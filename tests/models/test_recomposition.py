@@ -8,6 +8,7 @@ from hypothesis import given
 
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models._arithmetic.recomposition import (
+    chart_forms,
     coinciding,
     exact_affine_map,
     exact_layers,
@@ -34,9 +35,7 @@ def test_the_exact_map_is_the_network_at_a_point_inside_its_cell(case):
     chart = AffineMap.identity(network.dim_in)
     composed = exact_affine_map(network, chart, winners)
     inside = True
-    position = 0
-    for layer, scores in exact_layers(network, chart, winners):
-        mine = winners[position : position + layer.n_groups]
+    for layer, scores, mine in exact_layers(network, chart_forms(chart), winners):
         rows = winning_rows(layer, scores, mine)
         n_same = sum(len(coinciding(layer, scores, g, w)) for g, w in enumerate(mine))
         assert rows.nrows() == len(layer.offsets) - n_same
@@ -44,7 +43,6 @@ def test_the_exact_map_is_the_network_at_a_point_inside_its_cell(case):
             sum((int(a) * x for a, x in zip(row, [*near, 1], strict=True)), Fraction(0)) > 0
             for row in rows.tolist()
         )
-        position += layer.n_groups
     if inside:
         got = [exact_value(composed, k, near) for k in range(network.dim_out)]
         assert got == output
@@ -55,10 +53,10 @@ def test_the_exact_map_is_the_network_at_a_point_inside_its_cell(case):
 
 def test_a_prefix_of_a_signature_gives_the_scores_of_the_next_layer():
     net = ReluNetwork([[[1.0, -1.0]], [[2.0], [3.0]], [[1.0]]], [[0.5, 0.0], [-1.0], [0.0]])
-    chart = AffineMap.identity(1)
-    assert len(list(exact_layers(net.network, chart, []))) == 1
-    assert len(list(exact_layers(net.network, chart, [1]))) == 1
-    _, scores = list(exact_layers(net.network, chart, [1, 0]))[1]
+    line = chart_forms(AffineMap.identity(1))
+    assert len(list(exact_layers(net.network, line, []))) == 1
+    assert len(list(exact_layers(net.network, line, [1]))) == 1
+    _, scores, _ = list(exact_layers(net.network, line, [1, 0]))[1]
     assert [exact_value(scores, 1, [Fraction(t)]) for t in (0, 1)] == [0, 2]
 
 
@@ -71,7 +69,7 @@ def test_forms_that_coincide_on_a_slice_only_make_no_row_there():
     )  # fmt: skip
     network = ArgmaxNetwork([layer], identity, AffineMap.identity(1))
     diagonal = AffineMap([[1.0, 1.0]], [0.0, 0.0])
-    [(_, scores)] = exact_layers(network, diagonal, [])
+    [(_, scores, _)] = exact_layers(network, chart_forms(diagonal), [])
     assert winning_rows(layer, scores, [0]).nrows() == 0
     assert exact_affine_map(network, diagonal, [1]).rounded().tolist() == [[0.0, 2.5]]
     assert exact_affine_map(network, identity, [1]).rounded().tolist() == [[0.0, 0.0, 4.0]]

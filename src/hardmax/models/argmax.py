@@ -7,7 +7,7 @@ engines know nothing else about a model.
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -460,6 +460,20 @@ class ArgmaxLayer(WithoutCaches):
         return self.output.dim_out
 
 
+class Place(NamedTuple):
+    """Where a layer stands in its network.
+
+    Attributes:
+        depth: How many layers come before it.
+        layer: The layer.
+        groups: Which entries of a signature are its own.
+    """
+
+    depth: int
+    layer: ArgmaxLayer
+    groups: slice
+
+
 @dataclass(frozen=True, eq=False)
 class ArgmaxNetwork(WithoutCaches):
     """Layers one after the other, with an affine map after the last: what an engine works on.
@@ -514,6 +528,15 @@ class ArgmaxNetwork(WithoutCaches):
     def n_groups(self) -> int:
         """The length of a signature."""
         return sum(layer.n_groups for layer in self.layers)
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """The layers, first to last, each with its part of a signature."""
+        ends = [0, *accumulate(layer.n_groups for layer in self.layers)]
+        return tuple(
+            Place(depth, layer, slice(ends[depth], ends[depth + 1]))
+            for depth, layer in enumerate(self.layers)
+        )
 
 
 def _check_reads(reads: IntArray, slopes: FloatArray, starts: IntArray, p: int) -> None:

@@ -23,7 +23,7 @@ from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DiscontinuityError
 from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_up
 from hardmax.models.argmax import ArgmaxNetwork
-from hardmax.regions.charted_domains import charted, embedded, enclosing_box, refuse_outside
+from hardmax.regions.charted_domains import charted, enclosing_box, refuse_outside
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.stability.models import head_names, read_soft_model
@@ -159,8 +159,8 @@ def _hottest(within: Callable[[float, float], float | None], error: float) -> tu
 
 def _trace(network: ArgmaxNetwork, partition: Partition, cell: int) -> list[HardLayer]:
     signature = partition.signatures[cell].tolist()
-    stream = embedded(network, partition.domain)
-    return list(cell_trace(network, stream, signature, _spread(partition, cell)))
+    coordinates = partition.domain.coordinates
+    return list(cell_trace(network, coordinates, signature, _spread(partition, cell)))
 
 
 def _spread(partition: Partition, cell: int) -> Callable[[_Row], tuple[fmpq, fmpq]]:

@@ -21,8 +21,8 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_sum, known
 from hardmax.models._arithmetic.form_scores import enclosed_scores
-from hardmax.models._arithmetic.layers import ENCLOSED, Place, decide
-from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models._arithmetic.layers import ENCLOSED, decide
+from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.regions.charted_domains import (
     ChartedDomain,
     EnclosingBox,

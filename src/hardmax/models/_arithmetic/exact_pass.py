@@ -13,9 +13,9 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.exact.dyadic import homogeneous_points, matrix_integers
-from hardmax.models._arithmetic.layers import Numbers, Place, evaluate
+from hardmax.models._arithmetic.layers import Numbers, evaluate
 from hardmax.models._arithmetic.recomposition import nearest_quotients
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 _ENTRIES_AT_ONCE = 1 << 20
@@ -78,8 +78,9 @@ def _contributions(winners: IntArray, n_tied: IntArray, place: Place, query: fmp
     layer = place.layer
     scores = matrix_integers(*layer.on_integers(query))
     tied = list(_tied_winners(layer, scores.integers))
-    winners[:, place.groups] = np.column_stack([marks.argmax(axis=0) for marks in tied])
-    n_tied[:, place.groups] = np.column_stack([marks.sum(axis=0) for marks in tied])
+    for column, marks in enumerate(tied, place.groups.start):
+        winners[:, column] = marks.argmax(axis=0)
+        n_tied[:, column] = marks.sum(axis=0)
     scale = _last_row(query)
     counts = n_tied[:, place.groups].astype(object)
     shares = np.lcm.reduce(counts, axis=1)

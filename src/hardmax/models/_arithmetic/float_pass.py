@@ -21,9 +21,9 @@ from hardmax.models._arithmetic.form_bundles import (
     coinciding_forms,
 )
 from hardmax.models._arithmetic.form_scores import enclosed_scores
-from hardmax.models._arithmetic.layers import ENCLOSED, Place, evaluate
+from hardmax.models._arithmetic.layers import ENCLOSED, evaluate
 from hardmax.models._arithmetic.recomposition import chart_forms, layer_scores
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.models.soft_attention import normalised_weights
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
@@ -120,12 +120,12 @@ def float_pass(
 
     def contribute(place: Place, query: Enclosed) -> Enclosed:
         marks = _Marks(winners[:, place.groups], is_open, has_ties)
-        prepared_layer = ready[place.index]
+        prepared_layer = ready[place.depth]
         if prepared_layer.only_rectifies:
             if named:
                 _name_units(query, marks.names, marks)
             return _rectified(query)
-        tau = taus[place.index] if taus is not None else 0.0
+        tau = taus[place.depth] if taus is not None else 0.0
         return _contributions(place.layer, prepared_layer, query, tau, named, marks)
 
     output = evaluate(network, Enclosed.exactly(points), ENCLOSED, contribute, chart)

@@ -5,16 +5,15 @@ floats, floats with radii, limbs, balls, integers, or affine forms. What the gro
 $y$, and what is noted on the way, is the business of each pass; the rest is written here once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from operator import add
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_sum
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray
 
 Vectors = TypeVar("Vectors")
@@ -52,46 +51,14 @@ ENCLOSED: Numbers[Enclosed] = Numbers(_on_enclosed, enclosed_sum)
 """Float64 with a radius for each entry, in batches."""
 
 
-class Place(NamedTuple):
-    """Where a layer stands in its network.
-
-    Attributes:
-        index: Its number, from 0.
-        layer: The layer.
-        groups: Which entries of a signature are its own.
-    """
-
-    index: int
-    layer: ArgmaxLayer
-    groups: slice
-
-
 Contribute = Callable[[Place, Vectors], Vectors]
-"""From a layer and its query to the blocks that its groups fill."""
-
-
-def places(network: ArgmaxNetwork) -> Iterator[Place]:
-    """Yield the layers of a network, first to last."""
-    start = 0
-    for index, layer in enumerate(network.layers):
-        end = start + layer.n_groups
-        yield Place(index, layer, slice(start, end))
-        start = end
+r"""From a layer and its query $q$ to the blocks $y$ that its groups fill."""
 
 
 def advance(
-    layer: ArgmaxLayer,
-    stream: Vectors,
-    numbers: Numbers[Vectors],
-    contribute: Callable[[Vectors], Vectors],
+    place: Place, stream: Vectors, numbers: Numbers[Vectors], contribute: Contribute[Vectors]
 ) -> Vectors:
     """Take a stream through one layer.
-
-    Args:
-        layer: The layer.
-        stream: The $z$.
-        numbers: How to compute with it.
-        contribute: From the query $q$ to the blocks $y$ that the groups fill.
 
     Examples:
         The ReLU of two floats, added to them:
@@ -99,11 +66,12 @@ def advance(
         >>> from hardmax.models.networks import relu_layer
         >>> identity = AffineMap.identity(2)
         >>> layer = relu_layer(identity, identity, residual=True)
-        >>> advance(layer, np.array([3.0, -2.0]), FLOATS, lambda query: np.maximum(query, 0.0))
+        >>> [place] = ArgmaxNetwork([layer], identity, identity).places
+        >>> advance(place, np.array([3.0, -2.0]), FLOATS, lambda _, query: np.maximum(query, 0.0))
         array([ 6., -2.])
     """
-    blocks = contribute(numbers.mapped(layer.query, stream))
-    return passed_on(layer, stream, blocks, numbers)
+    blocks = contribute(place, numbers.mapped(place.layer.query, stream))
+    return passed_on(place.layer, stream, blocks, numbers)
 
 
 def passed_on(
@@ -131,8 +99,8 @@ def evaluate(
         chart: If given, the points are coordinates, and this map gives the inputs.
     """
     stream = _embedded(network, points, numbers, chart)
-    for place in places(network):
-        stream = advance(place.layer, stream, numbers, partial(contribute, place))
+    for place in network.places:
+        stream = advance(place, stream, numbers, contribute)
     return numbers.mapped(network.readout, stream)
 
 
@@ -145,9 +113,9 @@ def decide(
 ) -> None:
     """Take points through a network until the last group has contributed, and no further."""
     stream = _embedded(network, points, numbers, chart)
-    for place in places(network):
-        if place.index + 1 < len(network.layers):
-            stream = advance(place.layer, stream, numbers, partial(contribute, place))
+    for place in network.places:
+        if place.depth + 1 < len(network.layers):
+            stream = advance(place, stream, numbers, contribute)
         else:
             contribute(place, numbers.mapped(place.layer.query, stream))
 

@@ -23,9 +23,9 @@ from hardmax.exact.limbs import (
 from hardmax.models._arithmetic.enclosures import EnclosedMap
 from hardmax.models._arithmetic.float_pass import PreparedLayer, prepared
 from hardmax.models._arithmetic.form_bundles import FormBundle, ReluBundle
-from hardmax.models._arithmetic.layers import Numbers, Place, decide
+from hardmax.models._arithmetic.layers import Numbers, decide
 from hardmax.models._arithmetic.normed_maps import TINY, is_rectified, normed_map
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MOST_WEIGHTS = 1 << 23
@@ -92,7 +92,7 @@ def limb_pass(
 
     def contribute(place: Place, query: Limbs) -> Limbs:
         mine = Winners(found.first[:, place.groups], found.n_tied[:, place.groups], *marks)
-        return _contributions(form, place.layer, ready[place.index], query, mine)
+        return _contributions(form, place.layer, ready[place.depth], query, mine)
 
     def apply(affine: AffineMap, vectors: Limbs) -> Limbs:
         return _mapped(form, affine.enclosed, vectors)
@@ -112,13 +112,9 @@ def _name_rectified(
     errors = _norms(stream.radii)
     for affine in before:
         stream, errors = _with_norms(form, affine, stream, errors)
-    position = 0
-    for layer in network.layers:
-        mine = slice(position, position + layer.n_groups)
-        part = Winners(found.first[:, mine], found.n_tied[:, mine], found.is_open, found.is_close)
+    for _, layer, groups in network.places:
         query, errors = _with_norms(form, layer.query, stream, errors)
-        stream = _rectified(query, part, slice(None))
-        position += layer.n_groups
+        stream = _rectified(query, found, groups)
 
 
 def _with_norms(

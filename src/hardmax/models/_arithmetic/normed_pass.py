@@ -52,11 +52,10 @@ def normed_pass(
         for before in (chart, network.embedding):
             if before is not None and not before.is_identity:
                 stream, errors, _ = _mapped(before, stream, errors)
-        position = 0
-        for layer in network.layers:
+        # No step of `layers.advance`: a map gives radii besides vectors, and no more follows it.
+        for _, layer, groups in network.places:
             values, errors, radii = _mapped(layer.query, stream, errors)
-            mine = slice(position, position + layer.n_groups)
-            np.greater(values, 0.0, out=winners[:, mine], casting="unsafe")
+            np.greater(values, 0.0, out=winners[:, groups], casting="unsafe")
             # Not a number is unclear, too.
             unclear = ~(np.abs(values) > radii)
             if unclear.any():
@@ -64,7 +63,6 @@ def normed_pass(
                 is_open |= (unclear & ~is_zero).any(axis=1)
                 has_ties |= (unclear & is_zero).any(axis=1)
             stream = np.maximum(values, 0.0, out=values)
-            position += layer.n_groups
     return NormedPass(winners, is_open, has_ties)
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from hardmax.models._arithmetic.float_pass import PreparedLayer, prepared
+from hardmax.models._arithmetic.float_pass import prepared
 from hardmax.models._arithmetic.form_bundles import ReluBundle
-from hardmax.models._arithmetic.layers import FLOATS, Place, evaluate
-from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models._arithmetic.layers import FLOATS, evaluate
+from hardmax.models.argmax import ArgmaxNetwork, Place
 from hardmax.typing import BoolArray, FloatArray
 
 
@@ -26,36 +26,31 @@ def plain_pass(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, 
         each, shape `(n_points,)`.
     """
     ready = prepared(network)
-    overflowed = np.zeros(len(points), dtype=bool)
+    # A ReLU turns -inf into 0, so an overflow must be caught before it; a sum catches all.
+    total = np.zeros(len(points))
 
     def contribute(place: Place, query: FloatArray) -> FloatArray:
-        return _contributions(place.layer, ready[place.index], query, overflowed)
+        layer, prepared_layer = place.layer, ready[place.depth]
+        if prepared_layer.only_rectifies:
+            np.add(total, query.sum(axis=1), out=total)
+            return np.maximum(query, 0.0)
+        blocks = np.zeros((len(query), layer.output.dim_in))
+        for bundle in prepared_layer.bundles:
+            if isinstance(bundle, ReluBundle):
+                scores = query[:, bundle.columns]
+                winning = np.maximum(scores, 0.0)
+            else:
+                scores = bundle.scores.plain(query[:, bundle.columns])
+                winning = scores.reshape(len(scores), *bundle.first.shape).max(axis=2)
+            np.add(total, scores.sum(axis=1), out=total)
+            slots = layer.slots[bundle.groups]
+            if prepared_layer.n_largest_overlap == 1:
+                blocks[:, slots] = winning
+            else:
+                np.add.at(blocks.T, slots, winning.T)
+        return blocks
 
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         output = evaluate(network, points, FLOATS, contribute)
-    overflowed |= ~np.isfinite(output).all(axis=1)
-    return output, overflowed
-
-
-def _contributions(
-    layer: ArgmaxLayer, ready: PreparedLayer, query: FloatArray, overflowed: BoolArray
-) -> FloatArray:
-    if ready.only_rectifies:
-        overflowed |= ~np.isfinite(query.sum(axis=1))
-        return np.maximum(query, 0.0)
-    blocks = np.zeros((len(query), layer.output.dim_in))
-    for bundle in ready.bundles:
-        if isinstance(bundle, ReluBundle):
-            scores = query[:, bundle.columns]
-            winning = np.maximum(scores, 0.0)
-        else:
-            scores = bundle.scores.plain(query[:, bundle.columns])
-            winning = scores.reshape(len(scores), *bundle.first.shape).max(axis=2)
-        # A ReLU turns -inf into 0, so an overflow must be caught before it; a sum catches all.
-        overflowed |= ~np.isfinite(scores.sum(axis=1))
-        slots = layer.slots[bundle.groups]
-        if ready.n_largest_overlap == 1:
-            blocks[:, slots] = winning
-        else:
-            np.add.at(blocks.T, slots, winning.T)
-    return blocks
+        total += output.sum(axis=1)
+    return output, ~np.isfinite(total)

@@ -18,7 +18,12 @@ from hardmax.models._arithmetic.float_pass import Pass, float_pass
 from hardmax.models._arithmetic.limb_pass import fits_limbs, limb_pass
 from hardmax.models._arithmetic.normed_maps import is_rectified
 from hardmax.models._arithmetic.normed_pass import NormedPass, normed_pass
-from hardmax.models._arithmetic.recomposition import coinciding, exact_layers, winning_rows
+from hardmax.models._arithmetic.recomposition import (
+    chart_forms,
+    coinciding,
+    exact_layers,
+    winning_rows,
+)
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
@@ -175,8 +180,7 @@ def _outside_guessed_cells(
         rows: list[Vector] = []
         name: list[int] = []
         guess = guesses[group[0]]
-        for layer, scores in exact_layers(network, chart, guess):
-            mine = guess[len(name) : len(name) + layer.n_groups].tolist()
+        for layer, scores, mine in exact_layers(network, chart_forms(chart), guess):
             rows += [tuple(map(int, row)) for row in winning_rows(layer, scores, mine).tolist()]
             # Of forms that coincide the first gives its name to the cell.
             tied = (coinciding(layer, scores, g, w) for g, w in enumerate(mine))
@@ -219,8 +223,7 @@ class Coincidences:
     def _count(self, winners: IntArray) -> IntArray:
         """Count in each group the forms that equal the winner on the cell, itself included."""
         counts: list[int] = []
-        for layer, scores in exact_layers(self._network, self._chart, winners):
-            mine = winners[len(counts) : len(counts) + layer.n_groups].tolist()
+        for layer, scores, mine in exact_layers(self._network, chart_forms(self._chart), winners):
             counts += [len(coinciding(layer, scores, g, w)) for g, w in enumerate(mine)]
         return np.array(counts, dtype=np.int64)
 

@@ -6,7 +6,7 @@ affine; its coefficients are rationals with a common denominator (dyadic, but fo
 coinciding forms), held as integers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
@@ -18,8 +18,8 @@ from flint import fmpz, fmpz_mat
 
 from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import integer_matrix
-from hardmax.models._arithmetic.layers import Numbers, Place, evaluate, passed_on, places
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models._arithmetic.layers import Numbers, evaluate, passed_on
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 
@@ -167,22 +167,38 @@ def coinciding(layer: ArgmaxLayer, scores: RationalForms, group: int, winner: in
     return [j for j in range(start, end) if rows[j] == wanted]
 
 
+def decided_layers(
+    network: ArgmaxNetwork,
+    coordinates: RationalForms,
+    name: Callable[[Place, RationalForms], Sequence[int] | IntArray],
+) -> Iterator[tuple[ArgmaxLayer, RationalForms, list[int]]]:
+    """Yield each layer with its exact scores and its winners.
+
+    Args:
+        network: The network.
+        coordinates: The points of its input space as forms on a domain.
+        name: From a layer and its scores to the winner's index within each group. If it names
+            fewer, the walk ends after this layer.
+    """
+    stream = coordinates.compose(network.embedding)
+    for place in network.places:
+        scores = layer_scores(place.layer, stream)
+        winners = [int(w) for w in name(place, scores)]
+        yield place.layer, scores, winners
+        if len(winners) < place.layer.n_groups:
+            return
+        stream = layer_output(place.layer, stream, scores, winners)
+
+
 def exact_layers(
-    network: ArgmaxNetwork, chart: AffineMap, signature: Sequence[int] | IntArray
-) -> Iterator[tuple[ArgmaxLayer, RationalForms]]:
-    """Yield each layer with its exact scores on the cell of a signature.
+    network: ArgmaxNetwork, coordinates: RationalForms, signature: Sequence[int] | IntArray
+) -> Iterator[tuple[ArgmaxLayer, RationalForms, list[int]]]:
+    """Yield each layer with its exact scores and its winners on the cell of a signature.
 
     The signature may be a prefix: the walk ends with the first layer it does not cover fully,
     whose scores are still yielded.
     """
-    stream = chart_forms(chart).compose(network.embedding)
-    for place in places(network):
-        scores = layer_scores(place.layer, stream)
-        yield place.layer, scores
-        winners = signature[place.groups]
-        if len(winners) < place.layer.n_groups:
-            return
-        stream = layer_output(place.layer, stream, scores, winners)
+    return decided_layers(network, coordinates, lambda place, _: signature[place.groups])
 
 
 def exact_affine_map(

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz_mat
 
-from hardmax.models._arithmetic.layers import Numbers, Place, evaluate
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models._arithmetic.layers import Numbers, evaluate
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray
 
 _PRECISIONS = [128 << k for k in range(8)]
@@ -57,7 +57,7 @@ def _evaluate(
         starts = layer.starts.tolist()
         for g, slot in enumerate(layer.slots.tolist()):
             forms = range(starts[g], starts[g + 1])
-            added = _contribution(layer, scores, g, forms, taus[place.index])
+            added = _contribution(layer, scores, g, forms, taus[place.depth])
             decided.append(added.is_decided)
             for k, entry in enumerate(added.entries, slot):
                 blocks[k] += entry

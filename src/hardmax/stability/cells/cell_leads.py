@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from hardmax.exact.integer_vectors import Vector
-from hardmax.models._arithmetic.recomposition import layer_output, layer_scores
+from hardmax.models._arithmetic.recomposition import exact_layers
 from hardmax.models.argmax import ArgmaxNetwork
-from hardmax.regions.charted_domains import ChartedDomain, embedded
+from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.stability.cells.exact_programs import Height, largest_height
 from hardmax.typing import IntArray
 
@@ -114,12 +114,8 @@ def cell_leads(
     leads: list[Lead] = []
     n_winners: list[int] = []
     n_rivals: list[int] = []
-    stream = embedded(network, domain)
-    position = 0
-    for layer in network.layers:
-        scores = layer_scores(layer, stream)
+    for layer, scores, winners in exact_layers(network, domain.coordinates, signature):
         unit = Fraction(2) ** scores.exponent / scores.denominator
-        winners = [int(w) for w in signature[position : position + layer.n_groups]]
         for group, winner in enumerate(winners):
             start, end = int(layer.starts[group]), int(layer.starts[group + 1])
             best = scores.rows[start + winner]
@@ -134,6 +130,4 @@ def cell_leads(
                 n_rivals.append(len(below))
             else:
                 walls += [row for row in below if any(row[:-1])]
-        stream = layer_output(layer, stream, scores, winners)
-        position += layer.n_groups
     return CellLeads(domain.dim, walls, leads, n_winners, n_rivals)

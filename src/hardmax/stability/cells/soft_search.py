@@ -6,8 +6,8 @@ import numpy as np
 
 from hardmax.exact.integer_vectors import rounded_directions
 from hardmax.models._arithmetic.form_scores import plain_scores
-from hardmax.models._arithmetic.layers import FLOATS, Place, decide
-from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models._arithmetic.layers import FLOATS, decide
+from hardmax.models.argmax import ArgmaxNetwork, Place
 from hardmax.stability.cells.cell_leads import CellLeads
 from hardmax.typing import FloatArray, IntArray
 
@@ -71,7 +71,7 @@ def worst_odds(
     odds = [-np.inf]
 
     def contribute(place: Place, query: FloatArray) -> FloatArray:
-        layer, tau = place.layer, taus[place.index]
+        layer, tau = place.layer, taus[place.depth]
         scores = plain_scores(layer, query[np.newaxis])[0]
         blocks = np.zeros(layer.output.dim_in)
         named = zip(layer.slots.tolist(), winners[place.groups].tolist(), strict=True)

@@ -18,10 +18,10 @@ from hardmax.exact.dyadic import homogeneous_points
 from hardmax.models._arithmetic.recomposition import (
     RationalForms,
     chart_forms,
-    layer_output,
-    layer_scores,
+    decided_layers,
+    exact_layers,
 )
-from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray
 
 _Row = Sequence[fmpz]
@@ -50,15 +50,13 @@ def point_trace(network: ArgmaxNetwork, point: FloatArray) -> Iterator[HardLayer
     """Yield the decisions at one point, layer by layer."""
     # Forms that do not depend on their one coordinate: two of them coincide if they tie.
     constant = AffineMap(np.zeros((1, len(point))), point)
-    stream = chart_forms(constant).compose(network.embedding)
-    for layer in network.layers:
-        scores = layer_scores(layer, stream)
+
+    def name(place: Place, scores: RationalForms) -> list[int]:
         offsets = [row[-1] for row in scores.rows]
-        winners = [max(range(a, b), key=offsets.__getitem__) for a, b in _groups(layer)]
-        unit = arb(2) ** scores.exponent / scores.denominator
-        yield _decisions(layer, scores, winners, partial(_constant, unit))
-        names = [w - start for w, (start, _) in zip(winners, _groups(layer), strict=True)]
-        stream = layer_output(layer, stream, scores, names)
+        return [offsets.index(max(offsets[a:b]), a) - a for a, b in _groups(place.layer)]
+
+    for layer, scores, winners in decided_layers(network, chart_forms(constant), name):
+        yield _decisions(layer, scores, winners, partial(_constant, _unit(scores)))
 
 
 def cube_trace(
@@ -68,13 +66,11 @@ def cube_trace(
 
     Yields None and stops where a wall meets the cube.
     """
-    stream = chart_forms(AffineMap.identity(network.dim_in)).compose(network.embedding)
+    coordinates = chart_forms(AffineMap.identity(network.dim_in))
     *centre, scale = (fmpz(int(x)) for x in homogeneous_points(point[np.newaxis])[0])
     reach = arb(radius)
-    position = 0
-    for layer in network.layers:
-        scores = layer_scores(layer, stream)
-        unit = arb(2) ** scores.exponent / scores.denominator
+    for layer, scores, winners in exact_layers(network, coordinates, signature):
+        unit = _unit(scores)
 
         def ball(row: _Row, unit: arb = unit) -> arb:
             value = sum((a * x for a, x in zip(row, centre, strict=False)), row[-1] * scale)
@@ -82,21 +78,17 @@ def cube_trace(
             spread = (arb(slope) * unit * reach).upper()
             return arb(value) * unit / arb(scale) + arb(0, spread)
 
-        names = [int(w) for w in signature[position : position + layer.n_groups]]
-        winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
         found = _decisions(layer, scores, winners, ball)
         alike = {j for forms in found.tied for j in forms}
         if any(j not in alike and not gap > 0 for j, gap in enumerate(found.gaps)):
             yield None
             return
         yield found
-        stream = layer_output(layer, stream, scores, names)
-        position += layer.n_groups
 
 
 def cell_trace(
     network: ArgmaxNetwork,
-    stream: RationalForms,
+    coordinates: RationalForms,
     signature: Sequence[int],
     spread: Callable[[_Row], tuple[fmpq, fmpq]],
 ) -> Iterator[HardLayer]:
@@ -104,15 +96,13 @@ def cell_trace(
 
     Args:
         network: The network.
-        stream: What comes before its first layer, as forms on the domain.
+        coordinates: The points of its input space as forms on the domain.
         signature: The winners on the cell.
         spread: The least and the largest value a form with integer coefficients takes on the cell,
             or numbers below and above them.
     """
-    position = 0
-    for layer in network.layers:
-        scores = layer_scores(layer, stream)
-        unit = arb(2) ** scores.exponent / scores.denominator
+    for layer, scores, winners in exact_layers(network, coordinates, signature):
+        unit = _unit(scores)
 
         def score(row: _Row, unit: arb = unit) -> arb:
             low, high = spread(row)
@@ -123,11 +113,11 @@ def cell_trace(
             low, high = spread(row)
             return interval(arb(max(low, fmpq(0))) * unit, arb(high) * unit)
 
-        names = [int(w) for w in signature[position : position + layer.n_groups]]
-        winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
         yield _decisions(layer, scores, winners, score, lead)
-        stream = layer_output(layer, stream, scores, names)
-        position += layer.n_groups
+
+
+def _unit(scores: RationalForms) -> arb:
+    return arb(2) ** scores.exponent / scores.denominator
 
 
 def _constant(unit: arb, row: _Row) -> arb:
@@ -137,11 +127,12 @@ def _constant(unit: arb, row: _Row) -> arb:
 def _decisions(
     layer: ArgmaxLayer,
     scores: RationalForms,
-    winners: list[int],
+    names: list[int],
     ball: Callable[[_Row], arb],
     lead: Callable[[_Row], arb] | None = None,
 ) -> HardLayer:
     rows, lead = scores.rows, lead or ball
+    winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
     tied, gaps = [], []
     for winner, (start, end) in zip(winners, _groups(layer), strict=True):
         best = rows[winner]

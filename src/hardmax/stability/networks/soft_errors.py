@@ -6,6 +6,7 @@ from typing import NamedTuple
 from flint import arb, arb_mat, fmpz
 
 from hardmax.exact.ball_matrices import ball_matrix, differences, mean_row, rows_of
+from hardmax.models._arithmetic.layers import Numbers, passed_on
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.stability.networks.hard_traces import HardLayer
 
@@ -38,7 +39,6 @@ class _Prepared:
         self.rows: list[list[fmpz]] = [row[:-1] for row in matrix.tolist()]
         self.unit = arb(2) ** exponent
         self.values = rows_of(ball_matrix(layer.values))
-        self.output = None if layer.output.is_identity else ball_matrix(layer.output.weight.T)
         self._leads: dict[tuple[int, int], arb_mat] = {}
         self._moved: dict[tuple[int, ...], list[list[arb]]] = {}
 
@@ -67,10 +67,16 @@ class _Prepared:
 
 
 class ErrorPass:
-    """Carries errors of the soft stream through a network at given temperatures."""
+    """Carries errors of the soft stream through a network at given temperatures.
+
+    An error is mapped without biases, and the queries are part of the leads: of a step through a
+    layer the second half is left.
+    """
 
     def __init__(self, network: ArgmaxNetwork, taus: list[float]) -> None:
         self.network = network
+        self._weights: dict[AffineMap, arb_mat] = {}
+        self._numbers = Numbers(self._moved, _sums)
         self.taus = [arb(tau) for tau in taus]
         self.prepared = [_Prepared(layer) for layer in network.layers]
 
@@ -94,9 +100,17 @@ class ErrorPass:
                     margins.append(step.margin(group))
                 else:
                     agree &= step.keeps_winner(group)
-            error = step.advanced(blocks)
+            before = [arb(0)] * hard.layer.dim_in if error is None else error
+            error = passed_on(hard.layer, before, blocks, self._numbers)
         final = error if error is not None else [arb(0)] * self.network.readout.dim_in
-        return SoftErrors(_linear(self.network.readout, final), rivals, margins, agree)
+        output = self._numbers.mapped(self.network.readout, final)
+        return SoftErrors(output, rivals, margins, agree)
+
+    def _moved(self, affine: AffineMap, error: list[arb]) -> list[arb]:
+        if affine not in self._weights:
+            self._weights[affine] = ball_matrix(affine.weight.T)
+        entries: list[arb] = (self._weights[affine] * arb_mat(len(error), 1, error)).entries()
+        return entries
 
 
 class _Step:
@@ -106,7 +120,6 @@ class _Step:
         self, prepared: _Prepared, hard: HardLayer, error: list[arb] | None, tau: arb
     ) -> None:
         self.prepared, self.hard, self.tau = prepared, hard, tau
-        self.error = error
         self.column = None if error is None else arb_mat(len(error), 1, error)
         self.rivals = arb(0)
         self._leads: dict[int, list[arb]] = {}
@@ -153,16 +166,6 @@ class _Step:
         return all(
             g.is_zero() if j in tied else g > 0 for j, g in enumerate(self.leads(group), start)
         )
-
-    def advanced(self, blocks: list[arb]) -> list[arb]:
-        """Pass block errors on to the stream."""
-        output = self.prepared.output
-        result = blocks
-        if output is not None:
-            result = (output * arb_mat(len(blocks), 1, blocks)).entries()
-        if self.hard.layer.residual and self.error is not None:
-            result = [old + new for old, new in zip(self.error, result, strict=True)]
-        return result
 
     def _forms(self, group: int) -> tuple[int, int]:
         starts = self.hard.layer.starts
@@ -276,9 +279,5 @@ def _smallest(balls: list[arb]) -> arb:
     return -_largest([-ball for ball in balls])
 
 
-def _linear(affine: AffineMap, vector: list[arb]) -> list[arb]:
-    if affine.is_identity:
-        return vector
-    product = ball_matrix(affine.weight.T) * arb_mat(len(vector), 1, vector)
-    entries: list[arb] = product.entries()
-    return entries
+def _sums(left: list[arb], right: list[arb]) -> list[arb]:
+    return [x + y for x, y in zip(left, right, strict=True)]

@@ -12,11 +12,13 @@ of [ZNL18] without its terms: only the term that wins on each cell is ever forme
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from flint import fmpq, fmpq_mat, fmpz_mat
 
+from hardmax.models._arithmetic.layers import Numbers, passed_on
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import IntArray, WideArray
 
@@ -26,6 +28,10 @@ class ConvexPair(NamedTuple):
 
     p: fmpq_mat
     q: fmpq_mat
+
+    def plus(self, other: "ConvexPair") -> "ConvexPair":
+        """Return the pair of the sum."""
+        return ConvexPair(self.p + other.p, self.q + other.q)
 
 
 class SignedParts(NamedTuple):
@@ -73,34 +79,24 @@ def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
     embedding = _rows(network.embedding)
     zero = fmpq_mat(embedding.nrows(), embedding.ncols())
     scores = [SignedParts.of(*layer.exact_scores) for layer in network.layers]
-    outputs = [
-        None if layer.output.is_identity else SignedParts.of(*layer.output.exact)
-        for layer in network.layers
-    ]
-    readout = SignedParts.of(*network.readout.exact)
+    split = cache(lambda affine: SignedParts.of(*affine.exact))
+    numbers = Numbers(lambda affine, pair: split(affine).apply(pair), ConvexPair.plus)
     known: dict[tuple[int, ...], ConvexPair] = {(): ConvexPair(embedding, zero)}
     result = []
     for signature in map(tuple, signatures.tolist()):
-        position, pair = 0, known[()]
-        for layer, score, output in zip(network.layers, scores, outputs, strict=True):
-            winners = signature[position : position + layer.n_groups]
-            position += layer.n_groups
-            name = signature[:position]
+        pair = known[()]
+        for depth, layer, groups in network.places:
+            name = signature[: groups.stop]
             if name not in known:
-                known[name] = _after_layer(layer, score, output, pair, winners)
+                # The forms are split after they are composed with the query: a smaller q.
+                blocks = _contributions(layer, scores[depth].apply(pair), signature[groups])
+                known[name] = passed_on(layer, pair, blocks, numbers)
             pair = known[name]
-        result.append(np.array(readout.apply(pair).q.tolist(), dtype=object))
+        result.append(np.array(numbers.mapped(network.readout, pair).q.tolist(), dtype=object))
     return np.stack(result)
 
 
-def _after_layer(
-    layer: ArgmaxLayer,
-    score: SignedParts,
-    output: SignedParts | None,
-    pair: ConvexPair,
-    winners: Sequence[int],
-) -> ConvexPair:
-    scored = score.apply(pair)
+def _contributions(layer: ArgmaxLayer, scored: ConvexPair, winners: Sequence[int]) -> ConvexPair:
     above, below = scored.p.tolist(), scored.q.tolist()
     n_columns = scored.p.ncols()
     p = [[fmpq(0)] * n_columns for _ in range(layer.output.dim_in)]
@@ -112,12 +108,7 @@ def _after_layer(
         others = [x + u - v for x, u, v in zip(total, above[best], below[best], strict=True)]
         p[slot] = [x + y for x, y in zip(p[slot], others, strict=True)]
         q[slot] = [x + y for x, y in zip(q[slot], total, strict=True)]
-    after = ConvexPair(_matrix(p), _matrix(q))
-    if output is not None:
-        after = output.apply(after)
-    if not layer.residual:
-        return after
-    return ConvexPair(after.p + pair.p, after.q + pair.q)
+    return ConvexPair(_matrix(p), _matrix(q))
 
 
 def _rows(affine: AffineMap) -> fmpq_mat:
