@@ -35,12 +35,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.exact.rounding import RAISE, TINY
 from hardmax.typing import BoolArray, FloatArray
 
 _LARGEST_EXPONENT = 480
-GROWTH = 1.0 + 2.0**-20
-"""Covers the roundings of radii and of sums of limbs."""
-_UNDERFLOWS = 2.0**-1000
 
 
 class LimbFormat(NamedTuple):
@@ -111,7 +109,7 @@ def in_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
         (True, [[0.0]])
     """
     sizes = [float(np.abs(term.values).max(initial=0.0)) for term in terms]
-    total = math.fsum(sizes) * GROWTH
+    total = math.fsum(sizes) * RAISE
     shape = form.n_limbs, *radii.shape
     if not total < 2.0**_LARGEST_EXPONENT:
         return Limbs(np.zeros(shape), form.lowest(0), np.full(radii.shape, np.inf))
@@ -137,7 +135,7 @@ def in_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
             sizes[i] = step / 2
     for (values, _), size in zip(terms, sizes, strict=True):
         if size:
-            radii = radii + np.abs(values) * GROWTH
+            radii = radii + np.abs(values) * RAISE
     return Limbs(parts, exponent, radii)
 
 
@@ -220,9 +218,7 @@ class LimbMap:
         unsure = stream.radii.any(axis=1)
         if unsure.any():
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-                radii += (stream.radii @ self._sizes) * GROWTH + np.where(unsure, _UNDERFLOWS, 0.0)[
-                    :, None
-                ]
+                radii += (stream.radii @ self._sizes) * RAISE + np.where(unsure, TINY, 0.0)[:, None]
             # An infinity times a weight of 0.
             radii[np.isnan(radii)] = np.inf
         terms = [Term(products[:, k], first_grid - bits * k) for k in range(n_limbs)]

@@ -63,8 +63,25 @@ from hardmax.typing import FloatArray
 
 UNIT_ROUNDOFF = 2.0**-53
 SMALLEST_SUBNORMAL = 2.0**-1074
+FEW_UNDERFLOWS = 16 * SMALLEST_SUBNORMAL
+"""More than what a few operations lose below the normal range, or one rounded coefficient."""
 UNDERFLOW_ALLOWANCE = 2.0**-1020
 r"""The $T$ of Lemma 2: more than all underflow errors of one dot product together."""
+TINY = 2.0**-1000
+"""More than all underflow errors of a dot product whose factors are bounds themselves."""
+SQUARES_UNDERFLOW_BELOW = 2.0**-500
+"""Added to a norm, it covers entries whose squares are lost."""
+EXP_UNDERFLOWS_BELOW = -746.0
+"""The exponential of anything smaller is 0."""
+
+RAISE = 1.0 + 2.0**-20
+r"""Covers the roundings of a bound: a product of $2^{32}$ factors $(1 + \delta_i)$ is smaller."""
+SMALL_RAISE = 1.0 + 2.0**-40
+r"""The same for $2^{12}$ roundings."""
+
+UNIT_ROUNDOFF_32 = 2.0**-24
+UNDERFLOW_ALLOWANCE_32 = 2.0**-100
+"""More than all underflow errors of one dot product in float32, flushed to zero or gradual."""
 
 _LARGEST_EXACT_INTEGER = 2.0**53
 _COARSEST_GRID, _FINEST_GRID = 900, -1000
@@ -79,6 +96,11 @@ def rounding_factor(n_products: int) -> float:
         True
     """
     return 2.0 * (n_products + 4) * UNIT_ROUNDOFF
+
+
+def gamma(n_roundings: int) -> float:
+    r"""Return $\gamma_n = n u / (1 - n u)$, rounded."""
+    return n_roundings * UNIT_ROUNDOFF / (1.0 - n_roundings * UNIT_ROUNDOFF)
 
 
 def dot_products_are_exact(left: FloatArray, right: FloatArray, added: FloatArray) -> bool:
@@ -106,7 +128,7 @@ def dot_products_are_exact(left: FloatArray, right: FloatArray, added: FloatArra
         with np.errstate(over="ignore", invalid="ignore"):
             largest = n_products * np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0)
             # A few roundings, each by a relative u: the factor is more than enough.
-            size = float(largest + added_size) * (1.0 + 2.0**-40) + UNDERFLOW_ALLOWANCE
+            size = float(largest + added_size) * SMALL_RAISE + UNDERFLOW_ALLOWANCE
         grid = _product_grid(a, b, added)
         # Within these exponents neither side of the comparison can overflow or underflow.
         if not (grid >= _FINEST_GRID and size <= _LARGEST_EXACT_INTEGER * 2.0**grid):

@@ -6,10 +6,8 @@ import numpy as np
 
 from hardmax.exact.dyadic import homogeneous_points
 from hardmax.exact.integer_vectors import Vector, dot, rounded_directions
-from hardmax.exact.rounding import rounding_factor
+from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.typing import BoolArray, FloatArray
-
-_BELOW_NORMAL = 2.0**-1070
 
 
 def strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArray:
@@ -36,7 +34,7 @@ def strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArray:
         sizes = np.abs(points) @ np.abs(slopes) + np.abs(offsets)
         # A dot product of rounded coefficients, some of them below the normal range.
         bound = rounding_factor(dim + 2) * sizes
-        bound += _BELOW_NORMAL * (np.abs(points).sum(axis=1, keepdims=True) + dim + 1)
+        bound += FEW_UNDERFLOWS * (np.abs(points).sum(axis=1, keepdims=True) + dim + 1)
         is_sure = np.isfinite(bound) & np.isfinite(values)
         inside = np.asarray((is_sure & (values > bound)).all(axis=1))
         outside = np.asarray((is_sure & (values < -bound)).any(axis=1))

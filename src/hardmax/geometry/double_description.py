@@ -29,10 +29,9 @@ from hardmax.exact.integer_vectors import (
     rounded_directions,
     wide_rows,
 )
+from hardmax.exact.rounding import TINY, UNIT_ROUNDOFF
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
-_UNIT_ROUNDOFF = 2.0**-53
-_UNDERFLOW = 2.0**-1000
 """More than every subnormal rounding of one dot product together."""
 _PRIME = 2**61 - 1
 
@@ -276,7 +275,7 @@ class _GrowingCone:
         product of length $r$ another $\gamma_{r}$, so the error is below
         $(r + 4) u \sum_c |row_c| |ray_c|$ (the 4 also covers rounding that sum and the bound).
         """
-        return np.asarray((self.rank + 4) * _UNIT_ROUNDOFF * sizes + _UNDERFLOW)
+        return np.asarray((self.rank + 4) * UNIT_ROUNDOFF * sizes + TINY)
 
     def _candidates(self, k: int) -> set[int]:
         """Return rays that include every ray sharing an edge with ray `k`.

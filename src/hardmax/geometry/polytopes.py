@@ -15,6 +15,7 @@ from hardmax._ground.display import card, html_card, short_repr
 from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
 from hardmax.exact.dyadic import nearest_floats, scaled_integers
 from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions, wide_rows
+from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.geometry import face_lattices
 from hardmax.geometry.descriptions import (
     Generators,
@@ -25,9 +26,6 @@ from hardmax.geometry.descriptions import (
 )
 from hardmax.geometry.domains import Domain
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
-
-_UNIT_ROUNDOFF = 2.0**-53
-_TINY = 2.0**-1070
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,8 +316,8 @@ class Polytope:
             size = np.abs(array) @ np.abs(A).T + np.abs(b)
             # Rounded coefficients and a dot product of dim + 1 terms, as in `double_description`;
             # coefficients below the normal range add an absolute error times the point.
-            bound = (dim + 6) * _UNIT_ROUNDOFF * size
-            bound += _TINY * (np.abs(array).sum(axis=1, keepdims=True) + dim + 1)
+            bound = (dim + 6) * UNIT_ROUNDOFF * size
+            bound += FEW_UNDERFLOWS * (np.abs(array).sum(axis=1, keepdims=True) + dim + 1)
             outside = np.asarray((slack < -bound).any(axis=1))
             inside = np.asarray((slack > bound).all(axis=1))
         for k in np.flatnonzero(~inside & ~outside).tolist():

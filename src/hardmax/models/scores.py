@@ -21,7 +21,7 @@ from hardmax.exact.dyadic import (
     matrix_integers,
     scaled_integers,
 )
-from hardmax.exact.rounding import UNDERFLOW_ALLOWANCE, rounding_factor
+from hardmax.exact.rounding import EXP_UNDERFLOWS_BELOW, UNDERFLOW_ALLOWANCE, rounding_factor
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from hardmax.exact.exact_forms import ExactForms
 
 _ENTRIES_AT_ONCE = 1 << 21
-_EXP_UNDERFLOWS_BELOW = -746.0
 _LARGEST_TRUSTED_SIZE = 2.0**13
 """How large the terms of a score may be, in units of the temperature, for floats to serve."""
 
@@ -250,7 +249,7 @@ class ScoreMap:
             gaps = values - largest[:, None]
             spread = radii + radii[rows, top][:, None]
             logs = gaps / tau
-            matters = (gaps + spread) / tau >= _EXP_UNDERFLOWS_BELOW
+            matters = (gaps + spread) / tau >= EXP_UNDERFLOWS_BELOW
             error = np.where(matters, spread / tau, 0.0).max(axis=1)
         # The rounding of the gap and of the quotient: two units of at most 746.
         error = error + 746 * 2.0**-51

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hardmax.errors import ArgumentError
 from hardmax._ground.display import short_repr
+from hardmax.errors import ArgumentError
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork

@@ -54,9 +54,8 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
-from hardmax.exact.rounding import UNIT_ROUNDOFF
+from hardmax.exact.rounding import RAISE, TINY, UNIT_ROUNDOFF
 from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed
-from hardmax.models._arithmetic.normed_maps import RAISE, TINY
 from hardmax.regions.charted_domains import embedded
 from hardmax.regions.doubled_lines import DoubledLine
 from hardmax.regions.line_composition import LineForms

@@ -19,7 +19,7 @@ from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_sum, known
+from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_multiple, enclosed_sum
 from hardmax.models._arithmetic.form_scores import enclosed_scores
 from hardmax.models._arithmetic.layers import ENCLOSED, decide
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork, Place
@@ -99,10 +99,8 @@ def _group(
         part = Enclosed(chosen.copy(), np.zeros_like(chosen))
         gains = layer.gains[forms][best]
         if gains.any():
-            passed = gains * top
-            size = 4 * 2.0**-53 * np.abs(passed) + np.abs(gains) * spread * (1.0 + 2.0**-20)
-            error = np.where(gains == 0.0, 0.0, size + 2.0**-1020)
-            first = enclosed_sum(known(passed, error), Enclosed(chosen[:, 0], np.zeros(len(top))))
+            passed = enclosed_multiple(gains, Enclosed(top, spread))
+            first = enclosed_sum(passed, Enclosed.exactly(chosen[:, 0]))
             part.values[:, 0], part.radii[:, 0] = first
     return part, low, high
 

@@ -10,11 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.exact.dyadic import ScaledIntegers
+from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.tropical.coefficients import homogeneous_points, nearest_of_scaled
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
-_UNIT_ROUNDOFF = 2.0**-53
-_TINY = 2.0**-1072
 _SAFE = 2.0**1000  # No score and no partial sum below this overflows.
 _CHUNK = 2**20  # Scores held at once.
 
@@ -98,8 +97,8 @@ def _possible_winners(rows: FloatArray, points: FloatArray) -> BoolArray:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores = points @ rows[:, :-1].T + rows[:, -1]
         magnitude = np.abs(points) @ np.abs(rows[:, :-1]).T + np.abs(rows[:, -1])
-        radius = 2 * (dim + 4) * _UNIT_ROUNDOFF * magnitude
-        radius += _TINY * (np.abs(points).sum(axis=1, keepdims=True) + dim + 1)
+        radius = rounding_factor(dim) * magnitude
+        radius += FEW_UNDERFLOWS * (np.abs(points).sum(axis=1, keepdims=True) + dim + 1)
         lower, upper = scores - radius, scores + radius
         best = np.where(np.isfinite(lower), lower, -np.inf).max(axis=1, keepdims=True)
         # A comparison with NaN is false, so what overflowed stays possible.

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax._ground.progress import Progress
+from hardmax.exact.rounding import UNIT_ROUNDOFF, gamma
 from hardmax.geometry._hulls.affine_coordinates import AffineCoordinates, flint_matrix
 from hardmax.geometry._hulls.hull_searches import CandidateSearch
 from hardmax.geometry._hulls.nearest_points import CONTAINED, SEPARATED
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
-UNIT_ROUNDOFF = 2.0**-53
 _ENTRY_ERROR = UNIT_ROUNDOFF + 2.0**-900
 """How far an entry of `AffineCoordinates.floats` may be from the exact one."""
 _DIRECTION_BITS = 40
@@ -160,11 +160,6 @@ def _accept_winners(
             if not proofs.is_vertex[best[row]]:
                 proofs.is_vertex[best[row]] = True
                 proofs.directions[int(best[row])] = directions[row]
-
-
-def gamma(n_operations: int) -> float:
-    """The constant of rounding-error analysis for this many operations in a row [Higham02]."""
-    return n_operations * UNIT_ROUNDOFF / (1.0 - n_operations * UNIT_ROUNDOFF)
 
 
 def _positive_on_rays(coordinates: AffineCoordinates, directions: FloatArray) -> BoolArray:

@@ -8,6 +8,7 @@ from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax._ground.progress import Progress
 from hardmax.exact.dyadic import scaled_integers
+from hardmax.exact.rounding import UNIT_ROUNDOFF
 from hardmax.geometry._joint_argmax.head_coordinates import rounded_direction
 from hardmax.geometry._joint_argmax.vertex_graphs import VertexGraphs
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
@@ -107,7 +108,7 @@ class WinnerSearch:
             return None
         direction = rounded_direction(exact)
         products = self.graphs.fan.rows[rows] * direction
-        bound = (self.dim + 8) * 2.0**-52 * np.abs(products).sum(axis=1) + 1e-200
+        bound = 2 * (self.dim + 8) * UNIT_ROUNDOFF * np.abs(products).sum(axis=1) + 1e-200
         return direction if (products.sum(axis=1) > bound).all() else None
 
     def _rows(self, path: Path) -> IntArray:

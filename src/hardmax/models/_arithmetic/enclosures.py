@@ -29,11 +29,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._ground.display import html_card, short_repr
-from hardmax.exact.rounding import UNIT_ROUNDOFF, rounding_factor
+from hardmax.exact.rounding import RAISE, UNDERFLOW_ALLOWANCE, UNIT_ROUNDOFF, rounding_factor
 from hardmax.typing import FloatArray
 
 FLOOR = 2.0**-480
-_GROWTH = 1.0 + 2.0**-20
 
 
 class Enclosed(NamedTuple):
@@ -88,7 +87,7 @@ class EnclosedMap:
         kappa = rounding_factor(len(self.weight) + 2)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             values = stream.values @ self.weight
-            sizes = kappa * _floored(stream.values, stream.radii) + _GROWTH * stream.radii
+            sizes = kappa * _floored(stream.values, stream.radii) + RAISE * stream.radii
             radii = sizes @ self.weight_size
             values[n_linear:] += self.bias
             radii[n_linear:] += kappa * self.bias_size
@@ -101,7 +100,17 @@ def enclosed_sum(left: Enclosed, right: Enclosed) -> Enclosed:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         values = left.values + right.values
         sizes = _floored(left.values, left.radii) + _floored(right.values, right.radii)
-        radii = kappa * sizes + _GROWTH * (left.radii + right.radii)
+        radii = kappa * sizes + RAISE * (left.radii + right.radii)
+    return known(values, radii)
+
+
+def enclosed_multiple(factors: FloatArray, numbers: Enclosed) -> Enclosed:
+    """Multiply enclosed numbers by floats; a factor 0 gives an exact 0."""
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        values = factors * numbers.values
+        # One rounding of the product, covered twice; the allowance covers its underflow.
+        size = 4 * UNIT_ROUNDOFF * np.abs(values) + np.abs(factors) * numbers.radii * RAISE
+        radii = np.where(factors == 0.0, 0.0, size + UNDERFLOW_ALLOWANCE)
     return known(values, radii)
 
 

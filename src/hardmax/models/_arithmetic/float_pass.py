@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from flint import fmpz
 
-from hardmax.exact.rounding import rounding_factor
-from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_sum, known
+from hardmax.exact.rounding import EXP_UNDERFLOWS_BELOW, RAISE, UNDERFLOW_ALLOWANCE, rounding_factor
+from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_multiple, enclosed_sum, known
 from hardmax.models._arithmetic.form_bundles import (
     FormBundle,
     ReluBundle,
@@ -27,7 +27,6 @@ from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.models.soft_attention import normalised_weights
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
-_EXP_UNDERFLOWS_BELOW = -746.0
 _LARGEST_LOG_ERROR = 0.25
 _LARGEST_WEIGHT_ERROR = 2.0**-20
 """How far weights may be moved by the proven error of the scores before intervals take over.
@@ -185,7 +184,7 @@ def _contributions(
     if ready.n_largest_overlap == 1:
         return blocks
     with np.errstate(over="ignore", invalid="ignore"):
-        return known(blocks.values, blocks.radii * (1.0 + 2.0**-20))
+        return known(blocks.values, blocks.radii * RAISE)
 
 
 def _name_units(q: Enclosed, names: IntArray, marks: _Marks) -> None:
@@ -250,14 +249,8 @@ def _with_gains(
     kept = winner[:, :, None]
     values = np.take_along_axis(scores.values, kept, axis=2)[:, :, 0]
     radii = np.take_along_axis(scores.radii, kept, axis=2)[:, :, 0]
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        passed = gains * values
-        # One rounding of the product, covered twice; the allowance covers its underflow.
-        size = 4 * 2.0**-53 * np.abs(passed) + np.abs(gains) * radii * (1.0 + 2.0**-20)
-        passed_radii = np.where(gains == 0.0, 0.0, size + 2.0**-1020)
-    head = enclosed_sum(
-        known(passed, passed_radii), Enclosed(parts.values[:, :, 0], parts.radii[:, :, 0])
-    )
+    passed = enclosed_multiple(gains, Enclosed(values, radii))
+    head = enclosed_sum(passed, Enclosed(parts.values[:, :, 0], parts.radii[:, :, 0]))
     values_all, radii_all = parts.values.copy(), parts.radii.copy()
     values_all[:, :, 0], radii_all[:, :, 0] = head
     return Enclosed(values_all, radii_all)
@@ -277,7 +270,7 @@ def _softened(bundle: FormBundle, scores: Enclosed, tau: float, marks: _Marks) -
         gaps = values - np.take_along_axis(values, top, axis=2)
         spread = radii + np.take_along_axis(radii, top, axis=2)
         logs = gaps / tau
-        matters = (gaps + spread) / tau >= _EXP_UNDERFLOWS_BELOW
+        matters = (gaps + spread) / tau >= EXP_UNDERFLOWS_BELOW
         errors = np.where(matters, spread / tau, 0.0).max(axis=2)
     is_certain = np.isfinite(radii).all(axis=2) & (matters.sum(axis=2) == 1)
     errors = np.where(is_certain, 0.0, errors)
@@ -303,7 +296,7 @@ def _mixed(
         mixed = weights @ values
         roundings = 4 * rounding_factor(len(values) + 8) * (weights @ np.abs(values))
         moves = moved * np.ptp(values, axis=0)
-        total = roundings + moves + 2.0 * (weights @ radii) + 2.0**-1020
+        total = roundings + moves + 2.0 * (weights @ radii) + UNDERFLOW_ALLOWANCE
     return known(mixed, total)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from flint import fmpz
 
 from hardmax.exact.dyadic import nearest_floats
+from hardmax.exact.rounding import SMALLEST_SUBNORMAL, UNIT_ROUNDOFF
 from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap
 from hardmax.models.argmax import ArgmaxLayer
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -192,4 +193,6 @@ def _mean(rows: FloatArray) -> Enclosed:
     exact = [sum(map(Fraction, column), Fraction(0)) / len(rows) for column in rows.T.tolist()]
     values = nearest_floats(np.array(exact, dtype=object))
     wrong = [Fraction(v) != e for v, e in zip(values.tolist(), exact, strict=True)]
-    return Enclosed(values, np.where(wrong, np.abs(values) * 2.0**-52 + 2.0**-1074, 0.0))
+    return Enclosed(
+        values, np.where(wrong, 2 * UNIT_ROUNDOFF * np.abs(values) + SMALLEST_SUBNORMAL, 0.0)
+    )

@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax.exact.limbs import (
-    GROWTH,
     LimbFormat,
     LimbMap,
     Limbs,
@@ -20,11 +19,12 @@ from hardmax.exact.limbs import (
     in_limbs,
     summed,
 )
+from hardmax.exact.rounding import RAISE, TINY
 from hardmax.models._arithmetic.enclosures import EnclosedMap
 from hardmax.models._arithmetic.float_pass import PreparedLayer, prepared
 from hardmax.models._arithmetic.form_bundles import FormBundle, ReluBundle
 from hardmax.models._arithmetic.layers import Numbers, decide
-from hardmax.models._arithmetic.normed_maps import TINY, is_rectified, normed_map
+from hardmax.models._arithmetic.normed_maps import is_rectified, normed_map
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
@@ -129,8 +129,8 @@ def _with_norms(
     normed = normed_map(affine)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         least = np.where(errors > 0.0, TINY, 0.0)
-        radii = image.radii + (errors[:, np.newaxis] * normed.omega * GROWTH + least[:, np.newaxis])
-        errors = (normed.sigma * errors + _norms(image.radii)) * GROWTH + least
+        radii = image.radii + (errors[:, np.newaxis] * normed.omega * RAISE + least[:, np.newaxis])
+        errors = (normed.sigma * errors + _norms(image.radii)) * RAISE + least
     # Infinity times 0, or less infinity, is nothing known.
     return image._replace(radii=_known(radii)), _known(errors)
 
@@ -138,7 +138,7 @@ def _with_norms(
 def _norms(radii: FloatArray) -> FloatArray:
     """Bound the norms of vectors whose entries have these bounds."""
     largest = radii.max(axis=1, initial=0.0)
-    return np.asarray(largest * (np.sqrt(radii.shape[1]) * GROWTH))
+    return np.asarray(largest * (np.sqrt(radii.shape[1]) * RAISE))
 
 
 def _known(bounds: FloatArray) -> FloatArray:
@@ -164,7 +164,7 @@ def _mapped(form: LimbFormat, affine: EnclosedMap | None, stream: Limbs) -> Limb
 
 def _total(form: LimbFormat, left: Limbs, right: Limbs) -> Limbs:
     terms = _terms(form, left) + _terms(form, right)
-    return in_limbs(form, terms, (left.radii + right.radii) * GROWTH)
+    return in_limbs(form, terms, (left.radii + right.radii) * RAISE)
 
 
 def _terms(form: LimbFormat, limbs: Limbs) -> list[Term]:
@@ -216,7 +216,7 @@ def _rectified(query: Limbs, found: Winners, groups: IntArray | slice) -> Limbs:
     values = summed(query.parts)
     is_on = values > 0.0
     # Beyond its radius the sign is known; a zero of radius 0 is a tie.
-    unclear = np.abs(values) <= query.radii * GROWTH
+    unclear = np.abs(values) <= query.radii * RAISE
     # As the first of the forms that may win, 0 is the better guess where that is unclear.
     found.first[:, groups] = is_on & ~unclear
     if unclear.any():
@@ -239,7 +239,7 @@ def _decided(bundle: FormBundle, scores: Limbs, found: Winners) -> tuple[IntArra
             break
         best = gaps.argmax(axis=2)
         chosen, gaps = _gaps(parts, best)
-    reach = (radii + np.take_along_axis(radii, best[:, :, np.newaxis], axis=2)) * GROWTH
+    reach = (radii + np.take_along_axis(radii, best[:, :, np.newaxis], axis=2)) * RAISE
     candidates = gaps >= -reach
     winner = candidates.argmax(axis=2)
     each = np.arange(len(bundle.groups))

@@ -5,15 +5,17 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax.exact.rounding import UNIT_ROUNDOFF, rounding_factor
+from hardmax.exact.rounding import (
+    RAISE,
+    SQUARES_UNDERFLOW_BELOW,
+    TINY,
+    UNIT_ROUNDOFF,
+    rounding_factor,
+)
 from hardmax.models._arithmetic.enclosures import FLOOR
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import FloatArray
 
-RAISE = 1.0 + 2.0**-20
-"""Covers the roundings of a bound."""
-TINY = 2.0**-1000
-"""Covers all underflows of a product."""
 _SQUARED_AGAIN = 1024, 2048
 """Up to which sizes a matrix is squared once more for its norm, at a cost of its third power."""
 
@@ -96,9 +98,9 @@ def _spectral_bound(weight: FloatArray, frobenius: float) -> float:
         # By a power of two, so that nothing underflows that matters.
         scale = 2.0 ** np.frexp(size)[1]
         matrix = matrix / scale
-        slacks.append((scale, kappa * (size / scale) ** 2 * RAISE + 2.0**-500))
+        slacks.append((scale, kappa * (size / scale) ** 2 * RAISE + SQUARES_UNDERFLOW_BELOW))
         matrix = matrix @ matrix.T
-        size = float(np.sqrt((matrix**2).sum())) * RAISE + 2.0**-500
+        size = float(np.sqrt((matrix**2).sum())) * RAISE + SQUARES_UNDERFLOW_BELOW
     for scale, slack in reversed(slacks):
         size = float(scale * np.sqrt(size + slack) * RAISE)
     return size

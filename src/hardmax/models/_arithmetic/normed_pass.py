@@ -13,12 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.models._arithmetic.normed_maps import RAISE, TINY, normed_map
+from hardmax.exact.rounding import RAISE, SQUARES_UNDERFLOW_BELOW, TINY
+from hardmax.models._arithmetic.normed_maps import normed_map
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray
-
-_LEAST_NORM = 2.0**-500
-"""Covers numbers whose squares underflow."""
 
 
 class NormedPass(NamedTuple):
@@ -73,7 +71,7 @@ def _mapped(
     normed = normed_map(affine)
     values = stream @ normed.weight
     values += normed.bias
-    norms = np.sqrt(np.einsum("ij,ij->i", stream, stream)) * RAISE + _LEAST_NORM
+    norms = np.sqrt(np.einsum("ij,ij->i", stream, stream)) * RAISE + SQUARES_UNDERFLOW_BELOW
     scales = (errors + normed.kappa * norms) * RAISE
     radii = scales[:, np.newaxis] * normed.omega
     # A unit without weights and bias is 0 everywhere, and not only nearly.

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz_mat
 
+from hardmax.exact.rounding import SMALLEST_SUBNORMAL
 from hardmax.models._arithmetic.layers import Numbers, evaluate
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray
 
 _PRECISIONS = [128 << k for k in range(8)]
 _ENOUGH_BITS = 64
-_NEGLIGIBLE = 2.0**-1074
 
 
 class _Contribution(NamedTuple):
@@ -127,4 +127,4 @@ _BALLS = Numbers(_applied, _added)
 
 
 def _is_sharp(ball: arb) -> bool:
-    return ball.rel_accuracy_bits() >= _ENOUGH_BITS or bool(abs(ball) < _NEGLIGIBLE)
+    return ball.rel_accuracy_bits() >= _ENOUGH_BITS or bool(abs(ball) < SMALLEST_SUBNORMAL)

@@ -17,7 +17,7 @@ from flint import fmpq, fmpq_mat
 
 from hardmax.errors import NonFiniteError
 from hardmax.exact.dyadic import integer_matrix
-from hardmax.exact.rounding import rounding_factor
+from hardmax.exact.rounding import RAISE, rounding_factor
 from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed, EnclosedMap, enclosed_sum, known
 from hardmax.models._arithmetic.recomposition import nearest_quotients
 from hardmax.models.points import PointBatch
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hardmax.models.tokens.transformers import TokenBlock, TokenHead, TokenTransformer
 
 _ENTRIES_AT_ONCE = 1 << 20
-_GROWTH = 1.0 + 2.0**-20
 _HARMLESS = 256.0
 """How many radii values may differ while who wins among them still counts as rounding."""
 
@@ -141,7 +140,7 @@ def _hard_heads(
     is_open |= ~(decided | harmless).all(axis=(1, 2))
     # The mean of tied values is off by their radii and by its own rounding.
     roundings = rounding_factor(n_tokens + 2) * (share @ _sizes(value))
-    radii = np.where(decided[..., None], radius, spread) * _GROWTH + roundings
+    radii = np.where(decided[..., None], radius, spread) * RAISE + roundings
     flat = known(*(_joined(part) for part in (mean, radii)))
     return EnclosedMap(stack.output_weight, np.zeros(stack.output_weight.shape[1]))(flat)
 
@@ -163,8 +162,8 @@ def _products(query: Enclosed, key: Enclosed) -> Enclosed:
     transposed = (0, 1, 3, 2)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         values = query.values @ key.values.transpose(transposed)
-        left = kappa * q_size + _GROWTH * query.radii
-        right = _GROWTH * (q_size + query.radii)
+        left = kappa * q_size + RAISE * query.radii
+        right = RAISE * (q_size + query.radii)
         radii = left @ k_size.transpose(transposed) + right @ key.radii.transpose(transposed)
     return known(values, radii)
 

@@ -8,12 +8,11 @@ from hardmax._ground.arguments import number
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.exact.dyadic import scaled_integers
+from hardmax.exact.rounding import UNIT_ROUNDOFF
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
 from hardmax.models.soft_attention import covariance_factor, derivatives_within_range
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
-
-_UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +167,7 @@ def _rounded_support(logs: FloatArray, errors: FloatArray) -> tuple[BoolArray, B
     t = np.maximum(np.take_along_axis(logs, order, axis=1), -700.0)
     k = np.arange(1, t.shape[1] + 1)
     excess = np.cumsum(t, axis=1) - k * t
-    bound = 2 * k * errors[:, None] + (k + 3) * 2 * k * np.abs(t) * _UNIT_ROUNDOFF
+    bound = 2 * k * errors[:, None] + (k + 3) * 2 * k * np.abs(t) * UNIT_ROUNDOFF
     inside, outside = excess + 2 * bound < 1.0, excess - 2 * bound >= 1.0
     support = np.empty_like(inside)
     np.put_along_axis(support, order, inside, axis=1)

@@ -12,14 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions
+from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.geometry.descriptions import Generators, rounded_points
 from hardmax.geometry.planar_envelopes import PlanarEnvelope
 from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical.diagrams.power_cells import CellParts, PowerCell, wall
 from hardmax.typing import BoolArray, IntArray
 
-_UNIT_ROUNDOFF = 2.0**-53
-_TINY = 2.0**-1070
 _OUTSIDE = -1
 """The label of a side on a wall of the domain."""
 _INFINITY: Vector = (0, 0, 1)
@@ -147,7 +146,7 @@ def _places(
         heights = rows[:, 2, None] - rows[:, :2] @ points.T
         # Coefficients and points are rounded once, a product and two sums after that.
         sizes = np.abs(rows[:, 2, None]) + np.abs(rows[:, :2]) @ np.abs(points.T)
-        bound = 8 * _UNIT_ROUNDOFF * sizes + _TINY * (1 + np.abs(points).sum(axis=1))
+        bound = 8 * UNIT_ROUNDOFF * sizes + FEW_UNDERFLOWS * (1 + np.abs(points).sum(axis=1))
         above, below = heights > bound, heights < -bound
     corners, starts = envelope.corners, envelope.starts[:-1]
     inside = np.logical_and.reduceat(above.all(axis=0)[corners], starts)

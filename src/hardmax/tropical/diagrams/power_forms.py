@@ -11,6 +11,7 @@ from flint import fmpz_mat
 
 from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.exact.forms import AffineForms
+from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.exact.winners import Winners, winners
 from hardmax.tropical.coefficients import aligned, nearest_of_scaled, reduced
 from hardmax.tropical.winning_terms import winning_terms
@@ -18,8 +19,6 @@ from hardmax.typing import FloatArray, WideArray
 
 BLOCK = 2**18
 """How many scores are held at once."""
-_UNIT_ROUNDOFF = 2.0**-53
-_TINY = 2.0**-1072
 
 
 def forms_of_sites(sites: FloatArray, weights: FloatArray) -> ScaledIntegers:
@@ -106,8 +105,8 @@ def rounded_scores(rows: FloatArray, points: FloatArray) -> tuple[FloatArray, Fl
     """
     dim = points.shape[1]
     sizes = np.abs(points) @ np.abs(rows[:, :-1]).max(axis=0) + np.abs(rows[:, -1]).max()
-    radius = 2 * (dim + 4) * _UNIT_ROUNDOFF * sizes
-    radius += _TINY * (np.abs(points).sum(axis=1) + dim + 1)
+    radius = rounding_factor(dim) * sizes
+    radius += FEW_UNDERFLOWS * (np.abs(points).sum(axis=1) + dim + 1)
     return points @ rows[:, :-1].T + rows[:, -1], radius
 
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
+from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
-_UNIT_ROUNDOFF = 2.0**-53
 _CHUNK = 2**20
 """Edges filtered at a time: some 8 MiB for each temporary."""
 
@@ -55,7 +55,7 @@ class ExactWeights:
         with np.errstate(over="ignore"):
             self.rounded = np.where(edges, matrix - step, -np.inf)
         largest = float(np.abs(matrix[edges]).max(initial=0.0))
-        self.radius = 8 * _UNIT_ROUNDOFF * (largest + abs(step)) + 2.0**-1070
+        self.radius = 8 * UNIT_ROUNDOFF * (largest + abs(step)) + FEW_UNDERFLOWS
 
     def edge(self, i: int, j: int) -> int:
         """The exact weight of the edge `i -> j`, in units."""
@@ -219,7 +219,7 @@ def _suspects(weights: ExactWeights, labels: list[int | None]) -> list[tuple[int
         w, xi = weights.rounded[rows], x[rows, None]
         with np.errstate(all="ignore"):
             total = xi + w
-            slack = 8 * _UNIT_ROUNDOFF * (np.abs(xi) + np.abs(w) + np.abs(x))
+            slack = 8 * UNIT_ROUNDOFF * (np.abs(xi) + np.abs(w) + np.abs(x))
             proved = total - x < -(slack + 2 * weights.radius + 2.0**-1060)
             # The rounding error of xi + w, exactly (Knuth's two-sum).
             part = total - xi

@@ -38,12 +38,11 @@ from hardmax.constructions.compilers._bounds.slope_ranges import SlopeRanges, sl
 from hardmax.constructions.compilers._bounds.state_ellipsoids import StateEllipsoid, ellipsoid_after
 from hardmax.constructions.compilers.piece_layers import PieceLayer
 from hardmax.errors import ArgumentError
-from hardmax.exact.rounding import UNDERFLOW_ALLOWANCE, UNIT_ROUNDOFF, rounding_factor
+from hardmax.exact.rounding import SMALL_RAISE, UNDERFLOW_ALLOWANCE, UNIT_ROUNDOFF, rounding_factor
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap
 from hardmax.typing import BoolArray, FloatArray
 
-_UP = 1.0 + 2.0**-40
 _MOST_WORK, _MOST_AT_ALL = 2**26, 2**31
 """How many products sensitivities of outputs one by one may take, and those of all together."""
 _FAR = 64.0
@@ -188,7 +187,7 @@ def propagate(
             around = StateEllipsoid.unknown(around.centre)
         state = _State(box.low, box.high, zero, zero, around)
         for index, layer in enumerate(layers):
-            tau = 0.0 if rates is None else _UP / rates[index]
+            tau = 0.0 if rates is None else SMALL_RAISE / rates[index]
             given = None if plans is None else plans[index]
             state, step, plan, size = _through_layer(layer, state, tau, n_tokens, given, precision)
             rate = 1.0 if rates is None else rates[index]
@@ -201,7 +200,7 @@ def propagate(
             np.fmin(-output.below, down.sum(axis=0)), np.fmin(output.above, up.sum(axis=0))
         )
         roundings = _dot_factor(len(last.weight), roundoff + UNIT_ROUNDOFF) * output.scale
-        errors = (errors + roundings) * _UP + underflow
+        errors = (errors + roundings) * SMALL_RAISE + underflow
     logits = [size * plan.rate for size, plan in zip(sizes, made, strict=True)]
     if not np.isfinite([*errors, *sizes, *logits, *(plan.gate for plan in made)]).all():
         raise ArgumentError(
@@ -250,21 +249,21 @@ def _images(slopes: FloatArray, offsets: FloatArray, state: _State) -> _Images:
     """Bound affine functions of the state, outwards."""
     positive, negative = np.maximum(slopes, 0.0), np.maximum(-slopes, 0.0)
     kappa = rounding_factor(slopes.shape[1] + 8)
-    scale = (np.abs(slopes) @ state.size + np.abs(offsets)) * _UP + UNDERFLOW_ALLOWANCE
+    scale = (np.abs(slopes) @ state.size + np.abs(offsets)) * SMALL_RAISE + UNDERFLOW_ALLOWANCE
     slack = (np.abs(slopes) @ state.error) * kappa
     around = state.ellipsoid
-    central = (np.abs(slopes) @ np.abs(around.centre) + np.abs(offsets)) * _UP
+    central = (np.abs(slopes) @ np.abs(around.centre) + np.abs(offsets)) * SMALL_RAISE
     central += UNDERFLOW_ALLOWANCE
     middle = slopes @ around.centre + offsets
     radius = around.radii(slopes) + kappa * central
     low = positive @ state.low - negative @ state.high + offsets - kappa * scale
     high = positive @ state.high - negative @ state.low + offsets + kappa * scale
     return _Images(
-        np.fmax(low, middle - radius * _UP),
-        np.fmin(high, middle + radius * _UP),
+        np.fmax(low, middle - radius * SMALL_RAISE),
+        np.fmin(high, middle + radius * SMALL_RAISE),
         positive @ state.below - negative @ state.above - slack,
         positive @ state.above - negative @ state.below + slack,
-        np.fmin(scale, (central + around.moduli(slopes)) * _UP),
+        np.fmin(scale, (central + around.moduli(slopes)) * SMALL_RAISE),
     )
 
 
@@ -283,7 +282,7 @@ def _through_layer(
     held_scale, foreign_scale = pieces.scale, pieces.scale
     if layer.origins is not None:
         reaches = layer.reach(state.low, state.high)
-        held_scale, foreign_scale = (reach * _UP + UNDERFLOW_ALLOWANCE for reach in reaches)
+        held_scale, foreign_scale = (reach * SMALL_RAISE + UNDERFLOW_ALLOWANCE for reach in reaches)
     # Of the two units of a gate one is 0, or both are as small as their rounding (see above).
     rho = _dot_factor(n_products, precision.roundoff) * held_scale + precision.underflow
     written = np.maximum(np.abs(pieces.low), np.abs(pieces.high))
@@ -304,22 +303,22 @@ def _through_layer(
         far = np.where(is_idle, (lowest - floors - rounding) / tau, np.inf)
         idle = np.where(is_idle, (n_tokens - layer.ranks) * far * np.exp(-far), 0.0)
         idle[~is_idle] = 0.0
-        gap = tau * (gap_bounds(margins, starts) + idle * _UP) * _UP
+        gap = tau * (gap_bounds(margins, starts) + idle * SMALL_RAISE) * SMALL_RAISE
 
     can_win = high >= lowest[owner]
     # The network is evaluated in float64, the transformer in its own precision.
     own = _dot_factor(n_products, UNIT_ROUNDOFF) * pieces.scale + UNDERFLOW_ALLOWANCE
     apart = np.maximum.reduceat(np.where(can_win, rho + own, 0.0), starts)
     ranges = slope_ranges(layer, can_win)
-    step = _Step(ranges, (apart + gap + rounding) * _UP, (apart + rounding) * _UP)
+    step = _Step(ranges, (apart + gap + rounding) * SMALL_RAISE, (apart + rounding) * SMALL_RAISE)
     below = np.minimum.reduceat(np.where(can_win, pieces.below, np.inf), starts)
     above = np.maximum.reduceat(np.where(can_win, pieces.above, -np.inf), starts)
     ellipsoid = ellipsoid_after(state.ellipsoid, layer, ranges, step.below)
     after = _State(
         lowest - gap - rounding,
         highest + rounding,
-        (below - step.below) * _UP,
-        (above + step.above) * _UP,
+        (below - step.below) * SMALL_RAISE,
+        (above + step.above) * SMALL_RAISE,
         ellipsoid,
     )
     return after, step, LayerPlan(1.0, gate, floors), float(size.max())

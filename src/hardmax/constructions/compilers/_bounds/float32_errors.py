@@ -17,8 +17,6 @@ from hardmax._ground.display import html_card, short_repr
 from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan, propagate
 from hardmax.constructions.compilers._bounds.float32_layers import (
     LARGEST_32,
-    UNDERFLOW_32,
-    UNIT_ROUNDOFF_32,
     FoundErrors,
     local_errors,
 )
@@ -27,12 +25,12 @@ from hardmax.constructions.compilers._bounds.local_networks import LocalNetwork,
 from hardmax.constructions.compilers.piece_layers import PieceLayer
 from hardmax.constructions.compilers.unit_origins import UnitOrigins
 from hardmax.errors import ArgumentError
+from hardmax.exact.rounding import RAISE, UNDERFLOW_ALLOWANCE_32, UNIT_ROUNDOFF_32
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap
 from hardmax.typing import FloatArray
 
 _SMALLEST_32 = 2.0**-126
-_UP = 1.0 + 2.0**-20
 _WORK, _AT_ONCE, _CALL = 2**26, 2**20, 2**14
 """How many products may be spent, at most at once, and what a call costs beside them."""
 _SMALL = 2**12
@@ -96,7 +94,7 @@ def float32_rounding(
     # Units with origins of their own are many, and over the whole box they are all large.
     if not layers or not isinstance(layers[0].origins, UnitOrigins):
         errors = np.fmin(errors, _over_the_box(layers, last, plans, box))
-    errors = errors * _UP
+    errors = errors * RAISE
     middle = lows / 2 + highs / 2
     worst = int(bounds.max(axis=1).argmax())
     points = _probes(layers, box, middle[np.argsort(-bounds.max(axis=1))])
@@ -110,8 +108,9 @@ def _over_the_box(
     rates = [plan.rate for plan in plans]
     try:
         whole = propagate(
-            layers, last, box, rates, plans, roundoff=UNIT_ROUNDOFF_32, underflow=UNDERFLOW_32
-        )
+            layers, last, box, rates, plans,
+            roundoff=UNIT_ROUNDOFF_32, underflow=UNDERFLOW_ALLOWANCE_32,
+        )  # fmt: skip
     except ArgumentError:  # Bounds over the whole box overflow.
         return np.full(last.dim_out, np.inf)
     fits = max([0.0, *(s * r for s, r in zip(whole.sizes, rates, strict=True))]) < LARGEST_32

@@ -34,14 +34,11 @@ from hardmax.constructions.compilers._bounds.grouped_gaps import gap_bounds
 from hardmax.constructions.compilers._bounds.interval_images import IntervalMap
 from hardmax.constructions.compilers._bounds.local_networks import LocalNetwork
 from hardmax.constructions.compilers.piece_layers import PieceLayer
+from hardmax.exact.rounding import RAISE, UNDERFLOW_ALLOWANCE_32, UNIT_ROUNDOFF_32
 from hardmax.models.argmax import AffineMap
 from hardmax.typing import BoolArray, FloatArray
 
-UNIT_ROUNDOFF_32 = 2.0**-24
-UNDERFLOW_32 = 2.0**-100
-"""More than all underflow of one dot product in float32, flushed to zero or gradual."""
 LARGEST_32 = 2.0**127
-_UP = 1.0 + 2.0**-20
 _NARROW = 2.0**-48
 """What the float64 arithmetic of the bounds themselves may be off by, relatively."""
 _HALVINGS = 8
@@ -68,8 +65,8 @@ def local_errors(network: LocalNetwork, low: FloatArray, high: FloatArray) -> Fo
             span = of.moduli(size)
             slack = (span + np.abs(layer.offsets)) * _NARROW
             z_low, z_high = of.images(low, high, slack)
-            off = of.moduli(error) + _rounded_pieces(layer, low, high, span, z_low, z_high) * _UP
-            off += UNDERFLOW_32
+            off = of.moduli(error) + _rounded_pieces(layer, low, high, span, z_low, z_high) * RAISE
+            off += UNDERFLOW_ALLOWANCE_32
             near, unit = _head(layer, plan, z_low, z_high, off, network.n_tokens)
             if not index:
                 moduli = np.abs(layer.slopes).T
@@ -137,7 +134,7 @@ def _head(
     n_tokens: int,
 ) -> tuple[BoolArray, FloatArray]:
     """Which pieces can matter, `(n_boxes, n_pieces)`, and the errors of units."""
-    u, tau, starts, owner = UNIT_ROUNDOFF_32, _UP / plan.rate, layer.starts, layer.owner
+    u, tau, starts, owner = UNIT_ROUNDOFF_32, RAISE / plan.rate, layer.starts, layer.owner
     lowest = np.maximum.reduceat(low - off, starts, axis=1)
     highest = np.maximum.reduceat(high + off, starts, axis=1)
     size = np.maximum(np.abs(lowest), np.abs(highest))
@@ -155,14 +152,14 @@ def _head(
         close = np.minimum(margins, 700.0).ravel()
         gap = tau * gap_bounds(close, flat_starts, _HALVINGS).reshape(size.shape)
     # At 64 temperatures and more below, idle tokens add less than this.
-    gap = gap * _UP + tau * n_tokens * 2.0**-80
+    gap = gap * RAISE + tau * n_tokens * 2.0**-80
     reach = size + gap
     soft = (2 * count + 6) * u * reach + (2 * count + 20) * u * gap
     sharp = (count / 2 + 4) * u * reach + (2 * count + 16) * u * 2.0**32 * tau
     mixed = np.where(count > 1, np.minimum(soft, sharp) + 8.0 * u * size, 0.0)
     mixed = np.where(layer.is_everywhere, np.minimum(soft, sharp), mixed)
     tails = n_tokens * 2.0**-45 * (reach + 64.0 * tau)
-    return near, (worst + gap + mixed + tails) * _UP + UNDERFLOW_32
+    return near, (worst + gap + mixed + tails) * RAISE + UNDERFLOW_ALLOWANCE_32
 
 
 def _readout(
@@ -190,4 +187,4 @@ def _readout(
         counted = len(weight[c]) - np.count_nonzero(small, axis=1) + (last.bias[c] != 0.0)
         rest = 4.0 * np.where(small, terms, 0.0).sum(axis=1)
         sums[:, c] = np.minimum(sums[:, c], counted * u * whole[:, c] + rest)
-    return (carried + products + bias + sums) * _UP + UNDERFLOW_32
+    return (carried + products + bias + sums) * RAISE + UNDERFLOW_ALLOWANCE_32

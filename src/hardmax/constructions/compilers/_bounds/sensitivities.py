@@ -33,11 +33,10 @@ import numpy as np
 
 from hardmax.constructions.compilers._bounds.slope_ranges import SlopeRanges
 from hardmax.constructions.compilers._bounds.spectral_bounds import eigenvalue_above, inverse_above
-from hardmax.exact.rounding import UNIT_ROUNDOFF, rounding_factor
+from hardmax.exact.rounding import SMALL_RAISE, UNIT_ROUNDOFF, rounding_factor
 from hardmax.typing import FloatArray
 
 _MULTIPLIER = 1.4
-_UP = 1.0 + 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +74,8 @@ class Sensitivity:
         largest = float(parts.max(initial=0.0))
         norm = 0.0
         if largest > 0.0:
-            norm = largest * np.sqrt(self.spread * ((parts / largest) ** 2).sum()) * kappa * _UP
+            squares = ((parts / largest) ** 2).sum()
+            norm = largest * np.sqrt(self.spread * squares) * kappa * SMALL_RAISE
         norm = np.inf if np.isnan(norm) else float(norm)
         return _least(down, norm), _least(up, norm)
 
@@ -123,7 +123,7 @@ def sensitivity_before(after: Sensitivity, ranges: SlopeRanges) -> Sensitivity:
     weight = float(np.linalg.norm(inner)) + 2.0 * multiplier
     lengths = float((sizes_in**2).sum())
     error = (2.0 * n_units + len(deviations) + 64.0) * UNIT_ROUNDOFF * lengths * weight
-    return _normalised(low, high, columns, form, error * _UP)
+    return _normalised(low, high, columns, form, error * SMALL_RAISE)
 
 
 def _entries(after: Sensitivity, ranges: SlopeRanges) -> tuple[FloatArray, FloatArray]:
@@ -152,11 +152,11 @@ def _normalised(
     roots = np.sqrt(np.where(diagonal > 0.0, diagonal, np.inf))
     shape = form / roots / roots[:, None]
     shape[np.diag_indices(n)] = 1.0 + 8.0 * n * UNIT_ROUNDOFF
-    scales = columns * roots * _UP
+    scales = columns * roots * SMALL_RAISE
     if not (np.isfinite(shape).all() and np.isfinite(scales).all()):
         scales, shape = np.full(n, np.inf), np.eye(n)
     scales = np.where(columns > 0.0, scales, 0.0)
-    limit = np.sqrt(1.0 + 8.0 * n * UNIT_ROUNDOFF) * scales * _UP
+    limit = np.sqrt(1.0 + 8.0 * n * UNIT_ROUNDOFF) * scales * SMALL_RAISE
     return Sensitivity(
         np.maximum(_known(low, -np.inf), -limit),
         np.minimum(_known(high, np.inf), limit),

@@ -7,11 +7,10 @@ suggests a number or a matrix, and a computation whose rounding is bounded prove
 
 import numpy as np
 
-from hardmax.exact.rounding import UNIT_ROUNDOFF
+from hardmax.exact.rounding import RAISE, SMALL_RAISE, UNIT_ROUNDOFF
 from hardmax.typing import FloatArray
 
 _SLACKS = (2.0**-30, 2.0**-20, 2.0**-10)
-_UP = 1.0 + 2.0**-40
 
 
 def eigenvalue_above(matrix: FloatArray) -> float:
@@ -63,7 +62,9 @@ def eigenvalue_above(matrix: FloatArray) -> float:
             continue
         # The last term is for the subtractions on the diagonal, and more than that.
         proved = theta + 2.0 * (n + 8) * UNIT_ROUNDOFF * (trace + abs(theta) + 1.0)
-        return float(np.ldexp(min(bound, proved * _UP if proved > 0.0 else proved), exponent))
+        return float(
+            np.ldexp(min(bound, proved * SMALL_RAISE if proved > 0.0 else proved), exponent)
+        )
     return float(np.ldexp(bound, exponent))
 
 
@@ -90,6 +91,6 @@ def inverse_above(matrix: FloatArray, top: float) -> FloatArray:
     residual = float(np.linalg.norm(np.eye(n) - rest @ inverse))
     sizes = float(np.linalg.norm(rest) + 1.0) * float(np.linalg.norm(inverse) + 1.0)
     residual += (2.0 * n + 32.0) * UNIT_ROUNDOFF * (sizes + np.sqrt(n))
-    inverse[np.diag_indices(n)] += residual / (1.0 - top) * (1.0 + 2.0**-20)
+    inverse[np.diag_indices(n)] += residual / (1.0 - top) * RAISE
     # The sums on the diagonal were rounded to nearest.
     return np.asarray(inverse + np.diag(4.0 * UNIT_ROUNDOFF * np.abs(np.diagonal(inverse))))

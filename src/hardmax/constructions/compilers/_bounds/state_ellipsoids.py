@@ -27,12 +27,17 @@ import numpy as np
 from hardmax.constructions.compilers._bounds.slope_ranges import SlopeRanges
 from hardmax.constructions.compilers._bounds.spectral_bounds import eigenvalue_above, inverse_above
 from hardmax.constructions.compilers.piece_layers import PieceLayer
-from hardmax.exact.rounding import UNDERFLOW_ALLOWANCE, UNIT_ROUNDOFF, rounding_factor
+from hardmax.exact.rounding import (
+    SMALL_RAISE,
+    SQUARES_UNDERFLOW_BELOW,
+    UNDERFLOW_ALLOWANCE,
+    UNIT_ROUNDOFF,
+    rounding_factor,
+)
 from hardmax.geometry.domains import Box
 from hardmax.typing import FloatArray, IntArray
 
 _MULTIPLIER = 1.4
-_UP = 1.0 + 2.0**-40
 _LEAST_SHARE = 2.0**-24
 
 
@@ -56,9 +61,9 @@ class StateEllipsoid:
     def around(cls, box: Box) -> "StateEllipsoid":
         """The smallest ellipsoid with the axes of a box around it."""
         centre = 0.5 * box.low + 0.5 * box.high
-        halves = np.maximum(box.high - centre, centre - box.low) * _UP
+        halves = np.maximum(box.high - centre, centre - box.low) * SMALL_RAISE
         n = len(centre)
-        return cls(centre, np.sqrt(n) * halves * _UP, np.eye(n), 1.0)
+        return cls(centre, np.sqrt(n) * halves * SMALL_RAISE, np.eye(n), 1.0)
 
     @classmethod
     def unknown(cls, centre: FloatArray) -> "StateEllipsoid":
@@ -80,8 +85,8 @@ class StateEllipsoid:
         turned = weighted @ self.root
         # The rows of the root have length 1 up to rounding.
         slack = rounding_factor(rows.shape[1] + 8) * 2.0 * np.abs(weighted).sum(axis=1)
-        lengths = np.sqrt((turned**2).sum(axis=1)) * _UP + slack
-        return turned * unit[:, None], _unknown_as_infinite(lengths * largest * _UP)
+        lengths = np.sqrt((turned**2).sum(axis=1)) * SMALL_RAISE + slack
+        return turned * unit[:, None], _unknown_as_infinite(lengths * largest * SMALL_RAISE)
 
     def moduli(self, rows: FloatArray) -> FloatArray:
         r"""Bound $\sum_j |a_j| |h_j - c_j|$ over the states for the rows $a$, shape `(n_rows,)`."""
@@ -90,7 +95,7 @@ class StateEllipsoid:
         largest = weighted.max(axis=1, initial=0.0)
         unit = np.where(largest > 0.0, largest, 1.0)[:, None]
         lengths = np.sqrt(self.spread * ((weighted / unit) ** 2).sum(axis=1)) * largest
-        return _unknown_as_infinite(lengths * _UP)
+        return _unknown_as_infinite(lengths * SMALL_RAISE)
 
 
 def ellipsoid_after(
@@ -107,7 +112,7 @@ def ellipsoid_after(
     n_in = ranges.means.shape[1]
     values = layer.slopes @ before.centre + layer.offsets
     scale = np.abs(layer.slopes) @ np.abs(before.centre) + np.abs(layer.offsets)
-    rounding = rounding_factor(n_in + 8) * scale * _UP + UNDERFLOW_ALLOWANCE
+    rounding = rounding_factor(n_in + 8) * scale * SMALL_RAISE + UNDERFLOW_ALLOWANCE
     centre = np.maximum.reduceat(values, layer.starts)
     # Slopes, products with the root and the centre are all rounded; each makes a small box.
     box = errors + np.maximum.reduceat(rounding, layer.starts)
@@ -118,14 +123,14 @@ def ellipsoid_after(
     for_pairs = slice(0, len(ranges.first))
     halves = 0.5 * values[ranges.first] - 0.5 * values[ranges.second]
     doubt = rounding[ranges.first] + rounding[ranges.second]
-    known = np.maximum(np.abs(halves) * (2.0 - _UP) - doubt, 0.0)
+    known = np.maximum(np.abs(halves) * (2.0 - SMALL_RAISE) - doubt, 0.0)
     reach = np.where(lengths[for_pairs] > 0.0, lengths[for_pairs], 1.0)
     shift = np.minimum(known / reach, 1.0)
-    factors[for_pairs] = np.where(shift < 1.0, (1.0 - shift) * _UP + 2.0**-50, 0.0)
+    factors[for_pairs] = np.where(shift < 1.0, (1.0 - shift) * SMALL_RAISE + 2.0**-50, 0.0)
     units = ranges.owner[for_pairs]
     means[units] += (np.sign(halves) * shift)[:, None] * turned[for_pairs]
     turned = turned * factors[:, None]
-    return _enclosed(centre, means, turned, ranges.owner, box * _UP)
+    return _enclosed(centre, means, turned, ranges.owner, box * SMALL_RAISE)
 
 
 def _enclosed(
@@ -140,16 +145,16 @@ def _enclosed(
         return StateEllipsoid.unknown(centre)
     unit = longest if longest > 0.0 else 1.0
     # Squares below the smallest float vanish; what they stand for is far below this.
-    means, turned, box = means / unit, turned / unit, box / unit + 2.0**-500
+    means, turned, box = means / unit, turned / unit, box / unit + SQUARES_UNDERFLOW_BELOW
     np.add.at(squares, owner, (turned**2).sum(axis=1))
-    squares = (squares + np.where(squares > 0.0, 2.0**-400, 0.0)) * _UP
+    squares = (squares + np.where(squares > 0.0, 2.0**-400, 0.0)) * SMALL_RAISE
     lengths = np.sqrt(squares)
     moving = lengths[owner] > 0.0
     rows = turned[moving] / lengths[owner[moving], None]
     gram = rows.T @ rows
     gram = 0.5 * (gram + gram.T)
     lost = (len(rows) + 16.0) * UNIT_ROUNDOFF * float((rows**2).sum())
-    theta = (eigenvalue_above(gram) + lost) * _UP
+    theta = (eigenvalue_above(gram) + lost) * SMALL_RAISE
     theta = min(theta, float(n_units)) if len(rows) else 1.0
     multiplier = _MULTIPLIER * theta
     top = 1.0 / _MULTIPLIER + 2.0**-30 + lost
@@ -174,10 +179,10 @@ def _enclosed(
     except np.linalg.LinAlgError:
         return StateEllipsoid.unknown(centre)
     spread = eigenvalue_above(shape) + n_units * error
-    scales = scales * unit * _UP
+    scales = scales * unit * SMALL_RAISE
     if not (np.isfinite(root).all() and np.isfinite(scales).all() and np.isfinite(centre).all()):
         return StateEllipsoid.unknown(centre)
-    return StateEllipsoid(centre, scales, root, spread * _UP)
+    return StateEllipsoid(centre, scales, root, spread * SMALL_RAISE)
 
 
 def _products(sizes: FloatArray, scales: FloatArray) -> FloatArray:

@@ -29,6 +29,7 @@ from hardmax.constructions.compilers.functions.meshes import Mesh
 from hardmax.constructions.compilers.functions.probes import Probes
 from hardmax.constructions.compilers.maxout_assembly import read_box
 from hardmax.errors import ArgumentError, DiscontinuityError
+from hardmax.exact.rounding import SMALL_RAISE
 from hardmax.geometry.domains import Box
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -36,7 +37,6 @@ MOST_PIECES = 2_000
 """The transformer has a token for each piece, and its size grows with their square."""
 
 _MOST_DIM = 3
-_UP = 1.0 + 2.0**-40
 _UNCERTAIN = 2.0**-40
 """What rounding may add to a measured error, in parts of the largest value."""
 
@@ -148,14 +148,14 @@ def approximate(
         "lipschitz": None if constants[0] is None else constants[0] * radius,
         "second_derivative": None if constants[1] is None else constants[1] * radius * radius / 2.0,
     }
-    bounds = {name: bound * _UP for name, bound in allowed.items() if bound is not None}
+    bounds = {name: bound * SMALL_RAISE for name, bound in allowed.items() if bound is not None}
     for name, bound in bounds.items():
         if found > bound + _UNCERTAIN * float(np.abs(values).max()):
             raise ArgumentError(
                 f"`{name}` must hold for `f`; it allows an error of {bound:.6g} on the mesh, and "
                 f"at {where.tolist()} the error is {found:.6g}."
             )
-    certified = (min(bounds.values()) + compiled.certified_error) * _UP if bounds else None
+    certified = (min(bounds.values()) + compiled.certified_error) * SMALL_RAISE if bounds else None
     return Approximation(interpolant, compiled, len(simplices), found, where, certified)
 
 
