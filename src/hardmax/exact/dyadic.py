@@ -6,6 +6,7 @@ times faster than on fractions. This is the bottom of the exact stack: `exact_fo
 top of it, `signs`, `winners` and `determinants` decide on top of that.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,6 +19,9 @@ from hardmax._ground.display import html_card, short_repr
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _MANTISSA_BITS = 53
+_INT64_BITS = 62
+_LOWEST_EXPONENT = -1074
+"""The spacing of the subnormals is two to this power."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,33 +123,92 @@ def rationals(array: FloatArray) -> WideArray:
     return np.asarray(np.frompyfunc(lambda x: Fraction(float(x)), 1, 1)(array), dtype=object)
 
 
-def nearest_floats(exact: WideArray) -> FloatArray:
-    """Round an object array of integers or rationals to the nearest float64 each.
+def nearest_quotient(numerator: int, denominator: int) -> float:
+    """Divide integers and round once; infinite beyond the largest float64.
 
-    Ties go to even, subnormals are rounded once, and what lies beyond the largest float64
-    becomes an infinity: Python's division of integers is correctly rounded.
+    Ties go to even and subnormals are rounded once: Python's division of integers is correctly
+    rounded. Whoever cannot go on with an infinity asks for it.
+
+    Args:
+        numerator: Any integer.
+        denominator: A positive one.
+
+    Examples:
+        >>> nearest_quotient(1, 3), nearest_quotient(-(10**400), 3)
+        (0.3333333333333333, -inf)
+    """
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
+
+
+def nearest_float(value: Any) -> float:
+    """Round an integer or a rational, of Python or of flint, as `nearest_quotient` does.
+
+    Examples:
+        >>> nearest_float(Fraction(1, 3)), nearest_float(2**60 + 1)
+        (0.3333333333333333, 1.152921504606847e+18)
+    """
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if isinstance(value, int | np.integer):
+        return nearest_quotient(int(value), 1)
+    exact = value if isinstance(value, Fraction) else fraction(value)
+    return nearest_quotient(exact.numerator, exact.denominator)
+
+
+def nearest_floats(exact: WideArray) -> FloatArray:
+    """Round an object array of integers or rationals, each as `nearest_float` does.
 
     Examples:
         >>> nearest_floats(np.array([Fraction(1, 3), 2**60 + 1], dtype=object)).tolist()
         [0.3333333333333333, 1.152921504606847e+18]
     """
     exact = np.asarray(exact, dtype=object)
-    return np.asarray(np.frompyfunc(_nearest_float, 1, 1)(exact), dtype=np.float64)
+    return np.asarray(np.frompyfunc(nearest_float, 1, 1)(exact), dtype=np.float64)
 
 
-def nearest_scaled_floats(scaled: ScaledIntegers) -> FloatArray:
-    r"""Round every $m \cdot 2^e$ to the nearest float64, as `nearest_floats` does.
+def nearest_quotients(numerators: WideArray, denominators: WideArray | int) -> FloatArray:
+    """Divide arrays of integers that broadcast together, each as `nearest_quotient` does.
 
     Examples:
-        >>> nearest_scaled_floats(scaled_integers(np.array([5e-324, 1e300]))).tolist()
-        [5e-324, 1e+300]
+        >>> nearest_quotients(np.array([1, -(10**400)], dtype=object), 3).tolist()
+        [0.3333333333333333, -inf]
     """
-    up, down = max(scaled.exponent, 0), max(-scaled.exponent, 0)
+    quotients = np.frompyfunc(nearest_quotient, 2, 1)(numerators, denominators)
+    return np.asarray(quotients, dtype=np.float64)
 
-    def rounded(integer: Any) -> float:
-        return _divided(int(integer) << up, 1 << down)
 
-    return np.asarray(np.frompyfunc(rounded, 1, 1)(scaled.integers), dtype=np.float64)
+def nearest_of_scaled(scaled: ScaledIntegers) -> tuple[FloatArray, bool]:
+    r"""Round every $m \cdot 2^e$ as `nearest_quotient` does, and say whether all were exact.
+
+    Examples:
+        >>> values, exact = nearest_of_scaled(ScaledIntegers(np.array([3, -8], dtype=object), -2))
+        >>> values.tolist(), exact
+        ([0.75, -2.0], True)
+        >>> nearest_of_scaled(ScaledIntegers(np.array([2**60 + 1], dtype=object), 0))[1]
+        False
+    """
+    integers, exponent = scaled.integers, scaled.exponent
+    if exponent >= _LOWEST_EXPONENT and _bits(integers) <= _INT64_BITS:
+        # The conversion rounds once; a result it had to round is normal, so `ldexp` is exact.
+        narrow = integers.astype(np.int64)
+        mantissa = narrow.astype(np.float64)
+        with np.errstate(over="ignore"):
+            values = np.ldexp(mantissa, min(exponent, 4096))
+        exact = bool((mantissa.astype(np.int64) == narrow).all() and np.isfinite(values).all())
+        return np.asarray(values), exact
+    up, down = max(exponent, 0), max(-exponent, 0)
+    numerators = [int(entry) << up for entry in integers.flat]
+    rounded = [nearest_quotient(numerator, 1 << down) for numerator in numerators]
+    exact = all(map(math.isfinite, rounded)) and all(
+        top << down == numerator * bottom
+        for numerator, (top, bottom) in zip(
+            numerators, map(float.as_integer_ratio, rounded), strict=True
+        )
+    )
+    return np.array(rounded, dtype=np.float64).reshape(integers.shape), exact
 
 
 def integer_matrix(array: FloatArray) -> tuple[fmpz_mat, int]:
@@ -219,17 +282,8 @@ def _shifted(odd: IntArray, shift: IntArray) -> WideArray:
     return wide.reshape(odd.shape)
 
 
-def _nearest_float(value: Any) -> float:
-    if isinstance(value, float | np.floating):
-        return float(value)
-    if isinstance(value, int | np.integer):
-        return _divided(int(value), 1)
-    exact = value if isinstance(value, Fraction) else fraction(value)
-    return _divided(exact.numerator, exact.denominator)
-
-
-def _divided(numerator: int, denominator: int) -> float:
-    try:
-        return numerator / denominator
-    except OverflowError:
-        return float("inf") if numerator > 0 else float("-inf")
+def _bits(integers: WideArray) -> int:
+    """Return the bit length of the largest absolute entry."""
+    if not integers.size:
+        return 0
+    return max(int(integers.max()).bit_length(), int(integers.min()).bit_length())

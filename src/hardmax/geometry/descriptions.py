@@ -6,14 +6,13 @@ $b t - A x \ge 0$ and $t \ge 0$: its rays are the vertices ($t > 0$) and directi
 facets. Integers only; `polytopes` wraps the result.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hardmax._ground.display import html_card, short_repr
-from hardmax.exact.dyadic import scaled_integers
+from hardmax.exact.dyadic import nearest_quotient, scaled_integers
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.double_description import (
     SparseGenerators,
@@ -122,15 +121,8 @@ def describe_hull(points: Sequence[Vector], denominator: int) -> tuple[list[Vect
 
 def rounded_points(points: Sequence[Vector], dim: int) -> FloatArray:
     """Round points $(t x, t)$, $t > 0$, correctly to float64: shape `(n_points, dim)`."""
-    rounded = [[_quotient(x, point[-1]) for x in point[:-1]] for point in points]
+    rounded = [[nearest_quotient(x, point[-1]) for x in point[:-1]] for point in points]
     return np.array(rounded, dtype=np.float64).reshape(len(points), dim)
-
-
-def _quotient(numerator: int, denominator: int) -> float:
-    try:
-        return numerator / denominator  # Python rounds this quotient once, correctly.
-    except OverflowError:
-        return math.inf if numerator > 0 else -math.inf
 
 
 def negative(vector: Sequence[int]) -> Vector:

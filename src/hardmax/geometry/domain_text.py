@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
+from hardmax.exact.dyadic import nearest_float
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.typing import FloatArray, WideArray
@@ -139,12 +140,10 @@ def box_of_rows(rows: WideArray) -> Box | None:
         if scale <= 0 or any(x for j, x in enumerate(row[:-1]) if j != k):
             return None
         exact = Fraction(sign * row[-1], scale)
-        try:
-            corners[side, k] = float(exact)
-        except OverflowError:
+        corner = nearest_float(exact)
+        if corner != exact:
             return None
-        if Fraction(float(corners[side, k])) != exact:
-            return None
+        corners[side, k] = corner
     high, low = corners
     return Box(low, high) if (low < high).all() else None
 

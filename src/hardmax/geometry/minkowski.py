@@ -17,7 +17,7 @@ from hardmax._ground.arguments import Sizes, owned
 from hardmax._ground.display import html_card
 from hardmax.errors import DtypeError, EmptyInputError
 from hardmax.exact.decisions import Decisions, Stage
-from hardmax.exact.dyadic import nearest_floats, rationals, scaled_integers
+from hardmax.exact.dyadic import nearest_float, rationals, scaled_integers
 from hardmax.geometry._joint_argmax.cell_adjacency import neighbouring_tuples
 from hardmax.geometry._joint_argmax.joint_argmax import JointWinners, joint_winners
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
@@ -175,5 +175,5 @@ def _sums(terms: list[FloatArray]) -> FloatArray:
             total[place] = fsum(entries)
         except OverflowError:
             exact = rationals(np.array(entries)).sum()
-            total[place] = nearest_floats(np.array([exact], dtype=object))[0]
+            total[place] = nearest_float(exact)
     return total

@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._ground.arguments import Sizes
 from hardmax._ground.display import card, html_card, short_repr
 from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
-from hardmax.exact.dyadic import nearest_floats, scaled_integers
+from hardmax.exact.dyadic import nearest_float, scaled_integers
 from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions, wide_rows
 from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.geometry import face_lattices
@@ -261,7 +261,7 @@ class Polytope:
     @property
     def volume_float(self) -> float:
         """The volume, rounded; `inf` also where it exceeds every float."""
-        return nearest_floats(np.array(self.volume, dtype=object)).item()
+        return nearest_float(self.volume)
 
     @cached_property
     def interior_point(self) -> WideArray:

@@ -19,6 +19,7 @@ from hardmax.exact.dyadic import (
     ScaledIntegers,
     integer_matrix,
     matrix_integers,
+    nearest_quotients,
     scaled_integers,
 )
 from hardmax.exact.rounding import EXP_UNDERFLOWS_BELOW, UNDERFLOW_ALLOWANCE, rounding_factor
@@ -120,7 +121,7 @@ class ScoreMap:
     def enclose(self, points: FloatArray) -> Enclosed:
         r"""Evaluate the scores in floats, each with a radius that covers every rounding.
 
-        By Lemma 1 of `algebra.exact.rounding` the query is within $\gamma_{d+1}(|x||W_Q| + |b_Q|)
+        By Lemma 1 of `exact.rounding` the query is within $\gamma_{d+1}(|x||W_Q| + |b_Q|)
         + d\eta$ of the true one, and the score of that within $\gamma_{d_k+1}$ of its terms. With
         $S = (|x||W_Q| + |b_Q|)|K|^\top + |\beta|$ both together are at most $\gamma_{d+d_k+4}\, S$,
         plus the underflows, those of the query magnified by $\sum_i |k_{ji}|$. The radius takes
@@ -277,11 +278,4 @@ def rounded_quotients(integers: WideArray, exponent: int, divisor: float) -> Flo
     shift = exponent - scaled.exponent
     factor = 1 << max(shift, 0)
     denominator = int(scaled.integers[0]) << max(-shift, 0)
-
-    def quotient(integer: int) -> float:
-        try:
-            return integer * factor / denominator
-        except OverflowError:
-            return float("inf") if integer > 0 else float("-inf")
-
-    return np.asarray(np.frompyfunc(quotient, 1, 1)(integers), dtype=np.float64)
+    return nearest_quotients(integers * factor, denominator)

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax._ground.arguments import owned
 from hardmax._ground.display import html_card
-from hardmax.exact.dyadic import homogeneous_points
+from hardmax.exact.dyadic import homogeneous_points, nearest_float
 from hardmax.geometry.domains import WholeSpace
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature
@@ -136,11 +136,8 @@ def _measure_cell(
 
 def rounded_below(value: Fraction) -> float:
     """Round a fraction down to a float64."""
-    try:
-        nearest = value.numerator / value.denominator
-    except OverflowError:
-        return -math.inf if value < 0 else math.nextafter(math.inf, 0.0)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+    nearest = nearest_float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 
 
 def _root_below(square: Fraction) -> float:

@@ -4,19 +4,15 @@ Float64 numbers are dyadic rationals, and the operations of tropical algebra (su
 products with float64 weights) never leave the dyadics. A polynomial therefore keeps its terms as
 one integer matrix `(n_terms, dim + 1)` with a common exponent, the offset in the last column.
 Nothing is rounded until somebody asks for floats. `polynomials` builds on this file; below it is
-`algebra.exact.dyadic`.
+`exact.dyadic`.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
-from hardmax.typing import AnyArray, FloatArray, IntArray, WideArray
-
-_LOWEST_EXPONENT = -1074  # The spacing of the subnormals is 2 ** -1074.
-_EXACT_BITS = 53
-_INT64_BITS = 62
+from hardmax.exact.dyadic import ScaledIntegers
+from hardmax.typing import AnyArray, IntArray, WideArray
 
 
 def reduced(integers: WideArray, exponent: int) -> ScaledIntegers:
@@ -39,33 +35,6 @@ def aligned(parts: Sequence[ScaledIntegers]) -> tuple[list[WideArray], int]:
     """Write several arrays with one common exponent, the smallest of theirs."""
     exponent = min(part.exponent for part in parts)
     return [part.integers << (part.exponent - exponent) for part in parts], exponent
-
-
-def nearest_of_scaled(scaled: ScaledIntegers) -> tuple[FloatArray, bool]:
-    """Round to the nearest float64 each, and say whether all of them were exact.
-
-    A value beyond the range of float64 becomes an infinity of its sign.
-
-    Examples:
-        >>> values, exact = nearest_of_scaled(ScaledIntegers(np.array([3, -8], dtype=object), -2))
-        >>> values.tolist(), exact
-        ([0.75, -2.0], True)
-        >>> nearest_of_scaled(ScaledIntegers(np.array([2**60 + 1], dtype=object), 0))[1]
-        False
-    """
-    integers, exponent = scaled.integers, scaled.exponent
-    if exponent >= _LOWEST_EXPONENT and _bits(integers) <= _INT64_BITS:
-        # The conversion rounds once; a result it had to round is normal, so `ldexp` is exact.
-        narrow = integers.astype(np.int64)
-        mantissa = narrow.astype(np.float64)
-        with np.errstate(over="ignore"):
-            values = np.ldexp(mantissa, min(exponent, 4096))
-        exact = bool((mantissa.astype(np.int64) == narrow).all() and np.isfinite(values).all())
-        return np.asarray(values), exact
-    numerator, denominator = 1 << max(exponent, 0), 1 << max(-exponent, 0)
-    pairs = [_nearest(int(entry) * numerator, denominator) for entry in integers.flat]
-    values = np.array([value for value, _ in pairs], dtype=np.float64).reshape(integers.shape)
-    return values, all(exact for _, exact in pairs)
 
 
 def terms_key(coefficients: ScaledIntegers) -> tuple[int, frozenset[tuple[int, ...]]]:
@@ -103,31 +72,3 @@ def distinct_rows(rows: AnyArray) -> IntArray:
     for index, row in enumerate(map(tuple, rows.tolist())):
         first.setdefault(row, index)
     return np.fromiter(first.values(), dtype=np.int64, count=len(first))
-
-
-def homogeneous_points(points: FloatArray) -> list[WideArray]:
-    r"""Write each point $x$ as integers $(t x, t)$ with its own power of two $t > 0$.
-
-    The value of a term $(a, c)$ at $x$ is then its product with this vector over $t$.
-
-    Args:
-        points: Shape `(n_points, dim)`, finite.
-    """
-    one = np.ones(1)
-    return [scaled_integers(np.concatenate((point, one))).integers for point in points]
-
-
-def _bits(integers: WideArray) -> int:
-    """Return the bit length of the largest absolute entry."""
-    if not integers.size:
-        return 0
-    return max(int(integers.max()).bit_length(), int(integers.min()).bit_length())
-
-
-def _nearest(numerator: int, denominator: int) -> tuple[float, bool]:
-    try:
-        value = numerator / denominator  # Python rounds this quotient once, correctly.
-    except OverflowError:
-        return (np.inf if numerator > 0 else -np.inf), False
-    top, bottom = value.as_integer_ratio()
-    return value, top * denominator == numerator * bottom

@@ -21,10 +21,10 @@ from scipy.sparse.csgraph import connected_components
 
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import SizeLimitError
-from hardmax.exact.dyadic import ScaledIntegers, nearest_floats
+from hardmax.exact.dyadic import ScaledIntegers, nearest_floats, nearest_of_scaled
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.refinement import common_refinement
-from hardmax.tropical.coefficients import aligned, nearest_of_scaled
+from hardmax.tropical.coefficients import aligned
 from hardmax.tropical.envelopes import active_rows
 from hardmax.typing import FloatArray, IntArray, WideArray
 

@@ -18,19 +18,12 @@ from hardmax.errors import (
     ShapeMismatchError,
     SizeLimitError,
 )
-from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.tropical import envelopes
 from hardmax.tropical import polynomials as printing
 from hardmax.tropical import winning_terms as winning
-from hardmax.tropical.coefficients import (
-    aligned,
-    distinct_rows,
-    like_terms,
-    nearest_of_scaled,
-    reduced,
-    terms_key,
-)
+from hardmax.tropical.coefficients import aligned, distinct_rows, like_terms, reduced, terms_key
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:

@@ -9,9 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.exact.dyadic import ScaledIntegers
+from hardmax.exact.dyadic import (
+    ScaledIntegers,
+    homogeneous_points,
+    nearest_float,
+    nearest_of_scaled,
+)
 from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
-from hardmax.tropical.coefficients import homogeneous_points, nearest_of_scaled
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 _SAFE = 2.0**1000  # No score and no partial sum below this overflows.
@@ -64,7 +68,7 @@ def float_values(coefficients: ScaledIntegers, points: FloatArray) -> FloatArray
     for index, value in zip(
         np.flatnonzero(~safe), exact_values(coefficients, points[~safe]), strict=True
     ):
-        values[index] = _nearest_float(value)
+        values[index] = nearest_float(value)
     return values
 
 
@@ -103,10 +107,3 @@ def _possible_winners(rows: FloatArray, points: FloatArray) -> BoolArray:
         best = np.where(np.isfinite(lower), lower, -np.inf).max(axis=1, keepdims=True)
         # A comparison with NaN is false, so what overflowed stays possible.
         return np.asarray(~(upper < best) | ~np.isfinite(scores))
-
-
-def _nearest_float(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")

@@ -9,7 +9,7 @@ $$R = \sum_k (\kappa z'_k + \lambda r_k)\, w'_k + \kappa b'$$
 
 are finite, then $R \ge |\hat s - s| + 2u(|\hat s| + R)$, and $R = 0$ only if $s = \hat s = 0$.
 
-*Proof.* By Lemma 1 of `algebra.exact.rounding`, $|\hat s - s| \le \gamma_{n+1} M + n\eta + \sum_k
+*Proof.* By Lemma 1 of `exact.rounding`, $|\hat s - s| \le \gamma_{n+1} M + n\eta + \sum_k
 r_k |w_k|$ with $M = \sum_k |\hat z_k w_k| + |b|$. If every $z'_k w'_k$ and $b'$ vanish then each
 term of $s$ is zero, and all is exact. Otherwise the exact $\kappa(\sum z'_k w'_k + b')$ is at least
 $\kappa\varphi^2 \ge (n+6)\,2^{-1012}$, and the float $R$ falls short of the exact sum by a factor

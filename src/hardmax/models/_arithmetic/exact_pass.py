@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax.exact.dyadic import homogeneous_points, matrix_integers
+from hardmax.exact.dyadic import homogeneous_points, matrix_integers, nearest_quotients
 from hardmax.models._arithmetic.layers import Numbers, evaluate
-from hardmax.models._arithmetic.recomposition import nearest_quotients
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 

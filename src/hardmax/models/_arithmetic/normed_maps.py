@@ -42,7 +42,7 @@ class NormedMap:
         kappa: A product with the map rounds by at most this times norms, and the bias by this times
             itself even if it is taken a multiple of times that is known to $4 L u$ only, with $L$
             layers: $(n + 4 + 4 L) u$ exceeds the $\gamma_{n + 1} + 4 L u$ that Lemma 1 of
-            `algebra.exact.rounding` asks for.
+            `exact.rounding` asks for.
     """
 
     weight: FloatArray
@@ -85,7 +85,7 @@ def _spectral_bound(weight: FloatArray, frobenius: float) -> float:
 
     $\|A\|^2 = \|A A^\top\|$, and the norm of the last matrix is at most its Frobenius norm. A
     product rounds each entry by at most $\kappa$ times the norms of two rows, so the whole by at
-    most $\kappa \|A\|_F^2$, with the $\kappa$ of Lemma 2 of `algebra.exact.rounding`.
+    most $\kappa \|A\|_F^2$, with the $\kappa$ of Lemma 2 of `exact.rounding`.
     """
     kappa = rounding_factor(max(weight.shape) + 2)
     if not 0.0 < frobenius < np.inf:

@@ -2,7 +2,7 @@ r"""A batch through a ReLU network in float64, with one bound on the error of a 
 
 Let $\hat z$ be what goes into a layer at a point, $\|\hat z - z\| \le e$, and $\omega_j$ the norm
 of column $j$ of its weights, $\sigma$ and $\Omega$ their spectral and their Frobenius norm. By
-Lemma 1 of `algebra.exact.rounding` and Cauchy-Schwarz the pre-activation $j$ is off by at most
+Lemma 1 of `exact.rounding` and Cauchy-Schwarz the pre-activation $j$ is off by at most
 $(e + \kappa \|\hat z\|)\,\omega_j + \kappa |b_j|$, and all of them together by at most $\sigma e +
 \kappa (\|\hat z\| \Omega + \|b\|)$ in norm. A ReLU makes no error larger, decided or not, so this
 is the next $e$. It takes one product with each matrix where `float_pass` takes two, and grows by

@@ -17,10 +17,10 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax._ground.display import html_card, short_repr
-from hardmax.exact.dyadic import integer_matrix
+from hardmax.exact.dyadic import integer_matrix, nearest_quotients
 from hardmax.models._arithmetic.layers import Numbers, evaluate, passed_on
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
-from hardmax.typing import FloatArray, IntArray, WideArray
+from hardmax.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,20 +231,3 @@ def winning_rows(
             if rival != best
         ]
     return fmpz_mat(rows) if rows else fmpz_mat(0, scores.matrix.ncols())
-
-
-def nearest_quotients(numerators: WideArray, denominators: WideArray | int) -> FloatArray:
-    """Divide integers by positive integers, each quotient rounded once, infinite if too large.
-
-    Examples:
-        >>> nearest_quotients(np.array([1, -(10**400)], dtype=object), 3).tolist()
-        [0.3333333333333333, -inf]
-    """
-    return np.asarray(np.frompyfunc(_divided, 2, 1)(numerators, denominators), dtype=np.float64)
-
-
-def _divided(numerator: int, denominator: int) -> float:
-    try:
-        return numerator / denominator
-    except OverflowError:
-        return float("inf") if numerator > 0 else float("-inf")

@@ -16,10 +16,9 @@ import numpy as np
 from flint import fmpq, fmpq_mat
 
 from hardmax.errors import NonFiniteError
-from hardmax.exact.dyadic import integer_matrix
+from hardmax.exact.dyadic import integer_matrix, nearest_quotients
 from hardmax.exact.rounding import RAISE, rounding_factor
 from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed, EnclosedMap, enclosed_sum, known
-from hardmax.models._arithmetic.recomposition import nearest_quotients
 from hardmax.models.points import PointBatch
 from hardmax.typing import ArrayLike, BoolArray, FloatArray
 

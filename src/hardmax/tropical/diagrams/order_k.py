@@ -12,10 +12,14 @@ import numpy as np
 from hardmax._ground.arguments import Sizes, integer
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.exact.dyadic import ScaledIntegers, nearest_floats
+from hardmax.exact.dyadic import (
+    ScaledIntegers,
+    homogeneous_points,
+    nearest_floats,
+    nearest_of_scaled,
+)
 from hardmax.exact.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
-from hardmax.tropical.coefficients import homogeneous_points, nearest_of_scaled
 from hardmax.tropical.diagrams.order_k_search import Contest, TopSet, Witness, refine, walk_walls
 from hardmax.tropical.diagrams.planar_order_k import PlanarOrderK, planar_order_k
 from hardmax.tropical.diagrams.power_cells import wall

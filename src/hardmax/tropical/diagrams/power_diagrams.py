@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._ground.arguments import Sizes, owned
 from hardmax._ground.display import card
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.descriptions import rounded_points
@@ -18,7 +18,7 @@ from hardmax.geometry.domains import Domain
 from hardmax.geometry.extreme_points import active_forms
 from hardmax.geometry.planar_envelopes import PlanarEnvelope, planar_envelope
 from hardmax.geometry.polytopes import Polytope, domain_rows
-from hardmax.tropical.coefficients import like_terms, nearest_of_scaled
+from hardmax.tropical.coefficients import like_terms
 from hardmax.tropical.diagrams.planar_cells import planar_cells
 from hardmax.tropical.diagrams.power_cells import (
     PowerCell,

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.exact.winners import Winners, winners
-from hardmax.tropical.coefficients import aligned, nearest_of_scaled, reduced
+from hardmax.tropical.coefficients import aligned, reduced
 from hardmax.tropical.winning_terms import winning_terms
 from hardmax.typing import FloatArray, WideArray
 

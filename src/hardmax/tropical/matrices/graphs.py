@@ -5,6 +5,7 @@ for longest paths, +inf for shortest ones) where there is none. One source is th
 $x \mapsto x \oplus x \otimes A$ (Bellman–Ford); all pairs are the Kleene star $A^*$.
 """
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ import numpy as np
 from hardmax._ground.arguments import integer, owned
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import nearest_float
 from hardmax.tropical.matrices.kleene import divergence, kleene_star
 from hardmax.tropical.matrices.semiring import Semiring, maxplus, minplus, square_matrix
 from hardmax.tropical.matrices.walks import ExactWeights, heaviest_walks
@@ -188,10 +190,10 @@ def _path_tree(semiring: Semiring, edges: FloatArray, source: int) -> PathTree:
 
 
 def _float(weight: Fraction) -> float:
-    try:
-        return float(weight)
-    except OverflowError:
+    rounded = nearest_float(weight)
+    if math.isinf(rounded):
         raise ArgumentError(
             "`weights` must have paths within the range of float64 (about 1.8e308); "
             "a best path is heavier. Rescale the weights."
-        ) from None
+        )
+    return rounded

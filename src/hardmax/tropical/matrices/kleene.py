@@ -1,11 +1,13 @@
 r"""The Kleene star of a tropical matrix: all best walks at once, or the cycle that forbids them."""
 
+import math
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 
 from hardmax.errors import PositiveCycleError
+from hardmax.exact.dyadic import nearest_float
 from hardmax.tropical.matrices.products import max_plus_product
 from hardmax.tropical.matrices.semiring import Semiring
 from hardmax.tropical.matrices.walks import ExactWeights, heaviest_walks
@@ -80,7 +82,5 @@ def divergence(
 
 
 def _spell(weight: Fraction) -> str:
-    try:
-        return str(float(weight))
-    except OverflowError:
-        return f"{Decimal(round(weight)):.2e}"
+    rounded = nearest_float(weight)
+    return str(rounded) if math.isfinite(rounded) else f"{Decimal(round(weight)):.2e}"

@@ -22,6 +22,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
+from hardmax.exact.dyadic import nearest_float
 from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
@@ -202,7 +203,7 @@ def _suspects(weights: ExactWeights, labels: list[int | None]) -> list[tuple[int
     integers, which is full of them. Infinities and NaN prove nothing and stay suspects.
     """
     exact = [None if label is None else label * weights.unit for label in labels]
-    x = np.array([-np.inf if value is None else _nearest(value) for value in exact])
+    x = np.array([-np.inf if value is None else nearest_float(value) for value in exact])
     is_float = np.array(
         [
             weights.radius == 0.0 and value is not None and np.isfinite(f) and Fraction(f) == value
@@ -229,10 +230,3 @@ def _suspects(weights: ExactWeights, labels: list[int | None]) -> list[tuple[int
         found = np.argwhere((w > -np.inf) & ~proved)
         pairs += [(int(rows[i]), int(j)) for i, j in found]
     return pairs
-
-
-def _nearest(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return np.inf if value > 0 else -np.inf

@@ -32,7 +32,7 @@ from hardmax.constructions.compilers.maxout_assembly import (
     exact_numbers,
     round_up,
 )
-from hardmax.exact.dyadic import nearest_floats
+from hardmax.exact.dyadic import nearest_float, nearest_floats
 from hardmax.geometry.domains import Box
 from hardmax.typing import FloatArray, WideArray
 
@@ -149,7 +149,7 @@ def _flattest(
 def _spread(pieces: ExactPieces, forms: WideArray) -> float:
     """Return the largest minus the smallest value at the corners, rounded."""
     values = _corner_values(pieces, forms)
-    return float(nearest_floats(np.array([max(values) - min(values)], dtype=object))[0])
+    return nearest_float(max(values) - min(values))
 
 
 def _corner_values(pieces: ExactPieces, forms: WideArray) -> list[fmpq]:
