@@ -10,7 +10,7 @@ from hardmax.constructions.compilers.functions.mesh_liftings import (
     lifted_by_squared_norm,
 )
 from hardmax.constructions.compilers.functions.meshes import Mesh
-from hardmax.exact.linear_programs import maximise
+from hardmax.geometry.linear_programs import maximise
 
 
 def random_mesh(seed, n=34, dim=2):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 
 from hardmax import stability as sb
 from hardmax.errors import ArgumentError, DtypeError, NonFiniteError, ShapeMismatchError
@@ -17,8 +17,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, HardTransformer
 from hardmax.regions.engines import enumerate_regions
-from hardmax.stability.cells import exact_programs, persistent_counts
-from hardmax.stability.cells.exact_programs import _enumerated, largest_height
+from hardmax.stability.cells import persistent_counts
 from tests.reference import stability as reference
 from tests.stability_models import SIGN, integer_transformer, random_head, random_transformer
 
@@ -27,41 +26,6 @@ SEEDS = st.integers(0, 10**6)
 KEYS = np.array([[-1.0], [0.0], [1.0]])
 THREE = AttentionHead([[1.0]], KEYS, KEYS, [[1.0]], logit_bias=[0.0, 0.5, 0.0])
 """Cells of width 1 in the middle: walls at -1/2 and 1/2."""
-
-
-@settings(max_examples=150)
-@given(SEEDS, st.integers(1, 3), st.integers(2, 10))
-def test_exact_programs_agree_with_the_enumeration_of_vertices(seed, dim, n):
-    rng = np.random.default_rng(seed)
-    a, k, c = rng.integers(-3, 4, (n, dim)), rng.integers(0, 3, n), rng.integers(0, 6, n)
-    rows = [(*map(int, x), int(y), int(z)) for x, y, z in zip(a, k, c, strict=True)]
-    found, slow = largest_height(rows, dim), _enumerated(rows, dim)
-    assert found.value == slow.value
-    for *slope, weight, offset in rows:
-        value = sum((x * y for x, y in zip(slope, found.point, strict=True)), Fraction(offset))
-        if found.value is not None:
-            assert value >= weight * found.value
-        else:
-            assert sum(x * y for x, y in zip(slope, found.direction, strict=True)) >= weight
-    program = linprog(
-        [0.0] * dim + [-1.0], np.column_stack([-a, k]), c, bounds=[(None, None)] * (dim + 1)
-    )
-    if found.value is not None:
-        assert -program.fun == pytest.approx(float(found.value), abs=1e-7)
-
-
-@pytest.mark.parametrize("basis", [[0, 1], [0, 2], [1, 3], [0, 4], [1, 5], [0, 0], [0]])
-def test_a_solver_that_errs_cannot_make_an_exact_program_wrong(monkeypatch, basis):
-    # The largest y with y <= t, y <= 3 - t, y <= 1 is 1; 0 <= t <= 3 give worse vertices.
-    rows = [(1, 1, 0), (-1, 1, 3), (0, 1, 1), (1, 1, 5), (1, 0, 0), (-1, 0, 3)]
-    monkeypatch.setattr(exact_programs, "_proposed_basis", lambda rows, dim: (basis, []))
-    assert largest_height(rows, 1).value == 1
-
-
-def test_exact_programs_survive_numbers_no_float_solver_can_hold():
-    huge = 10**400
-    rows = [(huge, 1, 0), (-huge, 1, 3), (1, 0, 5), (-1, 0, 5)]
-    assert largest_height(rows, 1).value == Fraction(3, 2)
 
 
 @settings(max_examples=25, deadline=None)

@@ -9,8 +9,8 @@ import numpy as np
 
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, rounded_directions, wide_rows
-from hardmax.exact.linear_programs import maximise
 from hardmax.geometry.cones import decide_open_cone
+from hardmax.geometry.linear_programs import maximise
 from hardmax.geometry.polytopes import Polytope
 from hardmax.typing import FloatArray, IntArray
 

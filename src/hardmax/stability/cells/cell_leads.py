@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from hardmax.exact.integer_vectors import Vector
+from hardmax.geometry.linear_programs import Height, largest_height
 from hardmax.models._arithmetic.recomposition import exact_layers
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.stability.cells.exact_programs import Height, largest_height
 from hardmax.typing import IntArray
 
 

@@ -26,8 +26,8 @@ import numpy as np
 from flint import arb, ctx, fmpz
 
 from hardmax.exact.directed_rounding import PRECISION, rounded_down
+from hardmax.geometry.linear_programs import largest_height
 from hardmax.stability.cells.cell_leads import CellLeads, Lead
-from hardmax.stability.cells.exact_programs import largest_height
 from hardmax.stability.cells.hardness_levels import necessary_levels, sufficient_levels
 from hardmax.typing import FloatArray
 

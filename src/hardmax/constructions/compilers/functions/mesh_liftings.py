@@ -13,7 +13,7 @@ from hardmax.constructions.compilers.functions.exact_pieces import interpolating
 from hardmax.constructions.compilers.functions.mesh_checks import MeshComplex
 from hardmax.constructions.compilers.maxout_assembly import exact_numbers
 from hardmax.exact.dyadic import nearest_floats
-from hardmax.exact.linear_programs import maximise
+from hardmax.geometry.linear_programs import maximise
 from hardmax.typing import WideArray
 
 _MOST_FACETS = 40_000

@@ -1,6 +1,7 @@
-r"""Linear programs with one objective variable, solved in floats and proved in rationals.
+r"""Linear programs, solved by HiGHS: in floats alone, or proved in rationals.
 
-The program is to find the largest $y$ with $\langle a_i, t\rangle + c_i \ge k_i y$ for all rows,
+`maximise` is for quantities that are rounded by nature, and never a proof. `largest_height` is
+exact: it finds the largest $y$ with $\langle a_i, t\rangle + c_i \ge k_i y$ for all rows,
 $k_i \ge 0$. HiGHS proposes a basis; the vertex and the multipliers of that basis are then computed
 exactly, and if all slacks and all multipliers are non-negative the vertex is optimal, whatever the
 solver's rounding did. If a proof fails, the vertices are enumerated exactly.
@@ -8,7 +9,7 @@ solver's rounding did. If a proof fails, the vertices are enumerated exactly.
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import fmpq, fmpq_mat
@@ -16,6 +17,43 @@ from flint import fmpq, fmpq_mat
 from hardmax.exact.dyadic import fraction
 from hardmax.exact.integer_vectors import Vector, embed, rounded_directions
 from hardmax.geometry.polytopes import Polytope
+from hardmax.typing import AnyArray, FloatArray
+
+
+def maximise(
+    objective: FloatArray, A: Any, b: FloatArray, *, interior: bool = False
+) -> FloatArray | None:
+    r"""Maximise $\langle c, x\rangle$ over $A x \le b$, without bounds on $x$.
+
+    Args:
+        objective: The $c$, shape `(dim,)`.
+        A: Shape `(n_rows, dim)`: an array, or a `scipy.sparse` one, of which only the entries that
+            are stored are handed on.
+        b: Shape `(n_rows,)`.
+        interior: Whether to use an interior point method and to stop short of a vertex: many times
+            faster on large sparse programs, but it may fail where the simplex method does not, and
+            what it returns may be less than optimal or outside.
+
+    Returns:
+        An optimal point, rounded, shape `(dim,)`; None if HiGHS finds none (the program is empty or
+        unbounded, or its numbers are too wild for floats).
+
+    Examples:
+        >>> maximise(np.array([1.0]), np.array([[2.0]]), np.array([3.0])).tolist()
+        [1.5]
+        >>> maximise(np.array([-1.0]), np.array([[2.0]]), np.array([3.0])) is None
+        True
+    """
+    import highspy
+
+    options = {"solver": "ipm", "run_crossover": "off"} if interior else {}
+    solver = _solved(objective, A, b, options)
+    enough = [highspy.HighsModelStatus.kOptimal]
+    if interior:
+        enough.append(highspy.HighsModelStatus.kUnknown)
+    if solver.getModelStatus() not in enough:
+        return None
+    return np.array(solver.getSolution().col_value)
 
 
 class Height(NamedTuple):
@@ -97,27 +135,12 @@ def _proposed_basis(rows: Sequence[Vector], dim: int) -> tuple[list[int], list[i
     import highspy
 
     floats = rounded_directions(rows, dim + 2)
-    n = len(rows)
     matrix = np.column_stack([-floats[:, :dim], floats[:, dim]])
     column_size = np.abs(matrix).max(axis=0, initial=0.0)
     # Powers of two change no digit and bring every variable to the same scale.
     scale = np.ldexp(1.0, -np.frexp(np.where(column_size > 0, column_size, 1.0))[1])
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = dim + 1, n
-    program.sense_ = highspy.ObjSense.kMaximize
-    program.col_cost_ = np.array([0.0] * dim + [1.0])
-    infinite = np.full(dim + 1, np.inf)
-    program.col_lower_, program.col_upper_ = -infinite, infinite
-    program.row_lower_, program.row_upper_ = np.full(n, -np.inf), floats[:, -1]
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    program.a_matrix_.start_ = np.arange(n + 1, dtype=np.int32) * (dim + 1)
-    program.a_matrix_.index_ = np.tile(np.arange(dim + 1, dtype=np.int32), n)
-    program.a_matrix_.value_ = (matrix * scale).ravel()
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("presolve", "off")
-    solver.passModel(program)
-    solver.run()
+    objective = np.array([0.0] * dim + [1.0])
+    solver = _solved(objective, matrix * scale, floats[:, -1], {"presolve": "off"})
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
     basis = solver.getBasis()
@@ -138,3 +161,37 @@ def _enumerated(rows: Sequence[Vector], dim: int) -> Height:
         if height > 0 or (height and ray in generators.lineality):
             return Height(None, point, tuple(Fraction(x, height) for x in ray[:dim]))
     return Height(Fraction(best[dim], best[-1]), point)
+
+
+def _solved(objective: FloatArray, A: Any, b: FloatArray, options: dict[str, str]) -> Any:
+    """Hand a program to HiGHS, and return the solver after its run."""
+    import highspy
+
+    n_rows, dim = A.shape
+    starts, columns, values = _rows(A)
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = dim, n_rows
+    program.sense_ = highspy.ObjSense.kMaximize
+    program.col_cost_ = objective
+    program.col_lower_, program.col_upper_ = np.full(dim, -np.inf), np.full(dim, np.inf)
+    program.row_lower_, program.row_upper_ = np.full(n_rows, -np.inf), b
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_, program.a_matrix_.index_ = starts, columns
+    program.a_matrix_.value_ = values
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    solver.passModel(program)
+    solver.run()
+    return solver
+
+
+def _rows(A: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
+    """Return where each row starts, and the columns and values of the entries, row by row."""
+    if hasattr(A, "tocsr"):
+        stored = A.tocsr()
+        return stored.indptr.astype(np.int32), stored.indices.astype(np.int32), stored.data
+    n_rows, dim = A.shape
+    starts = np.arange(n_rows + 1, dtype=np.int32) * dim
+    return starts, np.tile(np.arange(dim, dtype=np.int32), n_rows), A.ravel()
