@@ -470,8 +470,10 @@ class Partition(WithoutCaches):
         if self.cells.facets is not None and self.domain.dim == 1:
             from hardmax.regions.line_measures import interval_ends, measured_intervals
 
-            return measured_intervals(*interval_ends(self.cells), question)
-        if self.cells.facets is not None:
+            # A table read from a file may say anything.
+            if self.cells.starts is not None and (np.diff(self.cells.starts) == 2).all():
+                return measured_intervals(*interval_ends(self.cells), question)
+        elif self.cells.facets is not None:
             from hardmax.regions import spatial_measures
 
             return spatial_measures.measured(self.network, self.domain, self.cells, question)
