@@ -15,7 +15,8 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import planar, spatial
+from hardmax.regions._search import plane as planar
+from hardmax.regions._search import space as spatial
 from hardmax.typing import FloatArray
 
 MOST, LEAST = 100_000, 10_000

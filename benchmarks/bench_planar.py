@@ -11,7 +11,7 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions.planar import explore
+from hardmax.regions._search.plane import explore
 from hardmax.typing import FloatArray
 
 SQUARE = Box([-5.0, -5.0], [5.0, 5.0])

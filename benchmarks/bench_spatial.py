@@ -13,7 +13,7 @@ from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import split_tree
+from hardmax.regions._tree import split_tree
 from hardmax.regions.engines import enumerate_regions
 
 N_SEEDS = 10

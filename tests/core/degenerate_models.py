@@ -11,7 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 import hardmax as hm
-from hardmax.regions import planar, spatial
+from hardmax.regions._search import plane as planar
+from hardmax.regions._search import space as spatial
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
 

@@ -8,7 +8,7 @@ import pytest
 from hardmax.geometry._hulls.nearest_points import nearest_point
 from hardmax.geometry.domains import Line, Segment
 from hardmax.geometry.minkowski import minkowski_vertices
-from hardmax.regions import lines
+from hardmax.regions._lines import lines
 from hardmax.tropical.matrices.products import max_plus_product
 from tests.core.instruction_sets import RUNNABLE, printed
 from tests.region_models import gaussian_relu, integer_relu

@@ -14,10 +14,17 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions._measures.measures import (
+    BALL,
+    MEASURED,
+    VOLUME,
+    WITNESS,
+    is_wide,
+    precise_ball,
+)
+from hardmax.regions._search.searches import N_EDGE
 from hardmax.regions.charted_domains import charted
-from hardmax.regions.core_searches import N_EDGE
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.measures import BALL, MEASURED, VOLUME, WITNESS, is_wide, precise_ball
 from tests.extreme_models import LEAST, model_and_domain
 from tests.region_models import gaussian_relu, integer_maxout, integer_relu, integer_transformer
 

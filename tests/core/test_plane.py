@@ -7,10 +7,10 @@ import pytest
 
 from hardmax._core.library import core
 from hardmax.geometry.domains import Box, WholeSpace
-from hardmax.regions import planar
-from hardmax.regions.core_searches import BUDGET, CoreSearch
-from hardmax.regions.planar_parking import PlanarPath
-from hardmax.regions.rounded_forms import unit
+from hardmax.regions._search import plane as planar
+from hardmax.regions._search.exact_plane import PlanarPath
+from hardmax.regions._search.rounded_forms import unit
+from hardmax.regions._search.searches import BUDGET, CoreSearch
 from tests.region_models import (
     dense_integers,
     gaussian,

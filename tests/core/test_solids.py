@@ -15,15 +15,15 @@ from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.networks import ReluNetwork
+from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS
+from hardmax.regions._measures.space import SolidAnswers
+from hardmax.regions._neighbours.facets import FacetTable
+from hardmax.regions._search.networks import core_network
+from hardmax.regions._search.rounded_forms import first_stream
+from hardmax.regions._search.searches import SearchStart
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import charted
-from hardmax.regions.core_facets import FacetTable
-from hardmax.regions.core_networks import core_network
-from hardmax.regions.core_searches import SearchStart
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.measures import BALL, VOLUME, WITNESS
-from hardmax.regions.rounded_forms import first_stream
-from hardmax.regions.spatial_measures import SolidAnswers
 from tests.core.test_measures import check, check_ball, check_volume, value
 from tests.extreme_models import model_and_domain
 from tests.region_models import (

@@ -8,9 +8,9 @@ import pytest
 from hardmax._core.library import core
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import MaxoutNetwork
-from hardmax.regions import spatial
-from hardmax.regions.core_searches import BUDGET, CoreSearch
-from hardmax.regions.spatial_parking import SpatialPath
+from hardmax.regions._search import space as spatial
+from hardmax.regions._search.exact_space import SpatialPath
+from hardmax.regions._search.searches import BUDGET, CoreSearch
 from tests.core.test_plane import assert_enclosed
 from tests.region_models import (
     gaussian,

@@ -26,10 +26,10 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork, relu_layer
 from hardmax.models.storage import load_model, save_model
 from hardmax.models.transformers import Block, HardTransformer
-from hardmax.regions import line_search, lines
+from hardmax.regions._lines import line_search, lines
+from hardmax.regions._lines.line_signatures import WalkRecorder
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.line_signatures import WalkRecorder
 from hardmax.verify.checking import verify_certificate
 from tests.reference.networks import argmax_network, form_rows
 from tests.region_models import gaussian_relu

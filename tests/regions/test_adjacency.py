@@ -7,7 +7,7 @@ from hardmax.geometry.domains import Box, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions.adjacency import cell_facets, neighbouring_cells
+from hardmax.regions._neighbours.adjacency import cell_facets, neighbouring_cells
 from hardmax.regions.engines import enumerate_regions
 from tests.reference import regions as reference
 from tests.region_models import (

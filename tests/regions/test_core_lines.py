@@ -12,12 +12,14 @@ from hardmax.constructions.families.shattering import shattering_transformer
 from hardmax.errors import Interrupted
 from hardmax.geometry.domains import Box, Line, Ray, Segment
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions import core_lines, engines, spatial
+from hardmax.regions import engines
+from hardmax.regions._lines import core_lines
+from hardmax.regions._lines.lines import explore
+from hardmax.regions._measures.measures import VOLUME
+from hardmax.regions._search import space as spatial
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.lines import explore
-from hardmax.regions.measures import VOLUME
 from tests.region_models import integer_transformer
 
 

@@ -9,10 +9,10 @@ import pytest
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models._arithmetic.recomposition import chart_forms
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import lines
+from hardmax.regions._lines import lines
+from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.rounded_forms import doubled_forms, unit
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.planar_domains import planar_domain
-from hardmax.regions.rounded_forms import doubled_forms, unit
 from tests.region_models import gaussian_relu
 
 SCALE = 8.0

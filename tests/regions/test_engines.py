@@ -5,7 +5,7 @@ from hardmax.errors import ArgumentError, DtypeError, Interrupted
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import split_tree
+from hardmax.regions._tree import split_tree
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
 from tests.reference import regions as reference

@@ -14,10 +14,10 @@ from hardmax._core.memory import address
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.models.argmax import AffineMap
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions.line_composition import LineForms
-from hardmax.regions.line_search import LineSearch
-from hardmax.regions.packed_layers import PackedMap, packed_layers
-from hardmax.regions.rectified_lines import _DONE, _PAUSED, RectifiedLine, _end
+from hardmax.regions._lines.line_composition import LineForms
+from hardmax.regions._lines.line_search import LineSearch
+from hardmax.regions._lines.packed_layers import PackedMap, packed_layers
+from hardmax.regions._lines.rectified_lines import _DONE, _PAUSED, RectifiedLine, _end
 
 FINITE = np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
 ZERO, ONE = Fraction(0), Fraction(1)

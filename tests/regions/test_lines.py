@@ -11,11 +11,12 @@ from hardmax.errors import ArgumentError, Interrupted
 from hardmax.geometry.domains import Box, Line, Ray, Segment, WholeSpace
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import line_search, lines, split_tree
+from hardmax.regions._lines import line_search, lines
+from hardmax.regions._lines.exact_lines import Interval, envelope
+from hardmax.regions._lines.line_composition import rounded_forms
+from hardmax.regions._tree import split_tree
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.exact_lines import Interval, envelope
-from hardmax.regions.line_composition import rounded_forms
 from tests.region_models import gaussian_relu, integer_relu, integer_transformer
 from tests.strategies import SMALL, WILD, matrices
 

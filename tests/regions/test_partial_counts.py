@@ -17,7 +17,8 @@ from hardmax._ground.interrupts import held_interrupts, packed_when_done
 from hardmax.errors import ArgumentError, HardmaxError, IncompleteError, Interrupted
 from hardmax.geometry.domains import Box, Segment
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import certificates, partition, planar_measures
+from hardmax.regions import certificates, partition
+from hardmax.regions._measures import plane as planar_measures
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.level_sets import level_set
@@ -249,7 +250,8 @@ def test_an_interrupt_before_the_search_has_no_partition(monkeypatch, where):
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_an_interrupt_while_an_engine_is_made_ready_leaves_an_empty_partition(monkeypatch, dim):
-    from hardmax.regions import core_runs, lines
+    from hardmax.regions._lines import lines
+    from hardmax.regions._search import runs as core_runs
 
     def interrupted(*arguments, **more):
         raise KeyboardInterrupt

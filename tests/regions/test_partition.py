@@ -8,8 +8,8 @@ import pytest
 from hardmax.errors import ArgumentError, NonFiniteError, ShapeMismatchError
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
+from hardmax.regions._measures.measures import inscribed_ball, is_wide, precise_ball
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.measures import inscribed_ball, is_wide, precise_ball
 from hardmax.verify.checking import verify_certificate
 from tests.region_models import (
     box_and_space,

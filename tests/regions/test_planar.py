@@ -18,10 +18,10 @@ from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import core_runs
-from hardmax.regions.core_searches import CoreSearch
-from hardmax.regions.planar import explore
-from hardmax.regions.planar_parking import PlanarPath
+from hardmax.regions._search import runs as core_runs
+from hardmax.regions._search.exact_plane import PlanarPath
+from hardmax.regions._search.plane import explore
+from hardmax.regions._search.searches import CoreSearch
 from tests.reference.networks import form_rows
 
 SQUARE = Box([-5.0, -5.0], [5.0, 5.0])

@@ -9,8 +9,8 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions._search.exact_plane import WALK_FROM
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.planar_parking import WALK_FROM
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.verify.checking import verify_certificate
 

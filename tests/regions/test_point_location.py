@@ -13,9 +13,9 @@ from hardmax.exact.strict_inequalities import strictly_positive
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import signature_index
+from hardmax.regions._location import signature_index
+from hardmax.regions._location.signature_index import SignatureIndex
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.signature_index import SignatureIndex
 from tests.region_models import (
     box_and_space,
     gaussian_relu,

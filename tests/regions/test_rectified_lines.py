@@ -13,11 +13,11 @@ from hardmax._core.memory import Memory
 from hardmax.geometry.domains import Line, Ray, Segment
 from hardmax.models._arithmetic.normed_maps import NormedMap, is_rectified
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions import rectified_lines
+from hardmax.regions._lines import rectified_lines
+from hardmax.regions._lines.lines import explore
+from hardmax.regions._lines.packed_layers import PackedLayers
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.lines import explore
-from hardmax.regions.packed_layers import PackedLayers
 
 KINDS = ("generic", "no biases", "integers", "scales")
 

@@ -16,9 +16,10 @@ from hardmax.models import evaluation
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import core_searches, split_tree
-from hardmax.regions.core_searches import CoreSearch
-from hardmax.regions.spatial import explore
+from hardmax.regions._search import searches as core_searches
+from hardmax.regions._search.searches import CoreSearch
+from hardmax.regions._search.space import explore
+from hardmax.regions._tree import split_tree
 from tests.reference import regions as reference
 
 

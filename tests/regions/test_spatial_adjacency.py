@@ -13,12 +13,13 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import overlapping_facets, spatial_adjacency
-from hardmax.regions.adjacency import neighbouring_cells
-from hardmax.regions.core_facets import OPEN, CoreFacets
+from hardmax.regions._neighbours import overlapping_facets
+from hardmax.regions._neighbours import space as spatial_adjacency
+from hardmax.regions._neighbours.adjacency import neighbouring_cells
+from hardmax.regions._neighbours.facets import OPEN, CoreFacets
+from hardmax.regions._neighbours.plane import Regions
+from hardmax.regions._search.rounded_forms import unit
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.planar_adjacency import Regions
-from hardmax.regions.rounded_forms import unit
 from tests.region_models import (
     box_and_space,
     gaussian_relu,

@@ -4,7 +4,7 @@ from math import comb, gcd, lcm
 import pytest
 
 from hardmax.geometry.domains import WholeSpace
-from hardmax.regions.split_tree import explore
+from hardmax.regions._tree.split_tree import explore
 from tests.reference import regions as reference
 from tests.region_models import (
     box_and_space,

@@ -13,9 +13,9 @@ from hardmax.geometry.domains import Box
 from hardmax.models._arithmetic.normed_maps import NormedMap
 from hardmax.models.argmax import AffineMap
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions.core_searches import N_EDGE
+from hardmax.regions._lines.packed_layers import PackedMap
+from hardmax.regions._search.searches import N_EDGE
 from hardmax.regions.engines import enumerate_regions
-from hardmax.regions.packed_layers import PackedMap
 from hardmax.regions.sampling import sample_regions
 from hardmax.verify.checking import verify_certificate
 from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers

@@ -3,7 +3,7 @@
 // On an interval the pre-activations of a layer are forms s_j t + c_j. Where unit u changes, those of
 // the next layer change by +-(s_u, c_u) W_u, one row of its weights; so only the first part of an
 // interval costs a product with the matrix, all others one row each. The errors are those that
-// src/hardmax/regions/rectified_maps.py proves; bounds are raised as in `lines.hpp`.
+// src/hardmax/regions/_lines/rectified_maps.py proves; bounds are raised as in `lines.hpp`.
 //
 // Cells are done in chunks from left to right, and a chunk layer by layer. What a unit does matters
 // only where it is on: in each chunk the units that are on somewhere are kept, about half of them, and

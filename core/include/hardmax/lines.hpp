@@ -2,7 +2,7 @@
 //
 // Rows are the pre-activations of a layer at points p_0 < p_1 < ...; between two of them every unit is
 // an affine form. What is proved about errors, and where the names of bounds come from, is said in
-// src/hardmax/regions/rectified_lines.py. A value a_j has the radius A omega_j + beta |b_j|, exactly 0
+// src/hardmax/regions/_lines/rectified_lines.py. A value a_j has the radius A omega_j + beta |b_j|, exactly 0
 // where its factors are; otherwise it is raised by kRaise, more than its own rounding, and by kTiny,
 // more than every underflow. The points are off from the true ends of an interval by at most eta of
 // its length.

@@ -1,4 +1,4 @@
-from .adjacency import Neighbours as Neighbours
+from ._neighbours.adjacency import Neighbours as Neighbours
 from .cell_rows import CellRows as CellRows
 from .cells import CellArrays as CellArrays
 from .cells import CellFacets as CellFacets

@@ -22,6 +22,7 @@ from hardmax.exact.integer_vectors import Vector, dot, primitive, wide_rows
 from hardmax.geometry.cones import ConeDecision, decide_open_cone
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
+from hardmax.regions._location.points import CellLocator
 from hardmax.regions.cell_rows import cell_rows
 from hardmax.regions.certificate_format import (
     REFUSALS,
@@ -32,7 +33,6 @@ from hardmax.regions.certificate_format import (
     integer_table,
 )
 from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
-from hardmax.regions.point_location import CellLocator
 from hardmax.typing import ArrayLike, FloatArray, IntArray
 
 

@@ -31,7 +31,7 @@ from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outsi
 from hardmax.regions.partition import Partition
 
 if TYPE_CHECKING:
-    from hardmax.regions.lines import LineCells
+    from hardmax.regions._lines.lines import LineCells
 
 _MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
@@ -141,16 +141,16 @@ def _searched(
 def _search_of(engine: str) -> Callable[..., Any]:
     """Load an engine."""
     if engine == "planar":
-        from hardmax.regions import planar
+        from hardmax.regions._search import plane as planar
 
         return planar.explore
     if engine == "spatial":
-        from hardmax.regions import spatial
+        from hardmax.regions._search import space as spatial
 
         return spatial.explore
     if engine == "lines":
         return _along_a_line
-    from hardmax.regions import split_tree
+    from hardmax.regions._tree import split_tree
 
     return split_tree.explore
 
@@ -159,7 +159,8 @@ def _along_a_line(
     network: ArgmaxNetwork, line: ChartedDomain, **limits: Any
 ) -> "LineCells | CellArrays":
     """Search along a line: ReLU networks by values, others, and what is degenerate, by the core."""
-    from hardmax.regions import core_lines, lines, spatial
+    from hardmax.regions._lines import core_lines, lines
+    from hardmax.regions._search import space as spatial
 
     if is_rectified(network):
         weights = (layer.query.weight.size + layer.output.weight.size for layer in network.layers)

@@ -21,14 +21,8 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.points import PointBatch
-from hardmax.regions.adjacency import Neighbours, cell_polytope, neighbouring_cells
-from hardmax.regions.cell_rows import CellRows, cell_rows
-from hardmax.regions.cells import CellArrays
-from hardmax.regions.certificate_format import Certificate
-from hardmax.regions.certificates import make_certificate
-from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.regions.counts import Count, as_count
-from hardmax.regions.measures import (
+from hardmax.regions._location.points import CellLocator
+from hardmax.regions._measures.measures import (
     BALL,
     VOLUME,
     WITNESS,
@@ -38,6 +32,14 @@ from hardmax.regions.measures import (
     precise_ball,
     rounded_number,
 )
+from hardmax.regions._neighbours.adjacency import Neighbours, cell_polytope, neighbouring_cells
+from hardmax.regions._neighbours.plane import planar_neighbours
+from hardmax.regions.cell_rows import CellRows, cell_rows
+from hardmax.regions.cells import CellArrays
+from hardmax.regions.certificate_format import Certificate
+from hardmax.regions.certificates import make_certificate
+from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.regions.counts import Count, as_count
 from hardmax.regions.merging import (
     candidate_classes,
     connected_classes,
@@ -46,14 +48,12 @@ from hardmax.regions.merging import (
     same_map_classes,
 )
 from hardmax.regions.partition_cards import partition_card
-from hardmax.regions.planar_adjacency import planar_neighbours
-from hardmax.regions.point_location import CellLocator
 from hardmax.regions.statistics import Statistics, partition_statistics
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
-    from hardmax.regions.line_location import LineLocator
-    from hardmax.regions.lines import LineCells
+    from hardmax.regions._lines.lines import LineCells
+    from hardmax.regions._location.lines import LineLocator
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -441,7 +441,7 @@ class Partition(WithoutCaches):
     @cached_property
     def _locator(self) -> "CellLocator | LineLocator":
         if self._line is not None:
-            from hardmax.regions.line_location import LineLocator
+            from hardmax.regions._location.lines import LineLocator
 
             return LineLocator(self._line)
         return CellLocator(self.network, self.domain, self.signatures)
@@ -452,7 +452,7 @@ class Partition(WithoutCaches):
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
         if self.cells.facets is not None:
             # What is compiled is loaded when it is needed.
-            from hardmax.regions.spatial_adjacency import spatial_neighbours
+            from hardmax.regions._neighbours.space import spatial_neighbours
 
             return spatial_neighbours(self.network, self.domain, self.cells, chosen)
         among = range(self.n_found) if chosen is None else chosen
@@ -464,17 +464,17 @@ class Partition(WithoutCaches):
             return self._line.measured(question)
         if self.cells.wall_names is not None or self.cells.walls is not None:
             # What is compiled is loaded when it is needed.
-            from hardmax.regions.planar_measures import measured
+            from hardmax.regions._measures.plane import measured
 
             return measured(self.network, self.domain, self.cells, question)
         if self.cells.facets is not None and self.domain.dim == 1:
-            from hardmax.regions.line_measures import interval_ends, measured_intervals
+            from hardmax.regions._measures.line import interval_ends, measured_intervals
 
             # A table read from a file may say anything.
             if self.cells.starts is not None and (np.diff(self.cells.starts) == 2).all():
                 return measured_intervals(*interval_ends(self.cells), question)
         elif self.cells.facets is not None:
-            from hardmax.regions import spatial_measures
+            from hardmax.regions._measures import space as spatial_measures
 
             return spatial_measures.measured(self.network, self.domain, self.cells, question)
         width = {VOLUME: 2, WITNESS: self.domain.dim, BALL: self.domain.dim + 1}[question]

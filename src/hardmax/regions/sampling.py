@@ -24,6 +24,8 @@ from hardmax._core.library import core
 from hardmax._ground.arguments import Sizes, integer, number
 from hardmax._ground.display import card, public_fields
 from hardmax.errors import ArgumentError, DtypeError
+from hardmax.regions._location.points import PointNamer
+from hardmax.regions._location.signature_index import hashed_signatures
 from hardmax.regions.charted_domains import (
     ChartedDomain,
     charted,
@@ -32,8 +34,6 @@ from hardmax.regions.charted_domains import (
     strictly_inside,
 )
 from hardmax.regions.engines import read_network
-from hardmax.regions.point_location import PointNamer
-from hardmax.regions.signature_index import hashed_signatures
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 Law = Callable[[np.random.Generator, int], FloatArray]

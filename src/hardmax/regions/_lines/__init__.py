@@ -1,0 +1,1 @@
+"""Cells along a line."""

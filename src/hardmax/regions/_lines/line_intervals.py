@@ -1,0 +1,104 @@
+"""Batches of intervals on a line, and their ends, by value or by name."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax.models._arithmetic.enclosures import Enclosed
+from hardmax.regions._lines.line_composition import LineForms, chosen_rows
+from hardmax.typing import AnyArray, IntArray, WideArray
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points of a line, each with a name: the two forms that tie there.
+
+    What comes before the layer of these forms is known from the interval a point is an end of.
+
+    Attributes:
+        where: The points in floats with radii, shape `(n,)` each; infinite ones have radius 0.
+        names: The layer and the indices of the two forms in it, shape `(n, 3)`; the layer is -1
+            for an end of the domain.
+        values: The exact points, as far as they are known, else None (also for infinity).
+    """
+
+    where: Enclosed
+    names: IntArray
+    values: WideArray
+
+    def __getitem__(self, chosen: Any) -> "Points":
+        return Points(chosen_rows(self.where, chosen), self.names[chosen], self.values[chosen])
+
+    def put(self, where: IntArray, points: "Points") -> None:
+        """Replace some of the points in place."""
+        self.where.values[where], self.where.radii[where] = points.where
+        self.names[where], self.values[where] = points.names, points.values
+
+
+def joined_points(points: list[Points]) -> Points:
+    """Put points one after the other; there may be none."""
+    points = [exact_points([], 1.0, np.empty((0, 3), dtype=np.int64)), *points]
+    return Points(
+        Enclosed(
+            np.concatenate([p.where.values for p in points]),
+            np.concatenate([p.where.radii for p in points]),
+        ),
+        np.concatenate([p.names for p in points]),
+        np.concatenate([p.values for p in points]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """A batch of intervals, from left to right, all at the same layer.
+
+    Attributes:
+        stream: The stream as forms in floats, arrays of shape `(n, width)`.
+        prefix: The winners so far, shape `(n, n_groups_before)`.
+        low: The left ends.
+        high: The right ends.
+    """
+
+    stream: LineForms
+    prefix: AnyArray
+    low: Points
+    high: Points
+
+    def __len__(self) -> int:
+        return len(self.prefix)
+
+    def __getitem__(self, chosen: Any) -> "Intervals":
+        return Intervals(
+            self.stream[chosen],
+            self.prefix[chosen],
+            self.low[chosen],
+            self.high[chosen],
+        )
+
+
+def exact_points(values: list[Fraction | None], sign: float, names: IntArray) -> Points:
+    """Round points of the line; infinity is itself, and what overflows is unknown."""
+    rounded = np.array([sign * np.inf if v is None else _nearest(v) for v in values])
+    radii = np.array(
+        [0.0 if v is None else _radius(v, x) for v, x in zip(values, rounded, strict=True)]
+    )
+    held = np.empty(len(values), dtype=object)
+    held[:] = values
+    return Points(Enclosed(rounded, radii), names, held)
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return 0.0
+
+
+def _radius(value: Fraction, rounded: float) -> float:
+    if rounded == value:
+        return 0.0
+    if rounded == 0.0 and abs(value) > 1:
+        return float("inf")
+    return abs(rounded) * 2.0**-52 + 2.0**-1070

@@ -1,0 +1,64 @@
+r"""The affine maps of a ReLU network on cells along a line, composed when they are asked for.
+
+On an interval the pre-activations of a layer are forms $s_j t + c_j$. Where unit $u$ changes, those
+of the next layer change by $\pm (s_u, c_u) W_u$, one row of its weights; so only the first part of
+an interval costs a product with the whole matrix, all others one row each. Signatures say which
+units are on; nothing is decided here.
+
+**Errors.** Let $z$ be what goes into a layer on some part (the forms of the units that are on),
+$\hat z$ its floats, $\|\hat z - z\| \le e$ in the Euclidean norm. Column $j$ of the weights has
+norm at most $\omega_j$. The error of form $j$ is that of its argument, at most $e\,\omega_j$, and
+rounding:
+
+* a product with the matrix rounds by at most $\kappa \|\hat z\|\,\omega_j$, an offset by $\kappa
+  |b_j|$ more (Lemma 2 of `algebra.exact.rounding` and Cauchy-Schwarz);
+* adding a row rounds twice, by at most $u|s_u W_{uj}| + u|\hat s'_j|$, and the new form is
+  $|\hat s'_j| \le (\|\hat z'\| + e + \rho)\,\omega_j + |b_j|(1 + \beta)$.
+
+So radii have the shape $(e + \rho)\,\omega_j + \beta |b_j|$, with three numbers for a whole
+row. With $\sigma \ge \|W\|$ and $\Omega$ the Frobenius norm, the errors of a row have norm at most
+$\sigma e + \Omega \rho + \beta \|b\|$; turning units off does not raise it. That is the $e$ of the
+next layer.
+"""
+
+import numpy as np
+
+from hardmax._core.library import core
+from hardmax._core.memory import address
+from hardmax.models._arithmetic.enclosures import Enclosed, known
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.regions._lines.line_composition import LineForms
+from hardmax.regions._lines.line_signatures import SignatureWalk
+from hardmax.regions._lines.packed_layers import packed_layers
+from hardmax.regions._lines.rectified_lines import norm
+
+
+def composed_maps(network: ArgmaxNetwork, stream: LineForms, walk: SignatureWalk) -> Enclosed:
+    """Return the output on each cell, as slopes and offsets with radii.
+
+    Args:
+        network: A ReLU network (see `is_rectified`).
+        stream: The forms before the first layer, one row.
+        walk: The signatures of the cells.
+
+    Returns:
+        Values and radii, shape `(n_cells, 2, dim_out)` each.
+    """
+    layers, n_cells = packed_layers(network), len(walk)
+    readout, maps = layers.with_readout
+    n_layers, n_changes = len(layers.widths), len(walk.groups)
+    shape = n_cells, 2, readout.rows.shape[1]
+    values, radii = np.empty(shape), np.empty(shape)
+    parts = stream.slopes, stream.offsets
+    first = np.concatenate([part.values for part in parts])
+    errors = np.array([norm(part.radii) for part in parts])
+    signature, winners = (np.ascontiguousarray(w, np.uint8) for w in (walk.first, walk.winners))
+    starts, groups = (np.ascontiguousarray(w, np.int64) for w in (walk.starts, walk.groups))
+    arrays = map(address, (signature, starts, groups, winners, first, errors))
+    memory = layers.lent_memory(core().hm_line_maps_size(maps, n_layers, n_changes))
+    core().hm_line_maps_init(memory.address, maps, n_layers, n_cells, n_changes, *arrays)
+    done = 0
+    while done < n_cells:
+        done = core().hm_line_maps_compose(memory.address, done, address(values), address(radii))
+    layers.give_back(memory)
+    return known(values, radii)

@@ -1,0 +1,1 @@
+"""Which cell a point lies in."""

@@ -1,0 +1,134 @@
+r"""In which cell a point lies, by its signature.
+
+A point lies in a cell if it is inside the domain, its winners are those of the cell, and forms that
+tie with a winner there coincide with it on the whole cell. All three are decided exactly, in floats
+with proven bounds for nearly all points: compiled ones, unless a layer is so wide that products of
+matrices are quicker.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.models._arithmetic.point_winners import Coincidences, PointWinners, point_winners
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.regions._location.core_points import CorePoints
+from hardmax.regions._location.signature_index import SignatureIndex
+from hardmax.regions.charted_domains import ChartedDomain, charted_network, strictly_inside
+from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+_ENTRIES_AT_ONCE, _FEWEST_AT_ONCE = 1 << 21, 1 << 6
+"""How many winners to hold: fewer would cost calls, more the memory."""
+_MOST_WEIGHTS = 96 * 96
+"""Measured: with more weights in a layer, products of matrices are quicker."""
+_VAIN_SHARE, _FEWEST_TRIED = 0.25, 32
+"""Compiled floats that leave more than this of a batch open are not tried on the next."""
+
+
+class NamedPoints(NamedTuple):
+    """Points and who wins there.
+
+    Attributes:
+        names: Their signatures, shape `(n_points, n_groups)`.
+        left: The points that compiled floats did not decide, rising.
+        winners: The winners at these, those of the maps of a chart included.
+    """
+
+    names: AnyArray
+    left: IntArray
+    winners: PointWinners
+
+
+class PointNamer:
+    """Names points of a domain, given in its coordinates.
+
+    Args:
+        network: The network.
+        domain: The domain.
+    """
+
+    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain) -> None:
+        self._domain = domain
+        # The maps of a chart may be layers here, which have signatures of their own.
+        self._network, self._n_before = charted_network(network, domain)
+        self._coincidences = Coincidences(self._network)
+        is_narrow = most_weights(self._network) <= _MOST_WEIGHTS
+        self._points = CorePoints(self._network, self._n_before) if is_narrow else None
+        none = np.empty((0, self._network.n_groups), dtype=np.int64)
+        self._none = PointWinners(none, np.empty(0, dtype=np.int64), none)
+
+    def is_in_domain(self, points: FloatArray) -> BoolArray:
+        """Say which points lie in the interior of the domain."""
+        return strictly_inside(self._domain, points)
+
+    def named(self, points: FloatArray) -> NamedPoints:
+        """Find the winners at points."""
+        # Another thread may find out that it is in vain.
+        find = self._points
+        if find is None:
+            winners = point_winners(self._network, points)
+            return NamedPoints(winners.first[:, self._n_before :], np.arange(len(points)), winners)
+        names, is_open = find(points)
+        left = np.flatnonzero(is_open)
+        if not len(left):
+            return NamedPoints(names, left, self._none)
+        if len(left) > _VAIN_SHARE * max(len(points), _FEWEST_TRIED):
+            self._points = None
+        winners = point_winners(self._network, points[left])
+        names[left] = winners.first[:, self._n_before :]
+        return NamedPoints(names, left, winners)
+
+    def batches(self, n_points: int) -> list[slice]:
+        """Cut a batch of points into some whose signatures take little memory."""
+        step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // max(self._network.n_groups, 1))
+        return [slice(start, start + step) for start in range(0, n_points, step)]
+
+    def on_walls(self, named: NamedPoints, chosen: BoolArray) -> IntArray:
+        """Return which of the chosen points lie on walls: forms tie that differ next to them."""
+        winners = named.winners
+        tied = zip(winners.tied.tolist(), winners.n_tied, strict=True)
+        return np.array(
+            [
+                named.left[i]
+                for i, n_tied in tied
+                if chosen[named.left[i]]
+                and not self._coincidences.explain(winners.first[i], n_tied)
+            ],
+            dtype=np.int64,
+        )
+
+
+class CellLocator:
+    """Finds the cells of points by their signatures.
+
+    Args:
+        network: The network.
+        domain: The domain.
+        signatures: Those of the cells, shape `(n_cells, n_groups)`.
+    """
+
+    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain, signatures: AnyArray) -> None:
+        self._namer = PointNamer(network, domain)
+        self._index = SignatureIndex.of(signatures)
+
+    def __call__(self, points: FloatArray) -> IntArray:
+        """Return the cell of each point, or -1, shape `(n_points,)`."""
+        found = np.full(len(points), -1, dtype=np.int64)
+        inside = np.flatnonzero(self._namer.is_in_domain(points))
+        for batch in self._namer.batches(len(inside)):
+            some = inside[batch]
+            named = self._namer.named(points[some])
+            cells = self._index.find(named.names)
+            cells[self._namer.on_walls(named, cells >= 0)] = -1
+            found[some] = cells
+        return found
+
+
+def most_weights(network: ArgmaxNetwork) -> int:
+    """Return the most weights that the core reads at once, zeros between forms included."""
+    most = network.embedding.dim_in * network.embedding.dim_out
+    for layer in network.layers:
+        n_forms = 0 if layer.is_relu else len(layer.offsets)
+        most = max(most, layer.query.dim_in * layer.query.dim_out, n_forms * layer.query.dim_out)
+        most = max(most, layer.output.dim_in * layer.output.dim_out)
+    return most

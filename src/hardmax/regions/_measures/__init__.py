@@ -1,0 +1,1 @@
+"""Volumes, points inside, and largest balls of cells."""

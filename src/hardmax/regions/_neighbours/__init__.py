@@ -1,0 +1,1 @@
+"""Which cells share a part of a wall."""

@@ -1,0 +1,120 @@
+r"""Facets of cells that overlap without being equal, exactly.
+
+What lies beyond a facet is searched on it, layer by layer, with forms recomposed in floats with
+bounds on all errors (`core/include/hardmax/overlays.hpp`). Facets of which this leaves something
+open are compared across the split that made them, in floats too, apart or with a point in both
+(`core/include/hardmax/facets.hpp`). What is left, where facets touch without overlapping or forms
+coincide, is decided in integers: whether the rows of both cells are positive together somewhere.
+"""
+
+from math import frexp
+
+import numpy as np
+
+from hardmax.exact.integer_vectors import Vector, primitive
+from hardmax.regions._neighbours.adjacency import facets_overlap
+from hardmax.regions._neighbours.facets import APART, OPEN, OVERLAP, CoreFacets, passes_means
+from hardmax.regions._neighbours.plane import Regions
+from hardmax.regions._search.rounded_forms import first_stream
+from hardmax.regions._search.space_domains import border_forms
+from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.typing import FloatArray, IntArray
+
+
+def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArray) -> IntArray:
+    """Find all pairs of facets on both sides of a split that overlap in positive measure.
+
+    Args:
+        domain: The domain.
+        facets: The facets.
+        chosen: Which of them to compare.
+
+    Returns:
+        Shape `(n_pairs, 2)`, the facet of the smaller cell first.
+    """
+    rounded_forms(domain, facets, facets.matches.owners[chosen])
+    overlapping, is_open_split = facets.overlay(chosen)
+    if not is_open_split.any():
+        return overlapping
+    pairs, verdicts = facets.compare(chosen[is_open_split])
+    exact = _ExactFacets(domain, facets)
+    is_open = verdicts == OPEN
+    verdicts[is_open] = [
+        OVERLAP if exact.overlap(one, other) else APART for one, other in pairs[is_open].tolist()
+    ]
+    return np.concatenate([overlapping, pairs[verdicts == OVERLAP]])
+
+
+def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -> FloatArray:
+    """Compose the forms of all facets of some cells, and return them: see `CoreFacets.compose`."""
+    network, cells, of_cells = facets.network, facets.cells, facets.facets
+    is_wanted = np.zeros(len(cells.signatures), dtype=np.bool_)
+    is_wanted[owners] = True
+    is_wanted &= ~passes_means(network, of_cells)
+    size = np.abs(facets.points).max(initial=1.0)
+    scale = float(2.0 ** min(frexp(size)[1], 1000))
+    return facets.compose(
+        first_stream(network, domain.inputs, scale), scale, border_forms(domain), is_wanted
+    )
+
+
+class _ExactFacets:
+    """The rows of facets in integers, by their index."""
+
+    def __init__(self, domain: ChartedDomain, given: CoreFacets) -> None:
+        network = given.network
+        self.cells, self.facets, self.owners = given.cells, given.facets, given.matches.owners
+        self.boundary = domain.cone_rows[:-1]
+        self.regions = Regions(network, domain)
+        self.places = [(i, g) for i, one in enumerate(network.layers) for g in range(one.n_groups)]
+        self._rows: dict[int, Vector] = {}
+        self._winners: dict[int, tuple[int, ...]] = {}
+        self._bounds: dict[int, frozenset[Vector]] = {}
+
+    def row(self, facet: int) -> Vector:
+        """Return the row of a facet, positive in its cell."""
+        known = self._rows.get(facet)
+        if known is None:
+            group, rival = self.facets.facets[facet].tolist()
+            cell = int(self.owners[facet])
+            winners = self._winners.get(cell)
+            if winners is None:
+                winners = self._winners[cell] = tuple(self.cells.signatures[cell].tolist())
+            layer, place = self.places[group]
+            known = self.regions.forms(layer, winners).row(place, winners[group], rival)
+            self._rows[facet] = known
+        return known
+
+    def overlap(self, one: int, other: int) -> bool:
+        """Decide whether two facets overlap."""
+        plane = self.row(one)
+        if tuple(-x for x in plane) != self.row(other):
+            return False
+        first, second = self._within(one), self._within(other)
+        # On both sides of a common ridge, or one of them in the other: no program need be solved.
+        if not first.isdisjoint(tuple(-x for x in row) for row in second):
+            return False
+        if first <= second or second <= first:
+            return True
+        return facets_overlap(plane, [*first, *second])
+
+    def _within(self, facet: int) -> frozenset[Vector]:
+        """Return the rows that bound a facet in its hyperplane, without a common coordinate.
+
+        A row changes by a multiple of the facet's own, which is zero on the facet.
+        """
+        known = self._bounds.get(facet)
+        if known is None:
+            cell, plane = self.owners[facet], self.row(facet)
+            first, last = self.facets.starts[cell : cell + 2].tolist()
+            k = next(i for i, x in enumerate(plane) if x != 0)
+            sign, pivot = (1, plane[k]) if plane[k] > 0 else (-1, -plane[k])
+            rows = [*self.boundary, *(self.row(i) for i in range(first, last) if i != facet)]
+            reduced = (
+                primitive(x * pivot - y * sign * row[k] for x, y in zip(row, plane, strict=True))
+                for row in rows
+            )
+            # A parallel row is left with a positive constant.
+            known = frozenset(row for row in reduced if any(row[:-1]))
+            self._bounds[facet] = known
+        return known

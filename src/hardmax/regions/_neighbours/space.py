@@ -1,0 +1,81 @@
+r"""Which cells of the spatial engine touch along a wall, exactly and quickly.
+
+Two cells that touch were parted by one split of the search, and have facets on both sides of it.
+Where only ReLU units tie on such a facet, or no later layer sees a jump, the cells beyond it meet
+face to face, and equal keys match (`core/include/hardmax/facets.hpp` holds the proof). The
+remaining facets, those at walls where a model jumps and those where forms of wider groups coincide,
+are compared in pairs (see `overlapping_facets`).
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.regions._neighbours.adjacency import Neighbours
+from hardmax.regions._neighbours.facets import CoreFacets
+from hardmax.regions._neighbours.overlapping_facets import overlapping_facets
+from hardmax.regions.cell_rows import Wall
+from hardmax.regions.cells import CellArrays, CellFacets
+from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.typing import IntArray
+
+
+def spatial_neighbours(
+    network: ArgmaxNetwork,
+    domain: ChartedDomain,
+    cells: CellArrays,
+    chosen: Iterable[int] | None = None,
+) -> Neighbours:
+    """Find all neighbours among cells that the spatial engine found.
+
+    Args:
+        network: The network.
+        domain: The domain.
+        cells: The cells, with their facets.
+        chosen: The cells to look at; all if None.
+    """
+    facets = CoreFacets(network, cells)
+    owners, _, places, is_loose = facets.matches
+    # Two forms that tie on a facet may be one form on the other side of it, where no tie is seen:
+    # then only one of the two facets is left over by the matching, and the other stays alone.
+    is_alone = np.ones(len(owners), dtype=np.bool_)
+    is_alone[places] = False
+    is_loose |= is_alone
+    if chosen is not None and chosen != range(len(cells.signatures)):
+        is_chosen = np.zeros(len(cells.signatures), dtype=np.bool_)
+        is_chosen[np.fromiter(chosen, dtype=np.int64)] = True
+        places = places[is_chosen[owners[places]].all(axis=1)]
+        is_loose &= is_chosen[owners]
+    if is_loose.any():
+        loose = np.flatnonzero(is_loose)
+        places = np.concatenate([places, overlapping_facets(domain, facets, loose)])
+        pairs = np.sort(owners[places], axis=1)
+        order = np.lexsort(pairs.T[::-1])
+        pairs, places = pairs[order], places[order]
+    else:
+        pairs = owners[places]
+    return Neighbours(pairs, _labels(network, facets.facets, places))
+
+
+def _labels(
+    network: ArgmaxNetwork, facets: CellFacets, places: IntArray
+) -> tuple[tuple[Wall, ...], ...]:
+    """Return the walls on matched facets, those of ties included."""
+    walls = [(i, g) for i, layer in enumerate(network.layers) for g in range(layer.n_groups)]
+    single = [(wall,) for wall in walls]
+    names = [*map(single.__getitem__, facets.facets[places[:, 0], 0].tolist())]
+    on_facet = np.flatnonzero(facets.ties[:, 0] >= 0)
+    if not len(on_facet):
+        return tuple(names)
+    owners = np.searchsorted(facets.tie_starts, on_facet, side="right") - 1
+    tied = (facets.starts[owners] + facets.ties[on_facet, 0]).tolist()
+    also: dict[int, list[Wall]] = {}
+    for facet, group in zip(tied, facets.ties[on_facet, 1].tolist(), strict=True):
+        also.setdefault(facet, []).append(walls[group])
+    is_tied = np.zeros(len(facets.facets), dtype=np.bool_)
+    is_tied[tied] = True
+    for k in np.flatnonzero(is_tied[places].any(axis=1)).tolist():
+        one, other = places[k].tolist()
+        names[k] = tuple(sorted({*names[k], *also.get(one, ()), *also.get(other, ())}))
+    return tuple(names)

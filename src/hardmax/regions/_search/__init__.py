@@ -1,0 +1,1 @@
+"""The search of the core, in the plane and in space: packing, slices, threads, exact splits."""

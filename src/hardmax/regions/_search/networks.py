@@ -1,0 +1,138 @@
+"""A network as the compiled core reads it: packed once, immutable, shared by all searches."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.regions._search.coincidences import coinciding_means, standing_classes
+from hardmax.regions.cells import form_starts, group_layers
+from hardmax.typing import AnyArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class CoreNetwork:
+    """A network laid out in memory for the core.
+
+    Attributes:
+        memory: Where it lies.
+        starts: For each layer the first form of each group, and the end.
+        n_groups: How many groups all layers have.
+        largest_group: The most forms of a group.
+        n_weights: How many numbers there are.
+    """
+
+    memory: Memory
+    starts: tuple[IntArray, ...]
+    n_groups: int
+    largest_group: int
+    n_weights: int
+
+    @property
+    def address(self) -> int:
+        """The address of the network."""
+        return self.memory.address
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers it has."""
+        return len(self.starts)
+
+    @cached_property
+    def form_starts(self) -> IntArray:
+        """The first form of each group, counted over all layers, and the end: `(n_groups + 1,)`."""
+        return form_starts(self.starts)
+
+    @cached_property
+    def group_layers(self) -> IntArray:
+        """The layer of each group, shape `(n_groups,)`."""
+        return group_layers(self.starts)
+
+
+_known: WeakKeyDictionary[ArgmaxNetwork, CoreNetwork] = WeakKeyDictionary()
+
+
+def core_network(network: ArgmaxNetwork) -> CoreNetwork:
+    """Lay a network out for the core; the answer is kept as long as the network is."""
+    known = _known.get(network)
+    if known is None:
+        known = _known[network] = _laid_out(network)
+    return known
+
+
+def _laid_out(network: ArgmaxNetwork) -> CoreNetwork:
+    classes: list[list[list[int]]] = [[]] * len(network.layers)
+    memory, n_weights, are_distinct = _pack(network, classes)
+    if not are_distinct:
+        classes = [[] if layer.is_relu else standing_classes(layer) for layer in network.layers]
+        if any(classes):
+            memory, n_weights, _ = _pack(network, classes)
+    starts = tuple(layer.starts for layer in network.layers)
+    n_groups = sum(map(len, starts)) - len(starts)
+    largest = max(map(_largest_group, network.layers), default=0)
+    return CoreNetwork(memory, starts, n_groups, largest, n_weights)
+
+
+def _largest_group(layer: ArgmaxLayer) -> int:
+    return 2 if layer.is_relu else max(b - a for a, b in pairwise(layer.starts.tolist()))
+
+
+def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memory, int, bool]:
+    """Return the network, how many numbers it has, and whether no other forms can coincide.
+
+    Args:
+        network: The network.
+        classes: For each layer sets of forms that coincide.
+    """
+    integers: list[int] = [len(network.layers), network.embedding.dim_out]
+    numbers: list[AnyArray] = []
+    for layer, sets in zip(network.layers, classes, strict=True):
+        _pack_layer(layer, sets, integers, numbers)
+    _pack_map(network.readout, integers, numbers)
+    packed = np.array(integers, dtype=np.int64)
+    flat = np.concatenate(numbers, dtype=np.float64)
+    library, given = core(), (address(packed), address(flat))
+    memory = Memory(library.hm_network_size(*given))
+    return memory, len(flat), bool(library.hm_network_init(memory.address, *given))
+
+
+def _pack_layer(
+    layer: ArgmaxLayer, classes: list[list[int]], integers: list[int], numbers: list[AnyArray]
+) -> None:
+    """Append a layer: see `Packed` in `core/include/hardmax/network.hpp`."""
+    n_forms, width = layer.values.shape
+    is_relu = layer.is_relu
+    integers += is_relu, layer.residual, n_forms, layer.n_groups, width
+    _pack_map(layer.query, integers, numbers)
+    outputs: list[AnyArray] = []
+    _pack_map(layer.output, integers, outputs)
+    if not is_relu:
+        integers += layer.starts.tolist()
+        integers += layer.slots.tolist()
+        integers.append(-1 if layer.reads is None else layer.reads.shape[1])
+        if layer.reads is not None:
+            integers += layer.reads.ravel().tolist()
+        integers.append(bool(classes))
+        numbers += layer.slopes.ravel(), layer.offsets
+        if classes:
+            first = np.arange(n_forms)
+            for members in classes:
+                first[members] = members[0]
+            integers += first.tolist()
+            gains, values = coinciding_means(layer, classes)
+            numbers += gains.ravel(), values.ravel()
+        else:
+            numbers += layer.gains, layer.values.ravel()
+    numbers += outputs
+
+
+def _pack_map(affine: AffineMap, integers: list[int], numbers: list[AnyArray]) -> None:
+    integers += *affine.weight.shape, affine.is_identity
+    if not affine.is_identity:
+        numbers.append(affine.weight.ravel())
+    numbers.append(affine.bias)

@@ -1,0 +1,81 @@
+"""The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
+
+from typing import Any
+
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.regions._search.exact_plane import PlanarPath
+from hardmax.regions._search.plane_domains import PlanarDomain, planar_domain
+from hardmax.regions._search.rounded_forms import first_stream
+from hardmax.regions._search.runs import SearchDomain, explore_domain
+from hardmax.regions._search.searches import PlaneCell
+from hardmax.regions._search.slices import read_limits
+from hardmax.regions.cells import CellArrays
+
+
+def explore(
+    network: ArgmaxNetwork,
+    domain: Any,
+    *,
+    count_only: bool = False,
+    max_cells: int | None = None,
+    max_seconds: float | None = None,
+    workers: int = 1,
+    progress: bool = True,
+) -> CellArrays:
+    r"""Find every cell of a network on a planar domain.
+
+    The search, compiled in `core/include/hardmax/search.hpp`, splits convex polygons, one group of
+    forms after the other, layer by layer and depth first. A layer is composed once for each region
+    of the layers before it; groups with one winner on the whole region are settled there. Wide
+    layers are composed once for typical winners, and cost what the others change. Cells come in the
+    lexicographic order of their signatures.
+
+    Args:
+        network: The network.
+        domain: A box, a convex polygon, the plane, or a planar slice of a larger space.
+        count_only: Store nothing; memory then does not grow with the number of cells.
+        max_cells: Stop after so many cells.
+        max_seconds: Stop after about so many seconds.
+        workers: How many threads search; the result does not depend on it. A search for at most
+            `max_cells` is done by one.
+        progress: Show a bar where the search takes longer than a second.
+
+    Returns:
+        The cells, with counter-clockwise polygons and output maps. `is_complete` is False if a
+        limit stopped the search.
+
+    Raises:
+        ArgumentError: If the domain is not planar, or has no interior.
+        Interrupted: On Ctrl-C, with the cells found until then.
+
+    Examples:
+        >>> import numpy as np
+        >>> from hardmax import Box, ReluNetwork, WholeSpace
+        >>> cross = ReluNetwork([np.eye(2), np.ones((2, 1))]).network
+        >>> cells = explore(cross, Box([-1, -1], [1, 1]))
+        >>> cells.n_counted, cells.signatures.tolist()
+        (4, [[0, 0], [0, 1], [1, 0], [1, 1]])
+        >>> explore(cross, WholeSpace(2), count_only=True).n_counted
+        4
+    """
+    where = planar_domain(domain, network.dim_in)
+    return explore_domain(
+        search_domain(network, where),
+        count_only=count_only,
+        limits=read_limits(max_cells, max_seconds),
+        workers=workers,
+        progress=progress,
+    )
+
+
+def search_domain(network: ArgmaxNetwork, domain: PlanarDomain) -> SearchDomain:
+    """Return what a search of a network on a planar domain begins with."""
+    return SearchDomain(
+        network,
+        domain.chart,
+        PlaneCell(domain.edges, domain.walls),
+        domain.scale,
+        domain.is_bounded,
+        first_stream(network, domain.inputs, domain.scale),
+        lambda search: PlanarPath(network, domain, search),
+    )

@@ -1,0 +1,134 @@
+"""The first polygon of a planar search: a box, a convex polygon, or the plane, with its chart."""
+
+from math import frexp
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import scaled_rows
+from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
+from hardmax.models.argmax import AffineMap
+from hardmax.regions._search.exact_polygons import Line, Vertex, clipped, plane
+from hardmax.regions._search.searches import N_EDGE
+from hardmax.regions.charted_domains import ChartedDomain, charted
+from hardmax.typing import AnyArray, FloatArray
+
+
+class PlanarDomain(NamedTuple):
+    """A domain as the search starts with it.
+
+    Attributes:
+        chart: The map from plane coordinates to inputs; None for the identity.
+        rows: The inequalities `(a, b)` of the domain, as floats of a box or exact integers.
+        edges: The numbers of the edges of the first polygon, shape `(n_edges, N_EDGE)`.
+        walls: For each edge -1, the row of its inequality, 0 and 0; shape `(n_edges, 4)`.
+        is_bounded: Whether no vertex is at infinity.
+        scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
+    """
+
+    chart: AffineMap | None
+    rows: AnyArray
+    edges: FloatArray
+    walls: AnyArray
+    is_bounded: bool
+    scale: float
+
+    @property
+    def inputs(self) -> RationalForms | None:
+        """The inputs as exact forms in the coordinates of the plane; None where they are these."""
+        return None if self.chart is None else chart_forms(self.chart)
+
+    @property
+    def lines(self) -> list[Line]:
+        """The exact line of each row, and at -1 to -4 the sides of the plane."""
+        exact = self.rows if self.rows.dtype == object else scaled_rows(self.rows)[0]
+        lines = [(-row[0], -row[1], row[2], 0) for row in exact.tolist()]
+        return lines + [edge.line for edge in reversed(plane())]
+
+
+_known: WeakKeyDictionary[ChartedDomain, PlanarDomain] = WeakKeyDictionary()
+
+
+def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
+    """Read a domain of dimension 2.
+
+    Args:
+        domain: A domain with two coordinates, in the input space of the model.
+        dim_in: The dimension of the model's input.
+
+    Raises:
+        ArgumentError: If the domain is not planar, lies in another space, or has no interior.
+    """
+    read = charted(domain, dim_in)
+    if read.dim != 2:
+        raise ArgumentError(f"`domain` must have dimension 2; got {read.dim}.")
+    known = _known.get(read)
+    if known is None:
+        known = _known[read] = _box(*read.corners) if read.corners else _polygon(read)
+    return known
+
+
+def _polygon(read: ChartedDomain) -> PlanarDomain:
+    """Write down where all inequalities hold, from their exact rows."""
+    polygon = plane()
+    for i, row in enumerate(read.exact_rows.tolist()):
+        line = -row[0], -row[1], row[2], 0
+        polygon = clipped(polygon, line, (-1, i, 0, 0), i)
+    edges = np.zeros((len(polygon), N_EDGE))
+    for columns, edge in zip(edges, polygon, strict=True):
+        columns[:6] = rounded_line(edge.line)
+        columns[6:] = rounded_vertex(edge.start)
+    walls = np.array([edge.label for edge in polygon], dtype=np.int32)
+    chart = None if read.is_identity else read.chart
+    return PlanarDomain(
+        chart, read.exact_rows, edges, walls, not edges[:, 9:11].any(), _scale(edges)
+    )
+
+
+def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
+    """Write a box down: everything about it is exact."""
+    (x0, y0), (x1, y1) = low.tolist(), high.tolist()
+    edges = np.zeros((4, N_EDGE))
+    edges[:, :3] = [(0, 1, -y0), (-1, 0, x1), (0, -1, y1), (1, 0, -x0)]
+    edges[:, 6:8] = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
+    # The order of the rows of `Box.inequalities`.
+    walls = np.array([(-1, row, 0, 0) for row in (3, 0, 1, 2)], dtype=np.int32)
+    rows = np.array([(1, 0, x1), (0, 1, y1), (-1, 0, -x0), (0, -1, -y0)], dtype=np.float64)
+    return PlanarDomain(None, rows, edges, walls, True, _scale(edges))
+
+
+def _scale(edges: FloatArray) -> float:
+    corners = float(np.abs(edges[:, 6:8]).max(initial=1.0))
+    return float(2.0 ** min(frexp(corners)[1], 1000))
+
+
+def rounded_line(line: Line) -> list[float]:
+    """Return the columns of a line: four coefficients near 1 or less, and two radii."""
+    if line[3] != 0:
+        return [float(line[0]), float(line[1]), 0.0, 1.0, 0.0, 0.0]
+    # A power of two divides exactly, and keeps large integers within range.
+    shift = max(abs(int(x)).bit_length() for x in line[:3])
+    a1, a2, c = (divided(x, 1 << shift) for x in line[:3])
+    return [a1[0], a2[0], c[0], 0.0, max(a1[1], a2[1]), c[1]]
+
+
+def rounded_vertex(vertex: Vertex) -> list[float]:
+    """Return the columns of a vertex: point, radius, direction, radius."""
+    x0, x1, y0, y1, w = vertex
+    x, y, dx, dy = (divided(number, w) for number in (x0, y0, x1, y1))
+    return [x[0], y[0], max(x[1], y[1]), dx[0], dy[0], max(dx[1], dy[1])]
+
+
+def divided(numerator: Any, denominator: Any) -> tuple[float, float]:
+    """Return a quotient of integers, rounded, and a bound on the error."""
+    p, q = int(numerator), int(denominator)
+    try:
+        nearest = p / q
+    except OverflowError:
+        return 0.0, float("inf")
+    n, d = nearest.as_integer_ratio()
+    if n * q == p * d:
+        return nearest, 0.0
+    return nearest, abs(nearest) * 2.0**-52 + 2.0**-1070

@@ -1,0 +1,498 @@
+"""The compiled search, with its memory: a cover over the interface of the core."""
+
+from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax._core.growing import GrowingArray
+from hardmax._core.library import core
+from hardmax._core.memory import Memory, address
+from hardmax.regions._search.networks import CoreNetwork
+from hardmax.typing import AnyArray, FloatArray
+
+DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, BLURRED = range(7)
+"""Why a search stopped."""
+FIRST_CELLS, FIRST_VERTICES = 2048, 5
+"""Room for so many cells at first, in the plane each with so many vertices."""
+_NOBODY = c_int32(0)
+FIRST_ROOM = 256, 48
+"""Edges, or vertices, and cells that the stack has room for at first."""
+N_EDGE = 12
+"""Numbers of an edge: its line `a1, a2, c`, far offset, radii of slopes and offset; its start
+`x, y`, radius, `dx, dy`, radius."""
+
+
+class SearchStart(Structure):
+    """`hm_search_start` of the interface."""
+
+    _fields_ = (
+        ("dim", c_int32),
+        ("scale", c_double),
+        ("stream", c_void_p),
+        ("doubled_stream", c_void_p),
+        ("stream_is_exact", c_int32),
+        ("stream_grid", c_int32),
+        ("is_bounded", c_int32),
+        ("stores", c_int32),
+    )
+
+
+class _Cell(Structure):
+    """`hm_cell` of the interface."""
+
+    _fields_ = (
+        ("n_vertices", c_int32),
+        ("n_facets", c_int32),
+        ("n_words", c_int32),
+        ("n_ties", c_int32),
+        ("vertex_stride", c_int32),
+        ("facet_stride", c_int32),
+        ("vertices", c_void_p),
+        ("facets", c_void_p),
+        ("walls", c_void_p),
+        ("masks", c_void_p),
+        ("ties", c_void_p),
+        ("is_pure", c_void_p),
+        ("sources", c_void_p),
+        ("is_canonical", c_int32),
+    )
+
+
+class CellsRoom(Structure):
+    """`hm_cells` of the interface."""
+
+    _fields_ = (
+        ("room_cells", c_int64),
+        ("room_vertices", c_int64),
+        ("room_facets", c_int64),
+        ("room_ties", c_int64),
+        ("n_cells", c_int64),
+        ("n_vertices", c_int64),
+        ("n_facets", c_int64),
+        ("n_ties", c_int64),
+        ("n_broken", c_int64),
+        ("short_signatures", c_void_p),
+        ("signatures", c_void_p),
+        ("maps", c_void_p),
+        ("map_radii", c_void_p),
+        ("ends", c_void_p),
+        ("points", c_void_p),
+        ("directions", c_void_p),
+        ("walls", c_void_p),
+        ("facet_ends", c_void_p),
+        ("tie_ends", c_void_p),
+        ("ties", c_void_p),
+        ("blurs", c_void_p),
+    )
+
+
+class FirstStream(NamedTuple):
+    """The stream before the first layer, as forms on the domain, of dimension `d`.
+
+    Attributes:
+        block: Slopes, offsets and radii, shape `(d + 2, n)`.
+        doubled: High parts, low parts and radii, shape `(2 d + 3, n)`.
+        grid: The exponent of a grid that holds it, if its radii vanish.
+        is_exact: Whether they do.
+    """
+
+    block: FloatArray
+    doubled: FloatArray
+    grid: int
+    is_exact: bool
+
+
+class PlaneCell(NamedTuple):
+    """A polygon on the stack of a search.
+
+    Attributes:
+        edges: Its edges, shape `(n_edges, N_EDGE)`.
+        walls: What they lie on, shape `(n_edges, 4)`: layer, group, winner and rival.
+    """
+
+    edges: FloatArray
+    walls: AnyArray
+
+    @classmethod
+    def room(cls, sizes: _Cell, dim: int) -> "PlaneCell":
+        """Return room for a polygon of some size."""
+        n = sizes.n_vertices
+        return cls(np.empty((n, N_EDGE)), np.empty((n, 4), dtype=np.int32))
+
+    def given(self) -> _Cell:
+        """Return it as the core reads and writes it."""
+        n, at = len(self.edges), address(self.edges)
+        half = 8 * (N_EDGE // 2)
+        return _Cell(n, n, 0, 0, N_EDGE, N_EDGE, at + half, at, address(self.walls))
+
+
+class SpaceCell(NamedTuple):
+    """A polytope of dimension `d` on the stack of a search.
+
+    Attributes:
+        vertices: Points, radii, directions, radii: shape `(n_vertices, 2 d + 2)`.
+        facets: Slopes, offset, offset at infinity, radius of the slopes, radius of the offset, and
+            a bound on the sum of the absolute slopes: shape `(n_facets, d + 5)`.
+        walls: What they lie on, shape `(n_facets, 4)`: layer, group, winner and rival.
+        masks: Which facets each vertex lies on, as bits of words: `(n_vertices, n_words)`.
+        ties: A facet or -1, a group with two winners there, and one of them: `(n_ties, 3)`.
+        is_pure: Whether the search composed a facet so, and did not replace it: `(n_facets,)`.
+        sources: Of a part, which facet of the whole each one is, or -1: `(n_facets,)`.
+        is_canonical: Whether the vertices are those that are stored.
+    """
+
+    vertices: FloatArray
+    facets: FloatArray
+    walls: AnyArray
+    masks: AnyArray
+    ties: AnyArray
+    is_pure: AnyArray
+    sources: AnyArray
+    is_canonical: bool
+
+    @classmethod
+    def room(cls, sizes: _Cell, dim: int) -> "SpaceCell":
+        """Return room for a polytope of some size."""
+        n, n_facets = sizes.n_vertices, sizes.n_facets
+        return cls(
+            np.empty((n, 2 * dim + 2)),
+            np.empty((n_facets, dim + 5)),
+            np.empty((n_facets, 4), dtype=np.int32),
+            np.empty((n, sizes.n_words), dtype=np.uint64),
+            np.empty((sizes.n_ties, 3), dtype=np.int32),
+            np.empty(n_facets, dtype=np.int32),
+            np.full(n_facets, -1, dtype=np.int32),
+            bool(sizes.is_canonical),
+        )
+
+    def given(self) -> _Cell:
+        """Return it as the core reads and writes it."""
+        n_columns = self.vertices.shape[1]
+        return _Cell(
+            len(self.vertices), len(self.facets), self.masks.shape[1], len(self.ties),
+            n_columns, n_columns // 2 + 4, *map(address, self[:-1]), self.is_canonical,
+        )  # fmt: skip
+
+
+class Task(NamedTuple):
+    """A part of a search: a cell, and the path to it.
+
+    Attributes:
+        layer: The layer that it is to be split by first.
+        is_part: Whether it is part of a region that has been looked at.
+        signature: The winners of the layers before, shape `(n_groups,)` or more.
+        typical: The typical winners of these and, for a part, of the layer itself.
+        cell: The cell.
+        is_merged: Whether forms of a layer before coincide in a way that has to be found again.
+    """
+
+    layer: int
+    is_part: bool
+    signature: AnyArray
+    typical: AnyArray
+    cell: PlaneCell | SpaceCell
+    is_merged: bool
+
+
+class FoundCells(NamedTuple):
+    """The cells of a search on a domain of dimension `d`.
+
+    Attributes:
+        signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms.
+        maps: `(n_cells, d + 1, dim_out)`.
+        map_radii: `(n_cells,)`.
+        ends: Where the vertices of each cell end, `(n_cells,)`.
+        points: `(n_vertices, d)`.
+        walls: The codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
+            `(n_facets, 2)`.
+        directions: `(n_vertices, d)`; None where the domain is bounded.
+        facet_ends: Where the facets of each cell end; None in two dimensions, as are the next.
+        tie_ends: Where its ties end.
+        ties: A facet of the cell or -1, and a group with two winners there: `(n_ties, 2)`.
+        blurs: Bounds on the radii of its vertices and of their directions, `(n_cells, 2)`.
+    """
+
+    signatures: AnyArray
+    maps: FloatArray
+    map_radii: FloatArray
+    ends: AnyArray
+    points: FloatArray
+    walls: AnyArray
+    directions: FloatArray | None = None
+    facet_ends: AnyArray | None = None
+    tie_ends: AnyArray | None = None
+    ties: AnyArray | None = None
+    blurs: FloatArray | None = None
+
+
+class Sizes(NamedTuple):
+    """How many cells, vertices, facets and ties there are, or is room for."""
+
+    cells: int
+    vertices: int
+    facets: int
+    ties: int
+
+
+class CellColumns:
+    """Where a search writes its cells: the arrays of `FoundCells`, which grow.
+
+    Args:
+        network: The network.
+        dim: The dimension of the domain.
+        dim_out: The width of the network's output.
+        is_bounded: Whether no vertex is at infinity.
+
+    Attributes:
+        room: What the core is told about them.
+    """
+
+    def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
+        is_short = network.largest_group <= 256
+        self._signatures = "short_signatures" if is_short else "signatures"
+        is_planar = dim == 2
+        types: dict[str, tuple[Any, tuple[int, ...], str]] = dict(
+            signatures=(np.uint8 if is_short else np.int32, (network.n_groups,), "cells"),
+            maps=(np.float64, (dim + 1, dim_out), "cells"),
+            map_radii=(np.float32, (), "cells"),
+            ends=(np.int64, (), "cells"),
+            points=(np.float64, (dim,), "vertices"),
+        )
+        if not is_bounded:
+            types["directions"] = np.float64, (dim,), "vertices"
+        if is_planar:
+            types["walls"] = np.int32, (), "vertices"
+        else:
+            types |= dict(
+                walls=(np.int32, (2,), "facets"),
+                facet_ends=(np.int64, (), "cells"),
+                tie_ends=(np.int64, (), "cells"),
+                ties=(np.int32, (2,), "ties"),
+                blurs=(np.float64, (2,), "cells"),
+            )
+        n_cells = FIRST_CELLS >> max(dim - 3, 0)
+        n_vertices = n_cells * FIRST_VERTICES if is_planar else n_cells << dim
+        room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, network.n_groups + n_cells)
+        self.room = CellsRoom(*room)
+        self._counted = {
+            name: Sizes._fields.index(counted) for name, (_, _, counted) in types.items()
+        }
+        self._columns = {
+            name: GrowingArray(kind, shape, room[self._counted[name]])
+            for name, (kind, shape, _) in types.items()
+        }
+        self._tell()
+
+    def sizes(self) -> Sizes:
+        """Return how much has been written."""
+        return Sizes(self.room.n_cells, self.room.n_vertices, self.room.n_facets, self.room.n_ties)
+
+    def rows_of(self, name: str, sizes: Sizes) -> int:
+        """Return how many rows an array has for so much."""
+        return sizes[self._counted[name]]
+
+    def _tell(self) -> None:
+        """Tell the core where the arrays are."""
+        for name, column in self._columns.items():
+            setattr(self.room, self._signatures if name == "signatures" else name, column.address)
+
+    def grow(self, cell: PlaneCell | SpaceCell) -> None:
+        """Make room for twice as many cells, one of them as large as the given one."""
+        room, largest = self.room, cell.given()
+        more = Sizes(0, largest.n_vertices, largest.n_facets, largest.n_ties)
+        old = room.room_cells, room.room_vertices, room.room_facets, room.room_ties
+        new = Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True)))
+        for name, column in self._columns.items():
+            column.grow(self.rows_of(name, new))
+        room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
+        self._tell()
+
+    def first_signature(self) -> AnyArray:
+        """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
+        return self._columns["signatures"].rows(min(self.room.n_cells, 1))
+
+    def take(self, name: str, sizes: Sizes) -> AnyArray:
+        """Return one of the arrays, with room for so much; the core may not write to it again."""
+        column, n_rows = self._columns[name], self.rows_of(name, sizes)
+        column.grow(n_rows)
+        return column.taken(n_rows)
+
+    def taken(self, sizes: Sizes | None = None) -> FoundCells:
+        """Return all arrays, with room for so much or for what has been written."""
+        room = sizes or self.sizes()
+        return FoundCells(**{name: self.take(name, room) for name in self._columns})
+
+
+class CoreSearch:
+    """A search under way, to be resumed.
+
+    Attributes:
+        network: The network.
+        dim: The dimension of the domain, 1 to 7.
+        address: Where the core keeps the search.
+    """
+
+    def __init__(
+        self,
+        network: CoreNetwork,
+        stream: FirstStream,
+        scale: float,
+        *,
+        is_bounded: bool,
+        stores: bool,
+    ) -> None:
+        """Prepare a search without any cell."""
+        self.network = network
+        self.dim = len(stream.block) - 2
+        self._core = core()
+        self._memory = Memory(self._core.hm_search_size(network.address, self.dim, stores))
+        self.address = self._memory.address
+        start = SearchStart(
+            self.dim, scale, address(stream.block), address(stream.doubled), stream.is_exact,
+            stream.grid,
+            is_bounded, stores,
+        )  # fmt: skip
+        self._core.hm_search_init(self.address, network.address, addressof(start))
+        # Room for all parts at once, six edges each, where large groups are walked; the split by a
+        # group asks for them twice, and for three edges more.
+        widest = network.largest_group if network.largest_group >= 24 else 0
+        self._room = FIRST_ROOM[0] + 16 * widest, FIRST_ROOM[1] + widest
+        self._set_stack()
+
+    def _set_stack(self) -> None:
+        stack = Memory(self._core.hm_search_stack_size(self.address, *self._room))
+        self._core.hm_search_set_stack(self.address, stack.address, *self._room)
+        # The old memory was read until here.
+        self._stack = stack
+
+    def grow(self) -> None:
+        """Double the room of the stack."""
+        self._room = 2 * self._room[0], 2 * self._room[1]
+        self._set_stack()
+
+    def grow_to(self, n_edges: int) -> None:
+        """Double the room of the stack until so many edges fit."""
+        while self._room[0] < n_edges:
+            self.grow()
+
+    def push(self, task: Task) -> None:
+        """Put a cell on the stack."""
+        cell = task.cell.given()
+        given = address(task.signature), address(task.typical), addressof(cell)
+        while self._core.hm_search_push(self.address, task.layer, task.is_part, *given):
+            self.grow()
+
+    def give_away(self, n_items: int) -> list[Task]:
+        """Take the lowest cells, which come last, off the stack."""
+        signature = self.signature()
+        typical = np.zeros(len(signature) + 1, dtype=np.int8)
+        self._core.hm_search_typical(self.address, address(typical))
+        _, merged = self.versions()
+        tasks = []
+        for index in range(n_items):
+            (layer, position, _), cell = self.item(index)
+            is_merged = any(merged[:layer])
+            tasks.append(Task(layer, position >= 0, signature, typical, cell, is_merged))
+        self._core.hm_search_drop(self.address, n_items)
+        return tasks
+
+    def recompose(self, layer: int) -> None:
+        """Compose the stream after a layer again, after the layer was refreshed."""
+        self._core.hm_search_recompose(self.address, layer)
+
+    def run(self, room: CellsRoom, limit: int, budget: int, is_wanted: c_int32 = _NOBODY) -> int:
+        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
+
+        Another thread ends it early by setting `is_wanted`.
+        """
+        given = addressof(room), limit, budget, addressof(is_wanted)
+        return int(self._core.hm_search_run(self.address, *given))
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """Return the cells found, the signs filtered and expanded, the cells on the stack."""
+        counts = (c_int64 * 4)()
+        self._core.hm_search_counts(self.address, addressof(counts))
+        return tuple(counts)
+
+    def item(self, index: int) -> tuple[tuple[int, int, int], Any]:
+        """Return a cell of the stack: layer, groups done and next group; and the cell."""
+        at, place, sizes = self.address, (c_int32 * 3)(), _Cell()
+        self._core.hm_search_item(at, index, addressof(place), addressof(sizes))
+        kind = PlaneCell if self.dim == 2 else SpaceCell
+        cell = kind.room(sizes, self.dim)
+        written = cell.given()
+        self._core.hm_search_item(at, index, addressof(place), addressof(written))
+        if isinstance(cell, SpaceCell):
+            # Ties on facets that are gone are left out.
+            cell = cell._replace(ties=cell.ties[: written.n_ties])
+        layer, position, group = place
+        return (layer, position, group), cell
+
+    def top(self) -> tuple[tuple[int, int, int], Any]:
+        """Return the cell on top of the stack."""
+        return self.item(self.counts()[3] - 1)
+
+    def signature(self) -> AnyArray:
+        """Return the winners on the path."""
+        winners = np.zeros(self.network.n_groups + 1, dtype=np.int32)
+        self._core.hm_search_signature(self.address, address(winners))
+        return winners[:-1]
+
+    def versions(self) -> tuple[list[int], list[bool]]:
+        """Return for each layer a count of its regions, and whether coinciding forms are merged."""
+        n_layers = self.network.n_layers
+        versions = np.zeros(n_layers + 1, dtype=np.int64)
+        merged = np.zeros(n_layers + 1, dtype=np.int32)
+        self._core.hm_search_versions(self.address, address(versions), address(merged))
+        return versions[:-1].tolist(), [bool(one) for one in merged[:-1]]
+
+    def candidates(self, layer: int, group: int) -> list[int]:
+        """Return the forms of a group that may win on the region."""
+        forms = np.zeros(self.network.largest_group, dtype=np.int32)
+        count = self._core.hm_search_candidates(self.address, layer, group, address(forms))
+        return [int(form) for form in forms[:count]]
+
+    def scores(self, layer: int, n_scores: int) -> FloatArray:
+        """Return slopes, offsets and radii of the scores of a layer: `(dim + 2, n_scores)`."""
+        block = np.empty((self.dim + 2, n_scores))
+        self._core.hm_search_scores(self.address, layer, address(block))
+        return block
+
+    def replace_top(self, parts: list[tuple[int, Any]]) -> None:
+        """Replace the cell on top by parts, each with its winner."""
+        # The smallest winner goes on top.
+        parts = sorted(parts, key=lambda part: -part[0])
+        winners = np.array([winner for winner, _ in parts], dtype=np.int32)
+        cells = (_Cell * len(parts))(*(cell.given() for _, cell in parts))
+        given = len(parts), address(winners), addressof(cells)
+        while self._core.hm_search_replace(self.address, *given):
+            self.grow()
+
+    def set_vertices(self, vertices: FloatArray) -> None:
+        """Set the vertices of the cell on top, shape `(n, 2 dim + 2)`."""
+        self._core.hm_search_set_vertices(self.address, address(vertices))
+
+    def refresh(
+        self,
+        layer: int,
+        stream: tuple[FloatArray, int],
+        scores: tuple[FloatArray, int],
+        merged: tuple[AnyArray, FloatArray, FloatArray] | None,
+    ) -> None:
+        """Replace what is known about a layer by better forms, each block with its grid.
+
+        Args:
+            layer: The layer.
+            stream: The stream before it, shape `(dim + 2, n)`, and its grid.
+            scores: Its scores likewise.
+            merged: For each form the first one that coincides with it, the means of the gains, and
+                those of the values, each with radii.
+        """
+        contributions: list[int | None] = [None] * 5
+        if merged is not None:
+            first, gains, values = merged
+            arrays = first, gains[0], gains[1], values[0], values[1]
+            contributions = [address(array) for array in arrays]
+        blocks = [(address(block), not block[-1].any(), grid) for block, grid in (stream, scores)]
+        self._core.hm_search_refresh(self.address, layer, *blocks[0], *blocks[1], *contributions)

@@ -1,0 +1,185 @@
+"""The first cell of a spatial search: a domain with its vertices and facets."""
+
+from math import frexp, lcm
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hardmax.errors import ArgumentError
+from hardmax.exact.integer_vectors import primitive, wide_rows
+from hardmax.geometry.double_description import cone_generators
+from hardmax.regions._search.exact_polytopes import (
+    ExactCell,
+    Form,
+    clipped,
+    space,
+    with_facets_only,
+)
+from hardmax.regions._search.plane_domains import divided
+from hardmax.regions._search.searches import SpaceCell
+from hardmax.regions.charted_domains import ChartedDomain, charted
+from hardmax.typing import FloatArray
+
+MOST_DIMENSIONS = 7
+"""The error bounds of the core are proven up to here."""
+
+
+class SpatialDomain(NamedTuple):
+    """A domain as the search starts with it.
+
+    Attributes:
+        charted: The domain.
+        cell: Its facets and vertices.
+        start: The same in floats.
+        is_bounded: Whether no vertex is at infinity.
+        scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
+    """
+
+    charted: ChartedDomain
+    cell: ExactCell
+    start: SpaceCell
+    is_bounded: bool
+    scale: float
+
+
+_known: WeakKeyDictionary[ChartedDomain, SpatialDomain] = WeakKeyDictionary()
+
+
+def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
+    """Read a domain.
+
+    Raises:
+        ArgumentError: If the domain lies in another space, has no interior, or has more dimensions
+            than the search can take.
+    """
+    given = charted(domain, dim_in)
+    if given.dim > MOST_DIMENSIONS:
+        raise ArgumentError(
+            f"`domain` must have at most {MOST_DIMENSIONS} dimensions for the search by vertices; "
+            f"got {given.dim}."
+        )
+    known = _known.get(given)
+    if known is None:
+        cell, is_bounded = _first_cell(given)
+        walls = [(-1, i, 0, 0) for i in range(len(cell.forms))]
+        start = rounded_cell(cell, walls, [])._replace(is_canonical=True)
+        points = start.vertices[:, : given.dim]
+        scale = float(2.0 ** min(frexp(np.abs(points).max(initial=1.0))[1], 1000))
+        known = _known[given] = SpatialDomain(given, cell, start, is_bounded, scale)
+    return known
+
+
+def _first_cell(given: ChartedDomain) -> tuple[ExactCell, bool]:
+    """Return the facets and vertices of a domain, and whether it is bounded."""
+    rows = given.cone_rows
+    # The last row only keeps the homogenising coordinate positive.
+    forms = tuple((*row, 0) for row in rows[:-1])
+    box = _box(forms, given.dim)
+    if box is not None:
+        return box, True
+    if forms:
+        generators = cone_generators(wide_rows(rows, given.dim + 1))
+        rays = [tuple(int(x) for x in ray) for ray in generators.rays.tolist()]
+        if not len(generators.lineality) and all(ray[-1] > 0 for ray in rays):
+            masks = tuple(
+                sum(int(tight) << i for i, tight in enumerate(incidence))
+                for incidence in generators.incidence[:, :-1].tolist()
+            )
+            vertices = tuple((*ray[:-1], *(0,) * given.dim, ray[-1]) for ray in rays)
+            return ExactCell(forms, vertices, masks), True
+    cell: ExactCell | None = space(given.dim)
+    for form in forms:
+        assert cell is not None
+        cell = clipped(cell, form)
+    assert cell is not None
+    return with_facets_only(cell)[0], False
+
+
+def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
+    """Return the cell of a box from its forms, or None if they do not describe one."""
+    sides: list[list[int]] = [[] for _ in range(2 * dim)]
+    for i, form in enumerate(forms):
+        axes = [k for k in range(dim) if form[k] != 0]
+        if len(axes) != 1:
+            return None
+        sides[2 * axes[0] + (form[axes[0]] < 0)].append(i)
+    if any(len(side) != 1 for side in sides):
+        return None
+    vertices, masks = [], []
+    for corner in range(1 << dim):
+        chosen = [sides[2 * k + (corner >> k & 1)][0] for k in range(dim)]
+        slopes = [forms[i][k] for k, i in enumerate(chosen)]
+        w = lcm(*slopes)
+        point = [-forms[i][dim] * (w // a) for a, i in zip(slopes, chosen, strict=True)]
+        vertices.append((*point, *(0,) * dim, w))
+        masks.append(sum(1 << i for i in chosen))
+    return ExactCell(forms, tuple(vertices), tuple(masks))
+
+
+def rounded_cell(
+    cell: ExactCell, walls: list[tuple[int, int, int, int]], ties: list[tuple[int, int, int]]
+) -> SpaceCell:
+    """Return a cell in floats, with radii.
+
+    Args:
+        cell: The cell.
+        walls: What each of its forms stands for.
+        ties: Facets with two winners of another group.
+    """
+    n, n_facets = len(cell.vertices), len(cell.forms)
+    n_words = -(-n_facets // 64)
+    return SpaceCell(
+        np.array([rounded_vertex(vertex) for vertex in cell.vertices]),
+        np.array([rounded_form(form) for form in cell.forms]),
+        np.array(walls, dtype=np.int32).reshape(n_facets, 4),
+        mask_words(cell.masks, n_words).reshape(n, n_words),
+        np.array(ties, dtype=np.int32).reshape(-1, 3),
+        np.zeros(n_facets, dtype=np.int32),
+        np.full(n_facets, -1, dtype=np.int32),
+        False,
+    )
+
+
+def rounded_form(form: Form) -> list[float]:
+    """Return a facet as `SpaceCell` has it: scaled, rounded, with radii."""
+    dim = len(form) - 2
+    reduced = primitive(form)
+    # A power of two divides exactly, and makes every slope at most 1.
+    unit = 1 << max(abs(x).bit_length() for x in reduced[:dim])
+    quotients = [divided(x, unit) for x in reduced]
+    slopes = [value for value, _ in quotients[:dim]]
+    slope_radius = max(error for _, error in quotients[:dim])
+    norm = (sum(map(abs, slopes)) + dim * slope_radius) * (1.0 + 2.0**-40)
+    # Only the sides of space have an offset at infinity, and there it is a half.
+    offset, far = quotients[dim], quotients[dim + 1]
+    return [*slopes, offset[0], far[0], slope_radius, offset[1], norm]
+
+
+def border_forms(domain: ChartedDomain) -> FloatArray:
+    """Return the inequalities of a domain as forms that are positive inside.
+
+    Returns:
+        Slopes, offset, radius of the slopes, radius of the offset: `(n_borders, dim + 3)`.
+    """
+    rows = [rounded_form((*row, 0)) for row in domain.cone_rows[:-1]]
+    borders = np.array(rows).reshape(len(rows), domain.dim + 5)
+    # Without the offset at infinity, and the bound on the slopes.
+    return np.ascontiguousarray(np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1))
+
+
+def rounded_vertex(vertex: Form) -> list[float]:
+    """Return a vertex, rounded, and its radius; then its direction likewise."""
+    dim = (len(vertex) - 1) // 2
+    quotients = [divided(x, vertex[-1]) for x in vertex[:-1]]
+    row: list[float] = []
+    for part in (quotients[:dim], quotients[dim:]):
+        row += [*(value for value, _ in part), max(error for _, error in part)]
+    return row
+
+
+def mask_words(masks: tuple[int, ...], n_words: int) -> Any:
+    """Return masks as 64-bit words, shape `(n_masks, n_words)`."""
+    full = (1 << 64) - 1
+    words = [[mask >> 64 * w & full for w in range(n_words)] for mask in masks]
+    return np.array(words, dtype=np.uint64).reshape(len(masks), n_words)

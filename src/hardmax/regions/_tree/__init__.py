@@ -1,0 +1,1 @@
+"""The search that decides in integers alone, in any dimension."""
