@@ -110,6 +110,22 @@ struct Systems {
     Lanes a[D][D], c[D], far[D], norm[D], slope_radius[D], offset_radius[D];
 };
 
+// Put n <= kLanes lists of facets side by side.
+template <int D>
+Systems<D> side_by_side(const Facet<D>* const (*lists)[D], int n) {
+    Systems<D> s;
+    for (int i = 0; i < kLanes; i++) {
+        for (int j = 0; j < D; j++) {
+            const Facet<D>& facet = *lists[least(i, n - 1)][j];
+            for (int k = 0; k < D; k++) s.a[j][k][i] = facet.form.a[k];
+            s.c[j][i] = facet.form.c, s.far[j][i] = facet.far, s.norm[j][i] = facet.norm;
+            s.slope_radius[j][i] = facet.form.slope_radius;
+            s.offset_radius[j][i] = facet.form.offset_radius;
+        }
+    }
+    return s;
+}
+
 // Write about the inverses of the slopes. Nothing is assumed about their accuracy.
 //
 // In three and four dimensions by cofactors, which need no pivots, else by elimination.
@@ -251,18 +267,10 @@ Lanes solve(const Systems<D>& s, const Lanes (&inverse)[D][D], Lanes beta, const
 template <int D>
 void meet(const Facet<D>* const (*lists)[D], int n, double scale, Point<D>* points,
           Point<D>* directions) {
-    detail::Systems<D> s;
+    const detail::Systems<D> s = detail::side_by_side<D>(lists, n);
     bool some_far = false;
-    for (int i = 0; i < kLanes; i++) {
-        for (int j = 0; j < D; j++) {
-            const Facet<D>& facet = *lists[least(i, n - 1)][j];
-            for (int k = 0; k < D; k++) s.a[j][k][i] = facet.form.a[k];
-            s.c[j][i] = facet.form.c, s.far[j][i] = facet.far, s.norm[j][i] = facet.norm;
-            s.slope_radius[j][i] = facet.form.slope_radius;
-            s.offset_radius[j][i] = facet.form.offset_radius;
-            some_far = some_far || facet.far != 0.0;
-        }
-    }
+    for (int i = 0; i < n; i++)
+        for (const Facet<D>* facet : lists[i]) some_far = some_far || facet->far != 0.0;
     Lanes inverse[D][D], x[D], d[D] = {}, far_rho = all(0.0);
     detail::invert(s, inverse);
     const Lanes beta = detail::defect(s, inverse);

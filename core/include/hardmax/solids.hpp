@@ -207,9 +207,13 @@ double off_where_round(const Solid<D>& s, int i, const double (&T)[D][D]) {
         n_tight++;
     }
     if (!s.is_sharp || n_tight != D || v.rho == 0.0) return simple;
-    double inverse[D][D], values[D], rho = 0.0, off = 0.0;
-    invert(tight, inverse);
-    const double beta = defect<D>(tight, inverse);
+    const Facet<D>* const(&list)[D] = tight;
+    const Systems<D> system = side_by_side<D>(&list, 1);
+    Lanes inverses[D][D];
+    invert(system, inverses);
+    const double beta = defect<D>(system, inverses)[0];
+    double values[D], rho = 0.0, off = 0.0;
+    const auto inverse = [&](int k, int j) { return inverses[k][j][0]; };
     if (!(beta < 0.5)) return simple;
     for (int j = 0; j < D; j++) {
         const Value at = value_at(*tight[j], v.x);
@@ -217,11 +221,11 @@ double off_where_round(const Solid<D>& s, int i, const double (&T)[D][D]) {
     }
     for (int k = 0; k < D; k++) {
         double sum = 0.0;
-        for (int j = 0; j < D; j++) sum += magnitude(inverse[k][j]) * values[j];
+        for (int j = 0; j < D; j++) sum += magnitude(inverse(k, j)) * values[j];
         rho = bound(rho, 2.0 * sum);
         for (int j = 0; j < D; j++) {
             double product = 0.0;
-            for (int m = 0; m <= k; m++) product += T[k][m] * inverse[m][j];
+            for (int m = 0; m <= k; m++) product += T[k][m] * inverse(m, j);
             off += magnitude(product) * values[j];
         }
     }
