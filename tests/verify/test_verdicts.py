@@ -22,7 +22,7 @@ from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import charted
 from hardmax.verify._fast.composition import exact_network
 from hardmax.verify._fast.enclosures import enclosed, rounded_layer
-from hardmax.verify._fast.polygons import domain_polygons, lowest_corner
+from hardmax.verify._fast.polygons import domain_polygons
 from hardmax.verify.checking import verify_certificate
 from tests.certificate_models import (
     CASES,
@@ -529,11 +529,3 @@ def test_a_wall_on_the_cross_of_the_verifier_is_a_wall(name):
 def test_a_domain_is_cut_into_its_quadrants(rows, n_pieces):
     polygons, _ = domain_polygons([(-a, -b, c) for a, b, c in rows])
     assert len(polygons.starts) - 1 == n_pieces
-
-
-def test_a_bounded_domain_has_a_lowest_corner():
-    square, strip = [(1, 0, 1), (-1, 0, 3), (0, 2, 1), (0, -1, 1)], [(1, 0, 1), (-1, 0, 3)]
-    x, y, w = lowest_corner(square)
-    assert (Fraction(x, w), Fraction(y, w)) == (-1, Fraction(-1, 2))
-    assert lowest_corner(strip) is None
-    assert lowest_corner([(0, 0, -1)]) is None

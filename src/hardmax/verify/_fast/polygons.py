@@ -13,7 +13,6 @@ numbers of their lines (`exact_plane`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -204,7 +203,7 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
     return Clipped(result, kept.nonzero()[0], list(zip(of.tolist(), vague.tolist(), strict=True)))
 
 
-def rounded_corners(corners: Sequence[Vector]) -> FloatArray:
+def rounded_corners(corners: Sequence[Sequence[int]]) -> FloatArray:
     """Scale integer vectors so that their largest entries are 1, and round.
 
     Returns:
@@ -218,7 +217,7 @@ def rounded_corners(corners: Sequence[Vector]) -> FloatArray:
     return np.asarray(table / np.abs(table).max(axis=0))
 
 
-def rounded_corner(corner: Vector) -> list[float]:
+def rounded_corner(corner: Sequence[int]) -> list[float]:
     """Scale an integer vector so that its largest entry is 1, and round."""
     largest = max(abs(x) for x in corner)
     return [x / largest for x in corner]
@@ -269,30 +268,6 @@ def _clipped(
             crossing = tuple(abs(after) * x + abs(value) * y for x, y in pairs)
             part.append((crossing, number if value > 0 else edge))
     return part
-
-
-def lowest_corner(sides: Sequence[Vector]) -> Vector | None:
-    """Return $(x, y, w)$ with $x/w$ and $y/w$ the least in a domain; None if there are none."""
-    polygons, lines = domain_polygons(sides)
-    corners: list[Vector] = []
-    for start, end in pairwise(polygons.starts.tolist()):
-        edges = polygons.edges[start:end].tolist()
-        for i in range(len(edges)):
-            corners.append(meet(lines[edges[i - 1]], lines[edges[i]]))
-    corners = [tuple(-x for x in corner) if corner[2] < 0 else corner for corner in corners]
-    if not corners or any(corner[2] == 0 for corner in corners):
-        return None
-    left = _least(corners, 0)
-    low = _least(corners, 1)
-    return (left[0] * low[2], low[1] * left[2], left[2] * low[2])
-
-
-def _least(corners: Sequence[Vector], axis: int) -> Vector:
-    best = corners[0]
-    for corner in corners[1:]:
-        if corner[axis] * best[2] < best[axis] * corner[2]:
-            best = corner
-    return best
 
 
 def meet(one: Vector, other: Vector) -> Vector:

@@ -69,7 +69,7 @@ def check_refusals(
 
 
 @dataclass(frozen=True, eq=False)
-class _Floor:
+class _Place:
     """A layer on the open set where the layers before it are affine.
 
     Attributes:
@@ -94,19 +94,19 @@ class _Node:
     """A range of cells.
 
     Attributes:
-        floor: The layer being decided.
+        place: The layer being decided.
         cells: The range.
         present: For each group of the layer the forms that win in a cell of the range.
         refused: The pairs (group, form) to refuse here.
-        decided: For each column split on the way, and for all of earlier layers, its floor and the
+        decided: For each column split on the way, and for all of earlier layers, its place and the
             winning form.
     """
 
-    floor: _Floor
+    place: _Place
     cells: tuple[int, int]
     present: list[list[int]]
     refused: list[tuple[int, int]]
-    decided: dict[int, tuple[_Floor, int]]
+    decided: dict[int, tuple[_Place, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,40 +147,40 @@ class _Walk:
         first_form: int,
         stream: Forms,
         cells: tuple[int, int],
-        decided: dict[int, tuple[_Floor, int]],
+        decided: dict[int, tuple[_Place, int]],
     ) -> list[_Node]:
         """Start a layer; without any there is nothing to do."""
         if not self.network.layers:
             return []
         layer = self.network.layers[index]
         scores = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
-        floor = _Floor(index, layer, column, first_form, stream, scores)
+        place = _Place(index, layer, column, first_form, stream, scores)
         names = [
-            next(i for i in range(start, end) if floor.scores[i] == floor.scores[form])
+            next(i for i in range(start, end) if place.scores[i] == place.scores[form])
             for start, end in zip(layer.starts, layer.starts[1:], strict=False)
             for form in range(start, end)
         ]
-        self._check_cells(floor, names, cells)
-        present = [self._present(floor, group, cells) for group in range(layer.n_groups)]
+        self._check_cells(place, names, cells)
+        present = [self._present(place, group, cells) for group in range(layer.n_groups)]
         refused = [
             (group, form)
             for group in range(layer.n_groups)
             for form in range(layer.starts[group], layer.starts[group + 1])
             if names[form] == form and form not in present[group]
         ]
-        return [_Node(floor, cells, present, refused, decided)]
+        return [_Node(place, cells, present, refused, decided)]
 
-    def _check_cells(self, floor: _Floor, names: list[int], cells: tuple[int, int]) -> None:
+    def _check_cells(self, place: _Place, names: list[int], cells: tuple[int, int]) -> None:
         """Check at every witness of a range that the listed forms of a layer win."""
-        layer = floor.layer
+        layer = place.layer
         points = fmpz_mat(self.witnesses[cells[0] : cells[1]]).transpose()
-        values = (fmpz_mat(floor.scores) * points).transpose().tolist()
+        values = (fmpz_mat(place.scores) * points).transpose().tolist()
         for cell, at_witness in enumerate(values, cells[0]):
-            for group, winner in enumerate(self._winners(floor, cell)):
+            for group, winner in enumerate(self._winners(place, cell)):
                 best = at_witness[winner]
                 if names[winner] != winner:
                     raise RefusedError(
-                        f"form {winner - layer.starts[group]} of group {floor.column + group} "
+                        f"form {winner - layer.starts[group]} of group {place.column + group} "
                         f"coincides there with form {names[winner] - layer.starts[group]}, which "
                         "names the cell",
                         cell,
@@ -189,25 +189,25 @@ class _Walk:
                     if at_witness[form] >= best and names[form] != winner:
                         raise RefusedError("the witness is not inside its cell", cell)
 
-    def _winners(self, floor: _Floor, cell: int) -> list[int]:
-        row = self.signatures[cell, floor.column : floor.column + floor.layer.n_groups].tolist()
-        return [start + w for start, w in zip(floor.layer.starts, row, strict=False)]
+    def _winners(self, place: _Place, cell: int) -> list[int]:
+        row = self.signatures[cell, place.column : place.column + place.layer.n_groups].tolist()
+        return [start + w for start, w in zip(place.layer.starts, row, strict=False)]
 
-    def _present(self, floor: _Floor, group: int, cells: tuple[int, int]) -> list[int]:
-        column = self.signatures[cells[0] : cells[1], floor.column + group].tolist()
-        return [floor.layer.starts[group] + w for w in sorted(set(column))]
+    def _present(self, place: _Place, group: int, cells: tuple[int, int]) -> list[int]:
+        column = self.signatures[cells[0] : cells[1], place.column + group].tolist()
+        return [place.layer.starts[group] + w for w in sorted(set(column))]
 
     def _children(self, node: _Node, split: int) -> list[_Node]:
         """Split a range by the winner of a group."""
-        floor, (begin, end) = node.floor, node.cells
-        column = self.signatures[begin:end, floor.column + split]
+        place, (begin, end) = node.place, node.cells
+        column = self.signatures[begin:end, place.column + split]
         children = []
         for form in node.present[split]:
-            inside = np.flatnonzero(column == form - floor.layer.starts[split])
+            inside = np.flatnonzero(column == form - place.layer.starts[split])
             # The cells are in order and agree before this column: equal entries are neighbours.
             cells = (begin + int(inside[0]), begin + int(inside[-1]) + 1)
             present = [
-                self._present(floor, group, cells) if len(forms) > 1 else forms
+                self._present(place, group, cells) if len(forms) > 1 else forms
                 for group, forms in enumerate(node.present)
             ]
             refused = [
@@ -217,28 +217,28 @@ class _Walk:
                 for lost in forms
                 if lost not in present[group]
             ]
-            decided = {**node.decided, floor.column + split: (floor, form)}
-            children.append(_Node(floor, cells, present, refused, decided))
+            decided = {**node.decided, place.column + split: (place, form)}
+            children.append(_Node(place, cells, present, refused, decided))
         return children
 
     def _next_layer(self, node: _Node) -> list[_Node]:
-        floor, layer = node.floor, node.floor.layer
-        if floor.index + 1 == len(self.network.layers):
+        place, layer = node.place, node.place.layer
+        if place.index + 1 == len(self.network.layers):
             return []
         winners = [forms[0] for forms in node.present]
         ties = {}
         for group, winner in enumerate(winners):
             group_forms = range(layer.starts[group], layer.starts[group + 1])
-            ties[group] = [f for f in group_forms if floor.scores[f] == floor.scores[winner]]
-        stream = layer.after(floor.stream, winners, {g: f for g, f in ties.items() if len(f) > 1})
+            ties[group] = [f for f in group_forms if place.scores[f] == place.scores[winner]]
+        stream = layer.after(place.stream, winners, {g: f for g, f in ties.items() if len(f) > 1})
         decided = dict(node.decided)
-        decided.update({floor.column + g: (floor, w) for g, w in enumerate(winners)})
-        column, form = floor.column + layer.n_groups, floor.first_form + layer.n_forms
-        return self._enter(floor.index + 1, column, form, stream, node.cells, decided)
+        decided.update({place.column + g: (place, w) for g, w in enumerate(winners)})
+        column, form = place.column + layer.n_groups, place.first_form + layer.n_forms
+        return self._enter(place.index + 1, column, form, stream, node.cells, decided)
 
     def _check_proof(self, node: _Node, group: int, form: int) -> None:
         """Check the next proof: that a form wins nowhere in a node."""
-        layer, column = node.floor.layer, node.floor.column + group
+        layer, column = node.place.layer, node.place.column + group
         what = (
             f"form {form - layer.starts[group]} of group {column} has no listed cell next to "
             f"that of {self.signatures[node.cells[0]].tolist()}"
@@ -246,7 +246,7 @@ class _Walk:
         proof = next(self.supply, None)
         if proof is None:
             raise RefusedError(f"{what}, and no proof says why: a cell may be missing")
-        decided = {**node.decided, column: (node.floor, form)}
+        decided = {**node.decided, column: (node.place, form)}
         total = [0] * len(self.rows[0])
         for name, multiplier in proof:
             row = self._row(name, decided)
@@ -256,7 +256,7 @@ class _Walk:
         if not proof or any(total):
             raise RefusedError(f"{what}, and the proof does not add up to zero")
 
-    def _row(self, name: int, decided: dict[int, tuple[_Floor, int]]) -> list[int] | None:
+    def _row(self, name: int, decided: dict[int, tuple[_Place, int]]) -> list[int] | None:
         """Return a row by its name, primitive; None if it does not hold strictly in the node."""
         if name < 0:
             return None
@@ -265,11 +265,11 @@ class _Walk:
         form, column = name - len(self.rows), 0
         for layer in self.network.layers:
             if form < layer.n_forms:
-                place = decided.get(column + int(layer.group_of[form]))
-                if place is None:
+                found = decided.get(column + int(layer.group_of[form]))
+                if found is None:
                     return None
-                floor, winner = place
-                pairs = zip(floor.scores[winner], floor.scores[form], strict=True)
+                place, winner = found
+                pairs = zip(place.scores[winner], place.scores[form], strict=True)
                 return _primitive([x - y for x, y in pairs])
             form -= layer.n_forms
             column += layer.n_groups

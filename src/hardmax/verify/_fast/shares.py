@@ -10,6 +10,8 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
+
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.tiling import check_tiling
 
@@ -24,8 +26,10 @@ def check_in_shares(task: tuple[Any, ...], n_shares: int) -> None:
     Raises:
         RefusedError: As `check_tiling` does, the first of those that the shares raise.
     """
-    n_cells = len(task[2])
-    content = pickle.dumps(task)
+    network, domain, signatures, witnesses = task
+    n_cells = len(signatures)
+    narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
+    content = pickle.dumps((network, domain, narrow, witnesses))
     path = os.pathsep.join(entry for entry in sys.path if entry)
     children = []
     try:

@@ -1,18 +1,18 @@
-"""A certificate by tiling, prepared for the walk: the origin moved to where nothing is negative."""
+"""A certificate by tiling, prepared for the walk: in coordinates that suit floats."""
 
+from collections.abc import Sequence
 from fractions import Fraction
+from math import frexp, inf, lcm, ldexp
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray, WideArray
 from hardmax.verify._fast.composition import exact_network
-from hardmax.verify._fast.polygons import ROUNDED, Vector, lowest_corner, rounded_corners
+from hardmax.verify._fast.polygons import ROUNDED, Vector, domain_polygons, rounded_corners
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.walk import Walk
-
-# Where the quadrants of an unbounded domain meet: seldom on a wall.
-_ELSEWHERE = (1, 3, 1009)
 
 
 def check_tiling(
@@ -36,20 +36,80 @@ def check_tiling(
     """
     chart, denominator, rows = domain
     sides: list[Vector] = [(-a, -b, c) for a, b, c in rows.tolist() if a or b or c]
-    # With the origin at the corner of a bounded domain, there is only one quadrant.
-    x, y, w = lowest_corner(sides) or _ELSEWHERE
-    moved_chart = np.array(
-        [[a * w, b * w, a * x + b * y + c * w] for a, b, c in chart.tolist()], object
-    )
-    moved_sides: list[Vector] = [(a * w, b * w, a * x + b * y + c * w) for a, b, c in sides]
-    points: list[Vector] = [(p * w - x * r, q * w - y * r, r * w) for p, q, r in witnesses]
+    frame = _frame(sides, witnesses)
+    moved_chart = [frame.form(row) for row in chart.tolist()]
+    moved_sides = [frame.form(side) for side in sides]
+    points = [frame.point(point) for point in witnesses]
     rounded = rounded_corners(points)
     _check_inside(moved_sides, points, rounded)
-    exact = exact_network(network, moved_chart, denominator * w)
+    unit = frame.form((0, 0, denominator))[2]
+    exact = exact_network(network, np.array(moved_chart, dtype=object), unit)
     # What overflows is decided in integers.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        centre = _nearest(x, w), _nearest(y, w)
-        Walk(exact, moved_sides, signatures, points, rounded, share, centre).run()
+        Walk(exact, moved_sides, signatures, points, rounded, share, frame.where).run()
+
+
+class _Frame(NamedTuple):
+    r"""Other coordinates, $x = x_0 / w_0 + 2^i x'$ and $y = y_0 / w_0 + 2^j y'$.
+
+    Attributes:
+        origin: The integers $(x_0, y_0, w_0)$, $w_0 > 0$.
+        exponents: The $i$ and $j$.
+    """
+
+    origin: Vector
+    exponents: tuple[int, int]
+
+    def form(self, row: Sequence[int]) -> Vector:
+        """Return a positive multiple, the same for all, of a form, in these coordinates."""
+        (a, b, c), (x, y, w), (i, j) = row, self.origin, self.exponents
+        down = max(0, -i, -j)
+        return (a * w) << (i + down), (b * w) << (j + down), (a * x + b * y + c * w) << down
+
+    def point(self, point: Sequence[int]) -> Vector:
+        """Return a homogeneous point in these coordinates."""
+        (p, q, r), (x, y, w), (i, j) = point, self.origin, self.exponents
+        up = max(0, i, j)
+        return (p * w - x * r) << (up - i), (q * w - y * r) << (up - j), (r * w) << up
+
+    def where(self, corner: FloatArray) -> str:
+        """Say where a rounded point in these coordinates is."""
+        places = []
+        for x, start, exponent in zip(corner, self.origin, self.exponents, strict=False):
+            near = ldexp(x / corner[2], exponent) if corner[2] else inf
+            places.append(f"{near + start / self.origin[2]:.6g}")
+        return "far away" if not corner[2] else f"near ({', '.join(places)})"
+
+
+def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
+    """Choose coordinates in which floats have few bits to lose; nothing else depends on them.
+
+    If the cells are spread over a bounded domain, all of it is in one quadrant, near 1. Otherwise
+    most witnesses are near 1.
+    """
+    polygons, _ = domain_polygons(sides)
+    centres, exponents = [], []
+    with np.errstate(all="ignore"):
+        for points, corners in zip(
+            _quotients(rounded_corners(witnesses)), _quotients(polygons.points), strict=True
+        ):
+            finite = points[np.abs(points) < 2.0**500]
+            centre = float(np.median(finite)) if len(finite) else 0.0
+            spread = float(np.median(np.abs(finite - centre))) if len(finite) else 0.0
+            low, high = (corners.min(), corners.max()) if len(corners) else (0.0, 0.0)
+            extent = float(high - low)
+            if extent <= 64.0 * spread:
+                centre, spread = float(low) - extent / 8, extent
+            centres.append(Fraction(centre))
+            exponents.append(frexp(spread)[1])
+    scale = lcm(*(centre.denominator for centre in centres))
+    origin = (*(int(centre * scale) for centre in centres), scale)
+    return _Frame(origin, (exponents[0], exponents[1]))
+
+
+def _quotients(points: FloatArray) -> FloatArray:
+    """Return the coordinates of homogeneous points, infinite or NaN where they are at infinity."""
+    return np.asarray(points[:2] / points[2])
 
 
 def _check_inside(sides: list[Vector], points: list[Vector], rounded: FloatArray) -> None:
@@ -62,10 +122,3 @@ def _check_inside(sides: list[Vector], points: list[Vector], rounded: FloatArray
         x, y, w = points[cell]
         if any(a * x + b * y + c * w <= 0 for a, b, c in sides):
             raise RefusedError("the witness is not inside the domain", cell)
-
-
-def _nearest(x: int, w: int) -> float:
-    try:
-        return float(Fraction(x, w))
-    except OverflowError:
-        return float("inf") if x > 0 else float("-inf")

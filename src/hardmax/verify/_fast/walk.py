@@ -9,7 +9,7 @@ A *node* is a polygon and the range of the cells that begin as the winners on it
 the enclosed forms of a layer for one node of the layer before. Nodes of one layer go in batches.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +115,7 @@ class Walk:
         witnesses: For each of them integers `(x, y, w)`, `w > 0`, inside the domain.
         points: The witnesses, rounded (`rounded_corners`).
         share: The range of cells to look at.
-        centre: Where the origin is, `(x, y)`; for messages.
+        where: Says where a rounded corner is.
     """
 
     def __init__(
@@ -126,9 +126,9 @@ class Walk:
         witnesses: list[Vector],
         points: FloatArray,
         share: tuple[int, int],
-        centre: tuple[float, float] = (0.0, 0.0),
+        where: Callable[[FloatArray], str],
     ) -> None:
-        self._centre = centre
+        self.where = where
         self.layers: list[Layer] = []
         column = 0
         for exact in network.layers:
@@ -168,13 +168,6 @@ class Walk:
             # The layer above is worked out when its turn comes, which keeps memory low.
             below, part = stack.pop()
             batch = below.above(part)
-
-    def where(self, corner: FloatArray) -> str:
-        """Say where a corner is."""
-        if corner[2] == 0.0:
-            return "towards infinity"
-        x, y = (a / corner[2] + b for a, b in zip(corner, self._centre, strict=False))
-        return f"near ({x:.6g}, {y:.6g})"
 
 
 class _Batch:
