@@ -6,6 +6,7 @@ from .argmax import ArgmaxLayer as ArgmaxLayer
 from .argmax import ArgmaxNetwork as ArgmaxNetwork
 from .argmax import ExactContributions as ExactContributions
 from .argmax import FormBlock as FormBlock
+from .argmax import Place as Place
 from .formats.activations import Activation as Activation
 from .formats.activations import MaxUnit as MaxUnit
 from .formats.activations import read_activation as read_activation

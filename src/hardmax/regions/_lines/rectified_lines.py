@@ -16,7 +16,7 @@ either interval it bounds. Towards infinity $w = 0$, and values are slopes.
 into the layer there (the units that are on). With $\|\hat z - z\| \le e$, and $\omega_j$ the norm
 of column $j$ of the weights, the error of value $j$ is at most $(e + \rho)\,\omega_j +
 \beta |b_j|$, where $\rho = \kappa \|\hat z\|$ and $\beta = \kappa w$ for a product (Lemma 1 of
-`algebra.exact.rounding` and Cauchy-Schwarz).
+`exact.rounding` and Cauchy-Schwarz).
 
 At new points: let $Y$ bound, at both ends, the norm of the units that are on or among the $q$ that
 change. The forms above are products of the weights with some of these units, so they are at most

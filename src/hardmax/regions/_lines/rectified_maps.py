@@ -11,7 +11,7 @@ norm at most $\omega_j$. The error of form $j$ is that of its argument, at most 
 rounding:
 
 * a product with the matrix rounds by at most $\kappa \|\hat z\|\,\omega_j$, an offset by $\kappa
-  |b_j|$ more (Lemma 2 of `algebra.exact.rounding` and Cauchy-Schwarz);
+  |b_j|$ more (Lemma 2 of `exact.rounding` and Cauchy-Schwarz);
 * adding a row rounds twice, by at most $u|s_u W_{uj}| + u|\hat s'_j|$, and the new form is
   $|\hat s'_j| \le (\|\hat z'\| + e + \rho)\,\omega_j + |b_j|(1 + \beta)$.
 
