@@ -624,7 +624,7 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
     const auto settle = [&](int i, const Point<D>& found) {
         // What is stored is computed from the facets, all of them known and in one way.
         const bool is_kept = stores && found.rho <= most_rho;
-        place.is_canonical = place.is_canonical && is_kept;
+        place.is_canonical = place.is_canonical && is_kept && pool[place.n_pool].is_pure;
         points[to + i] = found;
         if (is_kept) return;
         const Point<D> near = point_on_edge(place, pairs[i], mask(to + i));
@@ -790,28 +790,41 @@ bool has_room(const Polytopes<D>&, const typename Polytopes<D>::Place& place,
 namespace detail {
 
 // Compute the vertices of a polytope from its facets; False if one is too uncertain. Those between
-// sides of the domain are known.
+// sides of the domain are known, and perhaps all that lie on D facets.
 template <int D>
-bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, double scale) {
+bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, double scale,
+                  bool are_simple_known) {
+    const Facet<D>* lists[kLanes][D];
+    int waiting[kLanes], n_waiting = 0;
     bool is_sharp = true;
+    const auto compute = [&] {
+        Point<D> found[kLanes], far[kLanes];
+        if (n_waiting > 0) meet(lists, n_waiting, scale, found, s.has_far ? far : nullptr);
+        for (int m = 0; m < n_waiting; m++) {
+            s.points[waiting[m]] = found[m];
+            const double size = larger(scale, size_of(found[m]));
+            is_sharp = is_sharp && found[m].rho <= kStoredBlur * size;
+            if (!s.has_far) continue;
+            s.directions[waiting[m]] = far[m];
+            is_sharp = is_sharp && far[m].rho <= kStoredBlur;
+        }
+        n_waiting = 0;
+    };
     for (int i = place.start; i < place.start + place.n; i++) {
+        if (are_simple_known && s.count_bits(s.mask(i)) == D) continue;
         const int n = s.collect(s.mask(i), place.first_facet, s.tight);
         bool is_given = true;
         for (int t = 0; t < n; t++) is_given = is_given && s.pool[s.tight[t]].wall.layer < 0;
         if (is_given) continue;
-        const Facet<D>* chosen[D];
-        Point<D>* direction = s.has_far ? s.directions + i : nullptr;
-        bool is_defined = true;
+        const Facet<D>** chosen = lists[n_waiting];
         if (n == D)
             for (int t = 0; t < D; t++) chosen[t] = s.pool + s.tight[t];
-        else
-            is_defined = s.choose_independent(n, D, chosen);
-        if (!is_defined) return false;
-        meet(&chosen, 1, scale, s.points + i, direction);
-        const double size = larger(scale, size_of(s.points[i]));
-        is_sharp = is_sharp && s.points[i].rho <= kStoredBlur * size &&
-                   !(direction && !(direction->rho <= kStoredBlur));
+        else if (!s.choose_independent(n, D, chosen))
+            return false;
+        waiting[n_waiting++] = i;
+        if (n_waiting == kLanes) compute();
     }
+    compute();
     return is_sharp;
 }
 
@@ -888,28 +901,21 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
         bool is_known = place.is_canonical && place.reach.rho <= kStoredBlur * path.scale &&
                         place.reach.far_rho <= kStoredBlur;
         for (int f = 0; f < place.n_facets; f++) {
-            const Facet<D>& facet = s.pool[rows[f]];
-            is_known = is_known && (facet.is_pure || facet.wall.layer < 0);
+            Facet<D>& facet = s.pool[rows[f]];
+            if (facet.is_pure || facet.wall.layer < 0) continue;
+            is_known = false;
+            facet = facet_of(wall_form(fresh, facet.wall), facet.wall, true);
         }
-        for (int i = 0; i < place.n; i++)
-            is_known = is_known && s.count_bits(s.mask(place.start + i)) == D;
-        if (!is_known) {
+        if (!detail::set_vertices(s, place, path.scale, is_known)) {
+            if (last < 0) return false;
+            compose_doubled(path, doubled, last);
             for (int f = 0; f < place.n_facets; f++) {
                 Facet<D>& facet = s.pool[rows[f]];
-                if (facet.wall.layer >= 0 && !facet.is_pure)
-                    facet = facet_of(wall_form(fresh, facet.wall), facet.wall, true);
+                if (facet.wall.layer >= 0)
+                    facet = facet_of(detail::nearest_form(path, doubled, facet.wall), facet.wall,
+                                     false);
             }
-            if (!detail::set_vertices(s, place, path.scale)) {
-                if (last < 0) return false;
-                compose_doubled(path, doubled, last);
-                for (int f = 0; f < place.n_facets; f++) {
-                    Facet<D>& facet = s.pool[rows[f]];
-                    if (facet.wall.layer >= 0)
-                        facet = facet_of(detail::nearest_form(path, doubled, facet.wall),
-                                         facet.wall, false);
-                }
-                if (!detail::set_vertices(s, place, path.scale)) return false;
-            }
+            if (!detail::set_vertices(s, place, path.scale, false)) return false;
         }
     }
     const std::int64_t cell = detail::store_map(fresh, cells);
