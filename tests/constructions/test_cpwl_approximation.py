@@ -6,9 +6,12 @@ import re
 import numpy as np
 import pytest
 
-from hardmax.constructions.compilers.functions.approximation import _refuse_jumps, approximate
-from hardmax.constructions.compilers.functions.box_bisection import BisectionMesh, adaptive_mesh
-from hardmax.constructions.compilers.functions.interpolation import (
+from hardmax.constructions.compilers.functions.approximation import (
+    BisectionMesh,
+    Probes,
+    _refuse_jumps,
+    adaptive_mesh,
+    approximate,
     checked_function,
     enclosing_radius,
     indicated_errors,
@@ -16,7 +19,6 @@ from hardmax.constructions.compilers.functions.interpolation import (
     measured_error,
 )
 from hardmax.constructions.compilers.functions.meshes import Mesh
-from hardmax.constructions.compilers.functions.probes import Probes
 from hardmax.errors import ArgumentError, DiscontinuityError, DtypeError
 from hardmax.geometry.domains import Box, WholeSpace
 

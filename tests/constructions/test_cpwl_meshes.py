@@ -8,10 +8,14 @@ import pytest
 from flint import fmpq
 from scipy.spatial import Delaunay
 
-from hardmax.constructions.compilers.functions.box_bisection import adaptive_mesh
-from hardmax.constructions.compilers.functions.convex_differences import maxout_from_pieces
+from hardmax.constructions.compilers.functions.approximation import adaptive_mesh
+from hardmax.constructions.compilers.functions.convex_differences import (
+    filled_units,
+    fills,
+    maxout_from_pieces,
+    most_pieces,
+)
 from hardmax.constructions.compilers.functions.exact_pieces import ExactPieces
-from hardmax.constructions.compilers.functions.facet_kinks import filled_units, fills, most_pieces
 from hardmax.constructions.compilers.functions.meshes import Mesh, maxout_from_mesh
 from hardmax.errors import ArgumentError, DiscontinuityError, HardmaxError, SizeLimitError
 from hardmax.geometry.domains import Box

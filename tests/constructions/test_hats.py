@@ -11,10 +11,9 @@ from hardmax.constructions.compilers._bounds.interval_images import IntervalMap
 from hardmax.constructions.compilers._bounds.local_networks import LocalNetwork, is_zero
 from hardmax.constructions.compilers.compiled_function_files import load_function
 from hardmax.constructions.compilers.cpwl_compiler import compile_cpwl
-from hardmax.constructions.compilers.functions.hats import maxout_from_hats
+from hardmax.constructions.compilers.functions.hats import lattice_sets, maxout_from_hats, stars
 from hardmax.constructions.compilers.functions.knots import Knots
 from hardmax.constructions.compilers.functions.meshes import Mesh
-from hardmax.constructions.compilers.functions.star_lattices import lattice_sets, stars
 from hardmax.constructions.compilers.functions.tropical_forms import DifferenceOfMaxima
 from hardmax.constructions.compilers.maxout_compiler import compile_maxout
 from hardmax.constructions.compilers.piece_layers import piece_layers

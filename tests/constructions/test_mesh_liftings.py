@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
-from hardmax.constructions.compilers.functions import mesh_liftings
-from hardmax.constructions.compilers.functions.mesh_liftings import (
+from hardmax.constructions.compilers.functions import meshes as mesh_liftings
+from hardmax.constructions.compilers.functions.meshes import (
+    Mesh,
     lifted_by_linear_program,
     lifted_by_squared_norm,
 )
-from hardmax.constructions.compilers.functions.meshes import Mesh
 from hardmax.geometry.linear_programs import maximise
 
 

@@ -9,8 +9,8 @@ import pytest
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.regions._search import plane as planar
 from hardmax.regions._search import runs as core_runs
+from hardmax.regions._search import runs as shared_searches
 from hardmax.regions._search import space as spatial
-from hardmax.regions._search import threads as shared_searches
 from hardmax.regions._search.searches import BUDGET, DONE, Task
 from tests.core.degenerate_models import model_and_domain
 from tests.core.instruction_sets import RUNNABLE, printed

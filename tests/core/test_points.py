@@ -8,7 +8,7 @@ from hardmax.models._arithmetic.point_winners import Coincidences
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions._location.core_points import CorePoints
+from hardmax.regions._location.points import CorePoints
 from hardmax.regions.charted_domains import charted, charted_network
 from tests.extreme_models import LEAST, model_and_domain
 from tests.region_models import gaussian_relu, integer_maxout, integer_relu, integer_transformer

@@ -10,8 +10,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions._neighbours.plane import Regions, normalised, overlapping_edges
-from hardmax.regions._neighbours.plane_matching import StoredCells
+from hardmax.regions._neighbours.plane import Regions, StoredCells, normalised, overlapping_edges
 from hardmax.regions.engines import enumerate_regions
 from tests.extreme_models import model_and_domain
 from tests.region_models import (

@@ -8,5 +8,5 @@ from .charted_domains import ChartedDomain as ChartedDomain
 from .counts import AtLeast as AtLeast
 from .level_sets import LevelSet as LevelSet
 from .level_sets import level_set as level_set
+from .partition import Statistics as Statistics
 from .sampling import SampledCount as SampledCount
-from .statistics import Statistics as Statistics

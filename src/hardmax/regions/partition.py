@@ -1,15 +1,17 @@
 r"""All cells of a model on a domain, and what can be asked about them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, wraps
+from itertools import pairwise
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from hardmax._ground.arguments import integer
+from hardmax._ground.display import PALETTE, card, html_card, short_repr
 from hardmax._ground.interrupts import interrupts_named
 from hardmax._ground.pickling import WithoutCaches
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
@@ -34,7 +36,7 @@ from hardmax.regions._measures.measures import (
 )
 from hardmax.regions._neighbours.adjacency import Neighbours, cell_polytope, neighbouring_cells
 from hardmax.regions._neighbours.plane import planar_neighbours
-from hardmax.regions.cell_rows import CellRows, cell_rows
+from hardmax.regions.cell_rows import CellRows, Wall, cell_rows
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
@@ -47,13 +49,116 @@ from hardmax.regions.merging import (
     members,
     same_map_classes,
 )
-from hardmax.regions.partition_cards import partition_card
-from hardmax.regions.statistics import Statistics, partition_statistics
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
     from hardmax.regions._lines.lines import LineCells
     from hardmax.regions._location.lines import LineLocator
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """How the cells of a partition spread.
+
+    Attributes:
+        n_unbounded: How many cells have infinite volume.
+        volume_quantiles: The 0, 25, 50, 75 and 100 percent quantiles of the finite volumes;
+            NaN where there is none. Shape `(5,)`.
+        mean_neighbours: The mean number of neighbours of a cell.
+        max_neighbours: The largest number.
+        walls_of: For each `(layer, group)` how many pairs of neighbours it separates.
+    """
+
+    n_unbounded: int
+    volume_quantiles: FloatArray
+    mean_neighbours: float
+    max_neighbours: int
+    walls_of: dict[Wall, int]
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+
+def partition_statistics(
+    volumes: FloatArray, radii: FloatArray, degrees: IntArray, walls: Sequence[Sequence[Wall]]
+) -> Statistics:
+    """Summarise volumes with their radii, numbers of neighbours and walls."""
+    # A volume beyond all floats is finite, and has a radius.
+    is_unbounded = np.isinf(volumes) & (radii == 0.0)
+    finite = sorted(volumes[~is_unbounded].tolist())
+    quantiles = np.full(5, np.nan)
+    if finite:
+        quantiles[:] = [_quartile(finite, k) for k in range(5)]
+    return Statistics(
+        int(is_unbounded.sum()),
+        quantiles,
+        float(degrees.mean()) if len(degrees) else 0.0,
+        int(degrees.max(initial=0)),
+        dict(sorted(Counter(wall for named in walls for wall in named).items())),
+    )
+
+
+def _quartile(ordered: Sequence[float], k: int) -> float:
+    """Return the quantile `k / 4` of sorted numbers, linear between two of them."""
+    below, part = divmod((len(ordered) - 1) * k, 4)
+    if not part or ordered[below] == ordered[below + 1]:
+        return ordered[below]
+    return ordered[below] + part / 4 * (ordered[below + 1] - ordered[below])
+
+
+_MOST_CELLS = 400
+"""A picture of more cells would weigh more than all else in a notebook."""
+_SIDE = 220.0
+_LONGEST_ASPECT = 4.0
+
+
+def partition_card(partition: "Partition") -> str:
+    """Write the card of a partition. Nothing is computed for it that takes long.
+
+    Regions and affine maps are there once they have been asked for. The picture shows the cells of
+    a bounded domain in the plane, if they were stored and are not too many; `hm.plot` shows more.
+    """
+    known = {name: partition.__dict__.get(name) for name in ("n_regions", "n_affine_maps")}
+    rows = {
+        "dimension": str(partition.domain.dim),
+        "engine": partition.engine,
+        "layers": str(len(partition.network.layers)),
+        **{name.removeprefix("n_"): str(n) for name, n in known.items() if n is not None},
+        "decisions": partition.decisions,
+    }
+    return card(repr(partition), rows, _picture(partition))
+
+
+def _picture(partition: "Partition") -> str:
+    """Draw the polygons of the cells as SVG; nothing where that cannot be done at once."""
+    cells = partition.cells
+    drawable = partition.domain.dim == 2 and cells.directions is None and partition._line is None
+    if not drawable or cells.vertices is None or cells.starts is None:
+        return ""
+    if not 1 <= len(cells.starts) - 1 <= _MOST_CELLS:
+        return ""
+    low, high = cells.vertices.min(axis=0), cells.vertices.max(axis=0)
+    with np.errstate(over="ignore"):
+        spans = high - low
+    aspect = spans / spans.max()
+    if not np.isfinite(spans).all() or aspect.min() < 1.0 / _LONGEST_ASPECT:
+        return ""
+    width, height = (_SIDE * aspect).tolist()
+    places = (cells.vertices - low) / spans * [width, height]
+    places[:, 1] = height - places[:, 1]
+    polygons = []
+    for k, (first, last) in enumerate(pairwise(cells.starts.tolist())):
+        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places[first:last].tolist())
+        polygons.append(f'<polygon points="{corners}" fill="{PALETTE[k % len(PALETTE)]}"/>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="the cells" '
+        f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.1f} {height:.1f}">'
+        # On white, so that the colours are the same on a dark page.
+        f'<rect width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>'
+        f'<g fill-opacity="0.75" stroke="#1a1a1a" stroke-width="0.6" stroke-linejoin="round">'
+        f"{''.join(polygons)}</g></svg>"
+    )
+
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")

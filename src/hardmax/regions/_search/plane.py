@@ -6,9 +6,8 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.exact_plane import PlanarPath
 from hardmax.regions._search.plane_domains import PlanarDomain, planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.runs import SearchDomain, explore_domain
+from hardmax.regions._search.runs import SearchDomain, explore_domain, read_limits
 from hardmax.regions._search.searches import PlaneCell
-from hardmax.regions._search.slices import read_limits
 from hardmax.regions.cells import CellArrays
 
 

@@ -1,14 +1,27 @@
-"""Compiled searches, alone or shared by threads, and what they have found."""
+"""Compiled searches, alone or shared by threads, and what they have found.
 
+A search runs slice by slice, so that limits and interrupts act in between. Of one that threads
+share, whoever has nothing to do takes cells that another gives away. A run searches what is on its
+stack, the cells of the lowest item last. What it gives away is the lower half, so that every run
+finds cells that follow one another, and the runs, sorted by their first cells, find what one alone
+would have found. The compiled search does not hold the interpreter's lock.
+"""
+
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int32
 from functools import cached_property
+from threading import Condition, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._core.library import core
+from hardmax._ground.arguments import integer, number
 from hardmax._ground.interrupts import held_interrupts, packed_when_done
+from hardmax._ground.progress import track
 from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.recomposition import exact_affine_map
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
@@ -17,7 +30,10 @@ from hardmax.regions._search.networks import CoreNetwork, core_network
 from hardmax.regions._search.rounded_forms import rounded_forms
 from hardmax.regions._search.searches import (
     BLURRED,
+    BUDGET,
+    CELL_LIMIT,
     CELLS_FULL,
+    DONE,
     STACK_FULL,
     UNCLEAR,
     CellColumns,
@@ -30,13 +46,40 @@ from hardmax.regions._search.searches import (
     SpaceCell,
     Task,
 )
-from hardmax.regions._search.slices import Limits, SearchRun
-from hardmax.regions._search.threads import share
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames
 from hardmax.typing import AnyArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
+_SHORT_BUDGET = 256
+"""Steps until a run that was asked for work looks up again, whether it could give any or not."""
+SLICE_S = 0.05
+"""How long a compiled search runs before it looks up."""
+
+
+class Limits(NamedTuple):
+    """Where a search stops.
+
+    Attributes:
+        cells: After so many cells, or -1.
+        seconds: After about so many seconds, if any.
+    """
+
+    cells: int
+    seconds: float | None
+
+
+def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
+    """Check the limits of a search.
+
+    Examples:
+        >>> read_limits(None, 2)
+        Limits(cells=-1, seconds=2.0)
+    """
+    cells = -1 if max_cells is None else integer("max_cells", max_cells, at_least=0)
+    if max_seconds is not None:
+        max_seconds = number("max_seconds", max_seconds, at_least=0.0)
+    return Limits(cells, max_seconds)
 
 
 class SearchDomain(NamedTuple):
@@ -97,11 +140,12 @@ def explore_domain(
     return packed_when_done(work, lambda is_complete: packed(runs, is_complete, workers))
 
 
-class Run(SearchRun):
-    """One search: its buffers, and what has been found.
+class Run:
+    """One search, which can be stopped and resumed: its buffers, and what has been found.
 
     Attributes:
         is_wanted: Set by another thread that wants some of the work.
+        first_budget: How many steps the first slice makes at most.
     """
 
     def __init__(
@@ -145,8 +189,33 @@ class Run(SearchRun):
         n_items = self.search.counts()[3]
         return self.search.give_away(n_items // 2) if n_items > 1 else []
 
+    def work(self, limits: Limits, progress: bool) -> bool:
+        """Search until done or stopped; say whether everything was searched."""
+        deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+        with track(iter(()), "cells") as bar:
+            return self._work(limits.cells, deadline, bar.advance if progress else _ignored)
+
+    def _work(self, limit: int, deadline: float | None, advance: Any) -> bool:
+        budget, shown = self.first_budget, 0
+        while True:
+            began = time.perf_counter()
+            status = self.go_on(limit, budget)
+            if status == DONE:
+                return True
+            if status == CELL_LIMIT:
+                return False
+            if status == BUDGET:
+                spent = max(time.perf_counter() - began, 1e-6)
+                budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
+            else:
+                self.make_way(status)
+            advance(self.n_found - shown)
+            shown = self.n_found
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+
     def go_on(self, limit: int, budget: int) -> int:
-        """Run the compiled search."""
+        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped."""
         return self.search.run(self.room, limit, budget, self.is_wanted)
 
     def first_signature(self) -> bytes:
@@ -179,6 +248,153 @@ class Run(SearchRun):
             with np.errstate(over="ignore"):
                 nearest = np.float32(block[-1].max(initial=0.0))
             cells.map_radii[cell] = np.nextafter(nearest, np.float32(np.inf))
+
+
+def _ignored(n_steps: int) -> None:
+    """Do nothing."""
+
+
+def share(
+    runs: list[Run],
+    begin: Callable[[Task], Run],
+    is_wanted: c_int32,
+    max_seconds: float | None,
+    workers: int,
+    progress: bool,
+) -> bool:
+    """Search with several threads.
+
+    Args:
+        runs: One run that has not begun; all others are added, also where an interrupt ends the
+            search.
+        begin: Makes a run of a task that was given away.
+        is_wanted: Ends a slice of any run early, where it is set: somebody has nothing to do.
+        max_seconds: Stop after about so many seconds.
+        workers: How many threads.
+        progress: Show a bar where the search takes longer than a second.
+
+    Returns:
+        Whether everything was searched.
+    """
+    team = _Team(runs, begin, is_wanted, max_seconds)
+    core()  # Loaded by one thread, not by several at once.
+    threads = [Thread(target=team.work, daemon=True) for _ in range(workers)]
+    # An interrupt in `join` would make a thread that still runs look as if it had ended.
+    with held_interrupts() as interrupt, track(iter(()), "cells") as bar:
+        for thread in threads:
+            thread.start()
+        shown = 0
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(SLICE_S)
+                    interrupt()
+                    found = team.n_found()
+                    if progress:
+                        bar.advance(found - shown)
+                    shown = found
+        finally:
+            team.is_stopped = True
+            for thread in threads:
+                thread.join()
+    if team.error is not None:
+        raise team.error
+    return team.is_complete
+
+
+class _Team:
+    """What the threads share: tasks that wait, and runs."""
+
+    def __init__(
+        self,
+        runs: list[Run],
+        begin: Callable[[Task], Run],
+        is_wanted: c_int32,
+        max_seconds: float | None,
+    ) -> None:
+        self._begin = begin
+        self._is_wanted = is_wanted
+        self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
+        self._waiting: deque[Task] = deque()
+        self._changed = Condition()
+        self._n_busy = 0
+        self._n_idle = 0
+        self._first: Run | None = runs[0]
+        self.runs = runs
+        self.is_stopped = False
+        self.is_complete = True
+        self.error: BaseException | None = None
+
+    def n_found(self) -> int:
+        """How many cells all runs have found."""
+        return sum(run.n_found for run in list(self.runs))
+
+    def work(self) -> None:
+        """Search until nothing is left; what one thread runs."""
+        try:
+            while (run := self._next()) is not None:
+                self._search(run)
+                with self._changed:
+                    self._n_busy -= 1
+                    self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self.error = self.error or error
+                self.is_stopped = True
+                self._changed.notify_all()
+
+    def _next(self) -> Run | None:
+        """Wait for a task, and return its run; None if nothing is left."""
+        with self._changed:
+            self._n_idle += 1
+            while not (self._first or self._waiting or self.is_stopped):
+                if self._n_busy == 0:
+                    self._changed.notify_all()
+                    return None
+                self._is_wanted.value = 1
+                self._changed.wait()
+            self._n_idle -= 1
+            if self.is_stopped:
+                self.is_complete = self.is_complete and not (self._first or self._waiting)
+                return None
+            run, self._first = self._first, None
+            task = self._waiting.popleft() if run is None else None
+            self._n_busy += 1
+        if task is not None:
+            run = self._begin(task)
+            with self._changed:
+                self.runs.append(run)
+        return run
+
+    def _search(self, run: Run) -> None:
+        budget = run.first_budget
+        while True:
+            began = time.perf_counter()
+            status = run.go_on(-1, budget)
+            if status == DONE:
+                return
+            if status == BUDGET:
+                if self._n_idle > len(self._waiting):
+                    self._offer(run.give_away())
+                    budget = _SHORT_BUDGET
+                else:
+                    spent = max(time.perf_counter() - began, 1e-6)
+                    budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
+            else:
+                run.make_way(status)
+            late = self._deadline is not None and time.monotonic() >= self._deadline
+            if self.is_stopped or late:
+                with self._changed:
+                    self.is_stopped = True
+                    self.is_complete = False
+                    self._changed.notify_all()
+                return
+
+    def _offer(self, tasks: list[Task]) -> None:
+        with self._changed:
+            self._waiting.extend(tasks)
+            self._is_wanted.value = 0
+            self._changed.notify_all()
 
 
 def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:

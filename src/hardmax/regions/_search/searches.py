@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._core.growing import GrowingArray
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import GrowingArray, Memory, address
 from hardmax.regions._search.networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray
 

@@ -5,8 +5,7 @@ from typing import Any
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.exact_space import SpatialPath
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.runs import SearchDomain, explore_domain
-from hardmax.regions._search.slices import read_limits
+from hardmax.regions._search.runs import SearchDomain, explore_domain, read_limits
 from hardmax.regions._search.space_domains import SpatialDomain, spatial_domain
 from hardmax.regions.cells import CellArrays
 

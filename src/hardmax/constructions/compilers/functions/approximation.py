@@ -5,7 +5,10 @@ transformers. Here the piecewise linear function interpolates on an adaptive mes
 function the error falls like $n^{-2/d}$ with the number $n$ of pieces.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import combinations, permutations
 from math import factorial
 from typing import Any
 
@@ -14,24 +17,526 @@ import numpy as np
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
 from hardmax.constructions.compilers.cpwl_compiler import CompiledFunction, compile_cpwl
-from hardmax.constructions.compilers.functions.box_bisection import adaptive_mesh
-from hardmax.constructions.compilers.functions.interpolation import (
-    Sampled,
-    checked_function,
-    enclosing_radius,
-    indicated_errors,
-    measured_error,
-    sampled_worst,
-)
-from hardmax.constructions.compilers.functions.jumps import find_jump, line_segments, mesh_segments
 from hardmax.constructions.compilers.functions.knots import Knots
 from hardmax.constructions.compilers.functions.meshes import Mesh
-from hardmax.constructions.compilers.functions.probes import Probes
 from hardmax.constructions.compilers.maxout_assembly import read_box
-from hardmax.errors import ArgumentError, DiscontinuityError
+from hardmax.errors import ArgumentError, DiscontinuityError, DtypeError
 from hardmax.exact.rounding import SMALL_RAISE
 from hardmax.geometry.domains import Box
-from hardmax.typing import ArrayLike, FloatArray
+from hardmax.typing import ArrayLike, FloatArray, IntArray
+
+_MANY_FLOATS = 2.0**12
+
+Edge = tuple[int, int]
+
+Indicator = Callable[[FloatArray], FloatArray]
+"""Errors of simplices, given their corners `(n_simplices, dim + 1, dim)`."""
+
+
+class BisectionMesh:
+    """A growing mesh of a box.
+
+    Attributes:
+        points: The vertices so far.
+        simplices: The simplices that are in the mesh, by number.
+    """
+
+    def __init__(self, box: Box) -> None:
+        dim = box.dim
+        corners = np.array(np.meshgrid(*[[0, 1]] * dim, indexing="ij")).reshape(dim, -1).T
+        self.points: list[FloatArray] = [np.where(c, box.high, box.low) for c in corners]
+        self._places: list[FloatArray] = [c.astype(np.float64) for c in corners]
+        self.simplices: dict[int, tuple[int, ...]] = {}
+        self._around: dict[Edge, set[int]] = {}
+        self._longest: dict[int, Edge] = {}
+        self._next = 0
+        weights = 2 ** np.arange(dim)[::-1]
+        for order in permutations(range(dim)):
+            path = np.cumsum(
+                np.vstack([np.zeros(dim, int), np.eye(dim, dtype=int)[list(order)]]), axis=0
+            )
+            self._add(tuple(int(x) for x in path @ weights))
+
+    def corners(self, numbers: list[int]) -> FloatArray:
+        """Return the corners of simplices: `(n, dim + 1, dim)`."""
+        return np.array([[self.points[v] for v in self.simplices[k]] for k in numbers])
+
+    def terminal_edge(self, simplex: int) -> Edge:
+        """Follow longest edges from a simplex to one that is longest for all simplices around."""
+        edge = self._longest[simplex]
+        while True:
+            longer = max((self._longest[k] for k in self._around[edge]), key=self._length)
+            if longer == edge:
+                return edge
+            edge = longer
+
+    def n_around(self, edge: Edge) -> int:
+        """Count the simplices around an edge."""
+        return len(self._around[edge])
+
+    def can_halve(self, edge: Edge) -> bool:
+        """Say whether an edge is still long compared with the distance of floats around it."""
+        a, b = (self.points[v] for v in edge)
+        step = np.abs(a / 2 - b / 2)
+        near = np.spacing(np.maximum(np.abs(a), np.abs(b)))
+        return bool(np.all((step == 0.0) | (step > _MANY_FLOATS * near)))
+
+    def bisect(self, edge: Edge) -> list[int]:
+        """Halve an edge with all simplices around it, and return the numbers of the new ones."""
+        a, b = edge
+        middle = len(self.points)
+        self.points.append(self.points[a] / 2 + self.points[b] / 2)
+        self._places.append((self._places[a] + self._places[b]) / 2)
+        fresh = []
+        for k in sorted(self._around[edge]):
+            simplex = self.simplices.pop(k)
+            del self._longest[k]
+            for own in combinations(sorted(simplex), 2):
+                self._around[own].discard(k)
+            for gone in edge:
+                fresh.append(self._add(tuple(middle if v == gone else v for v in simplex)))
+        return fresh
+
+    def arrays(self) -> tuple[FloatArray, IntArray]:
+        """Return vertices `(n_vertices, dim)` and simplices `(n_simplices, dim + 1)`."""
+        return np.array(self.points), np.array([self.simplices[k] for k in sorted(self.simplices)])
+
+    def _add(self, simplex: tuple[int, ...]) -> int:
+        number, self._next = self._next, self._next + 1
+        self.simplices[number] = simplex
+        edges = list(combinations(sorted(simplex), 2))
+        for edge in edges:
+            self._around.setdefault(edge, set()).add(number)
+        self._longest[number] = max(edges, key=self._length)
+        return number
+
+    def _length(self, edge: Edge) -> tuple[float, Edge]:
+        # Places are dyadic with few bits: ties are true ties. Where rounding enters at last, it
+        # still enters for all simplices alike.
+        a, b = edge
+        return float(((self._places[a] - self._places[b]) ** 2).sum()), edge
+
+
+def adaptive_mesh(box: Box, n_pieces: int, indicator: Indicator) -> tuple[FloatArray, IntArray]:
+    """Refine where an indicator is largest, as long as the mesh has at most `n_pieces` simplices.
+
+    Args:
+        box: The box to cover.
+        n_pieces: At least the factorial of the dimension.
+        indicator: The error of each simplex.
+
+    Returns:
+        Vertices and simplices.
+    """
+    mesh = BisectionMesh(box)
+    queue: list[tuple[float, int]] = []
+
+    def enqueue(numbers: list[int]) -> None:
+        for member, error in zip(numbers, indicator(mesh.corners(numbers)).tolist(), strict=True):
+            heappush(queue, (-error, member))
+
+    enqueue(sorted(mesh.simplices))
+    while queue:
+        error, worst = queue[0]
+        if worst not in mesh.simplices:
+            heappop(queue)
+            continue
+        edge = mesh.terminal_edge(worst)
+        if not mesh.can_halve(edge):
+            heappop(queue)
+            continue
+        if error == 0.0 or len(mesh.simplices) + mesh.n_around(edge) > n_pieces:
+            break
+        enqueue(mesh.bisect(edge))
+    return mesh.arrays()
+
+
+_N_PROBES = 4096
+_AT_ONCE = 64
+_INSIDE = -(2.0**-30)
+_NOTHING = 2.0**-40
+"""Errors below this fraction of the largest value are taken for rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """A function at points of a box.
+
+    Attributes:
+        box: The box.
+        places: The points, relative to the box: from 0 to 1, shape `(n_probes, dim)`.
+        values: The function there, shape `(n_probes, dim_out)`.
+    """
+
+    box: Box
+    places: FloatArray
+    values: FloatArray
+
+    @classmethod
+    def of(cls, f: Callable[[FloatArray], FloatArray], box: Box) -> "Probes":
+        r"""Evaluate a function at evenly spread points that no bisection of the box meets.
+
+        They are $\{k\alpha_i + \frac12\}$, $\alpha_i = g^{-i}$ with the root $g > 1$ of $g^{d+1} =
+        g + 1$: the golden ratio if $d = 1$.
+
+        Examples:
+            >>> probes = Probes.of(lambda x: x[:, :1] ** 2, Box([2.0], [4.0]))
+            >>> probes.values.shape, bool(np.diff(np.sort(probes.places[:, 0])).max() < 0.001)
+            ((4096, 1), True)
+        """
+        roots = np.roots([1.0, *[0.0] * (box.dim - 1), -1.0, -1.0])
+        root = float(roots[np.abs(roots.imag) < 1e-9].real.max())
+        steps = root ** -np.arange(1.0, box.dim + 1.0)
+        places = (np.arange(_N_PROBES)[:, None] * steps + 0.5) % 1.0
+        points = box.low * (1.0 - places) + box.high * places
+        return cls(box, places, f(np.clip(points, box.low, box.high)))
+
+    def errors(self, corners: FloatArray, at_corners: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the largest error of interpolation at the probes in each simplex, and where.
+
+        Args:
+            corners: The simplices, shape `(n, dim + 1, dim)`.
+            at_corners: The function there, shape `(n, dim + 1, dim_out)`.
+
+        Returns:
+            The errors, shape `(n,)`, 0 where there is no probe or no more than rounding; and the
+            barycentric coordinates of the worst probes, shape `(n, dim + 1)`.
+        """
+        worst, where = np.zeros(len(corners)), np.zeros(corners.shape[:2])
+        for start in range(0, len(corners), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            weights = self._weights(corners[part])
+            errors = np.abs(self.values - weights @ at_corners[part]).max(axis=2)
+            errors[(weights < _INSIDE).any(axis=2)] = 0.0
+            rows, best = np.arange(len(errors)), errors.argmax(axis=1)
+            worst[part] = errors[rows, best]
+            where[part] = np.maximum(weights[rows, best], 0.0)
+        worst[worst <= _NOTHING * np.abs(self.values).max()] = 0.0
+        where[worst == 0.0, 0] = 1.0
+        return worst, where / where.sum(axis=1, keepdims=True)
+
+    def _weights(self, corners: FloatArray) -> FloatArray:
+        """The barycentric coordinates of all probes in simplices: `(n, n_probes, dim + 1)`."""
+        side = self.box.high - self.box.low
+        relative = (corners - self.box.low) / side
+        frames = np.linalg.inv(relative[:, 1:] - relative[:, :1])
+        inner = (self.places - relative[:, :1]) @ frames
+        return np.concatenate([1.0 - inner.sum(axis=2, keepdims=True), inner], axis=2)
+
+
+Sampled = Callable[[FloatArray], FloatArray]
+"""A function that was checked: `(n_points, dim)` to `(n_points, dim_out)`, finite."""
+
+_LATTICE = {1: 32, 2: 8, 3: 6}
+_COARSE = {1: 4, 2: 4, 3: 4}
+_N_SEARCHES = 64
+_N_STEPS = 60
+
+
+def checked_function(f: Any, dim: int) -> Sampled:
+    """Wrap a callable so that whatever it returns is checked.
+
+    A function of one number, such as `math.sin`, is taken too, if `dim` is 1: it is called for one
+    point after another.
+
+    Raises:
+        DtypeError: If it is not callable, or does not return real numbers.
+        ArgumentError: When called, if it takes no arrays, or returns another number of values than
+            points, or a value that is not finite; the message names the point.
+    """
+    if not callable(f):
+        raise DtypeError(f"`f` must be a function of arrays of points; got {type(f).__name__}.")
+    evaluate = _evaluation(f, dim)
+
+    def sampled(points: FloatArray) -> FloatArray:
+        values = np.asarray(evaluate(points.copy()))
+        if values.dtype.kind not in "biuf":
+            raise DtypeError(f"`f` must return real numbers; got dtype {values.dtype}.")
+        if values.ndim not in (1, 2) or len(values) != len(points) or values.shape[1:] == (0,):
+            raise ArgumentError(
+                f"`f` must map points of shape (n_points, {dim}) to values of shape (n_points,) or "
+                f"(n_points, dim_out); got {values.shape} for {len(points)} points."
+            )
+        columns = np.asarray(values.reshape(len(points), -1), dtype=np.float64)
+        bad = ~np.isfinite(columns).all(axis=1)
+        if bad.any():
+            k = int(bad.argmax())
+            raise ArgumentError(
+                f"`f` must be finite on the box; got {columns[k].tolist()} at {points[k].tolist()}."
+            )
+        return columns
+
+    return sampled
+
+
+def _evaluation(f: Any, dim: int) -> Callable[[FloatArray], Any]:
+    """Call a function with arrays, or for one number after another once arrays have failed."""
+    takes_numbers = False
+
+    def by_numbers(points: FloatArray) -> Any:
+        return [f(float(x)) for x in points[:, 0]]
+
+    def evaluate(points: FloatArray) -> Any:
+        nonlocal takes_numbers
+        if takes_numbers:
+            return by_numbers(points)
+        try:
+            return f(points)
+        except (TypeError, ValueError) as error:
+            failure = error
+        try:
+            if dim == 1:
+                values = by_numbers(points)
+                takes_numbers = True
+                return values
+        except (TypeError, ValueError, IndexError):
+            pass
+        raise ArgumentError(
+            f"`f` must take an array of points, shape (n_points, {dim}); called with one it raised "
+            f"{type(failure).__name__}: {failure!s:.120}"
+        ) from failure
+
+    return evaluate
+
+
+def sampled_worst(f: Sampled, corners: FloatArray, probes: Probes) -> FloatArray:
+    """Return the point of each simplex where interpolation errs most, among samples: `(n, dim)`."""
+    weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
+    errors = _errors(f, corners, weights)
+    seen, where = probes.errors(corners, _at_corners(f, corners))
+    best = np.where((seen > errors.max(axis=1))[:, None], where, weights[errors.argmax(axis=1)])
+    return np.asarray(np.einsum("ni,nid->nd", best, corners))
+
+
+def lattice(dim: int, order: int) -> FloatArray:
+    """Return the barycentric coordinates with denominators `order`: `(n, dim + 1)`.
+
+    Examples:
+        >>> lattice(1, 2).tolist()
+        [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
+    """
+    bars = np.array(list(combinations(range(order + dim), dim)))
+    ends = np.column_stack([np.full(len(bars), -1), bars, np.full(len(bars), order + dim)])
+    return np.asarray((np.diff(ends, axis=1) - 1) / order)
+
+
+def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = None) -> FloatArray:
+    """Sample the error of interpolation on simplices `(n, dim + 1, dim)`, coarsely: `(n,)`."""
+    weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
+    errors = np.asarray(_errors(f, corners, weights).max(axis=1))
+    if probes is None:
+        return errors
+    return np.asarray(np.maximum(errors, probes.errors(corners, _at_corners(f, corners))[0]))
+
+
+def measured_error(
+    f: Sampled, corners: FloatArray, probes: Probes | None = None
+) -> tuple[float, FloatArray]:
+    """Look for the largest error of interpolation: on a lattice, and from its worst points on.
+
+    Args:
+        f: The function.
+        corners: All simplices, shape `(n, dim + 1, dim)`.
+        probes: Points spread over all of them, which count as well.
+
+    Returns:
+        The largest error found (a lower bound on the supremum) and where it is.
+    """
+    dim = corners.shape[2]
+    weights = lattice(dim, _LATTICE[dim])
+    errors = _errors(f, corners, weights)
+    starts, reached = weights[errors.argmax(axis=1)], errors.max(axis=1)
+    if probes is not None:
+        seen, where = probes.errors(corners, _at_corners(f, corners))
+        starts = np.where((seen > reached)[:, None], where, starts)
+        reached = np.maximum(reached, seen)
+    # One start in each simplex: several in one would climb the same hill.
+    simplex = np.argsort(reached)[-_N_SEARCHES:]
+    own, best = corners[simplex], starts[simplex]
+    at_corners = _at_corners(f, own)
+    values = np.abs(
+        f(np.einsum("ni,nid->nd", best, own)) - np.einsum("ni,nic->nc", best, at_corners)
+    ).max(axis=1)
+    targets = np.eye(dim + 1)
+    edges = (targets[:, None] - targets)[~np.eye(dim + 1, dtype=bool)]
+    steps = np.full(len(own), 1.0 / _LATTICE[dim])
+    for _ in range(_N_STEPS):
+        # Towards each corner, away from it, and along each edge, as far as the simplex goes.
+        towards = targets - best[:, None, :]
+        along = np.broadcast_to(edges, (len(best), *edges.shape))
+        move = steps[:, None, None] * np.concatenate([towards, -towards, along], axis=1)
+        trials = best[:, None] + move
+        trials = np.maximum(trials, 0.0)
+        trials /= trials.sum(axis=2, keepdims=True)
+        n, m, _ = trials.shape
+        points = np.einsum("nmi,nid->nmd", trials, own).reshape(n * m, dim)
+        found = np.abs(f(points).reshape(n, m, -1) - trials @ at_corners).max(axis=2)
+        choice = found.argmax(axis=1)
+        rows = np.arange(n)
+        better = found[rows, choice] > values
+        best = np.where(better[:, None], trials[rows, choice], best)
+        values = np.where(better, found[rows, choice], values)
+        steps = np.where(better, steps, steps / 2)
+    k = int(values.argmax())
+    return float(values[k]), np.asarray(best[k] @ own[k])
+
+
+def enclosing_radius(corners: FloatArray) -> float:
+    """Bound the radius of the smallest balls around simplices `(n, dim + 1, dim)`, from above."""
+    dim = corners.shape[2]
+    scale = float(np.ldexp(1.0, int(np.frexp(np.ptp(corners, axis=(0, 1)).max())[1])))
+    pairs = combinations(range(dim + 1), 2)
+    squares = max(
+        float((((corners[:, i] - corners[:, k]) / scale) ** 2).sum(axis=1).max()) for i, k in pairs
+    )
+    # Far more than the few roundings above.
+    slack = 1.0 + 2.0**-40
+    return float(np.sqrt(squares * dim / (2.0 * (dim + 1.0))) * slack) * scale
+
+
+def _errors(f: Sampled, corners: FloatArray, weights: FloatArray) -> FloatArray:
+    n, m, dim = len(corners), len(weights), corners.shape[2]
+    points = np.einsum("mi,nid->nmd", weights, corners).reshape(n * m, dim)
+    interpolated = np.einsum("mi,nic->nmc", weights, _at_corners(f, corners))
+    return np.asarray(np.abs(f(points).reshape(n, m, -1) - interpolated).max(axis=2))
+
+
+def _at_corners(f: Sampled, corners: FloatArray) -> FloatArray:
+    n, n_corners, dim = corners.shape
+    return f(corners.reshape(-1, dim)).reshape(n, n_corners, -1)
+
+
+_HALVINGS = 120
+"""More than there are between two floats of the same size; towards 0 there would be 1100."""
+_SMALLEST = 2.0**-16
+"""Jumps below this fraction of the range of values are passed over: functions that are evaluated
+in float32 have many of about $2^{-24}$."""
+_APART, _NEAR, _KEPT = 2.0**20, 2.0**16, 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class Jump:
+    """Two neighbouring points with values far apart.
+
+    Attributes:
+        before: One point, shape `(dim,)`.
+        after: The other.
+        value_before: The function there, shape `(dim_out,)`.
+        value_after: The function at `after`.
+    """
+
+    before: FloatArray
+    after: FloatArray
+    value_before: FloatArray
+    value_after: FloatArray
+
+    @property
+    def size(self) -> float:
+        """How far the values are apart, in the output where that is most."""
+        return float(np.abs(self.value_after - self.value_before).max())
+
+
+def find_jump(
+    f: Callable[[FloatArray], FloatArray], starts: FloatArray, ends: FloatArray
+) -> Jump | None:
+    """Return the largest jump that bisection finds on segments; None if there is none.
+
+    Args:
+        f: The function, `(n_points, dim)` to `(n_points, dim_out)`.
+        starts: One end of each segment, shape `(n_segments, dim)`.
+        ends: The other end.
+
+    Examples:
+        >>> step = find_jump(lambda x: np.floor(x), np.array([[0.25]]), np.array([[1.75]]))
+        >>> step.before.item(), step.after.item(), step.size
+        (0.9999999999999999, 1.0, 1.0)
+        >>> find_jump(lambda x: np.cbrt(x - 1.0), np.array([[0.25]]), np.array([[1.75]]))
+    """
+    if not len(starts):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _largest_jump(f, np.array(starts), np.array(ends))
+
+
+def _largest_jump(
+    f: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
+) -> Jump | None:
+    values = [f(low * (1.0 - t) + high * t) for t in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    least = _SMALLEST * float(np.ptp(np.concatenate(values), axis=0).max())
+    at_low, at_high = values[0], values[-1]
+    # What a quarter changes by, but for one that has a jump: twice that is a half, and so on.
+    expected = 4.0 * np.median(np.diff(values, axis=0), axis=0)
+    lengths = [np.abs(high - low).max(axis=1)]
+    drops = [np.abs(np.diff(values, axis=0) - expected / 4.0).max(axis=(0, 2))]
+    found: list[Jump] = []
+    for halving in range(_HALVINGS + 1):
+        middle = low / 2 + high / 2
+        ended = ((middle == low) | (middle == high)).all(axis=1) | (halving == _HALVINGS)
+        for k in np.flatnonzero(ended & _is_jump(lengths, drops)):
+            found.append(Jump(low[k], high[k], at_low[k], at_high[k]))
+        going = np.flatnonzero(~ended & (drops[-1] > least))
+        if not len(going):
+            break
+        low, high, middle = low[going], high[going], middle[going]
+        at_low, at_high, half = at_low[going], at_high[going], expected[going] / 2.0
+        at_middle = f(middle)
+        changes = at_middle - at_low, at_high - at_middle
+        surprise = [np.abs(change - half).max(axis=1) for change in changes]
+        left = surprise[0] >= surprise[1]
+        side = left[:, None]
+        low, high = np.where(side, low, middle), np.where(side, middle, high)
+        at_low, at_high = np.where(side, at_low, at_middle), np.where(side, at_middle, at_high)
+        expected = np.where(side, changes[1], changes[0])
+        lengths = [*(past[going] for past in lengths), np.abs(high - low).max(axis=1)]
+        drops = [*(past[going] for past in drops), np.maximum(*surprise)]
+    return max(found, key=lambda jump: jump.size, default=None)
+
+
+def mesh_segments(corners: FloatArray, inside: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return segments of a mesh: its edges in four parts each, and from points to the corners.
+
+    Args:
+        corners: The simplices, shape `(n, dim + 1, dim)`.
+        inside: A point in each of them, shape `(n, dim)`.
+    """
+    n_corners = corners.shape[1]
+    starts, ends = [], []
+    for i, k in combinations(range(n_corners), 2):
+        points = [corners[:, i] + t * (corners[:, k] - corners[:, i]) for t in np.arange(5) / 4]
+        starts += points[:-1]
+        ends += points[1:]
+    for i in range(n_corners):
+        starts.append(inside)
+        ends.append(corners[:, i])
+    return np.concatenate(starts), np.concatenate(ends)
+
+
+def line_segments(places: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the segments between neighbouring places on a line, and from knots to those around.
+
+    Args:
+        places: Shape `(n_places,)`.
+        knots: Shape `(n_knots,)`.
+    """
+    ordered = np.unique(places)
+    position = np.clip(np.searchsorted(ordered, knots), 1, len(ordered) - 1)
+    starts = np.concatenate([ordered[:-1], knots, knots])
+    ends = np.concatenate([ordered[1:], ordered[position - 1], ordered[position]])
+    different = starts != ends
+    return starts[different, None], ends[different, None]
+
+
+def _is_jump(lengths: list[FloatArray], drops: list[FloatArray]) -> FloatArray:
+    """Whether segments that came to their end kept what they changed by on the last of the way."""
+    past, length = np.array(drops), np.array(lengths)
+    far = length >= _APART * length[-1]
+    # The last step at which the ends were still far apart; the first one of a short way.
+    step = np.where(far.any(axis=0), len(far) - 1 - far[::-1].argmax(axis=0), 0)
+    columns = np.arange(past.shape[1])
+    long_enough = length[0] >= _NEAR * length[-1]
+    kept = past[-1] >= _KEPT * past[step, columns]
+    return np.asarray(long_enough & kept & (past[-1] > 0.0))
+
 
 MOST_PIECES = 2_000
 """The transformer has a token for each piece, and its size grows with their square."""
