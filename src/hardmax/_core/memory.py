@@ -1,4 +1,4 @@
-"""Memory that is lent to the core, and arrays that it fills and that grow where they are."""
+"""Memory that is lent to the core, and arrays that it fills and that grow without a copy."""
 
 import mmap
 from contextlib import suppress

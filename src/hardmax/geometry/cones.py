@@ -5,6 +5,13 @@ exactly one has a solution. Every combinatorial question of the library that is 
 comparison comes down to this one: whether a key can win, a term is active, a sum of vertices is
 a vertex. A compiled search proposes an answer in floating point, exact integers check it, and
 what rounding leaves open is decided by the same search in exact integers.
+
+**Wolfe's nearest point algorithm in exact integers** decides what floating point cannot.
+
+The same walk as the compiled kernel, on flint integers. Every major cycle strictly shortens the
+nearest point of a convex hull that is determined by its active rows, so no set of active rows
+comes twice and the walk ends, without any rule against cycling. It is asked
+only where the compiled candidate fails its exact check.
 """
 
 from dataclasses import dataclass

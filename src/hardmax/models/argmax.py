@@ -3,6 +3,8 @@ r"""The one shape every model has: affine, argmax over affine forms, affine.
 A ReLU unit is a group of two forms, a maxout unit of $k$, an attention head with fixed memory of
 $N$. In every group the largest form wins, and the winner decides what the group contributes. The
 engines know nothing else about a model.
+
+Affine maps between the layers are kept in floats, with radii, and in integers.
 """
 
 from dataclasses import dataclass

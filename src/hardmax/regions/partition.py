@@ -1,4 +1,4 @@
-r"""All cells of a model on a domain, and what can be asked about them."""
+r"""All cells of a model on a domain, what can be asked about them, and how they show themselves."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

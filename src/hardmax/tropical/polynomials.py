@@ -1,4 +1,8 @@
-r"""Tropical polynomials: maxima of affine forms, as an algebra with exact coefficients."""
+r"""Tropical polynomials: maxima of affine forms, as an algebra with exact coefficients.
+
+They are written as text, as a constructor call, and in LaTeX. Numbers are the shortest decimals
+that read back as the same float64.
+"""
 
 from __future__ import annotations
 

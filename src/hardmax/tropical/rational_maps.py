@@ -1,4 +1,10 @@
-r"""Tropical rational maps: differences of maxima of affine forms, vector-valued and exact."""
+r"""Tropical rational maps: differences of maxima of affine forms, vector-valued and exact.
+
+**One common denominator.** A weighted sum $\sum_i v_i R_i$ of convex piecewise linear functions is
+a tropical quotient. In tropical words it is the Laurent monomial $\prod_i R_i^{v_i}$, so several of
+them have a *least* common denominator $\prod_i R_i^{\mu_i}$, where $-\mu_i$ is the smallest
+exponent of $R_i$ or zero. All arithmetic of rational maps is done here, in integers.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,9 @@ keep the order of its tensors: layers go by the numbers in their names and by th
 where both together leave a choice the file is refused (`state_dict_layers`).
 
 Nothing in a file is ever run, scripted modules included.
+
+A file does not keep the order of its tensors: layers go by the numbers in their names and by their
+shapes, and where both together leave a choice it is refused.
 """
 
 import os

@@ -3,6 +3,9 @@ r"""A transformer on tokens as plain `torch.nn` modules.
 `torch.nn.MultiheadAttention` wants heads of one size $s$ whose sizes add up to the width. Tokens
 are therefore padded with zeros, blocks with heads that do nothing, and each head uses the first of
 its $s$ coordinates. It divides scores by $\sqrt{s}$, so $W_Q$ carries $\sqrt{s/d_k}$.
+
+A module is saved as the name of its class, so the class must be an attribute of a Python module.
+But a base class of torch needs torch: the classes are made when one is asked for first.
 """
 
 from functools import cache

@@ -30,6 +30,18 @@ they are disjoint. $\square$
 
 The bound is Theorem V.7 of [SL26], with $2w$ where it has $w$, for a query bias and a memory that
 every block finds unchanged; `self_attention` makes it true for tokens that attend to each other.
+
+**Heads that cut an interval into equal parts and move each part to the origin.**
+
+The $m$ heads of one coordinate $x \in [0, a]$ own the walls $a k/n$, $0 < k < n$, in turn, where
+$n = 1 + m(N - 1)$: head $g$ those with $k = 1 + g + m i$, $0 \le i < N - 1$. Its key $j$ answers
+the query $(x, 1)$ with
+
+$$s_j(x) = j \, \tfrac na \, x - \sum_{i < j} (1 + g + m i),$$
+
+scores that are concave in $j$, so that neighbours meet in the walls and key $j$ wins in between.
+Key $j$ has the value $-j a/n$. To the left of $x$ lie $\lfloor nx/a\rfloor$ walls, and each has
+moved the winner of its head up by one, so the heads add up to $-\frac an\lfloor\frac{nx}a\rfloor$.
 """
 
 import numpy as np

@@ -4,6 +4,20 @@ A layer makes the decisions of one level; its state are the atoms that later lev
 still need. Atoms that only pass through a layer are groups of one form. A coefficient that is not a
 float64 number is a sum of several, each on its own copy of the atom, so the network is the model
 exactly.
+
+**Symbols.** A hard transformer on tokens is worked out symbol by symbol on a box.
+
+Every coordinate of every token is an affine combination of **atoms** with rational coefficients:
+the inputs, the maximum of some combinations (a head that passes on its best score, a ReLU), and
+the constant that belongs to the best of some combinations (a head that looks values up). Equal
+combinations are one, whatever token they stand on, and $\max(0, -e) = \max(0, e) - e$, so that
+
+- what a pair $\mathrm{relu}(e) - \mathrm{relu}(-e)$ passes on is $e$, no decision at all;
+- a unit that is off all over the box is 0, one that is on is its argument;
+- a score that another one beats all over the box is gone.
+
+What remains are the decisions that shape the function on the box: for a compiled network its own.
+All of it is exact; ranges over the box are intervals of rationals.
 """
 
 from collections.abc import Iterable

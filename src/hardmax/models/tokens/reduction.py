@@ -9,6 +9,12 @@ moves numbers between tokens, whatever they are.
 Decisions that cannot reach the output (other tokens in the last block, say) are left out, so that
 they cut no cells, and tokens that decide the same share one group. All coefficients are the stored
 weights or exact sums of floats; nothing rounds.
+
+**Which coordinates of which tokens do not depend on the input, and what they are, exactly.**
+
+A coordinate is followed through the blocks symbol by symbol: what is computed from constants with
+weights that are not zero is constant, everything else counts as depending on the input, even where
+it happens to cancel. Constants are rationals (means over tied values have odd denominators).
 """
 
 from collections.abc import Iterator

@@ -4,6 +4,8 @@ A point lies in a cell if it is inside the domain, its winners are those of the 
 tie with a winner there coincide with it on the whole cell. All three are decided exactly, in floats
 with proven bounds for nearly all points: compiled ones, unless a layer is so wide that products of
 matrices are quicker.
+
+Who wins at points is compiled (`CorePoints`).
 """
 
 from typing import NamedTuple

@@ -5,6 +5,10 @@ the corners, can be recomposed from the winners of the layers before; cells of o
 these, so a layer is composed once for each region and not once for each cell. Edges are gathered
 by their line, those of each side sorted along it, and the two lists of intervals merged: no two
 edges need be equal for cells to be neighbours.
+
+**In the core.** Edges are gathered by the line they lie on, and those of both sides compared along
+it (see `core/include/hardmax/neighbours.hpp`). Edges that take part in something undecided are
+compared exactly.
 """
 
 from collections import defaultdict

@@ -1,7 +1,13 @@
-"""Polygons that the core could not split, split in exact arithmetic.
+r"""Polygons that the core could not split, split in exact arithmetic.
 
 Everything is read from stored weights, the domain and the winners on the path; of the core's floats
 only those of edges that are kept are passed on, with the radii proven for them.
+
+**Large groups** are walked from one winner to the next. The method is that of
+`core/include/hardmax/walks.hpp`: a part is right as soon as its winner is the largest form at all
+its vertices, and its neighbours are among the forms that tie with it at both ends of an edge.
+Rounded values, with bounds on their errors, say which forms need not be looked at; the others are
+compared in integers.
 """
 
 import sys

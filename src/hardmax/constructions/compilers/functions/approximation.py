@@ -3,6 +3,41 @@ r"""Universal approximation made runnable: a continuous function as a transforme
 Continuous functions on a box are limits of continuous piecewise linear ones, and these are
 transformers. Here the piecewise linear function interpolates on an adaptive mesh; for a smooth
 function the error falls like $n^{-2/d}$ with the number $n$ of pieces.
+
+**Adaptive conforming meshes of a box: bisection of longest edges.**
+
+A cube is cut into the $d!$ Kuhn simplices, one for each order of the coordinates. A simplex is
+refined by halving its longest edge, together with *every* simplex around that edge; where one of
+these has a longer edge, that one is halved first [Riv84]. The mesh stays face to face, and because
+each step is a stellar subdivision, it stays regular: the convex differences of such meshes need no
+new pieces. Lengths are relative to the sides of the box and ties go by the numbers of the vertices,
+so all simplices around an edge agree which of their edges is longest.
+
+**Points spread over a box, so that no narrow feature of a function hides in a large simplex.**
+
+A mesh that is refined where samples show an error must see the error first. Samples at a few places
+of each simplex miss a peak between them, and then nothing is refined there, ever. Probes are
+evaluated once, before the mesh exists, and every simplex is judged by those inside it as well: what
+is wider than about $n^{-1/d}$ of the box is seen.
+
+**How far a function is from its interpolant on a mesh: measured, and bounded.**
+
+Let $x = \sum_i b_i v_i$ lie in a simplex whose smallest enclosing ball has radius $r$ and centre
+$c$. Then $\sum_i b_i |v_i - x|^2 = \sum_i b_i |v_i - c|^2 - |x - c|^2 \le r^2$. A Taylor expansion
+at $x$ bounds the error of linear interpolation by $\tfrac{M}{2} r^2$ where the Hessian has norm at
+most $M$, and the triangle inequality by $L r$ where $f$ has the Lipschitz constant $L$ [Wal98].
+By Jung's theorem $r^2 \le \frac{d}{2(d+1)} \mathrm{diam}^2$.
+
+**Jumps of a function that is given by its values: found by bisection, down to the floats.**
+
+Take two points and halve the segment between them again and again, always keeping the half across
+which the values change least as expected: not by as much as they did, for its length, across the
+half given up before. If the function is continuous, the unexpected change tends to 0 with the
+length, like its modulus of continuity; at a jump it does not. When the ends are neighbouring floats
+nothing more can be known, and the function jumps, as far as floats can tell, if that change is then
+still about as large as it was $2^{20}$ times further apart.
+
+This finds jumps that samples see on both sides. It proves nothing about a function without any.
 """
 
 from collections.abc import Callable

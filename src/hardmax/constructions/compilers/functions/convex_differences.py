@@ -10,6 +10,15 @@ the first term is convex as well: both are maxima of one form for each cell, and
 pieces*. Such a $\psi$ is called a lifting here; [BGH25] describes all differences on given cells.
 Where no lifting is found, concave kinks are filled along their hyperplanes (`facet_kinks`), which
 cuts cells.
+
+**For any cells: fill every concave kink along its hyperplane.**
+
+Let $\alpha_H \ge 0$ be the largest $|\kappa|$ of the concave kinks of $f$ on the hyperplane
+$H = \{\ell_H = 0\}$. Then $Q = \sum_H \alpha_H \max(0, \ell_H)$ is convex, and $P = f + Q$ has no
+negative kink, so it is convex as well. $Q$ has one unit of rank 2 for each used hyperplane. $P$ is
+one unit, with a form for each piece into which the used hyperplanes cut the cells of $f$: many,
+which is why this comes last, and why the count is bounded before the work starts. In a cell that
+$m$ of the hyperplanes cross there are at most $\sum_{j \le d} \binom{m}{j}$ pieces.
 """
 
 from collections.abc import Callable, Iterable

@@ -10,11 +10,34 @@ $$f = \sum_v f(v)\,\mathrm{hat}_v, \qquad
 has no such numbers: hats are between 0 and 1, few are not 0 at any point, and where one is not, its
 forms are of size 1 if they are evaluated from the vertex (`unit_origins`). Only the products
 $a_k(x_k - v_k)$ inside of a form can be larger, in cells that are long, thin and oblique. The sets
-$S$ are those of `star_lattices`; in one variable a hat is $\max(0, \min(\ell, \ell'))$ of its two
-sides.
+$S$ are those of the next paragraphs; in one variable a hat is $\max(0, \min(\ell, \ell'))$ of its
+two sides.
 
 The network has two hidden layers, one unit for each minimum and one for each hat. It exists on
 every mesh that fills a convex set, regular or not, but it is larger than a difference of maxima.
+
+**Hats as maxima of minima of the forms around a vertex.**
+
+The hat of a vertex $v$ of a mesh is 1 at $v$, 0 at all other vertices and affine on each simplex.
+On a simplex $t$ of the star it is the form $\ell_t$ that is 1 at $v$ and 0 on the facet opposite to
+it. As $1 - \ell_t$ is linear around $v$, the forms continue to the cone that the star spans,
+$\varphi = \ell_t$ on the cone of $t$, and on a mesh that fills a convex set the hat is
+$\max(0, \varphi)$. A function on a convex set that is affine on pieces is a maximum of minima of
+its forms [TM99], [Ovc02]:
+
+$$\varphi = \max_{S} \min_{i \in S} \ell_i .$$
+
+**Which sets.** A set is *valid* if $\min_{i \in S} \ell_i \le \varphi$ everywhere, and *covers* a
+cone if equality holds there. For any $y$ the set $\{i : \ell_i(y) \ge \varphi(y)\}$ is valid, as
+the segment from $y$ to any point stays inside; but the forms that are above $\ell_t$ on *all* of
+$t$ may be too few. So that set is tried first, its validity is decided, and where it fails the cone
+is cut along an edge, at the zero of a form that changes sign there. Cones on which no form changes
+sign have valid sets, so this ends.
+
+**Deciding.** At $x = v + \sum_j \lambda_j (w_j - v)$ in the cone of $t'$ with the vertices $w_j$,
+$\ell_i(x) - \ell_{t'}(x) = \sum_j \lambda_j \ell_i(w_j)$. So a set is valid there if one of its
+forms is at most 0 at all $w_j$, and otherwise if no $\lambda > 0$ makes all these sums positive,
+which `decide_open_cone` decides in integers.
 """
 
 from collections.abc import Sequence

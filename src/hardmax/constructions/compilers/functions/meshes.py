@@ -1,4 +1,11 @@
-r"""Functions given by their values at the vertices of a triangulated mesh."""
+r"""Functions given by their values at the vertices of a triangulated mesh.
+
+**Convex functions that are affine on the simplices, with kinks where they are needed.**
+
+A mesh is *regular* if some heights at its vertices make a strictly convex interpolant. The heights
+$|x|^2$ do so for a Delaunay mesh without cospherical neighbours; otherwise a linear program finds
+heights if there are any. Both are proposals in floats or rationals that the caller checks exactly.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,17 @@
-r"""A model on a box, given by its partition, as a maxout network of one hidden layer."""
+r"""A model on a box, given by its partition, as a maxout network of one hidden layer.
+
+**The convex difference a network of units carries through its layers, cell by cell.**
+
+Write every coordinate of the stream as $p - q$ with convex $p$ and $q$. A score
+$\langle a, z\rangle + c$ is then $u - v$ with $u = a^+ p + a^- q + c$ and $v = a^+ q + a^- p$ where
+$a = a^+ - a^-$, and a unit is
+
+$$\max_j (u_j - v_j) = \max_j \Big(u_j + \sum_{k \ne j} v_k\Big) - \sum_k v_k .$$
+
+All these functions are affine on each cell of the network, so the last $q$ is a convex function
+without new pieces, and adding it makes the output convex. This is the pair of tropical polynomials
+of [ZNL18] without its terms: only the term that wins on each cell is ever formed.
+"""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
