@@ -9,8 +9,7 @@ import pytest
 from flint import fmpz_mat
 
 from hardmax import bounds
-from hardmax.constructions import extremal_heads, moment_curve, moment_curve_forms
-from hardmax.constructions.families import extremal_points
+from hardmax.constructions import extremal_heads, extremal_points, moment_curve, moment_curve_forms
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.geometry.domains import WholeSpace
 from hardmax.geometry.minkowski import minkowski_vertices

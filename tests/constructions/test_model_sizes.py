@@ -11,15 +11,16 @@ from hardmax.constructions import (
     collapsing_self_attention,
     compile_maxout,
     extremal_heads,
+    extremal_points,
     folding_layer,
     literal_shattering_transformer,
     moment_curve,
     moment_curve_forms,
+    sawtooth,
     shattering_count,
     shattering_self_attention,
     shattering_transformer,
 )
-from hardmax.constructions.families import extremal_points, sawtooth
 from hardmax.constructions.families.model_sizes import MOST_NUMBERS, refuse_size
 from hardmax.errors import SizeLimitError
 from hardmax.geometry.domains import Box

@@ -12,10 +12,10 @@ from hardmax.constructions import (
     bias_free_shattering_transformer,
     folding_layer,
     literal_shattering_transformer,
+    sawtooth,
     shattering_count,
     shattering_transformer,
 )
-from hardmax.constructions.families import sawtooth
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.transformers import Block, HardTransformer

@@ -157,6 +157,7 @@ def shown():
         hm.PowerDiagram.from_keys(points[:6]),
         hm.PowerDiagram.from_keys(points[:6]).cells()[0],
         hm.tropical.order_k_diagram(hm.PowerDiagram.from_keys(points[:6]), 2),
+        *transformer.network.places,
         hm.models.LogLiftedHead(points, points),
         hm.models.Normalisation("rms", gain=np.ones(30)),
         hm.models.NormalisedRouting(head, hm.models.Normalisation("rms", gain=np.ones(30))),

@@ -475,6 +475,12 @@ class Place(NamedTuple):
     layer: ArgmaxLayer
     groups: slice
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
+
 
 @dataclass(frozen=True, eq=False)
 class ArgmaxNetwork(WithoutCaches):

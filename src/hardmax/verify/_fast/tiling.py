@@ -94,8 +94,8 @@ def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
             _quotients(rounded_corners(witnesses)), _quotients(polygons.points), strict=True
         ):
             finite = points[np.abs(points) < 2.0**500]
-            centre = float(np.median(finite)) if len(finite) else 0.0
-            spread = float(np.median(np.abs(finite - centre))) if len(finite) else 0.0
+            centre = _middle(finite)
+            spread = _middle(np.abs(finite - centre))
             low, high = (corners.min(), corners.max()) if len(corners) else (0.0, 0.0)
             extent = float(high - low)
             if extent <= 64.0 * spread:
@@ -105,6 +105,11 @@ def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
     scale = lcm(*(centre.denominator for centre in centres))
     origin = (*(int(centre * scale) for centre in centres), scale)
     return _Frame(origin, (exponents[0], exponents[1]))
+
+
+def _middle(numbers: FloatArray) -> float:
+    """Return one in the middle; 0 if there are none."""
+    return float(np.sort(numbers)[len(numbers) // 2]) if len(numbers) else 0.0
 
 
 def _quotients(points: FloatArray) -> FloatArray:
