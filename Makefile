@@ -27,7 +27,7 @@ else echo "uv is not available or failed: installing with pip (slower)"; \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint types contracts check bench debug sanitize wheel clean
+.PHONY: help setup reproduce explorer test lint types contracts check bench debug sanitize wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -53,6 +53,10 @@ endif
 
 reproduce: $(READY)  ## run the main job: every result the library can regenerate
 	$(BIN)/hardmax reproduce
+
+explorer: $(READY)  ## compile the core for browsers: the engine of the page of `hardmax explore`
+	@$(call install,--group compiler)
+	core/browser-engine.sh $(BIN)/python src/hardmax/explorer/engine.wasm
 
 # One thread: the matrices are small, and idle threads of OpenBLAS spin.
 test: $(READY)  ## run the tests, on every core

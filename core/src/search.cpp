@@ -15,9 +15,12 @@ namespace {
 
 const Network& network_of(const void* network) { return *static_cast<const Network*>(network); }
 
-// Call a function with an object whose type has the dimension.
+// Call a function with an object whose type has the dimension. A browser only sees the plane.
 template <class F>
-auto with_dimension(int dim, F call) {
+auto with_dimension([[maybe_unused]] int dim, F call) {
+#if defined(HM_PLANE_ONLY)
+    return call(static_cast<Search<Polygons>*>(nullptr));
+#else
     switch (dim) {
         case 1:
             return call(static_cast<Search<Polytopes<1>>*>(nullptr));
@@ -34,6 +37,7 @@ auto with_dimension(int dim, F call) {
         default:
             return call(static_cast<Search<Polytopes<7>>*>(nullptr));
     }
+#endif
 }
 
 template <class F>

@@ -212,7 +212,8 @@ inline bool are_distinct(const Layer& layer, double* scratch) {
             error = bound(error, 4.0 * gamma * sizes + (1.0 + slopes) * kTiny);
         }
         if (!(error < kInfinity)) return false;
-        std::sort(values + first, values + end);
+        // With an order of our own: some libraries have the usual one compiled, and we link none.
+        std::sort(values + first, values + end, [](double a, double b) { return a < b; });
         for (int j = first + 1; j < end; j++)
             if (!(values[j] - values[j - 1] > 2.0 * error)) return false;
     }
