@@ -48,7 +48,7 @@ function hash(words, seed) {
 // lightness and hue less. A cell that a layer does not cut keeps its colour.
 export function cellColours(found, groupsOfLayers, isDark) {
   const n = found.n, size = found.nGroups;
-  const hue = new Float64Array(n).fill(250), lightness = new Float64Array(n), chroma = new Float64Array(n).fill(1);
+  const hue = new Float64Array(n).fill(250), lightness = new Float64Array(n);
   let first = 0, parents = [[0, n]], nCuts = 0;
   for (const count of groupsOfLayers) {
     const children = [], strength = 0.62 ** nCuts;
@@ -79,8 +79,8 @@ export function cellColours(found, groupsOfLayers, isDark) {
   }
   const colours = new Uint8Array(3 * n);
   for (let i = 0; i < n; i++) {
-    const l = isDark ? 0.42 + lightness[i] : 0.84 + 0.8 * lightness[i];
-    colours.set(rgb(Math.min(0.97, Math.max(0.16, l)), (isDark ? 0.075 : 0.075) * chroma[i], hue[i]), 3 * i);
+    const l = isDark ? 0.43 + 0.75 * lightness[i] : 0.84 + 0.8 * lightness[i];
+    colours.set(rgb(Math.min(0.97, Math.max(0.26, l)), isDark ? 0.07 : 0.075, hue[i]), 3 * i);
   }
   return colours;
 }

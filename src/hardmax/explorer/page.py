@@ -1,0 +1,112 @@
+"""The page as one HTML file: modules, style, engine and models that it starts with, all inside."""
+
+import base64
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from hardmax.constructions.families.shattering import shattering_transformer
+from hardmax.models.transformers import HardTransformer
+
+_MODULES = (
+    "exact", "engine", "models", "counting", "colours", "pens", "surface", "controls", "diagrams",
+    "worker", "head", "heads", "regions", "tour", "app",
+)  # fmt: skip
+"""The modules of the page, each after those that it imports."""
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+def page(start: dict[str, Any] | None = None) -> str:
+    """Return the page as one HTML file that needs no other, from any address or from a disk.
+
+    Args:
+        start: The state that it shows first, as the page itself saves it; what it does not say is
+            as usual.
+
+    Examples:
+        >>> text = page({"view": "regions"})
+        >>> "<script src" in text, "import {" in text
+        (False, False)
+    """
+    parts = {
+        '<script type="application/json" id="start">': _safe_json(start) if start else "",
+        '<script type="application/json" id="presets">': _safe_json(_presets()),
+        '<script type="text/plain" id="engine">': base64.b64encode(engine_bytes()).decode(),
+    }
+    text = _read("index.html")
+    text = text.replace("/*style.css*/", "\n" + _read("style.css"))
+    for tag, content in parts.items():
+        text = text.replace(tag, tag + content)
+    return text.replace("/*program*/", "\n" + program())
+
+
+def engine_bytes() -> bytes:
+    """Return the engine, a WebAssembly module, or nothing where it has not been built."""
+    engine = files("hardmax.explorer") / "engine.wasm"
+    return engine.read_bytes() if engine.is_file() else b""
+
+
+@cache
+def program() -> str:
+    """Return all modules as one script, each in a scope of its own.
+
+    Modules import named things from modules next to them, and export functions, constants and
+    classes where they are declared; nothing else has to be understood.
+    """
+    scopes = []
+    for name in _MODULES:
+        text = _read(f"{name}.js")
+        text = _IMPORT.sub(r"const {\1} = modules.\2;", text)
+        exported = ", ".join(_EXPORT.findall(text))
+        text = _EXPORT.sub("", text)
+        scopes.append(f"modules.{name} = (() => {{\n{text}\nreturn {{ {exported} }};\n}})();")
+    joined = "\n".join(['"use strict";', "{", "const modules = {};", *scopes, "}"])
+    assert "</script" not in joined
+    return joined
+
+
+@cache
+def _presets() -> dict[str, Any]:
+    """Return the models that the page has at hand, as plain data."""
+    return {
+        f"shattering {depth}": model_data(shattering_transformer(2, 2, depth, 4))
+        for depth in range(1, 5)
+    }
+
+
+def model_data(model: HardTransformer) -> dict[str, Any]:
+    """Return a transformer as the plain data that the page reads."""
+    blocks = []
+    for block in model.blocks:
+        heads = [
+            {
+                name: getattr(head, name).tolist()
+                for name in (
+                    "query_weight", "keys", "values", "output_weight", "query_bias", "logit_bias",
+                )
+                if getattr(head, name) is not None
+            }
+            for head in block.heads
+        ]  # fmt: skip
+        names = "w_in", "b_in", "w_out", "b_out"
+        ffn = block.ffn and {name: getattr(block.ffn, name).tolist() for name in names}
+        flags = {name: getattr(block, name) for name in ("attention_residual", "ffn_residual")}
+        blocks.append({"heads": heads, "ffn": ffn, **flags})
+    maps = {
+        name: {"weight": one.weight.tolist(), "bias": one.bias.tolist()}
+        for name, one in (("embedding", model.network.embedding), ("readout", model.network.readout))
+        if not one.is_identity
+    }
+    return {"kind": "HardTransformer", "blocks": blocks, **maps}
+
+
+def _read(name: str) -> str:
+    return (files("hardmax.explorer") / "page" / name).read_text(encoding="utf-8")
+
+
+def _safe_json(value: Any) -> str:
+    """Return JSON that cannot end the element it stands in."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,267 @@
+// The page: tabs, state that can be undone and put into a link, exports, light and dark.
+import { button, element } from "./controls.js";
+import { Engine } from "./engine.js";
+import { HeadView, firstHead } from "./head.js";
+import { HeadsView, firstHeads } from "./heads.js";
+import { PdfPen, SvgPen } from "./pens.js";
+import { RegionsView, firstRegions } from "./regions.js";
+import { Tour } from "./tour.js";
+import { serve } from "./worker.js";
+
+const VIEWS = { head: ["Head", HeadView], heads: ["Heads together", HeadsView], regions: ["Regions", RegionsView] };
+const find = (id) => document.getElementById(id);
+
+const firstState = () => ({ view: "head", head: firstHead(), heads: firstHeads(), regions: firstRegions() });
+
+// --- Links -----------------------------------------------------------------------------------------
+
+export function toLink(state) {
+  const bytes = new TextEncoder().encode(JSON.stringify(state));
+  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+}
+
+export function fromLink(text) {
+  const bytes = Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+  return JSON.parse(new TextDecoder().decode(bytes));
+}
+
+const MOST_LINK = 30000;
+
+// What a link may say: known views, numbers that are finite, not too much of anything.
+function checked(given) {
+  const state = firstState();
+  if (typeof given !== "object" || given === null) return state;
+  if (given.view in VIEWS) state.view = given.view;
+  const isHead = (head) => Array.isArray(head?.keys) && head.keys.length > 0 && head.keys.length <= 200 &&
+    head.keys.every((key) => Array.isArray(key) && key.length === 3 && key.every(Number.isFinite)) && ["none", "norm", "own"].includes(head.bias);
+  const isWindow = (window) => window && [window.x, window.y, window.half].every(Number.isFinite) && window.half > 0;
+  if (isHead(given.head) && Number.isFinite(given.head.tau) && given.head.tau >= 0 && isWindow(given.head.window)) Object.assign(state.head, given.head);
+  if (Array.isArray(given.heads?.heads) && given.heads.heads.length <= 3 && given.heads.heads.every(isHead) && isWindow(given.heads.window)) Object.assign(state.heads, given.heads);
+  if (given.regions?.source?.kind && isWindow(given.regions.window)) Object.assign(state.regions, given.regions);
+  return state;
+}
+
+class App {
+  constructor(engineBytes, start, presets, source) {
+    Object.assign(this, { engineBytes, presets, source, undone: [], history: [], isBusy: false });
+    this.state = this.stateOfLink() ?? checked(start ?? {});
+    this.dark = matchMedia("(prefers-color-scheme: dark)");
+    this.theme = null;
+    this.dark.addEventListener("change", () => this.recolour());
+    this.live = find("live");
+  }
+
+  async begin() {
+    this.engine = await Engine.load(this.engineBytes);
+    const program = new Blob([find("program").textContent], { type: "text/javascript" });
+    this.worker = new Worker(URL.createObjectURL(program));
+    this.worker.onmessage = ({ data }) => this.view?.receive?.(data);
+    this.worker.postMessage({ engine: this.engineBytes });
+    this.makeBar();
+    this.show();
+    this.last = JSON.stringify(this.state);
+    addEventListener("keydown", (event) => this.key(event));
+    addEventListener("hashchange", () => this.followLink());
+    addEventListener("dragover", (event) => event.preventDefault());
+    addEventListener("drop", (event) => this.drop(event));
+    document.documentElement.dataset.ready = "yes";
+  }
+
+  get isDark() {
+    return this.theme ? this.theme === "dark" : this.dark.matches;
+  }
+
+  // Say counts to those who listen, not at every step of a drag.
+  announce(words) {
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => (this.live.textContent = words), 500);
+  }
+
+  recolour() {
+    document.documentElement.dataset.theme = this.isDark ? "dark" : "light";
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["ink", "paper", "wash"]) this[name] = style.getPropertyValue(`--${name}`).trim();
+    this.view?.recolour?.();
+    this.view?.surface.request();
+    this.view?.dual?.request();
+  }
+
+  // --- Views ---------------------------------------------------------------------------------------
+
+  show() {
+    const stage = element("canvas", { id: "stage", role: "application", "aria-roledescription": "plane", "aria-label": STAGE_HELP[this.state.view] });
+    find("stage").replaceWith(stage);
+    find("panel").replaceChildren();
+    for (const [name, tab] of Object.entries(this.tabs)) tab.setAttribute("aria-selected", String(name === this.state.view));
+    this.view = null;
+    this.recolour();
+    this.view = new VIEWS[this.state.view][1](this, stage, find("panel"));
+    this.recolour();
+  }
+
+  go(view) {
+    this.state.view = view;
+    this.show();
+    this.commit();
+  }
+
+  makeBar() {
+    this.tabs = Object.fromEntries(Object.entries(VIEWS).map(([name, [title]]) => [name, button(title, () => this.go(name), { role: "tab" })]));
+    find("tabs").append(...Object.values(this.tabs));
+    this.undoButton = button("↶", () => this.undo(), { title: "undo (Ctrl+Z)", "aria-label": "undo", class: "icon" });
+    this.redoButton = button("↷", () => this.redo(), { title: "redo (Ctrl+Shift+Z)", "aria-label": "redo", class: "icon" });
+    const menu = element("div", { class: "menu", role: "menu", hidden: true },
+      ...Object.entries(EXPORTS).map(([kind, title]) => button(title, () => ((menu.hidden = true), this.save(kind)), { role: "menuitem" })));
+    const open = button("Save", () => {
+      menu.hidden = !menu.hidden;
+      open.setAttribute("aria-expanded", String(!menu.hidden));
+    }, { "aria-haspopup": "menu", "aria-expanded": "false" });
+    addEventListener("pointerdown", (event) => !event.target.closest(".holder") && (menu.hidden = true));
+    const look = button("◐", () => {
+      this.theme = this.isDark ? "light" : "dark";
+      this.recolour();
+    }, { title: "light or dark", "aria-label": "light or dark", class: "icon" });
+    this.tour = new Tour(this);
+    find("actions").append(button("Tour", () => this.tour.begin()), this.undoButton, this.redoButton, element("div", { class: "holder" }, open, menu), look);
+    this.marks();
+  }
+
+  marks() {
+    this.undoButton.disabled = this.history.length === 0;
+    this.redoButton.disabled = this.undone.length === 0;
+  }
+
+  // --- State ---------------------------------------------------------------------------------------
+
+  // A change has ended: it can be undone, and the link says what is shown.
+  commit() {
+    const now = JSON.stringify(this.state);
+    if (now === this.last) return;
+    this.history.push(this.last);
+    if (this.history.length > 200) this.history.shift();
+    this.undone.length = 0;
+    this.last = now;
+    this.marks();
+    this.writeLink();
+  }
+
+  writeLink() {
+    const link = toLink(this.state);
+    this.link = link.length <= MOST_LINK ? `#${link}` : "";
+    // A page without an address of its own (an embedded one) has no link to keep.
+    try {
+      history.replaceState(null, "", this.link || location.pathname);
+    } catch {
+      return;
+    }
+  }
+
+  restore(text) {
+    this.state = JSON.parse(text);
+    this.last = text;
+    this.show();
+    this.marks();
+    this.writeLink();
+  }
+
+  undo() {
+    if (this.history.length === 0) return;
+    this.undone.push(this.last);
+    this.restore(this.history.pop());
+  }
+
+  redo() {
+    if (this.undone.length === 0) return;
+    this.history.push(this.last);
+    this.restore(this.undone.pop());
+  }
+
+  stateOfLink() {
+    const text = location.hash.slice(1);
+    if (!text) return null;
+    try {
+      return checked(fromLink(text));
+    } catch {
+      return null;
+    }
+  }
+
+  followLink() {
+    const state = this.stateOfLink();
+    if (!state || JSON.stringify(state) === this.last) return;
+    this.history.push(this.last);
+    this.restore(JSON.stringify(state));
+  }
+
+  key(event) {
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;
+    event.preventDefault();
+    if (event.shiftKey) this.redo();
+    else this.undo();
+  }
+
+  drop(event) {
+    event.preventDefault();
+    const file = event.dataTransfer?.files[0];
+    if (!file) return;
+    if (this.state.view !== "regions") this.go("regions");
+    this.view.open(file);
+  }
+
+  // --- Exports -------------------------------------------------------------------------------------
+
+  drawn(pen) {
+    const { surface } = this.view, hovered = this.view.hovered;
+    this.view.hovered = -1;
+    this.view.paint(pen, surface);
+    this.view.hovered = hovered;
+    return pen.finish();
+  }
+
+  // The content of a file that shows what the page shows.
+  async exported(kind) {
+    const { surface } = this.view, size = [Math.round(surface.width), Math.round(surface.height)];
+    if (kind === "svg") return new Blob([this.drawn(new SvgPen(...size, this.paper))], { type: "image/svg+xml" });
+    if (kind === "pdf") return new Blob([this.drawn(new PdfPen(...size, this.paper))], { type: "application/pdf" });
+    if (kind === "png") return new Promise((done) => surface.canvas.toBlob(done, "image/png"));
+    if (kind === "json") return new Blob([JSON.stringify(this.view.json(), null, 1)], { type: "application/json" });
+    if (kind === "py") return new Blob([this.view.python()], { type: "text/x-python" });
+    const start = JSON.stringify(this.state).replace(/</g, "\\u003c");
+    return new Blob([this.source.replace(/(<script type="application\/json" id="start">)[^<]*/, (_, tag) => tag + start)], { type: "text/html" });
+  }
+
+  async save(kind) {
+    if (kind === "link") {
+      this.writeLink();
+      await navigator.clipboard?.writeText(location.href).catch(() => {});
+      this.announce("the link is in the address bar");
+      return;
+    }
+    const address = URL.createObjectURL(await this.exported(kind));
+    element("a", { href: address, download: `hardmax-${this.state.view}.${kind}` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+  }
+}
+
+const EXPORTS = { svg: "SVG", png: "PNG", pdf: "PDF", json: "JSON", html: "one HTML file", py: "Python snippet", link: "copy link" };
+const STAGE_HELP = {
+  head: "Diagram of the keys. Tab to it, then ] and [ choose a key, arrows move it, N adds one, Delete removes it, plus and minus zoom.",
+  heads: "Diagrams of several heads. Arrows move the window, plus and minus zoom.",
+  regions: "Partition of the plane into cells. Arrows move the window, plus and minus zoom.",
+};
+
+export function beginPage(source) {
+  const read = (id) => find(id).textContent.trim();
+  const engine = Uint8Array.from(atob(read("engine")), (c) => c.charCodeAt(0));
+  if (engine.length === 0) {
+    find("panel").append(element("p", { class: "info alarm" }, "The engine is not part of this page; `make explorer` builds it."));
+    return;
+  }
+  const start = read("start") ? JSON.parse(read("start")) : null;
+  const app = new App(engine, start, JSON.parse(read("presets") || "{}"), source);
+  globalThis.hardmax = app;
+  app.begin();
+}
+
+if (typeof document !== "undefined") beginPage(`<!doctype html>\n${document.documentElement.outerHTML}\n`);
+else if (typeof WorkerGlobalScope !== "undefined") serve(globalThis);

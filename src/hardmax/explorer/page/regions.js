@@ -1,0 +1,491 @@
+// View 3, regions: the exact partition of a network or transformer on a plane.
+import { cellColours, css, strongColour, wallColour } from "./colours.js";
+import { button, choice, element, fixed, numbers, section, slider } from "./controls.js";
+import { exactMap, wallOf } from "./counting.js";
+import { divided, unitOf } from "./exact.js";
+import { layerNames, networkOf, randomRelu, randomTransformer, readModelFile, truncated } from "./models.js";
+import { Surface, contains, cornersOf, cutToWindow, onScreen, segmentInWindow } from "./surface.js";
+
+export const firstRegions = () => ({
+  source: { kind: "transformer", seed: 3, blocks: 2, heads: 2, keys: 5, units: 4 }, model: null, name: "",
+  depth: 99, plane: false, size: 4, colour: "cell", window: { x: 0, y: 0, half: 4.2 },
+});
+
+const PATIENCE = 300;
+const LIMITS = { blocks: [1, 5], heads: [1, 4], keys: [2, 12], units: [0, 12], depth: [1, 8], width: [1, 32], level: [1, 4] };
+
+export class RegionsView {
+  constructor(app, stage, panel) {
+    Object.assign(this, { app, stage, cells: null, hovered: -1, asked: 0, waiting: null, question: null, latency: 0 });
+    this.surface = new Surface(stage, {
+      paint: (pen, surface) => this.paint(pen, surface),
+      grab: (point, tolerance) => this.grab(point, tolerance),
+      hover: (point) => this.hover(point),
+      tap: (point) => this.hover(point),
+      doubleTap: (point) => this.zoomInto(point),
+      moved: () => this.keepWindow(),
+    });
+    this.makePanel(panel);
+    this.refresh();
+  }
+
+  get given() {
+    return this.app.state.regions;
+  }
+
+  // The model that is shown, as plain data.
+  get model() {
+    const { model, source } = this.given;
+    if (model) return model;
+    if (source.kind === "relu") return randomRelu(source);
+    if (source.kind === "shattering") return this.app.presets[`shattering ${source.level}`];
+    return randomTransformer(source);
+  }
+
+  get domain() {
+    const { plane, size } = this.given;
+    if (this.isUnit) return { box: [0, 0, 1, 1] };
+    return plane ? { plane: true } : { box: [-size, -size, size, size] };
+  }
+
+  // Whether the model is made for the unit square.
+  get isUnit() {
+    return this.given.source.kind === "shattering" && !this.given.model;
+  }
+
+  makePanel(panel) {
+    this.counts = numbers({ cells: "signatures with interior", regions: "connected pieces with one affine map", maps: "different affine maps" });
+    this.status = element("p", { class: "hint" }, "");
+    this.kind = choice({
+      label: "model", value: this.given.source.kind,
+      options: { transformer: "transformer", relu: { text: "ReLU", hint: "a network of ReLU units" }, shattering: { text: "shattering", hint: "a transformer whose regions multiply with every block" }, file: { text: "file", hint: "drop a model file anywhere on the page" } },
+      onchange: (kind) => this.choose(kind),
+    });
+    this.sizes = element("div", {});
+    this.depth = slider({
+      label: "layers", min: 0, max: 1, value: 1, text: (n) => `${n} of ${this.network?.layers.length ?? n}`,
+      oninput: (n) => this.change(() => (this.given.depth = n), false), onchange: () => this.app.commit(),
+    });
+    this.domainChoice = choice({ label: "domain", value: "box", options: { box: "box", plane: "whole plane" }, onchange: (kind) => this.change(() => (this.given.plane = kind === "plane")) });
+    this.colour = choice({ label: "colours", value: "cell", options: { cell: "cells", region: "regions", map: "maps" }, onchange: (kind) => this.change(() => (this.given.colour = kind)) });
+    this.info = element("div", { class: "info" });
+    this.file = element("input", { type: "file", accept: ".safetensors", hidden: true, onchange: () => this.file.files[0] && this.open(this.file.files[0]) });
+    panel.append(
+      this.counts, this.status,
+      section("Model", this.kind, this.sizes, this.file),
+      section("Depth", this.depth, element("p", { class: "hint" }, "A cell keeps its colour until a layer cuts it; its parts are shades of it.")),
+      section("Domain and colours", this.domainChoice, this.colour),
+      section("At the pointer", this.info),
+    );
+  }
+
+  makeSizes() {
+    const { source, model, name } = this.given, rows = [];
+    const names = { transformer: ["blocks", "heads", "keys", "units"], relu: ["depth", "width"], shattering: ["level"] }[source.kind] ?? [];
+    if (model) rows.push(element("p", { class: "hint" }, name || "changed by hand"));
+    for (const key of names) {
+      const label = key === "level" ? "blocks" : key;
+      rows.push(slider({
+        label, min: LIMITS[key][0], max: LIMITS[key][1], value: source[key],
+        oninput: (n) => this.change(() => this.renew({ [key]: n }), false), onchange: () => this.app.commit(),
+      }));
+    }
+    if (source.kind === "transformer" || source.kind === "relu")
+      rows.push(element("div", { class: "row" }, button("another one", () => this.change(() => this.renew({ seed: Math.floor(1e6 * Math.random()) })))));
+    if (source.kind === "file") rows.push(element("div", { class: "row" }, button("open a model file", () => this.file.click())));
+    this.sizes.replaceChildren(...rows);
+  }
+
+  renew(changes) {
+    const { given } = this;
+    const wasDeepest = given.depth >= (this.network?.layers.length ?? 0);
+    Object.assign(given.source, changes);
+    given.model = null;
+    if (wasDeepest) given.depth = 99;
+    this.isNewModel = true;
+  }
+
+  choose(kind) {
+    if (kind === "file") this.file.click();
+    const sources = {
+      transformer: { kind, seed: 3, blocks: 2, heads: 2, keys: 5, units: 4 }, relu: { kind, seed: 1, depth: 3, width: 10 },
+      shattering: { kind, level: 2 }, file: { kind },
+    };
+    if (kind === "file" && !this.given.model) return this.refresh();
+    const isUnit = kind === "shattering";
+    this.change(() => {
+      Object.assign(this.given, { source: sources[kind], depth: 99, window: isUnit ? { x: 0.5, y: 0.5, half: 0.54 } : { x: 0, y: 0, half: 1.05 * this.given.size } });
+      if (kind !== "file") this.given.model = null;
+      this.isNewModel = true;
+    });
+    this.refresh();
+  }
+
+  // A file dropped on the page, or chosen.
+  async open(file) {
+    try {
+      const model = readModelFile(await file.arrayBuffer());
+      const network = networkOf(model);
+      if (network.embedding.nIn !== 2) throw new Error(`the model takes ${network.embedding.nIn} numbers; here it must take 2`);
+      this.change(() => Object.assign(this.given, { source: { kind: "file" }, model, name: file.name, depth: 99 }));
+      this.refresh();
+    } catch (error) {
+      this.status.textContent = error.message;
+      this.status.classList.add("alarm");
+    }
+  }
+
+  refresh() {
+    const { given } = this;
+    this.network = networkOf(this.model);
+    const n = this.network.layers.length;
+    given.depth = Math.min(given.depth, n);
+    this.kind.set(given.source.kind);
+    this.depth.querySelector("input").max = String(n);
+    this.depth.set(given.depth);
+    this.domainChoice.hidden = this.isUnit;
+    this.domainChoice.set(given.plane ? "plane" : "box");
+    this.colour.set(given.colour);
+    this.makeSizes();
+    this.surface.look(given.window);
+    this.ask();
+  }
+
+  change(act, isDone = true) {
+    act();
+    this.network = networkOf(this.model);
+    const n = this.network.layers.length;
+    this.given.depth = Math.min(this.given.depth, n);
+    this.depth.querySelector("input").max = String(n);
+    this.depth.set(this.given.depth);
+    this.ask();
+    if (isDone) this.app.commit();
+  }
+
+  // --- Questions to the thread beside -------------------------------------------------------------
+
+  // One question is under way, the newest one waits; one that takes long is given up for it.
+  ask() {
+    this.status.classList.remove("alarm");
+    this.waiting = { model: this.model, domain: this.domain, depth: this.given.depth, network: truncated(this.network, this.given.depth) };
+    this.pump();
+  }
+
+  pump() {
+    clearTimeout(this.timer);
+    if (!this.waiting) return;
+    const age = this.question && !this.question.isAnswered ? performance.now() - this.question.since : Infinity;
+    if (age < PATIENCE) {
+      this.timer = setTimeout(() => this.pump(), PATIENCE - age);
+      return;
+    }
+    this.question = { ...this.waiting, id: ++this.asked, since: performance.now(), isAnswered: false };
+    this.waiting = null;
+    const { id, model, domain, depth } = this.question;
+    this.app.worker.postMessage({ id, model, domain, depth });
+  }
+
+  // An answer of the thread.
+  receive({ id, found, counts, progress, error, isComplete, nExact, milliseconds }) {
+    const { question } = this;
+    if (!question || id !== question.id) return;
+    if (error) {
+      question.isAnswered = true;
+      this.status.textContent = error;
+      this.status.classList.add("alarm");
+      this.pump();
+      return;
+    }
+    if (progress !== undefined) {
+      this.status.textContent = `${progress} cells so far …`;
+      return;
+    }
+    if (found) {
+      question.isAnswered = true;
+      this.latency = performance.now() - question.since;
+      this.cells = { found, network: question.network, domain: question.domain, isComplete, counts: null };
+      this.cells.boxes = boxesOf(found);
+      this.recolour();
+      this.counts.set({ cells: isComplete ? found.n : `≥ ${found.n}`, ...(isComplete ? {} : { regions: "–", maps: "–" }) });
+      this.status.textContent = `exact, ${milliseconds.toFixed(1)} ms${nExact > 0 ? `, ${nExact} splits in integers` : ""}`;
+      this.app.announce(`${found.n} cells`);
+      this.hovered = -1;
+    }
+    if (counts && this.cells) {
+      this.cells.counts = counts;
+      this.counts.set({ regions: counts.nRegions, maps: counts.nMaps });
+      if (this.given.colour !== "cell") this.recolour();
+    }
+    this.surface.request();
+    this.tell();
+    this.pump();
+  }
+
+  recolour() {
+    if (!this.cells) return;
+    const { found, network, counts } = this.cells, { isDark } = this.app;
+    const colours = cellColours(found, network.layers.map((layer) => layer.nGroups), isDark);
+    const kind = this.given.colour;
+    if (kind !== "cell" && counts) {
+      // All cells of a region, or with a map, have the colour of the first of them.
+      const labels = kind === "map" ? counts.maps : counts.regions, firsts = new Map();
+      for (let i = 0; i < found.n; i++) {
+        if (!firsts.has(labels[i])) firsts.set(labels[i], i);
+        const from = firsts.get(labels[i]);
+        colours.copyWithin(3 * i, 3 * from, 3 * from + 3);
+      }
+    }
+    this.cells.colours = colours;
+  }
+
+  // --- Handles: keys of the first head, lines of the first units ------------------------------------
+
+  get handles() {
+    const { model } = this;
+    if (model.kind === "HardTransformer" && model.blocks[0].heads.length > 0 && this.network.embedding.weight === null && !this.isUnit)
+      return model.blocks[0].heads.flatMap(({ keys }, h) => (keys[0].length === 2 ? keys.map(([x, y], j) => ({ x, y, h, j })) : []));
+    if (model.kind === "ReluNetwork") {
+      const [[a, b], bias] = [model.weights[0], model.biases[0]];
+      return bias.map((c, j) => {
+        const size = a[j] * a[j] + b[j] * b[j];
+        return size > 0 ? { x: (-c * a[j]) / size, y: (-c * b[j]) / size, j } : null;
+      }).filter(Boolean);
+    }
+    return [];
+  }
+
+  grab([x, y], tolerance) {
+    let best = null, least = tolerance;
+    for (const handle of this.handles) {
+      const distance = Math.hypot(handle.x - x, handle.y - y);
+      if (distance <= least) (best = handle), (least = distance);
+    }
+    if (!best) return null;
+    // From now on the model is data of its own.
+    if (!this.given.model) this.given.model = structuredClone(this.model);
+    const { model } = this.given, step = 2 ** Math.ceil(Math.log2(this.surface.half / 400));
+    const near = (z) => Math.round(z / step) * step;
+    let isMoved = false;
+    return {
+      move: ([u, v]) => {
+        isMoved = true;
+        if (model.kind === "ReluNetwork") {
+          const [a, b] = model.weights[0];
+          model.biases[0][best.j] = near(-(a[best.j] * u + b[best.j] * v));
+        } else model.blocks[0].heads[best.h].keys[best.j] = [near(u), near(v)];
+        this.network = networkOf(model);
+        this.ask();
+      },
+      end: () => {
+        this.makeSizes();
+        if (isMoved) this.app.commit();
+      },
+    };
+  }
+
+  // --- Looking -------------------------------------------------------------------------------------
+
+  cellAt(point) {
+    if (!point || !this.cells) return -1;
+    const { found, boxes } = this.cells, [x, y] = point, { seen } = this.surface;
+    for (let cell = 0; cell < found.n; cell++) {
+      if (x < boxes[4 * cell] || x > boxes[4 * cell + 2] || y < boxes[4 * cell + 1] || y > boxes[4 * cell + 3]) continue;
+      if (contains(cornersOf(found, cell, seen), x, y)) return cell;
+    }
+    return -1;
+  }
+
+  hover(point) {
+    this.pointer = point;
+    this.hovered = this.cellAt(point);
+    this.tell();
+    this.surface.request();
+  }
+
+  zoomInto(point) {
+    const cell = this.cellAt(point);
+    if (cell < 0) return;
+    const { seen } = this.surface, points = cutToWindow(cornersOf(this.cells.found, cell, seen), seen);
+    const xs = points.filter((_, i) => i % 2 === 0), ys = points.filter((_, i) => i % 2 === 1);
+    const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    this.surface.look({ x: (x0 + x1) / 2, y: (y0 + y1) / 2, half: Math.max(0.9 * Math.max(x1 - x0, y1 - y0), 1e-11) });
+    this.keepWindow();
+  }
+
+  keepWindow() {
+    this.given.window = this.surface.window;
+    this.app.commit();
+  }
+
+  // What is known about the cell under the pointer.
+  tell() {
+    const { cells, hovered } = this;
+    if (!cells || hovered < 0) {
+      this.info.replaceChildren(element("p", {}, "Move over a cell; double-click zooms into it."));
+      return;
+    }
+    const { found, network, domain } = cells, names = layerNames(network), lines = [];
+    const signature = found.signatures.subarray(hovered * found.nGroups, (hovered + 1) * found.nGroups);
+    let first = 0;
+    network.layers.forEach((layer, i) => {
+      const part = Array.from(signature.subarray(first, first + layer.nGroups)).join(layer.isRelu ? "" : " ");
+      lines.push(element("div", {}, element("dt", {}, names[i].title), element("dd", {}, part.length > 40 ? `${part.slice(0, 38)} …` : part)));
+      first += layer.nGroups;
+    });
+    const forms = exactMap(network, domain.chart ?? null, found, hovered), [up, down] = unitOf(forms);
+    forms.rows.slice(0, 3).forEach((row, i) => {
+      const [a, b, c] = row.map((x) => fixed(divided(x * up, down)[0]));
+      lines.push(element("div", {}, element("dt", {}, `output ${i}`), element("dd", {}, `${a} x ${b} y ${c}`)));
+    });
+    lines.push(element("div", {}, element("dt", {}, "nearest wall"), element("dd", {}, this.nearestWall(names))));
+    this.info.replaceChildren(element("dl", { class: "facts" }, ...lines));
+  }
+
+  nearestWall(names) {
+    const { found, network } = this.cells, cell = this.hovered, points = cornersOf(found, cell, this.surface.seen);
+    const [x, y] = this.pointer ?? [0, 0], n = points.length / 2;
+    let best = -1, least = Infinity;
+    for (let i = 0; i < n; i++) {
+      const k = (i + 1) % n, dx = points[2 * k] - points[2 * i], dy = points[2 * k + 1] - points[2 * i + 1];
+      const distance = Math.abs(dx * (y - points[2 * i + 1]) - dy * (x - points[2 * i])) / (Math.hypot(dx, dy) || 1);
+      if (distance < least) (best = i), (least = distance);
+    }
+    const [layer, group, winner, rival] = wallOf(network, found, cell, found.starts[cell] + best);
+    this.wall = best;
+    if (layer < 0) return "edge of the domain";
+    const { unit, form, title } = names[layer];
+    return network.layers[layer].isRelu ? `${title}, ${unit} ${group}` : `${title}, ${unit} ${group}: ${form} ${winner} | ${rival}`;
+  }
+
+  // --- Painting ------------------------------------------------------------------------------------
+
+  paint(pen, surface) {
+    if (!this.cells) return;
+    const { found, boxes, colours, network } = this.cells, { seen } = surface, { isDark } = this.app;
+    const [x0, y0, x1, y1] = seen, pixel = 1 / surface.unit;
+    const shown = [];
+    for (let cell = 0; cell < found.n; cell++) {
+      if (boxes[4 * cell] > x1 || boxes[4 * cell + 2] < x0 || boxes[4 * cell + 1] > y1 || boxes[4 * cell + 3] < y0) continue;
+      const points = onScreen(surface, cutToWindow(cornersOf(found, cell, seen), seen));
+      if (points.length < 6) continue;
+      const fill = `rgb(${colours[3 * cell]},${colours[3 * cell + 1]},${colours[3 * cell + 2]})`;
+      // The hair of stroke closes the seams between neighbours.
+      pen.polygon(points, { fill, stroke: fill, width: 0.7 });
+      shown.push(cell);
+    }
+    if (this.hovered >= 0) {
+      const points = onScreen(surface, cutToWindow(cornersOf(found, this.hovered, seen), seen));
+      if (points.length >= 6) pen.polygon(points, { fill: css(isDark ? [255, 255, 255] : [0, 0, 0], 0.16) });
+    }
+    this.paintWalls(pen, surface, shown, network, pixel);
+    if (this.hovered >= 0 && this.wall !== undefined) this.paintWall(pen, surface);
+    this.paintHandles(pen, surface);
+  }
+
+  // Walls of deeper layers are thinner; on a small scale only some are drawn.
+  paintWalls(pen, surface, shown, network, pixel) {
+    const { found, boxes } = this.cells, { seen } = surface, layerOf = layersOfForms(network);
+    for (const cell of shown) {
+      const size = Math.max(boxes[4 * cell + 2] - boxes[4 * cell], boxes[4 * cell + 3] - boxes[4 * cell + 1]) / pixel;
+      if (size < 3) continue;
+      const points = cornersOf(found, cell, seen), first = found.starts[cell], n = points.length / 2;
+      for (let i = 0; i < n; i++) {
+        const code = found.walls[first + i];
+        if (code < 0) continue;
+        const k = (i + 1) % n;
+        const segment = segmentInWindow(points[2 * i], points[2 * i + 1], points[2 * k], points[2 * k + 1], seen);
+        if (!segment) continue;
+        const layer = layerOf[code];
+        pen.line(onScreen(surface, segment), { stroke: css(wallColour(layer, this.app.isDark), size < 12 ? 0.4 : 0.85), width: Math.max(0.5, 1.7 - 0.35 * layer) });
+      }
+    }
+  }
+
+  paintWall(pen, surface) {
+    const { found } = this.cells, points = cornersOf(found, this.hovered, surface.seen), n = points.length / 2;
+    if (this.wall >= n) return;
+    const k = (this.wall + 1) % n;
+    const segment = segmentInWindow(points[2 * this.wall], points[2 * this.wall + 1], points[2 * k], points[2 * k + 1], surface.seen);
+    if (segment) pen.line(onScreen(surface, segment), { stroke: this.app.ink, width: 3 });
+  }
+
+  paintHandles(pen, surface) {
+    for (const { x, y, h = 0 } of this.handles) {
+      const [px, py] = surface.toScreen(x, y);
+      pen.circle(px, py, 5, { fill: this.app.paper, stroke: css(strongColour(h, this.app.isDark)), width: 2 });
+    }
+  }
+
+  // --- What can be taken along -----------------------------------------------------------------------
+
+  python() {
+    const { model } = this, { box } = this.domain;
+    const domain = box ? `hm.Box([${box[0]}, ${box[1]}], [${box[2]}, ${box[3]}])` : "hm.WholeSpace(2)";
+    return ["import numpy as np", "import hardmax as hm", "", ...modelText(model),
+      `part = hm.enumerate_regions(model, ${domain})`,
+      `print(part.n_cells, part.n_regions, part.n_affine_maps)${this.isWhole ? `  # ${this.cells.found.n} ${this.cells.counts?.nRegions ?? ""} ${this.cells.counts?.nMaps ?? ""}` : ""}`,
+      "hm.plot(part)", ""].join("\n");
+  }
+
+  get isWhole() {
+    return this.cells?.isComplete && this.given.depth === this.network.layers.length;
+  }
+
+  json() {
+    const { found, counts, domain, network } = this.cells;
+    const cells = Array.from({ length: found.n }, (_, i) => ({
+      signature: Array.from(found.signatures.subarray(i * found.nGroups, (i + 1) * found.nGroups)),
+      vertices: Array.from({ length: found.starts[i + 1] - found.starts[i] }, (_, k) => {
+        const at = 2 * (found.starts[i] + k);
+        return found.directions ? [found.points[at], found.points[at + 1], found.directions[at], found.directions[at + 1]] : [found.points[at], found.points[at + 1]];
+      }),
+    }));
+    return { model: this.model, layers: network.layers.length, domain, n_cells: found.n, n_regions: counts?.nRegions ?? null, n_affine_maps: counts?.nMaps ?? null, cells };
+  }
+}
+
+// A model as lines of Python.
+export function modelText(model) {
+  const text = (value) => (Array.isArray(value) ? `[${value.map(text).join(", ")}]` : value === -Infinity ? "-np.inf" : String(value));
+  if (model.kind === "ReluNetwork" || model.kind === "MaxoutNetwork")
+    return [`weights = ${text(model.weights)}`, `biases = ${text(model.biases)}`, `model = hm.${model.kind}(weights, biases)`];
+  const head = (one) => `hm.AttentionHead(${["query_weight", "keys", "values", "output_weight"].map((name) => text(one[name])).join(", ")}` +
+    `${one.query_bias ? `, query_bias=${text(one.query_bias)}` : ""}${one.logit_bias ? `, logit_bias=${text(one.logit_bias)}` : ""})`;
+  if (model.kind === "AttentionHead") return [`head = ${head(model)}`, "model = hm.HardTransformer([hm.Block([head], attention_residual=False)])"];
+  if (model.kind === "HardTransformer") {
+    const flag = (is) => (is === false ? "False" : "True");
+    const blocks = model.blocks.map(({ heads, ffn, attention_residual, ffn_residual }) => {
+      const units = ffn ? `hm.FeedForward(${["w_in", "b_in", "w_out", "b_out"].map((name) => text(ffn[name])).join(", ")})` : "None";
+      return `    hm.Block([${heads.map(head).join(", ")}], ${units}, ${flag(attention_residual)}, ${flag(ffn_residual)}),`;
+    });
+    const maps = ["embedding", "readout"].flatMap((name) => (model[name] ? [`${name}=(${text(model[name].weight)}, ${text(model[name].bias)})`] : []));
+    return ["model = hm.HardTransformer([", ...blocks, `]${maps.map((map) => `, ${map}`).join("")})`];
+  }
+  return ['model = hm.load_model("model.safetensors")  # the file that was opened'];
+}
+
+function boxesOf(found) {
+  const boxes = new Float64Array(4 * found.n);
+  for (let cell = 0; cell < found.n; cell++) {
+    let x0 = Infinity, y0 = Infinity, x1 = -Infinity, y1 = -Infinity;
+    for (let i = found.starts[cell]; i < found.starts[cell + 1]; i++) {
+      const x = found.points[2 * i], y = found.points[2 * i + 1];
+      if (found.directions) {
+        const dx = found.directions[2 * i], dy = found.directions[2 * i + 1];
+        if (dx > 0) x1 = Infinity;
+        if (dx < 0) x0 = -Infinity;
+        if (dy > 0) y1 = Infinity;
+        if (dy < 0) y0 = -Infinity;
+      }
+      (x0 = Math.min(x0, x)), (x1 = Math.max(x1, x)), (y0 = Math.min(y0, y)), (y1 = Math.max(y1, y));
+    }
+    boxes.set([x0, y0, x1, y1], 4 * cell);
+  }
+  return boxes;
+}
+
+const known = new WeakMap();
+function layersOfForms(network) {
+  if (!known.has(network)) known.set(network, network.layers.flatMap((layer, i) => Array(layer.nForms).fill(i)));
+  return known.get(network);
+}
