@@ -13,6 +13,7 @@ from . import typing as typing
 from ._ground.records import Record as Record
 from .errors import HardmaxError as HardmaxError
 from .exact.forms import AffineForms as AffineForms
+from .explorer.exploring import explore as explore
 from .geometry.domain_text import parse_domain as parse_domain
 from .geometry.domains import Box as Box
 from .geometry.domains import Line as Line

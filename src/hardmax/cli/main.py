@@ -9,6 +9,7 @@ import hardmax
 from hardmax.cli.audit import audit
 from hardmax.cli.bounds import bounds
 from hardmax.cli.compile import compile_file
+from hardmax.cli.explore import explore
 from hardmax.cli.flags import naming
 from hardmax.cli.pictures import plot
 from hardmax.cli.regions import regions, verify
@@ -62,6 +63,7 @@ _SHAPE = {"n_keys": "--keys", "n_heads": "--heads"}
 app.command(cls=naming())(regions)
 app.command(cls=naming())(verify)
 app.command(cls=naming())(plot)
+app.command(cls=naming())(explore)
 app.command(cls=naming(id="--claim"))(audit)
 app.command(cls=naming(**_SHAPE))(bounds)
 app.command("compile", cls=naming())(compile_file)

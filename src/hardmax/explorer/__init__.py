@@ -1,1 +1,1 @@
-"""The explorer: a page that carries the exact engine, to play with heads, networks and their cells."""
+"""The explorer: a page with the exact engine inside, to play with heads and networks."""

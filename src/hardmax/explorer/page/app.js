@@ -43,7 +43,7 @@ function checked(given) {
 
 class App {
   constructor(engineBytes, start, presets, source) {
-    Object.assign(this, { engineBytes, presets, source, undone: [], history: [], isBusy: false });
+    Object.assign(this, { engineBytes, presets, source, undone: [], history: [] });
     this.state = this.stateOfLink() ?? checked(start ?? {});
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.theme = null;

@@ -72,11 +72,13 @@ export function certainPart(head, diagram, cell, margin, seen) {
   return points;
 }
 
+const WEIGHTS = Float64Array.from({ length: 7 * 128 + 1 }, (_, i) => Math.exp(-i / 128));
+
 // Paint the field of soft attention: at each pixel the colours of the keys mixed by their weights.
 export function paintField(picture, head, offsets, colours, tau, surface) {
   const { width, height } = picture, { keys } = head, n = keys.length;
   const context = picture.getContext("2d"), image = context.createImageData(width, height), { data } = image;
-  const scores = new Float64Array(n), [x0, y0] = surface.toPlane((0.5 * surface.width) / width, (0.5 * surface.height) / height);
+  const scores = new Float64Array(n), reach = 7, [x0, y0] = surface.toPlane((0.5 * surface.width) / width, (0.5 * surface.height) / height);
   const step = surface.width / width / surface.unit, down = surface.height / height / surface.unit;
   const slopes = Float64Array.from(keys, ([x]) => (x * step) / tau), base = new Float64Array(n);
   for (let row = 0, at = 0; row < height; row++) {
@@ -91,8 +93,9 @@ export function paintField(picture, head, offsets, colours, tau, surface) {
       let total = 0, r = 0, g = 0, b = 0;
       for (let j = 0; j < n; j++) {
         const gap = scores[j] - most;
-        if (gap < -7) continue;
-        const weight = Math.exp(gap), colour = colours[j];
+        if (gap < -reach) continue;
+        // Weights of a table are near enough for colours.
+        const weight = WEIGHTS[(-gap * 128) | 0], colour = colours[j];
         (total += weight), (r += weight * colour[0]), (g += weight * colour[1]), (b += weight * colour[2]);
       }
       (data[at] = r / total), (data[at + 1] = g / total), (data[at + 2] = b / total), (data[at + 3] = 255);

@@ -1,9 +1,10 @@
 // The compiled search of the plane, driven from JavaScript: networks packed as the core reads them,
 // slices of a search, and what floats leave open split in integers.
 import {
-  chartForms, clipped, composed, divided, doubledForms, dyadic, finestGrid, integersOf, layerOutput,
+  chartForms, clipped, composed, divided, doubledForms, finestGrid, integersOf, layerOutput,
   layerScores, plane, polygonOf, roundedForms, roundedLine, roundedVertex, startOf, unitOf,
 } from "./exact.js";
+import { affine } from "./models.js";
 
 const DONE = 0, BUDGET = 1, STACK_FULL = 2, CELLS_FULL = 3, CELL_LIMIT = 4, UNCLEAR = 5, BLURRED = 6;
 const EDGE = 12;
@@ -194,9 +195,9 @@ function meanOf(numbers) {
 // --- Domains -------------------------------------------------------------------------------------
 
 // Read { box: [x0, y0, x1, y1] }, { plane: true } or { rows: [[a, b, c], ...] } with integers as text,
-// for a x + b y <= c. A chart is a map from the plane to inputs, or null.
+// for a x + b y <= c; with `chart`, a map { weight: (2, n), bias: (n) } from the plane to inputs.
 export function readDomain(domain) {
-  const chart = domain.chart ?? null;
+  const chart = domain.chart ? affine(domain.chart.weight, domain.chart.bias) : null;
   if (domain.box) {
     const [x0, y0, x1, y1] = domain.box;
     const corners = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]];

@@ -29,7 +29,7 @@ const tauText = (tau) => (tau === 0 ? "hard" : tau.toFixed(tau < 0.1 ? 3 : 2));
 export class HeadView {
   // `app` has state, engine, isDark and commit(), which ends a change.
   constructor(app, stage, panel) {
-    Object.assign(this, { app, stage, selected: -1, hovered: -1, pointer: null });
+    Object.assign(this, { app, stage, selected: -1, hovered: -1, pointer: null, coarse: 5 });
     this.picture = document.createElement("canvas");
     this.surface = new Surface(stage, {
       paint: (pen, surface) => this.paint(pen, surface),
@@ -248,11 +248,12 @@ export class HeadView {
     const isSoft = head.tau > 0;
     if (isSoft) {
       // Pixels of the field: fewer while something moves.
-      const coarse = surface.dragged || this.app.isBusy ? 5 : 3;
+      const coarse = surface.dragged || this.dual.dragged ? this.coarse : 3, began = performance.now();
       this.picture.width = Math.ceil(surface.width / coarse);
       this.picture.height = Math.ceil(surface.height / coarse);
       paintField(this.picture, head, diagram.offsets, head.keys.map((_, j) => keyColour(j, app.isDark)), head.tau, surface);
       pen.image(this.picture, surface.width, surface.height);
+      if (coarse > 3) this.coarse = Math.min(10, Math.max(4, this.coarse + (performance.now() - began > 7 ? 1 : -1)));
     }
     const margin = isSoft && head.band ? certainMargin(head.keys.length, head.tau, SHARE) : 0;
     for (let cell = 0; cell < found.n; cell++) {

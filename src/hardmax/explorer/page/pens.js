@@ -25,6 +25,14 @@ export class CanvasPen {
     this.ink(null, stroke, width, dash);
   }
 
+  // Many segments at once: x, y, u, v, ...
+  segments(ends, { stroke, width = 1 }) {
+    const { context } = this;
+    context.beginPath();
+    for (let i = 0; i < ends.length; i += 4) context.moveTo(ends[i], ends[i + 1]), context.lineTo(ends[i + 2], ends[i + 3]);
+    this.ink(null, stroke, width, []);
+  }
+
   circle(x, y, radius, { fill, stroke, width = 1, dash = [] }) {
     this.context.beginPath();
     this.context.arc(x, y, radius, 0, 2 * Math.PI);
@@ -82,6 +90,12 @@ export class SvgPen {
     this.parts.push(`<path d="${this.path(points, false)}"${this.style({ ...style, fill: null })}/>`);
   }
 
+  segments(ends, style) {
+    let d = "";
+    for (let i = 0; i < ends.length; i += 4) d += this.path(ends.slice(i, i + 4), false);
+    if (d) this.parts.push(`<path d="${d}"${this.style(style)}/>`);
+  }
+
   circle(x, y, radius, style) {
     this.parts.push(`<circle cx="${short(x)}" cy="${short(y)}" r="${short(radius)}"${this.style(style)}/>`);
   }
@@ -137,6 +151,10 @@ export class PdfPen {
   line(points, { stroke, width, dash }) {
     this.trace(points);
     this.ink(null, stroke, width, dash, false);
+  }
+
+  segments(ends, { stroke, width }) {
+    for (let i = 0; i < ends.length; i += 4) this.line(ends.slice(i, i + 4), { stroke, width });
   }
 
   circle(x, y, radius, style) {

@@ -2,9 +2,10 @@
 import { cellColours, css, strongColour, wallColour } from "./colours.js";
 import { button, choice, element, fixed, numbers, section, slider } from "./controls.js";
 import { exactMap, wallOf } from "./counting.js";
-import { divided, unitOf } from "./exact.js";
+import { readDomain } from "./engine.js";
+import { divided, startOf, unitOf } from "./exact.js";
 import { layerNames, networkOf, randomRelu, randomTransformer, readModelFile, truncated } from "./models.js";
-import { Surface, contains, cornersOf, cutToWindow, onScreen, segmentInWindow } from "./surface.js";
+import { Surface, contains, cornerOf, cornersOf, cutToWindow, onScreen, segmentInWindow } from "./surface.js";
 
 export const firstRegions = () => ({
   source: { kind: "transformer", seed: 3, blocks: 2, heads: 2, keys: 5, units: 4 }, model: null, name: "",
@@ -43,7 +44,8 @@ export class RegionsView {
   }
 
   get domain() {
-    const { plane, size } = this.given;
+    const { plane, size, domain, model } = this.given;
+    if (model && domain) return domain;
     if (this.isUnit) return { box: [0, 0, 1, 1] };
     return plane ? { plane: true } : { box: [-size, -size, size, size] };
   }
@@ -126,8 +128,13 @@ export class RegionsView {
     try {
       const model = readModelFile(await file.arrayBuffer());
       const network = networkOf(model);
-      if (network.embedding.nIn !== 2) throw new Error(`the model takes ${network.embedding.nIn} numbers; here it must take 2`);
-      this.change(() => Object.assign(this.given, { source: { kind: "file" }, model, name: file.name, depth: 99 }));
+      const { size } = this.given, n = network.embedding.nIn;
+      if (n < 2) throw new Error("the model takes one number: there is no plane to look at");
+      // Of more inputs the first two, the others 0.
+      const weight = [0, 1].map((i) => Array.from({ length: n }, (_, k) => (i === k ? 1 : 0)));
+      const domain = n > 2 ? { box: [-size, -size, size, size], chart: { weight, bias: Array(n).fill(0) } } : null;
+      const name = n > 2 ? `${file.name}: inputs 0 and 1, the others 0` : file.name;
+      this.change(() => Object.assign(this.given, { source: { kind: "file" }, model, name, domain, depth: 99 }));
       this.refresh();
     } catch (error) {
       this.status.textContent = error.message;
@@ -137,13 +144,19 @@ export class RegionsView {
 
   refresh() {
     const { given } = this;
-    this.network = networkOf(this.model);
+    try {
+      this.network = networkOf(this.model);
+    } catch {
+      // A link from elsewhere may hold anything.
+      Object.assign(given, firstRegions());
+      this.network = networkOf(this.model);
+    }
     const n = this.network.layers.length;
     given.depth = Math.min(given.depth, n);
     this.kind.set(given.source.kind);
     this.depth.querySelector("input").max = String(n);
     this.depth.set(given.depth);
-    this.domainChoice.hidden = this.isUnit;
+    this.domainChoice.hidden = this.isUnit || Boolean(given.model && given.domain);
     this.domainChoice.set(given.plane ? "plane" : "box");
     this.colour.set(given.colour);
     this.makeSizes();
@@ -205,6 +218,7 @@ export class RegionsView {
       this.latency = performance.now() - question.since;
       this.cells = { found, network: question.network, domain: question.domain, isComplete, counts: null };
       this.cells.boxes = boxesOf(found);
+      this.cells.walls = wallsOf(found, question.network);
       this.recolour();
       this.counts.set({ cells: isComplete ? found.n : `≥ ${found.n}`, ...(isComplete ? {} : { regions: "–", maps: "–" }) });
       this.status.textContent = `exact, ${milliseconds.toFixed(1)} ms${nExact > 0 ? `, ${nExact} splits in integers` : ""}`;
@@ -332,7 +346,7 @@ export class RegionsView {
       lines.push(element("div", {}, element("dt", {}, names[i].title), element("dd", {}, part.length > 40 ? `${part.slice(0, 38)} …` : part)));
       first += layer.nGroups;
     });
-    const forms = exactMap(network, domain.chart ?? null, found, hovered), [up, down] = unitOf(forms);
+    const forms = exactMap(network, readDomain(domain).chart, found, hovered), [up, down] = unitOf(forms);
     forms.rows.slice(0, 3).forEach((row, i) => {
       const [a, b, c] = row.map((x) => fixed(divided(x * up, down)[0]));
       lines.push(element("div", {}, element("dt", {}, `output ${i}`), element("dd", {}, `${a} x ${b} y ${c}`)));
@@ -363,42 +377,35 @@ export class RegionsView {
     if (!this.cells) return;
     const { found, boxes, colours, network } = this.cells, { seen } = surface, { isDark } = this.app;
     const [x0, y0, x1, y1] = seen, pixel = 1 / surface.unit;
-    const shown = [];
     for (let cell = 0; cell < found.n; cell++) {
       if (boxes[4 * cell] > x1 || boxes[4 * cell + 2] < x0 || boxes[4 * cell + 1] > y1 || boxes[4 * cell + 3] < y0) continue;
       const points = onScreen(surface, cutToWindow(cornersOf(found, cell, seen), seen));
-      if (points.length < 6) continue;
-      const fill = `rgb(${colours[3 * cell]},${colours[3 * cell + 1]},${colours[3 * cell + 2]})`;
-      // The hair of stroke closes the seams between neighbours.
-      pen.polygon(points, { fill, stroke: fill, width: 0.7 });
-      shown.push(cell);
+      if (points.length >= 6) pen.polygon(points, { fill: `rgb(${colours[3 * cell]},${colours[3 * cell + 1]},${colours[3 * cell + 2]})` });
     }
     if (this.hovered >= 0) {
       const points = onScreen(surface, cutToWindow(cornersOf(found, this.hovered, seen), seen));
       if (points.length >= 6) pen.polygon(points, { fill: css(isDark ? [255, 255, 255] : [0, 0, 0], 0.16) });
     }
-    this.paintWalls(pen, surface, shown, network, pixel);
+    this.paintWalls(pen, surface, network, pixel);
     if (this.hovered >= 0 && this.wall !== undefined) this.paintWall(pen, surface);
     this.paintHandles(pen, surface);
   }
 
-  // Walls of deeper layers are thinner; on a small scale only some are drawn.
-  paintWalls(pen, surface, shown, network, pixel) {
-    const { found, boxes } = this.cells, { seen } = surface, layerOf = layersOfForms(network);
-    for (const cell of shown) {
-      const size = Math.max(boxes[4 * cell + 2] - boxes[4 * cell], boxes[4 * cell + 3] - boxes[4 * cell + 1]) / pixel;
+  // Walls of deeper layers are thinner; those around cells of a few pixels are fainter, or left out.
+  paintWalls(pen, surface, network, pixel) {
+    const { found, boxes, walls } = this.cells, { seen } = surface, [x0, y0, x1, y1] = seen;
+    const near = network.layers.map(() => []), far = network.layers.map(() => []);
+    for (const { cell, edge, next, layer } of walls) {
+      const at = 4 * cell;
+      if (boxes[at] > x1 || boxes[at + 2] < x0 || boxes[at + 1] > y1 || boxes[at + 3] < y0) continue;
+      const size = Math.max(boxes[at + 2] - boxes[at], boxes[at + 3] - boxes[at + 1]) / pixel;
       if (size < 3) continue;
-      const points = cornersOf(found, cell, seen), first = found.starts[cell], n = points.length / 2;
-      for (let i = 0; i < n; i++) {
-        const code = found.walls[first + i];
-        if (code < 0) continue;
-        const k = (i + 1) % n;
-        const segment = segmentInWindow(points[2 * i], points[2 * i + 1], points[2 * k], points[2 * k + 1], seen);
-        if (!segment) continue;
-        const layer = layerOf[code];
-        pen.line(onScreen(surface, segment), { stroke: css(wallColour(layer, this.app.isDark), size < 12 ? 0.4 : 0.85), width: Math.max(0.5, 1.7 - 0.35 * layer) });
-      }
+      const [x, y] = cornerOf(found, edge, seen), [u, v] = cornerOf(found, next, seen);
+      const segment = segmentInWindow(x, y, u, v, seen);
+      if (segment) (size < 12 ? far : near)[layer].push(...segment);
     }
+    for (const [lists, alpha] of [[far, 0.4], [near, 0.85]])
+      lists.forEach((list, layer) => pen.segments(onScreen(surface, list), { stroke: css(wallColour(layer, this.app.isDark), alpha), width: Math.max(0.5, 1.7 - 0.35 * layer) }));
   }
 
   paintWall(pen, surface) {
@@ -419,10 +426,10 @@ export class RegionsView {
   // --- What can be taken along -----------------------------------------------------------------------
 
   python() {
-    const { model } = this, { box } = this.domain;
-    const domain = box ? `hm.Box([${box[0]}, ${box[1]}], [${box[2]}, ${box[3]}])` : "hm.WholeSpace(2)";
+    const { model } = this, { box, chart } = this.domain, list = (values) => `[${values.join(", ")}]`;
+    const inner = box ? `hm.Box([${box[0]}, ${box[1]}], [${box[2]}, ${box[3]}])` : "hm.WholeSpace(2)";
     return ["import numpy as np", "import hardmax as hm", "", ...modelText(model),
-      `part = hm.enumerate_regions(model, ${domain})`,
+      `part = hm.enumerate_regions(model, ${chart ? `hm.Slice(${list(chart.bias)}, [${chart.weight.map(list)}], ${inner})` : inner})`,
       `print(part.n_cells, part.n_regions, part.n_affine_maps)${this.isWhole ? `  # ${this.cells.found.n} ${this.cells.counts?.nRegions ?? ""} ${this.cells.counts?.nMaps ?? ""}` : ""}`,
       "hm.plot(part)", ""].join("\n");
   }
@@ -484,8 +491,25 @@ function boxesOf(found) {
   return boxes;
 }
 
-const known = new WeakMap();
-function layersOfForms(network) {
-  if (!known.has(network)) known.set(network, network.layers.flatMap((layer, i) => Array(layer.nForms).fill(i)));
-  return known.get(network);
+// Each wall once, from the side of the smaller winner: its cell, the vertices at its ends, its layer.
+function wallsOf(found, network) {
+  const groupOf = [], layerOf = [], starts = [];
+  let group = 0, before = 0;
+  network.layers.forEach((layer, index) => {
+    for (let g = 0; g < layer.nGroups; g++, group++) {
+      starts.push(before + startOf(layer, g));
+      for (let j = startOf(layer, g); j < startOf(layer, g + 1); j++) groupOf.push(group), layerOf.push(index);
+    }
+    before += layer.nForms;
+  });
+  const walls = [];
+  for (let cell = 0; cell < found.n; cell++) {
+    const first = found.starts[cell], end = found.starts[cell + 1];
+    for (let edge = first; edge < end; edge++) {
+      const code = found.walls[edge];
+      if (code < 0 || starts[groupOf[code]] + found.signatures[cell * found.nGroups + groupOf[code]] > code) continue;
+      walls.push({ cell, edge, next: edge + 1 < end ? edge + 1 : first, layer: layerOf[code] });
+    }
+  }
+  return walls;
 }

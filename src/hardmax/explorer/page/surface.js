@@ -185,21 +185,21 @@ export class Surface {
   }
 }
 
-// The vertices of a cell, those at infinity far outside of what is seen.
+// A vertex; one at infinity lies far outside of what is seen.
+export function cornerOf(found, i, seen) {
+  const x = found.points[2 * i], y = found.points[2 * i + 1];
+  if (!found.directions) return [x, y];
+  const dx = found.directions[2 * i], dy = found.directions[2 * i + 1];
+  if (dx === 0 && dy === 0) return [x, y];
+  const far = 8 * (Math.abs(seen[0]) + Math.abs(seen[1]) + Math.abs(seen[2]) + Math.abs(seen[3])) + 2 * (Math.abs(x) + Math.abs(y));
+  return [x + far * dx, y + far * dy];
+}
+
 export function cornersOf(found, cell, seen) {
-  const first = found.starts[cell], end = found.starts[cell + 1], points = [];
-  const far = 8 * (Math.abs(seen[0]) + Math.abs(seen[1]) + Math.abs(seen[2]) + Math.abs(seen[3]));
-  for (let i = first; i < end; i++) {
-    let x = found.points[2 * i], y = found.points[2 * i + 1];
-    if (found.directions) {
-      const dx = found.directions[2 * i], dy = found.directions[2 * i + 1];
-      if (dx !== 0 || dy !== 0) {
-        const reach = far + 2 * (Math.abs(x) + Math.abs(y));
-        (x += reach * dx), (y += reach * dy);
-      }
-    }
-    points.push(x, y);
-  }
+  const first = found.starts[cell], end = found.starts[cell + 1];
+  if (!found.directions) return Array.from(found.points.subarray(2 * first, 2 * end));
+  const points = [];
+  for (let i = first; i < end; i++) points.push(...cornerOf(found, i, seen));
   return points;
 }
 
@@ -249,9 +249,11 @@ export function segmentInWindow(x, y, u, v, [x0, y0, x1, y1]) {
 }
 
 export function onScreen(surface, points) {
-  const out = [];
-  for (let i = 0; i < points.length; i += 2) out.push(...surface.toScreen(points[i], points[i + 1]));
-  return out;
+  const { unit } = surface, x = surface.width / 2 - surface.x * unit, y = surface.height / 2 + surface.y * unit;
+  if (surface.half > 1e-3) return points.map((z, i) => (i % 2 === 0 ? x + z * unit : y - z * unit));
+  // Far inside, the window is subtracted first.
+  const left = surface.width / 2, middle = surface.height / 2;
+  return points.map((z, i) => (i % 2 === 0 ? left + (z - surface.x) * unit : middle - (z - surface.y) * unit));
 }
 
 export function contains(points, x, y) {

@@ -8,10 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 from hardmax.constructions.families.shattering import shattering_transformer
-from hardmax.models.transformers import HardTransformer
+from hardmax.explorer.plain_data import model_data
 
 _MODULES = (
-    "exact", "engine", "models", "counting", "colours", "pens", "surface", "controls", "diagrams",
+    "exact", "models", "engine", "counting", "colours", "pens", "surface", "controls", "diagrams",
     "worker", "head", "heads", "regions", "tour", "app",
 )  # fmt: skip
 """The modules of the page, each after those that it imports."""
@@ -75,32 +75,6 @@ def _presets() -> dict[str, Any]:
         f"shattering {depth}": model_data(shattering_transformer(2, 2, depth, 4))
         for depth in range(1, 5)
     }
-
-
-def model_data(model: HardTransformer) -> dict[str, Any]:
-    """Return a transformer as the plain data that the page reads."""
-    blocks = []
-    for block in model.blocks:
-        heads = [
-            {
-                name: getattr(head, name).tolist()
-                for name in (
-                    "query_weight", "keys", "values", "output_weight", "query_bias", "logit_bias",
-                )
-                if getattr(head, name) is not None
-            }
-            for head in block.heads
-        ]  # fmt: skip
-        names = "w_in", "b_in", "w_out", "b_out"
-        ffn = block.ffn and {name: getattr(block.ffn, name).tolist() for name in names}
-        flags = {name: getattr(block, name) for name in ("attention_residual", "ffn_residual")}
-        blocks.append({"heads": heads, "ffn": ffn, **flags})
-    maps = {
-        name: {"weight": one.weight.tolist(), "bias": one.bias.tolist()}
-        for name, one in (("embedding", model.network.embedding), ("readout", model.network.readout))
-        if not one.is_identity
-    }
-    return {"kind": "HardTransformer", "blocks": blocks, **maps}
 
 
 def _read(name: str) -> str:

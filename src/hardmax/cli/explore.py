@@ -1,0 +1,52 @@
+"""`hardmax explore`: the page to play with heads, networks and their cells."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hardmax.cli.flags import calling
+from hardmax.cli.models import Activations, LastActivation, described, read_model
+
+
+def explore(
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="A model file, as for `hardmax regions`."),
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option(help="Where to look, of dimension 2 (`hardmax regions --help`)."),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write the page, one file index.html, to this folder; open nothing."),
+    ] = None,
+    activations: Activations = None,
+    last_activation: LastActivation = None,
+) -> None:
+    """Open a page where keys can be dragged, cells counted exactly, and models looked at.
+
+    The page has the engine inside and needs no server: what --export writes can be put on any site,
+    or opened from a disk.
+    """
+    from hardmax.errors import ArgumentError
+    from hardmax.explorer.exploring import Exploration
+    from hardmax.explorer.exploring import explore as shown
+    from hardmax.geometry.domain_text import parse_domain
+
+    start = Exploration({})
+    if model is not None:
+        network, _ = read_model("MODEL", model, activations, last_activation)
+        with calling(text="--domain"):
+            where = None if domain is None else parse_domain(domain)
+        start = shown(network, where)
+        print(f"{'model':<14}{described(network)}")
+    elif domain is not None:
+        raise ArgumentError("`--domain` needs a MODEL.")
+    if export is None:
+        print(f"{'page':<14}{start.open()}")
+        return
+    export.mkdir(parents=True, exist_ok=True)
+    start.save(export / "index.html")
+    print(f"{'page':<14}{export / 'index.html'}")

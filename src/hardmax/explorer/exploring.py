@@ -1,0 +1,99 @@
+"""`explore`: a model, a head or a partition on the page, in a notebook, a browser or a file."""
+
+import html
+import os
+import tempfile
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hardmax._ground.files import replacing
+from hardmax.errors import ArgumentError
+from hardmax.explorer.joined_page import page
+from hardmax.explorer.plain_data import domain_data, model_data
+from hardmax.regions.partition import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """The page with something on it; a notebook shows it.
+
+    Attributes:
+        start: The state that the page shows first; empty for its own.
+    """
+
+    start: dict[str, Any]
+
+    def __repr__(self) -> str:
+        regions = self.start.get("regions")
+        return f"Exploration({regions['name']})" if regions else "Exploration()"
+
+    def _repr_html_(self) -> str:
+        text = html.escape(page(self.start), quote=True)
+        style = "width:100%;height:640px;border:1px solid #8884;border-radius:8px"
+        # Without an origin of its own the page reads nothing of the notebook.
+        rights = "allow-scripts allow-downloads"
+        return f'<iframe sandbox="{rights}" style="{style}" srcdoc="{text}"></iframe>'
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page as one HTML file, which needs no other and no network."""
+        with replacing(path) as stream:
+            stream.write(page(self.start).encode())
+
+    def open(self) -> Path:
+        """Write the page to a new folder for temporary files and open it in a browser."""
+        path = Path(tempfile.mkdtemp(prefix="hardmax-")) / "explorer.html"
+        self.save(path)
+        webbrowser.open(path.as_uri())
+        return path
+
+
+def explore(obj: Any = None, domain: Any = None) -> Exploration:
+    """Put a model on the page of the explorer, which finds its cells exactly in any browser.
+
+    Args:
+        obj: A model with two inputs, or with more and a planar `domain`; a `Partition` of two
+            dimensions; or None for the page as it is.
+        domain: Where to look, of two dimensions; by default the box from -4 to 4, or that of the
+            partition.
+
+    Returns:
+        What a notebook shows as the page; `save` writes it to a file, `open` opens it.
+
+    Raises:
+        ArgumentError: If there is no plane to look at, or `obj` is no model.
+
+    Examples:
+        >>> from hardmax.models.networks import ReluNetwork
+        >>> explore(ReluNetwork([[[1.0, -1.0], [1.0, 1.0]], [[1.0], [1.0]]]))
+        Exploration(ReluNetwork(2 -> [2] -> 1))
+    """
+    if obj is None:
+        return Exploration({})
+    model, where = obj, domain
+    if isinstance(obj, Partition):
+        model, where = obj.network, obj.domain if domain is None else domain
+    data = model_data(model)
+    dim_in = model.dim if not hasattr(model, "dim_in") else model.dim_in
+    if where is None and dim_in != 2:
+        raise ArgumentError(f"`domain` must be a plane in R^{dim_in}, a `Slice`; got none.")
+    shown = {"box": [-4.0, -4.0, 4.0, 4.0]} if where is None else domain_data(where, dim_in)
+    regions = {
+        "source": {"kind": "file"},
+        "model": data,
+        "name": repr(model) if model is obj else repr(obj),
+        "domain": shown,
+        "depth": 1 << 20,
+        "plane": False,
+        "size": 4,
+        "colour": "cell",
+        "window": _window(shown),
+    }
+    return Exploration({"view": "regions", "regions": regions})
+
+
+def _window(domain: dict[str, Any]) -> dict[str, float]:
+    """Return a window that shows a box, or something around the origin."""
+    x0, y0, x1, y1 = domain.get("box", (-4.0, -4.0, 4.0, 4.0))
+    return {"x": (x0 + x1) / 2, "y": (y0 + y1) / 2, "half": 0.53 * max(x1 - x0, y1 - y0)}

@@ -1,0 +1,131 @@
+"""Models and domains as the plain data that the page reads."""
+
+from typing import Any
+
+from hardmax.errors import ArgumentError
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions.charted_domains import ChartedDomain, charted
+
+_LAYER_ARRAYS = "slopes", "offsets", "starts", "slots", "gains", "values", "reads"
+
+
+def model_data(model: Any) -> dict[str, Any]:
+    """Return a model as lists of numbers and the name of its kind.
+
+    Args:
+        model: A `ReluNetwork`, `MaxoutNetwork`, `HardTransformer` or `AttentionHead`, an
+            `ArgmaxNetwork`, or any model that has one as its `network`. Masked keys are left out.
+
+    Raises:
+        ArgumentError: If it is none of these.
+
+    Examples:
+        >>> model_data(ReluNetwork([[[1.0], [2.0]], [[1.0]]]))
+        {'kind': 'ReluNetwork', 'weights': [[[1.0], [2.0]], [[1.0]]], 'biases': [[0.0], [0.0]]}
+    """
+    if isinstance(model, ReluNetwork):
+        weights = [weight.tolist() for weight in model.weights]
+        biases = [bias.tolist() for bias in model.biases or ()]
+        return {"kind": "ReluNetwork", "weights": weights, "biases": biases}
+    if isinstance(model, MaxoutNetwork):
+        return {
+            "kind": "MaxoutNetwork",
+            "weights": [_lists(layer) for layer in model.weights],
+            "biases": [_lists(layer) for layer in model.biases or ()],
+        }
+    if isinstance(model, AttentionHead):
+        return {"kind": "AttentionHead", **_head(model)}
+    if isinstance(model, HardTransformer):
+        maps = {"embedding": model.network.embedding, "readout": model.network.readout}
+        return {
+            "kind": "HardTransformer",
+            "blocks": [_block(block) for block in model.blocks],
+            **{name: _map(one) for name, one in maps.items() if not one.is_identity},
+        }
+    network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
+    if not isinstance(network, ArgmaxNetwork):
+        raise ArgumentError(f"`model` must be a model; got {type(model).__name__}.")
+    return _network(network)
+
+
+def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
+    """Return a domain of two dimensions in the input space of a model.
+
+    Raises:
+        ArgumentError: If it has another dimension.
+
+    Examples:
+        >>> from hardmax.geometry.domains import Box, WholeSpace
+        >>> domain_data(Box([0, 0], [1, 2]), 2), domain_data(WholeSpace(2), 2)
+        ({'box': [0.0, 0.0, 1.0, 2.0]}, {'plane': True})
+    """
+    read: ChartedDomain = charted(domain, dim_in)
+    if read.dim != 2:
+        raise ArgumentError(
+            f"`domain` must have dimension 2 to be drawn; got {read.dim}. A plane in a larger space "
+            "is a `Slice`."
+        )
+    data: dict[str, Any] = {
+        "rows": [[str(int(x)) for x in row] for row in read.exact_rows.tolist()]
+    }
+    if read.corners:
+        data = {"box": [float(x) for corner in read.corners for x in corner]}
+    elif not data["rows"]:
+        data = {"plane": True}
+    return data if read.is_identity else {**data, "chart": _map(read.chart)}
+
+
+def _lists(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else [_lists(value) for value in values]
+
+
+def _map(affine: AffineMap) -> dict[str, Any]:
+    weight = None if affine.is_identity else affine.weight.tolist()
+    return {"weight": weight, "bias": affine.bias.tolist()}
+
+
+def _head(head: AttentionHead) -> dict[str, Any]:
+    kept = head.unmasked
+    data = {
+        "query_weight": head.query_weight.tolist(),
+        "keys": head.keys[kept].tolist(),
+        "values": head.values[kept].tolist(),
+        "output_weight": head.output_weight.tolist(),
+    }
+    if head.query_bias is not None:
+        data["query_bias"] = head.query_bias.tolist()
+    if head.logit_bias is not None:
+        data["logit_bias"] = head.logit_bias[kept].tolist()
+    return data
+
+
+def _block(block: Block) -> dict[str, Any]:
+    return {
+        "heads": [_head(head) for head in block.heads],
+        "ffn": block.ffn and _feed_forward(block.ffn),
+        "attention_residual": block.attention_residual,
+        "ffn_residual": block.ffn_residual,
+    }
+
+
+def _feed_forward(ffn: FeedForward) -> dict[str, Any]:
+    return {name: _lists(getattr(ffn, name)) for name in ("w_in", "b_in", "w_out", "b_out")}
+
+
+def _network(network: ArgmaxNetwork) -> dict[str, Any]:
+    layers = []
+    for layer in network.layers:
+        arrays = {name: getattr(layer, name) for name in _LAYER_ARRAYS}
+        layers.append(
+            {
+                "residual": layer.residual,
+                "query": _map(layer.query),
+                "output": _map(layer.output),
+                **{name: array.tolist() for name, array in arrays.items() if array is not None},
+            }
+        )
+    maps = {"embedding": _map(network.embedding), "readout": _map(network.readout)}
+    return {"kind": "ArgmaxNetwork", "layers": layers, **maps}
