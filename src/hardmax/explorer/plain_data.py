@@ -65,8 +65,8 @@ def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
     read: ChartedDomain = charted(domain, dim_in)
     if read.dim != 2:
         raise ArgumentError(
-            f"`domain` must have dimension 2 to be drawn; got {read.dim}. A plane in a larger space "
-            "is a `Slice`."
+            f"`domain` must have dimension 2 to be drawn; got {read.dim}. A plane in a larger "
+            "space is a `Slice`."
         )
     data: dict[str, Any] = {
         "rows": [[str(int(x)) for x in row] for row in read.exact_rows.tolist()]

@@ -60,7 +60,7 @@ export class HeadView {
       options: { none: { text: "none", hint: "scores ⟨k, x⟩: the cells are cones" }, norm: { text: "Voronoi", hint: "bias −½‖k‖²: the nearest key wins" }, own: { text: "weighted", hint: "bias −½‖k‖² and a weight for each key: a power diagram" } },
       onchange: (mode) => this.change(() => (this.head.bias = mode)),
     });
-    this.band = toggle({ label: "certain where shaded fully: others weigh at most 1 %", value: this.head.band, onchange: (is) => this.change(() => (this.head.band = is)) });
+    this.band = toggle({ label: "mark where the winner is certain: all others together weigh at most 1 %", value: this.head.band, onchange: (is) => this.change(() => (this.head.band = is)) });
     this.snap = toggle({ label: "keys on a grid of ¼ (ties are common)", value: this.head.snap, onchange: (is) => this.change(() => (this.head.snap = is)) });
     this.count = slider({ label: "keys", min: 1, max: 60, value: this.head.keys.length, oninput: (n) => this.setCount(n), onchange: () => this.app.commit() });
     this.info = element("p", { class: "info", "aria-live": "off" }, "");

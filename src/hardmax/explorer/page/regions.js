@@ -256,6 +256,7 @@ export class RegionsView {
 
   get handles() {
     const { model } = this;
+    if (this.network.embedding.nIn !== 2) return [];
     if (model.kind === "HardTransformer" && model.blocks[0].heads.length > 0 && this.network.embedding.weight === null && !this.isUnit)
       return model.blocks[0].heads.flatMap(({ keys }, h) => (keys[0].length === 2 ? keys.map(([x, y], j) => ({ x, y, h, j })) : []));
     if (model.kind === "ReluNetwork") {
@@ -348,8 +349,9 @@ export class RegionsView {
     });
     const forms = exactMap(network, readDomain(domain).chart, found, hovered), [up, down] = unitOf(forms);
     forms.rows.slice(0, 3).forEach((row, i) => {
-      const [a, b, c] = row.map((x) => fixed(divided(x * up, down)[0]));
-      lines.push(element("div", {}, element("dt", {}, `output ${i}`), element("dd", {}, `${a} x ${b} y ${c}`)));
+      const [a, b, c] = row.map((x) => divided(x * up, down)[0]);
+      const term = (x) => `${x < 0 ? "\u2212" : "+"} ${fixed(Math.abs(x)).trim()}`;
+      lines.push(element("div", {}, element("dt", {}, `output ${i}`), element("dd", {}, `${fixed(a)} x ${term(b)} y ${term(c)}`)));
     });
     lines.push(element("div", {}, element("dt", {}, "nearest wall"), element("dd", {}, this.nearestWall(names))));
     this.info.replaceChildren(element("dl", { class: "facts" }, ...lines));

@@ -75,7 +75,8 @@ export class Surface {
   }
 
   paint() {
-    if (!this.width) return;
+    // A view that was replaced is not painted again.
+    if (!this.width || !this.canvas.isConnected) return;
     const context = this.canvas.getContext("2d"), began = performance.now();
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.height);

@@ -1,0 +1,107 @@
+"""What the tests of the explorer need beyond Python; a test that lacks it is skipped by name."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hardmax.explorer
+from hardmax.explorer.joined_page import engine_bytes, page
+
+PAGE = Path(hardmax.explorer.__file__).with_name("page")
+BROWSERS = "chromium", "chromium-browser", "google-chrome"
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """Return the path of the engine."""
+    if not engine_bytes():
+        pytest.skip("the engine of the page is not built: `make explorer`")
+    return PAGE.with_name("engine.wasm")
+
+
+@pytest.fixture(scope="session")
+def node():
+    """Return the command that runs JavaScript."""
+    command = shutil.which("node")
+    if command is None:
+        pytest.skip("node is not installed")
+    return command
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Start a browser without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    command = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if command is None:
+        pytest.skip(f"no browser is installed; looked for {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as started:
+        # Tests may run as root, where the browser has no sandbox.
+        browser = started.chromium.launch(executable_path=command, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def page_file(engine, tmp_path_factory):
+    """Write the page to a file."""
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(page(), encoding="utf-8")
+    return path
+
+
+class Shown:
+    """A page in the browser, without any network; what went wrong is kept.
+
+    Attributes:
+        tab: The tab of playwright.
+        errors: Errors of scripts.
+        requests: Addresses that were asked for.
+    """
+
+    def __init__(self, chromium, width=1280, height=800, **options):
+        size = {"width": width, "height": height}
+        self.context = chromium.new_context(viewport=size, accept_downloads=True, **options)
+        self.context.set_offline(True)
+        self.tab = self.context.new_page()
+        self.errors, self.requests = [], []
+        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, path, link=""):
+        self.tab.goto("about:blank")
+        self.tab.goto(path.as_uri() + link)
+        self.tab.wait_for_selector("html[data-ready=yes]")
+        return self
+
+    def __call__(self, script):
+        """Return the value of an expression; `app` is the page's own object."""
+        return self.tab.evaluate(
+            f"(() => {{ const app = globalThis.hardmax; return {script}; }})()"
+        )
+
+    def count(self, name):
+        """Return a number that the panel shows."""
+        row = self.tab.locator(f".numbers div:has(dt:text-is('{name}'))")
+        return int("".join(row.locator("dd").inner_text().split()))
+
+    def wait_for(self, script):
+        self.tab.wait_for_function(
+            f"(() => {{ const app = globalThis.hardmax; return {script}; }})()"
+        )
+
+    def at(self, x, y):
+        """Return where a point of the plane is in the window."""
+        px, py = self(f"app.view.surface.toScreen({x}, {y})")
+        box = self.tab.locator("#stage").bounding_box()
+        return box["x"] + px, box["y"] + py
+
+
+@pytest.fixture
+def shown(chromium, page_file):
+    """Show the page; errors of its scripts fail the test."""
+    one = Shown(chromium)
+    yield one.open(page_file)
+    one.context.close()
+    assert one.errors == []
