@@ -1,6 +1,7 @@
 """What the tests of the explorer need beyond Python; a test that lacks it is skipped by name."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -87,9 +88,11 @@ class Shown:
         return int("".join(row.locator("dd").inner_text().split()))
 
     def wait_for(self, script):
-        self.tab.wait_for_function(
-            f"(() => {{ const app = globalThis.hardmax; return {script}; }})()"
-        )
+        """Wait until an expression holds; the page itself may evaluate no text."""
+        deadline = time.monotonic() + 30
+        while not self(f"Boolean({script})"):
+            assert time.monotonic() < deadline, f"{script} did not come true"
+            self.tab.wait_for_timeout(20)
 
     def at(self, x, y):
         """Return where a point of the plane is in the window."""

@@ -1,5 +1,6 @@
 """`hardmax explore`: the page to play with heads, networks and their cells."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -22,13 +23,18 @@ def explore(
         Path | None,
         typer.Option(help="Write the page, one file index.html, to this folder; open nothing."),
     ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The port to serve on.")
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
     """Open a page where keys can be dragged, cells counted exactly, and models looked at.
 
-    The page has the engine inside and needs no server: what --export writes can be put on any site,
-    or opened from a disk.
+    The page has the engine inside: what --export writes can be put on any site, or opened from a
+    disk. With `pip install 'hardmax[app]'` the page is served on this machine, and the native
+    engine does searches that take long; without it, the page is opened as a file.
     """
     from hardmax.errors import ArgumentError
     from hardmax.explorer.exploring import Exploration
@@ -45,7 +51,12 @@ def explore(
     elif domain is not None:
         raise ArgumentError("`--domain` needs a MODEL.")
     if export is None:
-        print(f"{'page':<14}{start.open()}")
+        if not all(map(find_spec, ("starlette", "uvicorn", "websockets"))):
+            print(f"{'page':<14}{start.open()}")
+            return
+        from hardmax.explorer.server import serve
+
+        serve(start.start, port, opens=not no_browser)
         return
     export.mkdir(parents=True, exist_ok=True)
     start.save(export / "index.html")

@@ -12,19 +12,20 @@ from hardmax.explorer.plain_data import model_data
 
 _MODULES = (
     "exact", "models", "engine", "counting", "colours", "pens", "surface", "controls", "diagrams",
-    "worker", "head", "heads", "regions", "tour", "app",
+    "worker", "server", "head", "heads", "regions", "tour", "app",
 )  # fmt: skip
 """The modules of the page, each after those that it imports."""
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
 
-def page(start: dict[str, Any] | None = None) -> str:
+def page(start: dict[str, Any] | None = None, server: str = "") -> str:
     """Return the page as one HTML file that needs no other, from any address or from a disk.
 
     Args:
         start: The state that it shows first, as the page itself saves it; what it does not say is
             as usual.
+        server: What it says to the server that it comes from; a page without it knows no server.
 
     Examples:
         >>> text = page({"view": "regions"})
@@ -37,6 +38,7 @@ def page(start: dict[str, Any] | None = None) -> str:
         '<script type="text/plain" id="engine">': base64.b64encode(engine_bytes()).decode(),
     }
     text = _read("index.html")
+    text = text.replace('name="server" content=""', f'name="server" content="{server}"')
     text = text.replace("/*style.css*/", "\n" + _read("style.css"))
     for tag, content in parts.items():
         text = text.replace(tag, tag + content)

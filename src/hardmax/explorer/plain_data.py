@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from hardmax.errors import ArgumentError
-from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.geometry.domains import Box, Slice, WholeSpace
+from hardmax.geometry.polytopes import Polytope
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
@@ -49,6 +53,89 @@ def model_data(model: Any) -> dict[str, Any]:
     if not isinstance(network, ArgmaxNetwork):
         raise ArgumentError(f"`model` must be a model; got {type(model).__name__}.")
     return _network(network)
+
+
+def model_from_data(data: Any) -> ArgmaxNetwork:
+    """Return the network of a model that `model_data` wrote, whoever changed it since.
+
+    Raises:
+        HardmaxError: If it is no model; the message says why.
+
+    Examples:
+        >>> net = ReluNetwork([[[1.0], [2.0]], [[1.0]]])
+        >>> model_from_data(model_data(net)).dim_in
+        2
+    """
+    try:
+        return _read_model(dict(data))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise ArgumentError(f"`model` must be a model as plain data; {error!r:.200}.") from None
+
+
+def _read_model(data: dict[str, Any]) -> ArgmaxNetwork:
+    kind = data.pop("kind", None)
+    if kind == "ReluNetwork":
+        return ReluNetwork(data["weights"], data["biases"]).network
+    if kind == "MaxoutNetwork":
+        return MaxoutNetwork(data["weights"], data["biases"]).network
+    if kind == "AttentionHead":
+        return HardTransformer([Block([AttentionHead(**data)], attention_residual=False)]).network
+    if kind == "HardTransformer":
+        maps = {name: _read_map(data[name]) for name in ("embedding", "readout") if data.get(name)}
+        return HardTransformer([_read_block(**block) for block in data["blocks"]], **maps).network
+    if kind == "ArgmaxNetwork":
+        layers = [
+            ArgmaxLayer(
+                **{
+                    **layer,
+                    "query": _read_map(layer["query"]),
+                    "output": _read_map(layer["output"]),
+                }
+            )
+            for layer in data["layers"]
+        ]
+        return ArgmaxNetwork(
+            tuple(layers), _read_map(data["embedding"]), _read_map(data["readout"])
+        )
+    raise ArgumentError(f"`kind` must be one that the page knows; got {kind!r:.60}.")
+
+
+def _read_map(data: dict[str, Any]) -> AffineMap:
+    if data["weight"] is None:
+        return AffineMap.identity(len(data["bias"]))
+    return AffineMap(data["weight"], data["bias"])
+
+
+def _read_block(
+    heads: list[Any], ffn: Any = None, attention_residual: bool = True, ffn_residual: bool = True
+) -> Block:
+    units = None if ffn is None else FeedForward(**ffn)
+    return Block([AttentionHead(**head) for head in heads], units, attention_residual, ffn_residual)
+
+
+def domain_from_data(data: Any) -> Any:
+    """Return a domain that `domain_data` wrote, whoever changed it since.
+
+    Raises:
+        HardmaxError: If it is no domain; the message says why.
+
+    Examples:
+        >>> domain_from_data({"box": [0.0, 0.0, 1.0, 2.0]})
+        Box(low=[0.0, 0.0], high=[1.0, 2.0])
+    """
+    try:
+        given = dict(data)
+        chart = given.pop("chart", None)
+        inner: Any = WholeSpace(2)
+        if "box" in given:
+            x0, y0, x1, y1 = given["box"]
+            inner = Box(np.array([x0, y0]), np.array([x1, y1]))
+        elif "rows" in given:
+            rows = np.array([[int(x) for x in row] for row in given["rows"]], dtype=object)
+            inner = Polytope(rows[:, :-1], rows[:, -1])
+        return inner if chart is None else Slice(chart["bias"], chart["weight"], inner)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise ArgumentError(f"`domain` must be a domain as plain data; {error!r:.200}.") from None
 
 
 def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:

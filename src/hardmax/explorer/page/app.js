@@ -5,6 +5,7 @@ import { HeadView, firstHead } from "./head.js";
 import { HeadsView, firstHeads } from "./heads.js";
 import { PdfPen, SvgPen } from "./pens.js";
 import { RegionsView, firstRegions } from "./regions.js";
+import { Server } from "./server.js";
 import { Tour } from "./tour.js";
 import { serve } from "./worker.js";
 
@@ -52,12 +53,14 @@ class App {
   }
 
   async begin() {
-    this.engine = await Engine.load(this.engineBytes);
-    const program = new Blob([find("program").textContent], { type: "text/javascript" });
-    this.worker = new Worker(URL.createObjectURL(program));
-    this.worker.onmessage = ({ data }) => this.view?.receive?.(data);
-    this.worker.postMessage({ engine: this.engineBytes });
+    this.server = new Server(document.querySelector("meta[name=server]").content, (answer) => this.view?.receive?.(answer));
+    if (this.engineBytes.length > 0) await this.beginEngine();
+    else if (!(await this.hasServer())) {
+      find("panel").append(element("p", { class: "info alarm" }, "The engine is not part of this page: `make explorer` builds it, or `hardmax explore` serves the page with the native engine."));
+      return;
+    }
     this.makeBar();
+    if (!this.engine) this.useServerAlone();
     this.show();
     this.last = JSON.stringify(this.state);
     addEventListener("keydown", (event) => this.key(event));
@@ -65,6 +68,26 @@ class App {
     addEventListener("dragover", (event) => event.preventDefault());
     addEventListener("drop", (event) => this.drop(event));
     document.documentElement.dataset.ready = "yes";
+  }
+
+  // The engine here, and another one in a thread beside.
+  async beginEngine() {
+    this.engine = await Engine.load(this.engineBytes);
+    const program = new Blob([find("program").textContent], { type: "text/javascript" });
+    this.worker = new Worker(URL.createObjectURL(program));
+    this.worker.onmessage = ({ data }) => this.view?.receive?.(data);
+    this.worker.postMessage({ engine: this.engineBytes });
+  }
+
+  async hasServer() {
+    await this.server.opening;
+    return this.server.isOpen;
+  }
+
+  // Without an engine of its own the page asks the server for everything, and shows regions.
+  useServerAlone() {
+    this.state.view = "regions";
+    for (const name of ["head", "heads"]) Object.assign(this.tabs[name], { disabled: true, title: "needs the engine in the page: `make explorer` builds it" });
   }
 
   get isDark() {
@@ -253,10 +276,6 @@ const STAGE_HELP = {
 export function beginPage(source) {
   const read = (id) => find(id).textContent.trim();
   const engine = Uint8Array.from(atob(read("engine")), (c) => c.charCodeAt(0));
-  if (engine.length === 0) {
-    find("panel").append(element("p", { class: "info alarm" }, "The engine is not part of this page; `make explorer` builds it."));
-    return;
-  }
   const start = read("start") ? JSON.parse(read("start")) : null;
   const app = new App(engine, start, JSON.parse(read("presets") || "{}"), source);
   globalThis.hardmax = app;

@@ -1,6 +1,6 @@
 // View 3, regions: the exact partition of a network or transformer on a plane.
 import { cellColours, css, strongColour, wallColour } from "./colours.js";
-import { button, choice, element, fixed, numbers, section, slider } from "./controls.js";
+import { button, choice, element, fixed, grouped, numbers, section, slider } from "./controls.js";
 import { exactMap, wallOf } from "./counting.js";
 import { readDomain } from "./engine.js";
 import { divided, startOf, unitOf } from "./exact.js";
@@ -13,6 +13,8 @@ export const firstRegions = () => ({
 });
 
 const PATIENCE = 300;
+const SLOW = 1500;
+const MOST_COUNTED = 400000;
 const LIMITS = { blocks: [1, 5], heads: [1, 4], keys: [2, 12], units: [0, 12], depth: [1, 8], width: [1, 32], level: [1, 4] };
 
 export class RegionsView {
@@ -58,6 +60,8 @@ export class RegionsView {
   makePanel(panel) {
     this.counts = numbers({ cells: "signatures with interior", regions: "connected pieces with one affine map", maps: "different affine maps" });
     this.status = element("p", { class: "hint" }, "");
+    this.stopButton = button("stop", () => this.cancel(), { title: "give this search up" });
+    this.stopButton.hidden = true;
     this.kind = choice({
       label: "model", value: this.given.source.kind,
       options: { transformer: "transformer", relu: { text: "ReLU", hint: "a network of ReLU units" }, shattering: { text: "shattering", hint: "a transformer whose regions multiply with every block" }, file: { text: "file", hint: "drop a model file anywhere on the page" } },
@@ -73,7 +77,7 @@ export class RegionsView {
     this.info = element("div", { class: "info" });
     this.file = element("input", { type: "file", accept: ".safetensors", hidden: true, onchange: () => this.file.files[0] && this.open(this.file.files[0]) });
     panel.append(
-      this.counts, this.status,
+      this.counts, this.status, this.stopButton,
       section("Model", this.kind, this.sizes, this.file),
       section("Depth", this.depth, element("p", { class: "hint" }, "A cell keeps its colour until a layer cuts it; its parts are shades of it.")),
       section("Domain and colours", this.domainChoice, this.colour),
@@ -195,11 +199,30 @@ export class RegionsView {
     this.question = { ...this.waiting, id: ++this.asked, since: performance.now(), isAnswered: false };
     this.waiting = null;
     const { id, model, domain, depth } = this.question;
-    this.app.worker.postMessage({ id, model, domain, depth });
+    if (this.app.worker) this.app.worker.postMessage({ id, model, domain, depth });
+    else this.app.server.ask(this.question);
+  }
+
+  // A search that takes long is also given to the native engine, where there is one.
+  askNatively() {
+    if (this.question.isNative || !this.app.worker) return;
+    this.question.isNative = true;
+    this.app.server.ask(this.question);
+  }
+
+  // Give the search under way up; what was shown before stays.
+  cancel() {
+    this.app.worker?.postMessage({ id: 0, kind: "cancel" });
+    this.app.server.cancel(this.question.id);
+    this.question.isAnswered = true;
+    this.question.id = -1;
+    this.status.textContent = "given up";
+    this.stopButton.hidden = true;
+    this.pump();
   }
 
   // An answer of the thread.
-  receive({ id, found, counts, progress, error, isComplete, nExact, milliseconds }) {
+  receive({ id, found, counts, progress, error, isComplete, nExact, isNative }) {
     const { question } = this;
     if (!question || id !== question.id) return;
     if (error) {
@@ -210,18 +233,27 @@ export class RegionsView {
       return;
     }
     if (progress !== undefined) {
-      this.status.textContent = `${progress} cells so far …`;
+      if (question.isAnswered || (question.isNative && !isNative)) return;
+      this.status.textContent = `${grouped(progress)} cells so far${isNative ? ", by the native engine" : ""} …`;
+      this.stopButton.hidden = false;
+      if (performance.now() - question.since > SLOW) this.askNatively();
       return;
     }
     if (found) {
+      if (question.isAnswered) return;
       question.isAnswered = true;
+      this.stopButton.hidden = true;
+      if (isNative) this.app.worker?.postMessage({ id: 0, kind: "cancel" });
+      else if (question.isNative) this.app.server.cancel(id);
       this.latency = performance.now() - question.since;
       this.cells = { found, network: question.network, domain: question.domain, isComplete, counts: null };
       this.cells.boxes = boxesOf(found);
       this.cells.walls = wallsOf(found, question.network);
       this.recolour();
       this.counts.set({ cells: isComplete ? found.n : `≥ ${found.n}`, ...(isComplete ? {} : { regions: "–", maps: "–" }) });
-      this.status.textContent = `exact, ${milliseconds.toFixed(1)} ms${nExact > 0 ? `, ${nExact} splits in integers` : ""}`;
+      const how = isNative ? ", by the native engine" : nExact > 0 ? `, ${nExact} splits in integers` : "";
+      this.status.textContent = `exact, ${this.latency.toFixed(1)} ms${how}`;
+      if (isNative) this.countHere(question, found);
       this.app.announce(`${found.n} cells`);
       this.hovered = -1;
     }
@@ -233,6 +265,12 @@ export class RegionsView {
     this.surface.request();
     this.tell();
     this.pump();
+  }
+
+  // Regions and maps of cells that the server found are counted here, if there is an engine.
+  countHere({ id, model, domain, depth }, found) {
+    if (found.n <= MOST_COUNTED) this.app.worker?.postMessage({ id, model, domain, depth, found });
+    else this.counts.set({ regions: "–", maps: "–" });
   }
 
   recolour() {

@@ -14,8 +14,12 @@ export function serve(scope) {
   const rest = () => new Promise((done) => ((resume = done), pause.port2.postMessage(0)));
 
   async function answer(question) {
-    const { id, model, domain, depth } = question, engine = await loading, began = performance.now();
+    const { id, model, domain, depth, found: known } = question, engine = await loading, began = performance.now();
     const network = truncated(networkOf(model), depth), where = readDomain(domain);
+    if (known) {
+      scope.postMessage({ id, counts: countRegions(engine, network, where, known) });
+      return;
+    }
     const search = new Search(engine, network, where);
     while (!search.run(12, MOST_CELLS)) {
       if (search.counted().cells >= MOST_CELLS) break;
@@ -38,6 +42,7 @@ export function serve(scope) {
       return;
     }
     latest = data;
+    if (data.kind === "cancel") return;
     try {
       await answer(data);
     } catch (error) {

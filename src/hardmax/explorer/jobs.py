@@ -1,0 +1,152 @@
+"""Searches for the page: cells found slice by slice, with progress, and given up when asked."""
+
+import json
+import struct
+import time
+from collections.abc import Callable
+from ctypes import c_int32
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax.errors import ArgumentError
+from hardmax.explorer.plain_data import domain_from_data, model_from_data
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.regions.charted_domains import charted
+from hardmax.regions.core_runs import Run, packed
+from hardmax.regions.core_searches import BUDGET, CELL_LIMIT, DONE, Task
+from hardmax.regions.partition import Partition
+from hardmax.regions.planar import search_domain
+from hardmax.regions.planar_domains import planar_domain
+
+MOST_CELLS = 2_000_000
+"""A search stops after so many cells."""
+MOST_SECONDS = 300.0
+"""And after about so many seconds."""
+MOST_NUMBERS = 1_000_000
+"""A model has at most so many numbers."""
+MOST_DOMAIN_NUMBERS = 20_000
+"""A domain, with the directions of a plane in a large space."""
+_SLICE_S = 0.05
+
+
+class Question(NamedTuple):
+    """What the page asks: the cells of the first layers of a network on a planar domain."""
+
+    network: ArgmaxNetwork
+    domain: Any
+
+
+def read_question(message: dict[str, Any]) -> Question:
+    """Read a question of the page, which may say anything.
+
+    Args:
+        message: With `model` and `domain` as plain data, and perhaps `depth`, the number of layers.
+
+    Raises:
+        HardmaxError: If it is no question, or too large a one.
+
+    Examples:
+        >>> net = {"kind": "ReluNetwork", "weights": [[[1.0], [2.0]], [[1.0]]],
+        ...        "biases": [[0.0], [0.0]]}
+        >>> read_question({"model": net, "domain": {"plane": True}}).network.n_groups
+        1
+        >>> read_question({"model": 3, "domain": {}})
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ArgumentError: `model` must be an object; got int.
+    """
+    model, depth = message.get("model"), message.get("depth")
+    if not isinstance(model, dict):
+        raise ArgumentError(f"`model` must be an object; got {type(model).__name__}.")
+    for name, most in (("model", MOST_NUMBERS), ("domain", MOST_DOMAIN_NUMBERS)):
+        if _n_numbers(message.get(name), most) > most:
+            raise ArgumentError(f"`{name}` must have at most {most} numbers; it has more.")
+    if depth is not None and (type(depth) is not int or depth < 0):
+        raise ArgumentError(f"`depth` must be an integer, at least 0; got {depth!r:.60}.")
+    network, domain = model_from_data(model), domain_from_data(message.get("domain"))
+    if depth is not None and depth < len(network.layers):
+        layers = network.layers[:depth]
+        width = layers[-1].dim_out if layers else network.embedding.dim_out
+        network = ArgmaxNetwork(layers, network.embedding, AffineMap.identity(width))
+    charted(domain, network.dim_in)
+    return Question(network, domain)
+
+
+def _n_numbers(value: Any, most: int) -> int:
+    """Count what is in lists and objects, up to a little more than is allowed."""
+    stack, count = [value], 0
+    while stack and count <= most:
+        one = stack.pop()
+        if isinstance(one, dict):
+            stack += one.values()
+        elif isinstance(one, list):
+            stack += one
+        else:
+            count += 1
+    return count
+
+
+def find_cells(
+    question: Question, is_given_up: Callable[[], bool], report: Callable[[int], None]
+) -> Partition | None:
+    """Find all cells; None if it was given up.
+
+    Args:
+        question: The network and the domain.
+        is_given_up: Asked between slices.
+        report: Told how many cells have been found so far.
+    """
+    network, domain = question
+    where = search_domain(network, planar_domain(domain, network.dim_in))
+    nobody = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
+    run = Run(where, Task(0, False, *nobody, where.cell, False), c_int32(0), stores=True)
+    budget, deadline = run.first_budget, time.monotonic() + MOST_SECONDS
+    while True:
+        began = time.perf_counter()
+        status = run.go_on(MOST_CELLS, budget)
+        if status in (DONE, CELL_LIMIT) or time.monotonic() > deadline:
+            cells = packed([run], status == DONE, 1)
+            return Partition(network, charted(domain, network.dim_in), cells, "planar")
+        if status == BUDGET:
+            spent = max(time.perf_counter() - began, 1e-6)
+            budget = max(1, int(budget * min(_SLICE_S / spent, 8.0)))
+        else:
+            run.make_way(status)
+        if is_given_up():
+            return None
+        report(run.n_found)
+
+
+def cells_message(number: int, part: Partition) -> bytes:
+    """Write cells as the page reads them: the length of a JSON header, the header, and arrays."""
+    cells = part.cells
+    assert cells.vertices is not None
+    assert cells.starts is not None
+    assert cells.wall_names is not None
+    assert cells.maps is not None
+    assert cells.map_radii is not None
+    signatures = cells.signatures
+    is_short = signatures.dtype == np.uint8
+    arrays = {
+        "starts": cells.starts.astype("<i4"),
+        "signatures": signatures if is_short else signatures.astype("<i4"),
+        "maps": cells.maps.astype("<f8"),
+        "radii": cells.map_radii.astype("<f4"),
+        "points": cells.vertices.astype("<f8"),
+        "walls": np.asarray(cells.wall_names.codes).astype("<i4"),
+    }
+    if cells.directions is not None:
+        arrays["directions"] = cells.directions.astype("<f8")
+    header = {
+        "id": number,
+        "n": part.n_found,
+        "nGroups": part.network.n_groups,
+        "isComplete": part.is_complete,
+        "hasMeans": bool(cells.has_means),
+        "arrays": [[name, array.dtype.str, array.size] for name, array in arrays.items()],
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + 4) % 8)
+    body = b"".join(array.tobytes() + b"\0" * (-array.nbytes % 8) for array in arrays.values())
+    return struct.pack("<I", len(text)) + text + body

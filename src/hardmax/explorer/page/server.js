@@ -1,0 +1,43 @@
+// The local server, where the page comes from one: searches by the native engine.
+
+const ARRAYS = { "<i4": Int32Array, "|u1": Uint8Array, "<f8": Float64Array, "<f4": Float32Array };
+
+// Cells as the server writes them: the length of a JSON header, the header, and arrays.
+export function readCells(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const found = { n: header.n, nGroups: header.nGroups, hasMeans: header.hasMeans, directions: null };
+  let at = 4 + length;
+  for (const [name, type, size] of header.arrays) {
+    found[name] = new ARRAYS[type](buffer, at, size);
+    at += 8 * Math.ceil(found[name].byteLength / 8);
+  }
+  return { id: header.id, isComplete: header.isComplete, found };
+}
+
+export class Server {
+  // `hear` gets answers like those of the thread beside the page.
+  constructor(token, hear) {
+    this.isOpen = false;
+    if (!token || !location.protocol.startsWith("http")) return;
+    const address = `${location.protocol.replace("http", "ws")}//${location.host}/jobs?token=${encodeURIComponent(token)}`;
+    this.opening = new Promise((done) => {
+      this.socket = new WebSocket(address);
+      this.socket.binaryType = "arraybuffer";
+      this.socket.onopen = () => ((this.isOpen = true), done());
+      this.socket.onclose = () => ((this.isOpen = false), done());
+      this.socket.onmessage = ({ data }) => {
+        if (typeof data !== "string") hear({ ...readCells(data), nExact: 0, isNative: true });
+        else if (!JSON.parse(data).isDone) hear({ ...JSON.parse(data), isNative: true });
+      };
+    });
+  }
+
+  ask({ id, model, domain, depth }) {
+    if (this.isOpen) this.socket.send(JSON.stringify({ id, model, domain, depth }));
+  }
+
+  cancel(id) {
+    if (this.isOpen) this.socket.send(JSON.stringify({ id, kind: "cancel" }));
+  }
+}

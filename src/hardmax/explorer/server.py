@@ -1,0 +1,216 @@
+"""The local server: the page, and a socket on which it asks for searches by the native engine.
+
+It listens on the loopback interface alone, answers to its own address alone (another name that
+leads here is refused, and so is a page from elsewhere), and reads every message without trust: one
+that is malformed gets an error, and neither the server nor another page is the worse for it.
+"""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import socket
+import threading
+import time
+import webbrowser
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from hardmax._ground.extras import load_extra
+from hardmax.errors import ArgumentError, HardmaxError
+from hardmax.explorer.jobs import cells_message, find_cells, read_question
+from hardmax.explorer.joined_page import page
+
+MOST_BYTES = 32 << 20
+"""A message has at most so many bytes."""
+MOST_PAGES = 8
+"""So many pages may be connected at once."""
+MOST_PER_SECOND = 60
+"""A page may send so many messages a second."""
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def application(
+    start: dict[str, Any] | None = None, port: int = 0, token: str | None = None
+) -> Any:
+    """Return the server as an ASGI application.
+
+    Args:
+        start: What the page shows first.
+        port: The port that it will listen on, which is part of its address.
+        token: What the page has to say when it connects; a new one if None.
+
+    Raises:
+        MissingExtraError: If Starlette is not installed.
+    """
+    purpose: dict[str, str] = {"extra": "app", "purpose": "Local servers"}
+    applications = load_extra("starlette.applications", **purpose)
+    responses = load_extra("starlette.responses", **purpose)
+    routing = load_extra("starlette.routing", **purpose)
+    secret = secrets.token_urlsafe(16) if token is None else token
+    hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    text = page(start, server=secret)
+    pages = _Pages()
+    # One thread for the search of each page, one for reading what it asks next.
+    threads = ThreadPoolExecutor(2 * MOST_PAGES)
+
+    async def show(request: Any) -> Any:
+        if request.headers.get("host") not in hosts:
+            return responses.PlainTextResponse("another host", 403)
+        return responses.HTMLResponse(text, headers=_HEADERS)
+
+    async def answer(websocket: Any) -> None:
+        origins = {f"http://{host}" for host in hosts}
+        is_ours = (
+            websocket.headers.get("host") in hosts
+            and websocket.headers.get("origin") in origins
+            and secrets.compare_digest(websocket.query_params.get("token", ""), secret)
+        )
+        if not is_ours or pages.count >= MOST_PAGES:
+            await websocket.close(1008)
+            return
+        await websocket.accept()
+        pages.count += 1
+        try:
+            await _Conversation(websocket, threads).hold()
+        finally:
+            pages.count -= 1
+
+    routes = [routing.Route("/", show), routing.WebSocketRoute("/jobs", answer)]
+    return applications.Starlette(routes=routes)
+
+
+class _Pages:
+    """How many pages are connected."""
+
+    count = 0
+
+
+class _Conversation:
+    """A page that is connected: one search at a time, the newest."""
+
+    def __init__(self, websocket: Any, threads: ThreadPoolExecutor) -> None:
+        self.socket = websocket
+        self.threads = threads
+        self.given_up = threading.Event()
+        self.task: asyncio.Task[None] | None = None
+        self.times: list[float] = []
+
+    async def hold(self) -> None:
+        try:
+            while True:
+                message = await self.socket.receive()
+                if message["type"] == "websocket.disconnect":
+                    return
+                await self.hear(message.get("text"))
+        finally:
+            await self.stop()
+
+    async def hear(self, text: str | None) -> None:
+        number = None
+        try:
+            await self.wait_if_hasty()
+            message = _read_message(text)
+            number = message["id"]
+            await self.stop()
+            if message.get("kind") == "cancel":
+                return
+            question = await self.beside(read_question, message)
+            self.given_up = threading.Event()
+            self.task = asyncio.create_task(self.search(number, question, self.given_up))
+        except HardmaxError as error:
+            await self.say(id=number, error=str(error))
+
+    async def beside(self, work: Callable[..., Any], *given: Any) -> Any:
+        """Do some work in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *given)
+
+    async def wait_if_hasty(self) -> None:
+        now = time.monotonic()
+        self.times = [*(at for at in self.times if now - at < 1.0), now]
+        if len(self.times) > MOST_PER_SECOND:
+            await asyncio.sleep(0.2)
+
+    async def stop(self) -> None:
+        """Give the search under way up, and wait until it has ended."""
+        self.given_up.set()
+        if self.task is not None:
+            with contextlib.suppress(Exception):
+                await self.task
+            self.task = None
+
+    async def search(self, number: int, question: Any, given_up: threading.Event) -> None:
+        loop, said = asyncio.get_running_loop(), [time.monotonic()]
+
+        def report(n_cells: int) -> None:
+            if time.monotonic() - said[0] > 0.2:
+                said[0] = time.monotonic()
+                asyncio.run_coroutine_threadsafe(self.say(id=number, progress=n_cells), loop)
+
+        began = time.monotonic()
+        try:
+            part = await self.beside(find_cells, question, given_up.is_set, report)
+            if part is None or given_up.is_set():
+                return
+            content = await self.beside(cells_message, number, part)
+            await self.socket.send_bytes(content)
+            milliseconds = 1000 * (time.monotonic() - began)
+            await self.say(id=number, isDone=True, milliseconds=milliseconds)
+        except (HardmaxError, MemoryError) as error:
+            await self.say(id=number, error=str(error) or "memory is short")
+
+    async def say(self, **fields: Any) -> None:
+        # The page may be gone.
+        with contextlib.suppress(RuntimeError):
+            await self.socket.send_text(json.dumps(fields))
+
+
+def _read_message(text: str | None) -> dict[str, Any]:
+    if text is None or len(text) > MOST_BYTES:
+        raise ArgumentError(f"a message must be text of at most {MOST_BYTES} bytes.")
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ArgumentError("a message must be JSON.") from None
+    if not isinstance(message, dict) or type(message.get("id")) is not int:
+        raise ArgumentError("a message must be an object with an integer `id`.")
+    return message
+
+
+def serve(
+    start: dict[str, Any] | None = None, port: int | None = None, *, opens: bool = True
+) -> None:
+    """Serve the page on the loopback interface until Ctrl-C.
+
+    Args:
+        start: What the page shows first.
+        port: The port; any that is free if None.
+        opens: Whether a browser is opened.
+
+    Raises:
+        MissingExtraError: If what serves is not installed.
+    """
+    uvicorn = load_extra("uvicorn", extra="app", purpose="Local servers")
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port or 0))
+        number = int(listener.getsockname()[1])
+        address = f"http://127.0.0.1:{number}/"
+        print(f"{'page':<14}{address}   (Ctrl-C ends it)", flush=True)
+        if opens:
+            threading.Timer(0.5, webbrowser.open, [address]).start()
+        config = uvicorn.Config(
+            application(start, number),
+            log_level="warning",
+            ws_max_size=MOST_BYTES,
+            ws_max_queue=4,
+            timeout_graceful_shutdown=1,
+        )
+        uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,307 @@
+"""The page in a real browser, from a file and without a network."""
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from tests.explorer.conftest import Shown
+
+PHONE = {"width": 390, "height": 844, "has_touch": True, "is_mobile": True}
+
+
+def drag(shown, start, end, n_steps=12):
+    mouse = shown.tab.mouse
+    mouse.move(*start)
+    mouse.down()
+    mouse.move(*end, steps=n_steps)
+    mouse.up()
+
+
+def cells_of_keys(keys, bias):
+    head = hm.AttentionHead(np.eye(2), keys, keys, np.eye(2), logit_bias=bias)
+    transformer = hm.HardTransformer([hm.Block([head])])
+    return hm.enumerate_regions(transformer, hm.WholeSpace(2)).n_cells
+
+
+def cells_now(shown):
+    """Count the cells of the head on the page by the library."""
+    return cells_of_keys(shown("app.view.json().keys"), shown("app.view.json().logit_bias"))
+
+
+def test_dragging_a_key_changes_the_exact_count(shown):
+    shown("app.view.change(() => (app.state.head.bias = 'none'))")
+    assert shown.count("cells") == cells_now(shown)
+    before = shown.count("cells")
+    x, y, _ = shown("app.state.head.keys[3]")
+    drag(shown, shown.at(x, y), shown.at(2.7, 2.2))
+    assert shown("app.state.head.keys[3].slice(0, 2)") == pytest.approx([2.7, 2.2], abs=0.02)
+    assert shown.count("cells") == cells_now(shown) != before
+    assert shown.count("cells") + shown.count("dead") == shown.count("keys") == 12
+
+
+def test_keys_on_a_grid_with_many_ties_are_counted_exactly(shown):
+    keys = [[x / 4, y / 4, 0] for x in range(-3, 4) for y in range(-3, 4)]
+    shown(f"app.view.change(() => (app.state.head.keys = {keys}))")
+    assert shown.count("cells") == cells_now(shown) == 49
+    shown("app.view.change(() => (app.state.head.bias = 'none'))")
+    assert shown.count("cells") == cells_now(shown) == 4
+
+
+def test_a_double_click_adds_a_key_and_delete_removes_it(shown):
+    shown.tab.mouse.dblclick(*shown.at(1.9, -2.6))
+    assert shown.count("keys") == 13
+    shown.tab.keyboard.press("Delete")
+    assert shown.count("keys") == 12
+
+
+def test_a_key_can_be_moved_without_a_mouse(shown):
+    shown.tab.focus("#stage")
+    shown.tab.keyboard.press("]")
+    x, y, _ = shown("app.state.head.keys[0]")
+    shown.tab.keyboard.press("ArrowRight")
+    assert shown("app.state.head.keys[0][0]") > x
+    assert shown("app.state.head.keys[0][1]") == y
+    shown.tab.keyboard.press("Control+z")
+    assert shown("app.state.head.keys[0][0]") == x
+
+
+def pixel(shown, x, y):
+    px, py = shown(f"app.view.surface.toScreen({x}, {y})")
+    place = f"Math.round({px} * app.view.surface.ratio), Math.round({py} * app.view.surface.ratio)"
+    context = "app.view.surface.canvas.getContext('2d')"
+    return list(shown(f"Object.values({context}.getImageData({place}, 1, 1).data)"))[:3]
+
+
+def test_the_field_blends_into_the_diagram_as_it_cools(shown):
+    shown("app.view.change(() => Object.assign(app.state.head, {keys: [[-1,0,0],[1,0,0]]}))")
+    colours = {}
+    for position in (0, 70):
+        slider = shown.tab.get_by_label("temperature")
+        slider.fill(str(position))
+        shown.tab.wait_for_timeout(100)
+        colours[position] = pixel(shown, -0.25, 1.0), pixel(shown, 0.25, 1.0)
+    hard, soft = (np.array(colours[position], dtype=float) for position in (0, 70))
+    assert shown("app.state.head.tau") == pytest.approx(0.5623)
+    gap = np.abs(hard[0] - hard[1]).sum()
+    assert gap > 40
+    assert 5 < np.abs(soft[0] - soft[1]).sum() < 0.6 * gap
+
+
+def test_the_wheel_zooms_at_the_pointer(shown):
+    point = shown.at(1.0, 1.0)
+    shown.tab.mouse.move(*point)
+    shown.tab.mouse.wheel(0, -300)
+    shown.wait_for("app.view.surface.half < 2")
+    assert shown.at(1.0, 1.0) == pytest.approx(point, abs=1.0)
+
+
+def model_of_tests():
+    rng = np.random.default_rng(5)
+    weights = [rng.integers(-3, 4, size=shape).astype(float) for shape in ((2, 6), (6, 5), (5, 1))]
+    return hm.ReluNetwork(weights, [np.arange(6.0) - 2, np.array([1.0, 0, -1, 2, -2]), None])
+
+
+def drop(shown, path):
+    data = list(path.read_bytes())
+    shown.tab.evaluate(
+        """([name, bytes]) => {
+            const files = new DataTransfer();
+            files.items.add(new File([new Uint8Array(bytes)], name));
+            const given = { dataTransfer: files, bubbles: true };
+            document.body.dispatchEvent(new DragEvent("drop", given));
+        }""",
+        [path.name, data],
+    )
+
+
+def test_a_dropped_model_has_the_counts_of_the_library(shown, tmp_path):
+    model = model_of_tests()
+    hm.save_model(model, tmp_path / "net.safetensors")
+    drop(shown, tmp_path / "net.safetensors")
+    shown.wait_for("app.view.cells?.counts && app.view.given.name === 'net.safetensors'")
+    part = hm.enumerate_regions(model, hm.Box([-4, -4], [4, 4]))
+    counts = tuple(shown.count(name) for name in ("cells", "regions", "maps"))
+    assert counts == (part.n_cells, part.n_regions, part.n_affine_maps)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0{}", b"\0" * 8])
+def test_a_file_that_is_no_model_is_refused_with_a_reason(shown, tmp_path, content):
+    (tmp_path / "bad.safetensors").write_bytes(content)
+    drop(shown, tmp_path / "bad.safetensors")
+    alarm = shown.tab.locator("#panel .alarm")
+    alarm.wait_for()
+    assert "not a model file" in alarm.inner_text()
+
+
+def test_the_signature_map_and_wall_under_the_pointer_are_those_of_the_library(shown, tmp_path):
+    model = model_of_tests()
+    hm.save_model(model, tmp_path / "net.safetensors")
+    drop(shown, tmp_path / "net.safetensors")
+    shown.wait_for("app.view.cells?.counts && app.view.given.name === 'net.safetensors'")
+    point = [0.6, -1.3]
+    shown.tab.mouse.move(*shown.at(*point))
+    x, y = shown("app.view.pointer")
+    text = shown.tab.locator(".facts").inner_text()
+    signature = "".join(str(s) for s in model.signature([x, y]))
+    assert signature[:6] in text
+    assert signature[6:] in text
+    (weight, bias) = model.affine_map(model.signature([x, y]))
+    wanted = [*weight[:, 0], bias[0]]
+    found = re.search(r"output 0\s+(.*)", text)[1].replace("−", "-").replace("+ ", "")
+    numbers = [float(n) for n in re.findall(r"-?\d+\.\d+", found.replace("- ", "-"))]
+    assert numbers == pytest.approx(wanted, abs=5e-4)
+    assert "units 2, unit" in text or "units 1, unit" in text
+
+
+def test_a_cell_that_no_layer_cuts_keeps_its_colour(shown):
+    shown("app.go('regions')")
+    shown.wait_for("app.view.cells")
+    seen = {}
+    for depth in (1, 2, 3, 4):
+        shown(f"app.view.change(() => (app.view.given.depth = {depth}))")
+        shown.wait_for(f"app.view.cells.network.layers.length === {depth}")
+        found = shown(
+            "(({found, colours}) => Array.from({length: found.n}, (_, i) => ["
+            "Array.from(found.points.slice(2 * found.starts[i], 2 * found.starts[i + 1])),"
+            "Array.from(colours.slice(3 * i, 3 * i + 3))]))(app.view.cells)"
+        )
+        shapes = {tuple(sorted(zip(c[::2], c[1::2], strict=True))): tuple(rgb) for c, rgb in found}
+        kept = [shape for shape in shapes if shape in seen]
+        assert depth == 1 or kept
+        assert all(shapes[shape] == seen[shape] for shape in kept)
+        seen = shapes
+
+
+def test_live_counts_follow_a_dragged_key_of_a_transformer(shown):
+    shown("app.go('regions')")
+    shown.wait_for("app.view.cells?.counts")
+    before = shown("app.view.cells.found.n")
+    handle = shown("app.view.handles[1]")
+    drag(shown, shown.at(handle["x"], handle["y"]), shown.at(handle["x"] + 1.2, handle["y"] - 0.8))
+    shown.wait_for("app.view.question.isAnswered && !app.view.waiting && app.view.cells.counts")
+    script = shown("app.view.python()")
+    names = {}
+    exec(script.replace("hm.plot(part)", ""), names)
+    assert names["part"].n_cells == shown.count("cells") != before
+    assert names["part"].n_regions == shown.count("regions")
+
+
+def test_a_link_restores_the_state(shown, chromium, page_file):
+    shown("app.view.change(() => Object.assign(app.state.head, { tau: 0.25, bias: 'own' }))")
+    x, y, _ = shown("app.state.head.keys[2]")
+    drag(shown, shown.at(x, y), shown.at(-1.5, 0.75))
+    link = shown("location.hash")
+    other = Shown(chromium).open(page_file, link)
+    assert other("app.state") == shown("app.state")
+    assert other.count("cells") == shown.count("cells")
+    other.context.close()
+
+
+@pytest.mark.parametrize("link", ["#x", "#e30", "#bnVsbA", "#eyJoZWFkIjp7ImtleXMiOltbMSwyXV19fQ"])
+def test_a_link_that_says_nothing_shows_the_page_as_usual(chromium, page_file, link):
+    one = Shown(chromium).open(page_file, link)
+    assert one.count("keys") == 12
+    assert one.errors == []
+    one.context.close()
+
+
+def test_changes_are_undone_and_redone(shown):
+    first = shown("JSON.stringify(app.state.head.keys)")
+    x, y, _ = shown("app.state.head.keys[0]")
+    drag(shown, shown.at(x, y), shown.at(2, -2))
+    second = shown("JSON.stringify(app.state.head.keys)")
+    shown.tab.get_by_label("undo").click()
+    assert shown("JSON.stringify(app.state.head.keys)") == first
+    shown.tab.get_by_label("redo").click()
+    assert shown("JSON.stringify(app.state.head.keys)") == second != first
+
+
+def saved(shown, title):
+    shown.tab.get_by_role("button", name="Save").click()
+    with shown.tab.expect_download() as waiting:
+        shown.tab.get_by_role("menuitem", name=title, exact=True).click()
+    return waiting.value.path().read_bytes()
+
+
+@pytest.mark.parametrize("view", ["head", "heads", "regions"])
+def test_every_export_can_be_opened(shown, chromium, tmp_path, view):
+    shown(f"app.go('{view}')")
+    if view == "regions":
+        shown.wait_for("app.view.cells?.counts")
+    count = shown.count("cells")
+    drawing = ElementTree.fromstring(saved(shown, "SVG"))
+    paths = drawing.findall(".//{http://www.w3.org/2000/svg}path")
+    filled = [path for path in paths if path.get("fill") != "none"]
+    assert len(filled) >= min(count, 10)
+    assert saved(shown, "PNG").startswith(b"\x89PNG")
+    pdf = saved(shown, "PDF")
+    table = int(re.search(rb"startxref\n(\d+)", pdf)[1])
+    assert pdf[table:].startswith(b"xref")
+    for place in re.findall(rb"(\d{10}) 00000 n", pdf):
+        assert re.match(rb"\d 0 obj", pdf[int(place) :])
+    assert json.loads(saved(shown, "JSON"))["n_cells"] == count
+    script = saved(shown, "Python snippet").decode().replace("hm.plot", "print")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == str(count)
+    (tmp_path / "saved.html").write_bytes(saved(shown, "one HTML file"))
+    again = Shown(chromium).open(tmp_path / "saved.html")
+    assert again("app.state") == shown("app.state")
+    again.wait_for("app.view.found || app.view.diagram || app.view.cells")
+    assert again.count("cells") == count
+    assert again.errors == []
+    again.context.close()
+
+
+def test_no_request_leaves_the_machine(shown, tmp_path):
+    for view in ("head", "heads", "regions"):
+        shown(f"app.go('{view}')")
+    shown.wait_for("app.view.cells?.counts")
+    assert {address.partition(":")[0] for address in shown.requests} <= {"file", "blob", "data"}
+
+
+def test_the_tour_ends_with_four_thousand_regions(shown):
+    shown.tab.get_by_role("button", name="Tour").click()
+    for _ in range(4):
+        shown.tab.locator("#tour button.main").click()
+    shown.wait_for("app.view.cells?.counts")
+    counts = [shown.count(name) for name in ("cells", "regions", "maps")]
+    assert counts == [4096] * 3
+    shown.tab.locator("#tour button.main").click()
+    assert not shown.tab.locator("#tour").is_visible()
+
+
+def test_heads_together_are_counted_and_bounded(shown):
+    shown("app.go('heads')")
+    data = shown("app.view.json()")
+    heads = [
+        hm.AttentionHead(np.eye(2), h["keys"], h["keys"], np.eye(2), logit_bias=h["logit_bias"])
+        for h in data["heads"]
+    ]
+    part = hm.enumerate_regions(hm.HardTransformer([hm.Block(heads)]), hm.WholeSpace(2))
+    assert shown.count("cells") == part.n_cells
+    sizes = [len(head.keys) for head in heads]
+    assert shown.count("bound") == hm.bounds.attention_cells(sizes, None, 2, bias="logit")
+    shown("app.view.change(() => app.state.heads.heads.forEach((head) => (head.bias = 'none')))")
+    assert shown.count("bound") == hm.bounds.attention_cells(sizes, None, 2, bias="none")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_everything_without_scrolling_sideways(chromium, page_file, scheme):
+    one = Shown(chromium, **PHONE, color_scheme=scheme).open(page_file)
+    for view in ("head", "heads", "regions"):
+        one(f"app.go('{view}')")
+        assert one("document.documentElement.scrollWidth") <= 390
+        assert one("app.isDark") is (scheme == "dark")
+    one("app.go('head')")
+    x, y, _ = one("app.state.head.keys[0]")
+    one.tab.touchscreen.tap(*one.at(x, y))
+    assert one("app.view.selected") == 0
+    assert one.errors == []
+    one.context.close()
