@@ -1,6 +1,6 @@
 // Colours: one palette for keys and cells, light and dark. Children of a cell are shades of it.
 
-// OKLCH to sRGB, each 0 to 255.
+// OKLCH to sRGB, each 0 to 255; a colour that screens do not have is made paler.
 export function rgb(l, c, hue) {
   const h = (hue * Math.PI) / 180, a = c * Math.cos(h), b = c * Math.sin(h);
   const x = (l + 0.3963377774 * a + 0.2158037573 * b) ** 3;
@@ -11,6 +11,7 @@ export function rgb(l, c, hue) {
     -1.2684380046 * x + 2.6097574011 * y - 0.3413193965 * z,
     -0.0041960863 * x - 0.7034186147 * y + 1.707614701 * z,
   ];
+  if (c > 0.01 && linear.some((v) => v < -1e-3 || v > 1.001)) return rgb(l, 0.88 * c, hue);
   return linear.map((v) => {
     const u = Math.min(1, Math.max(0, v));
     return Math.round(255 * (u <= 0.0031308 ? 12.92 * u : 1.055 * u ** (1 / 2.4) - 0.055));
@@ -79,8 +80,8 @@ export function cellColours(found, groupsOfLayers, isDark) {
   }
   const colours = new Uint8Array(3 * n);
   for (let i = 0; i < n; i++) {
-    const l = isDark ? 0.43 + 0.75 * lightness[i] : 0.84 + 0.8 * lightness[i];
-    colours.set(rgb(Math.min(0.97, Math.max(0.26, l)), isDark ? 0.07 : 0.075, hue[i]), 3 * i);
+    const l = isDark ? 0.44 + 0.75 * lightness[i] : 0.83 + 0.75 * lightness[i];
+    colours.set(rgb(isDark ? Math.min(0.62, Math.max(0.29, l)) : Math.min(0.92, Math.max(0.66, l)), 0.08, hue[i]), 3 * i);
   }
   return colours;
 }

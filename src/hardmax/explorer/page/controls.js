@@ -70,6 +70,8 @@ export function numbers(names) {
   row.set = (values) => {
     for (const [name, value] of Object.entries(values)) if (cells[name]) cells[name].textContent = typeof value === "number" ? grouped(value) : value;
   };
+  // Numbers that are about to change are paler.
+  row.fade = (names) => Object.entries(cells).forEach(([name, cell]) => cell.classList.toggle("old", names.includes(name)));
   return row;
 }
 

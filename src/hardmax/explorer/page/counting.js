@@ -74,7 +74,7 @@ function mapClasses(found, composer) {
         reach = Math.max(reach, to);
       }
     }
-    alone.push(...next.filter((members) => members.length === 1));
+    for (const members of next) if (members.length === 1) alone.push(members);
     classes = next.filter((members) => members.length > 1);
   }
   const labels = new Int32Array(n);

@@ -5,13 +5,15 @@ import { exactMap, wallOf } from "./counting.js";
 import { readDomain } from "./engine.js";
 import { divided, startOf, unitOf } from "./exact.js";
 import { layerNames, networkOf, randomRelu, randomTransformer, readModelFile, truncated } from "./models.js";
+import { CanvasPen } from "./pens.js";
 import { Surface, contains, cornerOf, cornersOf, cutToWindow, onScreen, segmentInWindow } from "./surface.js";
 
 export const firstRegions = () => ({
-  source: { kind: "transformer", seed: 3, blocks: 2, heads: 2, keys: 5, units: 4 }, model: null, name: "",
+  source: { kind: "transformer", seed: 3, blocks: 3, heads: 2, keys: 5, units: 5 }, model: null, name: "",
   depth: 99, plane: false, size: 4, colour: "cell", window: { x: 0, y: 0, half: 4.2 },
 });
 
+const MANY = 6000;
 const PATIENCE = 300;
 const SLOW = 1500;
 const MOST_COUNTED = 400000;
@@ -20,6 +22,7 @@ const LIMITS = { blocks: [1, 5], heads: [1, 4], keys: [2, 12], units: [0, 12], d
 export class RegionsView {
   constructor(app, stage, panel) {
     Object.assign(this, { app, stage, cells: null, hovered: -1, asked: 0, waiting: null, question: null, latency: 0 });
+    this.picture = { canvas: document.createElement("canvas") };
     this.surface = new Surface(stage, {
       paint: (pen, surface) => this.paint(pen, surface),
       grab: (point, tolerance) => this.grab(point, tolerance),
@@ -114,7 +117,7 @@ export class RegionsView {
   choose(kind) {
     if (kind === "file") this.file.click();
     const sources = {
-      transformer: { kind, seed: 3, blocks: 2, heads: 2, keys: 5, units: 4 }, relu: { kind, seed: 1, depth: 3, width: 10 },
+      transformer: { ...firstRegions().source }, relu: { kind, seed: 1, depth: 3, width: 10 },
       shattering: { kind, level: 2 }, file: { kind },
     };
     if (kind === "file" && !this.given.model) return this.refresh();
@@ -250,7 +253,8 @@ export class RegionsView {
       this.cells.boxes = boxesOf(found);
       this.cells.walls = wallsOf(found, question.network);
       this.recolour();
-      this.counts.set({ cells: isComplete ? found.n : `≥ ${found.n}`, ...(isComplete ? {} : { regions: "–", maps: "–" }) });
+      this.counts.set({ cells: isComplete ? found.n : `≥ ${grouped(found.n)}`, ...(isComplete ? {} : { regions: "–", maps: "–" }) });
+      this.counts.fade(isComplete ? ["regions", "maps"] : []);
       const how = isNative ? ", by the native engine" : nExact > 0 ? `, ${nExact} splits in integers` : "";
       this.status.textContent = `exact, ${this.latency.toFixed(1)} ms${how}`;
       if (isNative) this.countHere(question, found);
@@ -260,6 +264,7 @@ export class RegionsView {
     if (counts && this.cells) {
       this.cells.counts = counts;
       this.counts.set({ regions: counts.nRegions, maps: counts.nMaps });
+      this.counts.fade([]);
       if (this.given.colour !== "cell") this.recolour();
     }
     this.surface.request();
@@ -415,20 +420,47 @@ export class RegionsView {
 
   paint(pen, surface) {
     if (!this.cells) return;
-    const { found, boxes, colours, network } = this.cells, { seen } = surface, { isDark } = this.app;
-    const [x0, y0, x1, y1] = seen, pixel = 1 / surface.unit;
+    const { found } = this.cells, { seen } = surface;
+    if (pen instanceof CanvasPen) this.paintPicture(pen, surface);
+    else this.paintCells(pen, surface);
+    if (this.hovered >= 0) {
+      const points = onScreen(surface, cutToWindow(cornersOf(found, this.hovered, seen), seen));
+      if (points.length >= 6) pen.polygon(points, { fill: css(this.app.isDark ? [255, 255, 255] : [0, 0, 0], 0.16) });
+      if (this.wall !== undefined) this.paintWall(pen, surface);
+    }
+    this.paintHandles(pen, surface);
+  }
+
+  // Cells are painted to a picture of their own, which serves until they or the window change; while
+  // the window moves over many cells, the picture is moved.
+  paintPicture(pen, surface) {
+    const { cells, picture } = this, { x, y, half, width, height, ratio } = surface;
+    const key = [x, y, half, width, height, ratio].join();
+    const isSame = picture.cells === cells && picture.colours === cells.colours;
+    if (isSame && picture.key !== key && cells.found.n > MANY && surface.isMoving) {
+      const { window, unit } = picture, scale = surface.unit / unit;
+      const [left, top] = surface.toScreen(window.x - width / 2 / unit, window.y + height / 2 / unit);
+      pen.context.drawImage(picture.canvas, left, top, width * scale, height * scale);
+      return;
+    }
+    if (!isSame || picture.key !== key) {
+      Object.assign(picture, { cells, colours: cells.colours, key, window: surface.window, unit: surface.unit });
+      Object.assign(picture.canvas, { width: surface.canvas.width, height: surface.canvas.height });
+      const context = picture.canvas.getContext("2d");
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.paintCells(new CanvasPen(context), surface);
+    }
+    pen.context.drawImage(picture.canvas, 0, 0, width, height);
+  }
+
+  paintCells(pen, surface) {
+    const { found, boxes, colours, network } = this.cells, { seen } = surface, [x0, y0, x1, y1] = seen;
     for (let cell = 0; cell < found.n; cell++) {
       if (boxes[4 * cell] > x1 || boxes[4 * cell + 2] < x0 || boxes[4 * cell + 1] > y1 || boxes[4 * cell + 3] < y0) continue;
       const points = onScreen(surface, cutToWindow(cornersOf(found, cell, seen), seen));
       if (points.length >= 6) pen.polygon(points, { fill: `rgb(${colours[3 * cell]},${colours[3 * cell + 1]},${colours[3 * cell + 2]})` });
     }
-    if (this.hovered >= 0) {
-      const points = onScreen(surface, cutToWindow(cornersOf(found, this.hovered, seen), seen));
-      if (points.length >= 6) pen.polygon(points, { fill: css(isDark ? [255, 255, 255] : [0, 0, 0], 0.16) });
-    }
-    this.paintWalls(pen, surface, network, pixel);
-    if (this.hovered >= 0 && this.wall !== undefined) this.paintWall(pen, surface);
-    this.paintHandles(pen, surface);
+    this.paintWalls(pen, surface, network, 1 / surface.unit);
   }
 
   // Walls of deeper layers are thinner; those around cells of a few pixels are fainter, or left out.
@@ -457,9 +489,10 @@ export class RegionsView {
   }
 
   paintHandles(pen, surface) {
-    for (const { x, y, h = 0 } of this.handles) {
+    const { handles } = this;
+    for (const { x, y, h = 0 } of handles) {
       const [px, py] = surface.toScreen(x, y);
-      pen.circle(px, py, 5, { fill: this.app.paper, stroke: css(strongColour(h, this.app.isDark)), width: 2 });
+      pen.circle(px, py, handles.length > 12 ? 3.8 : 5, { fill: this.app.paper, stroke: css(strongColour(h, this.app.isDark)), width: 2 });
     }
   }
 

@@ -46,6 +46,11 @@ export class Surface {
     this.paint();
   }
 
+  // Whether the window is being moved.
+  get isMoving() {
+    return (this.pointers.size > 0 && !this.dragged) || performance.now() < (this.movingUntil ?? 0);
+  }
+
   // Pixels for one unit of the plane.
   get unit() {
     return Math.min(this.width, this.height) / (2 * this.half);
@@ -97,6 +102,7 @@ export class Surface {
   down(event) {
     if (event.button > 0) return;
     this.canvas.setPointerCapture(event.pointerId);
+    this.canvas.dataset.by = "pointer";
     this.canvas.focus({ preventScroll: true });
     this.pointers.set(event.pointerId, this.pixelOf(event));
     this.hasMoved = false;
@@ -157,7 +163,8 @@ export class Surface {
     event.preventDefault();
     this.zoom(Math.exp(Math.max(-0.6, Math.min(0.6, event.deltaY * 0.0022))), ...this.pixelOf(event));
     clearTimeout(this.settling);
-    this.settling = setTimeout(() => this.tell("moved"), 250);
+    this.movingUntil = performance.now() + 200;
+    this.settling = setTimeout(() => (this.tell("moved"), this.request()), 250);
   }
 
   zoom(factor, px = this.width / 2, py = this.height / 2) {
@@ -170,6 +177,7 @@ export class Surface {
   }
 
   key(event) {
+    this.canvas.dataset.by = "keys";
     if (this.tell("key", event)) {
       event.preventDefault();
     } else if (!this.isFixed && !event.ctrlKey && !event.metaKey && !event.altKey) {
