@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+ENGINE := src/hardmax/explorer/engine.wasm
+
 # How many tests run at once: a number, or `auto` for one per core.
 WORKERS ?= auto
 
@@ -54,12 +56,17 @@ endif
 reproduce: $(READY)  ## run the main job: every result the library can regenerate
 	$(BIN)/hardmax reproduce
 
-explorer: $(READY)  ## compile the core for browsers: the engine of the page of `hardmax explore`
-	@$(call install,--group compiler)
-	core/browser-engine.sh $(BIN)/python src/hardmax/explorer/engine.wasm
+explorer: $(ENGINE)  ## compile the core for browsers: the engine of the page of `hardmax explore`
 
+$(ENGINE): core/browser-engine.sh $(wildcard core/src/* core/include/hardmax/*) | $(READY)
+	@echo "compiling the core for browsers with the compiler from PyPI (ziglang, 100 MB)"
+	@$(call install,--group compiler)
+	@core/browser-engine.sh $(BIN)/python $@
+
+# Tests of the page need its engine, node and Chromium; where one cannot be had, they are skipped by name.
 # One thread: the matrices are small, and idle threads of OpenBLAS spin.
 test: $(READY)  ## run the tests, on every core
+	@$(MAKE) --no-print-directory explorer || echo "the engine of the page could not be built: its tests are skipped"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
 
 lint: $(READY)  ## check style and formatting
@@ -88,7 +95,7 @@ sanitize: $(READY)  ## run the core's tests with checked addresses and behaviour
 	  LD_PRELOAD="$$($(COMPILER) -print-file-name=libasan.so) $$($(COMPILER) -print-file-name=libubsan.so)" \
 	  $(BIN)/python -m pytest tests/core
 
-wheel: $(READY)  ## build the sdist and the wheel in dist/
+wheel: explorer  ## build the sdist and the wheel in dist/
 	@$(call install,--group wheel)
 	rm -rf dist
 	$(TOOLS) $(BIN)/python -m build --no-isolation --outdir dist .

@@ -41,6 +41,16 @@ class Exploration:
         with replacing(path) as stream:
             stream.write(page(self.start).encode())
 
+    def widget(self) -> Any:
+        """Return a live widget for a notebook; its `state` is what the page shows, both ways.
+
+        Raises:
+            MissingExtraError: If anywidget is not installed.
+        """
+        from hardmax.explorer.widget import explorer_widget
+
+        return explorer_widget(self.start)
+
     def open(self) -> Path:
         """Write the page to a new folder for temporary files and open it in a browser."""
         path = Path(tempfile.mkdtemp(prefix="hardmax-")) / "explorer.html"
@@ -59,7 +69,8 @@ def explore(obj: Any = None, domain: Any = None) -> Exploration:
             partition.
 
     Returns:
-        What a notebook shows as the page; `save` writes it to a file, `open` opens it.
+        What a notebook shows as the page; `save` writes it to a file, `open` opens it, `widget`
+        makes it live.
 
     Raises:
         ArgumentError: If there is no plane to look at, or `obj` is no model.

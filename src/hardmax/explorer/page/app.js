@@ -65,6 +65,7 @@ class App {
     this.last = JSON.stringify(this.state);
     addEventListener("keydown", (event) => this.key(event));
     addEventListener("hashchange", () => this.followLink());
+    addEventListener("message", (event) => this.hear(event));
     addEventListener("dragover", (event) => event.preventDefault());
     addEventListener("drop", (event) => this.drop(event));
     document.documentElement.dataset.ready = "yes";
@@ -166,6 +167,20 @@ class App {
     this.last = now;
     this.marks();
     this.writeLink();
+    this.tellAround();
+  }
+
+  // Inside another page, both sides share the state.
+  tellAround() {
+    if (parent !== globalThis) parent.postMessage({ hardmax: this.last }, "*");
+  }
+
+  hear({ source, data }) {
+    if (source !== parent || parent === globalThis || typeof data?.hardmax !== "string") return;
+    const state = JSON.stringify(checked(JSON.parse(data.hardmax)));
+    if (state === this.last) return;
+    this.history.push(this.last);
+    this.restore(state);
   }
 
   writeLink() {

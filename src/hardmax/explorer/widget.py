@@ -1,0 +1,27 @@
+"""The page as a widget of a notebook, whose state Python can read and set."""
+
+from importlib.resources import files
+from typing import Any
+
+from hardmax._ground.extras import load_extra
+from hardmax.explorer.joined_page import page
+
+
+def explorer_widget(start: dict[str, Any]) -> Any:
+    """Return a widget that shows the page; its `state` follows what is done there, and back.
+
+    Args:
+        start: The state that it shows first.
+
+    Raises:
+        MissingExtraError: If anywidget is not installed.
+    """
+    anywidget = load_extra("anywidget", extra="notebooks", purpose="Widgets")
+    traitlets = load_extra("traitlets", extra="notebooks", purpose="Widgets")
+
+    class Explorer(anywidget.AnyWidget):  # type: ignore[name-defined]
+        _esm = (files("hardmax.explorer") / "page" / "widget.mjs").read_text(encoding="utf-8")
+        page = traitlets.Unicode().tag(sync=True)
+        state = traitlets.Dict().tag(sync=True)
+
+    return Explorer(page=page(start), state=start)
