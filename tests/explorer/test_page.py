@@ -211,6 +211,29 @@ def test_a_link_that_says_nothing_shows_the_page_as_usual(chromium, page_file, l
     one.context.close()
 
 
+HOSTILE_MODELS = [
+    "{ kind: 'ReluNetwork', weights: [[[1, 2], [3]], [[1], [1]]], biases: [[0, 0], [0]] }",
+    "{ kind: 'ReluNetwork', weights: [[[1, 'x'], [3, 1]], [[1], [1]]], biases: [[0, 0], [0]] }",
+    "{ kind: 'ReluNetwork', weights: [[[1, 2], [3, 4]], [[1]]], biases: [[0, 0], [0]] }",
+    "{ kind: 'ReluNetwork', weights: [], biases: [] }",
+    "{ kind: 'HardTransformer', blocks: [{ heads: [{}] }] }",
+    "{ kind: 'HardTransformer', blocks: [] }",
+    "{ kind: 'Unknown' }",
+    "[]",
+]
+
+
+@pytest.mark.parametrize("model", HOSTILE_MODELS)
+def test_a_link_with_a_model_that_does_not_fit_shows_the_usual_one(shown, model):
+    shown(
+        "app.restore(JSON.stringify({ ...app.state,"
+        f" view: 'regions', regions: {{ ...app.state.regions, source: {{ kind: 'file' }},"
+        f" model: {model} }} }}))"
+    )
+    shown.wait_for("app.view.cells?.counts")
+    assert shown("app.view.model.kind") == "HardTransformer"
+
+
 def test_changes_are_undone_and_redone(shown):
     first = shown("JSON.stringify(app.state.head.keys)")
     x, y, _ = shown("app.state.head.keys[0]")
@@ -290,6 +313,25 @@ def test_heads_together_are_counted_and_bounded(shown):
     assert shown.count("bound") == hm.bounds.attention_cells(sizes, None, 2, bias="logit")
     shown("app.view.change(() => app.state.heads.heads.forEach((head) => (head.bias = 'none')))")
     assert shown.count("bound") == hm.bounds.attention_cells(sizes, None, 2, bias="none")
+
+
+def test_two_fingers_stretch_the_plane(chromium, page_file):
+    one = Shown(chromium, **PHONE).open(page_file)
+    session = one.context.new_cdp_session(one.tab)
+    x, y = one.at(-0.1, 2.9)
+
+    def touch(kind, *gaps):
+        points = [{"x": x + gap, "y": y, "id": i} for i, gap in enumerate(gaps)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    half = one("app.view.surface.half")
+    touch("touchStart", -20, 20)
+    for k in range(1, 9):
+        touch("touchMove", -20 - 5 * k, 20 + 5 * k)
+    touch("touchEnd")
+    assert one("app.view.surface.half") == pytest.approx(half / 3, rel=0.15)
+    assert one.errors == []
+    one.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

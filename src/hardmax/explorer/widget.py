@@ -19,9 +19,9 @@ def explorer_widget(start: dict[str, Any]) -> Any:
     anywidget = load_extra("anywidget", extra="notebooks", purpose="Widgets")
     traitlets = load_extra("traitlets", extra="notebooks", purpose="Widgets")
 
-    class Explorer(anywidget.AnyWidget):  # type: ignore[name-defined]
-        _esm = (files("hardmax.explorer") / "page" / "widget.mjs").read_text(encoding="utf-8")
-        page = traitlets.Unicode().tag(sync=True)
-        state = traitlets.Dict().tag(sync=True)
-
-    return Explorer(page=page(start), state=start)
+    fields = {
+        "_esm": (files("hardmax.explorer") / "page" / "widget.mjs").read_text(encoding="utf-8"),
+        "page": traitlets.Unicode().tag(sync=True),
+        "state": traitlets.Dict().tag(sync=True),
+    }
+    return type("Explorer", (anywidget.AnyWidget,), fields)(page=page(start), state=start)

@@ -70,8 +70,43 @@ function maxoutLayer(units, biases) {
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-// The network of a model given as plain data: { kind, ... } with the fields of the Python class.
+// The network of a model given as plain data: { kind, ... } with the fields of the Python class. What
+// does not fit together is refused.
 export function networkOf(model) {
+  const network = builtNetwork(model);
+  checkNetwork(network);
+  return network;
+}
+
+// The engine trusts sizes and numbers: they are checked here.
+function checkNetwork({ layers, embedding, readout }) {
+  const require = (holds, what) => {
+    if (!holds) throw new Error(`the model does not fit together: ${what}`);
+  };
+  const checkMap = ({ nIn, nOut, weight, bias }, name) => {
+    require(nIn > 0 && nOut > 0 && bias.length === nOut && (weight === null ? nIn === nOut : weight.length === nIn * nOut), name);
+    require((weight ?? bias).every(Number.isFinite) && bias.every(Number.isFinite), `${name} has an entry that is no number`);
+  };
+  checkMap(embedding, "the embedding");
+  let width = embedding.nOut;
+  layers.forEach((layer, i) => {
+    const { query, output, nForms, nGroups, residual } = layer, name = `layer ${i}`;
+    checkMap(query, `the queries of ${name}`);
+    checkMap(output, `the output of ${name}`);
+    require(query.nIn === width && (!residual || output.nOut === width), `the width of ${name}`);
+    width = output.nOut;
+    if (layer.isRelu) return require(output.nIn === query.nOut, `the units of ${name}`);
+    const { starts, slots, slopes, offsets, gains, values } = layer;
+    require(nForms > 0 && nGroups > 0 && starts.length === nGroups + 1 && starts[0] === 0 && starts[nGroups] === nForms, `the groups of ${name}`);
+    require(slots.every((slot, g) => Number.isInteger(slot) && slot >= 0 && slot + layer.width <= output.nIn && starts[g + 1] > starts[g]), `the groups of ${name}`);
+    require(slopes.length === nForms * query.nOut && offsets.length === nForms && gains.length === nForms && values.length === nForms * layer.width, `the forms of ${name}`);
+    for (const array of [slopes, offsets, gains, values]) require(array.every(Number.isFinite), `${name} has an entry that is no number`);
+  });
+  checkMap(readout, "the read-out");
+  require(readout.nIn === width, "the width of the read-out");
+}
+
+function builtNetwork(model) {
   if (model.kind === "ReluNetwork") {
     const { weights, biases } = model, layers = [];
     for (let l = 0; l + 1 < weights.length; l++)
@@ -85,7 +120,7 @@ export function networkOf(model) {
     const dim = layers.length > 0 ? layers[0].query.nIn : weights[last].length;
     return { layers, embedding: identity(dim), readout: affine(weights[last], biases[last]) };
   }
-  if (model.kind === "AttentionHead") return networkOf({ kind: "HardTransformer", blocks: [{ heads: [model], attention_residual: false }] });
+  if (model.kind === "AttentionHead") return builtNetwork({ kind: "HardTransformer", blocks: [{ heads: [model], attention_residual: false }] });
   if (model.kind === "HardTransformer") {
     const layers = [];
     for (const block of model.blocks) {
