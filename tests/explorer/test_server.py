@@ -215,6 +215,18 @@ def test_pages_beyond_the_limit_wait_outside(local):
             pass
 
 
+def test_a_certificate_is_made_and_checked(local):
+    with local.connect() as connection:
+        connection.send(question(3, relu(5), kind="certificate"))
+        reply = json.loads(connection.recv(timeout=60))
+        part = hm.enumerate_regions(relu(5), hm.Box([-1, -1], [1, 1]))
+        assert (reply["isProved"], reply["n"]) == (True, part.n_cells)
+        claim = hm.Certificate.from_json(reply["certificate"])
+        assert hm.verify_certificate(relu(5), claim).ok
+        connection.send(question(4, relu(400), kind="certificate"))
+        assert "at most" in json.loads(connection.recv(timeout=60))["error"]
+
+
 def test_a_page_without_an_engine_asks_the_server_and_says_so(chromium, monkeypatch):
     monkeypatch.setattr("hardmax.explorer.joined_page.engine_bytes", lambda: b"")
     start = hm.explore(relu(8), hm.Box([-2, -2], [2, 2])).start
@@ -226,6 +238,11 @@ def test_a_page_without_an_engine_asks_the_server_and_says_so(chromium, monkeypa
     part = hm.enumerate_regions(relu(8), hm.Box([-2, -2], [2, 2]))
     assert shown.count("cells") == part.n_cells
     assert "native engine" in shown.tab.locator("#panel .hint").first.inner_text()
+    with shown.tab.expect_download() as waiting:
+        shown.tab.get_by_role("button", name="certificate").click()
+    claim = hm.Certificate.load(waiting.value.path())
+    assert hm.verify_certificate(relu(8), claim).ok
+    assert f"all cells, {part.n_cells} of them" in shown.tab.locator("#panel").inner_text()
     assert shown.errors == []
     shown.context.close()
     one.close()

@@ -12,12 +12,15 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.explorer.plain_data import domain_from_data, model_from_data
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.core_runs import Run, packed
 from hardmax.regions.core_searches import BUDGET, CELL_LIMIT, DONE, Task
+from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.regions.planar import search_domain
 from hardmax.regions.planar_domains import planar_domain
+from hardmax.regions.verification import verify_certificate
 
 MOST_CELLS = 2_000_000
 """A search stops after so many cells."""
@@ -25,6 +28,8 @@ MOST_SECONDS = 300.0
 """And after about so many seconds."""
 MOST_NUMBERS = 1_000_000
 """A model has at most so many numbers."""
+MOST_CERTIFIED = 20_000
+"""Certificates are made for at most so many cells."""
 MOST_DOMAIN_NUMBERS = 20_000
 """A domain, with the directions of a plane in a large space."""
 _SLICE_S = 0.05
@@ -116,6 +121,24 @@ def find_cells(
         if is_given_up():
             return None
         report(run.n_found)
+
+
+def certify(question: Question) -> dict[str, Any]:
+    """Make a certificate of all cells, and check it from its text and the weights alone.
+
+    Returns:
+        The text of the certificate, whether it proves its claim, and the number of cells.
+
+    Raises:
+        ArgumentError: If there are too many cells.
+    """
+    network, domain = question
+    part = enumerate_regions(network, domain, max_cells=MOST_CERTIFIED + 1)
+    if part.n_found > MOST_CERTIFIED:
+        raise ArgumentError(f"certificates are made here for at most {MOST_CERTIFIED} cells.")
+    text = part.certificate().to_json()
+    verdict = verify_certificate(network, Certificate.from_json(text), domain)
+    return {"certificate": text, "isProved": verdict.ok, "n": verdict.n_cells}
 
 
 def cells_message(number: int, part: Partition) -> bytes:

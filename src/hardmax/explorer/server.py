@@ -13,13 +13,13 @@ import socket
 import threading
 import time
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hardmax._ground.extras import load_extra
 from hardmax.errors import ArgumentError, HardmaxError
-from hardmax.explorer.jobs import cells_message, find_cells, read_question
+from hardmax.explorer.jobs import cells_message, certify, find_cells, read_question
 from hardmax.explorer.joined_page import page
 
 MOST_BYTES = 32 << 20
@@ -124,9 +124,19 @@ class _Conversation:
                 return
             question = await self.beside(read_question, message)
             self.given_up = threading.Event()
-            self.task = asyncio.create_task(self.search(number, question, self.given_up))
-        except HardmaxError as error:
-            await self.say(id=number, error=str(error))
+            act = self.certify if message.get("kind") == "certificate" else self.search
+            self.task = asyncio.create_task(
+                self.attempt(number, act(number, question, self.given_up))
+            )
+        except Exception as error:
+            await self.say(id=number, error=_reason(error))
+
+    async def attempt(self, number: int, answer: Coroutine[Any, Any, None]) -> None:
+        """Answer a question, or say why not: whatever goes wrong, the conversation goes on."""
+        try:
+            await answer
+        except Exception as error:
+            await self.say(id=number, error=_reason(error))
 
     async def beside(self, work: Callable[..., Any], *given: Any) -> Any:
         """Do some work in a thread."""
@@ -154,22 +164,26 @@ class _Conversation:
                 said[0] = time.monotonic()
                 asyncio.run_coroutine_threadsafe(self.say(id=number, progress=n_cells), loop)
 
-        began = time.monotonic()
-        try:
-            part = await self.beside(find_cells, question, given_up.is_set, report)
-            if part is None or given_up.is_set():
-                return
-            content = await self.beside(cells_message, number, part)
-            await self.socket.send_bytes(content)
-            milliseconds = 1000 * (time.monotonic() - began)
-            await self.say(id=number, isDone=True, milliseconds=milliseconds)
-        except (HardmaxError, MemoryError) as error:
-            await self.say(id=number, error=str(error) or "memory is short")
+        part = await self.beside(find_cells, question, given_up.is_set, report)
+        if part is not None and not given_up.is_set():
+            await self.socket.send_bytes(await self.beside(cells_message, number, part))
+
+    async def certify(self, number: int, question: Any, given_up: threading.Event) -> None:
+        made = await self.beside(certify, question)
+        if not given_up.is_set():
+            await self.say(id=number, **made)
 
     async def say(self, **fields: Any) -> None:
         # The page may be gone.
         with contextlib.suppress(RuntimeError):
             await self.socket.send_text(json.dumps(fields))
+
+
+def _reason(error: Exception) -> str:
+    """Say what went wrong: a refusal in its own words, anything else by its kind."""
+    return (
+        str(error) if isinstance(error, HardmaxError) else f"this failed ({type(error).__name__})"
+    )
 
 
 def _read_message(text: str | None) -> dict[str, Any]:

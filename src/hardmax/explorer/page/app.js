@@ -61,6 +61,7 @@ class App {
     }
     this.makeBar();
     if (!this.engine) this.useServerAlone();
+    await this.hasServer();
     this.show();
     this.last = JSON.stringify(this.state);
     addEventListener("keydown", (event) => this.key(event));
@@ -275,8 +276,12 @@ class App {
       this.announce("the link is in the address bar");
       return;
     }
-    const address = URL.createObjectURL(await this.exported(kind));
-    element("a", { href: address, download: `hardmax-${this.state.view}.${kind}` }).click();
+    this.download(await this.exported(kind), `hardmax-${this.state.view}.${kind}`);
+  }
+
+  download(content, name) {
+    const address = URL.createObjectURL(content);
+    element("a", { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10000);
   }
 }

@@ -86,6 +86,14 @@ export class RegionsView {
       section("Domain and colours", this.domainChoice, this.colour),
       section("At the pointer", this.info),
     );
+    // Certificates are made and checked by the library, where the page comes from its server.
+    this.proof = element("p", { class: "hint" });
+    if (this.app.server.isOpen) panel.append(section("Proof", button("certificate", () => this.certify()), this.proof));
+  }
+
+  certify() {
+    this.proof.textContent = "making and checking a certificate …";
+    this.app.server.certify(this.question);
   }
 
   makeSizes() {
@@ -225,7 +233,7 @@ export class RegionsView {
   }
 
   // An answer of the thread.
-  receive({ id, found, counts, progress, error, isComplete, nExact, isNative }) {
+  receive({ id, found, counts, progress, error, isComplete, nExact, isNative, certificate, isProved, n }) {
     const { question } = this;
     if (!question || id !== question.id) return;
     if (error) {
@@ -233,6 +241,11 @@ export class RegionsView {
       this.status.textContent = error;
       this.status.classList.add("alarm");
       this.pump();
+      return;
+    }
+    if (certificate !== undefined) {
+      this.proof.textContent = isProved ? `proved in integers: these are all cells, ${grouped(n)} of them` : "the certificate does not prove its claim";
+      this.app.download(new Blob([certificate], { type: "application/json" }), "certificate.json");
       return;
     }
     if (progress !== undefined) {
@@ -245,6 +258,7 @@ export class RegionsView {
     if (found) {
       if (question.isAnswered) return;
       question.isAnswered = true;
+      this.proof.textContent = "";
       this.stopButton.hidden = true;
       if (isNative) this.app.worker?.postMessage({ id: 0, kind: "cancel" });
       else if (question.isNative) this.app.server.cancel(id);

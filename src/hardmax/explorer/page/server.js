@@ -27,14 +27,17 @@ export class Server {
       this.socket.onopen = () => ((this.isOpen = true), done());
       this.socket.onclose = () => ((this.isOpen = false), done());
       this.socket.onmessage = ({ data }) => {
-        if (typeof data !== "string") hear({ ...readCells(data), nExact: 0, isNative: true });
-        else if (!JSON.parse(data).isDone) hear({ ...JSON.parse(data), isNative: true });
+        hear({ ...(typeof data === "string" ? JSON.parse(data) : readCells(data)), isNative: true });
       };
     });
   }
 
   ask({ id, model, domain, depth }) {
     if (this.isOpen) this.socket.send(JSON.stringify({ id, model, domain, depth }));
+  }
+
+  certify({ id, model, domain, depth }) {
+    this.socket.send(JSON.stringify({ id, model, domain, depth, kind: "certificate" }));
   }
 
   cancel(id) {
