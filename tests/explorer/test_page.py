@@ -192,6 +192,28 @@ def test_live_counts_follow_a_dragged_key_of_a_transformer(shown):
     assert names["part"].n_regions == shown.count("regions")
 
 
+def test_a_drawn_curve_becomes_a_wall(shown):
+    shown("app.go('regions')")
+    shown.wait_for("app.view.cells?.counts")
+    shown.tab.get_by_role("radio", name="drawn").click()
+    shown.wait_for("app.view.question.isAnswered && app.view.cells.counts")
+    mouse = shown.tab.mouse
+    mouse.move(*shown.at(-3, -2))
+    mouse.down()
+    for x in np.linspace(-3, 3, 41):
+        mouse.move(*shown.at(x, abs(x) - 3 + 0.05))
+    mouse.up()
+    shown.wait_for("app.view.question.isAnswered && !app.view.waiting && app.view.cells.counts")
+    knots = np.array(shown("app.view.given.source.knots"))
+    assert len(knots) == 3
+    assert knots[1] == pytest.approx([0, -2.95], abs=0.2)
+    names = {}
+    exec(shown("app.view.python()").replace("hm.plot(part)", ""), names)
+    part, model = names["part"], names["model"]
+    assert part.n_cells == shown.count("cells") == 8
+    assert model([[1.0, 1.0], [1.0, -2.5]]).ravel() == pytest.approx([2.95, 0], abs=0.1)
+
+
 def test_a_link_restores_the_state(shown, chromium, page_file):
     shown("app.view.change(() => Object.assign(app.state.head, { tau: 0.25, bias: 'own' }))")
     x, y, _ = shown("app.state.head.keys[2]")

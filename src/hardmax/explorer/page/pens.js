@@ -30,7 +30,9 @@ export class CanvasPen {
     const { context } = this;
     context.beginPath();
     for (let i = 0; i < ends.length; i += 4) context.moveTo(ends[i], ends[i + 1]), context.lineTo(ends[i + 2], ends[i + 3]);
-    this.ink(null, stroke, width, []);
+    Object.assign(context, { strokeStyle: stroke, lineWidth: width, lineCap: "butt" });
+    context.setLineDash([]);
+    context.stroke();
   }
 
   circle(x, y, radius, { fill, stroke, width = 1, dash = [] }) {

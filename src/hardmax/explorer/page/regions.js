@@ -2,6 +2,7 @@
 import { cellColours, css, strongColour, wallColour } from "./colours.js";
 import { button, choice, element, fixed, grouped, numbers, section, slider } from "./controls.js";
 import { exactMap, wallOf } from "./counting.js";
+import { curveNetwork, knotsOf } from "./curves.js";
 import { readDomain } from "./engine.js";
 import { divided, startOf, unitOf } from "./exact.js";
 import { layerNames, networkOf, randomRelu, randomTransformer, readModelFile, truncated } from "./models.js";
@@ -13,6 +14,7 @@ export const firstRegions = () => ({
   depth: 99, plane: false, size: 4, colour: "cell", window: { x: 0, y: 0, half: 4.2 },
 });
 
+const FIRST_KNOTS = [[-3.5, -1], [-2, 1.5], [-0.75, -0.5], [0.5, 2], [1.5, 0.5], [3, 1.75]];
 const MANY = 6000;
 const PATIENCE = 300;
 const SLOW = 1500;
@@ -44,6 +46,7 @@ export class RegionsView {
     const { model, source } = this.given;
     if (model) return model;
     if (source.kind === "relu") return randomRelu(source);
+    if (source.kind === "drawn") return curveNetwork(source.knots);
     if (source.kind === "shattering") return this.app.presets[`shattering ${source.level}`];
     return randomTransformer(source);
   }
@@ -67,7 +70,11 @@ export class RegionsView {
     this.stopButton.hidden = true;
     this.kind = choice({
       label: "model", value: this.given.source.kind,
-      options: { transformer: "transformer", relu: { text: "ReLU", hint: "a network of ReLU units" }, shattering: { text: "shattering", hint: "a transformer whose regions multiply with every block" }, file: { text: "file", hint: "drop a model file anywhere on the page" } },
+      options: {
+        transformer: "transformer", relu: { text: "ReLU", hint: "a network of ReLU units" },
+        shattering: { text: "shattering", hint: "a transformer whose regions multiply with every block" },
+        drawn: { text: "drawn", hint: "a network compiled from a curve that you draw" }, file: { text: "file", hint: "drop a model file anywhere on the page" },
+      },
       onchange: (kind) => this.choose(kind),
     });
     this.sizes = element("div", {});
@@ -109,6 +116,7 @@ export class RegionsView {
     }
     if (source.kind === "transformer" || source.kind === "relu")
       rows.push(element("div", { class: "row" }, button("another one", () => this.change(() => this.renew({ seed: Math.floor(1e6 * Math.random()) })))));
+    if (source.kind === "drawn") rows.push(element("p", { class: "hint" }, "Draw a curve from side to side: a network is compiled that is zero below it. Its knots can be dragged."));
     if (source.kind === "file") rows.push(element("div", { class: "row" }, button("open a model file", () => this.file.click())));
     this.sizes.replaceChildren(...rows);
   }
@@ -126,7 +134,7 @@ export class RegionsView {
     if (kind === "file") this.file.click();
     const sources = {
       transformer: { ...firstRegions().source }, relu: { kind, seed: 1, depth: 3, width: 10 },
-      shattering: { kind, level: 2 }, file: { kind },
+      shattering: { kind, level: 2 }, drawn: { kind, knots: FIRST_KNOTS }, file: { kind },
     };
     if (kind === "file" && !this.given.model) return this.refresh();
     const isUnit = kind === "shattering";
@@ -312,7 +320,8 @@ export class RegionsView {
   // --- Handles: keys of the first head, lines of the first units ------------------------------------
 
   get handles() {
-    const { model } = this;
+    const { model } = this, { source } = this.given;
+    if (source.kind === "drawn" && !this.given.model) return source.knots.map(([x, y], j) => ({ x, y, j }));
     if (this.network.embedding.nIn !== 2) return [];
     if (model.kind === "HardTransformer" && model.blocks[0].heads.length > 0 && this.network.embedding.weight === null && !this.isUnit)
       return model.blocks[0].heads.flatMap(({ keys }, h) => (keys[0].length === 2 ? keys.map(([x, y], j) => ({ x, y, h, j })) : []));
@@ -332,6 +341,7 @@ export class RegionsView {
       const distance = Math.hypot(handle.x - x, handle.y - y);
       if (distance <= least) (best = handle), (least = distance);
     }
+    if (this.given.source.kind === "drawn" && !this.given.model) return best ? this.moveKnot(best.j) : this.draw();
     if (!best) return null;
     // From now on the model is data of its own.
     if (!this.given.model) this.given.model = structuredClone(this.model);
@@ -351,6 +361,34 @@ export class RegionsView {
       end: () => {
         this.makeSizes();
         if (isMoved) this.app.commit();
+      },
+    };
+  }
+
+  moveKnot(j) {
+    const { knots } = this.given.source, near = (z) => Math.round(256 * z) / 256;
+    return {
+      move: ([x, y]) => {
+        const low = j > 0 ? knots[j - 1][0] + 1 / 64 : -Infinity, high = j + 1 < knots.length ? knots[j + 1][0] - 1 / 64 : Infinity;
+        knots[j] = [near(Math.min(high, Math.max(low, x))), near(y)];
+        this.network = networkOf(this.model);
+        this.ask();
+      },
+      end: () => this.app.commit(),
+    };
+  }
+
+  draw() {
+    const drawn = [];
+    return {
+      move: (point) => {
+        drawn.push(point);
+        this.drawn = drawn;
+      },
+      end: () => {
+        this.drawn = null;
+        const knots = drawn.length > 2 ? knotsOf(drawn, this.surface.half) : [];
+        if (knots.length > 1) this.change(() => (this.given.source = { kind: "drawn", knots }));
       },
     };
   }
@@ -443,6 +481,7 @@ export class RegionsView {
       if (this.wall !== undefined) this.paintWall(pen, surface);
     }
     this.paintHandles(pen, surface);
+    if (this.drawn) pen.line(onScreen(surface, this.drawn.flat()), { stroke: this.app.ink, width: 3 });
   }
 
   // Cells are painted to a picture of their own, which serves until they or the window change; while
