@@ -192,6 +192,20 @@ def test_live_counts_follow_a_dragged_key_of_a_transformer(shown):
     assert names["part"].n_regions == shown.count("regions")
 
 
+def test_counts_follow_a_weight_on_its_slider(shown):
+    shown("app.go('regions')")
+    shown.wait_for("app.view.cells?.counts")
+    before = shown.count("cells")
+    shown.tab.get_by_label("array of weights").select_option("block 1, units: b_in")
+    shown.tab.get_by_label("row", exact=True).fill("2")
+    shown.tab.get_by_label("value", exact=True).fill("-3.5")
+    shown.wait_for("app.view.question.isAnswered && !app.view.waiting && app.view.cells.counts")
+    assert shown("app.view.model.blocks[1].ffn.b_in[2]") == -3.5
+    names = {}
+    exec(shown("app.view.python()").replace("hm.plot(part)", ""), names)
+    assert names["part"].n_cells == shown.count("cells") != before
+
+
 def test_a_drawn_curve_becomes_a_wall(shown):
     shown("app.go('regions')")
     shown.wait_for("app.view.cells?.counts")

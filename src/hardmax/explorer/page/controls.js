@@ -45,7 +45,7 @@ export function choice({ label, options, value, onchange }) {
         onchange(name);
       },
     }, title.text ?? title));
-  const row = element("div", { class: "choice", role: "radiogroup", "aria-label": label }, ...buttons);
+  const row = element("div", { class: buttons.length > 4 ? "choice many" : "choice", role: "radiogroup", "aria-label": label }, ...buttons);
   row.set = (next) => Object.keys(options).forEach((name, i) => buttons[i].setAttribute("aria-checked", String(name === next)));
   return row;
 }

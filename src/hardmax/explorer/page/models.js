@@ -192,6 +192,18 @@ export function layerNames(network) {
   });
 }
 
+// The arrays of weights of a model, by name; each a list of rows, or of numbers.
+export function weightArrays(model) {
+  const named = {};
+  const add = (prefix, owner, names) => names.forEach((name) => owner[name] && (named[`${prefix}${name}`] = owner[name]));
+  model.weights?.forEach((weight, l) => model.kind === "ReluNetwork" && Object.assign(named, { [`weights ${l}`]: weight, [`biases ${l}`]: model.biases[l] }));
+  model.blocks?.forEach(({ heads, ffn }, i) => {
+    heads.forEach((head, j) => add(`block ${i}, head ${j}: `, head, ["keys", "logit_bias", "values", "query_weight", "query_bias", "output_weight"]));
+    if (ffn) add(`block ${i}, units: `, ffn, ["w_in", "b_in", "w_out", "b_out"]);
+  });
+  return named;
+}
+
 // --- Files ---------------------------------------------------------------------------------------
 
 const INDICES = new Set(["starts", "slots", "reads"]);

@@ -5,7 +5,7 @@ import { exactMap, wallOf } from "./counting.js";
 import { curveNetwork, knotsOf } from "./curves.js";
 import { readDomain } from "./engine.js";
 import { divided, startOf, unitOf } from "./exact.js";
-import { layerNames, networkOf, randomRelu, randomTransformer, readModelFile, truncated } from "./models.js";
+import { layerNames, networkOf, randomRelu, randomTransformer, readModelFile, truncated, weightArrays } from "./models.js";
 import { CanvasPen } from "./pens.js";
 import { Surface, contains, cornerOf, cornersOf, cutToWindow, onScreen, segmentInWindow } from "./surface.js";
 
@@ -92,10 +92,57 @@ export class RegionsView {
       section("Depth", this.depth, element("p", { class: "hint" }, "A cell keeps its colour until a layer cuts it; its parts are shades of it.")),
       section("Domain and colours", this.domainChoice, this.colour),
       section("At the pointer", this.info),
+      this.makeWeights(),
     );
     // Certificates are made and checked by the library, where the page comes from its server.
     this.proof = element("p", { class: "hint" });
     if (this.app.server.isOpen) panel.append(section("Proof", button("certificate", () => this.certify()), this.proof));
+  }
+
+  // Any weight, by the name of its array, its row and its column, on a slider.
+  makeWeights() {
+    const place = (label) => element("input", { type: "number", min: "0", step: "1", value: "0", "aria-label": label, onchange: () => this.showWeight() });
+    this.weight = { array: element("select", { "aria-label": "array of weights", onchange: () => this.showWeight() }), row: place("row"), column: place("column") };
+    this.weight.slider = slider({ label: "value", min: -4, max: 4, step: 1 / 64, value: 0, text: fixed, oninput: (value) => this.setWeight(value), onchange: () => this.app.commit() });
+    const { array, row, column } = this.weight;
+    this.weight.section = section("A weight", array, element("div", { class: "editor" }, element("label", {}, "row", row), element("label", {}, "column", column)), this.weight.slider);
+    return this.weight.section;
+  }
+
+  // The list and the index that hold the chosen weight.
+  weightPlace(model) {
+    const { array, row, column } = this.weight, rows = weightArrays(model)[array.value];
+    const within = (input, n) => (input.value = String(Math.min(Math.max(Math.floor(Number(input.value)) || 0, 0), n - 1)));
+    const i = Number(within(row, rows.length));
+    column.disabled = !Array.isArray(rows[i]);
+    return Array.isArray(rows[i]) ? [rows[i], Number(within(column, rows[i].length))] : [rows, i];
+  }
+
+  showWeight() {
+    const names = Object.keys(weightArrays(this.model)), { array } = this.weight;
+    this.weight.section.hidden = names.length === 0 || this.given.source.kind === "drawn";
+    if (names.length === 0) return;
+    const chosen = names.includes(array.value) ? array.value : names[0];
+    array.replaceChildren(...names.map((name) => element("option", {}, name)));
+    array.value = chosen;
+    const [list, i] = this.weightPlace(this.model);
+    this.weight.slider.set(list[i]);
+  }
+
+  setWeight(value) {
+    this.makeOwn();
+    const [list, i] = this.weightPlace(this.given.model);
+    list[i] = value;
+    this.network = networkOf(this.given.model);
+    this.ask();
+  }
+
+  // From now on the model is data of its own.
+  makeOwn() {
+    if (this.given.model) return;
+    if (this.isUnit) this.given.domain = this.domain;
+    this.given.model = structuredClone(this.model);
+    this.makeSizes();
   }
 
   certify() {
@@ -125,9 +172,8 @@ export class RegionsView {
     const { given } = this;
     const wasDeepest = given.depth >= (this.network?.layers.length ?? 0);
     Object.assign(given.source, changes);
-    given.model = null;
+    Object.assign(given, { model: null, domain: null });
     if (wasDeepest) given.depth = 99;
-    this.isNewModel = true;
   }
 
   choose(kind) {
@@ -140,8 +186,7 @@ export class RegionsView {
     const isUnit = kind === "shattering";
     this.change(() => {
       Object.assign(this.given, { source: sources[kind], depth: 99, window: isUnit ? { x: 0.5, y: 0.5, half: 0.54 } : { x: 0, y: 0, half: 1.05 * this.given.size } });
-      if (kind !== "file") this.given.model = null;
-      this.isNewModel = true;
+      if (kind !== "file") Object.assign(this.given, { model: null, domain: null });
     });
     this.refresh();
   }
@@ -183,6 +228,7 @@ export class RegionsView {
     this.domainChoice.set(given.plane ? "plane" : "box");
     this.colour.set(given.colour);
     this.makeSizes();
+    this.showWeight();
     this.surface.look(given.window);
     this.ask();
   }
@@ -194,6 +240,7 @@ export class RegionsView {
     this.given.depth = Math.min(this.given.depth, n);
     this.depth.querySelector("input").max = String(n);
     this.depth.set(this.given.depth);
+    this.showWeight();
     this.ask();
     if (isDone) this.app.commit();
   }
@@ -343,8 +390,7 @@ export class RegionsView {
     }
     if (this.given.source.kind === "drawn" && !this.given.model) return best ? this.moveKnot(best.j) : this.draw();
     if (!best) return null;
-    // From now on the model is data of its own.
-    if (!this.given.model) this.given.model = structuredClone(this.model);
+    this.makeOwn();
     const { model } = this.given, step = 2 ** Math.ceil(Math.log2(this.surface.half / 400));
     const near = (z) => Math.round(z / step) * step;
     let isMoved = false;
@@ -359,7 +405,7 @@ export class RegionsView {
         this.ask();
       },
       end: () => {
-        this.makeSizes();
+        this.showWeight();
         if (isMoved) this.app.commit();
       },
     };
