@@ -17,12 +17,20 @@ for (const { name, domain } of domains) {
   const where = readDomain(domain);
   const counted = new Search(engine, network, where, { stores: false });
   counted.run();
-  const n = counted.counted().cells, nExact = counted.nExact;
+  const n = counted.counted().cells,
+    nExact = counted.nExact;
   const stored = new Search(engine, network, where);
   stored.run();
   const found = stored.found();
   const { nRegions, nMaps } = countRegions(engine, network, where, found);
-  answers.push({ n, nExact, nRegions, nMaps, signatures: Array.from({ length: found.n }, (_, i) =>
-    Array.from(found.signatures.subarray(i * found.nGroups, (i + 1) * found.nGroups))) });
+  answers.push({
+    n,
+    nExact,
+    nRegions,
+    nMaps,
+    signatures: Array.from({ length: found.n }, (_, i) =>
+      Array.from(found.signatures.subarray(i * found.nGroups, (i + 1) * found.nGroups)),
+    ),
+  });
 }
 console.log(JSON.stringify(answers));

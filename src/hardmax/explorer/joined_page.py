@@ -12,7 +12,7 @@ from hardmax.explorer.plain_data import model_data
 
 _MODULES = (
     "exact", "models", "engine", "counting", "colours", "pens", "surface", "controls", "diagrams",
-    "curves", "worker", "server", "head", "heads", "regions", "tour", "app",
+    "curves", "snippets", "weights", "worker", "server", "head", "heads", "regions", "tour", "app",
 )  # fmt: skip
 """The modules of the page, each after those that it imports."""
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)

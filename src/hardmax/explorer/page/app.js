@@ -9,20 +9,34 @@ import { Server } from "./server.js";
 import { Tour } from "./tour.js";
 import { serve } from "./worker.js";
 
-const VIEWS = { head: ["Head", HeadView], heads: ["Heads together", HeadsView], regions: ["Regions", RegionsView] };
+const VIEWS = {
+  head: ["Head", HeadView],
+  heads: ["Heads together", HeadsView],
+  regions: ["Regions", RegionsView],
+};
 const find = (id) => document.getElementById(id);
 
-const firstState = () => ({ view: "head", head: firstHead(), heads: firstHeads(), regions: firstRegions() });
+const firstState = () => ({
+  view: "head",
+  head: firstHead(),
+  heads: firstHeads(),
+  regions: firstRegions(),
+});
 
 // --- Links -----------------------------------------------------------------------------------------
 
-export function toLink(state) {
+function toLink(state) {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
-  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  return btoa(String.fromCharCode(...bytes))
+    .replace(/\+/g, "-")
+    .replace(/\//g, "_")
+    .replace(/=+$/, "");
 }
 
-export function fromLink(text) {
-  const bytes = Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+function fromLink(text) {
+  const bytes = Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) =>
+    c.charCodeAt(0),
+  );
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
@@ -33,12 +47,32 @@ function checked(given) {
   const state = firstState();
   if (typeof given !== "object" || given === null) return state;
   if (given.view in VIEWS) state.view = given.view;
-  const isHead = (head) => Array.isArray(head?.keys) && head.keys.length > 0 && head.keys.length <= 200 &&
-    head.keys.every((key) => Array.isArray(key) && key.length === 3 && key.every(Number.isFinite)) && ["none", "norm", "own"].includes(head.bias);
-  const isWindow = (window) => window && [window.x, window.y, window.half].every(Number.isFinite) && window.half > 0;
-  if (isHead(given.head) && Number.isFinite(given.head.tau) && given.head.tau >= 0 && isWindow(given.head.window)) Object.assign(state.head, given.head);
-  if (Array.isArray(given.heads?.heads) && given.heads.heads.length <= 3 && given.heads.heads.every(isHead) && isWindow(given.heads.window)) Object.assign(state.heads, given.heads);
-  if (given.regions?.source?.kind && isWindow(given.regions.window)) Object.assign(state.regions, given.regions);
+  const isHead = (head) =>
+    Array.isArray(head?.keys) &&
+    head.keys.length > 0 &&
+    head.keys.length <= 200 &&
+    head.keys.every(
+      (key) => Array.isArray(key) && key.length === 3 && key.every(Number.isFinite),
+    ) &&
+    ["none", "norm", "own"].includes(head.bias);
+  const isWindow = (window) =>
+    window && [window.x, window.y, window.half].every(Number.isFinite) && window.half > 0;
+  if (
+    isHead(given.head) &&
+    Number.isFinite(given.head.tau) &&
+    given.head.tau >= 0 &&
+    isWindow(given.head.window)
+  )
+    Object.assign(state.head, given.head);
+  if (
+    Array.isArray(given.heads?.heads) &&
+    given.heads.heads.length <= 3 &&
+    given.heads.heads.every(isHead) &&
+    isWindow(given.heads.window)
+  )
+    Object.assign(state.heads, given.heads);
+  if (given.regions?.source?.kind && isWindow(given.regions.window))
+    Object.assign(state.regions, given.regions);
   return state;
 }
 
@@ -53,10 +87,18 @@ class App {
   }
 
   async begin() {
-    this.server = new Server(document.querySelector("meta[name=server]").content, (answer) => this.view?.receive?.(answer));
+    this.server = new Server(document.querySelector("meta[name=server]").content, (answer) =>
+      this.view?.receive?.(answer),
+    );
     if (this.engineBytes.length > 0) await this.beginEngine();
     else if (!(await this.hasServer())) {
-      find("panel").append(element("p", { class: "info alarm" }, "The engine is not part of this page: `make explorer` builds it, or `hardmax explore` serves the page with the native engine."));
+      find("panel").append(
+        element(
+          "p",
+          { class: "info alarm" },
+          "The engine is not part of this page: `make explorer` builds it, or `hardmax explore` serves the page with the native engine.",
+        ),
+      );
       return;
     }
     this.makeBar();
@@ -89,7 +131,11 @@ class App {
   // Without an engine of its own the page asks the server for everything, and shows regions.
   useServerAlone() {
     this.state.view = "regions";
-    for (const name of ["head", "heads"]) Object.assign(this.tabs[name], { disabled: true, title: "needs the engine in the page: `make explorer` builds it" });
+    for (const name of ["head", "heads"])
+      Object.assign(this.tabs[name], {
+        disabled: true,
+        title: "needs the engine in the page: `make explorer` builds it",
+      });
   }
 
   get isDark() {
@@ -105,7 +151,8 @@ class App {
   recolour() {
     document.documentElement.dataset.theme = this.isDark ? "dark" : "light";
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["ink", "paper", "wash"]) this[name] = style.getPropertyValue(`--${name}`).trim();
+    for (const name of ["ink", "paper", "wash"])
+      this[name] = style.getPropertyValue(`--${name}`).trim();
     this.view?.recolour?.();
     this.view?.surface.request();
     this.view?.dual?.request();
@@ -114,10 +161,16 @@ class App {
   // --- Views ---------------------------------------------------------------------------------------
 
   show() {
-    const stage = element("canvas", { id: "stage", role: "application", "aria-roledescription": "plane", "aria-label": STAGE_HELP[this.state.view] });
+    const stage = element("canvas", {
+      id: "stage",
+      role: "application",
+      "aria-roledescription": "plane",
+      "aria-label": STAGE_HELP[this.state.view],
+    });
     find("stage").replaceWith(stage);
     find("panel").replaceChildren();
-    for (const [name, tab] of Object.entries(this.tabs)) tab.setAttribute("aria-selected", String(name === this.state.view));
+    for (const [name, tab] of Object.entries(this.tabs))
+      tab.setAttribute("aria-selected", String(name === this.state.view));
     this.view = null;
     this.recolour();
     this.view = new VIEWS[this.state.view][1](this, stage, find("panel"));
@@ -131,23 +184,58 @@ class App {
   }
 
   makeBar() {
-    this.tabs = Object.fromEntries(Object.entries(VIEWS).map(([name, [title]]) => [name, button(title, () => this.go(name), { role: "tab" })]));
+    this.tabs = Object.fromEntries(
+      Object.entries(VIEWS).map(([name, [title]]) => [
+        name,
+        button(title, () => this.go(name), { role: "tab" }),
+      ]),
+    );
     find("tabs").append(...Object.values(this.tabs));
-    this.undoButton = button("↶", () => this.undo(), { title: "undo (Ctrl+Z)", "aria-label": "undo", class: "icon" });
-    this.redoButton = button("↷", () => this.redo(), { title: "redo (Ctrl+Shift+Z)", "aria-label": "redo", class: "icon" });
-    const menu = element("div", { class: "menu", role: "menu", hidden: true },
-      ...Object.entries(EXPORTS).map(([kind, title]) => button(title, () => ((menu.hidden = true), this.save(kind)), { role: "menuitem" })));
-    const open = button("Save", () => {
-      menu.hidden = !menu.hidden;
-      open.setAttribute("aria-expanded", String(!menu.hidden));
-    }, { "aria-haspopup": "menu", "aria-expanded": "false" });
-    addEventListener("pointerdown", (event) => !event.target.closest(".holder") && (menu.hidden = true));
-    const look = button("◐", () => {
-      this.theme = this.isDark ? "light" : "dark";
-      this.recolour();
-    }, { title: "light or dark", "aria-label": "light or dark", class: "icon" });
+    this.undoButton = button("↶", () => this.undo(), {
+      title: "undo (Ctrl+Z)",
+      "aria-label": "undo",
+      class: "icon",
+    });
+    this.redoButton = button("↷", () => this.redo(), {
+      title: "redo (Ctrl+Shift+Z)",
+      "aria-label": "redo",
+      class: "icon",
+    });
+    const menu = element(
+      "div",
+      { class: "menu", role: "menu", hidden: true },
+      ...Object.entries(EXPORTS).map(([kind, title]) =>
+        button(title, () => ((menu.hidden = true), this.save(kind)), { role: "menuitem" }),
+      ),
+    );
+    const open = button(
+      "Save",
+      () => {
+        menu.hidden = !menu.hidden;
+        open.setAttribute("aria-expanded", String(!menu.hidden));
+      },
+      { "aria-haspopup": "menu", "aria-expanded": "false" },
+    );
+    addEventListener(
+      "pointerdown",
+      (event) => !event.target.closest(".holder") && (menu.hidden = true),
+    );
+    const look = button(
+      "◐",
+      () => {
+        this.theme = this.isDark ? "light" : "dark";
+        this.recolour();
+      },
+      { title: "light or dark", "aria-label": "light or dark", class: "icon" },
+    );
     this.tour = new Tour(this);
-    find("actions").append(button("Tour", () => this.tour.begin()), this.undoButton, this.redoButton, element("div", { class: "holder" }, open, menu), look);
+    find("actions").append(
+      button("Tour", () => this.tour.begin()),
+      this.undoButton,
+      this.redoButton,
+      element("div", { class: "holder" }, open, menu),
+      look,
+    );
     this.marks();
   }
 
@@ -250,7 +338,8 @@ class App {
   // --- Exports -------------------------------------------------------------------------------------
 
   drawn(pen) {
-    const { surface } = this.view, hovered = this.view.hovered;
+    const { surface } = this.view,
+      hovered = this.view.hovered;
     this.view.hovered = -1;
     this.view.paint(pen, surface);
     this.view.hovered = hovered;
@@ -259,14 +348,26 @@ class App {
 
   // The content of a file that shows what the page shows.
   async exported(kind) {
-    const { surface } = this.view, size = [Math.round(surface.width), Math.round(surface.height)];
-    if (kind === "svg") return new Blob([this.drawn(new SvgPen(...size, this.paper))], { type: "image/svg+xml" });
-    if (kind === "pdf") return new Blob([this.drawn(new PdfPen(...size, this.paper))], { type: "application/pdf" });
+    const { surface } = this.view,
+      size = [Math.round(surface.width), Math.round(surface.height)];
+    if (kind === "svg")
+      return new Blob([this.drawn(new SvgPen(...size, this.paper))], { type: "image/svg+xml" });
+    if (kind === "pdf")
+      return new Blob([this.drawn(new PdfPen(...size, this.paper))], { type: "application/pdf" });
     if (kind === "png") return new Promise((done) => surface.canvas.toBlob(done, "image/png"));
-    if (kind === "json") return new Blob([JSON.stringify(this.view.json(), null, 1)], { type: "application/json" });
+    if (kind === "json")
+      return new Blob([JSON.stringify(this.view.json(), null, 1)], { type: "application/json" });
     if (kind === "py") return new Blob([this.view.python()], { type: "text/x-python" });
     const start = JSON.stringify(this.state).replace(/</g, "\\u003c");
-    return new Blob([this.source.replace(/(<script type="application\/json" id="start">)[^<]*/, (_, tag) => tag + start)], { type: "text/html" });
+    return new Blob(
+      [
+        this.source.replace(
+          /(<script type="application\/json" id="start">)[^<]*/,
+          (_, tag) => tag + start,
+        ),
+      ],
+      { type: "text/html" },
+    );
   }
 
   async save(kind) {
@@ -286,14 +387,22 @@ class App {
   }
 }
 
-const EXPORTS = { svg: "SVG", png: "PNG", pdf: "PDF", json: "JSON", html: "one HTML file", py: "Python snippet", link: "copy link" };
+const EXPORTS = {
+  svg: "SVG",
+  png: "PNG",
+  pdf: "PDF",
+  json: "JSON",
+  html: "one HTML file",
+  py: "Python snippet",
+  link: "copy link",
+};
 const STAGE_HELP = {
   head: "Diagram of the keys. Tab to it, then ] and [ choose a key, arrows move it, N adds one, Delete removes it, plus and minus zoom.",
   heads: "Diagrams of several heads. Arrows move the window, plus and minus zoom.",
   regions: "Partition of the plane into cells. Arrows move the window, plus and minus zoom.",
 };
 
-export function beginPage(source) {
+function beginPage(source) {
   const read = (id) => find(id).textContent.trim();
   const engine = Uint8Array.from(atob(read("engine")), (c) => c.charCodeAt(0));
   const start = read("start") ? JSON.parse(read("start")) : null;
@@ -302,5 +411,6 @@ export function beginPage(source) {
   app.begin();
 }
 
-if (typeof document !== "undefined") beginPage(`<!doctype html>\n${document.documentElement.outerHTML}\n`);
+if (typeof document !== "undefined")
+  beginPage(`<!doctype html>\n${document.documentElement.outerHTML}\n`);
 else if (typeof WorkerGlobalScope !== "undefined") serve(globalThis);

@@ -2,7 +2,9 @@
 
 // OKLCH to sRGB, each 0 to 255; a colour that screens do not have is made paler.
 export function rgb(l, c, hue) {
-  const h = (hue * Math.PI) / 180, a = c * Math.cos(h), b = c * Math.sin(h);
+  const h = (hue * Math.PI) / 180,
+    a = c * Math.cos(h),
+    b = c * Math.sin(h);
   const x = (l + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const y = (l - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const z = (l - 0.0894841775 * a - 1.291485548 * b) ** 3;
@@ -18,14 +20,17 @@ export function rgb(l, c, hue) {
   });
 }
 
-export const css = ([r, g, b], alpha = 1) => (alpha === 1 ? `rgb(${r},${g},${b})` : `rgba(${r},${g},${b},${alpha})`);
+export const css = ([r, g, b], alpha = 1) =>
+  alpha === 1 ? `rgb(${r},${g},${b})` : `rgba(${r},${g},${b},${alpha})`;
 
 const GOLDEN = 137.50776405003785;
 
 // The colour of key number i: hues far apart one after the other, in three lightnesses.
 export function keyColour(i, isDark) {
   const step = [0, 0.05, -0.045][i % 3];
-  return isDark ? rgb(0.44 + step, 0.085, 250 + i * GOLDEN) : rgb(0.85 + step, 0.075, 250 + i * GOLDEN);
+  return isDark
+    ? rgb(0.44 + step, 0.085, 250 + i * GOLDEN)
+    : rgb(0.85 + step, 0.075, 250 + i * GOLDEN);
 }
 
 export function strongColour(i, isDark) {
@@ -40,7 +45,7 @@ export function wallColour(layer, isDark) {
 
 function hash(words, seed) {
   let h = seed | 0;
-  for (const word of words) h = Math.imul(h ^ (word + 0x9e3779b9), 0x85ebca6b), (h ^= h >>> 13);
+  for (const word of words) ((h = Math.imul(h ^ (word + 0x9e3779b9), 0x85ebca6b)), (h ^= h >>> 13));
   h = Math.imul(h ^ (h >>> 16), 0xc2b2ae35);
   return ((h ^ (h >>> 15)) >>> 0) / 2 ** 32;
 }
@@ -48,11 +53,16 @@ function hash(words, seed) {
 // A colour for each cell, as three bytes. The first layer that cuts sets the hue; each later one moves
 // lightness and hue less. A cell that a layer does not cut keeps its colour.
 export function cellColours(found, groupsOfLayers, isDark) {
-  const n = found.n, size = found.nGroups;
-  const hue = new Float64Array(n).fill(250), lightness = new Float64Array(n);
-  let first = 0, parents = [[0, n]], nCuts = 0;
+  const n = found.n,
+    size = found.nGroups;
+  const hue = new Float64Array(n).fill(250),
+    lightness = new Float64Array(n);
+  let first = 0,
+    parents = [[0, n]],
+    nCuts = 0;
   for (const count of groupsOfLayers) {
-    const children = [], strength = 0.62 ** nCuts;
+    const children = [],
+      strength = 0.62 ** nCuts;
     let isCut = false;
     for (const [begin, end] of parents) {
       let from = begin;
@@ -67,10 +77,13 @@ export function cellColours(found, groupsOfLayers, isDark) {
       isCut = true;
       for (const [start, stop] of children.slice(before)) {
         const words = found.signatures.subarray(start * size + first, start * size + first + count);
-        const one = hash(words, 17 + first), other = hash(words, 91 + first);
+        const one = hash(words, 17 + first),
+          other = hash(words, 91 + first);
         for (let i = start; i < stop; i++) {
-          if (nCuts === 0) (hue[i] = 360 * one), (lightness[i] = 0.06 * (other - 0.5));
-          else (hue[i] += 70 * strength * (one - 0.5)), (lightness[i] += 0.26 * strength * (other - 0.5));
+          if (nCuts === 0) ((hue[i] = 360 * one), (lightness[i] = 0.06 * (other - 0.5)));
+          else
+            ((hue[i] += 70 * strength * (one - 0.5)),
+              (lightness[i] += 0.26 * strength * (other - 0.5)));
         }
       }
     }
@@ -81,7 +94,14 @@ export function cellColours(found, groupsOfLayers, isDark) {
   const colours = new Uint8Array(3 * n);
   for (let i = 0; i < n; i++) {
     const l = isDark ? 0.44 + 0.75 * lightness[i] : 0.83 + 0.75 * lightness[i];
-    colours.set(rgb(isDark ? Math.min(0.62, Math.max(0.29, l)) : Math.min(0.92, Math.max(0.66, l)), 0.08, hue[i]), 3 * i);
+    colours.set(
+      rgb(
+        isDark ? Math.min(0.62, Math.max(0.29, l)) : Math.min(0.92, Math.max(0.66, l)),
+        0.08,
+        hue[i],
+      ),
+      3 * i,
+    );
   }
   return colours;
 }

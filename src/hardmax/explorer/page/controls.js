@@ -12,13 +12,18 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-export const section = (title, ...children) => element("section", {}, element("h2", {}, title), ...children);
+export const section = (title, ...children) =>
+  element("section", {}, element("h2", {}, title), ...children);
 
 // A slider with its value; `read` and `write` turn positions into values and text.
 export function slider({ label, min, max, step = 1, value, text = String, oninput, onchange }) {
   const shown = element("output", {}, text(value));
   const input = element("input", {
-    type: "range", min: String(min), max: String(max), step: String(step), "aria-label": label,
+    type: "range",
+    min: String(min),
+    max: String(max),
+    step: String(step),
+    "aria-label": label,
     oninput: () => {
       shown.textContent = text(Number(input.value));
       input.setAttribute("aria-valuetext", shown.textContent);
@@ -38,15 +43,34 @@ export function slider({ label, min, max, step = 1, value, text = String, oninpu
 // One of several choices, as a row of buttons.
 export function choice({ label, options, value, onchange }) {
   const buttons = Object.entries(options).map(([name, title]) =>
-    element("button", {
-      type: "button", role: "radio", "aria-checked": String(name === value), title: title.hint ?? "",
-      onclick: () => {
-        row.set(name);
-        onchange(name);
+    element(
+      "button",
+      {
+        type: "button",
+        role: "radio",
+        "aria-checked": String(name === value),
+        title: title.hint ?? "",
+        onclick: () => {
+          row.set(name);
+          onchange(name);
+        },
       },
-    }, title.text ?? title));
-  const row = element("div", { class: buttons.length > 4 ? "choice many" : "choice", role: "radiogroup", "aria-label": label }, ...buttons);
-  row.set = (next) => Object.keys(options).forEach((name, i) => buttons[i].setAttribute("aria-checked", String(name === next)));
+      title.text ?? title,
+    ),
+  );
+  const row = element(
+    "div",
+    {
+      class: buttons.length > 4 ? "choice many" : "choice",
+      role: "radiogroup",
+      "aria-label": label,
+    },
+    ...buttons,
+  );
+  row.set = (next) =>
+    Object.keys(options).forEach((name, i) =>
+      buttons[i].setAttribute("aria-checked", String(name === next)),
+    );
   return row;
 }
 
@@ -58,20 +82,26 @@ export function toggle({ label, value, onchange }) {
   return row;
 }
 
-export const button = (label, onclick, properties = {}) => element("button", { type: "button", onclick, ...properties }, label);
+export const button = (label, onclick, properties = {}) =>
+  element("button", { type: "button", onclick, ...properties }, label);
 
 // Numbers with names: { name: { value, hint } }; the widths stay as they are.
 export function numbers(names) {
-  const cells = {}, row = element("dl", { class: "numbers" });
+  const cells = {},
+    row = element("dl", { class: "numbers" });
   for (const [name, hint] of Object.entries(names)) {
     cells[name] = element("dd", {}, "–");
     row.append(element("div", { title: hint }, cells[name], element("dt", {}, name)));
   }
   row.set = (values) => {
-    for (const [name, value] of Object.entries(values)) if (cells[name]) cells[name].textContent = typeof value === "number" ? grouped(value) : value;
+    for (const [name, value] of Object.entries(values))
+      if (cells[name]) cells[name].textContent = typeof value === "number" ? grouped(value) : value;
   };
   // Numbers that are about to change are paler.
-  row.fade = (names) => Object.entries(cells).forEach(([name, cell]) => cell.classList.toggle("old", names.includes(name)));
+  row.fade = (names) =>
+    Object.entries(cells).forEach(([name, cell]) =>
+      cell.classList.toggle("old", names.includes(name)),
+    );
   return row;
 }
 
@@ -80,6 +110,9 @@ export const grouped = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f
 
 // A number of so many digits, always as wide.
 export function fixed(x, digits = 3) {
-  const text = Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 10 ** -digits) ? x.toExponential(digits - 1) : x.toFixed(digits);
+  const text =
+    Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 10 ** -digits)
+      ? x.toExponential(digits - 1)
+      : x.toFixed(digits);
   return (x < 0 ? text.replace("-", "\u2212") : `\u2007${text}`).replace("e-", "e\u2212");
 }

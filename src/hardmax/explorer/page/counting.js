@@ -8,7 +8,8 @@ class Composer {
     Object.assign(this, { network, known: new Map(), rows: new WeakMap() });
     this.first = firstForms(network, chart);
     this.ends = [0];
-    for (const layer of network.layers) this.ends.push(this.ends[this.ends.length - 1] + layer.nGroups);
+    for (const layer of network.layers)
+      this.ends.push(this.ends[this.ends.length - 1] + layer.nGroups);
   }
 
   // The stream before a layer, and its scores, on the region of a signature.
@@ -27,7 +28,12 @@ class Composer {
   streamBefore(index, signature) {
     if (index === 0) return this.first;
     const { stream, scores } = this.at(index - 1, signature);
-    return layerOutput(this.network.layers[index - 1], stream, scores, signature.subarray(this.ends[index - 1], this.ends[index]));
+    return layerOutput(
+      this.network.layers[index - 1],
+      stream,
+      scores,
+      signature.subarray(this.ends[index - 1], this.ends[index]),
+    );
   }
 
   output(signature) {
@@ -36,7 +42,8 @@ class Composer {
 
   // Winner minus rival of a group, as coprime integers.
   row(index, signature, group, winner, rival) {
-    const { rows } = this.at(index, signature).scores, first = startOf(this.network.layers[index], group);
+    const { rows } = this.at(index, signature).scores,
+      first = startOf(this.network.layers[index], group);
     return primitive(rows[first + winner].map((x, k) => x - rows[first + rival][k]));
   }
 }
@@ -46,7 +53,8 @@ function primitive(row) {
   return common > 1n ? row.map((x) => x / common) : row;
 }
 
-const signatureOf = (found, cell) => found.signatures.subarray(cell * found.nGroups, (cell + 1) * found.nGroups);
+const signatureOf = (found, cell) =>
+  found.signatures.subarray(cell * found.nGroups, (cell + 1) * found.nGroups);
 
 // The exact affine map of a cell, as text that is equal for equal maps alone.
 export function exactMap(network, chart, found, cell) {
@@ -55,19 +63,25 @@ export function exactMap(network, chart, found, cell) {
 
 // A number for each cell, equal exactly where the maps are.
 function mapClasses(found, composer) {
-  const n = found.n, size = n > 0 ? found.maps.length / n : 0;
+  const n = found.n,
+    size = n > 0 ? found.maps.length / n : 0;
   // Maps differ if a coefficient differs by more than its two radii: intervals chain into classes,
   // which the next coefficient splits further.
-  let classes = [Array.from({ length: n }, (_, i) => i)], alone = [];
+  let classes = [Array.from({ length: n }, (_, i) => i)],
+    alone = [];
   for (let k = 0; k < size; k++) {
     const next = [];
     for (const members of classes) {
       const interval = (i) => {
-        const x = found.maps[i * size + k], radius = found.radii[i];
+        const x = found.maps[i * size + k],
+          radius = found.radii[i];
         return [before(x - radius), after(x + radius), i];
       };
-      const ordered = members.map(interval).sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[2] - b[2]));
-      let reach = -Infinity, chain = null;
+      const ordered = members
+        .map(interval)
+        .sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[2] - b[2]));
+      let reach = -Infinity,
+        chain = null;
       for (const [from, to, i] of ordered) {
         if (chain === null || from > reach) next.push((chain = []));
         chain.push(i);
@@ -84,7 +98,8 @@ function mapClasses(found, composer) {
     const isExact = members.every((i) => found.radii[i] === 0);
     const keys = new Map();
     for (const i of members) {
-      const key = isExact ? Array.from(found.maps.subarray(i * size, (i + 1) * size), (x) => x + 0).join()
+      const key = isExact
+        ? Array.from(found.maps.subarray(i * size, (i + 1) * size), (x) => x + 0).join()
         : mapKey(composer.output(signatureOf(found, i)));
       if (!keys.has(key)) keys.set(key, count++);
       labels[i] = keys.get(key);
@@ -94,8 +109,10 @@ function mapClasses(found, composer) {
 }
 
 // A float at least one rounding away; what is not finite is not known.
-const before = (x) => (Number.isFinite(x) ? x - Math.abs(x) * 2 ** -52 - Number.MIN_VALUE : -Infinity);
-const after = (x) => (Number.isFinite(x) ? x + Math.abs(x) * 2 ** -52 + Number.MIN_VALUE : Infinity);
+const before = (x) =>
+  Number.isFinite(x) ? x - Math.abs(x) * 2 ** -52 - Number.MIN_VALUE : -Infinity;
+const after = (x) =>
+  Number.isFinite(x) ? x + Math.abs(x) * 2 ** -52 + Number.MIN_VALUE : Infinity;
 
 // --- Neighbours ----------------------------------------------------------------------------------
 
@@ -106,7 +123,10 @@ export function neighbours(engine, network, where, found) {
   const open = [];
   matching.isOpen.forEach((is, edge) => is && open.push(edge));
   if (open.length === 0) return matching.pairs;
-  return [...matching.pairs, ...overlapping(new Composer(network, where.chart), where, found, open)];
+  return [
+    ...matching.pairs,
+    ...overlapping(new Composer(network, where.chart), where, found, open),
+  ];
 }
 
 function passesMaximum(layer) {
@@ -114,8 +134,11 @@ function passesMaximum(layer) {
   const n = layer.query.nOut;
   return Array.from({ length: layer.nGroups }, (_, g) => {
     for (let j = layer.starts[g]; j < layer.starts[g + 1]; j++) {
-      const isZero = layer.offsets[j] === 0 && layer.slopes.subarray(j * n, (j + 1) * n).every((x) => x === 0);
-      const isConstant = layer.values.subarray(j * layer.width, (j + 1) * layer.width).some((x) => x !== 0);
+      const isZero =
+        layer.offsets[j] === 0 && layer.slopes.subarray(j * n, (j + 1) * n).every((x) => x === 0);
+      const isConstant = layer.values
+        .subarray(j * layer.width, (j + 1) * layer.width)
+        .some((x) => x !== 0);
       if (isConstant || !(isZero || layer.gains[j] === 1)) return 0;
     }
     return 1;
@@ -134,7 +157,9 @@ function formStarts(network) {
 
 function matched(engine, network, where, found) {
   engine.forget();
-  const { core } = engine, nEdges = found.walls.length, { layers } = network;
+  const { core } = engine,
+    nEdges = found.walls.length,
+    { layers } = network;
   const firstGroups = [0];
   for (const layer of layers) firstGroups.push(firstGroups[firstGroups.length - 1] + layer.nGroups);
   const passes = layers.flatMap(passesMaximum);
@@ -146,9 +171,16 @@ function matched(engine, network, where, found) {
   };
   const signatures = isShort ? putBytes(found.signatures) : engine.putInts(found.signatures);
   const pointers = [
-    isShort ? signatures : 0, isShort ? 0 : signatures, engine.putLongs(Array.from(found.starts)),
-    engine.putInts(found.walls), engine.put(found.points), found.directions ? engine.put(found.directions) : 0,
-    engine.putInts(firstGroups), engine.putInts(formStarts(network)), putBytes(passes), found.hasMeans ? 1 : 0,
+    isShort ? signatures : 0,
+    isShort ? 0 : signatures,
+    engine.putLongs(Array.from(found.starts)),
+    engine.putInts(found.walls),
+    engine.put(found.points),
+    found.directions ? engine.put(found.directions) : 0,
+    engine.putInts(firstGroups),
+    engine.putInts(formStarts(network)),
+    putBytes(passes),
+    found.hasMeans ? 1 : 0,
   ];
   const polygons = engine.take(72);
   engine.longs(polygons, 2).set([BigInt(found.n), BigInt(nEdges)]);
@@ -158,13 +190,18 @@ function matched(engine, network, where, found) {
   const memory = engine.take(core.hm_neighbours_size(polygons));
   const needed = Number(core.hm_neighbours_gather(polygons, memory));
   if (needed < 0) throw new Error("cells are out of order");
-  const room = engine.take(needed), isOpen = engine.take(nEdges);
+  const room = engine.take(needed),
+    isOpen = engine.take(nEdges);
   const n = Number(core.hm_neighbours_match(polygons, memory, room, isOpen));
-  const pairs = engine.take(16 * n), edges = engine.take(8 * n);
+  const pairs = engine.take(16 * n),
+    edges = engine.take(8 * n);
   core.hm_neighbours_pairs(polygons, memory, pairs, edges);
   return {
     isOpen: engine.bytes(isOpen, nEdges).slice(),
-    pairs: Array.from({ length: n }, (_, i) => [Number(engine.longs(pairs + 16 * i, 1)[0]), Number(engine.longs(pairs + 16 * i + 8, 1)[0])]),
+    pairs: Array.from({ length: n }, (_, i) => [
+      Number(engine.longs(pairs + 16 * i, 1)[0]),
+      Number(engine.longs(pairs + 16 * i + 8, 1)[0]),
+    ]),
   };
 }
 
@@ -172,7 +209,8 @@ function matched(engine, network, where, found) {
 export function wallOf(network, found, cell, edge) {
   const code = found.walls[edge];
   if (code < 0) return [-1, -5 - code, 0, 0];
-  let form = code, first = 0;
+  let form = code,
+    first = 0;
   for (let index = 0; ; index++) {
     const layer = network.layers[index];
     if (form < layer.nForms) {
@@ -185,14 +223,16 @@ export function wallOf(network, found, cell, edge) {
   }
 }
 
-const less = ([p, q], [r, s]) => (q === 0n || s === 0n ? infinite(p, q) < infinite(r, s) : p * s < r * q);
+const less = ([p, q], [r, s]) =>
+  q === 0n || s === 0n ? infinite(p, q) < infinite(r, s) : p * s < r * q;
 const infinite = (p, q) => (q === 0n ? (p > 0n ? 1 : -1) : 0);
 const opposite = ([p, q]) => [-p, q];
 
 // Where two lines meet, along the direction that has the positive side of the first on its left; a
 // fraction, or [1n, 0n] and [-1n, 0n] at infinity.
 function position([a, b, c], [p, q, r]) {
-  const weight = a * q - b * p, up = b * (b * r - c * q) - a * (c * p - a * r);
+  const weight = a * q - b * p,
+    up = b * (b * r - c * q) - a * (c * p - a * r);
   return weight < 0n ? [-up, -weight] : [up, weight];
 }
 
@@ -201,7 +241,9 @@ function overlapping(composer, where, found, open) {
   let cell = 0;
   for (const edge of open) {
     while (found.starts[cell + 1] <= edge) cell++;
-    const first = found.starts[cell], n = found.starts[cell + 1] - first, signature = signatureOf(found, cell);
+    const first = found.starts[cell],
+      n = found.starts[cell + 1] - first,
+      signature = signatureOf(found, cell);
     const rowOf = (i) => {
       const [layer, group, winner, rival] = wallOf(composer.network, found, cell, first + i);
       if (layer >= 0) return composer.row(layer, signature, group, winner, rival);
@@ -209,9 +251,13 @@ function overlapping(composer, where, found, open) {
       const [a, b, c] = where.rows[group];
       return [-a, -b, c];
     };
-    const isFar = (i) => found.directions !== null && (found.directions[2 * (first + i)] !== 0 || found.directions[2 * (first + i) + 1] !== 0);
+    const isFar = (i) =>
+      found.directions !== null &&
+      (found.directions[2 * (first + i)] !== 0 || found.directions[2 * (first + i) + 1] !== 0);
     if (found.walls[edge] < 0) continue;
-    const i = edge - first, next = (i + 1) % n, row = rowOf(i);
+    const i = edge - first,
+      next = (i + 1) % n,
+      row = rowOf(i);
     const begin = isFar(i) ? [-1n, 0n] : position(row, rowOf((i + n - 1) % n));
     const end = isFar(next) ? [1n, 0n] : position(row, rowOf(next));
     const back = row.map((x) => -x);
@@ -223,9 +269,12 @@ function overlapping(composer, where, found, open) {
   }
   const pairs = [];
   for (const both of sides.values()) {
-    const [left, right] = both.map((list) => list.sort((a, b) => (less(a.begin, b.begin) ? -1 : 1)));
-    for (let i = 0, j = 0; i < left.length && j < right.length; ) {
-      const one = left[i], other = right[j];
+    const [left, right] = both.map((list) =>
+      list.sort((a, b) => (less(a.begin, b.begin) ? -1 : 1)),
+    );
+    for (let i = 0, j = 0; i < left.length && j < right.length;) {
+      const one = left[i],
+        other = right[j];
       const begin = less(one.begin, other.begin) ? other.begin : one.begin;
       const end = less(one.end, other.end) ? one.end : other.end;
       if (less(begin, end)) pairs.push([one.cell, other.cell]);
@@ -248,8 +297,9 @@ export function countRegions(engine, network, where, found) {
   let nRegions = found.n;
   for (const [one, other] of neighbours(engine, network, where, found)) {
     if (labels[one] !== labels[other]) continue;
-    const a = root(one), b = root(other);
-    if (a !== b) (parent[a] = b), nRegions--;
+    const a = root(one),
+      b = root(other);
+    if (a !== b) ((parent[a] = b), nRegions--);
   }
   return { nRegions, nMaps: count, maps: labels, regions: parent.map((_, i) => root(i)) };
 }

@@ -1,12 +1,32 @@
 // The compiled search of the plane, driven from JavaScript: networks packed as the core reads them,
 // slices of a search, and what floats leave open split in integers.
 import {
-  chartForms, clipped, composed, divided, doubledForms, finestGrid, integersOf, layerOutput,
-  layerScores, plane, polygonOf, roundedForms, roundedLine, roundedVertex, startOf, unitOf,
+  chartForms,
+  clipped,
+  composed,
+  divided,
+  doubledForms,
+  finestGrid,
+  integersOf,
+  layerOutput,
+  layerScores,
+  plane,
+  polygonOf,
+  roundedForms,
+  roundedLine,
+  roundedVertex,
+  startOf,
+  unitOf,
 } from "./exact.js";
 import { affine } from "./models.js";
 
-const DONE = 0, BUDGET = 1, STACK_FULL = 2, CELLS_FULL = 3, CELL_LIMIT = 4, UNCLEAR = 5, BLURRED = 6;
+const DONE = 0,
+  BUDGET = 1,
+  STACK_FULL = 2,
+  CELLS_FULL = 3,
+  CELL_LIMIT = 4,
+  UNCLEAR = 5,
+  BLURRED = 6;
 const EDGE = 12;
 
 // Memory of the module is handed out piece by piece, and taken back all at once.
@@ -81,7 +101,13 @@ function packMap(map, integers, numbers) {
 }
 
 function packLayer(layer, classes, integers, numbers) {
-  integers.push(layer.isRelu ? 1 : 0, layer.residual ? 1 : 0, layer.nForms, layer.nGroups, layer.width);
+  integers.push(
+    layer.isRelu ? 1 : 0,
+    layer.residual ? 1 : 0,
+    layer.nForms,
+    layer.nGroups,
+    layer.width,
+  );
   packMap(layer.query, integers, numbers);
   const outputs = [];
   packMap(layer.output, integers, outputs);
@@ -112,14 +138,16 @@ function packNetwork(engine, network) {
 }
 
 function pack(engine, network, classes) {
-  const integers = [network.layers.length, network.embedding.nOut], numbers = [];
+  const integers = [network.layers.length, network.embedding.nOut],
+    numbers = [];
   network.layers.forEach((layer, i) => packLayer(layer, classes[i], integers, numbers));
   packMap(network.readout, integers, numbers);
   let n = 0;
   for (const array of numbers) n += array.length;
-  const at = engine.take(8 * n), flat = engine.floats(at, n);
+  const at = engine.take(8 * n),
+    flat = engine.floats(at, n);
   n = 0;
-  for (const array of numbers) flat.set(array, n), (n += array.length);
+  for (const array of numbers) (flat.set(array, n), (n += array.length));
   const given = [engine.putLongs(integers), at];
   const memory = engine.take(engine.core.hm_network_size(...given));
   return { at: memory, isDistinct: engine.core.hm_network_init(memory, ...given) !== 0 };
@@ -127,9 +155,10 @@ function pack(engine, network, classes) {
 
 // Sets of two or more forms of one group that coincide whatever comes before: the scores as forms of
 // the layer's input, of any width, have equal integers.
-export function standingClasses(layer) {
+function standingClasses(layer) {
   const { nIn, nOut, weight, bias } = layer.query;
-  const slopes = integersOf(layer.slopes), offsets = integersOf(layer.offsets);
+  const slopes = integersOf(layer.slopes),
+    offsets = integersOf(layer.offsets);
   const query = weight === null ? null : integersOf([...weight, ...bias]);
   const rows = [];
   for (let j = 0; j < layer.nForms; j++) {
@@ -148,9 +177,11 @@ export function standingClasses(layer) {
       row.push(sum);
     }
     // The offset has another scale: both are brought to the finer one.
-    const exponent = slopes.exponent + query.exponent, finest = Math.min(exponent, offsets.exponent);
+    const exponent = slopes.exponent + query.exponent,
+      finest = Math.min(exponent, offsets.exponent);
     row[nIn] =
-      (row[nIn] << BigInt(exponent - finest)) + (offsets.integers[j] << BigInt(offsets.exponent - finest));
+      (row[nIn] << BigInt(exponent - finest)) +
+      (offsets.integers[j] << BigInt(offsets.exponent - finest));
     rows.push(row.join(" "));
   }
   return classesOf(rows, layer);
@@ -172,8 +203,10 @@ function classesOf(rows, layer) {
 // The mean over coinciding forms goes to the first of each class; all with radii.
 function coincidingMeans(layer, classes) {
   const first = Int32Array.from({ length: layer.nForms }, (_, j) => j);
-  const gains = layer.gains.slice(), values = layer.values.slice();
-  const gainRadii = new Float64Array(gains.length), valueRadii = new Float64Array(values.length);
+  const gains = layer.gains.slice(),
+    values = layer.values.slice();
+  const gainRadii = new Float64Array(gains.length),
+    valueRadii = new Float64Array(values.length);
   for (const members of classes) {
     const to = members[0];
     for (const j of members) first[j] = to;
@@ -188,7 +221,8 @@ function coincidingMeans(layer, classes) {
 
 function meanOf(numbers) {
   const { integers, exponent } = integersOf(numbers);
-  const sum = integers.reduce((a, b) => a + b, 0n), n = BigInt(numbers.length);
+  const sum = integers.reduce((a, b) => a + b, 0n),
+    n = BigInt(numbers.length);
   return exponent >= 0 ? divided(sum << BigInt(exponent), n) : divided(sum, n << BigInt(-exponent));
 }
 
@@ -200,13 +234,28 @@ export function readDomain(domain) {
   const chart = domain.chart ? affine(domain.chart.weight, domain.chart.bias) : null;
   if (domain.box) {
     const [x0, y0, x1, y1] = domain.box;
-    const corners = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]];
-    const sides = [[0, 1, -y0], [-1, 0, x1], [0, -1, y1], [1, 0, -x0]];
+    const corners = [
+      [x0, y0],
+      [x1, y0],
+      [x1, y1],
+      [x0, y1],
+    ];
+    const sides = [
+      [0, 1, -y0],
+      [-1, 0, x1],
+      [0, -1, y1],
+      [1, 0, -x0],
+    ];
     const edges = new Float64Array(4 * EDGE);
     sides.forEach((side, i) => edges.set(side, i * EDGE));
     corners.forEach((corner, i) => edges.set(corner, i * EDGE + 6));
     const walls = [3, 0, 1, 2].flatMap((row) => [-1, row, 0, 0]);
-    const rows = [[1, 0, x1], [0, 1, y1], [-1, 0, -x0], [0, -1, -y0]].map((row) => integersOf(row).integers);
+    const rows = [
+      [1, 0, x1],
+      [0, 1, y1],
+      [-1, 0, -x0],
+      [0, -1, -y0],
+    ].map((row) => integersOf(row).integers);
     return { chart, rows, edges, walls, isBounded: true, scale: scaleOf(edges) };
   }
   const rows = (domain.rows ?? []).map((row) => row.map(BigInt));
@@ -249,8 +298,14 @@ export class Search {
     this.hasMeans = false;
     this.kept = { versions: [], streams: [], scores: [], isFresh: [] };
     this.nGroups = network.layers.reduce((n, layer) => n + layer.nGroups, 0);
-    this.largest = Math.max(1, ...network.layers.flatMap((layer) =>
-      layer.isRelu ? [2] : Array.from(layer.slots, (_, g) => layer.starts[g + 1] - layer.starts[g])));
+    this.largest = Math.max(
+      1,
+      ...network.layers.flatMap((layer) =>
+        layer.isRelu
+          ? [2]
+          : Array.from(layer.slots, (_, g) => layer.starts[g + 1] - layer.starts[g]),
+      ),
+    );
     this.packed = packNetwork(engine, network);
     this.start();
     if (stores) this.makeColumns(1024, 1024 * 5);
@@ -259,15 +314,26 @@ export class Search {
   }
 
   start() {
-    const { engine, where, network } = this, { core } = engine;
+    const { engine, where, network } = this,
+      { core } = engine;
     const forms = firstForms(network, where.chart);
     const n = network.embedding.nOut;
     const block = roundedForms(forms, forms.rows, where.scale);
     const doubled = doubledForms(forms, forms.rows, where.scale);
     const isExact = block.subarray(3 * n).every((radius) => radius === 0);
     const start = engine.take(40);
-    const ints = [0, 0, 0, 0, engine.put(block), engine.put(doubled), isExact, finestGrid(block.subarray(0, 3 * n)),
-      where.isBounded, this.stores];
+    const ints = [
+      0,
+      0,
+      0,
+      0,
+      engine.put(block),
+      engine.put(doubled),
+      isExact,
+      finestGrid(block.subarray(0, 3 * n)),
+      where.isBounded,
+      this.stores,
+    ];
     engine.ints(start, 10).set(ints);
     engine.ints(start, 1)[0] = 2;
     engine.floats(start + 8, 1)[0] = where.scale;
@@ -283,7 +349,8 @@ export class Search {
   }
 
   setStack() {
-    const { engine } = this, { core } = engine;
+    const { engine } = this,
+      { core } = engine;
     const memory = engine.take(core.hm_search_stack_size(this.at, ...this.stack));
     core.hm_search_set_stack(this.at, memory, ...this.stack);
   }
@@ -306,7 +373,8 @@ export class Search {
 
   makeColumns(nCells, nVertices) {
     const { engine, network, where } = this;
-    const before = this.columns, isShort = this.largest <= 256;
+    const before = this.columns,
+      isShort = this.largest <= 256;
     const dimOut = network.readout.nOut;
     const sizes = {
       signatures: [nCells, this.nGroups * (isShort ? 1 : 4)],
@@ -321,7 +389,11 @@ export class Search {
     for (const [name, [n, size]] of Object.entries(sizes)) {
       columns.at[name] = engine.take(n * size);
       if (before) {
-        const used = size * (name === "points" || name === "directions" || name === "walls" ? before.nVertices : before.nCells);
+        const used =
+          size *
+          (name === "points" || name === "directions" || name === "walls"
+            ? before.nVertices
+            : before.nCells);
         if (n) engine.bytes(columns.at[name], used).set(engine.bytes(before.at[name], used));
       }
     }
@@ -329,32 +401,55 @@ export class Search {
     this.room ??= engine.take(120);
     engine.longs(this.room, 4).set([BigInt(nCells), BigInt(nVertices), 0n, 0n]);
     const { at } = columns;
-    engine.ints(this.room + 72, 12).set([
-      isShort ? at.signatures : 0, isShort ? 0 : at.signatures, at.maps, at.radii, at.ends, at.points,
-      where.isBounded ? 0 : at.directions, at.walls, 0, 0, 0, 0,
-    ]);
+    engine
+      .ints(this.room + 72, 12)
+      .set([
+        isShort ? at.signatures : 0,
+        isShort ? 0 : at.signatures,
+        at.maps,
+        at.radii,
+        at.ends,
+        at.points,
+        where.isBounded ? 0 : at.directions,
+        at.walls,
+        0,
+        0,
+        0,
+        0,
+      ]);
   }
 
   counted() {
     this.engine.core.hm_search_counts(this.at, this.counts);
-    const [cells, filtered, expanded, items] = Array.from(this.engine.longs(this.counts, 4), Number);
+    const [cells, filtered, expanded, items] = Array.from(
+      this.engine.longs(this.counts, 4),
+      Number,
+    );
     return { cells, filtered, expanded, items };
   }
 
   // Go on for about so many milliseconds; true when all is done. `limit` stops it after so many cells.
   run(milliseconds = Infinity, limit = -1) {
-    const { core } = this.engine, began = performance.now();
+    const { core } = this.engine,
+      began = performance.now();
     let budget = 2000;
     for (;;) {
       const since = performance.now();
-      const status = core.hm_search_run(this.at, this.room, BigInt(limit), BigInt(budget), this.never);
+      const status = core.hm_search_run(
+        this.at,
+        this.room,
+        BigInt(limit),
+        BigInt(budget),
+        this.never,
+      );
       if (status === DONE) return true;
       if (status === CELL_LIMIT) return false;
       if (status === BUDGET) {
         const spent = Math.max(performance.now() - since, 0.05);
         budget = Math.max(1, Math.min(1e9, Math.floor(budget * Math.min(20 / spent, 8))));
       } else if (status === STACK_FULL) this.grow();
-      else if (status === CELLS_FULL) this.makeColumns(2 * this.columns.nCells, 2 * this.columns.nVertices + this.top().n);
+      else if (status === CELLS_FULL)
+        this.makeColumns(2 * this.columns.nCells, 2 * this.columns.nVertices + this.top().n);
       else if (status === UNCLEAR) this.splitTop();
       else if (status === BLURRED) this.sharpenTop();
       if (performance.now() - began > milliseconds) return false;
@@ -364,13 +459,18 @@ export class Search {
   // What was found, as arrays of its own.
   found() {
     const { engine, columns, network } = this;
-    const n = Number(engine.longs(this.room + 32, 1)[0]), nVertices = Number(engine.longs(this.room + 40, 1)[0]);
+    const n = Number(engine.longs(this.room + 32, 1)[0]),
+      nVertices = Number(engine.longs(this.room + 40, 1)[0]);
     const { at, isShort } = columns;
     const starts = new Int32Array(n + 1);
     engine.longs(at.ends, n).forEach((end, i) => (starts[i + 1] = Number(end)));
-    const signatures = isShort ? engine.bytes(at.signatures, n * this.nGroups) : engine.ints(at.signatures, n * this.nGroups);
+    const signatures = isShort
+      ? engine.bytes(at.signatures, n * this.nGroups)
+      : engine.ints(at.signatures, n * this.nGroups);
     return {
-      n, nGroups: this.nGroups, starts,
+      n,
+      nGroups: this.nGroups,
+      starts,
       signatures: signatures.slice(),
       maps: engine.floats(at.maps, n * 3 * network.readout.nOut).slice(),
       radii: new Float32Array(engine.core.memory.buffer, at.radii, n).slice(),
@@ -385,7 +485,8 @@ export class Search {
 
   // The cell on top: layer, next group, number of edges, their numbers and walls.
   top() {
-    const { engine } = this, { core } = engine;
+    const { engine } = this,
+      { core } = engine;
     const item = this.counted().items - 1;
     this.scratch ??= { place: engine.take(12), cell: engine.take(56), room: 0 };
     const { place, cell } = this.scratch;
@@ -401,29 +502,52 @@ export class Search {
     core.hm_search_item(this.at, item, place, cell);
     const [layer, , group] = engine.ints(place, 3);
     const walls = engine.ints(this.scratch.walls, 4 * n).slice();
-    return { layer, group, n, edges: engine.floats(this.scratch.edges, n * EDGE).slice(),
-      walls: Array.from({ length: n }, (_, i) => Array.from(walls.subarray(4 * i, 4 * i + 4))) };
+    return {
+      layer,
+      group,
+      n,
+      edges: engine.floats(this.scratch.edges, n * EDGE).slice(),
+      walls: Array.from({ length: n }, (_, i) => Array.from(walls.subarray(4 * i, 4 * i + 4))),
+    };
   }
 
   // The exact scores of a layer on the path; `refresh` says whether the floats of the core up to there
   // have to be the nearest ones, and coinciding forms merged.
   scores(layer, refresh = true) {
-    const { engine, network, kept } = this, { core } = engine;
+    const { engine, network, kept } = this,
+      { core } = engine;
     const nLayers = network.layers.length;
-    this.asked ??= { versions: engine.take(8 * nLayers + 8), merged: engine.take(4 * nLayers + 4), winners: engine.take(4 * this.nGroups + 4) };
+    this.asked ??= {
+      versions: engine.take(8 * nLayers + 8),
+      merged: engine.take(4 * nLayers + 4),
+      winners: engine.take(4 * this.nGroups + 4),
+    };
     core.hm_search_versions(this.at, this.asked.versions, this.asked.merged);
     const versions = Array.from(engine.longs(this.asked.versions, nLayers), Number);
     let known = 0;
-    while (known < kept.versions.length && known <= layer && kept.versions[known] === versions[known]) known++;
-    if (known <= layer) for (const list of Object.values(kept)) list.length = Math.min(list.length, known);
+    while (
+      known < kept.versions.length &&
+      known <= layer &&
+      kept.versions[known] === versions[known]
+    )
+      known++;
+    if (known <= layer)
+      for (const list of Object.values(kept)) list.length = Math.min(list.length, known);
     core.hm_search_signature(this.at, this.asked.winners);
     const signature = engine.ints(this.asked.winners, this.nGroups).slice();
     let first = 0;
     for (let i = 0; i <= layer; i++) {
       if (i >= known) {
         const before = network.layers[i - 1];
-        const stream = i === 0 ? firstForms(network, this.where.chart)
-          : layerOutput(before, kept.streams[i - 1], kept.scores[i - 1], signature.subarray(first - before.nGroups, first));
+        const stream =
+          i === 0
+            ? firstForms(network, this.where.chart)
+            : layerOutput(
+                before,
+                kept.streams[i - 1],
+                kept.scores[i - 1],
+                signature.subarray(first - before.nGroups, first),
+              );
         kept.streams.push(stream);
         kept.scores.push(layerScores(network.layers[i], stream));
         kept.versions.push(versions[i]);
@@ -440,20 +564,32 @@ export class Search {
 
   refresh(index) {
     const { engine, network, where, kept } = this;
-    const layer = network.layers[index], stream = kept.streams[index], scores = kept.scores[index];
+    const layer = network.layers[index],
+      stream = kept.streams[index],
+      scores = kept.scores[index];
     const picked = layer.isRelu ? scores.rows.filter((_, j) => j % 2 === 1) : scores.rows;
     const mark = engine.top;
-    const given = [[stream, stream.rows], [scores, picked]].flatMap(([forms, rows]) => {
-      const block = roundedForms(forms, rows, where.scale), n = rows.length;
+    const given = [
+      [stream, stream.rows],
+      [scores, picked],
+    ].flatMap(([forms, rows]) => {
+      const block = roundedForms(forms, rows, where.scale),
+        n = rows.length;
       const isExact = block.subarray(3 * n).every((radius) => radius === 0);
       return [engine.put(block), isExact ? 1 : 0, finestGrid(block.subarray(0, 3 * n))];
     });
     let merged = [0, 0, 0, 0, 0];
     if (!layer.isRelu) {
-      const classes = classesOf(scores.rows.map((row) => row.join(" ")), layer);
+      const classes = classesOf(
+        scores.rows.map((row) => row.join(" ")),
+        layer,
+      );
       this.hasMeans ||= String(classes) !== String(standingClasses(layer));
       const { first, gains, gainRadii, values, valueRadii } = coincidingMeans(layer, classes);
-      merged = [engine.putInts(first), ...[gains, gainRadii, values, valueRadii].map((array) => engine.put(array))];
+      merged = [
+        engine.putInts(first),
+        ...[gains, gainRadii, values, valueRadii].map((array) => engine.put(array)),
+      ];
     }
     engine.core.hm_search_refresh(this.at, index, ...given, ...merged);
     engine.top = mark;
@@ -474,7 +610,9 @@ export class Search {
   sharpenTop() {
     this.nExact++;
     const { walls } = this.top();
-    const whole = polygonOf(walls.map((wall, i) => ({ line: this.lineOf(wall, false), label: wall, source: i })));
+    const whole = polygonOf(
+      walls.map((wall, i) => ({ line: this.lineOf(wall, false), label: wall, source: i })),
+    );
     const vertices = whole.flatMap((edge) => {
       const vertex = roundedVertex(edge.start);
       // What lies beyond all floats is written down as the largest one.
@@ -492,35 +630,54 @@ export class Search {
     const { engine } = this;
     const { layer, group, edges, walls } = this.top();
     const scores = this.scores(layer);
-    const whole = polygonOf(walls.map((wall, i) => ({ line: this.lineOf(wall), label: wall, source: i })));
+    const whole = polygonOf(
+      walls.map((wall, i) => ({ line: this.lineOf(wall), label: wall, source: i })),
+    );
     const [up, down] = unitOf(scores);
     const parts = this.parts(scores, layer, group, whole).sort((a, b) => b.winner - a.winner);
     const mark = engine.top;
-    const winners = engine.putInts(parts.map((part) => part.winner)), cells = engine.take(56 * parts.length);
+    const winners = engine.putInts(parts.map((part) => part.winner)),
+      cells = engine.take(56 * parts.length);
     parts.forEach(({ part }, i) => {
       const rows = new Float64Array(part.length * EDGE);
       part.forEach((edge, k) => {
-        rows.set(edge.source >= 0 ? edges.subarray(edge.source * EDGE, edge.source * EDGE + 6)
-          : floatsOf(edge.line, up, down), k * EDGE);
+        rows.set(
+          edge.source >= 0
+            ? edges.subarray(edge.source * EDGE, edge.source * EDGE + 6)
+            : floatsOf(edge.line, up, down),
+          k * EDGE,
+        );
         rows.set(roundedVertex(edge.start), k * EDGE + 6);
       });
-      this.writeCell(rows, part.flatMap((edge) => edge.label), cells + 56 * i);
+      this.writeCell(
+        rows,
+        part.flatMap((edge) => edge.label),
+        cells + 56 * i,
+      );
     });
     let isGrown = false;
-    while (engine.core.hm_search_replace(this.at, parts.length, winners, cells)) this.grow(), (isGrown = true);
+    while (engine.core.hm_search_replace(this.at, parts.length, winners, cells))
+      (this.grow(), (isGrown = true));
     // A stack that has grown lies behind.
     if (!isGrown) engine.top = mark;
   }
 
   parts(scores, layer, group, whole) {
-    const model = this.network.layers[layer], first = startOf(model, group), { rows } = scores;
+    const model = this.network.layers[layer],
+      first = startOf(model, group),
+      { rows } = scores;
     const members = this.competitors(model, layer, group, rows);
     const found = [];
     for (const winner of members) {
       let part = whole;
       for (const rival of members) {
         if (rival === winner) continue;
-        part = clipped(part, difference(rows[winner], rows[rival]), [layer, group, winner - first, rival - first], -1);
+        part = clipped(
+          part,
+          difference(rows[winner], rows[rival]),
+          [layer, group, winner - first, rival - first],
+          -1,
+        );
         if (part.length === 0) break;
       }
       if (part.length > 0) found.push({ winner: winner - first, part });
@@ -533,7 +690,9 @@ export class Search {
       const first = 2 * group;
       return rows[first + 1].every((x) => x === 0n) ? [first] : [first, first + 1];
     }
-    const { engine } = this, mark = engine.top, forms = engine.take(4 * this.largest);
+    const { engine } = this,
+      mark = engine.top,
+      forms = engine.take(4 * this.largest);
     const n = engine.core.hm_search_candidates(this.at, layer, group, forms);
     const members = Array.from(engine.ints(forms, n));
     engine.top = mark;
@@ -549,13 +708,6 @@ function difference(one, other) {
 function floatsOf(line, up, down) {
   const [a, b, c] = line.slice(0, 3).map((x) => divided(x * up, down));
   return [a[0], b[0], c[0], 0, Math.max(a[1], b[1]), c[1]];
-}
-
-// Count the cells of a network on a domain, to the end.
-export function countCells(engine, network, domain) {
-  const search = new Search(engine, network, readDomain(domain), { stores: false });
-  search.run();
-  return search.counted().cells;
 }
 
 // Find the cells of a network on a domain, to the end.

@@ -4,7 +4,7 @@
 const bits = new DataView(new ArrayBuffer(8));
 
 // A finite float as [m, e] with x = m 2^e and an odd integer m, or [0n, 0].
-export function dyadic(x) {
+function dyadic(x) {
   if (x === 0) return [0n, 0];
   bits.setFloat64(0, x);
   const word = bits.getBigUint64(0);
@@ -20,8 +20,8 @@ export function dyadic(x) {
 
 function trailingZeros(m) {
   let n = 0;
-  while ((m & 0xffffn) === 0n) (m >>= 16n), (n += 16);
-  while ((m & 1n) === 0n) (m >>= 1n), n++;
+  while ((m & 0xffffn) === 0n) ((m >>= 16n), (n += 16));
+  while ((m & 1n) === 0n) ((m >>= 1n), n++);
   return n;
 }
 
@@ -46,10 +46,10 @@ export function finestGrid(numbers) {
 }
 
 const abs = (x) => (x < 0n ? -x : x);
-export const bitLength = (x) => (x === 0n ? 0 : abs(x).toString(16).length * 4);
+const bitLength = (x) => (x === 0n ? 0 : abs(x).toString(16).length * 4);
 
 export function gcd(a, b) {
-  (a = abs(a)), (b = abs(b));
+  ((a = abs(a)), (b = abs(b)));
   while (b) [a, b] = [b, a % b];
   return a;
 }
@@ -61,14 +61,14 @@ export function gcd(a, b) {
 // no more than 2^-1074.
 export function divided(p, q) {
   if (p === 0n) return [0, 0];
-  if (q < 0n) (p = -p), (q = -q);
+  if (q < 0n) ((p = -p), (q = -q));
   const shift = 68 - (bitLength(p) - bitLength(q));
   const up = shift > 0 ? abs(p) << BigInt(shift) : abs(p);
   const down = shift < 0 ? q << BigInt(-shift) : q;
   let cut = up / down;
   if (cut * down !== up) cut |= 1n;
   let nearest = Number(cut);
-  for (let left = -shift; left !== 0; ) {
+  for (let left = -shift; left !== 0;) {
     const step = Math.max(-900, Math.min(900, left));
     nearest *= 2 ** step;
     left -= step;
@@ -89,7 +89,7 @@ function raised(forms, exponent, denominator) {
 
 const lcm = (a, b) => (a / gcd(a, b)) * b;
 
-export function sumOfForms(one, other) {
+function sumOfForms(one, other) {
   const exponent = Math.min(one.exponent, other.exponent);
   const denominator = lcm(one.denominator, other.denominator);
   const rows = raised(one, exponent, denominator);
@@ -115,12 +115,14 @@ function applied(forms, table, nIn, nOut, at) {
   const one = forms.denominator << BigInt(-exponent);
   const out = [];
   for (let i = 0; i < nOut; i++) {
-    let a = 0n, b = 0n, c = table.integers[nIn * nOut + i] * one;
+    let a = 0n,
+      b = 0n,
+      c = table.integers[nIn * nOut + i] * one;
     for (let k = 0; k < nIn; k++) {
       const w = table.integers[at(k, i)];
       if (w === 0n) continue;
       const row = rows[k];
-      (a += w * row[0]), (b += w * row[1]), (c += w * row[2]);
+      ((a += w * row[0]), (b += w * row[1]), (c += w * row[2]));
     }
     out.push([a, b, c]);
   }
@@ -147,7 +149,15 @@ export function composed(forms, map) {
 
 // The coordinates of t W + b as forms in t, for a chart with W of shape (2, n) or the identity.
 export function chartForms(chart) {
-  if (chart === null) return { rows: [[1n, 0n, 0n], [0n, 1n, 0n]], exponent: 0, denominator: 1n };
+  if (chart === null)
+    return {
+      rows: [
+        [1n, 0n, 0n],
+        [0n, 1n, 0n],
+      ],
+      exponent: 0,
+      denominator: 1n,
+    };
   return composed(chartForms(null), chart);
 }
 
@@ -173,14 +183,20 @@ export function layerOutput(layer, stream, scores, winners) {
   const tied = [];
   let shares = 1n;
   for (let g = 0; g < layer.nGroups; g++) {
-    const first = startOf(layer, g), end = startOf(layer, g + 1), winner = first + winners[g];
+    const first = startOf(layer, g),
+      end = startOf(layer, g + 1),
+      winner = first + winners[g];
     const forms = [];
     for (let j = first; j < end; j++)
       if (j === winner || sameRow(rows[j], rows[winner])) forms.push(j);
     tied.push(forms);
     shares = lcm(shares, BigInt(forms.length));
   }
-  const carried = { rows: emptyRows(nSlots), exponent: scores.exponent, denominator: shares * scores.denominator };
+  const carried = {
+    rows: emptyRows(nSlots),
+    exponent: scores.exponent,
+    denominator: shares * scores.denominator,
+  };
   const fixed = { rows: emptyRows(nSlots), exponent: 0, denominator: shares };
   if (layer.isRelu) {
     for (let g = 0; g < layer.nGroups; g++)
@@ -188,11 +204,13 @@ export function layerOutput(layer, stream, scores, winners) {
         if (j % 2 === 1) addTo(carried.rows[g], rows[j], shares / BigInt(tied[g].length));
   } else {
     const { width } = layer;
-    const gains = tableOf(layer.gains, layer.gains, []), values = tableOf(layer.values, layer.values, []);
+    const gains = tableOf(layer.gains, layer.gains, []),
+      values = tableOf(layer.values, layer.values, []);
     carried.exponent += gains.exponent;
     fixed.exponent = values.exponent;
     for (let g = 0; g < layer.nGroups; g++) {
-      const share = shares / BigInt(tied[g].length), slot = layer.slots[g];
+      const share = shares / BigInt(tied[g].length),
+        slot = layer.slots[g];
       for (const j of tied[g]) {
         if (gains.integers[j]) addTo(carried.rows[slot], rows[j], share * gains.integers[j]);
         for (let k = 0; k < width; k++)
@@ -231,7 +249,7 @@ export function roundedForms(forms, rows, scale) {
   const block = new Float64Array(4 * n);
   rows.forEach((row, i) => {
     const [a, b, c] = row.map((x) => divided(x * up, down));
-    (block[i] = a[0]), (block[n + i] = b[0]), (block[2 * n + i] = c[0]);
+    ((block[i] = a[0]), (block[n + i] = b[0]), (block[2 * n + i] = c[0]));
     block[3 * n + i] = Math.max(scale * Math.max(a[1], b[1]), c[1]);
   });
   return block;
@@ -248,7 +266,7 @@ export function doubledForms(forms, rows, scale) {
       const [m, e] = dyadic(high);
       const [p, q] = e >= 0 ? [m << BigInt(e), 1n] : [m, 1n << BigInt(-e)];
       const [low, error] = divided(x * up * q - p * down, down * q);
-      (block[k * n + i] = high), (block[(3 + k) * n + i] = low);
+      ((block[k * n + i] = high), (block[(3 + k) * n + i] = low));
       block[6 * n + i] = Math.max(block[6 * n + i], error * (k < 2 ? scale : 1));
     });
   });
@@ -262,15 +280,21 @@ export function doubledForms(forms, rows, scale) {
 // edge has a line, a label, its first vertex going round counter-clockwise, and where it comes from.
 
 export function meet(one, other) {
-  const [a1, a2, a3, a4] = one, [b1, b2, b3, b4] = other;
+  const [a1, a2, a3, a4] = one,
+    [b1, b2, b3, b4] = other;
   return [
-    a2 * b3 - a3 * b2, a2 * b4 - a4 * b2, a3 * b1 - a1 * b3, a4 * b1 - a1 * b4, a1 * b2 - a2 * b1,
+    a2 * b3 - a3 * b2,
+    a2 * b4 - a4 * b2,
+    a3 * b1 - a1 * b3,
+    a4 * b1 - a1 * b4,
+    a1 * b2 - a2 * b1,
   ];
 }
 
 // The sign of a form at a vertex: the part at infinity first.
-export function signAt(line, vertex) {
-  const [g1, g2, g3, g4] = line, [x0, x1, y0, y1, w] = vertex;
+function signAt(line, vertex) {
+  const [g1, g2, g3, g4] = line,
+    [x0, x1, y0, y1, w] = vertex;
   let value = g1 * x1 + g2 * y1 + g4 * w;
   if (value === 0n) value = g1 * x0 + g2 * y0 + g3 * w;
   return value > 0n ? 1 : value < 0n ? -1 : 0;
@@ -278,12 +302,20 @@ export function signAt(line, vertex) {
 
 export function polygonOf(lines) {
   return lines.map(({ line, label, source }, i) => ({
-    line, label, source, start: meet(lines[(i + lines.length - 1) % lines.length].line, line),
+    line,
+    label,
+    source,
+    start: meet(lines[(i + lines.length - 1) % lines.length].line, line),
   }));
 }
 
 export function plane() {
-  const sides = [[0n, 1n, 0n, 1n], [-1n, 0n, 0n, 1n], [0n, -1n, 0n, 1n], [1n, 0n, 0n, 1n]];
+  const sides = [
+    [0n, 1n, 0n, 1n],
+    [-1n, 0n, 0n, 1n],
+    [0n, -1n, 0n, 1n],
+    [1n, 0n, 0n, 1n],
+  ];
   return polygonOf(sides.map((line, i) => ({ line, label: [-1, -1 - i, 0, 0], source: -1 })));
 }
 
@@ -308,7 +340,10 @@ export function clipped(edges, line, label, source) {
 
 // Six numbers: point, radius, direction, radius.
 export function roundedVertex([x0, x1, y0, y1, w]) {
-  const x = divided(x0, w), y = divided(y0, w), dx = divided(x1, w), dy = divided(y1, w);
+  const x = divided(x0, w),
+    y = divided(y0, w),
+    dx = divided(x1, w),
+    dy = divided(y1, w);
   return [x[0], y[0], Math.max(x[1], y[1]), dx[0], dy[0], Math.max(dx[1], dy[1])];
 }
 

@@ -10,39 +10,64 @@ export function identity(n) {
 }
 
 export function affine(rows, bias) {
-  const nIn = rows.length, nOut = nIn > 0 ? rows[0].length : bias.length;
+  const nIn = rows.length,
+    nOut = nIn > 0 ? rows[0].length : bias.length;
   return { nIn, nOut, weight: Float64Array.from(rows.flat()), bias: Float64Array.from(bias) };
 }
 
 const isIdentity = (rows, bias) =>
-  rows.length === (rows[0] ?? []).length && bias.every((b) => b === 0) &&
+  rows.length === (rows[0] ?? []).length &&
+  bias.every((b) => b === 0) &&
   rows.every((row, i) => row.every((x, k) => x === (i === k ? 1 : 0)));
 
 // Whatever is an identity is written so.
-const readMap = (rows, bias) => (isIdentity(rows, bias) ? identity(rows.length) : affine(rows, bias));
+const readMap = (rows, bias) =>
+  isIdentity(rows, bias) ? identity(rows.length) : affine(rows, bias);
 
 function reluLayer(query, output, residual) {
-  return { isRelu: true, residual, nForms: 2 * query.nOut, nGroups: query.nOut, width: 1, query, output };
+  return {
+    isRelu: true,
+    residual,
+    nForms: 2 * query.nOut,
+    nGroups: query.nOut,
+    width: 1,
+    query,
+    output,
+  };
 }
 
 function attentionLayer(heads, residual) {
   const dim = heads[0].query_weight.length;
-  const widths = heads.map((head) => head.keys[0].length), n = sum(widths);
+  const widths = heads.map((head) => head.keys[0].length),
+    n = sum(widths);
   const width = Math.max(...heads.map((head) => head.values[0].length));
-  const unmasked = heads.map((head) => head.keys.map((_, j) => j).filter((j) => (head.logit_bias?.[j] ?? 0) > -Infinity));
+  const unmasked = heads.map((head) =>
+    head.keys.map((_, j) => j).filter((j) => (head.logit_bias?.[j] ?? 0) > -Infinity),
+  );
   const nForms = sum(unmasked.map((keys) => keys.length));
   const layer = {
-    isRelu: false, residual, nForms, nGroups: heads.length, width,
-    starts: [0], slots: heads.map((_, h) => h * width),
-    slopes: new Float64Array(nForms * n), offsets: new Float64Array(nForms),
-    gains: new Float64Array(nForms), values: new Float64Array(nForms * width),
+    isRelu: false,
+    residual,
+    nForms,
+    nGroups: heads.length,
+    width,
+    starts: [0],
+    slots: heads.map((_, h) => h * width),
+    slopes: new Float64Array(nForms * n),
+    offsets: new Float64Array(nForms),
+    gains: new Float64Array(nForms),
+    values: new Float64Array(nForms * width),
   };
-  const weight = Array.from({ length: dim }, (_, i) => heads.flatMap((head) => head.query_weight[i]));
+  const weight = Array.from({ length: dim }, (_, i) =>
+    heads.flatMap((head) => head.query_weight[i]),
+  );
   const bias = heads.flatMap((head, h) => head.query_bias ?? Array(widths[h]).fill(0));
   const outDim = heads[0].output_weight[0].length;
   const output = heads.flatMap((head) =>
-    Array.from({ length: width }, (_, k) => head.output_weight[k] ?? Array(outDim).fill(0)));
-  let column = 0, form = 0;
+    Array.from({ length: width }, (_, k) => head.output_weight[k] ?? Array(outDim).fill(0)),
+  );
+  let column = 0,
+    form = 0;
   heads.forEach((head, h) => {
     for (const j of unmasked[h]) {
       layer.slopes.set(head.keys[j], form * n + column);
@@ -57,14 +82,25 @@ function attentionLayer(heads, residual) {
 }
 
 function maxoutLayer(units, biases) {
-  const rows = units.flat(), n = rows[0].length, nForms = rows.length;
+  const rows = units.flat(),
+    n = rows[0].length,
+    nForms = rows.length;
   const starts = [0];
   for (const unit of units) starts.push(starts[starts.length - 1] + unit.length);
   return {
-    isRelu: false, residual: false, nForms, nGroups: units.length, width: 1,
-    query: identity(n), output: identity(units.length), starts, slots: units.map((_, i) => i),
-    slopes: Float64Array.from(rows.flat()), offsets: Float64Array.from(biases.flat()),
-    gains: new Float64Array(nForms).fill(1), values: new Float64Array(nForms),
+    isRelu: false,
+    residual: false,
+    nForms,
+    nGroups: units.length,
+    width: 1,
+    query: identity(n),
+    output: identity(units.length),
+    starts,
+    slots: units.map((_, i) => i),
+    slopes: Float64Array.from(rows.flat()),
+    offsets: Float64Array.from(biases.flat()),
+    gains: new Float64Array(nForms).fill(1),
+    values: new Float64Array(nForms),
   };
 }
 
@@ -84,23 +120,42 @@ function checkNetwork({ layers, embedding, readout }) {
     if (!holds) throw new Error(`the model does not fit together: ${what}`);
   };
   const checkMap = ({ nIn, nOut, weight, bias }, name) => {
-    require(nIn > 0 && nOut > 0 && bias.length === nOut && (weight === null ? nIn === nOut : weight.length === nIn * nOut), name);
-    require((weight ?? bias).every(Number.isFinite) && bias.every(Number.isFinite), `${name} has an entry that is no number`);
+    require(nIn > 0 &&
+      nOut > 0 &&
+      bias.length === nOut &&
+      (weight === null ? nIn === nOut : weight.length === nIn * nOut), name);
+    require((weight ?? bias).every(Number.isFinite) &&
+      bias.every(Number.isFinite), `${name} has an entry that is no number`);
   };
   checkMap(embedding, "the embedding");
   let width = embedding.nOut;
   layers.forEach((layer, i) => {
-    const { query, output, nForms, nGroups, residual } = layer, name = `layer ${i}`;
+    const { query, output, nForms, nGroups, residual } = layer,
+      name = `layer ${i}`;
     checkMap(query, `the queries of ${name}`);
     checkMap(output, `the output of ${name}`);
     require(query.nIn === width && (!residual || output.nOut === width), `the width of ${name}`);
     width = output.nOut;
     if (layer.isRelu) return require(output.nIn === query.nOut, `the units of ${name}`);
     const { starts, slots, slopes, offsets, gains, values } = layer;
-    require(nForms > 0 && nGroups > 0 && starts.length === nGroups + 1 && starts[0] === 0 && starts[nGroups] === nForms, `the groups of ${name}`);
-    require(slots.every((slot, g) => Number.isInteger(slot) && slot >= 0 && slot + layer.width <= output.nIn && starts[g + 1] > starts[g]), `the groups of ${name}`);
-    require(slopes.length === nForms * query.nOut && offsets.length === nForms && gains.length === nForms && values.length === nForms * layer.width, `the forms of ${name}`);
-    for (const array of [slopes, offsets, gains, values]) require(array.every(Number.isFinite), `${name} has an entry that is no number`);
+    require(nForms > 0 &&
+      nGroups > 0 &&
+      starts.length === nGroups + 1 &&
+      starts[0] === 0 &&
+      starts[nGroups] === nForms, `the groups of ${name}`);
+    require(slots.every(
+      (slot, g) =>
+        Number.isInteger(slot) &&
+        slot >= 0 &&
+        slot + layer.width <= output.nIn &&
+        starts[g + 1] > starts[g],
+    ), `the groups of ${name}`);
+    require(slopes.length === nForms * query.nOut &&
+      offsets.length === nForms &&
+      gains.length === nForms &&
+      values.length === nForms * layer.width, `the forms of ${name}`);
+    for (const array of [slopes, offsets, gains, values])
+      require(array.every(Number.isFinite), `${name} has an entry that is no number`);
   });
   checkMap(readout, "the read-out");
   require(readout.nIn === width, "the width of the read-out");
@@ -108,30 +163,51 @@ function checkNetwork({ layers, embedding, readout }) {
 
 function builtNetwork(model) {
   if (model.kind === "ReluNetwork") {
-    const { weights, biases } = model, layers = [];
+    const { weights, biases } = model,
+      layers = [];
     for (let l = 0; l + 1 < weights.length; l++)
       layers.push(reluLayer(affine(weights[l], biases[l]), identity(biases[l].length), false));
     const last = weights.length - 1;
-    return { layers, embedding: identity(weights[0].length), readout: affine(weights[last], biases[last]) };
+    return {
+      layers,
+      embedding: identity(weights[0].length),
+      readout: affine(weights[last], biases[last]),
+    };
   }
   if (model.kind === "MaxoutNetwork") {
-    const { weights, biases } = model, last = weights.length - 1;
+    const { weights, biases } = model,
+      last = weights.length - 1;
     const layers = weights.slice(0, -1).map((units, l) => maxoutLayer(units, biases[l]));
     const dim = layers.length > 0 ? layers[0].query.nIn : weights[last].length;
     return { layers, embedding: identity(dim), readout: affine(weights[last], biases[last]) };
   }
-  if (model.kind === "AttentionHead") return builtNetwork({ kind: "HardTransformer", blocks: [{ heads: [model], attention_residual: false }] });
+  if (model.kind === "AttentionHead")
+    return builtNetwork({
+      kind: "HardTransformer",
+      blocks: [{ heads: [model], attention_residual: false }],
+    });
   if (model.kind === "HardTransformer") {
     const layers = [];
     for (const block of model.blocks) {
-      if (block.heads.length > 0) layers.push(attentionLayer(block.heads, block.attention_residual ?? true));
+      if (block.heads.length > 0)
+        layers.push(attentionLayer(block.heads, block.attention_residual ?? true));
       const { ffn } = block;
-      if (ffn) layers.push(reluLayer(affine(ffn.w_in, ffn.b_in), affine(ffn.w_out, ffn.b_out), block.ffn_residual ?? true));
+      if (ffn)
+        layers.push(
+          reluLayer(
+            affine(ffn.w_in, ffn.b_in),
+            affine(ffn.w_out, ffn.b_out),
+            block.ffn_residual ?? true,
+          ),
+        );
     }
-    const dim = layers[0].query.nIn, out = layers[layers.length - 1].output.nOut;
+    const dim = layers[0].query.nIn,
+      out = layers[layers.length - 1].output.nOut;
     return {
       layers,
-      embedding: model.embedding ? readMap(model.embedding.weight, model.embedding.bias) : identity(dim),
+      embedding: model.embedding
+        ? readMap(model.embedding.weight, model.embedding.bias)
+        : identity(dim),
       readout: model.readout ? readMap(model.readout.weight, model.readout.bias) : identity(out),
     };
   }
@@ -140,10 +216,15 @@ function builtNetwork(model) {
 }
 
 function argmaxNetwork(model) {
-  const map = ({ weight, bias }) => (weight === null ? identity(bias.length) : affine(weight, bias));
+  const map = ({ weight, bias }) =>
+    weight === null ? identity(bias.length) : affine(weight, bias);
   const layers = model.layers.map((given) => {
-    const query = map(given.query), output = map(given.output), n = query.nOut;
-    const nForms = given.offsets.length, nGroups = given.slots.length, width = given.values[0].length;
+    const query = map(given.query),
+      output = map(given.output),
+      n = query.nOut;
+    const nForms = given.offsets.length,
+      nGroups = given.slots.length,
+      width = given.values[0].length;
     const slopes = new Float64Array(nForms * n);
     for (let g = 0; g < nGroups; g++)
       for (let j = given.starts[g]; j < given.starts[g + 1]; j++)
@@ -152,9 +233,19 @@ function argmaxNetwork(model) {
           if (column >= 0) slopes[j * n + column] = x;
         });
     const layer = {
-      isRelu: false, residual: given.residual, nForms, nGroups, width, query, output,
-      starts: given.starts, slots: given.slots, slopes, offsets: Float64Array.from(given.offsets),
-      gains: Float64Array.from(given.gains), values: Float64Array.from(given.values.flat()),
+      isRelu: false,
+      residual: given.residual,
+      nForms,
+      nGroups,
+      width,
+      query,
+      output,
+      starts: given.starts,
+      slots: given.slots,
+      slopes,
+      offsets: Float64Array.from(given.offsets),
+      gains: Float64Array.from(given.gains),
+      values: Float64Array.from(given.values.flat()),
     };
     return isReluLayer(layer) ? reluLayer(query, output, given.residual) : layer;
   });
@@ -162,14 +253,28 @@ function argmaxNetwork(model) {
 }
 
 // Whether group i is the ReLU of entry i of the query, and goes to column i.
-function isReluLayer({ nForms, nGroups, width, query, output, starts, slots, slopes, offsets, gains, values }) {
+function isReluLayer({
+  nForms,
+  nGroups,
+  width,
+  query,
+  output,
+  starts,
+  slots,
+  slopes,
+  offsets,
+  gains,
+  values,
+}) {
   const n = query.nOut;
   if (nForms !== 2 * n || nGroups !== n || width !== 1 || output.nIn !== n) return false;
   if (offsets.some((x) => x !== 0) || values.some((x) => x !== 0)) return false;
   for (let i = 0; i < n; i++) {
-    if (starts[i] !== 2 * i || slots[i] !== i || gains[2 * i] !== 0 || gains[2 * i + 1] !== 1) return false;
+    if (starts[i] !== 2 * i || slots[i] !== i || gains[2 * i] !== 0 || gains[2 * i + 1] !== 1)
+      return false;
     for (let k = 0; k < n; k++)
-      if (slopes[2 * i * n + k] !== 0 || slopes[(2 * i + 1) * n + k] !== (i === k ? 1 : 0)) return false;
+      if (slopes[2 * i * n + k] !== 0 || slopes[(2 * i + 1) * n + k] !== (i === k ? 1 : 0))
+        return false;
   }
   return true;
 }
@@ -184,24 +289,14 @@ export function truncated(network, nLayers) {
 
 // What each layer is called: heads or units, and of which block.
 export function layerNames(network) {
-  let nHeads = 0, nUnits = 0;
+  let nHeads = 0,
+    nUnits = 0;
   return network.layers.map((layer) => {
     const isTable = !layer.isRelu && layer.gains.every((gain) => gain === 0);
-    return isTable ? { unit: "head", form: "key", title: `attention ${++nHeads}` }
+    return isTable
+      ? { unit: "head", form: "key", title: `attention ${++nHeads}` }
       : { unit: "unit", form: layer.isRelu ? "side" : "form", title: `units ${++nUnits}` };
   });
-}
-
-// The arrays of weights of a model, by name; each a list of rows, or of numbers.
-export function weightArrays(model) {
-  const named = {};
-  const add = (prefix, owner, names) => names.forEach((name) => owner[name] && (named[`${prefix}${name}`] = owner[name]));
-  model.weights?.forEach((weight, l) => model.kind === "ReluNetwork" && Object.assign(named, { [`weights ${l}`]: weight, [`biases ${l}`]: model.biases[l] }));
-  model.blocks?.forEach(({ heads, ffn }, i) => {
-    heads.forEach((head, j) => add(`block ${i}, head ${j}: `, head, ["keys", "logit_bias", "values", "query_weight", "query_bias", "output_weight"]));
-    if (ffn) add(`block ${i}, units: `, ffn, ["w_in", "b_in", "w_out", "b_out"]);
-  });
-  return named;
 }
 
 // --- Files ---------------------------------------------------------------------------------------
@@ -212,11 +307,14 @@ const INDICES = new Set(["starts", "slots", "reads"]);
 export function readModelFile(buffer) {
   const refuse = (why) => new Error(`this is not a model file of hardmax: ${why}`);
   if (buffer.byteLength < 8) throw refuse("it is too short");
-  const view = new DataView(buffer), length = Number(view.getBigUint64(0, true));
+  const view = new DataView(buffer),
+    length = Number(view.getBigUint64(0, true));
   if (!(length <= buffer.byteLength - 8)) throw refuse("its header is cut off");
   let header;
   try {
-    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array(buffer, 8, length)));
+    header = JSON.parse(
+      new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array(buffer, 8, length)),
+    );
   } catch {
     throw refuse("its header cannot be read");
   }
@@ -231,20 +329,31 @@ export function readModelFile(buffer) {
     const entry = header[name];
     if (!entry) throw refuse(`the tensor ${name} is missing`);
     const isIndex = INDICES.has(name.split(".").pop());
-    if (entry.dtype !== (isIndex ? "I64" : "F64")) throw refuse(`the tensor ${name} has the type ${entry.dtype}`);
-    const [begin, end] = entry.data_offsets, { shape } = entry;
+    if (entry.dtype !== (isIndex ? "I64" : "F64"))
+      throw refuse(`the tensor ${name} has the type ${entry.dtype}`);
+    const [begin, end] = entry.data_offsets,
+      { shape } = entry;
     const n = shape.reduce((a, b) => a * b, 1);
-    if (end - begin !== 8 * n || 8 + length + end > buffer.byteLength || begin < 0) throw refuse(`the tensor ${name} is cut off`);
+    if (end - begin !== 8 * n || 8 + length + end > buffer.byteLength || begin < 0)
+      throw refuse(`the tensor ${name} is cut off`);
     const bytes = buffer.slice(8 + length + begin, 8 + length + end);
-    const flat = isIndex ? Array.from(new BigInt64Array(bytes), Number) : Array.from(new Float64Array(bytes));
-    if (!isIndex && !name.endsWith("logit_bias") && !flat.every(Number.isFinite)) throw refuse(`the tensor ${name} has an entry that is no number`);
+    const flat = isIndex
+      ? Array.from(new BigInt64Array(bytes), Number)
+      : Array.from(new Float64Array(bytes));
+    if (!isIndex && !name.endsWith("logit_bias") && !flat.every(Number.isFinite))
+      throw refuse(`the tensor ${name} has an entry that is no number`);
     if (shape.length < 2) return flat;
     return Array.from({ length: shape[0] }, (_, i) => flat.slice(i * shape[1], (i + 1) * shape[1]));
   };
   const model = { kind: fields.kind };
   const range = (n, read) => Array.from({ length: n }, (_, i) => read(i));
   const head = (prefix, options) => ({
-    ...Object.fromEntries(["query_weight", "keys", "values", "output_weight"].map((name) => [name, tensor(prefix + name)])),
+    ...Object.fromEntries(
+      ["query_weight", "keys", "values", "output_weight"].map((name) => [
+        name,
+        tensor(prefix + name),
+      ]),
+    ),
     ...(options.query_bias ? { query_bias: tensor(`${prefix}query_bias`) } : {}),
     ...(options.logit_bias ? { logit_bias: tensor(`${prefix}logit_bias`) } : {}),
   });
@@ -262,15 +371,33 @@ export function readModelFile(buffer) {
   } else if (fields.kind === "HardTransformer") {
     model.blocks = fields.blocks.map((block, i) => ({
       heads: block.heads.map((options, j) => head(`blocks.${i}.heads.${j}.`, options)),
-      ffn: block.ffn ? Object.fromEntries(["w_in", "b_in", "w_out", "b_out"].map((name) => [name, tensor(`blocks.${i}.ffn.${name}`)])) : null,
-      attention_residual: block.attention_residual, ffn_residual: block.ffn_residual,
+      ffn: block.ffn
+        ? Object.fromEntries(
+            ["w_in", "b_in", "w_out", "b_out"].map((name) => [
+              name,
+              tensor(`blocks.${i}.ffn.${name}`),
+            ]),
+          )
+        : null,
+      attention_residual: block.attention_residual,
+      ffn_residual: block.ffn_residual,
     }));
     Object.assign(model, { embedding: map("embedding."), readout: map("readout.") });
   } else if (fields.kind === "ArgmaxNetwork") {
-    const any = (prefix) => (fields.identities.includes(prefix) ? { weight: null, bias: tensor(`${prefix}bias`) } : map(prefix));
+    const any = (prefix) =>
+      fields.identities.includes(prefix)
+        ? { weight: null, bias: tensor(`${prefix}bias`) }
+        : map(prefix);
     model.layers = fields.residuals.map((residual, i) => ({
-      residual, query: any(`layers.${i}.query.`), output: any(`layers.${i}.output.`),
-      ...Object.fromEntries(["slopes", "offsets", "starts", "slots", "gains", "values"].map((name) => [name, tensor(`layers.${i}.${name}`)])),
+      residual,
+      query: any(`layers.${i}.query.`),
+      output: any(`layers.${i}.output.`),
+      ...Object.fromEntries(
+        ["slopes", "offsets", "starts", "slots", "gains", "values"].map((name) => [
+          name,
+          tensor(`layers.${i}.${name}`),
+        ]),
+      ),
       ...(header[`layers.${i}.reads`] ? { reads: tensor(`layers.${i}.reads`) } : {}),
     }));
     Object.assign(model, { embedding: any("embedding."), readout: any("readout.") });
@@ -296,22 +423,39 @@ export function randomNumbers(seed) {
     for (let i = 0; i < 12; i++) total += uniform();
     return Math.round(256 * size * total) / 256;
   };
-  const matrix = (n, m, size) => Array.from({ length: n }, () => Array.from({ length: m }, () => normal(size)));
+  const matrix = (n, m, size) =>
+    Array.from({ length: n }, () => Array.from({ length: m }, () => normal(size)));
   return { uniform, normal, matrix };
 }
 
 export function randomTransformer({ seed, blocks, heads, keys, units }) {
   const { matrix } = randomNumbers(seed);
-  const eye = [[1, 0], [0, 1]];
+  const eye = [
+    [1, 0],
+    [0, 1],
+  ];
   return {
     kind: "HardTransformer",
     blocks: Array.from({ length: blocks }, () => ({
       heads: Array.from({ length: heads }, () => ({
-        query_weight: eye, keys: matrix(keys, 2, 1), values: matrix(keys, 2, 0.7), output_weight: eye,
-        query_bias: matrix(1, 2, 0.5)[0], logit_bias: matrix(1, keys, 0.7)[0],
+        query_weight: eye,
+        keys: matrix(keys, 2, 1),
+        values: matrix(keys, 2, 0.7),
+        output_weight: eye,
+        query_bias: matrix(1, 2, 0.5)[0],
+        logit_bias: matrix(1, keys, 0.7)[0],
       })),
-      ffn: units > 0 ? { w_in: matrix(2, units, 1), b_in: matrix(1, units, 0.8)[0], w_out: matrix(units, 2, 0.5), b_out: [0, 0] } : null,
-      attention_residual: true, ffn_residual: true,
+      ffn:
+        units > 0
+          ? {
+              w_in: matrix(2, units, 1),
+              b_in: matrix(1, units, 0.8)[0],
+              w_out: matrix(units, 2, 0.5),
+              b_out: [0, 0],
+            }
+          : null,
+      attention_residual: true,
+      ffn_residual: true,
     })),
   };
 }
@@ -321,7 +465,9 @@ export function randomRelu({ seed, depth, width }) {
   const widths = [2, ...Array(depth).fill(width), 1];
   return {
     kind: "ReluNetwork",
-    weights: widths.slice(1).map((n, l) => matrix(widths[l], n, l === 0 ? 1 : Math.sqrt(2 / widths[l]))),
+    weights: widths
+      .slice(1)
+      .map((n, l) => matrix(widths[l], n, l === 0 ? 1 : Math.sqrt(2 / widths[l]))),
     biases: widths.slice(1).map((n, l) => matrix(1, n, l === 0 ? 0.7 : 0.3)[0]),
   };
 }

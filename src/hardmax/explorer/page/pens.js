@@ -29,7 +29,8 @@ export class CanvasPen {
   segments(ends, { stroke, width = 1 }) {
     const { context } = this;
     context.beginPath();
-    for (let i = 0; i < ends.length; i += 4) context.moveTo(ends[i], ends[i + 1]), context.lineTo(ends[i + 2], ends[i + 3]);
+    for (let i = 0; i < ends.length; i += 4)
+      (context.moveTo(ends[i], ends[i + 1]), context.lineTo(ends[i + 2], ends[i + 3]));
     Object.assign(context, { strokeStyle: stroke, lineWidth: width, lineCap: "butt" });
     context.setLineDash([]);
     context.stroke();
@@ -43,16 +44,26 @@ export class CanvasPen {
 
   ink(fill, stroke, width, dash) {
     const { context } = this;
-    if (fill) (context.fillStyle = fill), context.fill();
+    if (fill) ((context.fillStyle = fill), context.fill());
     if (!stroke) return;
-    Object.assign(context, { strokeStyle: stroke, lineWidth: width, lineJoin: "round", lineCap: "round" });
+    Object.assign(context, {
+      strokeStyle: stroke,
+      lineWidth: width,
+      lineJoin: "round",
+      lineCap: "round",
+    });
     context.setLineDash(dash);
     context.stroke();
   }
 
   text(x, y, words, { fill, size = 12, align = "left", weight = 400 }) {
     const { context } = this;
-    Object.assign(context, { fillStyle: fill, textAlign: align, textBaseline: "middle", font: `${weight} ${size}px system-ui, sans-serif` });
+    Object.assign(context, {
+      fillStyle: fill,
+      textAlign: align,
+      textBaseline: "middle",
+      font: `${weight} ${size}px system-ui, sans-serif`,
+    });
     context.fillText(words, x, y);
   }
 
@@ -75,12 +86,15 @@ export class SvgPen {
 
   path(points, isClosed) {
     let d = "";
-    for (let i = 0; i < points.length; i += 2) d += `${i ? "L" : "M"}${short(points[i])} ${short(points[i + 1])}`;
+    for (let i = 0; i < points.length; i += 2)
+      d += `${i ? "L" : "M"}${short(points[i])} ${short(points[i + 1])}`;
     return isClosed ? `${d}Z` : d;
   }
 
   style({ fill, stroke, width = 1, dash = [] }) {
-    const line = stroke ? ` stroke="${stroke}" stroke-width="${short(width)}" stroke-linejoin="round"` : "";
+    const line = stroke
+      ? ` stroke="${stroke}" stroke-width="${short(width)}" stroke-linejoin="round"`
+      : "";
     return ` fill="${fill ?? "none"}"${line}${dash.length ? ` stroke-dasharray="${dash}"` : ""}`;
   }
 
@@ -89,7 +103,9 @@ export class SvgPen {
   }
 
   line(points, style) {
-    this.parts.push(`<path d="${this.path(points, false)}"${this.style({ ...style, fill: null })}/>`);
+    this.parts.push(
+      `<path d="${this.path(points, false)}"${this.style({ ...style, fill: null })}/>`,
+    );
   }
 
   segments(ends, style) {
@@ -99,17 +115,23 @@ export class SvgPen {
   }
 
   circle(x, y, radius, style) {
-    this.parts.push(`<circle cx="${short(x)}" cy="${short(y)}" r="${short(radius)}"${this.style(style)}/>`);
+    this.parts.push(
+      `<circle cx="${short(x)}" cy="${short(y)}" r="${short(radius)}"${this.style(style)}/>`,
+    );
   }
 
   text(x, y, words, { fill, size = 12, align = "left", weight = 400 }) {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const safe = words.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-    this.parts.push(`<text x="${short(x)}" y="${short(y)}" fill="${fill}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}" dominant-baseline="central">${safe}</text>`);
+    this.parts.push(
+      `<text x="${short(x)}" y="${short(y)}" fill="${fill}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}" dominant-baseline="central">${safe}</text>`,
+    );
   }
 
   image(picture, width, height) {
-    this.parts.push(`<image href="${picture.toDataURL("image/png")}" width="${width}" height="${height}" preserveAspectRatio="none"/>`);
+    this.parts.push(
+      `<image href="${picture.toDataURL("image/png")}" width="${width}" height="${height}" preserveAspectRatio="none"/>`,
+    );
   }
 
   finish() {
@@ -135,13 +157,16 @@ export class PdfPen {
     const operator = fill && stroke ? "B" : fill ? "f" : isClosed ? "s" : "S";
     const path = this.lines.pop();
     if (fill) this.colour(fill, "rg");
-    if (stroke) this.colour(stroke, "RG"), this.lines.push(`${short(width)} w [${dash.map(short).join(" ")}] 0 d 1 j`);
+    if (stroke)
+      (this.colour(stroke, "RG"),
+        this.lines.push(`${short(width)} w [${dash.map(short).join(" ")}] 0 d 1 j`));
     this.lines.push(`${path} ${isClosed && operator !== "s" ? "h " : ""}${operator}`);
   }
 
   trace(points) {
     let path = "";
-    for (let i = 0; i < points.length; i += 2) path += `${short(points[i])} ${short(this.height - points[i + 1])} ${i ? "l" : "m"} `;
+    for (let i = 0; i < points.length; i += 2)
+      path += `${short(points[i])} ${short(this.height - points[i + 1])} ${i ? "l" : "m"} `;
     this.lines.push(path.trim());
   }
 
@@ -161,7 +186,11 @@ export class PdfPen {
 
   circle(x, y, radius, style) {
     const points = [];
-    for (let k = 0; k < 24; k++) points.push(x + radius * Math.cos((k * Math.PI) / 12), y + radius * Math.sin((k * Math.PI) / 12));
+    for (let k = 0; k < 24; k++)
+      points.push(
+        x + radius * Math.cos((k * Math.PI) / 12),
+        y + radius * Math.sin((k * Math.PI) / 12),
+      );
     this.polygon(points, style);
   }
 
@@ -169,17 +198,22 @@ export class PdfPen {
     const plain = words.replace(/[^ -~]/g, "?").replace(/[\\()]/g, "\\$&");
     const at = x - { left: 0, center: 0.25, right: 0.5 }[align] * size * words.length;
     this.colour(fill, "rg");
-    this.lines.push(`BT /F ${size} Tf ${short(at)} ${short(this.height - y - 0.35 * size)} Td (${plain}) Tj ET`);
+    this.lines.push(
+      `BT /F ${size} Tf ${short(at)} ${short(this.height - y - 0.35 * size)} Td (${plain}) Tj ET`,
+    );
   }
 
   image(picture, width, height) {
     const pixels = picture.getContext("2d").getImageData(0, 0, picture.width, picture.height).data;
-    const dx = width / picture.width, dy = height / picture.height;
+    const dx = width / picture.width,
+      dy = height / picture.height;
     for (let j = 0; j < picture.height; j++) {
       for (let i = 0; i < picture.width; i++) {
         const at = 4 * (j * picture.width + i);
         this.colour(`rgb(${pixels[at]},${pixels[at + 1]},${pixels[at + 2]})`, "rg");
-        this.lines.push(`${short(i * dx)} ${short(this.height - (j + 1) * dy)} ${short(dx + 0.2)} ${short(dy + 0.2)} re f`);
+        this.lines.push(
+          `${short(i * dx)} ${short(this.height - (j + 1) * dy)} ${short(dx + 0.2)} ${short(dy + 0.2)} re f`,
+        );
       }
     }
   }
@@ -187,9 +221,11 @@ export class PdfPen {
   finish() {
     const stream = this.lines.join("\n");
     const objects = [
-      "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+      "<</Type/Catalog/Pages 2 0 R>>",
+      "<</Type/Pages/Kids[3 0 R]/Count 1>>",
       `<</Type/Page/Parent 2 0 R/MediaBox[0 0 ${this.width} ${this.height}]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>`,
-      `<</Length ${stream.length}>>\nstream\n${stream}\nendstream`, "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+      `<</Length ${stream.length}>>\nstream\n${stream}\nendstream`,
+      "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
     ];
     let file = "%PDF-1.4\n";
     const places = objects.map((object, i) => {

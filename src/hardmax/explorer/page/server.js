@@ -3,10 +3,15 @@
 const ARRAYS = { "<i4": Int32Array, "|u1": Uint8Array, "<f8": Float64Array, "<f4": Float32Array };
 
 // Cells as the server writes them: the length of a JSON header, the header, and arrays.
-export function readCells(buffer) {
+function readCells(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  const found = { n: header.n, nGroups: header.nGroups, hasMeans: header.hasMeans, directions: null };
+  const found = {
+    n: header.n,
+    nGroups: header.nGroups,
+    hasMeans: header.hasMeans,
+    directions: null,
+  };
   let at = 4 + length;
   for (const [name, type, size] of header.arrays) {
     found[name] = new ARRAYS[type](buffer, at, size);
@@ -27,7 +32,10 @@ export class Server {
       this.socket.onopen = () => ((this.isOpen = true), done());
       this.socket.onclose = () => ((this.isOpen = false), done());
       this.socket.onmessage = ({ data }) => {
-        hear({ ...(typeof data === "string" ? JSON.parse(data) : readCells(data)), isNative: true });
+        hear({
+          ...(typeof data === "string" ? JSON.parse(data) : readCells(data)),
+          isNative: true,
+        });
       };
     });
   }

@@ -12,8 +12,12 @@ export class Surface {
     canvas.tabIndex = 0;
     canvas.addEventListener("pointerdown", (event) => this.down(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
-    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.up(event));
-    canvas.addEventListener("pointerleave", () => this.pointers.size === 0 && this.tell("hover", null));
+    for (const name of ["pointerup", "pointercancel"])
+      canvas.addEventListener(name, (event) => this.up(event));
+    canvas.addEventListener(
+      "pointerleave",
+      () => this.pointers.size === 0 && this.tell("hover", null),
+    );
     canvas.addEventListener("dblclick", (event) => this.tell("doubleTap", this.pointOf(event)));
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => this.key(event));
@@ -61,12 +65,16 @@ export class Surface {
   }
 
   toPlane(px, py) {
-    return [this.x + (px - this.width / 2) / this.unit, this.y - (py - this.height / 2) / this.unit];
+    return [
+      this.x + (px - this.width / 2) / this.unit,
+      this.y - (py - this.height / 2) / this.unit,
+    ];
   }
 
   // What is seen: left, bottom, right, top, and a little more.
   get seen() {
-    const [x0, y1] = this.toPlane(-4, -4), [x1, y0] = this.toPlane(this.width + 4, this.height + 4);
+    const [x0, y1] = this.toPlane(-4, -4),
+      [x1, y0] = this.toPlane(this.width + 4, this.height + 4);
     return [x0, y0, x1, y1];
   }
 
@@ -82,7 +90,8 @@ export class Surface {
   paint() {
     // A view that was replaced is not painted again.
     if (!this.width || !this.canvas.isConnected) return;
-    const context = this.canvas.getContext("2d"), began = performance.now();
+    const context = this.canvas.getContext("2d"),
+      began = performance.now();
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     this.handlers.paint(new CanvasPen(context), this);
@@ -116,7 +125,8 @@ export class Surface {
   }
 
   move(event) {
-    const pixel = this.pixelOf(event), before = this.pointers.get(event.pointerId);
+    const pixel = this.pixelOf(event),
+      before = this.pointers.get(event.pointerId);
     if (!before) {
       if (event.pointerType !== "touch") this.tell("hover", this.toPlane(...pixel));
       return;
@@ -137,7 +147,8 @@ export class Surface {
     if (other) {
       const was = Math.hypot(before[0] - other[0], before[1] - other[1]);
       const is = Math.hypot(pixel[0] - other[0], pixel[1] - other[1]);
-      if (was > 0 && is > 0) this.zoom(was / is, (pixel[0] + other[0]) / 2, (pixel[1] + other[1]) / 2);
+      if (was > 0 && is > 0)
+        this.zoom(was / is, (pixel[0] + other[0]) / 2, (pixel[1] + other[1]) / 2);
     }
     const share = other ? 0.5 : 1;
     this.x -= (share * (pixel[0] - before[0])) / this.unit;
@@ -161,7 +172,10 @@ export class Surface {
   wheel(event) {
     if (this.isFixed) return;
     event.preventDefault();
-    this.zoom(Math.exp(Math.max(-0.6, Math.min(0.6, event.deltaY * 0.0022))), ...this.pixelOf(event));
+    this.zoom(
+      Math.exp(Math.max(-0.6, Math.min(0.6, event.deltaY * 0.0022))),
+      ...this.pixelOf(event),
+    );
     clearTimeout(this.settling);
     this.movingUntil = performance.now() + 200;
     this.settling = setTimeout(() => (this.tell("moved"), this.request()), 250);
@@ -182,8 +196,13 @@ export class Surface {
       event.preventDefault();
     } else if (!this.isFixed && !event.ctrlKey && !event.metaKey && !event.altKey) {
       const step = 0.15 * this.half;
-      const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
-      if (moves[event.key]) (this.x += moves[event.key][0]), (this.y += moves[event.key][1]);
+      const moves = {
+        ArrowLeft: [-step, 0],
+        ArrowRight: [step, 0],
+        ArrowUp: [0, step],
+        ArrowDown: [0, -step],
+      };
+      if (moves[event.key]) ((this.x += moves[event.key][0]), (this.y += moves[event.key][1]));
       else if (event.key === "+" || event.key === "=") this.zoom(0.8);
       else if (event.key === "-") this.zoom(1.25);
       else return;
@@ -196,16 +215,21 @@ export class Surface {
 
 // A vertex; one at infinity lies far outside of what is seen.
 export function cornerOf(found, i, seen) {
-  const x = found.points[2 * i], y = found.points[2 * i + 1];
+  const x = found.points[2 * i],
+    y = found.points[2 * i + 1];
   if (!found.directions) return [x, y];
-  const dx = found.directions[2 * i], dy = found.directions[2 * i + 1];
+  const dx = found.directions[2 * i],
+    dy = found.directions[2 * i + 1];
   if (dx === 0 && dy === 0) return [x, y];
-  const far = 8 * (Math.abs(seen[0]) + Math.abs(seen[1]) + Math.abs(seen[2]) + Math.abs(seen[3])) + 2 * (Math.abs(x) + Math.abs(y));
+  const far =
+    8 * (Math.abs(seen[0]) + Math.abs(seen[1]) + Math.abs(seen[2]) + Math.abs(seen[3])) +
+    2 * (Math.abs(x) + Math.abs(y));
   return [x + far * dx, y + far * dy];
 }
 
 export function cornersOf(found, cell, seen) {
-  const first = found.starts[cell], end = found.starts[cell + 1];
+  const first = found.starts[cell],
+    end = found.starts[cell + 1];
   if (!found.directions) return Array.from(found.points.subarray(2 * first, 2 * end));
   const points = [];
   for (let i = first; i < end; i++) points.push(...cornerOf(found, i, seen));
@@ -214,10 +238,13 @@ export function cornersOf(found, cell, seen) {
 
 // A convex polygon cut off where nobody sees it.
 export function cutToWindow(points, [x0, y0, x1, y1]) {
-  let low = Infinity, high = -Infinity, left = Infinity, right = -Infinity;
+  let low = Infinity,
+    high = -Infinity,
+    left = Infinity,
+    right = -Infinity;
   for (let i = 0; i < points.length; i += 2) {
-    left = Math.min(left, points[i]), right = Math.max(right, points[i]);
-    low = Math.min(low, points[i + 1]), high = Math.max(high, points[i + 1]);
+    ((left = Math.min(left, points[i])), (right = Math.max(right, points[i])));
+    ((low = Math.min(low, points[i + 1])), (high = Math.max(high, points[i + 1])));
   }
   if (left >= x0 && right <= x1 && low >= y0 && high <= y1) return points;
   if (right < x0 || left > x1 || high < y0 || low > y1) return [];
@@ -229,11 +256,16 @@ export function cutToWindow(points, [x0, y0, x1, y1]) {
 
 // The part of a polygon where a x + b y + c >= 0.
 export function cutByLine(points, a, b, c) {
-  const kept = [], n = points.length;
+  const kept = [],
+    n = points.length;
   for (let i = 0; i < n; i += 2) {
     const k = (i + 2) % n;
-    const x = points[i], y = points[i + 1], u = points[k], v = points[k + 1];
-    const here = a * x + b * y + c, there = a * u + b * v + c;
+    const x = points[i],
+      y = points[i + 1],
+      u = points[k],
+      v = points[k + 1];
+    const here = a * x + b * y + c,
+      there = a * u + b * v + c;
     if (here >= 0) kept.push(x, y);
     if (here < 0 !== there < 0) {
       const part = here / (here - there);
@@ -245,31 +277,47 @@ export function cutByLine(points, a, b, c) {
 
 // A segment cut off likewise, or null.
 export function segmentInWindow(x, y, u, v, [x0, y0, x1, y1]) {
-  let from = 0, to = 1;
-  for (const [start, step, low, high] of [[x, u - x, x0, x1], [y, v - y, y0, y1]]) {
+  let from = 0,
+    to = 1;
+  for (const [start, step, low, high] of [
+    [x, u - x, x0, x1],
+    [y, v - y, y0, y1],
+  ]) {
     if (step === 0) {
       if (start < low || start > high) return null;
       continue;
     }
-    const a = (low - start) / step, b = (high - start) / step;
-    (from = Math.max(from, Math.min(a, b))), (to = Math.min(to, Math.max(a, b)));
+    const a = (low - start) / step,
+      b = (high - start) / step;
+    ((from = Math.max(from, Math.min(a, b))), (to = Math.min(to, Math.max(a, b))));
   }
-  return from < to ? [x + from * (u - x), y + from * (v - y), x + to * (u - x), y + to * (v - y)] : null;
+  return from < to
+    ? [x + from * (u - x), y + from * (v - y), x + to * (u - x), y + to * (v - y)]
+    : null;
 }
 
 export function onScreen(surface, points) {
-  const { unit } = surface, x = surface.width / 2 - surface.x * unit, y = surface.height / 2 + surface.y * unit;
+  const { unit } = surface,
+    x = surface.width / 2 - surface.x * unit,
+    y = surface.height / 2 + surface.y * unit;
   if (surface.half > 1e-3) return points.map((z, i) => (i % 2 === 0 ? x + z * unit : y - z * unit));
   // Far inside, the window is subtracted first.
-  const left = surface.width / 2, middle = surface.height / 2;
-  return points.map((z, i) => (i % 2 === 0 ? left + (z - surface.x) * unit : middle - (z - surface.y) * unit));
+  const left = surface.width / 2,
+    middle = surface.height / 2;
+  return points.map((z, i) =>
+    i % 2 === 0 ? left + (z - surface.x) * unit : middle - (z - surface.y) * unit,
+  );
 }
 
 export function contains(points, x, y) {
   const n = points.length;
   for (let i = 0; i < n; i += 2) {
     const k = (i + 2) % n;
-    if ((points[k] - points[i]) * (y - points[i + 1]) < (points[k + 1] - points[i + 1]) * (x - points[i])) return false;
+    if (
+      (points[k] - points[i]) * (y - points[i + 1]) <
+      (points[k + 1] - points[i + 1]) * (x - points[i])
+    )
+      return false;
   }
   return n > 0;
 }

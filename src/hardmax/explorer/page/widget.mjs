@@ -9,7 +9,8 @@ function render({ model, el }) {
     model.set("state", JSON.parse(event.data.hardmax));
     model.save_changes();
   };
-  const tell = () => frame.contentWindow?.postMessage({ hardmax: JSON.stringify(model.get("state")) }, "*");
+  const tell = () =>
+    frame.contentWindow?.postMessage({ hardmax: JSON.stringify(model.get("state")) }, "*");
   addEventListener("message", hear);
   model.on("change:state", tell);
   el.append(frame);
