@@ -1,5 +1,6 @@
 // Count the cells of the models in a folder of the tests, and print them as JSON.
 //   node count_cells.mjs PAGE ENGINE FOLDER
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
@@ -23,8 +24,11 @@ for (const { name, domain } of domains) {
   stored.run();
   const found = stored.found();
   const { nRegions, nMaps } = countRegions(engine, network, where, found);
+  const hash = createHash("sha256");
+  for (const array of [found.points, found.maps, found.radii, found.walls]) hash.update(array);
   answers.push({
     n,
+    hash: hash.digest("hex"),
     nExact,
     nRegions,
     nMaps,

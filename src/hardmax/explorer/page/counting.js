@@ -1,5 +1,5 @@
 // Three counts that are never mixed: cells, connected regions with one affine map, affine maps.
-import { firstForms } from "./engine.js";
+import { firstForms, signatureOf } from "./engine.js";
 import { gcd, layerOutput, layerScores, composed, mapKey, startOf } from "./exact.js";
 
 // The exact forms of the layers on cells; a region of earlier layers is composed once.
@@ -51,14 +51,6 @@ class Composer {
 function primitive(row) {
   const common = row.reduce(gcd, 0n);
   return common > 1n ? row.map((x) => x / common) : row;
-}
-
-const signatureOf = (found, cell) =>
-  found.signatures.subarray(cell * found.nGroups, (cell + 1) * found.nGroups);
-
-// The exact affine map of a cell, as text that is equal for equal maps alone.
-export function exactMap(network, chart, found, cell) {
-  return new Composer(network, chart).output(signatureOf(found, cell));
 }
 
 // A number for each cell, equal exactly where the maps are.

@@ -112,8 +112,11 @@ function packLayer(layer, classes, integers, numbers) {
   const outputs = [];
   packMap(layer.output, integers, outputs);
   if (!layer.isRelu) {
-    integers.push(...layer.starts, ...layer.slots, -1, classes.length > 0 ? 1 : 0);
-    numbers.push(layer.slopes, layer.offsets);
+    integers.push(...layer.starts, ...layer.slots);
+    if (layer.read) integers.push(layer.read.n, ...layer.read.columns);
+    else integers.push(-1);
+    integers.push(classes.length > 0 ? 1 : 0);
+    numbers.push(layer.read ? layer.read.slopes : layer.slopes, layer.offsets);
     if (classes.length > 0) {
       const { first, gains, gainRadii, values, valueRadii } = coincidingMeans(layer, classes);
       integers.push(...first);
@@ -285,6 +288,28 @@ function scaleOf(edges) {
 // The stream before the first layer, exact.
 export function firstForms(network, chart) {
   return composed(chartForms(chart), network.embedding);
+}
+
+// The output on the cell of a signature, exact.
+export function outputForms(network, chart, signature) {
+  let stream = firstForms(network, chart),
+    first = 0;
+  for (const layer of network.layers) {
+    const winners = signature.subarray(first, (first += layer.nGroups));
+    stream = layerOutput(layer, stream, layerScores(layer, stream), winners);
+  }
+  return composed(stream, network.readout);
+}
+
+export const signatureOf = (found, cell) =>
+  found.signatures.subarray(cell * found.nGroups, (cell + 1) * found.nGroups);
+
+// The next float of 32 bits that is larger than the nearest one to a number that is not negative.
+function above(number) {
+  const float = Float32Array.of(number),
+    bits = new Int32Array(float.buffer);
+  if (float[0] < Infinity) bits[0]++;
+  return float[0];
 }
 
 // --- A search ------------------------------------------------------------------------------------
@@ -467,7 +492,7 @@ export class Search {
     const signatures = isShort
       ? engine.bytes(at.signatures, n * this.nGroups)
       : engine.ints(at.signatures, n * this.nGroups);
-    return {
+    const found = {
       n,
       nGroups: this.nGroups,
       starts,
@@ -479,6 +504,21 @@ export class Search {
       walls: engine.ints(at.walls, nVertices).slice(),
       hasMeans: this.hasMeans,
     };
+    if (engine.longs(this.room + 64, 1)[0] > 0n) this.repair(found);
+    return found;
+  }
+
+  // Compose maps that overflowed on the way in exact arithmetic.
+  repair(found) {
+    const { network, where } = this,
+      size = 3 * network.readout.nOut;
+    for (let cell = 0; cell < found.n; cell++) {
+      if (Number.isFinite(found.radii[cell])) continue;
+      const forms = outputForms(network, where.chart, signatureOf(found, cell));
+      const block = roundedForms(forms, forms.rows, where.scale);
+      found.maps.set(block.subarray(0, size), cell * size);
+      found.radii[cell] = above(Math.max(...block.subarray(size)));
+    }
   }
 
   // --- What floats leave open ---------------------------------------------------------------------

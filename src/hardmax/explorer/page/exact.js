@@ -46,7 +46,12 @@ export function finestGrid(numbers) {
 }
 
 const abs = (x) => (x < 0n ? -x : x);
-const bitLength = (x) => (x === 0n ? 0 : abs(x).toString(16).length * 4);
+
+function bitLength(x) {
+  if (x === 0n) return 0;
+  const digits = abs(x).toString(16);
+  return 4 * (digits.length - 1) + 32 - Math.clz32(parseInt(digits[0], 16));
+}
 
 export function gcd(a, b) {
   ((a = abs(a)), (b = abs(b)));
@@ -54,30 +59,41 @@ export function gcd(a, b) {
   return a;
 }
 
-// p / q rounded, and a bound on the error; [0, Infinity] where it exceeds all floats.
+// p / q rounded to nearest, and a bound on the error; [0, Infinity] where it exceeds all floats.
 //
 // The quotient is cut to 64 bits or more with a last bit that says whether anything was cut, so that
-// Number() rounds it as it would round the quotient. Below 2^-1022 it is rounded twice, which errs by
-// no more than 2^-1074.
+// Number() rounds it as it would round the quotient. Small ones are rounded to the grid of 2^-1074.
 export function divided(p, q) {
   if (p === 0n) return [0, 0];
-  if (q < 0n) ((p = -p), (q = -q));
-  const shift = 68 - (bitLength(p) - bitLength(q));
-  const up = shift > 0 ? abs(p) << BigInt(shift) : abs(p);
-  const down = shift < 0 ? q << BigInt(-shift) : q;
-  let cut = up / down;
-  if (cut * down !== up) cut |= 1n;
-  let nearest = Number(cut);
+  if (q < 0n) {
+    p = -p;
+    q = -q;
+  }
+  const size = abs(p),
+    shift = 68 - (bitLength(size) - bitLength(q));
+  let nearest = Number(cutQuotient(size, q, shift));
   for (let left = -shift; left !== 0;) {
     const step = Math.max(-900, Math.min(900, left));
     nearest *= 2 ** step;
     left -= step;
   }
   if (!Number.isFinite(nearest)) return [0, Infinity];
+  if (nearest < 2 ** -1021) {
+    const quarters = cutQuotient(size, q, 1076);
+    nearest = Number((quarters + 1n + ((quarters >> 2n) & 1n)) >> 2n) * 2 ** -1074;
+  }
   if (p < 0n) nearest = -nearest;
   const [m, e] = dyadic(nearest);
   const isExact = e >= 0 ? (m << BigInt(e)) * q === p : m * q === p << BigInt(-e);
   return isExact ? [nearest, 0] : [nearest, Math.abs(nearest) * 2 ** -52 + 2 ** -1070];
+}
+
+// p 2^shift / q for positive integers, cut; the last bit is set if anything was.
+function cutQuotient(p, q, shift) {
+  const up = shift > 0 ? p << BigInt(shift) : p,
+    down = shift < 0 ? q << BigInt(-shift) : q;
+  const cut = up / down;
+  return cut * down === up ? cut : cut | 1n;
 }
 
 // --- Affine forms of the plane: rows (a1, a2, c) times 2^exponent / denominator -------------------

@@ -192,9 +192,14 @@ export class HeadView {
           document.activeElement !== field &&
           (field.value = String(this.head.keys[this.selected][k])),
       );
+    if (this.pointer && this.hovered >= 0) this.hovered = this.winnerAt(this.pointer);
     this.tell();
     this.surface.request();
     this.dual.request();
+  }
+
+  winnerAt(point) {
+    return rankingAt(this.head, this.diagram.offsets, point, 0).first;
   }
 
   change(act, isDone = true) {
@@ -250,7 +255,7 @@ export class HeadView {
 
   hover(point) {
     this.pointer = point;
-    this.highlight(point ? rankingAt(this.head, this.diagram.offsets, point, 0).first : -1);
+    this.highlight(point ? this.winnerAt(point) : -1);
     this.tell();
   }
 

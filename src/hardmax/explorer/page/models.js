@@ -3,7 +3,8 @@
 //
 // A map is { nIn, nOut, weight, bias }: z -> z W + b, with W = null for the identity. A layer is
 // { isRelu, residual, nForms, nGroups, width, query, output } and, unless it is ReLU, starts, slots,
-// slopes (n_forms, n_query), offsets, gains and values (n_forms, width).
+// slopes (n_forms, n_query), offsets, gains and values (n_forms, width); with `read`, group g reads only
+// the entries columns[g] (n, -1 for none) of the query, by slopes (n_forms, n).
 
 export function identity(n) {
   return { nIn: n, nOut: n, weight: null, bias: new Float64Array(n) };
@@ -66,11 +67,16 @@ function attentionLayer(heads, residual) {
   const output = heads.flatMap((head) =>
     Array.from({ length: width }, (_, k) => head.output_weight[k] ?? Array(outDim).fill(0)),
   );
+  // Each head reads its own part of the query.
+  const most = Math.max(...widths);
+  const read = { n: most, columns: [], slopes: new Float64Array(nForms * most) };
   let column = 0,
     form = 0;
   heads.forEach((head, h) => {
+    for (let k = 0; k < most; k++) read.columns.push(k < widths[h] ? column + k : -1);
     for (const j of unmasked[h]) {
       layer.slopes.set(head.keys[j], form * n + column);
+      read.slopes.set(head.keys[j], form * most);
       layer.offsets[form] = head.logit_bias?.[j] ?? 0;
       layer.values.set(head.values[j], form * width);
       form++;
@@ -78,7 +84,12 @@ function attentionLayer(heads, residual) {
     layer.starts.push(form);
     column += widths[h];
   });
-  return { ...layer, query: affine(weight, bias), output: affine(output, Array(outDim).fill(0)) };
+  return {
+    ...layer,
+    read,
+    query: readMap(weight, bias),
+    output: readMap(output, Array(outDim).fill(0)),
+  };
 }
 
 function maxoutLayer(units, biases) {
@@ -154,6 +165,12 @@ function checkNetwork({ layers, embedding, readout }) {
       offsets.length === nForms &&
       gains.length === nForms &&
       values.length === nForms * layer.width, `the forms of ${name}`);
+    const { read } = layer;
+    const isRead = (column) => Number.isInteger(column) && column >= -1 && column < query.nOut;
+    require(!read ||
+      (read.columns.length === nGroups * read.n &&
+        read.slopes.length === nForms * read.n &&
+        read.columns.every(isRead)), `what ${name} reads`);
     for (const array of [slopes, offsets, gains, values])
       require(array.every(Number.isFinite), `${name} has an entry that is no number`);
   });
@@ -166,12 +183,12 @@ function builtNetwork(model) {
     const { weights, biases } = model,
       layers = [];
     for (let l = 0; l + 1 < weights.length; l++)
-      layers.push(reluLayer(affine(weights[l], biases[l]), identity(biases[l].length), false));
+      layers.push(reluLayer(readMap(weights[l], biases[l]), identity(biases[l].length), false));
     const last = weights.length - 1;
     return {
       layers,
       embedding: identity(weights[0].length),
-      readout: affine(weights[last], biases[last]),
+      readout: readMap(weights[last], biases[last]),
     };
   }
   if (model.kind === "MaxoutNetwork") {
@@ -179,7 +196,7 @@ function builtNetwork(model) {
       last = weights.length - 1;
     const layers = weights.slice(0, -1).map((units, l) => maxoutLayer(units, biases[l]));
     const dim = layers.length > 0 ? layers[0].query.nIn : weights[last].length;
-    return { layers, embedding: identity(dim), readout: affine(weights[last], biases[last]) };
+    return { layers, embedding: identity(dim), readout: readMap(weights[last], biases[last]) };
   }
   if (model.kind === "AttentionHead")
     return builtNetwork({
@@ -195,8 +212,8 @@ function builtNetwork(model) {
       if (ffn)
         layers.push(
           reluLayer(
-            affine(ffn.w_in, ffn.b_in),
-            affine(ffn.w_out, ffn.b_out),
+            readMap(ffn.w_in, ffn.b_in),
+            readMap(ffn.w_out, ffn.b_out),
             block.ffn_residual ?? true,
           ),
         );
@@ -217,7 +234,7 @@ function builtNetwork(model) {
 
 function argmaxNetwork(model) {
   const map = ({ weight, bias }) =>
-    weight === null ? identity(bias.length) : affine(weight, bias);
+    weight === null ? identity(bias.length) : readMap(weight, bias);
   const layers = model.layers.map((given) => {
     const query = map(given.query),
       output = map(given.output),
@@ -242,6 +259,13 @@ function argmaxNetwork(model) {
       output,
       starts: given.starts,
       slots: given.slots,
+      read: given.reads
+        ? {
+            n: given.reads[0].length,
+            columns: given.reads.flat(),
+            slopes: Float64Array.from(given.slopes.flat()),
+          }
+        : null,
       slopes,
       offsets: Float64Array.from(given.offsets),
       gains: Float64Array.from(given.gains),

@@ -1,9 +1,9 @@
 // View 3, regions: the exact partition of a network or transformer on a plane.
 import { cellColours, css, strongColour, wallColour } from "./colours.js";
 import { button, choice, element, fixed, grouped, numbers, section, slider } from "./controls.js";
-import { exactMap, wallOf } from "./counting.js";
+import { wallOf } from "./counting.js";
 import { curveNetwork, knotsOf } from "./curves.js";
-import { readDomain } from "./engine.js";
+import { outputForms, readDomain, signatureOf } from "./engine.js";
 import { divided, startOf, unitOf } from "./exact.js";
 import {
   layerNames,
@@ -116,7 +116,7 @@ export class RegionsView {
       regions: "connected pieces with one affine map",
       maps: "different affine maps",
     });
-    this.status = element("p", { class: "hint" }, "");
+    this.status = element("p", { class: "hint status" }, "");
     this.stopButton = button("stop", () => this.cancel(), { title: "give this search up" });
     this.stopButton.hidden = true;
     this.kind = choice({
@@ -680,10 +680,7 @@ export class RegionsView {
     const { found, network, domain } = cells,
       names = layerNames(network),
       lines = [];
-    const signature = found.signatures.subarray(
-      hovered * found.nGroups,
-      (hovered + 1) * found.nGroups,
-    );
+    const signature = signatureOf(found, hovered);
     let first = 0;
     network.layers.forEach((layer, i) => {
       const part = Array.from(signature.subarray(first, first + layer.nGroups)).join(
@@ -699,7 +696,7 @@ export class RegionsView {
       );
       first += layer.nGroups;
     });
-    const forms = exactMap(network, readDomain(domain).chart, found, hovered),
+    const forms = outputForms(network, readDomain(domain).chart, signature),
       [up, down] = unitOf(forms);
     forms.rows.slice(0, 3).forEach((row, i) => {
       const [a, b, c] = row.map((x) => divided(x * up, down)[0]);
