@@ -134,7 +134,7 @@ def test_a_dropped_model_has_the_counts_of_the_library(shown, tmp_path):
 def test_a_file_that_is_no_model_is_refused_with_a_reason(shown, tmp_path, content):
     (tmp_path / "bad.safetensors").write_bytes(content)
     drop(shown, tmp_path / "bad.safetensors")
-    alarm = shown.tab.locator("#panel .alarm")
+    alarm = shown.tab.get_by_role("alert")
     alarm.wait_for()
     assert "not a model file" in alarm.inner_text()
 

@@ -117,6 +117,7 @@ export class RegionsView {
       maps: "different affine maps",
     });
     this.status = element("p", { class: "hint status" }, "");
+    this.alarm = element("p", { class: "hint alarm", role: "alert", hidden: true });
     this.stopButton = button("stop", () => this.cancel(), { title: "give this search up" });
     this.stopButton.hidden = true;
     this.kind = choice({
@@ -170,6 +171,7 @@ export class RegionsView {
     panel.append(
       this.counts,
       this.status,
+      this.alarm,
       this.stopButton,
       section("Model", this.kind, this.sizes, this.file),
       section(
@@ -326,9 +328,13 @@ export class RegionsView {
       );
       this.refresh();
     } catch (error) {
-      this.status.textContent = error.message;
-      this.status.classList.add("alarm");
+      this.warn(error.message);
     }
+  }
+
+  warn(words) {
+    this.alarm.textContent = words;
+    this.alarm.hidden = false;
   }
 
   refresh() {
@@ -370,7 +376,7 @@ export class RegionsView {
 
   // One question is under way, the newest one waits; one that takes long is given up for it.
   ask() {
-    this.status.classList.remove("alarm");
+    this.alarm.hidden = true;
     this.waiting = {
       model: this.model,
       domain: this.domain,
@@ -439,8 +445,7 @@ export class RegionsView {
     if (!question || id !== question.id) return;
     if (error) {
       question.isAnswered = true;
-      this.status.textContent = error;
-      this.status.classList.add("alarm");
+      this.warn(error);
       this.pump();
       return;
     }
