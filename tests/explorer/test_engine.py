@@ -8,7 +8,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.explorer.plain_data import domain_data
-from hardmax.regions import planar
+from hardmax.regions._search import plane as planar
 from tests.core.degenerate_models import model_and_domain
 from tests.explorer.conftest import PAGE
 

@@ -12,15 +12,15 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.explorer.plain_data import domain_from_data, model_from_data
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.regions._search.plane import search_domain
+from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.runs import Run, packed
+from hardmax.regions._search.searches import BUDGET, CELL_LIMIT, DONE, Task
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.charted_domains import charted
-from hardmax.regions.core_runs import Run, packed
-from hardmax.regions.core_searches import BUDGET, CELL_LIMIT, DONE, Task
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
-from hardmax.regions.planar import search_domain
-from hardmax.regions.planar_domains import planar_domain
-from hardmax.regions.verification import verify_certificate
+from hardmax.verify.checking import verify_certificate
 
 MOST_CELLS = 2_000_000
 """A search stops after so many cells."""
