@@ -34,13 +34,7 @@ export function serve(scope) {
     }
     const found = search.found(),
       isComplete = found.n < MOST_CELLS;
-    scope.postMessage({
-      id,
-      found,
-      isComplete,
-      nExact: search.nExact,
-      milliseconds: performance.now() - began,
-    });
+    scope.postMessage({ id, found, isComplete, nExact: search.nExact });
     if (!isComplete) return;
     // Regions and maps can wait until nothing newer is asked.
     for (let i = 0; i < 4; i++) await rest();
