@@ -8,7 +8,7 @@
     diagrams    PowerDiagram, AffineForms, extreme_points, certify_extreme_points,
                 minkowski_vertices
     algebra     maxplus, minplus, deformed_add, TropicalPolynomial, TropicalRationalMap
-    pictures    plot
+    pictures    plot, explore (a page to play with)
     the rest    Record (a result with its origin), HardmaxError (every exception)
 
 Every other public name is in one of the packages; each has a list, as `dir(hardmax.models)`:
@@ -23,6 +23,7 @@ Every other public name is in one of the packages; each has a list, as `dir(hard
     exact          numbers as scaled integers, and which stage decided
     papers         the claims of the papers, each with a check
     plotting       pictures of several objects, and the style
+    explorer       the page that explore returns
     errors, typing exceptions; names of array types
 
 Names are loaded on first use, so `import hardmax` does not pay for scipy, matplotlib or any extra.

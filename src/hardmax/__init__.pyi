@@ -2,6 +2,7 @@ from . import bounds as bounds
 from . import constructions as constructions
 from . import errors as errors
 from . import exact as exact
+from . import explorer as explorer
 from . import geometry as geometry
 from . import models as models
 from . import papers as papers

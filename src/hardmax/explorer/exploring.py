@@ -76,7 +76,7 @@ def explore(obj: Any = None, domain: Any = None) -> Exploration:
         ArgumentError: If there is no plane to look at, or `obj` is no model.
 
     Examples:
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import ReluNetwork, explore
         >>> explore(ReluNetwork([[[1.0, -1.0], [1.0, 1.0]], [[1.0], [1.0]]]))
         Exploration(ReluNetwork(2 -> [2] -> 1))
     """

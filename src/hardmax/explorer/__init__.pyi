@@ -1,0 +1,1 @@
+from .exploring import Exploration as Exploration
