@@ -29,7 +29,7 @@ else echo "uv is not available or failed: installing with pip (slower)"; \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce explorer test lint types contracts check bench debug sanitize wheel clean
+.PHONY: help setup reproduce explorer page test lint types contracts check bench debug sanitize wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -63,10 +63,13 @@ $(ENGINE): core/browser-engine.sh $(wildcard core/src/* core/include/hardmax/*) 
 	@$(call install,--group compiler)
 	@core/browser-engine.sh $(BIN)/python $@
 
+page: $(READY)
+	@$(MAKE) --no-print-directory explorer || echo "the engine of the page could not be built: its tests are skipped"
+
 # Tests of the page need its engine, node and Chromium; where one cannot be had, they are skipped by name.
 # One thread: the matrices are small, and idle threads of OpenBLAS spin.
 test: $(READY)  ## run the tests, on every core
-	@$(MAKE) --no-print-directory explorer || echo "the engine of the page could not be built: its tests are skipped"
+	@$(MAKE) --no-print-directory page
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
 
 lint: $(READY)  ## check style and formatting

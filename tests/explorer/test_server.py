@@ -103,8 +103,8 @@ def test_a_search_finds_what_the_library_finds(local):
         for number, depth in enumerate((2, 1, 0)):
             connection.send(question(number, relu(6), depth=depth))
             network = relu(6).network
-            short = hm.ArgmaxNetwork(
-                network.layers[:depth], network.embedding, hm.AffineMap.identity([2, 6, 6][depth])
+            short = hm.models.ArgmaxNetwork(
+                network.layers[:depth], network.embedding, hm.models.AffineMap.identity([2, 6, 6][depth])
             )
             part = hm.enumerate_regions(short, hm.Box([-1, -1], [1, 1]))
             assert answer(connection, number)["n"] == part.n_cells
