@@ -29,6 +29,7 @@ _DTYPES = {
     **{f"I{8 * n}": f"<i{n}" for n in (1, 2, 4, 8)},
     **{f"U{8 * n}": f"<u{n}" for n in (1, 2, 4, 8)},
     "BOOL": "?",
+    "BF16": "<u2",
 }
 
 
@@ -60,7 +61,8 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[str | None, dict[str, An
     """Read the header, as text, and the tensors of any safetensors file.
 
     Returns:
-        The header, None if the file has none of this library, and the tensors by name.
+        The header, None if the file has none of this library, and the tensors by name, bfloat16 as
+        float32.
 
     Raises:
         RecordFormatError: If the file is not safetensors, or holds types NumPy does not have.
@@ -79,7 +81,8 @@ def split_tensor_bytes(
         stored = deserialize(content)  # type: ignore[no-untyped-call]
         for name, entry in stored:
             dtype = np.dtype(_DTYPES[entry["dtype"]])
-            tensors[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+            array = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+            tensors[name] = widened(array) if entry["dtype"] == "BF16" else array
         n_bytes = int.from_bytes(content[:8], "little")
         # `deserialize` has read this before, and checked that it is JSON.
         described = json.loads(content[8 : 8 + n_bytes])
@@ -91,6 +94,16 @@ def split_tensor_bytes(
             f"{reason}."
         ) from None
     return header, tensors
+
+
+def widened(array: AnyArray) -> AnyArray:
+    """Return bfloat16 numbers, given as uint16, as float32: they are its upper half.
+
+    Examples:
+        >>> widened(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist()
+        [1.0, -2.0]
+    """
+    return (array.astype(np.uint32) << 16).view(np.float32)
 
 
 def read_tensor_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, AnyArray]]:
