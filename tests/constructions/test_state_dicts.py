@@ -12,6 +12,7 @@ from hardmax.constructions.compilers.state_dicts import load_network
 from hardmax.errors import RecordFormatError
 from hardmax.geometry.domains import Box
 from tests.compiled_models import random_relu, state_dict
+from tests.torch_saves import write_state_dict
 
 
 def test_state_dicts_are_read_in_the_order_of_their_numbers(tmp_path):
@@ -118,9 +119,15 @@ def test_state_dicts_that_are_no_network_are_refused(tmp_path, tensors, match):
         load_network(tmp_path / "s.safetensors")
 
 
-def test_a_pickle_is_refused_with_a_way_out(tmp_path):
+def test_a_state_dict_of_torch_save_is_read(tmp_path):
+    weights = {"0.weight": np.array([[1.0], [-1.0]]), "2.weight": np.ones((1, 2))}
+    write_state_dict(tmp_path / "net.pt", weights)
+    assert load_network(tmp_path / "net.pt")([-2.0]).tolist() == [2.0]
+
+
+def test_a_damaged_pickle_is_refused_with_a_way_out(tmp_path):
     (tmp_path / "net.pt").write_bytes(b"PK\x03\x04 and a pickle")
-    with pytest.raises(RecordFormatError, match=r"save_file\(net\.state_dict"):
+    with pytest.raises(RecordFormatError, match=r"save_file\(module\.state_dict"):
         load_network(tmp_path / "net.pt")
 
 

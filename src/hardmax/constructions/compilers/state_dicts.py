@@ -22,8 +22,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from hardmax._ground.arguments import Sizes
 from hardmax._ground.display import html_card, short_repr
 from hardmax.constructions.compilers.piece_layers import SourceNetwork
@@ -32,6 +30,7 @@ from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import Activation, activation_items, prelu, read_activations
 from hardmax.models.formats.layered_networks import Step, chained, network_of
 from hardmax.models.formats.onnx_networks import onnx_steps
+from hardmax.models.formats.torch_files import is_torch_file, read_torch_tensors
 from hardmax.models.formats.torchscript_files import is_script_archive
 from hardmax.models.formats.torchscript_programs import script_steps
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork, read_affine
@@ -246,10 +245,6 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
     ]
 
 
-_STORED_AS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-_SAFE = "safetensors.torch.save_file(net.state_dict(), path)"
-
-
 @dataclass(frozen=True, eq=False)
 class NetworkFile:
     """A network from a file, and how it is known what stands between its layers.
@@ -294,11 +289,11 @@ def read_network_file(
 
     Args:
         path: A file written by `save_model`; an ONNX file (`.onnx`); a module saved by
-            `torch.jit.save`; or a safetensors file with the state dict of a `torch.nn.Sequential`
-            or such: matrices `NAME.weight` of shape `(n_out, n_in)` and vectors `NAME.bias` (which
-            may be missing), in any type of floats, bfloat16 included. Layers follow the numbers in
-            their names; names without numbers will do if only one order lets every layer take what
-            the one before gives.
+            `torch.jit.save`; or the state dict of a `torch.nn.Sequential` or such, as safetensors
+            or as `torch.save` writes it: matrices `NAME.weight` of shape `(n_out, n_in)` and
+            vectors `NAME.bias` (which may be missing), in any type of floats, bfloat16 included.
+            Layers follow the numbers in their names; names without numbers will do if only one
+            order lets every layer take what the one before gives.
         activations: For a state dict, what stands between its layers, in the words of
             `read_activation`: one for all layers but the last, or one for each, the last included.
             `prelu` takes its slopes from the file. None assumes `relu`, and says so.
@@ -311,6 +306,7 @@ def read_network_file(
 
     Examples:
         >>> import tempfile
+        >>> import numpy as np
         >>> from safetensors.numpy import save_file
         >>> weights = {"0.weight": np.array([[1.0], [-1.0]]), "2.weight": np.ones((1, 2))}
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -326,14 +322,8 @@ def read_network_file(
         words = [str(step) for step in steps if isinstance(step, Activation)]
         ending = [] if steps and isinstance(steps[-1], Activation) else ["identity"]
         return NetworkFile(_network(path, steps), (*words, *ending), "file")
-    floats = _floats(path)
-    try:
-        header, tensors = read_tensors(path)
-    except RecordFormatError:
-        if floats is None:
-            _refuse_pickles(path)
-            raise
-        header, tensors = None, floats
+    is_pickled = is_torch_file(path)
+    header, tensors = (None, read_torch_tensors(path)) if is_pickled else read_tensors(path)
     if header is not None:
         _refuse_statement(path, stated)
         model = load_model(path)
@@ -345,7 +335,7 @@ def read_network_file(
         known = ("relu",) * (len(model.weights) - 1) + ("identity",) if is_relu else None
         return NetworkFile(model, known, "file")
     try:
-        layers = StateDict.of(tensors if floats is None else floats)
+        layers = StateDict.of(tensors)
         maps = layers.maps()
     except HardmaxError as error:
         raise _no_network(path, error) from None
@@ -386,38 +376,3 @@ def _refuse_statement(path: str | os.PathLike[str], stated: bool) -> None:
             f"`activations` must not be given for a file that says what stands between its layers, "
             f"as {path} does."
         )
-
-
-def _floats(path: str | os.PathLike[str]) -> dict[str, AnyArray] | None:
-    """Read a file of floats, bfloat16 as float32: NumPy has it, as a type of its own, or not.
-
-    Returns:
-        The tensors; None if the file is no safetensors file, or not all of them are floats.
-    """
-    from safetensors import SafetensorError, deserialize
-
-    try:
-        tensors = deserialize(Path(path).read_bytes())  # type: ignore[no-untyped-call]
-    except SafetensorError:
-        return None
-    if any(entry["dtype"] not in _STORED_AS for _, entry in tensors):
-        return None
-    result = {}
-    for name, entry in tensors:
-        stored = _STORED_AS[entry["dtype"]]
-        array = np.frombuffer(entry["data"], dtype=stored).reshape(entry["shape"])
-        if entry["dtype"] == "BF16":
-            # The upper half of a float32.
-            array = (array.astype(np.uint32) << 16).view(np.float32)
-        result[name] = array
-    return result
-
-
-def _refuse_pickles(path: str | os.PathLike[str]) -> None:
-    """Say what to do with a file of `torch.save`; reading it could run any program."""
-    with Path(path).open("rb") as file:
-        if file.read(4) == b"PK\x03\x04":
-            raise RecordFormatError(
-                f"`path` must be a safetensors file, an ONNX file or a module of torch.jit.save; "
-                f"{path} looks like one of torch.save. Write the weights with {_SAFE}."
-            )

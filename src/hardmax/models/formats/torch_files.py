@@ -1,0 +1,255 @@
+"""Tensors of files that `torch.save` wrote, read without torch and without running anything.
+
+A file is a zip archive with a pickle and one member for each storage or, as until 2020, several
+pickles one after the other with the storages behind them. The pickles are read as data
+(`pickled_data`): of what they may name only tensors, storages and ordered dictionaries are known.
+"""
+
+import io
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import RecordFormatError
+from hardmax.models.formats.pickled_data import Name, read_pickle
+from hardmax.models.tensor_files import widened
+from hardmax.typing import AnyArray
+
+STORED_AS = {
+    "torch.FloatStorage": "<f4",
+    "torch.DoubleStorage": "<f8",
+    "torch.HalfStorage": "<f2",
+    "torch.BFloat16Storage": "<u2",
+    "torch.LongStorage": "<i8",
+    "torch.IntStorage": "<i4",
+    "torch.ShortStorage": "<i2",
+    "torch.CharStorage": "|i1",
+    "torch.ByteStorage": "|u1",
+    "torch.BoolStorage": "|b1",
+}
+"""The types of storages, as torch and NumPy name them; bfloat16 is widened to float32."""
+_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+_LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+_MOST_AXES = 8
+
+
+@dataclass(eq=False)
+class Storage:
+    """The numbers of tensors; `array` comes later where they stand behind the pickle."""
+
+    kind: str
+    n: int
+    array: AnyArray | None = None
+
+    def fill(self, content: bytes | memoryview) -> None:
+        """Take the numbers, which must be as many as announced."""
+        stored = np.dtype(STORED_AS[self.kind])
+        if len(content) != self.n * stored.itemsize:
+            found = len(content) / stored.itemsize
+            raise RecordFormatError(f"a tensor has {found:g} numbers in place of {self.n}")
+        array = np.frombuffer(content, stored)
+        self.array = widened(array) if self.kind == "torch.BFloat16Storage" else array
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTensor:
+    """A tensor: a part of a storage."""
+
+    storage: Storage
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def array(self) -> AnyArray:
+        """Return the numbers, read-only; never more than the storage has."""
+        numbers = self.storage.array
+        whole = [self.offset, *self.size, *self.stride]
+        if numbers is None or len(self.size) != len(self.stride) or len(self.size) > _MOST_AXES:
+            raise RecordFormatError("a tensor is not what torch writes")
+        if not all(type(x) is int for x in whole) or min(whole) < 0:
+            raise RecordFormatError("a tensor is not what torch writes")
+        n_entries = int(np.prod(np.array(self.size, dtype=object))) if self.size else 1
+        if n_entries == 0:
+            return np.zeros(self.size, numbers.dtype)
+        steps = zip(self.size, self.stride, strict=True)
+        reach = self.offset + sum((n - 1) * s for n, s in steps)
+        if n_entries > len(numbers) or reach >= len(numbers):
+            raise RecordFormatError("a tensor reaches beyond its storage")
+        strides = [s * numbers.itemsize for s in self.stride]
+        return np.lib.stride_tricks.as_strided(
+            numbers[self.offset :], self.size, strides, writeable=False
+        )
+
+
+def is_torch_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as those of `torch.save` do: a zip archive, or the older kind."""
+    with Path(path).open("rb") as file:
+        start = file.read(len(_LEGACY_START))
+    return start.startswith(b"PK\x03\x04") or start == _LEGACY_START
+
+
+def read_torch_tensors(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
+    """Read the tensors of a state dict that `torch.save` wrote. Nothing in the file is run.
+
+    Args:
+        path: A state dict, or a dictionary that holds one (as `"state_dict"`, `"model"`, ...);
+            what is neither tensors nor dictionaries of these is passed over.
+
+    Returns:
+        The tensors by name, in their own types, bfloat16 as float32.
+
+    Raises:
+        RecordFormatError: If the file is damaged or something else, or its pickles name what is not
+            plain data; the message says what.
+    """
+    content = Path(path).read_bytes()
+    try:
+        is_archive = content.startswith(b"PK\x03\x04")
+        found = _from_archive(content) if is_archive else _from_stream(content)
+        return {name: tensor.array() for name, tensor in _state_dict(found).items()}
+    except Exception as error:  # zip and zlib raise many types on damaged data.
+        known = isinstance(error, RecordFormatError)
+        reason = f"{error}" if known else f"{type(error).__name__}: {error!s:.200}"
+        raise RecordFormatError(
+            f"`path` must be a state dict that torch.save wrote; {path}: {reason.rstrip('.')}. "
+            "Read are tensors, numbers, texts and containers; to keep only these, write "
+            "safetensors.torch.save_file(module.state_dict(), path)."
+        ) from None
+
+
+class ArchiveMembers:
+    """The files of an archive of torch, which stand in one folder."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._info = {info.filename.partition("/")[2]: info for info in archive.infolist()}
+        self.names = list(self._info)
+        stored = [i for i in self._info.values() if i.compress_type == zipfile.ZIP_STORED]
+        # The list of the members stands behind all of them.
+        if sum(info.file_size for info in stored) > archive.start_dir:
+            raise RecordFormatError("its members overlap")
+        order = self.bytes("byteorder").strip() if "byteorder" in self._info else b"little"
+        if order != b"little":
+            raise RecordFormatError(f"its numbers must be little-endian; got {order!r:.20}")
+
+    def bytes(self, name: str) -> bytes:
+        """Return the content of a member that is stored as it is: never longer than the file."""
+        info = self._info.get(name)
+        if info is None:
+            raise RecordFormatError(f"it has no member `{name:.60}`")
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise RecordFormatError(
+                f"`{name:.60}` is compressed, which torch does with programs only"
+            )
+        return self._archive.read(info)
+
+    def text(self, name: str, most: int) -> str:
+        """Return at most so many bytes of a member, as text."""
+        with self._archive.open(self._info[name]) as stream:
+            return stream.read(most).decode("utf-8")
+
+
+def archive_storages(members: ArchiveMembers, folder: str) -> Callable[[Any], Storage]:
+    """Return what reads the storages of a folder of an archive, each of them once."""
+    read: dict[str, Storage] = {}
+
+    def find(pid: Any) -> Storage:
+        key, storage = _announced(pid)
+        if key not in read:
+            storage.fill(members.bytes(f"{folder}/{key}"))
+            read[key] = storage
+        return _same(read[key], storage)
+
+    return find
+
+
+def _same(one: Storage, other: Storage) -> Storage:
+    if (one.kind, one.n) != (other.kind, other.n):
+        raise RecordFormatError("a storage is announced twice, in two ways")
+    return one
+
+
+def _announced(pid: Any) -> tuple[str, Storage]:
+    """Return the key of a storage and what is said of it."""
+    if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
+        raise RecordFormatError("a tensor is not what torch writes")
+    kind, key, n = pid[1], pid[2], pid[4]
+    if not isinstance(kind, Name) or kind.dotted not in STORED_AS:
+        raise RecordFormatError(f"a tensor is stored as {kind!s:.60}, not read here")
+    if not isinstance(key, str) or type(n) is not int or n < 0 or (len(pid) == 6 and pid[5]):
+        raise RecordFormatError("a tensor is not what torch writes")
+    return key, Storage(kind.dotted, n)
+
+
+def plain_call(name: str, arguments: tuple[Any, ...]) -> Any:
+    """Return the tensor or container that a call stands for; refuse any other by name."""
+    if name in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor"):
+        storage, offset, size, stride = arguments[:4]
+        if not isinstance(storage, Storage):
+            raise RecordFormatError("a tensor is not what torch writes")
+        return StoredTensor(storage, offset, tuple(size), tuple(stride))
+    if name == "torch._utils._rebuild_parameter":
+        return arguments[0]
+    if name == "torch.Size" and len(arguments) == 1:
+        return tuple(arguments[0])
+    if name == "collections.OrderedDict" and len(arguments) <= 1:
+        pairs = arguments[0] if arguments else []
+        return {key: value for key, value in pairs if isinstance(key, str | int)}
+    raise RecordFormatError(f"it names `{name:.100}`, which is not plain data")
+
+
+def _from_archive(content: bytes) -> Any:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = ArchiveMembers(archive)
+        storages = archive_storages(members, "data")
+        return read_pickle(io.BytesIO(members.bytes("data.pkl")), plain_call, storages)
+
+
+def _from_stream(content: bytes) -> Any:
+    """Read magic number, version, machine, object, keys of the storages, and the storages."""
+    storages: dict[str, Storage] = {}
+
+    def announced(pid: Any) -> Storage:
+        key, storage = _announced(pid)
+        return _same(storages.setdefault(key, storage), storage)
+
+    stream = io.BytesIO(content)
+    magic, _, machine, found = (read_pickle(stream, plain_call, announced) for _ in range(4))
+    if magic != _LEGACY_MAGIC or not isinstance(machine, dict):
+        raise RecordFormatError("it does not begin as such a file does")
+    if machine.get("little_endian") is not True:
+        raise RecordFormatError("it must hold little-endian numbers")
+    keys = read_pickle(stream, plain_call, announced)
+    at = stream.tell()
+    for key in keys:
+        storage = storages[key]
+        n_bytes = storage.n * np.dtype(STORED_AS[storage.kind]).itemsize
+        if int.from_bytes(content[at : at + 8], "little") != storage.n:
+            raise RecordFormatError("the numbers of a tensor are not where they should be")
+        storage.fill(memoryview(content)[at + 8 : at + 8 + n_bytes])
+        at += 8 + n_bytes
+    return found
+
+
+def _state_dict(found: Any) -> Mapping[str, StoredTensor]:
+    """The tensors of a dictionary, or of the one dictionary in it that has some."""
+    if not isinstance(found, dict):
+        raise RecordFormatError(f"it holds a {type(found).__name__} in place of a dictionary")
+    tensors = _tensors(found)
+    if tensors:
+        return tensors
+    inside = {str(name): _tensors(v) for name, v in found.items() if isinstance(v, dict)}
+    filled = {name: tensors for name, tensors in inside.items() if tensors}
+    if len(filled) != 1:
+        named = f": {', '.join(sorted(filled))[:200]}" if filled else ""
+        raise RecordFormatError(f"it holds {len(filled)} dictionaries of tensors{named}")
+    return next(iter(filled.values()))
+
+
+def _tensors(entries: dict[Any, Any]) -> dict[str, StoredTensor]:
+    return {str(name): value for name, value in entries.items() if isinstance(value, StoredTensor)}
