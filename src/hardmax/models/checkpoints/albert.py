@@ -1,0 +1,65 @@
+"""ALBERT: BERT with narrow embeddings and layers that share their weights in groups."""
+
+from dataclasses import replace
+
+from hardmax.errors import RecordFormatError
+from hardmax.models.checkpoints.bert import read_embedding
+from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
+from hardmax.models.checkpoints.weights import LayerWeights, MlpWeights, TransformerWeights
+
+MODEL_TYPES = ("albert",)
+_MOST_LAYERS = 1000
+MARK = "encoder.albert_layer_groups.0.albert_layers.0.attention.query.weight"
+
+
+def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
+    """Read the model whose tensors are named `PREFIXencoder.albert_layer_groups.0...`."""
+    epsilon = tensors.number("layer_norm_eps", 1e-12)
+    n_layers = tensors.integer("num_hidden_layers")
+    pattern = f"{prefix}encoder.albert_layer_groups.{{}}.albert_layers.0.attention.query.weight"
+    n_groups = tensors.count(pattern, "num_hidden_groups")
+    embedding = read_embedding(tensors, f"{prefix}embeddings", epsilon)
+    e = embedding.tokens.shape[1]
+    projection = tensors.linear(f"{prefix}encoder.embedding_hidden_mapping_in", e, None)
+    if not n_groups <= n_layers <= _MOST_LAYERS:
+        raise RecordFormatError(f"`num_hidden_layers` is {n_layers}, with {n_groups} groups")
+    groups = [_group(tensors, f"{prefix}encoder.albert_layer_groups.{g}") for g in range(n_groups)]
+    # Layer i belongs to group i n_groups / n_layers, rounded down; a group may have several layers.
+    layers = [layer for i in range(n_layers) for layer in groups[i * n_groups // n_layers]]
+    return TransformerWeights(
+        "albert",
+        tuple(layers),
+        replace(embedding, projection=projection),
+        config=tensors.config,
+        unused=tensors.finish(f"{prefix}encoder."),
+    )
+
+
+def _group(tensors: NamedTensors, group: str) -> list[LayerWeights]:
+    epsilon = tensors.number("layer_norm_eps", 1e-12)
+    d = tensors.shape(f"{group}.albert_layers.0.attention.query.weight")[1]
+    n_heads = tensors.integer("num_attention_heads")
+    activation = tensors.activation("hidden_act", "gelu_new")
+    pattern = f"{group}.albert_layers.{{}}.attention.query.weight"
+    layers = []
+    for i in range(tensors.count(pattern, "inner_group_num")):
+        at = f"{group}.albert_layers.{i}"
+        attention = attention_of(
+            tensors.linear(f"{at}.attention.query", d, None),
+            tensors.linear(f"{at}.attention.key", d, None),
+            tensors.linear(f"{at}.attention.value", d, None),
+            tensors.linear(f"{at}.attention.dense", None, d),
+            n_heads,
+        )
+        up = tensors.linear(f"{at}.ffn", d, None)
+        down = tensors.linear(f"{at}.ffn_output", up.weight.shape[1], d)
+        layers.append(
+            LayerWeights(
+                attention,
+                MlpWeights(up, down, None, activation),
+                tensors.layer_norm(f"{at}.attention.LayerNorm", d, epsilon),
+                tensors.layer_norm(f"{at}.full_layer_layer_norm", d, epsilon),
+                norm_first=False,
+            )
+        )
+    return layers

@@ -1,0 +1,73 @@
+"""BERT and RoBERTa: norms behind the sums, every token sees every token."""
+
+from hardmax.errors import RecordFormatError
+from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
+from hardmax.models.checkpoints.weights import (
+    EmbeddingWeights,
+    LayerWeights,
+    MlpWeights,
+    TransformerWeights,
+)
+
+_ROBERTA = ("roberta", "xlm-roberta", "camembert")
+MODEL_TYPES = ("bert", *_ROBERTA)
+MARK = "encoder.layer.0.attention.self.query.weight"
+
+
+def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
+    """Read the model whose tensors are named `PREFIXencoder.layer.0...` and so on."""
+    kind = tensors.config.get("model_type", "roberta" if "roberta" in prefix else "bert")
+    family = "roberta" if kind in _ROBERTA else "bert"
+    epsilon = tensors.number("layer_norm_eps", 1e-12 if family == "bert" else 1e-5)
+    # RoBERTa counts positions from behind that of the padding.
+    first = tensors.integer("pad_token_id", 1, least=0) + 1 if family == "roberta" else 0
+    embedding = read_embedding(tensors, f"{prefix}embeddings", epsilon, first)
+    d = embedding.tokens.shape[1]
+    n_heads = tensors.integer("num_attention_heads")
+    activation = tensors.activation("hidden_act", "gelu")
+    is_causal = tensors.flag("is_decoder", False)
+    layers = []
+    pattern = f"{prefix}encoder.layer.{{}}.attention.self.query.weight"
+    for i in range(tensors.count(pattern, "num_hidden_layers")):
+        at = f"{prefix}encoder.layer.{i}"
+        attention = attention_of(
+            tensors.linear(f"{at}.attention.self.query", d, None),
+            tensors.linear(f"{at}.attention.self.key", d, None),
+            tensors.linear(f"{at}.attention.self.value", d, None),
+            tensors.linear(f"{at}.attention.output.dense", None, d),
+            n_heads,
+            is_causal=is_causal,
+        )
+        up = tensors.linear(f"{at}.intermediate.dense", d, None)
+        down = tensors.linear(f"{at}.output.dense", up.weight.shape[1], d)
+        layers.append(
+            LayerWeights(
+                attention,
+                MlpWeights(up, down, None, activation),
+                tensors.layer_norm(f"{at}.attention.output.LayerNorm", d, epsilon),
+                tensors.layer_norm(f"{at}.output.LayerNorm", d, epsilon),
+                norm_first=False,
+            )
+        )
+    unused = tensors.finish(f"{prefix}encoder.")
+    return TransformerWeights(
+        family, tuple(layers), embedding, config=tensors.config, unused=unused
+    )
+
+
+def read_embedding(
+    tensors: NamedTensors, at: str, epsilon: float, first_position: int = 0
+) -> EmbeddingWeights:
+    """Take the embedding of tokens, positions and types that BERT and ALBERT have."""
+    kind = tensors.config.get("position_embedding_type", "absolute")
+    if kind != "absolute":
+        raise RecordFormatError(f"`position_embedding_type` is {kind!r:.40}, not absolute")
+    words = tensors.take(f"{at}.word_embeddings.weight", None, None)
+    e = words.shape[1]
+    return EmbeddingWeights(
+        words,
+        tensors.take(f"{at}.position_embeddings.weight", None, e),
+        tensors.optional(f"{at}.token_type_embeddings.weight", None, e),
+        tensors.layer_norm(f"{at}.LayerNorm", e, epsilon),
+        first_position=first_position,
+    )

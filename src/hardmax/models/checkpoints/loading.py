@@ -1,0 +1,165 @@
+"""Checkpoints: a file, a folder or an installed package with weights, as `TransformerWeights`."""
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.models.checkpoints import albert, bert, gpt2, llama, torch_encoder
+from hardmax.models.checkpoints.named_tensors import NamedTensors
+from hardmax.models.checkpoints.reading import (
+    INDEX,
+    SUFFIXES,
+    given_tensors,
+    read_config,
+    read_weights,
+)
+from hardmax.models.checkpoints.weights import TransformerWeights
+from hardmax.typing import AnyArray
+
+_FAMILIES: tuple[ModuleType, ...] = (gpt2, bert, albert, llama, torch_encoder)
+_SUPPORTED = (
+    "GPT-2, BERT, RoBERTa, ALBERT, models like Llama (Llama, Mistral, Qwen2) and stacks of "
+    "torch.nn.TransformerEncoderLayer"
+)
+_NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
+
+
+def load_checkpoint(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    select: str | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+) -> TransformerWeights:
+    """Read the weights of a trained transformer. No framework is needed, and nothing is run.
+
+    Args:
+        source: A file (safetensors, `torch.save`, GGUF of models like Llama, ONNX with names of
+            torch, or the index of several); a folder as of Hugging Face, with `config.json` beside
+            the weights; the name of an installed package that carries weights, which is not
+            imported; or a state dict in memory, of arrays.
+        select: Which one, where a folder or package has several: the name of a file or folder.
+        config: What the files do not say, in the words of the family's `config.json`, such as
+            `{"num_attention_heads": 12}`; for layers of torch `nhead`, `norm_first`, `activation`,
+            `layer_norm_eps`. It goes before what the files say.
+
+    Returns:
+        The weights. `TransformerWeights.unused` names tensors that are not part of its layers.
+
+    Raises:
+        ArgumentError: If there is no such file or package, or several and none is selected.
+        RecordFormatError: If the file is damaged, or the model is of another family; the message
+            says what was found.
+
+    Examples:
+        >>> import numpy as np
+        >>> load_checkpoint({"0.weight": np.eye(2)})
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.RecordFormatError: `source` must be a model of GPT-2, BERT, RoBERTa, ALBERT,
+        models like Llama (Llama, Mistral, Qwen2) and stacks of torch.nn.TransformerEncoderLayer;
+        the state dict: no tensor is named as theirs are; there are 1, among them `0.weight`.
+    """
+    if isinstance(source, Mapping):
+        return _read("the state dict", given_tensors(source), dict(config or {}))
+    path = _weights_file(source, select)
+    tensors, said = read_weights(path)
+    beside = read_config(path.parent / "config.json")
+    return _read(str(path), tensors, {**beside, **said, **(config or {})})
+
+
+def _read(
+    where: str, tensors: Mapping[str, AnyArray], config: dict[str, Any]
+) -> TransformerWeights:
+    # Files converted from TensorFlow call scale and shift of a norm so.
+    names = {name: name.replace("Norm.gamma", "Norm.weight") for name in tensors}
+    names = {name: new.replace("Norm.beta", "Norm.bias") for name, new in names.items()}
+    try:
+        family, prefix = _family(tensors, config)
+        named = NamedTensors({names[name]: array for name, array in tensors.items()}, config)
+        found = family.read(named, prefix)
+    except RecordFormatError as error:
+        raise RecordFormatError(
+            f"`source` must be a model of {_SUPPORTED}; {where}: {str(error).rstrip('.')}."
+        ) from None
+    assert isinstance(found, TransformerWeights)
+    return found
+
+
+def _family(tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> tuple[ModuleType, str]:
+    """The family whose mark is among the names, and what stands before it."""
+    found = [
+        (family, name.removesuffix(family.MARK))
+        for family in _FAMILIES
+        for name in tensors
+        if name == family.MARK or name.endswith(f".{family.MARK}")
+    ]
+    kind = config.get("model_type")
+    if not found:
+        some = ", ".join(f"`{name:.60}`" for name in sorted(tensors)[:3])
+        said = "" if kind is None else f", of the type {kind!r:.40}"
+        raise RecordFormatError(
+            f"no tensor is named as theirs are; there are {len(tensors)}, among them {some}{said}"
+        )
+    if len(found) > 1:
+        places = ", ".join(f"`{prefix}{family.MARK}`" for family, prefix in found[:3])
+        raise RecordFormatError(f"it holds several stacks of layers: {places}")
+    family, prefix = found[0]
+    if kind is not None and family.MODEL_TYPES and kind not in family.MODEL_TYPES:
+        raise RecordFormatError(
+            f"its type is {kind!r:.40}; with such names are read {', '.join(family.MODEL_TYPES)}"
+        )
+    return family, prefix
+
+
+def _weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
+    path = Path(source)
+    if path.is_file():
+        if select is not None:
+            raise ArgumentError(f"`select` must be None for a file; got {select!r}.")
+        return path
+    root = path if path.is_dir() else _package_folder(os.fspath(source))
+    files = [file for file in root.iterdir() if _is_weights(file)]
+    if select is not None or not files:
+        files = [file for file in root.rglob("*") if _is_weights(file)]
+    if select is not None:
+        files = [file for file in files if select in file.relative_to(root).parts]
+    files = _preferred(files)
+    if len(files) != 1:
+        names = sorted(file.relative_to(root).as_posix() for file in files)
+        listed = f": {', '.join(names)[:1000]}; `select` one" if names else ""
+        raise ArgumentError(
+            f"`source` must hold one checkpoint; {root} holds {len(files)}{listed}."
+        )
+    return files[0]
+
+
+def _package_folder(name: str) -> Path:
+    spec = None
+    if name.replace("-", "_").isidentifier():
+        spec = find_spec(name.replace("-", "_"))
+    if spec is None or not spec.submodule_search_locations:
+        raise ArgumentError(
+            f"`source` must be a file, a folder or an installed package; {name!r:.200} is none."
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _is_weights(file: Path) -> bool:
+    is_index = file.name.endswith(tuple(f"{suffix}{INDEX}" for suffix in SUFFIXES))
+    is_weights = file.suffix in SUFFIXES and not file.name.startswith(_NOT_WEIGHTS)
+    return (is_index or is_weights) and file.is_file()
+
+
+def _preferred(files: list[Path]) -> list[Path]:
+    """Of each folder its indices, or else its files of the first kind that is there."""
+    chosen: list[Path] = []
+    for folder in sorted({file.parent for file in files}):
+        inside = [file for file in files if file.parent == folder]
+        kinds = [[f for f in inside if f.name.endswith(f"{s}{INDEX}")] for s in SUFFIXES]
+        kinds += [[f for f in inside if f.suffix == s] for s in SUFFIXES]
+        chosen += next(kind for kind in kinds if kind)
+    return chosen

@@ -1,0 +1,194 @@
+"""The tensors of a checkpoint, asked for by name and shape."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import RecordFormatError
+from hardmax.models.checkpoints.weights import AttentionWeights, Linear, Norm, Rotary
+from hardmax.typing import AnyArray
+
+_ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "a whole number": (int,),
+    "a number": (int, float),
+    "true or false": (bool,),
+    "a word": (str,),
+}
+
+
+class NamedTensors:
+    """Tensors by name, and the configuration that came with them.
+
+    Attributes:
+        config: The configuration, as `config.json` has it.
+    """
+
+    def __init__(self, tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> None:
+        self._tensors, self.config = tensors, config
+        self._taken: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor that must be there."""
+        if name not in self._tensors:
+            raise RecordFormatError(f"the tensor `{name}` is missing")
+        return self._tensors[name].shape
+
+    def take(self, name: str, *shape: int | None) -> AnyArray:
+        """Take a tensor of finite floats; None leaves a size open."""
+        found = self.shape(name)
+        if len(found) != len(shape) or any(
+            want not in (None, got) for want, got in zip(shape, found, strict=True)
+        ):
+            wanted = ", ".join("any" if size is None else str(size) for size in shape)
+            raise RecordFormatError(f"`{name}` must have shape ({wanted}); it has {found}")
+        array = self._tensors[name]
+        if array.dtype.kind != "f":
+            raise RecordFormatError(f"`{name}` must hold floats; it has dtype {array.dtype}")
+        array = array if array.dtype.itemsize >= 4 else array.astype(np.float32)
+        if not np.isfinite(array).all():
+            raise RecordFormatError(f"`{name}` holds numbers that are not finite")
+        self._taken.add(name)
+        return array
+
+    def optional(self, name: str, *shape: int | None) -> AnyArray | None:
+        """Take a tensor that need not be there."""
+        return self.take(name, *shape) if name in self._tensors else None
+
+    def linear(self, name: str, n_in: int | None, n_out: int | None) -> Linear:
+        """Take a layer as torch stores it, `(n_out, n_in)`, with a bias if it has one."""
+        weight = self.take(f"{name}.weight", n_out, n_in).T
+        return Linear(weight, self.optional(f"{name}.bias", weight.shape[1]))
+
+    def layer_norm(self, name: str, d: int, epsilon: float) -> Norm:
+        """Take a layer norm."""
+        shift = self.optional(f"{name}.bias", d)
+        return Norm("layer", self.take(f"{name}.weight", d), shift, epsilon)
+
+    def count(self, pattern: str, stated: str) -> int:
+        """Count layers by a name with their number in it; the configuration must agree."""
+        n = 0
+        while pattern.format(n) in self._tensors:
+            n += 1
+        said = self.integer(stated, n)
+        if said != n:
+            raise RecordFormatError(
+                f"`{stated}` is {said}, but there are {n} layers: `{pattern.format(n)}` is missing"
+                if said > n
+                else f"`{stated}` is {said}, but there are {n} layers"
+            )
+        return n
+
+    def finish(self, *prefixes: str, passed_over: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Refuse what was not taken of the layers, and name what was not taken elsewhere.
+
+        Args:
+            prefixes: How the names of tensors begin that must all have been taken.
+            passed_over: How names end of those that need not, such as stored masks.
+        """
+        left = [name for name in self._tensors if name not in self._taken]
+        for name in left:
+            if name.startswith(prefixes) and not name.endswith(passed_over or ("\0",)):
+                raise RecordFormatError(f"`{name}` does not belong to a model of this family")
+        return tuple(sorted(left))
+
+    def integer(self, name: str, default: int | None = None, *, least: int = 1) -> int:
+        """Return a whole number of the configuration."""
+        value: int = self._entry(name, default, "a whole number")
+        if value < least:
+            raise RecordFormatError(f"`{name}` must be at least {least}; it is {value}")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a number of the configuration."""
+        return float(self._entry(name, default, "a number"))
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a truth value of the configuration."""
+        return bool(self._entry(name, default, "true or false"))
+
+    def activation(self, name: str, default: str) -> str:
+        """Return the activation in the words of `MlpWeights`."""
+        word = self._entry(name, default, "a word")
+        if word not in _ACTIVATIONS:
+            known = ", ".join(_ACTIVATIONS)
+            raise RecordFormatError(f"`{name}` is {word!r:.40}; computed are {known}")
+        return _ACTIVATIONS[word]
+
+    def _entry(self, name: str, default: Any, kind: str) -> Any:
+        value = self.config.get(name)
+        value = default if value is None else value
+        if value is None:
+            raise RecordFormatError(
+                f"the files do not say `{name}`; state it as config={{{name!r}: ...}}"
+            )
+        if not isinstance(value, _KINDS[kind]) or (
+            isinstance(value, bool) and kind != "true or false"
+        ):
+            raise RecordFormatError(f"`{name}` must be {kind}; it is {value!r:.40}")
+        return value
+
+
+def split_heads(layer: Linear, n_heads: int) -> tuple[AnyArray, AnyArray | None]:
+    """Return weights `(n_heads, d, d_k)` and biases `(n_heads, d_k)` of a layer of all heads."""
+    d, width = layer.weight.shape
+    if width % n_heads:
+        raise RecordFormatError(f"{width} columns do not make {n_heads} heads")
+    weight = layer.weight.reshape(d, n_heads, width // n_heads).transpose(1, 0, 2)
+    return weight, None if layer.bias is None else layer.bias.reshape(n_heads, -1)
+
+
+def attention_of(
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    output: Linear,
+    n_heads: int,
+    n_kv_heads: int | None = None,
+    *,
+    rotary: Rotary | None = None,
+    is_causal: bool = False,
+    window: int | None = None,
+    temperature: float | None = None,
+) -> AttentionWeights:
+    """Split the four layers of an attention into heads; scores are divided by the root of d_k."""
+    n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+    if n_heads % n_kv_heads:
+        raise RecordFormatError(f"{n_heads} heads cannot share {n_kv_heads} heads of keys")
+    query_weight, query_bias = split_heads(query, n_heads)
+    key_weight, key_bias = split_heads(key, n_kv_heads)
+    value_weight, value_bias = split_heads(value, n_kv_heads)
+    width, d = output.weight.shape
+    d_k, d_v = query_weight.shape[2], value_weight.shape[2]
+    if key_weight.shape[2] != d_k or width != n_heads * d_v:
+        raise RecordFormatError(
+            f"heads of queries of {d_k}, keys of {key_weight.shape[2]} and values of {d_v} numbers "
+            f"do not fit together, and to an output of {width}"
+        )
+    return AttentionWeights(
+        query_weight,
+        key_weight,
+        value_weight,
+        output.weight.reshape(n_heads, d_v, d),
+        query_bias,
+        key_bias,
+        value_bias,
+        output.bias,
+        rotary,
+        is_causal,
+        window,
+        float(np.sqrt(d_k)) if temperature is None else temperature,
+    )

@@ -1,0 +1,183 @@
+"""Tensors of a checkpoint, from whatever kind of file they are in, with names as torch has them."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.extras import load_extra
+from hardmax._ground.files import read_text
+from hardmax._ground.json_text import parse_json
+from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.models.formats.gguf_files import MAGIC, read_gguf
+from hardmax.models.formats.torch_files import is_torch_file, read_torch_tensors
+from hardmax.models.tensor_files import read_tensors
+from hardmax.typing import AnyArray
+
+SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".onnx")
+"""The endings of files that may hold weights, those that are preferred first."""
+INDEX = ".index.json"
+Found = tuple[dict[str, AnyArray], dict[str, Any]]
+
+
+def read_weights(path: Path) -> Found:
+    """Read the tensors of a file, and what it says about them besides.
+
+    Args:
+        path: A file of safetensors, of `torch.save`, GGUF or ONNX, or the index of several.
+
+    Raises:
+        RecordFormatError: If it is something else or damaged; the message says what was found.
+    """
+    if path.name.endswith(INDEX):
+        return _read_shards(path), {}
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start == MAGIC:
+        return _from_gguf(path)
+    if path.suffix.lower() == ".onnx":
+        return _from_onnx(path), {}
+    if is_torch_file(path):
+        return read_torch_tensors(path), {}
+    if path.suffix.lower() != ".safetensors":
+        raise RecordFormatError(
+            f"`source` must hold safetensors, a state dict of torch.save, GGUF or ONNX; {path} "
+            f"begins with {start!r}."
+        )
+    return read_tensors(path)[1], {}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read the `config.json` of a folder, if it has one."""
+    if not path.is_file():
+        return {}
+    try:
+        config = parse_json(read_text(path))
+    except RecordFormatError as error:
+        raise RecordFormatError(
+            f"`source` must have a sound config.json; {path}: {error}"
+        ) from None
+    if not isinstance(config, dict):
+        raise RecordFormatError(f"`source` must have a sound config.json; {path} is no object.")
+    return config
+
+
+def given_tensors(source: Mapping[str, Any]) -> dict[str, AnyArray]:
+    """Return the arrays of a state dict in memory, of NumPy or of torch."""
+    tensors = {}
+    for name, value in source.items():
+        try:
+            tensors[str(name)] = np.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ArgumentError(
+                f"`source` must hold arrays; `{name!s:.60}`: {error!s:.100}."
+            ) from None
+    return tensors
+
+
+def _read_shards(path: Path) -> dict[str, AnyArray]:
+    """Read the files an index names, all of which must stand beside it."""
+    index = parse_json(read_text(path))
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(shards, dict) or not all(isinstance(f, str) for f in shards.values()):
+        raise RecordFormatError(f"`source` must have a sound index; {path} has no `weight_map`.")
+    tensors: dict[str, AnyArray] = {}
+    for file in sorted(set(shards.values())):
+        if Path(file).name != file or not file.endswith(SUFFIXES):
+            raise RecordFormatError(
+                f"`source` must name files beside it; {path} names {file!r:.60}."
+            )
+        tensors.update(read_weights(path.parent / file)[0])
+    missing = next((name for name in shards if name not in tensors), None)
+    if missing is not None:
+        raise RecordFormatError(
+            f"`source` must hold what its index names; `{missing:.60}` is missing from {path}."
+        )
+    return tensors
+
+
+_GGUF_NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_GGUF_FIELDS = {
+    "block_count": "num_hidden_layers",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "attention.sliding_window": "sliding_window",
+    "rope.freq_base": "rope_theta",
+}
+# Files of the architecture `llama` have queries and keys reordered, so that neighbours turn.
+_GGUF_PAIRINGS = {"llama": "interleaved", "qwen2": "halves"}
+
+
+def _from_gguf(path: Path) -> Found:
+    """Read a GGUF file of a model like Llama, with names and configuration as of Hugging Face."""
+    found = read_gguf(path)
+    kind = found.fields.get("general.architecture")
+    if kind not in _GGUF_PAIRINGS:
+        raise RecordFormatError(
+            f"`source` must be of the architecture {' or '.join(_GGUF_PAIRINGS)} if it is a GGUF "
+            f"file; {path} is of {kind!r:.40}."
+        )
+    config: dict[str, Any] = {"model_type": kind, "rope_pairing": _GGUF_PAIRINGS[kind]}
+    for name, value in found.fields.items():
+        known = _GGUF_FIELDS.get(name.removeprefix(f"{kind}."))
+        if known is not None:
+            config[known] = value
+    if found.fields.get(f"{kind}.rope.scaling.type", "none") != "none":
+        factor = found.fields.get(f"{kind}.rope.scaling.factor")
+        scaling = found.fields[f"{kind}.rope.scaling.type"]
+        config["rope_scaling"] = {"rope_type": scaling, "factor": factor}
+    tensors = {}
+    for name, array in found.tensors.items():
+        at = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", name)
+        if at is not None and at[2] in _GGUF_NAMES:
+            layer = "" if at[1] is None else f"model.layers.{at[1]}."
+            name = f"{layer}{_GGUF_NAMES[at[2]]}.{at[3]}"
+        elif at is not None and at[1] is not None:
+            name = f"model.layers.{at[1]}.{at[2]}.{at[3]}"
+        tensors[name] = array
+    return tensors, config
+
+
+def _from_onnx(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
+    """Read the initialisers of an ONNX file.
+
+    Exporters rename a matrix that they transpose; the node that multiplies with it still has the
+    name of its layer, `/encoder/layer.0/attention/self/query/MatMul`.
+    """
+    onnx = load_extra("onnx", extra="onnx", purpose="ONNX files")
+    try:
+        graph = onnx.load(os.fspath(path), load_external_data=False).graph
+        outside = [t.name for t in graph.initializer if t.data_location]
+        if outside:
+            raise ValueError(f"`{outside[0]:.60}` is kept in another file, which is not read")
+        tensors = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    except Exception as error:  # protobuf and onnx raise types of their own on damaged data.
+        raise RecordFormatError(
+            f"`source` must be an ONNX file; reading {path} failed: "
+            f"{type(error).__name__}: {error!s:.200}."
+        ) from None
+    for node in graph.node:
+        parts = node.name.strip("/").split("/")
+        if node.op_type == "MatMul" and len(parts) > 1:
+            matrix = tensors.get(node.input[1])
+            if matrix is not None and matrix.ndim == 2:
+                tensors.setdefault(f"{'.'.join(parts[:-1])}.weight", matrix.T)
+    return tensors

@@ -1,0 +1,253 @@
+r"""The weights of a transformer, in one shape for every family.
+
+Vectors are rows: a layer computes $x W + b$. Heads are an axis of their own. Arrays keep the type
+they are stored in (float32, or float64), as views of what was read; computing is done in float64.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax._ground.display import html_card, short_repr
+from hardmax.models.variants.rotary import Pairing
+from hardmax.typing import AnyArray, FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Linear:
+    """An affine layer.
+
+    Attributes:
+        weight: Shape `(n_in, n_out)`.
+        bias: Shape `(n_out,)`, or None.
+    """
+
+    weight: AnyArray
+    bias: AnyArray | None = None
+
+    __repr__ = short_repr
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Apply it to rows, shape `(..., n_in)`."""
+        y = x @ self.weight
+        return np.asarray(y if self.bias is None else y + self.bias)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Norm:
+    r"""A normalisation of each row.
+
+    `"layer"`: $\gamma (x - \bar x)/\sqrt{\mathrm{var}(x) + \epsilon} + \beta$; `"rms"`:
+    $\gamma x / \sqrt{\overline{x^2} + \epsilon}$.
+
+    Attributes:
+        kind: Which of the two.
+        scale: The $\gamma$, shape `(d,)`.
+        shift: The $\beta$, shape `(d,)`, or None.
+        epsilon: The $\epsilon$.
+    """
+
+    kind: Literal["layer", "rms"]
+    scale: AnyArray
+    shift: AnyArray | None
+    epsilon: float
+
+    __repr__ = short_repr
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Apply it to rows, shape `(..., d)`."""
+        centred = x - x.mean(axis=-1, keepdims=True) if self.kind == "layer" else x
+        size = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self.epsilon)
+        y = centred / size * self.scale
+        return np.asarray(y if self.shift is None else y + self.shift)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rotary:
+    r"""Rotary positions: pair $i$ turns by $n \theta_i$ at position $n$ (see `models.rotate`).
+
+    Attributes:
+        frequencies: The $\theta_i$, shape `(d_k / 2,)`.
+        pairing: Which coordinates form a pair.
+    """
+
+    frequencies: FloatArray
+    pairing: Pairing
+
+    __repr__ = short_repr
+
+    def __call__(self, vectors: FloatArray, positions: AnyArray) -> FloatArray:
+        """Turn vectors of shape `(..., n, d_k)`, row $n$ by its position."""
+        angles = np.asarray(positions)[:, None] * self.frequencies
+        half = len(self.frequencies)
+        is_halves = self.pairing == "halves"
+        first = np.s_[..., :half] if is_halves else np.s_[..., 0::2]
+        second = np.s_[..., half:] if is_halves else np.s_[..., 1::2]
+        a, b = vectors[first], vectors[second]
+        turned = np.empty(vectors.shape)
+        turned[first] = a * np.cos(angles) - b * np.sin(angles)
+        turned[second] = a * np.sin(angles) + b * np.cos(angles)
+        return turned
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionWeights:
+    r"""The heads of a layer; query head $h$ looks at key head $\lfloor h\,n_{kv}/n_{heads}\rfloor$.
+
+    Attributes:
+        query: Shape `(n_heads, d, d_k)`.
+        key: Shape `(n_kv_heads, d, d_k)`.
+        value: Shape `(n_kv_heads, d, d_v)`.
+        output: Shape `(n_heads, d_v, d)`.
+        query_bias: Shape `(n_heads, d_k)`, or None; the next two are alike.
+        key_bias: Shape `(n_kv_heads, d_k)`, or None.
+        value_bias: Shape `(n_kv_heads, d_v)`, or None.
+        output_bias: Shape `(d,)`, or None.
+        rotary: How queries and keys turn with their positions, if they do.
+        is_causal: Whether a token sees only those up to itself.
+        window: How many tokens it sees at most, itself included; None if all.
+        temperature: What scores are divided by.
+    """
+
+    query: AnyArray
+    key: AnyArray
+    value: AnyArray
+    output: AnyArray
+    query_bias: AnyArray | None
+    key_bias: AnyArray | None
+    value_bias: AnyArray | None
+    output_bias: AnyArray | None
+    rotary: Rotary | None
+    is_causal: bool
+    window: int | None
+    temperature: float
+
+    __repr__ = short_repr
+
+    @property
+    def n_heads(self) -> int:
+        """How many heads ask."""
+        return len(self.query)
+
+    @property
+    def n_kv_heads(self) -> int:
+        """How many heads of keys and values there are."""
+        return len(self.key)
+
+    @property
+    def head_dim(self) -> int:
+        """The $d_k$."""
+        return int(self.query.shape[2])
+
+    def mask(self, n: int) -> AnyArray:
+        """Mark which tokens (columns) a token (row) does not see, shape `(n, n)`."""
+        ahead = np.arange(n) - np.arange(n)[:, None]
+        hidden = np.zeros((n, n), dtype=bool)
+        if self.is_causal:
+            hidden |= ahead > 0
+        if self.window is not None:
+            hidden |= -ahead >= self.window
+        return hidden
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MlpWeights:
+    r"""The feed-forward part: $\sigma(x U) D$, or $(\sigma(x G) \odot x U) D$ with a gate.
+
+    Attributes:
+        up: The $U$ with its bias.
+        down: The $D$ with its bias.
+        gate: The $G$, or None.
+        activation: The $\sigma$: `"relu"`, `"gelu"`, `"gelu_tanh"` or `"silu"`.
+    """
+
+    up: Linear
+    down: Linear
+    gate: Linear | None
+    activation: str
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerWeights:
+    """One layer. Its norms stand before its parts, or after the sums with what came in.
+
+    Attributes:
+        attention: The heads.
+        mlp: The feed-forward part.
+        attention_norm: The norm that belongs to the heads.
+        mlp_norm: The norm that belongs to the feed-forward part.
+        norm_first: Whether they stand before.
+    """
+
+    attention: AttentionWeights
+    mlp: MlpWeights
+    attention_norm: Norm
+    mlp_norm: Norm
+    norm_first: bool
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddingWeights:
+    """How tokens become vectors: what is looked up is added, normalised and projected.
+
+    Attributes:
+        tokens: Shape `(n_tokens, e)`.
+        positions: Shape `(n_positions, e)`, or None.
+        types: Shape `(n_types, e)`, or None.
+        norm: What follows, or None.
+        projection: What follows, to the width of the layers, or None.
+        first_position: The row of `positions` that belongs to the first token.
+    """
+
+    tokens: AnyArray
+    positions: AnyArray | None = None
+    types: AnyArray | None = None
+    norm: Norm | None = None
+    projection: Linear | None = None
+    first_position: int = 0
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TransformerWeights:
+    """A trained transformer, as `load_checkpoint` returns it.
+
+    Attributes:
+        family: `"gpt2"`, `"bert"`, `"roberta"`, `"albert"`, `"llama"` or `"torch"`.
+        layers: The layers in order; those that share weights share arrays.
+        embedding: How tokens become vectors; None if the file does not say.
+        final_norm: The norm behind the last layer, or None.
+        unembedding: The scores of tokens, shape `(d, n_tokens)`, or None.
+        config: What is known besides the weights, as the files name it.
+        unused: The names of tensors that belong to none of these, as a pooler does.
+    """
+
+    family: str
+    layers: tuple[LayerWeights, ...]
+    embedding: EmbeddingWeights | None = None
+    final_norm: Norm | None = None
+    unembedding: AnyArray | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        heads = self.layers[0].attention
+        shared = f" ({heads.n_kv_heads} of keys)" if heads.n_kv_heads != heads.n_heads else ""
+        return (
+            f"TransformerWeights({self.family}, {len(self.layers)} layers x {heads.n_heads} "
+            f"heads{shared}, d = {self.dim}, d_k = {heads.head_dim})"
+        )
+
+    @property
+    def dim(self) -> int:
+        """The width $d$ of the layers."""
+        return int(self.layers[0].attention.query.shape[1])
