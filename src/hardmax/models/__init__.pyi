@@ -7,6 +7,17 @@ from .argmax import ArgmaxNetwork as ArgmaxNetwork
 from .argmax import ExactContributions as ExactContributions
 from .argmax import FormBlock as FormBlock
 from .argmax import Place as Place
+from .checkpoints.forward import Activations as Activations
+from .checkpoints.forward import LayerActivations as LayerActivations
+from .checkpoints.forward import run_transformer as run_transformer
+from .checkpoints.weights import AttentionWeights as AttentionWeights
+from .checkpoints.weights import EmbeddingWeights as EmbeddingWeights
+from .checkpoints.weights import LayerWeights as LayerWeights
+from .checkpoints.weights import Linear as Linear
+from .checkpoints.weights import MlpWeights as MlpWeights
+from .checkpoints.weights import Norm as Norm
+from .checkpoints.weights import Rotary as Rotary
+from .checkpoints.weights import TransformerWeights as TransformerWeights
 from .formats.activations import Activation as Activation
 from .formats.activations import MaxUnit as MaxUnit
 from .formats.activations import read_activation as read_activation

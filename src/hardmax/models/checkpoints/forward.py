@@ -14,6 +14,7 @@ from hardmax.models.checkpoints.weights import (
     LayerWeights,
     MlpWeights,
     TransformerWeights,
+    product,
 )
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -113,7 +114,7 @@ def run_transformer(
         hidden = layers[-1].outputs
     if weights.final_norm is not None:
         hidden = weights.final_norm(hidden)
-    logits = None if weights.unembedding is None else np.asarray(hidden @ weights.unembedding)
+    logits = None if weights.unembedding is None else product(hidden, weights.unembedding)
     return Activations(embedded, tuple(layers), hidden, logits)
 
 
@@ -155,7 +156,7 @@ def _layer(layer: LayerWeights, x: FloatArray) -> LayerActivations:
     weights = _attention_weights(layer.attention, queries, keys)
     group = layer.attention.n_heads // layer.attention.n_kv_heads
     mixed = weights @ values.repeat(group, axis=0)
-    z = x + np.matmul(mixed, layer.attention.output).sum(axis=0)
+    z = x + product(mixed, layer.attention.output).sum(axis=0)
     if layer.attention.output_bias is not None:
         z = z + layer.attention.output_bias
     if layer.norm_first:
@@ -174,7 +175,7 @@ def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]
         (heads.key, heads.key_bias),
         (heads.value, heads.value_bias),
     ):
-        rows = np.matmul(x, weight)
+        rows = product(x, weight)
         found.append(rows if bias is None else rows + bias[:, None, :])
     if heads.rotary is not None:
         positions = np.arange(len(x))

@@ -15,6 +15,11 @@ from hardmax.models.variants.rotary import Pairing
 from hardmax.typing import AnyArray, FloatArray
 
 
+def product(x: FloatArray, weight: AnyArray) -> FloatArray:
+    """Multiply in float64; a weight of another type is converted first, which is quicker."""
+    return np.asarray(np.matmul(x, weight.astype(np.float64, copy=False)))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Linear:
     """An affine layer.
@@ -31,7 +36,7 @@ class Linear:
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Apply it to rows, shape `(..., n_in)`."""
-        y = x @ self.weight
+        y = product(x, self.weight)
         return np.asarray(y if self.bias is None else y + self.bias)
 
 

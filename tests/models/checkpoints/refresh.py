@@ -1,0 +1,95 @@
+"""Write the small models of this folder and what the reference implementation computes with them.
+
+Run by hand, with torch and transformers: `python -m tests.models.checkpoints.refresh`. The weights
+are random and float32, what is computed is float64.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).parent / "small"
+TOKENS = np.array([3, 2, 9, 9, 4, 0, 7])
+SIZES = {"vocab_size": 10, "initializer_range": 0.4}
+HIDDEN = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 12, **SIZES}
+LLAMA = {**HIDDEN, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+MODELS = {
+    "gpt2": (
+        "GPT2LMHeadModel",
+        {"n_embd": 8, "n_head": 2, "n_layer": 2, "n_positions": 9, **SIZES},
+    ),
+    "bert": ("BertModel", {**HIDDEN, "num_hidden_layers": 2, "max_position_embeddings": 9}),
+    "roberta": (
+        "RobertaModel",
+        {**HIDDEN, "num_hidden_layers": 1, "max_position_embeddings": 12, "hidden_act": "relu"},
+    ),
+    "albert": (
+        "AlbertModel",
+        {
+            **{**HIDDEN, "embedding_size": 6, "max_position_embeddings": 9},
+            **{"num_hidden_layers": 4, "num_hidden_groups": 2},
+        },
+    ),
+    "llama": ("LlamaForCausalLM", {**LLAMA, "head_dim": 6, "rope_parameters": LLAMA3}),
+    "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 3}),
+    "qwen2": ("Qwen2ForCausalLM", {**LLAMA, "tie_word_embeddings": True}),
+}
+ENCODERS = {"torch_last": {"norm_first": False}, "torch_first": {"norm_first": True}}
+
+
+def main():
+    import torch
+    import transformers
+    from safetensors.numpy import save_file
+    from safetensors.torch import save_file as save_torch
+
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    expected = {"tokens": TOKENS}
+    for name, (kind, sizes) in MODELS.items():
+        torch.manual_seed(0)
+        made = getattr(transformers, kind)
+        model = made(made.config_class(**sizes, attn_implementation="eager")).eval()
+        for parameter in model.parameters():  # Biases and norms are random as well.
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        # One of them in several files with an index.
+        model.save_pretrained(FOLDER / name, max_shard_size="4KB" if name == "gpt2" else "1MB")
+        with torch.no_grad():
+            found = model.double()(
+                torch.tensor(TOKENS)[None], output_hidden_states=True, output_attentions=True
+            )
+        expected[f"{name}.hidden"] = found.hidden_states[-1][0].numpy()
+        expected[f"{name}.attentions"] = torch.cat(found.attentions).numpy()
+        if "logits" in found:
+            expected[f"{name}.logits"] = found.logits[0].numpy()
+    expected["vectors"] = np.random.default_rng(0).standard_normal((5, 8))
+    for name, options in ENCODERS.items():
+        torch.manual_seed(1)
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, **options)
+        norm = torch.nn.LayerNorm(8) if options["norm_first"] else None
+        model = torch.nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=False).eval()
+        for parameter in model.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        (FOLDER / name).mkdir()
+        save_torch(model.state_dict(), FOLDER / name / "encoder.safetensors")
+        config = {"nhead": 2, "num_layers": 2, **options}
+        (FOLDER / name / "config.json").write_text(json.dumps(config))
+        with torch.no_grad():
+            found = model.double()(torch.tensor(expected["vectors"])[None])[0]
+        expected[f"{name}.hidden"] = found.numpy()
+    for left in FOLDER.glob("*/generation_config.json"):
+        left.unlink()
+    save_file(expected, FOLDER / "expected.safetensors")
+
+
+if __name__ == "__main__":
+    main()
