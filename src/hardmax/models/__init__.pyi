@@ -10,6 +10,11 @@ from .argmax import Place as Place
 from .checkpoints.forward import Activations as Activations
 from .checkpoints.forward import LayerActivations as LayerActivations
 from .checkpoints.forward import run_transformer as run_transformer
+from .checkpoints.head_summaries import HeadSummary as HeadSummary
+from .checkpoints.heads import HeadArrays as HeadArrays
+from .checkpoints.heads import checkpoint_head as checkpoint_head
+from .checkpoints.heads import head_arrays as head_arrays
+from .checkpoints.heads import heads_from_cache as heads_from_cache
 from .checkpoints.weights import AttentionWeights as AttentionWeights
 from .checkpoints.weights import EmbeddingWeights as EmbeddingWeights
 from .checkpoints.weights import LayerWeights as LayerWeights

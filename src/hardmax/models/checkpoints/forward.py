@@ -15,6 +15,7 @@ from hardmax.models.checkpoints.weights import (
     MlpWeights,
     TransformerWeights,
     product,
+    seen_keys,
 )
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -188,11 +189,15 @@ def _attention_weights(
 ) -> FloatArray:
     group = heads.n_heads // heads.n_kv_heads
     scores = queries @ keys.repeat(group, axis=0).transpose(0, 2, 1) / heads.temperature
-    scores[:, heads.mask(len(queries[0]))] = -np.inf
-    scores -= scores.max(axis=2, keepdims=True)
+    seen = seen_keys(queries.shape[1], heads.is_causal, heads.window)
+    return soft_rows(np.where(seen, scores, -np.inf))
+
+
+def soft_rows(scores: FloatArray) -> FloatArray:
+    r"""Return the softmax of each row; entries may be $-\infty$, but not all of a row."""
     with np.errstate(under="ignore"):
-        weights = np.exp(scores)
-    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _mlp(mlp: MlpWeights, x: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._ground.display import html_card, short_repr
 from hardmax.models.variants.rotary import Pairing
-from hardmax.typing import AnyArray, FloatArray
+from hardmax.typing import AnyArray, BoolArray, FloatArray
 
 
 def product(x: FloatArray, weight: AnyArray) -> FloatArray:
@@ -146,15 +146,17 @@ class AttentionWeights:
         """The $d_k$."""
         return int(self.query.shape[2])
 
-    def mask(self, n: int) -> AnyArray:
-        """Mark which tokens (columns) a token (row) does not see, shape `(n, n)`."""
-        ahead = np.arange(n) - np.arange(n)[:, None]
-        hidden = np.zeros((n, n), dtype=bool)
-        if self.is_causal:
-            hidden |= ahead > 0
-        if self.window is not None:
-            hidden |= -ahead >= self.window
-        return hidden
+
+def seen_keys(n: int, is_causal: bool, window: int | None) -> BoolArray:
+    """Mark which tokens (columns) a token (row) sees, shape `(n, n)`.
+
+    Examples:
+        >>> seen_keys(3, True, 2).astype(int).tolist()
+        [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    """
+    back = np.arange(n)[:, None] - np.arange(n)
+    seen = back >= 0 if is_causal else np.ones((n, n), dtype=bool)
+    return np.asarray(seen if window is None else seen & (back < window))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

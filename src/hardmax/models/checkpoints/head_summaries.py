@@ -1,0 +1,168 @@
+r"""How close the heads of a trained transformer are to hard routing, on one sequence.
+
+Counts about keys are exact, about the stored numbers: the rank of the keys, and how many of them
+are vertices of their convex hull, so that they win for some query. In the usual dimensions nearly
+all points of any cloud are vertices, so the same count for Gaussian keys stands beside it. Margins
+and masses are measured, in floats, with the model's own temperature as unit; beside them stands
+what Gaussian queries with the mean and covariance of the real ones would give.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._ground.arguments import integer
+from hardmax._ground.display import html_card, short_repr
+from hardmax._ground.progress import Progress, track
+from hardmax.errors import ArgumentError
+from hardmax.exact.dyadic import scaled_integers
+from hardmax.geometry.extreme_points import extreme_points
+from hardmax.geometry.face_lattices import rank
+from hardmax.models.checkpoints.forward import run_transformer, soft_rows
+from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
+from hardmax.models.checkpoints.weights import TransformerWeights
+from hardmax.typing import ArrayLike, FloatArray
+
+_SHARP = 0.9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadSummary:
+    """One head on one sequence. Rows are tokens that see at least two keys.
+
+    Attributes:
+        layer: The layer.
+        head: The head.
+        n_keys: How many keys there are.
+        key_rank: The rank of the keys, exact.
+        n_extreme: How many keys win for some query, exact.
+        n_extreme_null: The same for Gaussian keys with their mean and covariance.
+        margin: The median over rows of the largest score minus the next, in units of the
+            temperature.
+        margin_null: The same for Gaussian queries with the mean and covariance of the real ones.
+        mass: The median over rows of the largest attention weight.
+        mass_null: The same for Gaussian queries.
+        sharp_share: The share of rows whose largest weight exceeds 0.9.
+        sink_share: The share of rows that the first key wins.
+        margin_without_sink: The median margin over the other rows; None if there are none.
+    """
+
+    layer: int
+    head: int
+    n_keys: int
+    key_rank: int
+    n_extreme: int
+    n_extreme_null: int
+    margin: float
+    margin_null: float
+    mass: float
+    mass_null: float
+    sharp_share: float
+    sink_share: float
+    margin_without_sink: float | None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+
+def analyze_heads(
+    model: TransformerWeights | Sequence[HeadArrays],
+    tokens: ArrayLike | None = None,
+    *,
+    vectors: ArrayLike | None = None,
+    token_types: ArrayLike | None = None,
+    seed: int = 0,
+) -> tuple[HeadSummary, ...]:
+    """Summarise every head of every layer on one sequence.
+
+    Args:
+        model: A checkpoint, which is run on `tokens` or `vectors` (see `models.run_transformer`);
+            or the queries, keys and values of layers (`models.HeadArrays`, `heads_from_cache`),
+            which come with their sequence.
+        tokens: The tokens.
+        vectors: In place of tokens what enters the first layer.
+        token_types: Their types.
+        seed: Of the Gaussian queries and keys.
+
+    Returns:
+        A summary of each head, layer by layer.
+
+    Raises:
+        ArgumentError: If the sequence has fewer than two tokens.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> q, k, v = rng.normal(size=(3, 1, 50, 2))
+        >>> found = analyze_heads([HeadArrays(3 * q, k, v, is_causal=False)])[0]
+        >>> found.n_keys, found.key_rank, found.n_extreme < 15
+        (50, 2, True)
+    """
+    if isinstance(model, TransformerWeights):
+        ran = run_transformer(model, tokens, vectors=vectors, token_types=token_types)
+        layers: Sequence[HeadArrays] = head_arrays(model, ran)
+    else:
+        layers = list(model)
+        if any(given is not None for given in (tokens, vectors, token_types)):
+            raise ArgumentError("`tokens` must be given for a checkpoint only.")
+        if not all(isinstance(layer, HeadArrays) for layer in layers):
+            raise ArgumentError("`model` must be a checkpoint, or a list of `HeadArrays`.")
+    if any(layer.queries.shape[1] < 2 for layer in layers):
+        raise ArgumentError("`tokens` must be at least two: one key has no rival.")
+    rng = np.random.default_rng(integer("seed", seed, at_least=0))
+    found: list[HeadSummary] = []
+    progress: Progress[object]
+    with track(sum(len(layer.keys) for layer in layers), "heads") as progress:
+        for number, layer in enumerate(layers):
+            group = layer.n_heads // len(layer.keys)
+            for kv, keys in enumerate(layer.keys):
+                counts = _key_counts(keys, rng)
+                for head in range(kv * group, (kv + 1) * group):
+                    found.append(_summary(layer, number, head, counts, rng))
+                progress.advance()
+    return tuple(found)
+
+
+def _key_counts(keys: FloatArray, rng: np.random.Generator) -> tuple[int, int, int]:
+    """The rank of the keys, how many are extreme, and how many of Gaussian keys are."""
+    exact = rank(scaled_integers(keys).integers.tolist())
+    return exact, int(extreme_points(keys).sum()), int(extreme_points(_null(keys, rng)).sum())
+
+
+def _null(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """As many Gaussian rows with the mean and covariance of the given ones."""
+    centre, n = rows.mean(axis=0), len(rows)
+    return np.asarray(centre + rng.standard_normal((n, n)) @ (rows - centre) / np.sqrt(n))
+
+
+def _summary(
+    layer: HeadArrays,
+    number: int,
+    head: int,
+    counts: tuple[int, int, int],
+    rng: np.random.Generator,
+) -> HeadSummary:
+    has_rival = layer.seen.sum(axis=1) > 1
+    scores = layer.scores(head)[has_rival]
+    null = layer.scores(head, _null(layer.queries[head], rng))[has_rival]
+    margins, masses = _margins(scores), soft_rows(scores).max(axis=1)
+    is_sink = scores.argmax(axis=1) == 0
+    others = margins[~is_sink]
+    return HeadSummary(
+        number,
+        head,
+        layer.keys.shape[1],
+        *counts,
+        float(np.median(margins)),
+        float(np.median(_margins(null))),
+        float(np.median(masses)),
+        float(np.median(soft_rows(null).max(axis=1))),
+        float((masses > _SHARP).mean()),
+        float(is_sink.mean()),
+        float(np.median(others)) if len(others) else None,
+    )
+
+
+def _margins(scores: FloatArray) -> FloatArray:
+    second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+    return np.asarray(first - second)

@@ -1,0 +1,242 @@
+r"""Heads of a trained transformer at work: real queries over the real memory of a sequence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import Sizes, integer, number
+from hardmax._ground.display import html_card, short_repr
+from hardmax.errors import ArgumentError, ShapeMismatchError
+from hardmax.models.checkpoints.forward import Activations, soft_rows
+from hardmax.models.checkpoints.weights import TransformerWeights, seen_keys
+from hardmax.models.heads import AttentionHead
+from hardmax.typing import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadArrays:
+    r"""The queries, keys and values of the heads of one layer, for one sequence.
+
+    Query head $h$ looks at key head $\lfloor h\,n_{kv}/n_{heads}\rfloor$; token $i$ gives key $j$
+    the score $\langle q_i, k_j\rangle$, which softmax divides by the temperature.
+
+    Attributes:
+        queries: Shape `(n_heads, n, d_k)`.
+        keys: Shape `(n_kv_heads, n, d_k)`.
+        values: Shape `(n_kv_heads, n, d_v)`.
+        is_causal: Whether token `i` sees only keys up to `i`.
+        window: How many keys it sees at most, itself included; None if all.
+        temperature: What scores are divided by; $\sqrt{d_k}$ if None.
+
+    Examples:
+        >>> arrays = HeadArrays(np.ones((2, 3, 1)), np.ones((1, 3, 1)), np.ones((1, 3, 1)), True)
+        >>> arrays.weights(0).round(2).tolist()
+        [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.33, 0.33, 0.33]]
+    """
+
+    queries: FloatArray
+    keys: FloatArray
+    values: FloatArray
+    is_causal: bool
+    window: int | None = None
+    temperature: float | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+    def __post_init__(self) -> None:
+        sizes = Sizes()
+        shapes = {
+            "queries": ("n_heads", "n", "d_k"),
+            "keys": ("n_kv_heads", "n", "d_k"),
+            "values": ("n_kv_heads", "n", "d_v"),
+        }
+        given = ((name, getattr(self, name), shape) for name, shape in shapes.items())
+        self.__dict__.update(zip(shapes, sizes.owned(*given), strict=True))
+        if not sizes["n_kv_heads"] or sizes["n_heads"] % sizes["n_kv_heads"] or not sizes["d_k"]:
+            raise ShapeMismatchError(
+                f"`keys` must have a number of heads that divides the {sizes['n_heads']} of "
+                f"`queries`, and at least one coordinate; got shape {self.keys.shape}."
+            )
+        if self.window is not None:
+            integer("window", self.window, at_least=1)
+        tau = np.sqrt(sizes["d_k"]) if self.temperature is None else self.temperature
+        self.__dict__["temperature"] = number("temperature", tau, above=0.0)
+
+    @property
+    def n_heads(self) -> int:
+        """How many heads ask."""
+        return len(self.queries)
+
+    def key_head(self, head: int) -> int:
+        """Return the head of keys that a head looks at."""
+        head = integer("head", head, at_least=0, at_most=self.n_heads - 1)
+        return head * len(self.keys) // self.n_heads
+
+    @property
+    def seen(self) -> BoolArray:
+        """Which keys (columns) a token (row) sees, shape `(n, n)`."""
+        return seen_keys(self.queries.shape[1], self.is_causal, self.window)
+
+    def scores(self, head: int, queries: FloatArray | None = None) -> FloatArray:
+        r"""Return $\langle q_i, k_j\rangle/\tau$, $-\infty$ where key $j$ is not seen.
+
+        Args:
+            head: The head.
+            queries: In place of its queries others, as many, shape `(n, d_k)`.
+        """
+        asked = self.queries[head] if queries is None else queries
+        scores = asked @ self.keys[self.key_head(head)].T / self.temperature
+        return np.where(self.seen, scores, -np.inf)
+
+    def weights(self, head: int) -> FloatArray:
+        """Return the attention weights of a head, shape `(n, n)`."""
+        return soft_rows(self.scores(head))
+
+    def head(self, head: int, position: int = -1) -> AttentionHead:
+        """Return the head a token sees, in the space of queries.
+
+        Its input is a query, its memory the keys and values of the sequence; what the token does
+        not see is masked. The model's own temperature is `temperature`.
+
+        Args:
+            head: The head.
+            position: The token, counted from the end if negative.
+        """
+        kv, n = self.key_head(head), self.queries.shape[1]
+        position = integer("position", position, at_least=-n, at_most=n - 1) % n
+        values = self.values[kv]
+        return AttentionHead(
+            np.eye(self.keys.shape[2]),
+            self.keys[kv],
+            values,
+            np.eye(values.shape[1]),
+            logit_bias=_bias(self.seen[position]),
+        )
+
+
+def head_arrays(weights: TransformerWeights, activations: Activations) -> tuple[HeadArrays, ...]:
+    """Return queries, keys and values of every layer, as a forward pass computed them."""
+    return tuple(
+        HeadArrays(
+            found.queries,
+            found.keys,
+            found.values,
+            layer.attention.is_causal,
+            layer.attention.window,
+            layer.attention.temperature,
+        )
+        for layer, found in zip(weights.layers, activations.layers, strict=True)
+    )
+
+
+def heads_from_cache(
+    cache: Mapping[str, Any],
+    *,
+    is_causal: bool,
+    batch: int = 0,
+    temperature: float | None = None,
+) -> tuple[HeadArrays, ...]:
+    """Return queries, keys and values of every layer from a cache as TransformerLens makes them.
+
+    Args:
+        cache: Arrays or torch tensors named `blocks.{layer}.attn.hook_q`, `hook_k` and `hook_v`, of
+            shape `(batch, n, n_heads, d)`, or without the first axis. Where there are `hook_rot_q`
+            and `hook_rot_k`, turned by their positions, these are taken.
+        is_causal: Whether a token sees only those up to itself, which a cache does not say.
+        batch: Which sequence of the batch.
+        temperature: What scores are divided by; the root of `d_k` if None.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> names = [f"blocks.{i}.attn.hook_{c}" for i in range(2) for c in "qkv"]
+        >>> cache = {name: rng.normal(size=(1, 5, 4, 3)) for name in names}
+        >>> layers = heads_from_cache(cache, is_causal=True)
+        >>> len(layers), layers[0].queries.shape, layers[0].head(2, 3)
+        (2, (4, 5, 3), AttentionHead(R^3 -> R^3, 5 keys in R^3, 1 masked))
+    """
+    layers: list[HeadArrays] = []
+    while f"blocks.{len(layers)}.attn.hook_k" in cache:
+        at = f"blocks.{len(layers)}.attn.hook_"
+        queries, keys, values = (
+            _of_cache(cache, f"{at}rot_{c}" if f"{at}rot_{c}" in cache else f"{at}{c}", batch)
+            for c in "qkv"
+        )
+        layers.append(HeadArrays(queries, keys, values, is_causal, None, temperature))
+    if not layers:
+        some = ", ".join(sorted(map(str, cache))[:3])
+        raise ArgumentError(
+            "`cache` must have `blocks.0.attn.hook_q`, `hook_k` and `hook_v`; it has "
+            f"{len(cache)} entries: {some:.200}."
+        )
+    return tuple(layers)
+
+
+def _of_cache(cache: Mapping[str, Any], name: str, batch: int) -> FloatArray:
+    """One entry of a cache, shape `(n_heads, n, d)`."""
+    if name not in cache:
+        raise ArgumentError(f"`cache` must have `{name}`; it does not.")
+    value = cache[name]
+    if hasattr(value, "detach"):  # A tensor of torch, of any type and on any device.
+        value = value.detach().cpu().double().numpy()
+    array = np.asarray(value)
+    if array.ndim == 4:
+        array = array[integer("batch", batch, at_least=0, at_most=len(array) - 1)]
+    if array.ndim != 3:
+        raise ShapeMismatchError(
+            f"`cache` must have entries of shape (batch, n, n_heads, d); `{name}` has "
+            f"{np.shape(value)}."
+        )
+    return array.transpose(1, 0, 2)
+
+
+def checkpoint_head(
+    weights: TransformerWeights,
+    activations: Activations,
+    layer: int,
+    head: int,
+    position: int = -1,
+) -> AttentionHead:
+    r"""Return a head as a token sees it, with the memory of a forward pass.
+
+    Its input $x$ is what the layer's heads read (`LayerActivations.inputs`: behind the norm where
+    that stands first), its output what the head adds to the stream; the layer's `output_bias` is
+    no head's. With rotary positions the query of token $m$ is $R_m(x W_Q + b_Q)$, so $R_m$ is
+    multiplied into $W_Q$ and $b_Q$ and rounded; the keys are the turned ones, rounded, too. The
+    model computes `head.soft(x, tau)` with `tau = weights.layers[layer].attention.temperature`.
+
+    Args:
+        weights: The model.
+        activations: What `run_transformer` computed with it.
+        layer: The layer.
+        head: The head.
+        position: The token, counted from the end if negative.
+
+    Returns:
+        The head; keys the token does not see are masked.
+    """
+    layer = integer("layer", layer, at_least=0, at_most=len(weights.layers) - 1)
+    heads, found = weights.layers[layer].attention, activations.layers[layer]
+    head = integer("head", head, at_least=0, at_most=heads.n_heads - 1)
+    n = len(found.inputs)
+    position = integer("position", position, at_least=-n, at_most=n - 1) % n
+    kv = head * heads.n_kv_heads // heads.n_heads
+    query = np.asarray(heads.query[head], dtype=np.float64)
+    bias = None if heads.query_bias is None else np.asarray(heads.query_bias[head], np.float64)
+    if heads.rotary is not None:
+        query = heads.rotary(query, np.full(len(query), position))
+        bias = None if bias is None else heads.rotary(bias[None], np.array([position]))[0]
+    return AttentionHead(
+        query,
+        found.keys[kv],
+        found.values[kv],
+        np.asarray(heads.output[head], dtype=np.float64),
+        query_bias=bias,
+        logit_bias=_bias(seen_keys(n, heads.is_causal, heads.window)[position]),
+    )
+
+
+def _bias(seen: BoolArray) -> FloatArray | None:
+    return None if seen.all() else np.where(seen, 0.0, -np.inf)
