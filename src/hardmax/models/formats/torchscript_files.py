@@ -1,10 +1,9 @@
 """TorchScript archives, read without running anything.
 
 `torch.jit.load` compiles the program in the archive and runs parts of it (`__setstate__`), so a
-file from a stranger must not be given to it. Here an archive is data: its tensors are read by an
-unpickler that knows tensors, numbers and containers and nothing else, every module becomes a plain
-list of attributes, and its program is text, to be read as such (`torchscript_programs`). torch is
-not needed.
+file from a stranger must not be given to it. Here an archive is data: its pickles are read by a
+machine that calls nothing (`pickled_data`), every module becomes a plain list of attributes, and
+its program is text, to be read as such (`torchscript_programs`). torch is not needed.
 """
 
 import io
