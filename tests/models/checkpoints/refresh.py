@@ -35,6 +35,13 @@ MODELS = {
         "RobertaModel",
         {**HIDDEN, "num_hidden_layers": 1, "max_position_embeddings": 12, "hidden_act": "relu"},
     ),
+    "distilbert": (
+        "DistilBertModel",
+        {
+            **{"dim": 8, "n_heads": 2, "n_layers": 2, "hidden_dim": 12, **SIZES},
+            **{"max_position_embeddings": 9},
+        },
+    ),
     "albert": (
         "AlbertModel",
         {

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from hardmax.errors import ArgumentError, RecordFormatError
-from hardmax.models.checkpoints import albert, bert, gpt2, llama, torch_encoder
+from hardmax.models.checkpoints import albert, bert, distilbert, gpt2, llama, torch_encoder
 from hardmax.models.checkpoints.named_tensors import NamedTensors
 from hardmax.models.checkpoints.reading import (
     INDEX,
@@ -20,10 +20,10 @@ from hardmax.models.checkpoints.reading import (
 from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.typing import AnyArray
 
-_FAMILIES: tuple[ModuleType, ...] = (gpt2, bert, albert, llama, torch_encoder)
+_FAMILIES: tuple[ModuleType, ...] = (gpt2, bert, distilbert, albert, llama, torch_encoder)
 _SUPPORTED = (
-    "GPT-2, BERT, RoBERTa, ALBERT, models like Llama (Llama, Mistral, Qwen2) and stacks of "
-    "torch.nn.TransformerEncoderLayer"
+    "GPT-2, BERT, RoBERTa, DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen2) or a "
+    "stack of torch.nn.TransformerEncoderLayer"
 )
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 
@@ -59,8 +59,8 @@ def load_checkpoint(
         >>> load_checkpoint({"0.weight": np.eye(2)})
         Traceback (most recent call last):
             ...
-        hardmax.errors.RecordFormatError: `source` must be a model of GPT-2, BERT, RoBERTa, ALBERT,
-        models like Llama (Llama, Mistral, Qwen2) and stacks of torch.nn.TransformerEncoderLayer;
+        hardmax.errors.RecordFormatError: `source` must be GPT-2, BERT, RoBERTa, DistilBERT, ALBERT,
+        a model like Llama (Llama, Mistral, Qwen2) or a stack of torch.nn.TransformerEncoderLayer;
         the state dict: no tensor is named as theirs are; there are 1, among them `0.weight`.
     """
     if isinstance(source, Mapping):
@@ -83,7 +83,7 @@ def _read(
         found = family.read(named, prefix)
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"`source` must be a model of {_SUPPORTED}; {where}: {str(error).rstrip('.')}."
+            f"`source` must be {_SUPPORTED}; {where}: {str(error).rstrip('.')}."
         ) from None
     assert isinstance(found, TransformerWeights)
     return found

@@ -227,7 +227,8 @@ class TransformerWeights:
     """A trained transformer, as `load_checkpoint` returns it.
 
     Attributes:
-        family: `"gpt2"`, `"bert"`, `"roberta"`, `"albert"`, `"llama"` or `"torch"`.
+        family: `"gpt2"`, `"bert"`, `"roberta"`, `"distilbert"`, `"albert"`, `"llama"` or
+            `"torch"`.
         layers: The layers in order; those that share weights share arrays.
         embedding: How tokens become vectors; None if the file does not say.
         final_norm: The norm behind the last layer, or None.
