@@ -104,7 +104,9 @@ def test_a_search_finds_what_the_library_finds(local):
             connection.send(question(number, relu(6), depth=depth))
             network = relu(6).network
             short = hm.models.ArgmaxNetwork(
-                network.layers[:depth], network.embedding, hm.models.AffineMap.identity([2, 6, 6][depth])
+                network.layers[:depth],
+                network.embedding,
+                hm.models.AffineMap.identity([2, 6, 6][depth]),
             )
             part = hm.enumerate_regions(short, hm.Box([-1, -1], [1, 1]))
             assert answer(connection, number)["n"] == part.n_cells

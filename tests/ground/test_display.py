@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cache
 from html.parser import HTMLParser
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +30,18 @@ def public_classes():
     found = [getattr(package, name) for package in PACKAGES for name in package.__all__]
     made = [c for c in found if inspect.isclass(c) and not getattr(c, "_is_protocol", False)]
     return [c for c in made if not issubclass(c, Exception | Enum)]
+
+
+def checkpoint_parts():
+    """A trained transformer, its parts, what it computed, and its heads."""
+    model = hm.load_checkpoint(Path(__file__).parents[1] / "models/checkpoints/small/llama")
+    bert = hm.load_checkpoint(Path(__file__).parents[1] / "models/checkpoints/small/bert")
+    found = hm.models.run_transformer(model, np.arange(5))
+    layer = model.layers[0]
+    arrays = hm.models.head_arrays(model, found)
+    parts = [model, model.embedding, bert, bert.embedding, layer, layer.attention, layer.mlp]
+    parts += [layer.attention.rotary, layer.attention_norm, found, found.layers[0], arrays[0]]
+    return [*parts, layer.mlp.up, *hm.analyze_heads([arrays[0]])]
 
 
 @cache
@@ -158,6 +171,7 @@ def shown():
         hm.PowerDiagram.from_keys(points[:6]).cells()[0],
         hm.tropical.order_k_diagram(hm.PowerDiagram.from_keys(points[:6]), 2),
         *transformer.network.places,
+        *checkpoint_parts(),
         hm.explore(small),
         hm.models.LogLiftedHead(points, points),
         hm.models.Normalisation("rms", gain=np.ones(30)),

@@ -41,6 +41,7 @@ class LayerActivations:
     outputs: FloatArray
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +94,7 @@ def run_transformer(
         ...     "layers.0.norm1.weight": np.ones(d),
         ...     "layers.0.norm2.weight": np.ones(d),
         ... }
-        >>> from hardmax.models.checkpoints.loading import load_checkpoint
+        >>> from hardmax import load_checkpoint
         >>> model = load_checkpoint(state, config={"nhead": 2})
         >>> model
         TransformerWeights(torch, 1 layers x 2 heads, d = 4, d_k = 2)

@@ -118,7 +118,26 @@ class HeadArrays:
 
 
 def head_arrays(weights: TransformerWeights, activations: Activations) -> tuple[HeadArrays, ...]:
-    """Return queries, keys and values of every layer, as a forward pass computed them."""
+    """Return queries, keys and values of every layer, as a forward pass computed them.
+
+    Examples:
+        One layer on two tokens:
+
+        >>> from hardmax import load_checkpoint
+        >>> from hardmax.models import run_transformer
+        >>> state = {
+        ...     "layers.0.self_attn.in_proj_weight": np.eye(6, 2),
+        ...     "layers.0.self_attn.out_proj.weight": np.eye(2),
+        ...     "layers.0.linear1.weight": np.ones((1, 2)),
+        ...     "layers.0.linear2.weight": np.ones((2, 1)),
+        ...     "layers.0.norm1.weight": np.ones(2),
+        ...     "layers.0.norm2.weight": np.ones(2),
+        ... }
+        >>> model = load_checkpoint(state, config={"nhead": 1})
+        >>> found = run_transformer(model, vectors=np.eye(2))
+        >>> [arrays.queries.shape for arrays in head_arrays(model, found)]
+        [(1, 2, 2)]
+    """
     return tuple(
         HeadArrays(
             found.queries,
@@ -216,6 +235,24 @@ def checkpoint_head(
 
     Returns:
         The head; keys the token does not see are masked.
+
+    Examples:
+        One layer on two tokens:
+
+        >>> from hardmax import load_checkpoint
+        >>> from hardmax.models import run_transformer
+        >>> state = {
+        ...     "layers.0.self_attn.in_proj_weight": np.eye(6, 2),
+        ...     "layers.0.self_attn.out_proj.weight": np.eye(2),
+        ...     "layers.0.linear1.weight": np.ones((1, 2)),
+        ...     "layers.0.linear2.weight": np.ones((2, 1)),
+        ...     "layers.0.norm1.weight": np.ones(2),
+        ...     "layers.0.norm2.weight": np.ones(2),
+        ... }
+        >>> model = load_checkpoint(state, config={"nhead": 1})
+        >>> found = run_transformer(model, vectors=np.eye(2))
+        >>> checkpoint_head(model, found, layer=0, head=0)
+        AttentionHead(R^2 -> R^2, 2 keys in R^2)
     """
     layer = integer("layer", layer, at_least=0, at_most=len(weights.layers) - 1)
     heads, found = weights.layers[layer].attention, activations.layers[layer]

@@ -33,6 +33,7 @@ class Linear:
     bias: AnyArray | None = None
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Apply it to rows, shape `(..., n_in)`."""
@@ -60,6 +61,7 @@ class Norm:
     epsilon: float
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Apply it to rows, shape `(..., d)`."""
@@ -82,6 +84,7 @@ class Rotary:
     pairing: Pairing
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
     def __call__(self, vectors: FloatArray, positions: AnyArray) -> FloatArray:
         """Turn vectors of shape `(..., n, d_k)`, row $n$ by its position."""
@@ -130,6 +133,7 @@ class AttentionWeights:
     temperature: float
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def n_heads(self) -> int:
@@ -176,6 +180,7 @@ class MlpWeights:
     activation: str
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,6 +202,7 @@ class LayerWeights:
     norm_first: bool
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,6 +226,7 @@ class EmbeddingWeights:
     first_position: int = 0
 
     __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 @dataclass(frozen=True, eq=False, repr=False)
