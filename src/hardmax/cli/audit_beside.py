@@ -45,7 +45,8 @@ def audit_summary(process: "subprocess.Popen[str]") -> str:
 def main(out: Path) -> None:
     """Compile, check every claim, write the ledger, and print its summary."""
     from hardmax.papers.audit import run_audit, summary, write_audit
-    from hardmax.papers.experiments import minkowski_sums, top_k_cells
+    from hardmax.papers.experiments.beyond import top_k_cells
+    from hardmax.papers.experiments.figures import minkowski_sums
 
     for module in (minkowski_sums, top_k_cells):
         module.run(module.QUICK)

@@ -17,34 +17,70 @@ Level = Literal["quick", "default", "full"]
 Row = dict[str, Any]
 """A row of a tidy table: column to number or text."""
 
-# chapter: {name: (module in this package, title)}
+# chapter: {name: (module in `experiments`, title)}
 _CHAPTERS = {
     "Figures": {
-        "fig1": ("depth", "Figure 1: every cell of a transformer as blocks are added"),
+        "fig1": ("figures.depth", "Figure 1: every cell of a transformer as blocks are added"),
         "fig2": (
-            "relu_search",
+            "figures.relu_search",
             "Figure 2: two layers of three ReLU units, 49 claimed, 34 the maximum",
         ),
-        "fig3": ("diagrams", "Figure 3: Voronoi against power diagram, which keys can ever win"),
-        "fig4": ("minkowski_sums", "Figure 4: sums of three heads in 3-D, 92 vertices, not 216"),
-        "fig5": ("annealing", "Figure 5: one head at falling temperatures, walls that never move"),
-        "fig6a": ("sampled_counts", "Figure 6(a): exact counts where sampling was used"),
-        "fig6b": ("vertex_counts", "Figure 6(b): exact vertex counts of Minkowski sums"),
-        "fig7": ("block_refinement", "Figure 7: a block is not the refinement of its halves"),
+        "fig3": (
+            "figures.diagrams",
+            "Figure 3: Voronoi against power diagram, which keys can ever win",
+        ),
+        "fig4": (
+            "figures.minkowski_sums",
+            "Figure 4: sums of three heads in 3-D, 92 vertices, not 216",
+        ),
+        "fig5": (
+            "figures.annealing",
+            "Figure 5: one head at falling temperatures, walls that never move",
+        ),
+        "fig6a": ("figures.sampled_counts", "Figure 6(a): exact counts where sampling was used"),
+        "fig6b": ("figures.vertex_counts", "Figure 6(b): exact vertex counts of Minkowski sums"),
+        "fig7": (
+            "figures.block_refinement",
+            "Figure 7: a block is not the refinement of its halves",
+        ),
     },
     "Tables and examples": {
-        "tables": ("dictionary", "Tables I and II: symbols and dictionary, each entry tried"),
-        "ex-V3": ("head_budget", "Example V.3: what the same parameters buy with more heads"),
-        "ex-VI2": ("regime", "Example VI.2: the margins softmax needs at the standard scaling"),
-        "emulation": ("emulation", "Maxout networks as transformers, with a certified error"),
-        "deep": ("compiled_depth", "Regions exponential in depth, and universal approximation"),
+        "tables": (
+            "examples.dictionary",
+            "Tables I and II: symbols and dictionary, each entry tried",
+        ),
+        "ex-V3": (
+            "examples.head_budget",
+            "Example V.3: what the same parameters buy with more heads",
+        ),
+        "ex-VI2": (
+            "examples.regime",
+            "Example VI.2: the margins softmax needs at the standard scaling",
+        ),
+        "emulation": (
+            "examples.emulation",
+            "Maxout networks as transformers, with a certified error",
+        ),
+        "deep": (
+            "examples.compiled_depth",
+            "Regions exponential in depth, and universal approximation",
+        ),
     },
     "Beyond the papers": {
-        "growth": ("growth", "Growth with keys, heads, dimension and depth, fitted exactly"),
-        "persistence": ("persisting_cells", "How many cells survive at a temperature, proved"),
-        "log-lift": ("lifting", "Log-lifted attention has more regions than routing has cells"),
-        "top-k": ("top_k_cells", "Top-k attention: which sets of keys win together"),
-        "sparsemax": ("sparse_attention", "Sparsemax attention: exact pieces at every temperature"),
+        "growth": ("beyond.growth", "Growth with keys, heads, dimension and depth, fitted exactly"),
+        "persistence": (
+            "beyond.persisting_cells",
+            "How many cells survive at a temperature, proved",
+        ),
+        "log-lift": (
+            "beyond.lifting",
+            "Log-lifted attention has more regions than routing has cells",
+        ),
+        "top-k": ("beyond.top_k_cells", "Top-k attention: which sets of keys win together"),
+        "sparsemax": (
+            "beyond.sparse_attention",
+            "Sparsemax attention: exact pieces at every temperature",
+        ),
     },
 }
 _EXPERIMENTS = {name: entry for chapter in _CHAPTERS.values() for name, entry in chapter.items()}

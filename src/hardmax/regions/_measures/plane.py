@@ -66,10 +66,7 @@ def measured(
     where = planar_domain(domain, network.dim_in)
     packed = core_network(network)
     stream = first_stream(network, where.inputs, where.scale)
-    start = SearchStart(
-        2, where.scale, address(stream.block), address(stream.doubled), not stream.block[3].any(),
-        stream.grid, where.is_bounded, True,
-    )  # fmt: skip
+    start = SearchStart.on(stream, where.scale, is_bounded=where.is_bounded, stores=True)
     starts = np.ascontiguousarray(cells.starts, dtype=np.int64)
     room = int(np.diff(starts).max(initial=0))
     library = core()

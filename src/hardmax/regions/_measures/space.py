@@ -48,8 +48,7 @@ def measured(
         question: `VOLUME`, `WITNESS` or `BALL`.
 
     Examples:
-        >>> from hardmax.geometry.domains import Box
-        >>> from hardmax.models.networks import ReluNetwork
+        >>> from hardmax import Box, ReluNetwork
         >>> from hardmax.regions.charted_domains import charted
         >>> from hardmax.regions._search.space import explore
         >>> wall = ReluNetwork([[[1.0], [0.0], [0.0]], [[1.0]]]).network
@@ -65,10 +64,7 @@ def measured(
     where = spatial_domain(domain, network.dim_in)
     packed, table = core_network(network), FacetTable(network, cells)
     stream = first_stream(network, domain.inputs, where.scale)
-    start = SearchStart(
-        domain.dim, where.scale, address(stream.block), address(stream.doubled),
-        not stream.block[-1].any(), stream.grid, where.is_bounded, True,
-    )  # fmt: skip
+    start = SearchStart.on(stream, where.scale, is_bounded=where.is_bounded, stores=True)
     borders = border_forms(domain)
     most = [int(np.diff(starts).max(initial=0)) for starts in (cells.facets.starts, cells.starts)]
     library = core()

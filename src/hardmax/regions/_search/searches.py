@@ -22,21 +22,6 @@ N_EDGE = 12
 `x, y`, radius, `dx, dy`, radius."""
 
 
-class SearchStart(Structure):
-    """`hm_search_start` of the interface."""
-
-    _fields_ = (
-        ("dim", c_int32),
-        ("scale", c_double),
-        ("stream", c_void_p),
-        ("doubled_stream", c_void_p),
-        ("stream_is_exact", c_int32),
-        ("stream_grid", c_int32),
-        ("is_bounded", c_int32),
-        ("stores", c_int32),
-    )
-
-
 class _Cell(Structure):
     """`hm_cell` of the interface."""
 
@@ -100,6 +85,31 @@ class FirstStream(NamedTuple):
     doubled: FloatArray
     grid: int
     is_exact: bool
+
+
+class SearchStart(Structure):
+    """`hm_search_start` of the interface."""
+
+    _fields_ = (
+        ("dim", c_int32),
+        ("scale", c_double),
+        ("stream", c_void_p),
+        ("doubled_stream", c_void_p),
+        ("stream_is_exact", c_int32),
+        ("stream_grid", c_int32),
+        ("is_bounded", c_int32),
+        ("stores", c_int32),
+    )
+
+    @classmethod
+    def on(
+        cls, stream: FirstStream, scale: float, *, is_bounded: bool, stores: bool
+    ) -> "SearchStart":
+        """Return the start of a search on a domain; the stream must stay as long as it is read."""
+        return cls(
+            len(stream.block) - 2, scale, address(stream.block), address(stream.doubled),
+            stream.is_exact, stream.grid, is_bounded, stores,
+        )  # fmt: skip
 
 
 class PlaneCell(NamedTuple):
@@ -347,11 +357,7 @@ class CoreSearch:
         self._core = core()
         self._memory = Memory(self._core.hm_search_size(network.address, self.dim, stores))
         self.address = self._memory.address
-        start = SearchStart(
-            self.dim, scale, address(stream.block), address(stream.doubled), stream.is_exact,
-            stream.grid,
-            is_bounded, stores,
-        )  # fmt: skip
+        start = SearchStart.on(stream, scale, is_bounded=is_bounded, stores=stores)
         self._core.hm_search_init(self.address, network.address, addressof(start))
         # Room for all parts at once, six edges each, where large groups are walked; the split by a
         # group asks for them twice, and for three edges more.

@@ -1,0 +1,1 @@
+"""The tables and examples of the papers, computed again."""
