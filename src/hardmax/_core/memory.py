@@ -43,21 +43,40 @@ def address(array: Any) -> int:
         return int(array.ctypes.data)
 
 
-_SMALL = 1 << 20
-"""Up to so many bytes, a copy is quicker than pages of the system."""
+_BLOCK = 1 << 20
 _spare: list[AnyArray] = []
-"""Blocks of so many bytes that nobody uses: new memory costs as much as a small search."""
-_MOST_SPARE = 16
+"""Blocks that nobody uses: new memory costs as much as a small search."""
+_MOST_SPARE = 4
 _LARGE = 1 << 23
 """From so many bytes on, large pages: asking the system for small ones costs more than a search."""
+
+
+def spare_block(n_bytes: int) -> AnyArray:
+    """Return a block of at least so many bytes, whatever is in it.
+
+    Examples:
+        >>> len(spare_block(1000)) >= 1000
+        True
+    """
+    if n_bytes > _BLOCK:
+        return np.empty(n_bytes, np.uint8)
+    try:
+        return _spare.pop()
+    except IndexError:
+        return np.empty(_BLOCK, np.uint8)
+
+
+def give_back(block: AnyArray) -> None:
+    """Let a block be used again that nobody looks at."""
+    if len(block) == _BLOCK and len(_spare) < _MOST_SPARE:
+        _spare.append(block)
 
 
 class GrowingArray:
     """Rows that are written through an address, as many as there turn out to be.
 
-    Small arrays are copied out of a block that is used again. Larger ones are pages of the system,
-    which take room only where they have been written to, and which grow without being copied where
-    the system can do that.
+    They are pages of the system, which take room only where they have been written to, and which
+    grow without being copied where the system can do that.
 
     Args:
         kind: The type of the numbers.
@@ -74,55 +93,29 @@ class GrowingArray:
     def __init__(self, kind: Any, row_shape: tuple[int, ...], n_rows: int) -> None:
         self._kind, self._row_shape = np.dtype(kind), row_shape
         self._per_row = prod(row_shape)
-        self._pages: mmap.mmap | None = None
-        self._block: AnyArray | None = _block()
-        self.grow(n_rows)
+        self._pages = _pages(self._n_bytes(n_rows))
+
+    def _n_bytes(self, n_rows: int) -> int:
+        return max(1, n_rows * self._per_row * int(self._kind.itemsize))
 
     @property
     def address(self) -> int:
         """Where the first row begins."""
-        return address(self._block if self._pages is None else self._pages)
+        return address(self._pages)
 
     def grow(self, n_rows: int) -> None:
         """Make room for so many rows in all; what has been written stays."""
-        n_bytes = n_rows * self._per_row * self._kind.itemsize
-        if self._pages is not None:
-            self._pages = _resized(self._pages, max(1, n_bytes))
-        elif n_bytes > _SMALL:
-            self._pages = _pages(n_bytes)
-            assert self._block is not None
-            self._pages[:_SMALL] = self._block.data
-            self._give_back()
-
-    def _give_back(self) -> None:
-        if self._block is not None and len(_spare) < _MOST_SPARE:
-            _spare.append(self._block)
-        self._block = None
+        self._pages = _resized(self._pages, self._n_bytes(n_rows))
 
     def rows(self, n_rows: int) -> AnyArray:
-        """Return a copy of the first rows."""
-        return self._first(self._block if self._pages is None else self._pages, n_rows).copy()
+        """Return the first rows, as they are; while they are looked at, nothing may grow."""
+        numbers = np.frombuffer(self._pages, self._kind, n_rows * self._per_row)
+        return numbers.reshape(n_rows, *self._row_shape)
 
     def taken(self, n_rows: int) -> AnyArray:
         """Return the first rows; nothing more may be written."""
-        if self._pages is None:
-            rows = self.rows(n_rows)
-            self._give_back()
-            return rows
-        n_bytes = n_rows * self._per_row * self._kind.itemsize
-        pages, self._pages = _resized(self._pages, max(1, n_bytes)), None
-        return self._first(pages, n_rows)
-
-    def _first(self, memory: Any, n_rows: int) -> AnyArray:
-        numbers = np.frombuffer(memory, self._kind, n_rows * self._per_row)
-        return numbers.reshape(n_rows, *self._row_shape)
-
-
-def _block() -> AnyArray:
-    try:
-        return _spare.pop()
-    except IndexError:
-        return np.empty(_SMALL, np.uint8)
+        self.grow(n_rows)
+        return self.rows(n_rows)
 
 
 def _pages(n_bytes: int) -> mmap.mmap:

@@ -15,7 +15,8 @@ Examples:
 """
 
 from collections.abc import Iterable
-from math import isfinite
+from functools import lru_cache
+from math import isfinite, prod
 from typing import Any, Literal
 
 import numpy as np
@@ -30,10 +31,9 @@ from hardmax.errors import (
 from hardmax.typing import FloatArray, IntArray
 
 Infinity = Literal["none", "negative", "positive", "both"]
-ZEROS = object()
-"""What `Sizes.owned` is given in place of an array of zeros."""
 _FLOAT64 = np.dtype(np.float64)
 _SMALL = 4096
+_MOST_LAYOUTS = 256
 
 
 class Sizes:
@@ -45,6 +45,10 @@ class Sizes:
 
     def __getitem__(self, name: str) -> int:
         return self._size[name]
+
+    def knows(self, axis: str | int) -> bool:
+        """Say whether a size has been fixed."""
+        return axis in self._size
 
     def floats(
         self,
@@ -72,38 +76,9 @@ class Sizes:
             NonFiniteError: If NaN or a forbidden infinity occurs.
         """
         array = _exact_float64(name, value)
-        self._bind(name, array.shape, shape, nonempty)
+        self.bind(name, array.shape, shape, nonempty)
         _refuse_non_finite(name, array, infinity)
         return array
-
-    def owned(self, *given: tuple[str, Any, tuple[str | int, ...]]) -> list[FloatArray]:
-        """Read arrays as `floats` does, and return read-only copies, for a model to keep.
-
-        The copies lie one after the other in memory, and are checked together.
-
-        Args:
-            given: For each array its name, its value and its shape; `ZEROS` for zeros of a shape
-                that the arrays before fix.
-        """
-        arrays = []
-        for name, value, shape in given:
-            if value is ZEROS:
-                value = np.zeros([self._size[str(axis)] for axis in shape])
-            if type(value) is not np.ndarray or value.dtype is not _FLOAT64:
-                value = _exact_float64(name, value)
-            self._bind(name, value.shape, shape, True)
-            arrays.append(value)
-        together = np.concatenate([array.ravel() for array in arrays])
-        together.setflags(write=False)
-        if together.size > _SMALL or not isfinite(np.vdot(together, together)):
-            for (name, _, _), array in zip(given, arrays, strict=True):
-                _refuse_non_finite(name, array, "none")
-        copies, start = [], 0
-        for array in arrays:
-            end = start + array.size
-            copies.append(together[start:end].reshape(array.shape))
-            start = end
-        return copies
 
     def ints(
         self,
@@ -117,16 +92,17 @@ class Sizes:
         array = _real_array(name, value)
         if array.size and array.dtype.kind not in "iu":
             raise DtypeError(f"`{name}` must hold integers; got dtype {array.dtype}.")
-        self._bind(name, array.shape, shape, nonempty)
+        self.bind(name, array.shape, shape, nonempty)
         return np.ascontiguousarray(array, dtype=np.int64)
 
-    def _bind(
+    def bind(
         self,
         name: str,
         got: tuple[int, ...],
         shape: tuple[str | int, ...],
-        nonempty: bool | Iterable[str],
+        nonempty: bool | Iterable[str] = True,
     ) -> None:
+        """Compare the shape of an array with the named one, and learn the sizes it fixes."""
         known, fits = self._size, len(got) == len(shape)
         for axis, size in zip(shape, got, strict=False):
             if isinstance(axis, int):
@@ -162,6 +138,74 @@ class Sizes:
         return _tuple(shape) + (f" with {', '.join(known)}" if known else "")
 
 
+class KeptArrays:
+    """Arrays that a model keeps: names and shapes of what is read together, and copied.
+
+    Args:
+        arrays: For each array its name and its shape (see `Sizes.floats`).
+
+    Examples:
+        >>> affine = KeptArrays(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
+        >>> weight, bias = affine.read([[1, 2]], None)
+        >>> weight.tolist(), bias.tolist(), weight.flags.writeable
+        ([[1.0, 2.0]], [0.0, 0.0], False)
+    """
+
+    def __init__(self, *arrays: tuple[str, tuple[str | int, ...]]) -> None:
+        self._arrays = arrays
+        # Models of one shape are read by the thousand: which part of the memory is which array.
+        self._layouts: dict[tuple[Any, ...], list[tuple[int, int, tuple[int, ...]]]] = {}
+
+    def read(self, *values: Any) -> list[FloatArray]:
+        """Read arrays as `Sizes.floats` does, and return read-only copies.
+
+        The copies lie one after the other in memory, and are checked together.
+
+        Args:
+            values: The arrays; None for zeros of a shape that the arrays before fix.
+        """
+        arrays: list[Any] = []
+        shapes: list[tuple[int, ...] | None] = []
+        for value, (name, _) in zip(values, self._arrays, strict=True):
+            if value is None:
+                shapes.append(None)
+            else:
+                if type(value) is not np.ndarray or value.dtype is not _FLOAT64:
+                    value = _exact_float64(name, value)
+                shapes.append(value.shape)
+            arrays.append(value)
+        key = tuple(shapes)
+        layout = self._layouts.get(key) or self._laid_out(key)
+        if None in key:
+            for i, (_, _, shape) in enumerate(layout):
+                if arrays[i] is None:
+                    arrays[i] = np.zeros(shape)
+        together = np.concatenate(arrays, None)
+        together.setflags(write=False)
+        if together.size > _SMALL or not isfinite(np.vdot(together, together)):
+            for array, (name, _) in zip(arrays, self._arrays, strict=True):
+                _refuse_non_finite(name, array, "none")
+        return [together[start:end].reshape(shape) for start, end, shape in layout]
+
+    def _laid_out(self, shapes: tuple[Any, ...]) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Check the shapes, and say where each array begins and ends, and which shape it has."""
+        sizes, layout, start = Sizes(), [], 0
+        for given, (name, axes) in zip(shapes, self._arrays, strict=True):
+            shape = given
+            if shape is None:
+                # Nothing but an array says how long such an axis is.
+                if not all(sizes.knows(axis) for axis in axes):
+                    _exact_float64(name, None)
+                shape = tuple(sizes[str(axis)] for axis in axes)
+            sizes.bind(name, shape, axes)
+            layout.append((start, start + prod(shape), shape))
+            start += prod(shape)
+        if len(self._layouts) >= _MOST_LAYOUTS:
+            self._layouts.clear()
+        self._layouts[shapes] = layout
+        return layout
+
+
 def floats(
     name: str,
     value: Any,
@@ -179,6 +223,12 @@ def floats_any_shape(name: str, value: Any, *, infinity: Infinity = "none") -> F
     array = _exact_float64(name, value)
     _refuse_non_finite(name, array, infinity)
     return array
+
+
+@lru_cache(maxsize=64)
+def zeros(n: int) -> FloatArray:
+    """Return `n` zeros, read-only."""
+    return owned(np.zeros(n))
 
 
 def owned(array: FloatArray) -> FloatArray:

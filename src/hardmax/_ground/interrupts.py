@@ -55,22 +55,26 @@ def held_interrupts(*, deliver: bool = True) -> Iterator[Callable[[], None]]:
             act()
 
 
-@contextmanager
-def interrupts_named() -> Iterator[None]:
+class InterruptsNamed:
     """Let an interrupt be a `KeyboardInterrupt`, whatever compiled code has made of it.
 
     An interrupt that arrives while a compiled function hands arrays over comes out of it as a
     `SystemError` that was caused by one.
     """
-    try:
-        yield
-    except SystemError as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, KeyboardInterrupt):
-            cause = cause.__cause__
-        if cause is None:
-            raise
-        raise KeyboardInterrupt from None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, SystemError):
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, KeyboardInterrupt):
+                cause = cause.__cause__
+            if cause is not None:
+                raise KeyboardInterrupt from None
+
+
+interrupts_named = InterruptsNamed()
 
 
 def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) -> Found:
@@ -97,7 +101,7 @@ def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) ->
     is_complete = False
     found: list[Found] = []
     try:
-        with interrupts_named():
+        with interrupts_named:
             is_complete = work()
         with held_interrupts():
             found.append(pack(is_complete))

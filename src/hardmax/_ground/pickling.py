@@ -1,7 +1,36 @@
 """What is pickled of an object: not its cached properties, which may hold integers of flint."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, Self, TypeVar, overload
+
+Value = TypeVar("Value")
+
+
+class quickly_cached(cached_property[Value], Generic[Value]):  # noqa: N801 (used as a decorator)
+    """A cached property without the lock that Python has around one before version 3.12.
+
+    Two threads may both compute the value, which costs less than the lock where that is quick.
+
+    Examples:
+        >>> class Square:
+        ...     @quickly_cached
+        ...     def area(self) -> float:
+        ...         return 4.0
+        >>> Square().area
+        4.0
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> Value: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.attrname] = self.func(instance)
+        return value
 
 
 class WithoutCaches:

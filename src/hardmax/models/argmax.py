@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.arguments import KeptArrays, Sizes, owned
 from hardmax._ground.display import html_card, short_repr
-from hardmax._ground.pickling import WithoutCaches
+from hardmax._ground.pickling import WithoutCaches, quickly_cached
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import integer_matrix, scaled_integers
 from hardmax.models._arithmetic.enclosures import EnclosedMap
@@ -27,13 +27,16 @@ _MOST_KEPT = 1 << 23
 """An integer takes several times the memory of a float; more of them are not kept."""
 
 
+_AFFINE_MAP = KeptArrays(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
+
+
 @dataclass(frozen=True, eq=False)
 class AffineMap(WithoutCaches):
     r"""The map $x \mapsto x W + b$ on row vectors.
 
     Attributes:
         weight: The $W$, shape `(dim_in, dim_out)`.
-        bias: The $b$, shape `(dim_out,)`.
+        bias: The $b$, shape `(dim_out,)`; None means 0.
 
     Examples:
         >>> AffineMap([[1.0, 2.0]], [0.0, 1.0])
@@ -47,9 +50,7 @@ class AffineMap(WithoutCaches):
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        weight, bias = Sizes().owned(
-            ("weight", self.weight, ("dim_in", "dim_out")), ("bias", self.bias, ("dim_out",))
-        )
+        weight, bias = _AFFINE_MAP.read(self.weight, self.bias)
         self.__dict__.update(weight=weight, bias=bias)
 
     @classmethod
@@ -70,7 +71,7 @@ class AffineMap(WithoutCaches):
         """
         return _identity(dim)
 
-    @cached_property
+    @quickly_cached
     def is_identity(self) -> bool:
         """Whether it returns its argument."""
         return (
@@ -331,7 +332,7 @@ class ArgmaxLayer(WithoutCaches):
             place = self.reads[self.group_of, place]
         return np.where(nonzero.any(axis=1), place, -1)
 
-    @cached_property
+    @quickly_cached
     def is_relu(self) -> bool:
         """Whether group `i` is the ReLU of entry `i` of the query, and goes to column `i`."""
         p = self.query.dim_out

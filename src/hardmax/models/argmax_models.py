@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 
+from hardmax._ground.pickling import quickly_cached
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import affine_map, forward, signature, soft
 from hardmax.typing import ArrayLike, FloatArray, IntArray
@@ -16,7 +16,7 @@ class ArgmaxModel(ABC):
     or none.
     """
 
-    @cached_property
+    @quickly_cached
     def network(self) -> ArgmaxNetwork:
         """The model as argmax layers: what every engine works on."""
         return self._build_network()

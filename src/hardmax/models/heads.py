@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, choice, integer, number, owned
+from hardmax._ground.arguments import KeptArrays, Sizes, choice, integer, number, owned, zeros
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
 from hardmax.exact.dyadic import scaled_integers
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 
-_ARRAYS: dict[str, tuple[str, ...]] = {
-    "query_weight": ("dim", "d_k"),
-    "keys": ("n_keys", "d_k"),
-    "values": ("n_keys", "d_v"),
-    "output_weight": ("d_v", "out_dim"),
-}
+_ARRAYS = (
+    ("query_weight", ("dim", "d_k")),
+    ("keys", ("n_keys", "d_k")),
+    ("values", ("n_keys", "d_v")),
+    ("output_weight", ("d_v", "out_dim")),
+)
+_NAMES = (*(name for name, _ in _ARRAYS), "query_bias")
+_HEAD, _HEAD_WITH_BIAS = KeptArrays(*_ARRAYS), KeptArrays(*_ARRAYS, ("query_bias", ("d_k",)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,12 +95,15 @@ class AttentionHead:
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        sizes, given = Sizes(), _ARRAYS
+        given = self.query_weight, self.keys, self.values, self.output_weight
         if self.query_bias is not None:
-            given = {**given, "query_bias": ("d_k",)}
-        arrays = sizes.owned(*((name, getattr(self, name), given[name]) for name in given))
-        self.__dict__.update(zip(given, arrays, strict=True))
+            kept = _HEAD_WITH_BIAS.read(*given, self.query_bias)
+        else:
+            kept = _HEAD.read(*given)
+        self.__dict__.update(zip(_NAMES, kept, strict=False))
         if self.logit_bias is not None:
+            sizes = Sizes()
+            sizes.bind("keys", self.keys.shape, ("n_keys", "d_k"))
             self.__dict__["logit_bias"] = owned(read_logit_bias(self.logit_bias, sizes))
 
     def __repr__(self) -> str:
@@ -142,6 +147,21 @@ class AttentionHead:
         return np.flatnonzero(self.logit_bias > -np.inf)
 
     @property
+    def unmasked_keys(self) -> FloatArray:
+        """The unmasked keys, shape `(n_unmasked, d_k)`."""
+        return self.keys if self.logit_bias is None else self.keys[self.unmasked]
+
+    @property
+    def unmasked_bias(self) -> FloatArray:
+        """The biases of the unmasked keys, shape `(n_unmasked,)`, 0 if there are none."""
+        return zeros(self.n_keys) if self.logit_bias is None else self.logit_bias[self.unmasked]
+
+    @property
+    def query_offsets(self) -> FloatArray:
+        """The $b_Q$, shape `(d_k,)`, 0 if there is none."""
+        return zeros(self.head_dim) if self.query_bias is None else self.query_bias
+
+    @property
     def unmasked_values(self) -> FloatArray:
         """The values of the unmasked keys, shape `(n_unmasked, d_v)`."""
         return self.values if self.logit_bias is None else self.values[self.unmasked]
@@ -149,11 +169,8 @@ class AttentionHead:
     @cached_property
     def score_map(self) -> ScoreMap:
         """The scores of the unmasked keys, exact on demand; its key `i` is `unmasked[i]`."""
-        query_bias = np.zeros(self.head_dim) if self.query_bias is None else self.query_bias
-        if self.logit_bias is None:
-            return ScoreMap(self.query_weight, query_bias, self.keys, np.zeros(self.n_keys))
-        keys, bias = self.keys[self.unmasked], self.logit_bias[self.unmasked]
-        return ScoreMap(self.query_weight, query_bias, keys, bias)
+        keys, bias = self.unmasked_keys, self.unmasked_bias
+        return ScoreMap(self.query_weight, self.query_offsets, keys, bias)
 
     @cached_property
     def forms(self) -> AffineForms:

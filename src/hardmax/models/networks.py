@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import ZEROS, Sizes
+from hardmax._ground.arguments import KeptArrays, Sizes, owned
 from hardmax._ground.display import html_card, spell_widths
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -46,13 +47,8 @@ class ReluNetwork(ArgmaxModel):
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
         biases = _one_for_each("biases", self.biases, len(given))
-        arrays: list[tuple[str, Any, tuple[str, ...]]] = []
-        for i, (weight, bias) in enumerate(zip(given, biases, strict=True)):
-            n_in, n_out = f"n_{i}", f"n_{i + 1}"
-            arrays.append((f"weights[{i}]", weight, (n_in, n_out)))
-            arrays.append((f"biases[{i}]", ZEROS if bias is None else bias, (n_out,)))
-        owned = Sizes().owned(*arrays)
-        self.__dict__.update(weights=tuple(owned[::2]), biases=tuple(owned[1::2]))
+        kept = _chain(len(given)).read(*chain(*zip(given, biases, strict=True)))
+        self.__dict__.update(weights=tuple(kept[::2]), biases=tuple(kept[1::2]))
 
     def __repr__(self) -> str:
         hidden = spell_widths(self.widths)
@@ -72,6 +68,15 @@ class ReluNetwork(ArgmaxModel):
         maps = list(map(AffineMap.trusted, self.weights, self.biases or ()))
         layers = [relu_layer(affine, AffineMap.identity(affine.dim_out)) for affine in maps[:-1]]
         return ArgmaxNetwork(tuple(layers), AffineMap.identity(maps[0].dim_in), maps[-1])
+
+
+@lru_cache(maxsize=64)
+def _chain(n: int) -> KeptArrays:
+    """The weights and biases of `n` affine maps, one after the other."""
+    arrays: list[tuple[str, tuple[str, ...]]] = []
+    for i in range(n):
+        arrays += (f"weights[{i}]", (f"n_{i}", f"n_{i + 1}")), (f"biases[{i}]", (f"n_{i + 1}",))
+    return KeptArrays(*arrays)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -201,9 +206,13 @@ def read_affine(
     weight_name: str, weight: Any, bias_name: str, bias: Any, sizes: Sizes
 ) -> AffineMap:
     """Read a matrix `(n_in, n_out)` and a bias `(n_out,)` or None."""
-    offset = ZEROS if bias is None else bias
-    given = (weight_name, weight, ("n_in", "n_out")), (bias_name, offset, ("n_out",))
-    return AffineMap.trusted(*sizes.owned(*given))
+    matrix = sizes.floats(weight_name, weight, ("n_in", "n_out"))
+    return AffineMap.trusted(owned(matrix), _read_offsets(bias_name, bias, "n_out", sizes))
+
+
+def _read_offsets(name: str, value: Any, axis: str, sizes: Sizes) -> FloatArray:
+    """Read a vector whose length is known, for a model to keep; None means 0."""
+    return owned(np.zeros(sizes[axis]) if value is None else sizes.floats(name, value, (axis,)))
 
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
@@ -236,12 +245,8 @@ def _read_units(
     known = Sizes(n_in=sizes["n_in"]) if index else Sizes()
     read = []
     for i, (unit, offset) in enumerate(zip(units, biases, strict=True)):
-        given = (
-            (f"{name}[{i}]", unit, (f"rank_{i}", "n_in")),
-            (f"biases[{index}][{i}]", ZEROS if offset is None else offset, (f"rank_{i}",)),
-        )
-        weight, offsets = known.owned(*given)
-        read.append((weight, offsets))
+        weight = owned(known.floats(f"{name}[{i}]", unit, (f"rank_{i}", "n_in")))
+        read.append((weight, _read_offsets(f"biases[{index}][{i}]", offset, f"rank_{i}", known)))
     return read
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import ZEROS, Sizes
+from hardmax._ground.arguments import KeptArrays, Sizes, zeros
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -17,6 +17,13 @@ from hardmax.models.evaluation import read_temperatures
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import read_affine, relu_layer, sequence
 from hardmax.typing import ArrayLike, FloatArray
+
+_FEED_FORWARD = KeptArrays(
+    ("w_in", ("dim", "d_ff")),
+    ("b_in", ("d_ff",)),
+    ("w_out", ("d_ff", "out_dim")),
+    ("b_out", ("out_dim",)),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,12 +49,7 @@ class FeedForward:
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        w_in, b_in, w_out, b_out = Sizes().owned(
-            ("w_in", self.w_in, ("dim", "d_ff")),
-            ("b_in", ZEROS if self.b_in is None else self.b_in, ("d_ff",)),
-            ("w_out", self.w_out, ("d_ff", "out_dim")),
-            ("b_out", ZEROS if self.b_out is None else self.b_out, ("out_dim",)),
-        )
+        w_in, b_in, w_out, b_out = _FEED_FORWARD.read(self.w_in, self.b_in, self.w_out, self.b_out)
         self.__dict__.update(w_in=w_in, b_in=b_in, w_out=w_out, b_out=b_out)
 
     def __repr__(self) -> str:
@@ -296,24 +298,22 @@ class HardTransformer(ArgmaxModel):
 
 def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> ArgmaxLayer:
     """Return heads side by side as one layer, one group for each, masked keys left out."""
-    scores = [head.score_map for head in heads]
+    keys = [head.unmasked_keys for head in heads]
     values = [head.unmasked_values for head in heads]
-    shapes = [
-        (*score.keys.shape, value.shape[1]) for score, value in zip(scores, values, strict=True)
-    ]
+    shapes = [(*key.shape, value.shape[1]) for key, value in zip(keys, values, strict=True)]
     layout = _side_by_side(tuple(shapes))
     n_read, width = layout["reads"].shape[1], layout["width"]
     return ArgmaxLayer.trusted(
         query=AffineMap.trusted(
-            _joined([score.query_weight for score in scores], axis=1),
-            _joined([score.query_bias for score in scores]),
+            _joined([head.query_weight for head in heads], axis=1),
+            _joined([head.query_offsets for head in heads]),
         ),
-        slopes=_joined([_widened(score.keys, n_read) for score in scores]),
-        offsets=_joined([score.logit_bias for score in scores]),
+        slopes=_joined([_widened(key, n_read) for key in keys]),
+        offsets=_joined([head.unmasked_bias for head in heads]),
         values=_joined([_widened(value, width) for value in values]),
         output=AffineMap.trusted(
             _joined([_widened(head.output_weight.T, width).T for head in heads]),
-            _zeros(heads[0].out_dim),
+            zeros(heads[0].out_dim),
         ),
         residual=residual,
         starts=layout["starts"],
@@ -341,13 +341,6 @@ def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
     for array in layout.values():
         array.setflags(write=False)
     return {**layout, "width": width}
-
-
-@lru_cache(maxsize=64)
-def _zeros(n: int) -> FloatArray:
-    zeros = np.zeros(n)
-    zeros.setflags(write=False)
-    return zeros
 
 
 def _widened(rows: FloatArray, width: int) -> FloatArray:

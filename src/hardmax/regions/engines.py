@@ -125,7 +125,7 @@ def _searched(
         return Partition(network, where, cells, engine)
 
     try:
-        with interrupts_named():
+        with interrupts_named:
             return packed(_search_of(engine)(network, where, **limits))
     except Interrupted as stop:
         partial = packed(stop.partial)

@@ -172,7 +172,7 @@ def _kept_on_interrupt(
     @wraps(question)
     def asked(self: "Partition", /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
         try:
-            with interrupts_named():
+            with interrupts_named:
                 return question(self, *args, **more)
         except Interrupted:
             raise

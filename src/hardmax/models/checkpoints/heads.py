@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, integer, number
+from hardmax._ground.arguments import KeptArrays, integer, number
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.checkpoints.forward import Activations, soft_rows
 from hardmax.models.checkpoints.weights import TransformerWeights, seen_keys
 from hardmax.models.heads import AttentionHead
 from hardmax.typing import BoolArray, FloatArray
+
+_ARRAYS = KeptArrays(
+    ("queries", ("n_heads", "n", "d_k")),
+    ("keys", ("n_kv_heads", "n", "d_k")),
+    ("values", ("n_kv_heads", "n", "d_v")),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,22 +53,16 @@ class HeadArrays:
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        sizes = Sizes()
-        shapes = {
-            "queries": ("n_heads", "n", "d_k"),
-            "keys": ("n_kv_heads", "n", "d_k"),
-            "values": ("n_kv_heads", "n", "d_v"),
-        }
-        given = ((name, getattr(self, name), shape) for name, shape in shapes.items())
-        self.__dict__.update(zip(shapes, sizes.owned(*given), strict=True))
-        if not sizes["n_kv_heads"] or sizes["n_heads"] % sizes["n_kv_heads"] or not sizes["d_k"]:
+        queries, keys, values = _ARRAYS.read(self.queries, self.keys, self.values)
+        self.__dict__.update(queries=queries, keys=keys, values=values)
+        if len(queries) % len(keys):
             raise ShapeMismatchError(
-                f"`keys` must have a number of heads that divides the {sizes['n_heads']} of "
-                f"`queries`, and at least one coordinate; got shape {self.keys.shape}."
+                f"`keys` must have a number of heads that divides the {len(queries)} of "
+                f"`queries`; got shape {keys.shape}."
             )
         if self.window is not None:
             integer("window", self.window, at_least=1)
-        tau = np.sqrt(sizes["d_k"]) if self.temperature is None else self.temperature
+        tau = np.sqrt(queries.shape[2]) if self.temperature is None else self.temperature
         self.__dict__["temperature"] = number("temperature", tau, above=0.0)
 
     @property

@@ -10,7 +10,6 @@ would have found. The compiled search does not hold the interpreter's lock.
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int32
 from functools import cached_property
 from threading import Condition, Thread
@@ -42,9 +41,9 @@ from hardmax.regions._search.searches import (
     FirstStream,
     FoundCells,
     PlaneCell,
-    Sizes,
     SpaceCell,
     Task,
+    joined,
 )
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames
 from hardmax.typing import AnyArray
@@ -412,7 +411,7 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     if not first.stores:
         none = np.zeros((0, first.packed.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
-    cells = _joined([run.columns for run in runs if run.columns is not None], workers)
+    cells = joined([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
     is_planar = first.domain.dim == 2
@@ -443,26 +442,3 @@ def _facets(cells: FoundCells) -> CellFacets:
     assert cells.blurs is not None
     starts, tie_starts = _starts(cells.facet_ends), _starts(cells.tie_ends)
     return CellFacets(starts, cells.walls, tie_starts, cells.ties, cells.blurs)
-
-
-def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
-    """Join cells one after the other: what the first part has stays where it is."""
-    first, others = parts[0], parts[1:]
-    if not others:
-        return first.taken()
-    ends = [Sizes(*row) for row in np.cumsum([part.sizes() for part in parts], axis=0).tolist()]
-    whole = first.taken(ends[-1])
-
-    def copy(part: CellColumns, start: Sizes) -> None:
-        before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
-        for name, rows in whole._asdict().items():
-            if rows is not None:
-                taken = part.take(name, part.sizes())
-                if name in before:
-                    taken += before[name]
-                at = part.rows_of(name, start)
-                rows[at : at + len(taken)] = taken
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(copy, others, ends))
-    return whole

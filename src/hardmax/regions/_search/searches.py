@@ -1,12 +1,16 @@
 """The compiled search, with its memory: a cover over the interface of the core."""
 
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import GrowingArray, Memory, address
+from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare_block
 from hardmax.regions._search.networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray
 
@@ -244,8 +248,83 @@ class Sizes(NamedTuple):
     ties: int
 
 
+class _Column(NamedTuple):
+    """One of the arrays of `FoundCells`.
+
+    Attributes:
+        name: Its name.
+        field: What `hm_cells` calls it.
+        kind: The type of its numbers.
+        shape: The shape of a row.
+        counted: What it has a row for: an index of `Sizes`.
+        start: Where in the block of the first cells it begins.
+    """
+
+    name: str
+    field: str
+    kind: Any
+    shape: tuple[int, ...]
+    counted: int
+    start: int = 0
+
+    def n_bytes(self, sizes: Sizes) -> int:
+        """Return how many bytes it takes."""
+        return sizes[self.counted] * prod(self.shape) * int(np.dtype(self.kind).itemsize)
+
+
+class _Block(NamedTuple):
+    """Columns one after the other in one block.
+
+    Attributes:
+        columns: The columns.
+        room: For how much there is room.
+        n_bytes: How many bytes there are.
+    """
+
+    columns: tuple[_Column, ...]
+    room: Sizes
+    n_bytes: int
+
+
+@lru_cache(maxsize=64)
+def _block(
+    dim: int, dim_out: int, n_groups: int, n_cells: int, *, is_short: bool, is_bounded: bool
+) -> _Block:
+    """Lay out room for the first cells of a search on a domain of dimension `dim`."""
+    cells, vertices, facets, ties = range(4)
+    name = "short_signatures" if is_short else "signatures"
+    columns = [
+        _Column("signatures", name, np.uint8 if is_short else np.int32, (n_groups,), cells),
+        _Column("maps", "maps", np.float64, (dim + 1, dim_out), cells),
+        _Column("map_radii", "map_radii", np.float32, (), cells),
+        _Column("ends", "ends", np.int64, (), cells),
+        _Column("points", "points", np.float64, (dim,), vertices),
+    ]
+    if not is_bounded:
+        columns.append(_Column("directions", "directions", np.float64, (dim,), vertices))
+    if dim == 2:
+        columns.append(_Column("walls", "walls", np.int32, (), vertices))
+    else:
+        columns += [
+            _Column("walls", "walls", np.int32, (2,), facets),
+            _Column("facet_ends", "facet_ends", np.int64, (), cells),
+            _Column("tie_ends", "tie_ends", np.int64, (), cells),
+            _Column("ties", "ties", np.int32, (2,), ties),
+            _Column("blurs", "blurs", np.float64, (2,), cells),
+        ]
+    n_vertices = n_cells * FIRST_VERTICES if dim == 2 else n_cells << dim
+    room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, n_groups + n_cells)
+    # Each begins on a boundary of the numbers it holds.
+    lengths = (-(-column.n_bytes(room) // 64) * 64 for column in columns)
+    *starts, end = accumulate(lengths, initial=0)
+    placed = (column._replace(start=at) for column, at in zip(columns, starts, strict=True))
+    return _Block(tuple(placed), room, end)
+
+
 class CellColumns:
     """Where a search writes its cells: the arrays of `FoundCells`, which grow.
+
+    The first cells lie in one block, which is used again; more of them in arrays that grow.
 
     Args:
         network: The network.
@@ -259,78 +338,97 @@ class CellColumns:
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
         is_short = network.largest_group <= 256
-        self._signatures = "short_signatures" if is_short else "signatures"
-        is_planar = dim == 2
-        types: dict[str, tuple[Any, tuple[int, ...], str]] = dict(
-            signatures=(np.uint8 if is_short else np.int32, (network.n_groups,), "cells"),
-            maps=(np.float64, (dim + 1, dim_out), "cells"),
-            map_radii=(np.float32, (), "cells"),
-            ends=(np.int64, (), "cells"),
-            points=(np.float64, (dim,), "vertices"),
-        )
-        if not is_bounded:
-            types["directions"] = np.float64, (dim,), "vertices"
-        if is_planar:
-            types["walls"] = np.int32, (), "vertices"
-        else:
-            types |= dict(
-                walls=(np.int32, (2,), "facets"),
-                facet_ends=(np.int64, (), "cells"),
-                tie_ends=(np.int64, (), "cells"),
-                ties=(np.int32, (2,), "ties"),
-                blurs=(np.float64, (2,), "cells"),
-            )
-        n_cells = FIRST_CELLS >> max(dim - 3, 0)
-        n_vertices = n_cells * FIRST_VERTICES if is_planar else n_cells << dim
-        room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, network.n_groups + n_cells)
-        self.room = CellsRoom(*room)
-        self._counted = {
-            name: Sizes._fields.index(counted) for name, (_, _, counted) in types.items()
-        }
-        self._columns = {
-            name: GrowingArray(kind, shape, room[self._counted[name]])
-            for name, (kind, shape, _) in types.items()
-        }
-        self._tell()
+        sizes = dim, dim_out, network.n_groups, FIRST_CELLS >> max(dim - 3, 0)
+        self._first = _block(*sizes, is_short=is_short, is_bounded=is_bounded)
+        self._memory: AnyArray | None = spare_block(self._first.n_bytes)
+        self._grown: dict[str, GrowingArray] = {}
+        self.room = CellsRoom(*self._first.room)
+        begin = address(self._memory)
+        for column in self._first.columns:
+            setattr(self.room, column.field, begin + column.start)
 
     def sizes(self) -> Sizes:
         """Return how much has been written."""
         return Sizes(self.room.n_cells, self.room.n_vertices, self.room.n_facets, self.room.n_ties)
-
-    def rows_of(self, name: str, sizes: Sizes) -> int:
-        """Return how many rows an array has for so much."""
-        return sizes[self._counted[name]]
-
-    def _tell(self) -> None:
-        """Tell the core where the arrays are."""
-        for name, column in self._columns.items():
-            setattr(self.room, self._signatures if name == "signatures" else name, column.address)
 
     def grow(self, cell: PlaneCell | SpaceCell) -> None:
         """Make room for twice as many cells, one of them as large as the given one."""
         room, largest = self.room, cell.given()
         more = Sizes(0, largest.n_vertices, largest.n_facets, largest.n_ties)
         old = room.room_cells, room.room_vertices, room.room_facets, room.room_ties
-        new = Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True)))
-        for name, column in self._columns.items():
-            column.grow(self.rows_of(name, new))
+        self._grow_to(Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True))))
+
+    def _grow_to(self, new: Sizes) -> None:
+        old = self.sizes()
+        for column in self._first.columns:
+            n_rows = new[column.counted]
+            if self._memory is None:
+                grown = self._grown[column.name]
+                grown.grow(n_rows)
+            else:
+                grown = GrowingArray(column.kind, column.shape, n_rows)
+                written = self.view(column, old)
+                grown.rows(len(written))[:] = written
+                self._grown[column.name] = grown
+            setattr(self.room, column.field, grown.address)
+        self._leave_block()
+        room = self.room
         room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
-        self._tell()
+
+    def _leave_block(self) -> None:
+        if self._memory is not None:
+            give_back(self._memory)
+            self._memory = None
+
+    def view(self, column: _Column, sizes: Sizes) -> AnyArray:
+        """Return an array as it is, so much of it."""
+        n_rows = sizes[column.counted]
+        if self._memory is None:
+            return self._grown[column.name].rows(n_rows)
+        return np.ndarray((n_rows, *column.shape), column.kind, self._memory, column.start)
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
-        return self._columns["signatures"].rows(min(self.room.n_cells, 1))
+        return self.view(self._first.columns[0], self.sizes())[:1]
 
-    def take(self, name: str, sizes: Sizes) -> AnyArray:
-        """Return one of the arrays, with room for so much; the core may not write to it again."""
-        column, n_rows = self._columns[name], self.rows_of(name, sizes)
-        column.grow(n_rows)
-        return column.taken(n_rows)
+    def taken(self) -> FoundCells:
+        """Return what has been written; nothing more may be."""
+        sizes, columns = self.sizes(), self._first.columns
+        if self._memory is None:
+            grown = self._grown
+            return FoundCells(**{c.name: grown[c.name].taken(sizes[c.counted]) for c in columns})
+        found = FoundCells(**{column.name: self.view(column, sizes).copy() for column in columns})
+        self._leave_block()
+        return found
 
-    def taken(self, sizes: Sizes | None = None) -> FoundCells:
-        """Return all arrays, with room for so much or for what has been written."""
-        room = sizes or self.sizes()
-        return FoundCells(**{name: self.take(name, room) for name in self._columns})
+
+def joined(parts: list[CellColumns], workers: int) -> FoundCells:
+    """Return cells one after the other, joined by so many threads; nothing more may be written.
+
+    What the first part has stays where it is.
+    """
+    first, others = parts[0], parts[1:]
+    if not others:
+        return first.taken()
+    ends = [Sizes(*row) for row in np.cumsum([part.sizes() for part in parts], axis=0).tolist()]
+    first._grow_to(ends[-1])
+    room = first.room
+    room.n_cells, room.n_vertices, room.n_facets, room.n_ties = ends[-1]
+    whole = first.taken()
+
+    def copy(part: CellColumns, start: Sizes) -> None:
+        before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
+        for column in part._first.columns:
+            written, at = part.view(column, part.sizes()), start[column.counted]
+            rows = getattr(whole, column.name)[at : at + len(written)]
+            np.copyto(rows, written)
+            if column.name in before:
+                rows += before[column.name]
+        part._leave_block()
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(copy, others, ends))
+    return whole
 
 
 class CoreSearch:
