@@ -115,7 +115,7 @@ def test_what_a_run_gives_away_is_found_by_others(model):
     tasks = [Task(0, False, *none, start.cell, False)]
     runs = []
     while tasks:
-        run = core_runs.Run(start, tasks.pop(), c_int32(0), stores=True)
+        run = core_runs.Run(start, [tasks.pop()], c_int32(0), stores=True)
         for _ in range(4):
             if (status := run.go_on(-1, 1)) == DONE:
                 break

@@ -152,8 +152,8 @@ struct Polygons {
         }
     }
 
-    bool note_ties(Place&, const Signs&, int, int) { return true; }
-    bool note_ties(Part&, const Signs&, int, int) { return true; }
+    bool note_ties(Place&, const Signs&, int, const Wall&) { return true; }
+    bool note_ties(Part&, const Signs&, int, const Wall&) { return true; }
 
     // Large groups are walked: see `walks.hpp`.
     bool walks(int count) const { return count >= kWalkFrom; }
@@ -319,6 +319,15 @@ void set_lines(Edge* polygon, int n, const Of& line_of) {
 }
 
 }  // namespace detail
+
+// Take the lines of the path for those of a polygon that another search has cut: it may have replaced
+// forms, which are not stored (see `store_cell`).
+inline void renew_lines(Polygons& polygons, const Polygons::Place& place, const Path<2>& path,
+                        int layer) {
+    if (!path.frames[layer].is_pure) return;
+    detail::set_lines(polygons.edges + place.start, place.n,
+                      [&](const Wall& wall) { return wall_form(path, wall); });
+}
 
 inline bool has_room(const Polygons&, const Polygons::Place& place, const Network&,
                      const Cells& cells) {

@@ -83,9 +83,13 @@ class GrowingArray:
         """Where the first row begins."""
         return address(self._block if self._pages is None else self._pages)
 
+    def n_bytes(self, n_rows: int) -> int:
+        """Return how many bytes so many rows take."""
+        return n_rows * self._per_row * self._kind.itemsize
+
     def grow(self, n_rows: int) -> None:
         """Make room for so many rows in all; what has been written stays."""
-        n_bytes = n_rows * self._per_row * self._kind.itemsize
+        n_bytes = self.n_bytes(n_rows)
         if self._pages is not None:
             self._pages = _resized(self._pages, max(1, n_bytes))
         elif n_bytes > _SMALL:
@@ -109,7 +113,7 @@ class GrowingArray:
             rows = self.rows(n_rows)
             self._give_back()
             return rows
-        n_bytes = n_rows * self._per_row * self._kind.itemsize
+        n_bytes = self.n_bytes(n_rows)
         pages, self._pages = _resized(self._pages, max(1, n_bytes)), None
         return self._first(pages, n_rows)
 
