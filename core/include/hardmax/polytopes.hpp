@@ -764,8 +764,8 @@ bool Polytopes<D>::note_ties(Place& place, const Signs& found, int group, const 
     if (place.n_ties + place.n_facets + 1 > room) return false;
     const auto note = [&](int row) {
         int t = 0;
-        while (t < place.n_ties && !(ties[t].row == row && ties[t].group == group &&
-                                     ties[t].winner == wall.winner))
+        while (t < place.n_ties &&
+               !(ties[t].row == row && ties[t].group == group && ties[t].winner == wall.winner))
             t++;
         if (t == place.n_ties) ties[place.n_ties++] = {row, group, wall.winner};
     };
