@@ -365,9 +365,11 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
     for (int i = 0, at = first; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
         const std::int64_t v = cells.n_vertices++;
         const Vertex& vertex = polygon[at].start;
-        cells.points[2 * v] = vertex.x, cells.points[2 * v + 1] = vertex.y;
+        // Which side of a line was cut first decides the sign of a zero; this one has none.
+        cells.points[2 * v] = vertex.x + 0.0, cells.points[2 * v + 1] = vertex.y + 0.0;
         if (cells.directions)
-            cells.directions[2 * v] = vertex.dx, cells.directions[2 * v + 1] = vertex.dy;
+            cells.directions[2 * v] = vertex.dx + 0.0,
+                                 cells.directions[2 * v + 1] = vertex.dy + 0.0;
         cells.walls[v] = wall_code(network, polygon[at].wall);
     }
     cells.ends[cell] = cells.n_vertices;

@@ -85,7 +85,7 @@ class GrowingArray:
 
     def n_bytes(self, n_rows: int) -> int:
         """Return how many bytes so many rows take."""
-        return n_rows * self._per_row * self._kind.itemsize
+        return n_rows * self._per_row * int(self._kind.itemsize)
 
     def grow(self, n_rows: int) -> None:
         """Make room for so many rows in all; what has been written stays."""

@@ -28,8 +28,8 @@ from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray
 
-_READ_LATE = ("signatures", "maps", "map_radii", "vertices", "starts", "directions", "wall_names")
-_READ_LATE += ("facets",)
+_ARRAYS = ("signatures", "maps", "map_radii", "vertices", "directions")
+_READ_LATE = (*_ARRAYS, "starts", "wall_names", "facets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +166,7 @@ def _joined(part: StoredPartition, known: dict[str, Any]) -> CellArrays:
     if not pieces:
         return CellArrays(**known)
     first = pieces[0]
-    arrays = {
-        name: _concatenated([getattr(piece, name) for piece in pieces])
-        for name in ("signatures", "maps", "map_radii", "vertices", "directions")
-    }
+    arrays = {name: _concatenated([getattr(piece, name) for piece in pieces]) for name in _ARRAYS}
     names = first.wall_names
     if names is not None:
         codes = [piece.wall_names.codes for piece in pieces if piece.wall_names is not None]
@@ -199,6 +196,6 @@ def _joined_starts(parts: list[AnyArray]) -> Any:
 
 
 def _size(cells: CellArrays) -> int:
-    arrays = [cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.directions]
+    arrays = [getattr(cells, name) for name in _ARRAYS]
     arrays += [*(cells.wall_names or ())[:1], *(cells.facets or ())]
     return sum(array.nbytes for array in arrays if array is not None)

@@ -30,7 +30,14 @@ from hardmax.geometry.domain_text import domain_text
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_bytes, save_model
 from hardmax.regions._stores.jobs import Job, Outcome, advance
-from hardmax.regions._stores.manifests import MANIFEST, MODEL, Manifest, held, read_manifest, writing
+from hardmax.regions._stores.manifests import (
+    MANIFEST,
+    MODEL,
+    Manifest,
+    held,
+    read_manifest,
+    writing,
+)
 from hardmax.regions._stores.tasks import read_stack
 from hardmax.regions.charted_domains import ChartedDomain, as_domain
 
@@ -84,9 +91,7 @@ def search_into(
         Interrupted: On Ctrl-C; the folder has what was found.
     """
     path = Path(folder)
-    wanted = Manifest(
-        fingerprint(network), domain_text(as_domain(where)), engine, bool(count_only)
-    )
+    wanted = Manifest(fingerprint(network), domain_text(as_domain(where)), engine, bool(count_only))
     with held(path):
         if (path / MANIFEST).exists():
             manifest = read_manifest(path)

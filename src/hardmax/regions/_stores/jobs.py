@@ -77,9 +77,7 @@ def advance(job: Job) -> Outcome:
         shard = parquet_bytes(Partition(search.network, where, cells, job.engine))
     middle = len(left) // 2 if job.is_split else 0
     tasks = tuple(stack_bytes(part) for part in (left[middle:], left[:middle]) if part)
-    return Outcome(
-        cells.n_counted, _counts(cells.decisions), shard, first, cells.has_means, tasks
-    )
+    return Outcome(cells.n_counted, _counts(cells.decisions), shard, first, cells.has_means, tasks)
 
 
 def parquet_bytes(partition: Partition) -> bytes:

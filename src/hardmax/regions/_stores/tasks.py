@@ -6,6 +6,7 @@ refused, since compiled code takes them for places.
 
 import io
 import zipfile
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell, Task
 from hardmax.typing import AnyArray, IntArray
 
-_PLANE = {"edges": (np.float64, 2), "walls": (np.int32, 2)}
-_SPACE = {
+_Kinds = dict[str, tuple[Any, int]]
+"""The type of the numbers of an array, and how many axes it has."""
+_PLANE: _Kinds = {"edges": (np.float64, 2), "walls": (np.int32, 2)}
+_SPACE: _Kinds = {
     "vertices": (np.float64, 2),
     "facets": (np.float64, 2),
     "walls": (np.int32, 2),
@@ -23,7 +26,7 @@ _SPACE = {
     "ties": (np.int32, 2),
     "is_pure": (np.int32, 1),
 }
-_COMMON = {"places": (np.int32, 2), "signature": (np.int32, 1), "typical": (np.int8, 1)}
+_COMMON: _Kinds = {"places": (np.int32, 2), "signature": (np.int32, 1), "typical": (np.int8, 1)}
 _MOST_BYTES = 1 << 31
 _LARGEST_TYPICAL = 127
 
@@ -39,7 +42,7 @@ def stack_bytes(stack: list[Task]) -> bytes:
         (task.layer, task.is_part, task.is_merged, getattr(task.cell, "is_canonical", False))
         for task in stack
     ]
-    arrays = {
+    arrays: dict[str, Any] = {
         "places": np.array(places, dtype=np.int32),
         "signature": top.signature.astype(np.int32),
         "typical": top.typical.astype(np.int8),
@@ -67,12 +70,12 @@ def read_stack(content: bytes, network: ArgmaxNetwork, dim: int) -> list[Task]:
         _refuse_impossible(stack, network, dim)
     except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise RecordFormatError(
-            f"`task` must be what is left of a search; {str(error):.200}."
+            f"`task` must be what is left of a search; {error!s:.200}."
         ) from None
     return stack
 
 
-def _read_arrays(content: bytes, kinds: dict[str, tuple[type, int]]) -> dict[str, AnyArray]:
+def _read_arrays(content: bytes, kinds: _Kinds) -> dict[str, AnyArray]:
     wanted = {**_COMMON, **kinds, **{f"{name}.shapes": (np.int64, 2) for name in kinds}}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
@@ -86,7 +89,7 @@ def _read_arrays(content: bytes, kinds: dict[str, tuple[type, int]]) -> dict[str
     return arrays
 
 
-def _stack(arrays: dict[str, AnyArray], kinds: dict[str, tuple[type, int]]) -> list[Task]:
+def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
     places = arrays["places"]
     if places.shape[1:] != (4,) or not len(places):
         raise ValueError("places must have rows of 4")
@@ -129,7 +132,7 @@ def _refuse_impossible(stack: list[Task], network: ArgmaxNetwork, dim: int) -> N
         is_read = sizes <= (_LARGEST_TYPICAL if name == "typical" else sizes)
         _require(name, ((own >= 0) & (own < sizes))[is_read].all())
     order = [task.layer for task in stack]
-    _require("places", order == sorted(order) and 0 <= order[0] and order[-1] <= len(layers))
+    _require("places", order == sorted(order) and order[0] >= 0 and order[-1] <= len(layers))
     _require("places", not any(task.is_part and task.layer == len(layers) for task in stack))
     for task in stack:
         cell = task.cell
@@ -162,6 +165,6 @@ def _refuse_impossible_walls(walls: AnyArray, n_groups: IntArray, sizes: IntArra
         _require("walls", ((form >= 0) & (form < most)).all())
 
 
-def _require(name: str, is_possible: bool) -> None:
+def _require(name: str, is_possible: Any) -> None:
     if not is_possible:
         raise ValueError(f"{name} must be those of a search of this model")
