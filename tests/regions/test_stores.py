@@ -108,7 +108,8 @@ def test_a_stored_partition_is_opened_without_its_cells(tmp_path, short_jobs):
 
 def test_all_cells_at_once_must_fit_the_limit(tmp_path, short_jobs):
     enumerate_regions(NET, SQUARE, store=tmp_path)
-    part = open_partition(tmp_path, max_bytes=16_000)
+    n_bytes = sum(array.nbytes for array in arrays_of(enumerate_regions(NET, SQUARE)))
+    part = open_partition(tmp_path, max_bytes=n_bytes // 2)
     assert sum(shard.n_found for shard in part.shards()) == part.n_cells
     with pytest.raises(SizeLimitError, match="`max_bytes`"):
         _ = part.signatures
