@@ -227,7 +227,8 @@ class Run:
             advance(self.n_found - shown)
             shown = self.n_found
             # Who resumes it repeats a step or two: with fewer than these nothing would be done.
-            if steps >= _LEAST_STEPS and deadline is not None and time.monotonic() >= deadline:
+            has_begun = steps >= _LEAST_STEPS or shown > 0
+            if has_begun and deadline is not None and time.monotonic() >= deadline:
                 return False
 
     def _is_full(self, most_bytes: int) -> bool:
