@@ -85,7 +85,9 @@ def parquet_bytes(partition: Partition) -> bytes:
     parquet: Any = load_extra("pyarrow.parquet", extra="arrow", purpose="Arrow tables")
     stream = io.BytesIO()
     table = to_arrow(partition)
-    parquet.write_table(table, stream, write_page_checksum=True, compression="zstd")
+    # Few numbers occur twice: dictionaries of them took a third of the time and saved nothing.
+    options = {"compression": "zstd", "use_dictionary": False}
+    parquet.write_table(table, stream, write_page_checksum=True, **options)
     return stream.getvalue()
 
 
