@@ -225,7 +225,12 @@ bool read_cell(Polytopes<D>& s, const hm_cell& cell, const typename Polytopes<D>
     for (int t = 0; t < cell.n_ties; t++) {
         const std::int32_t* tie = cell.ties + 3 * t;
         const int row = tie[0] < 0 ? -1 : s.facets[to.first_facet + tie[0]];
-        s.ties[to.n_ties++] = {row, tie[1], tie[2]};
+        // A tie on all of a cell may be there, from one below with which it has it in common.
+        int known = row < 0 ? 0 : to.n_ties;
+        while (known < to.n_ties && !(s.ties[known].row == row && s.ties[known].group == tie[1] &&
+                                      s.ties[known].winner == tie[2]))
+            known++;
+        if (known == to.n_ties) s.ties[to.n_ties++] = {row, tie[1], tie[2]};
     }
     to.n = n, to.n_facets = n_facets;
     to.is_canonical = cell.is_canonical;
@@ -337,6 +342,8 @@ bool push(S& search, int layer, bool is_part, const std::int32_t* signature,
         compose_stream(search.path, l);
     }
     search.items[search.n_items++] = {place, layer, is_part ? kPartEntered : kNotEntered, -1};
+    // The lines of a part are renewed when its layer has been composed.
+    if (!is_part && layer > 0) renew_lines(search.cells, place, search.path, layer - 1);
     return true;
 }
 

@@ -46,6 +46,7 @@ from .regions.certificate_format import Certificate as Certificate
 from .regions.engines import enumerate_regions as enumerate_regions
 from .regions.partition import Partition as Partition
 from .regions.sampling import sample_regions as sample_regions
+from .regions.stores import open_partition as open_partition
 from .tropical.diagrams.power_diagrams import PowerDiagram as PowerDiagram
 from .tropical.matrices.deformed import deformed_add as deformed_add
 from .tropical.matrices.semiring import maxplus as maxplus

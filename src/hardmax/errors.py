@@ -22,6 +22,7 @@ __all__ = [
     "RecordFormatError",
     "ShapeMismatchError",
     "SizeLimitError",
+    "TaskError",
 ]
 
 
@@ -75,6 +76,10 @@ class MissingExtraError(HardmaxError, ImportError):
 
 class CoreError(HardmaxError, ImportError):
     """The compiled core is missing, of another version, or cannot compute exactly here."""
+
+
+class TaskError(HardmaxError, RuntimeError):
+    """Parts of a search failed again and again; the message names their paths."""
 
 
 class Interrupted(HardmaxError, KeyboardInterrupt):  # noqa: N818 (not an error)

@@ -249,6 +249,22 @@ def test_a_head_size_that_was_not_given_is_said():
     assert "took d_k" not in run("bounds", "--keys", 4, "--heads", 2, "--dim", 2).stderr
 
 
+def test_a_search_into_a_folder_goes_on(net, tmp_path):
+    pytest.importorskip("pyarrow")
+    command = ["regions", str(net), "--domain", SQUARE, "--store", str(tmp_path / "store")]
+    stopped = CliRunner().invoke(app, [*command, "--max-seconds", "0"])
+    assert stopped.exit_code == 1
+    assert "at least 0" in stopped.stdout
+    done = CliRunner().invoke(app, [*command, "--certificate", str(tmp_path / "cells.json")])
+    assert done.exit_code == 0, done.output
+    whole = enumerate_regions(NET, Box([-1, -1], [1, 1]))
+    assert re.search(rf"cells +{whole.n_cells}\n", done.stdout)
+    assert (tmp_path / "cells.json").read_text() == whole.certificate().to_json()
+    refused = CliRunner().invoke(app, [*command, "--max-cells", "3"])
+    with pytest.raises(ArgumentError, match="`--max-cells` must be None with a `--store`"):
+        raise refused.exception
+
+
 def test_names_inside_a_file_are_not_taken_for_flags():
     from hardmax.cli.flags import calling
 

@@ -152,8 +152,8 @@ struct Polygons {
         }
     }
 
-    bool note_ties(Place&, const Signs&, int, int) { return true; }
-    bool note_ties(Part&, const Signs&, int, int) { return true; }
+    bool note_ties(Place&, const Signs&, int, const Wall&) { return true; }
+    bool note_ties(Part&, const Signs&, int, const Wall&) { return true; }
 
     // Large groups are walked: see `walks.hpp`.
     bool walks(int count) const { return count >= kWalkFrom; }
@@ -320,6 +320,15 @@ void set_lines(Edge* polygon, int n, const Of& line_of) {
 
 }  // namespace detail
 
+// Take the lines of the path for those of a polygon that another search has cut: it may have replaced
+// forms, which are not stored (see `store_cell`).
+inline void renew_lines(Polygons& polygons, const Polygons::Place& place, const Path<2>& path,
+                        int layer) {
+    if (!path.frames[layer].is_pure) return;
+    detail::set_lines(polygons.edges + place.start, place.n,
+                      [&](const Wall& wall) { return wall_form(path, wall); });
+}
+
 inline bool has_room(const Polygons&, const Polygons::Place& place, const Network&,
                      const Cells& cells) {
     return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices;
@@ -356,9 +365,11 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
     for (int i = 0, at = first; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
         const std::int64_t v = cells.n_vertices++;
         const Vertex& vertex = polygon[at].start;
-        cells.points[2 * v] = vertex.x, cells.points[2 * v + 1] = vertex.y;
+        // Which side of a line was cut first decides the sign of a zero; this one has none.
+        cells.points[2 * v] = vertex.x + 0.0, cells.points[2 * v + 1] = vertex.y + 0.0;
         if (cells.directions)
-            cells.directions[2 * v] = vertex.dx, cells.directions[2 * v + 1] = vertex.dy;
+            cells.directions[2 * v] = vertex.dx + 0.0,
+                                 cells.directions[2 * v + 1] = vertex.dy + 0.0;
         cells.walls[v] = wall_code(network, polygon[at].wall);
     }
     cells.ends[cell] = cells.n_vertices;

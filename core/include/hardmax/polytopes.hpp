@@ -163,7 +163,7 @@ struct Polytopes {
         return exceeded_in(around, part.reach.rho, forms, leader, contest, m, count);
     }
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
-    bool note_ties(Place& place, const Signs& found, int group, int winner);
+    bool note_ties(Place& place, const Signs& found, int group, const Wall& wall);
     std::int64_t count_parts(const Place& place, const Window<D>& window, Word open, double scale);
 
     Part begin(const Place& whole, const Place& at, int) {
@@ -755,14 +755,22 @@ std::int64_t Polytopes<D>::count_parts(const Place& place, const Window<D>& wind
     return count_all(s, place.n);
 }
 
-// Note the facets on which a form that does not cut a polytope vanishes; False: no room.
+// Note the facets on which a form that does not cut a polytope vanishes; False: no room. A facet that
+// the same forms made is no tie, and a tie is noted once, who looks at a part again finds both.
 template <int D>
-bool Polytopes<D>::note_ties(Place& place, const Signs& found, int group, int winner) {
+bool Polytopes<D>::note_ties(Place& place, const Signs& found, int group, const Wall& wall) {
     const int n_zero = place.n - found.n_positive - found.n_negative;
     if (n_zero < D) return true;
     if (place.n_ties + place.n_facets + 1 > room) return false;
+    const auto note = [&](int row) {
+        int t = 0;
+        while (t < place.n_ties &&
+               !(ties[t].row == row && ties[t].group == group && ties[t].winner == wall.winner))
+            t++;
+        if (t == place.n_ties) ties[place.n_ties++] = {row, group, wall.winner};
+    };
     if (n_zero == place.n) {
-        ties[place.n_ties++] = {-1, group, winner};
+        note(-1);
         return true;
     }
     for (int w = 0; w < n_words; w++) common[w] = 0;
@@ -772,10 +780,18 @@ bool Polytopes<D>::note_ties(Place& place, const Signs& found, int group, int wi
     for (int f = 0; f < place.n_facets; f++) {
         const int row = facets[place.first_facet + f];
         const bool has_others = common[f / 64] >> f % 64 & 1;
-        if (pool[row].wall.layer >= 0 && !has_others) ties[place.n_ties++] = {row, group, winner};
+        const Wall& own = pool[row].wall;
+        const bool is_same = own.layer == wall.layer && own.group == wall.group &&
+                             (own.winner == wall.winner || own.winner == wall.rival) &&
+                             own.winner + own.rival == wall.winner + wall.rival;
+        if (own.layer >= 0 && !has_others && !is_same) note(row);
     }
     return true;
 }
+
+// Facets say themselves whether their forms were replaced.
+template <int D>
+void renew_lines(Polytopes<D>&, const typename Polytopes<D>::Place&, const Path<D>&, int) {}
 
 // --- Cells written down --------------------------------------------------------------------------
 
@@ -953,9 +969,21 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
                 wall.winner + wall.rival - path.signature[group];
         }
     }
+    // In order and once, whatever the order in which they were found.
+    const std::int64_t first_tie = cells.n_ties;
     const auto add_tie = [&](std::int64_t facet, int group) {
-        cells.ties[2 * cells.n_ties] = static_cast<std::int32_t>(facet);
-        cells.ties[2 * cells.n_ties++ + 1] = group;
+        std::int64_t at = cells.n_ties;
+        const auto follows = [&](std::int64_t t) {
+            const std::int32_t* tie = cells.ties + 2 * t;
+            return tie[0] > facet || (tie[0] == facet && tie[1] > group);
+        };
+        while (at > first_tie && follows(at - 1)) at--;
+        const std::int32_t* before = cells.ties + 2 * (at - 1);
+        if (at > first_tie && before[0] == facet && before[1] == group) return;
+        for (std::int64_t t = 2 * cells.n_ties++ + 1; t > 2 * at + 1; t--)
+            cells.ties[t] = cells.ties[t - 2];
+        cells.ties[2 * at] = static_cast<std::int32_t>(facet);
+        cells.ties[2 * at + 1] = group;
     };
     for (int t = 0; t < place.n_ties; t++) {
         const Tie& tie = s.ties[t];

@@ -107,12 +107,13 @@ void enter(Search<Kind>& s) {
     Frame<Kind::dim>& frame = s.path.frames[item.layer];
     compose_scores(s.path, item.layer);
     Kind::note_region(s.path, item.layer, s.has_far);
+    const bool is_typical_known = item.position == kPartEntered;
+    if (is_typical_known) renew_lines(s.cells, item.place, s.path, item.layer);
     const auto cell = s.cells.at(item.place);
     if (layer.is_relu)
         analyse_units(layer, frame, s.path.scale, cell, s.counts);
     else
         analyse_groups(layer, frame, s.path.scale, cell, s.contest, s.counts);
-    const bool is_typical_known = item.position == kPartEntered;
     if (!is_typical_known && item.layer + 1 < s.path.network->n_layers &&
         s.path.frames[item.layer + 1].is_anchored)
         note_typical(layer, frame, s.path.scale, cell);
@@ -224,7 +225,8 @@ int split_by_units(Search<Kind>& s) {
         // A form that is zero everywhere coincides with the first form, zero.
         const int winner = found.n_positive > 0 ? 1 : 0;
         if (found.n_positive == 0 || found.n_negative == 0) {
-            if (s.stores && !s.cells.note_ties(item.place, found, layer.first_group + unit, winner))
+            const Wall side{l, unit, winner, 1 - winner};
+            if (s.stores && !s.cells.note_ties(item.place, found, layer.first_group + unit, side))
                 return kStackFull;
             winners[item.position++] = winner;
             continue;
@@ -274,7 +276,7 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
             continue;
         }
         if (s.stores && found.n_negative == 0 &&
-            !s.cells.note_ties(part, found, split.layer.first_group + split.group, wall.winner))
+            !s.cells.note_ties(part, found, split.layer.first_group + split.group, wall))
             return kPartFull;
         if (found.n_positive == 0 && found.n_negative == 0) {
             // Both forms are the same function: the first names the cell, the mean is passed on.

@@ -31,6 +31,13 @@ def regions(
         Path | None,
         typer.Option(help="Folder for the cells (cells.parquet) and the counts (counts.json)."),
     ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that the cells are written to as they are found; a search that ended "
+            "early goes on from there."
+        ),
+    ] = None,
     certificate: Annotated[
         Path | None, typer.Option(help="Write a certificate, for `hardmax verify`.")
     ] = None,
@@ -85,12 +92,17 @@ def regions(
     start = time.perf_counter()
     limits = {"max_cells": max_cells, "max_seconds": max_seconds}
     part, is_stopped = _search(
-        network, where, {**limits, "count_only": count, "exact": exact, "workers": workers}
+        network,
+        where,
+        {**limits, "count_only": count, "exact": exact, "workers": workers, "store": store},
     )
     seconds = time.perf_counter() - start
-    for name, number in counts(part, only_cells=count):
+    # Regions and maps need all cells in memory at once.
+    for name, number in counts(part, only_cells=count or store is not None):
         print(f"{name:<14}{number}")
     print(f"{'search':<14}{seconds:.2f} s, engine {part.engine}", flush=True)
+    if store is not None:
+        print(f"{'written':<14}{store}", flush=True)
     if out is not None:
         _save(part, out, {"model": str(model), "domain": domain_text(where)}, seconds)
     if certificate is not None:

@@ -15,7 +15,7 @@ from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.plane import search_domain
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.runs import Run, packed
-from hardmax.regions._search.searches import BUDGET, CELL_LIMIT, DONE, Task
+from hardmax.regions._search.searches import BUDGET, CELL_LIMIT, DONE
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
@@ -104,8 +104,7 @@ def find_cells(
     """
     network, domain = question
     where = search_domain(network, planar_domain(domain, network.dim_in))
-    nobody = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
-    run = Run(where, Task(0, False, *nobody, where.cell, False), c_int32(0), stores=True)
+    run = Run(where, [where.first_task()], c_int32(0), stores=True)
     budget, deadline = run.first_budget, time.monotonic() + MOST_SECONDS
     while True:
         began = time.perf_counter()

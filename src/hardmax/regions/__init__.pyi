@@ -10,3 +10,4 @@ from .level_sets import LevelSet as LevelSet
 from .level_sets import level_set as level_set
 from .partition import Statistics as Statistics
 from .sampling import SampledCount as SampledCount
+from .stores import StoredPartition as StoredPartition

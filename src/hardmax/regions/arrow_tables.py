@@ -9,6 +9,7 @@ proof in a table; that is what `certificate` is for.
 import base64
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import domain_text, parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_bytes, model_from_bytes
-from hardmax.regions.cells import CellArrays, CellFacets
+from hardmax.regions.cells import CellArrays, CellFacets, WallNames, form_starts
 from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
 from hardmax.regions.engines import read_network
 from hardmax.regions.partition import Partition
@@ -139,6 +140,8 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
             )
         cells = _cell_arrays(arrays, header, table.num_rows)
         _refuse_impossible(cells, network, where.dim)
+        if cells.walls is not None and header["engine"] == "planar":
+            cells = _with_wall_names(cells, network, len(where.exact_rows))
     except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(error) from None
     return Partition(network, where, cells, header["engine"])
@@ -333,6 +336,29 @@ def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellA
     if "walls" in values:
         cells.__dict__["walls"] = values["walls"]
     return cells
+
+
+def _with_wall_names(cells: CellArrays, network: ArgmaxNetwork, n_rows: int) -> CellArrays:
+    """Name the edges of polygons as the search does: neighbours are found by these names.
+
+    Raises:
+        ValueError: If an edge is not that of a cell with its signature.
+    """
+    layer_starts = tuple(layer.starts for layer in network.layers)
+    walls, starts = cells.walls, cells.starts
+    if walls is None or starts is None:
+        raise ValueError("walls must come with vertices")
+    layer, group, _, rival = walls.T.astype(np.int64)
+    inside = layer >= 0
+    codes = -5 - group
+    # Four rows stand for the sides of a square at infinity.
+    _require("walls", (group[~inside] >= -4) & (group[~inside] < n_rows))
+    first = np.cumsum([0, *(each.n_groups for each in network.layers)])
+    firsts = form_starts(layer_starts)[first[layer[inside]] + group[inside]]
+    codes[inside] = firsts + rival[inside]
+    names = WallNames(codes.astype(np.int32), layer_starts)
+    _require("walls", names.decoded(cells.signatures, starts) == walls)
+    return replace(cells, wall_names=names)
 
 
 def _refuse_impossible(cells: CellArrays, network: ArgmaxNetwork, dim: int) -> None:

@@ -18,12 +18,13 @@ The all-exact mode is the split tree in every dimension: it decides in integers 
 nothing with the filters of the others. All engines return the same cells.
 """
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.interrupts import interrupts_named
-from hardmax.errors import DtypeError, Interrupted
+from hardmax.errors import ArgumentError, DtypeError, Interrupted
 from hardmax.models._arithmetic.normed_maps import is_rectified
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.cells import CellArrays, nothing_found
@@ -32,6 +33,7 @@ from hardmax.regions.partition import Partition
 
 if TYPE_CHECKING:
     from hardmax.regions._lines.lines import LineCells
+    from hardmax.regions._stores.durable import Workers
 
 _MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
@@ -47,6 +49,8 @@ def enumerate_regions(
     max_cells: int | None = None,
     max_seconds: float | None = None,
     workers: int = 1,
+    store: str | os.PathLike[str] | None = None,
+    executor: "Workers | None" = None,
 ) -> Partition:
     r"""Find every cell of a model on a domain, exactly.
 
@@ -64,6 +68,12 @@ def enumerate_regions(
         max_seconds: Stop after this time.
         workers: How many threads search, in two to seven dimensions; the result does not depend
             on it.
+        store: A folder, in two to seven dimensions. Cells are written to it as they are found, and
+            memory does not grow with their number. A search that ended early, in whatever way, goes
+            on where it was when it is asked for again. The partition is that of `open_partition`.
+        executor: Who searches into a `store`, `workers` jobs at once: any
+            `concurrent.futures.Executor`, or a function that makes one, which is called again
+            when a process is lost.
 
     Returns:
         The partition. If a limit stopped the search, its `is_complete` is False, its cells are some
@@ -101,7 +111,37 @@ def enumerate_regions(
     engine = _engine(where.dim, exact)
     if engine in ("planar", "spatial"):
         limits["workers"] = n_workers
+    if store is not None or executor is not None:
+        return _stored(network, where, engine, limits, store, executor)
     return _searched(network, where, engine, limits)
+
+
+def _stored(
+    network: ArgmaxNetwork,
+    where: ChartedDomain,
+    engine: str,
+    limits: dict[str, Any],
+    store: "str | os.PathLike[str] | None",
+    executor: "Workers | None",
+) -> Partition:
+    """Search into a folder, and open it."""
+    from hardmax.regions._stores.durable import search_into
+    from hardmax.regions.stores import open_partition
+
+    if store is None:
+        raise ArgumentError("`executor` searches into a folder; give one as `store`.")
+    if engine not in ("planar", "spatial"):
+        raise ArgumentError(
+            f"`store` needs a domain of dimension 2 to {_MOST_SPATIAL} and `exact` False; this "
+            f"search would be one of the engine {engine!r}."
+        )
+    if "max_cells" in limits:
+        raise ArgumentError("`max_cells` must be None with a `store`; stop by `max_seconds`.")
+    try:
+        search_into(store, network, where, engine, **limits, executor=executor)
+    except Interrupted as stop:
+        raise Interrupted(str(stop), open_partition(store, network)) from None
+    return open_partition(store, network)
 
 
 def _engine(dim: int, exact: bool) -> str:

@@ -52,6 +52,7 @@ _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
 _SHORT_BUDGET = 256
 """Steps until a run that was asked for work looks up again, whether it could give any or not."""
+_LEAST_STEPS = 8
 SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""
 
@@ -62,10 +63,12 @@ class Limits(NamedTuple):
     Attributes:
         cells: After so many cells, or -1.
         seconds: After about so many seconds, if any.
+        bytes: Before the cells take more bytes than this, if any are found before, or -1.
     """
 
     cells: int
     seconds: float | None
+    bytes: int = -1
 
 
 def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
@@ -107,6 +110,10 @@ class SearchDomain(NamedTuple):
         """The dimension of the domain."""
         return len(self.stream.block) - 2
 
+    def first_task(self) -> Task:
+        """Return the whole search."""
+        return Task(0, False, *_NO_WINNERS, self.cell, False)
+
 
 def explore_domain(
     domain: SearchDomain, *, count_only: bool, limits: Limits, workers: int, progress: bool
@@ -127,9 +134,9 @@ def explore_domain(
     is_wanted = c_int32(0)
 
     def begin(task: Task) -> Run:
-        return Run(domain, task, is_wanted, stores=not count_only)
+        return Run(domain, [task], is_wanted, stores=not count_only)
 
-    runs = [begin(Task(0, False, *_NO_WINNERS, domain.cell, False))]
+    runs = [begin(domain.first_task())]
 
     def work() -> bool:
         if workers == 1 or limits.cells >= 0:
@@ -142,13 +149,19 @@ def explore_domain(
 class Run:
     """One search, which can be stopped and resumed: its buffers, and what has been found.
 
+    Args:
+        domain: The network and the domain.
+        stack: The cells to search on one path, the one that comes first last.
+        is_wanted: Set by another thread that wants some of the work.
+        stores: Whether cells are stored, not only counted.
+
     Attributes:
         is_wanted: Set by another thread that wants some of the work.
         first_budget: How many steps the first slice makes at most.
     """
 
     def __init__(
-        self, domain: SearchDomain, task: Task, is_wanted: c_int32, *, stores: bool
+        self, domain: SearchDomain, stack: list[Task], is_wanted: c_int32, *, stores: bool
     ) -> None:
         self.is_wanted = is_wanted
         self.domain = domain
@@ -161,10 +174,11 @@ class Run:
             is_bounded=domain.is_bounded,
             stores=stores,
         )
-        self.search.push(task)
-        if task.is_merged:
-            self.path.scores(task.layer - 1)
-            self.search.recompose(task.layer - 1)
+        for task in stack:
+            self.search.push(task)
+        if stack[-1].is_merged:
+            self.path.scores(stack[-1].layer - 1)
+            self.search.recompose(stack[-1].layer - 1)
         self.columns: CellColumns | None = None
         if stores:
             sizes = domain.dim, domain.network.dim_out
@@ -192,17 +206,18 @@ class Run:
         """Search until done or stopped; say whether everything was searched."""
         deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
         with track(iter(()), "cells") as bar:
-            return self._work(limits.cells, deadline, bar.advance if progress else _ignored)
+            return self._work(limits, deadline, bar.advance if progress else _ignored)
 
-    def _work(self, limit: int, deadline: float | None, advance: Any) -> bool:
-        budget, shown = self.first_budget, 0
+    def _work(self, limits: Limits, deadline: float | None, advance: Any) -> bool:
+        budget, shown, steps = self.first_budget, 0, 0
         while True:
             began = time.perf_counter()
-            status = self.go_on(limit, budget)
+            status = self.go_on(limits.cells, budget)
             if status == DONE:
                 return True
-            if status == CELL_LIMIT:
+            if status == CELL_LIMIT or (status == CELLS_FULL and self._is_full(limits.bytes)):
                 return False
+            steps += budget if status == BUDGET else 1
             if status == BUDGET:
                 spent = max(time.perf_counter() - began, 1e-6)
                 budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
@@ -210,8 +225,16 @@ class Run:
                 self.make_way(status)
             advance(self.n_found - shown)
             shown = self.n_found
-            if deadline is not None and time.monotonic() >= deadline:
+            # Who resumes it repeats a step or two: with fewer than these nothing would be done.
+            has_begun = steps >= _LEAST_STEPS or shown > 0
+            if has_begun and deadline is not None and time.monotonic() >= deadline:
                 return False
+
+    def _is_full(self, most_bytes: int) -> bool:
+        """Say whether twice the cells there are would be too many."""
+        if self.columns is None or self.room.n_cells == 0 or most_bytes < 0:
+            return False
+        return 2 * self.columns.n_bytes() > most_bytes
 
     def go_on(self, limit: int, budget: int) -> int:
         """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped."""

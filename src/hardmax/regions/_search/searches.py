@@ -19,6 +19,8 @@ DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, BLURRED = range(7)
 FIRST_CELLS, FIRST_VERTICES = 2048, 5
 """Room for so many cells at first, in the plane each with so many vertices."""
 _NOBODY = c_int32(0)
+_NOT_ENTERED = -1
+"""How many groups of its layer are done for a cell that is a region of the layers before."""
 FIRST_ROOM = 256, 48
 """Edges, or vertices, and cells that the stack has room for at first."""
 N_EDGE = 12
@@ -351,6 +353,11 @@ class CellColumns:
         """Return how much has been written."""
         return Sizes(self.room.n_cells, self.room.n_vertices, self.room.n_facets, self.room.n_ties)
 
+    def n_bytes(self) -> int:
+        """Return how many bytes have been written."""
+        sizes = self.sizes()
+        return sum(column.n_bytes(sizes) for column in self._first.columns)
+
     def grow(self, cell: PlaneCell | SpaceCell) -> None:
         """Make room for twice as many cells, one of them as large as the given one."""
         room, largest = self.room, cell.given()
@@ -496,7 +503,8 @@ class CoreSearch:
         for index in range(n_items):
             (layer, position, _), cell = self.item(index)
             is_merged = any(merged[:layer])
-            tasks.append(Task(layer, position >= 0, signature, typical, cell, is_merged))
+            is_part = position != _NOT_ENTERED
+            tasks.append(Task(layer, is_part, signature, typical, cell, is_merged))
         self._core.hm_search_drop(self.address, n_items)
         return tasks
 

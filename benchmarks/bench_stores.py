@@ -1,0 +1,118 @@
+"""Searches into folders: what they cost beside searches in memory, and whether a kill loses a cell.
+
+Cells per second of wall time, bytes for each cell on disk, and the most memory of a process of its
+own. With `--full` more cells. The kills: a process that searches with two threads is ended by
+SIGKILL at random moments, twenty times, while another one keeps a core busy; then the search is
+gone on with, and its cells are compared in every bit with those of a search that nobody stopped.
+"""
+
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.random_networks import gaussian
+from hardmax.geometry.domains import Box
+from hardmax.regions._stores.manifests import MANIFEST
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.stores import open_partition
+
+SQUARE = Box([-1, -1], [1, 1])
+NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256)]
+LARGE = [(2, 512, 512, 512)]
+KILLS, KILLED = 20, (2, 256, 256, 256)
+
+
+def _cost(dims: tuple[int, ...], options: dict, sent: object) -> None:
+    model = gaussian(0, *dims).model
+    enumerate_regions(model, Box([-1e-3, -1e-3], [1e-3, 1e-3]))
+    start = time.perf_counter()
+    n_cells = enumerate_regions(model, SQUARE, **options).n_found
+    spent = time.perf_counter() - start
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    sent.send((n_cells, spent, most))
+
+
+def cost(dims: tuple[int, ...], **options: object) -> tuple[int, float, int]:
+    """Search in a process of its own: cells, seconds, and the most memory it had."""
+    context = multiprocessing.get_context("spawn")
+    received, sent = context.Pipe(duplex=False)
+    process = context.Process(target=_cost, args=(dims, options, sent))
+    process.start()
+    answer = received.recv()
+    process.join()
+    return answer
+
+
+def row(dims: tuple[int, ...], *, in_memory: bool = True) -> None:
+    """Print what a search costs in memory, and into a folder with one and two workers."""
+    for name, options in (("memory", {}), ("store", {}), ("store, 2", {"workers": 2})):
+        if name == "memory" and not in_memory:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            if name != "memory":
+                options = {**options, "store": f"{folder}/store"}
+            n_cells, spent, most = cost(dims, **options)
+            on_disk = sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
+        print(
+            f"{list(dims)!s:24}{name:10}{n_cells:12,}{n_cells / spent / 1e3:10.0f}"
+            f"{on_disk / n_cells:10.0f}{most / 1e6:10.0f}",
+            flush=True,
+        )
+
+
+def _search(folder: str) -> None:
+    enumerate_regions(gaussian(0, *KILLED).model, SQUARE, store=folder, workers=2)
+
+
+def _busy() -> None:
+    while True:
+        pass
+
+
+def kills() -> None:
+    """Kill a search again and again, go on with it, and compare."""
+    context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
+    model, seen, n_killed = gaussian(0, *KILLED).model, [], 0
+    load = context.Process(target=_busy, daemon=True)
+    load.start()
+    with tempfile.TemporaryDirectory() as folder:
+        # The first moments are those of starting Python.
+        for _ in range(KILLS):
+            process = context.Process(target=_search, args=(folder,))
+            process.start()
+            time.sleep(rng.uniform(1.0, 3.0))
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            n_killed += process.exitcode == -signal.SIGKILL
+            if (Path(folder) / MANIFEST).exists():
+                seen.append(open_partition(folder).n_found)
+        part = enumerate_regions(model, SQUARE, store=folder)
+        whole = enumerate_regions(model, SQUARE)
+        is_same = all(
+            getattr(part.cells, name).tobytes() == getattr(whole.cells, name).tobytes()
+            for name in ("signatures", "maps", "map_radii", "vertices", "starts", "walls")
+        )
+    load.kill()
+    print(f"killed {n_killed} times, with {seen} cells; then {part.n_cells} of {whole.n_cells}:")
+    print("the same in every bit" if is_same else "DIFFERENT")
+
+
+def main() -> None:
+    print(f"{'network':24}{'search':10}{'cells':>12}{'1000/s':>10}{'B/cell':>10}{'MB':>10}")
+    for dims in NETWORKS:
+        row(dims)
+    if "--full" in sys.argv:
+        for dims in LARGE:
+            row(dims, in_memory=False)
+    kills()
+
+
+if __name__ == "__main__":
+    main()

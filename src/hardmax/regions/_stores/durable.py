@@ -1,0 +1,278 @@
+"""Searches that are kept in a folder, and may be ended at any moment and gone on with.
+
+The whole search is one task. A worker takes a task and a budget, and returns the cells it found and
+the tasks it did not get to. The cells become a shard, the tasks take the place of the one it was
+given, and both count as soon as the manifest says so. So whatever is in the folder is a search that
+was stopped early, and goes on with any number of workers of any kind; each cell is in one shard.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hardmax._ground.interrupts import held_interrupts
+from hardmax._ground.progress import track
+from hardmax._ground.records import fingerprint
+from hardmax.errors import ArgumentError, Interrupted, TaskError
+from hardmax.geometry.domain_text import domain_text
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.storage import model_bytes, save_model
+from hardmax.regions._stores.jobs import Job, Outcome, advance
+from hardmax.regions._stores.manifests import (
+    MANIFEST,
+    MODEL,
+    Manifest,
+    held,
+    read_manifest,
+    writing,
+)
+from hardmax.regions._stores.tasks import read_stack
+from hardmax.regions.charted_domains import ChartedDomain, as_domain
+
+LONG_S, SHORT_S = 2.0, 0.25
+"""How long a job takes: where others wait for work it is short, so that there is some to share."""
+SHARD_BYTES = 1 << 25
+"""What the cells of a job may take in memory."""
+_MOST_TRIES = 3
+_PAUSE_S = 0.5
+
+Workers = Executor | Callable[[], Executor]
+
+
+class _Pending(NamedTuple):
+    """A task that is to be searched, and how often that has failed."""
+
+    task: bytes
+    n_failed: int = 0
+    reason: str = ""
+
+
+def search_into(
+    folder: str | os.PathLike[str],
+    network: ArgmaxNetwork,
+    where: ChartedDomain,
+    engine: str,
+    *,
+    count_only: bool = False,
+    max_seconds: float | None = None,
+    workers: int = 1,
+    executor: Workers | None = None,
+) -> None:
+    """Search a domain into a folder, or go on with a search that is there.
+
+    Args:
+        folder: The folder.
+        network: The network.
+        where: The domain.
+        engine: `"planar"` or `"spatial"`.
+        count_only: Whether to count without storing any cell.
+        max_seconds: Stop after about so many seconds; the same call goes on from there.
+        workers: How many jobs are under way at once.
+        executor: Who does them, or what makes one, to be called again if it breaks; threads of this
+            process by default.
+
+    Raises:
+        ArgumentError: If the folder cannot be written, or holds another search; if the executor
+            breaks, and it was not said how to make another one.
+        RecordFormatError: If its manifest is damaged.
+        TaskError: If a task fails again and again; all others have been searched.
+        Interrupted: On Ctrl-C; the folder has what was found.
+    """
+    path = Path(folder)
+    wanted = Manifest(fingerprint(network), domain_text(as_domain(where)), engine, bool(count_only))
+    with held(path):
+        if (path / MANIFEST).exists():
+            manifest = read_manifest(path)
+            _refuse_another(path, manifest, wanted)
+        else:
+            manifest = wanted
+            with writing(path):
+                save_model(network, path / MODEL)
+                manifest.write(path)
+        if manifest.is_complete:
+            return
+        deadline = None if max_seconds is None else time.monotonic() + max_seconds
+        team = _Team(path, manifest, network, where.dim, workers)
+        with track(iter(()), "cells") as bar:
+            team.work(
+                _maker(executor, workers), deadline, bar.advance, isinstance(executor, Executor)
+            )
+
+
+def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
+    for name in ("model", "domain", "engine", "count_only"):
+        if getattr(found, name) != getattr(wanted, name):
+            raise ArgumentError(
+                f"`store` must be a new folder, or hold this search; {path} has one with another "
+                f"`{name}`."
+            )
+
+
+def _maker(executor: Workers | None, workers: int) -> Callable[[], Executor]:
+    """Return what makes an executor; a second time only if the caller said how."""
+    if executor is None:
+        return lambda: ThreadPoolExecutor(workers)
+    if not isinstance(executor, Executor):
+        return executor
+    given = [executor]
+
+    def make() -> Executor:
+        if not given:
+            raise ArgumentError(
+                "`executor` must not break; this one did. What was found is kept: the same call "
+                "with a new one goes on from there, and with a function that makes one, at once."
+            )
+        return given.pop()
+
+    return make
+
+
+class _Team:
+    """Tasks that wait, jobs that are under way, and the manifest."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, network: ArgmaxNetwork, dim: int, workers: int
+    ) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._network, self._dim, self._workers = network, dim, workers
+        self._model = model_bytes(network)
+        self._waiting = [_Pending(task) for task in manifest.tasks]
+        self._under_way: dict[Future[Outcome], _Pending] = {}
+        self._given_up: list[_Pending] = []
+
+    def work(
+        self,
+        make: Callable[[], Executor],
+        deadline: float | None,
+        show: Callable[[int], None],
+        is_lent: bool,
+    ) -> None:
+        """Search until nothing is left, or the time is over; an executor that is lent stays."""
+        pool = make()
+        try:
+            while True:
+                is_late = deadline is not None and time.monotonic() >= deadline
+                try:
+                    if not is_late:
+                        self._submit(pool, deadline)
+                    if not self._under_way:
+                        break
+                    done, _ = wait(self._under_way, _PAUSE_S, FIRST_COMPLETED)
+                    broken = self._collect(done, show)
+                except BrokenExecutor:
+                    broken = True
+                if broken:
+                    self._collect(wait(self._under_way).done, show)
+                    pool.shutdown()
+                    pool = make()
+        except KeyboardInterrupt:
+            with held_interrupts(deliver=False):
+                with suppress(Exception):
+                    self._collect(wait(self._under_way, 4 * LONG_S).done, show)
+                raise Interrupted("the search was interrupted; `store` has what it found") from None
+        finally:
+            if not is_lent:
+                pool.shutdown()
+        if self._given_up:
+            raise TaskError(self._failures())
+
+    def _submit(self, pool: Executor, deadline: float | None) -> None:
+        """Give out tasks; one that has failed alone, so that nobody else is blamed for it."""
+        while self._waiting and len(self._under_way) < self._workers:
+            sound = [i for i, one in enumerate(self._waiting) if not one.n_failed]
+            is_alone = any(one.n_failed for one in self._under_way.values())
+            if is_alone or (not sound and self._under_way):
+                return
+            # The last task comes from the search that got furthest, and has the smallest cells.
+            pending = self._waiting.pop(sound[-1] if sound else -1)
+            n_others = len(self._waiting) + len(self._under_way)
+            is_short = self._workers > 1 and n_others < self._workers
+            seconds = SHORT_S if is_short else LONG_S
+            if deadline is not None:
+                seconds = min(seconds, max(0.0, deadline - time.monotonic()))
+            manifest = self.manifest
+            job = Job(
+                self._model,
+                manifest.domain,
+                manifest.engine,
+                pending.task,
+                manifest.count_only,
+                seconds,
+                SHARD_BYTES,
+                is_short,
+            )
+            try:
+                self._under_way[pool.submit(advance, job)] = pending
+            except BaseException:
+                self._waiting.append(pending)
+                raise
+
+    def _collect(self, done: "set[Future[Outcome]]", show: Callable[[int], None]) -> bool:
+        """Write down what jobs have found; say whether the executor is broken."""
+        is_broken = False
+        for future in done:
+            error: Any = future.exception() if not future.cancelled() else "it was cancelled"
+            if error is not None:
+                is_broken = is_broken or isinstance(error, BrokenExecutor)
+                self._blame(self._under_way.pop(future), error)
+                continue
+            # An interrupt in between would lose the job, or search it twice.
+            with held_interrupts():
+                self._keep(future, future.result())
+            show(future.result().n_cells)
+        return is_broken
+
+    def _blame(self, pending: _Pending, error: Any) -> None:
+        reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        failed = _Pending(pending.task, pending.n_failed + 1, reason)
+        (self._waiting if failed.n_failed < _MOST_TRIES else self._given_up).append(failed)
+
+    def _keep(self, future: "Future[Outcome]", outcome: Outcome) -> None:
+        with writing(self.folder):
+            manifest = self.manifest
+            if outcome.shard:
+                found = outcome.n_cells, outcome.first
+                manifest = manifest.with_shard(self.folder, outcome.shard, *found)
+            others = [one for key, one in self._under_way.items() if key is not future]
+            waiting = [*self._waiting, *(_Pending(task) for task in reversed(outcome.left))]
+            manifest = replace(
+                manifest,
+                n_cells=manifest.n_cells + outcome.n_cells,
+                decisions=_sum(manifest.decisions, outcome.decisions),
+                has_means=manifest.has_means or outcome.has_means,
+                tasks=tuple(one.task for one in (*self._given_up, *others, *waiting)),
+            )
+            manifest.write(self.folder)
+        self.manifest, self._waiting = manifest, waiting
+        del self._under_way[future]
+
+    def _failures(self) -> str:
+        lines = []
+        for pending in self._given_up:
+            place = "the whole domain"
+            if pending.task:
+                top = read_stack(pending.task, self._network, self._dim)[-1]
+                n_known = sum(layer.n_groups for layer in self._network.layers[: top.layer])
+                place = f"layer {top.layer} after the winners {top.signature[:n_known].tolist()}"
+            lines.append(f"at {place}: {pending.reason:.300}")
+        return (
+            f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed {_MOST_TRIES} times; "
+            f"all others are done, and the same call tries these again. {'; '.join(lines)}"
+        )
+
+
+def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]

@@ -1,0 +1,170 @@
+"""What is left of a search as bytes: the cells on its stack, and the path to them.
+
+The bytes are plain arrays; reading them executes nothing, and numbers that no search has are
+refused, since compiled code takes them for places.
+"""
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import RecordFormatError
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell, Task
+from hardmax.typing import AnyArray, IntArray
+
+_Kinds = dict[str, tuple[Any, int]]
+"""The type of the numbers of an array, and how many axes it has."""
+_PLANE: _Kinds = {"edges": (np.float64, 2), "walls": (np.int32, 2)}
+_SPACE: _Kinds = {
+    "vertices": (np.float64, 2),
+    "facets": (np.float64, 2),
+    "walls": (np.int32, 2),
+    "masks": (np.uint64, 2),
+    "ties": (np.int32, 2),
+    "is_pure": (np.int32, 1),
+}
+_COMMON: _Kinds = {"places": (np.int32, 2), "signature": (np.int32, 1), "typical": (np.int8, 1)}
+_MOST_BYTES = 1 << 31
+_LARGEST_TYPICAL = 127
+
+
+def stack_bytes(stack: list[Task]) -> bytes:
+    """Write the stack of a search, the lowest cell first, as `CoreSearch.give_away` returns it.
+
+    All cells must have the same path: `signature` and `typical` are written once.
+    """
+    top = stack[-1]
+    kinds = _PLANE if isinstance(top.cell, PlaneCell) else _SPACE
+    places = [
+        (task.layer, task.is_part, task.is_merged, getattr(task.cell, "is_canonical", False))
+        for task in stack
+    ]
+    arrays: dict[str, Any] = {
+        "places": np.array(places, dtype=np.int32),
+        "signature": top.signature.astype(np.int32),
+        "typical": top.typical.astype(np.int8),
+    }
+    for name, (kind, n_axes) in kinds.items():
+        parts = [getattr(task.cell, name) for task in stack]
+        arrays[name] = np.concatenate([np.ravel(part).astype(kind) for part in parts])
+        shapes = np.array([part.shape for part in parts], dtype=np.int64)
+        arrays[f"{name}.shapes"] = shapes.reshape(len(stack), n_axes)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()
+
+
+def read_stack(content: bytes, network: ArgmaxNetwork, dim: int) -> list[Task]:
+    """Read what `stack_bytes` wrote, for a search of a network on a domain of some dimension.
+
+    Raises:
+        RecordFormatError: If it is something else, or names what the network does not have.
+    """
+    kinds = _PLANE if dim == 2 else _SPACE
+    try:
+        arrays = _read_arrays(content, kinds)
+        stack = _stack(arrays, kinds)
+        _refuse_impossible(stack, network, dim)
+    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise RecordFormatError(
+            f"`task` must be what is left of a search; {error!s:.200}."
+        ) from None
+    return stack
+
+
+def _read_arrays(content: bytes, kinds: _Kinds) -> dict[str, AnyArray]:
+    wanted = {**_COMMON, **kinds, **{f"{name}.shapes": (np.int64, 2) for name in kinds}}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+            raise ValueError("it is too large")
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in wanted}
+    for name, (kind, n_axes) in wanted.items():
+        # The arrays of cells are written flat.
+        if arrays[name].dtype != kind or arrays[name].ndim != (1 if name in kinds else n_axes):
+            raise ValueError(f"{name} must be an array of {np.dtype(kind)}")
+    return arrays
+
+
+def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
+    places = arrays["places"]
+    if places.shape[1:] != (4,) or not len(places):
+        raise ValueError("places must have rows of 4")
+    fields: dict[str, list[AnyArray]] = {}
+    for name, (_, n_axes) in kinds.items():
+        shapes = arrays[f"{name}.shapes"]
+        if shapes.shape != (len(places), n_axes) or (shapes < 0).any():
+            raise ValueError(f"{name} must have a shape for each cell")
+        ends = np.cumsum(np.prod(shapes, axis=1))
+        if (shapes > _MOST_BYTES).any() or ends[-1] != len(arrays[name]):
+            raise ValueError(f"{name} must hold whole cells")
+        parts = np.split(arrays[name], ends[:-1])
+        fields[name] = [
+            np.ascontiguousarray(part.reshape(shape))
+            for part, shape in zip(parts, shapes.tolist(), strict=True)
+        ]
+    stack = []
+    for i, (layer, is_part, is_merged, is_canonical) in enumerate(places.tolist()):
+        own = {name: parts[i] for name, parts in fields.items()}
+        cell: PlaneCell | SpaceCell
+        if "edges" in own:
+            cell = PlaneCell(**own)
+        else:
+            sources = np.full(len(own["facets"]), -1, dtype=np.int32)
+            cell = SpaceCell(**own, sources=sources, is_canonical=bool(is_canonical))
+        path = arrays["signature"], arrays["typical"]
+        stack.append(Task(layer, bool(is_part), *path, cell, bool(is_merged)))
+    return stack
+
+
+def _refuse_impossible(stack: list[Task], network: ArgmaxNetwork, dim: int) -> None:
+    layers = network.layers
+    n_groups = np.array([layer.n_groups for layer in layers], dtype=np.int64)
+    sizes = np.concatenate([[0], *(np.diff(layer.starts) for layer in layers)])[1:]
+    signature, typical = stack[-1].signature, stack[-1].typical
+    for name, winners in (("signature", signature), ("typical", typical)):
+        _require(name, len(winners) >= len(sizes))
+        own = winners[: len(sizes)]
+        # Larger groups have no typical winners that anybody reads.
+        is_read = sizes <= (_LARGEST_TYPICAL if name == "typical" else sizes)
+        _require(name, ((own >= 0) & (own < sizes))[is_read].all())
+    order = [task.layer for task in stack]
+    _require("places", order == sorted(order) and order[0] >= 0 and order[-1] <= len(layers))
+    _require("places", not any(task.is_part and task.layer == len(layers) for task in stack))
+    for task in stack:
+        cell = task.cell
+        _refuse_impossible_walls(cell.walls, n_groups, sizes)
+        if isinstance(cell, PlaneCell):
+            _require("edges", cell.edges.shape == (len(cell.walls), N_EDGE) and len(cell.walls) > 2)
+            continue
+        n, n_facets = len(cell.vertices), len(cell.facets)
+        _require("vertices", cell.vertices.shape == (n, 2 * dim + 2) and n > dim - 1)
+        _require("facets", cell.facets.shape == (n_facets, dim + 5))
+        _require("walls", len(cell.walls) == n_facets and cell.is_pure.shape == (n_facets,))
+        n_words = cell.masks.shape[1]
+        _require("masks", len(cell.masks) == n and 64 * n_words >= n_facets)
+        bits = np.unpackbits(cell.masks.view(np.uint8), axis=1, bitorder="little")
+        _require("masks", not bits[:, n_facets:].any())
+        _require("ties", cell.ties.shape[1:] == (3,))
+        facet, group, form = cell.ties.T
+        _require("ties", ((facet >= -1) & (facet < n_facets)).all())
+        _require("ties", ((group >= 0) & (group < len(sizes))).all())
+        _require("ties", ((form >= 0) & (form < sizes[group])).all())
+
+
+def _refuse_impossible_walls(walls: AnyArray, n_groups: IntArray, sizes: IntArray) -> None:
+    _require("walls", walls.shape[1:] == (4,))
+    layer, group, winner, rival = walls[walls[:, 0] >= 0].T
+    _require("walls", (walls[:, 0] >= -1).all() and (layer < len(n_groups)).all())
+    _require("walls", ((group >= 0) & (group < n_groups[layer])).all())
+    most = sizes[(np.cumsum(n_groups) - n_groups)[layer] + group]
+    for form in (winner, rival):
+        _require("walls", ((form >= 0) & (form < most)).all())
+
+
+def _require(name: str, is_possible: Any) -> None:
+    if not is_possible:
+        raise ValueError(f"{name} must be those of a search of this model")

@@ -1,0 +1,201 @@
+"""Partitions in folders: cells in sorted shards, read when they are asked for.
+
+`enumerate_regions(..., store=DIR)` writes such a folder; `docs/files.md` describes it. Shards are
+Parquet files that `load_partition` reads, each with its model and domain, and any program that
+reads Parquet can ask them: `SELECT count(*) FROM 'DIR/cells-*.parquet'` in DuckDB.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import integer
+from hardmax._ground.parquet_files import MOST_BYTES
+from hardmax._ground.records import fingerprint
+from hardmax.errors import RecordFormatError, SizeLimitError
+from hardmax.exact.decisions import Decisions
+from hardmax.geometry.domain_text import parse_domain
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.storage import load_model
+from hardmax.regions._stores.manifests import MANIFEST, MODEL, Manifest, read_manifest, read_shard
+from hardmax.regions.arrow_tables import load_partition
+from hardmax.regions.cells import CellArrays, CellFacets, WallNames
+from hardmax.regions.charted_domains import charted
+from hardmax.regions.partition import Partition
+from hardmax.typing import AnyArray
+
+_ARRAYS = ("signatures", "maps", "map_radii", "vertices", "directions")
+_READ_LATE = (*_ARRAYS, "starts", "wall_names", "facets")
+
+
+@dataclass(frozen=True, eq=False)
+class StoredCells(CellArrays):
+    """Cells that are read when one of their arrays is first asked for.
+
+    Attributes:
+        read: Returns them.
+    """
+
+    read: Callable[[], CellArrays] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        # An attribute that is not there is asked of `__getattr__`.
+        for name in _READ_LATE:
+            object.__delattr__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _READ_LATE:
+            raise AttributeError(name)
+        cells = self.read()
+        for one in _READ_LATE:
+            object.__setattr__(self, one, getattr(cells, one))
+        return getattr(self, name)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredPartition(Partition):
+    """A partition in a folder: everything a `Partition` answers, and its shards.
+
+    Counts of cells are known at once. What needs all cells reads them all, if they fit the limit;
+    what can be asked shard by shard never has more than one of them in memory.
+
+    Attributes:
+        folder: The folder.
+        manifest: What it says about itself.
+        max_bytes: How much memory all cells may take.
+    """
+
+    folder: Path = field(kw_only=True)
+    manifest: Manifest = field(kw_only=True)
+    max_bytes: int = field(kw_only=True)
+
+    @property
+    def n_shards(self) -> int:
+        """How many files hold the cells."""
+        return len(self.manifest.shards)
+
+    def shards(self) -> Iterator[Partition]:
+        """Read the shards, one after the other, in the order of their cells.
+
+        Each is a partition that was stopped early: some cells, and all that is stored about them.
+        """
+        for shard in self.manifest.shards:
+            path = read_shard(self.folder, shard)
+            part = load_partition(path, self.network, self.domain, max_bytes=self.max_bytes)
+            if part.n_found != shard.n_cells:
+                raise RecordFormatError(f"`path` must hold {shard.n_cells} cells; {path} does not.")
+            yield part
+
+
+def open_partition(
+    path: str | os.PathLike[str], model: Any = None, *, max_bytes: int = MOST_BYTES
+) -> StoredPartition:
+    """Open a partition in a folder, without reading its cells.
+
+    Args:
+        path: The folder that `enumerate_regions` wrote to as its `store`.
+        model: Refuse a folder of any other model than this one. The folder has its own.
+        max_bytes: Refuse to read cells that would take more memory than this; shard by shard, each
+            may take so much.
+
+    Raises:
+        RecordFormatError: If it is no such folder, or damaged.
+        SizeLimitError: Later, if all cells are asked for at once and take more than `max_bytes`.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = enumerate_regions(net, Box([-1, -1], [1, 1]), store=folder)
+        ...     part = open_partition(folder)
+        ...     part, part.n_cells, part.signatures.tolist()
+        (Partition(4 cells, in 2 dimensions, engine planar), 4, [[0, 0], [0, 1], [1, 0], [1, 1]])
+    """
+    limit = integer("max_bytes", max_bytes, at_least=0)
+    folder = Path(path)
+    try:
+        manifest = read_manifest(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise RecordFormatError(
+            f"`path` must be the folder of a stored search; {folder} has no {MANIFEST}."
+        ) from None
+    network = load_model(folder / MODEL) if model is None else getattr(model, "network", model)
+    if not isinstance(network, ArgmaxNetwork) or fingerprint(network) != manifest.model:
+        raise RecordFormatError(f"`path` must belong to this model; {folder} has another one's.")
+    where = charted(parse_domain(manifest.domain), network.dim_in)
+    none = np.zeros((0, network.n_groups), dtype=np.int64)
+    known: dict[str, Any] = dict(
+        signatures=none,
+        is_complete=manifest.is_complete,
+        decisions=Decisions(*manifest.decisions),
+        maps=None,
+        map_radii=None,
+        vertices=None,
+        starts=None,
+        n_counted=manifest.n_cells,
+        has_means=manifest.has_means,
+    )
+
+    def read() -> CellArrays:
+        return _joined(part, known)
+
+    cells = CellArrays(**known) if manifest.count_only else StoredCells(**known, read=read)
+    part = StoredPartition(
+        network, where, cells, manifest.engine, folder=folder, manifest=manifest, max_bytes=limit
+    )
+    return part
+
+
+def _joined(part: StoredPartition, known: dict[str, Any]) -> CellArrays:
+    """Read all cells."""
+    pieces: list[CellArrays] = []
+    n_bytes = 0
+    for shard in part.shards():
+        pieces.append(shard.cells)
+        n_bytes += _size(shard.cells)
+        if n_bytes > part.max_bytes:
+            raise SizeLimitError(
+                f"`max_bytes` must allow for all cells; {part.n_found:,} cells in {part.n_shards} "
+                f"shards take more than {part.max_bytes:,} bytes. Ask `shards()` one by one."
+            )
+    if not pieces:
+        return CellArrays(**known)
+    first = pieces[0]
+    arrays = {name: _concatenated([getattr(piece, name) for piece in pieces]) for name in _ARRAYS}
+    names = first.wall_names
+    if names is not None:
+        codes = [piece.wall_names.codes for piece in pieces if piece.wall_names is not None]
+        names = WallNames(np.concatenate(codes), names.layer_starts)
+    facets = first.facets
+    if facets is not None:
+        own = [piece.facets for piece in pieces if piece.facets is not None]
+        facets = CellFacets(
+            _joined_starts([one.starts for one in own]),
+            np.concatenate([one.facets for one in own]),
+            _joined_starts([one.tie_starts for one in own]),
+            np.concatenate([one.ties for one in own]),
+            np.concatenate([one.blurs for one in own]),
+        )
+    starts = _joined_starts([piece.starts for piece in pieces if piece.starts is not None])
+    found = {**known, **arrays, "starts": starts}
+    return CellArrays(**found, wall_names=names, facets=facets)
+
+
+def _concatenated(arrays: list[Any]) -> Any:
+    return None if arrays[0] is None else np.concatenate(arrays)
+
+
+def _joined_starts(parts: list[AnyArray]) -> Any:
+    lengths = np.concatenate([np.diff(part) for part in parts])
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+
+
+def _size(cells: CellArrays) -> int:
+    arrays = [getattr(cells, name) for name in _ARRAYS]
+    arrays += [*(cells.wall_names or ())[:1], *(cells.facets or ())]
+    return sum(array.nbytes for array in arrays if array is not None)

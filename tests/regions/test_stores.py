@@ -1,0 +1,372 @@
+"""Searches into folders: ended at any moment, gone on with, and as one that nobody ended."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardmax import open_partition
+from hardmax._ground import files
+from hardmax.errors import ArgumentError, Interrupted, RecordFormatError, SizeLimitError, TaskError
+from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
+from hardmax.models.networks import ReluNetwork
+from hardmax.models.storage import model_bytes
+from hardmax.regions._search import runs
+from hardmax.regions._stores import durable, jobs, manifests
+from hardmax.regions._stores.tasks import read_stack
+from hardmax.regions.engines import enumerate_regions
+from hardmax.verify.checking import verify_certificate
+from tests.region_models import (
+    gaussian_relu,
+    integer_maxout,
+    integer_relu,
+    integer_transformer,
+    repeated_units,
+)
+
+pytest.importorskip("pyarrow")
+
+SQUARE = Box([-2, -2], [3, 3])
+NET = gaussian_relu(0, [2, 9, 8])
+SEARCHES = [
+    (gaussian_relu(1, [2, 7, 7, 7, 7]), SQUARE),
+    (NET, WholeSpace(2)),
+    (integer_relu(2, [2, 6, 5]), WholeSpace(2)),
+    (integer_relu(4, [2, 6, 5], zero_bias=True), SQUARE),
+    (repeated_units(2), SQUARE),
+    (integer_maxout(4, 2, [[3, 2, 2], [2, 3]]), WholeSpace(2)),
+    (integer_transformer(1, 2, 4, 2, n_blocks=2, repeat=True), WholeSpace(2)),
+    (gaussian_relu(3, [4, 8, 6]), Slice([0, 0, 1, 0], [[1, 0, 0, 1], [0, 1, 0.5, 0]])),
+    (gaussian_relu(1, [3, 7, 6]), WholeSpace(3)),
+    (integer_relu(1, [3, 5, 4]), Box([-2] * 3, [3] * 3)),
+    (repeated_units(3), WholeSpace(3)),
+    (integer_transformer(1, 3, 4, 2, n_blocks=2, repeat=True), WholeSpace(3)),
+    (integer_relu(2, [5, 4, 3]), WholeSpace(5)),
+]
+
+
+@pytest.fixture
+def short_jobs(monkeypatch):
+    """Jobs of a few steps each."""
+    monkeypatch.setattr(durable, "LONG_S", 0.0)
+    monkeypatch.setattr(durable, "SHORT_S", 0.0)
+    monkeypatch.setattr(runs, "_FIRST_BUDGET", 7)
+    monkeypatch.setattr(runs, "SLICE_S", 1e-6)
+
+
+def arrays_of(part):
+    cells = part.cells
+    found = [cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts]
+    found += [cells.directions, cells.walls, *(cells.facets or ())]
+    return [array for array in found if array is not None]
+
+
+def assert_same(part, other):
+    assert (part.n_found, part.is_complete) == (other.n_found, other.is_complete)
+    mine, theirs = arrays_of(part), arrays_of(other)
+    assert len(mine) == len(theirs)
+    for one, another in zip(mine, theirs, strict=True):
+        assert one.dtype == another.dtype
+        assert one.tobytes() == another.tobytes()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(("model", "domain"), SEARCHES, ids=repr)
+def test_jobs_of_a_few_steps_find_what_one_search_finds(
+    model, domain, workers, tmp_path, short_jobs
+):
+    part = enumerate_regions(model, domain, store=tmp_path, workers=workers)
+    assert part.n_shards > 1
+    whole = enumerate_regions(model, domain)
+    assert_same(part, whole)
+    assert part.certificate().to_json() == whole.certificate().to_json()
+    assert part.neighbours.pairs.tolist() == whole.neighbours.pairs.tolist()
+    assert part.neighbours.walls == whole.neighbours.walls
+    counted = enumerate_regions(model, domain, store=tmp_path / "n", count_only=True)
+    assert (counted.n_cells, counted.n_shards) == (whole.n_cells, 0)
+
+
+def test_a_stored_partition_is_opened_without_its_cells(tmp_path, short_jobs):
+    enumerate_regions(NET, SQUARE, store=tmp_path)
+    part, whole = open_partition(tmp_path, NET), enumerate_regions(NET, SQUARE)
+    assert (part.n_cells, part.is_complete, repr(part)) == (whole.n_cells, True, repr(whole))
+    assert "signatures" not in part.cells.__dict__
+    found = [shard.signatures for shard in part.shards()]
+    assert np.concatenate(found).tolist() == whole.signatures.tolist()
+    assert sum(shard.volumes.sum() for shard in part.shards()) == pytest.approx(25)
+    assert (part.n_regions, part.n_affine_maps) == (whole.n_regions, whole.n_affine_maps)
+    assert verify_certificate(NET, part.certificate()).ok
+
+
+def test_all_cells_at_once_must_fit_the_limit(tmp_path, short_jobs):
+    enumerate_regions(NET, SQUARE, store=tmp_path)
+    n_bytes = sum(array.nbytes for array in arrays_of(enumerate_regions(NET, SQUARE)))
+    part = open_partition(tmp_path, max_bytes=n_bytes // 2)
+    assert sum(shard.n_found for shard in part.shards()) == part.n_cells
+    with pytest.raises(SizeLimitError, match="`max_bytes`"):
+        _ = part.signatures
+
+
+def test_shards_can_be_queried(tmp_path, short_jobs):
+    duckdb = pytest.importorskip("duckdb")
+    part = enumerate_regions(NET, SQUARE, store=tmp_path)
+    files_of = f"'{tmp_path}/cells-*.parquet'"
+    rows = duckdb.sql(f"SELECT signatures FROM {files_of} ORDER BY signatures").fetchall()
+    assert [row[0] for row in rows] == part.signatures.tolist()
+
+
+KILLED = """
+import sys
+from hardmax.regions._search import runs
+from hardmax.regions._stores import durable
+from hardmax.regions.engines import enumerate_regions
+from tests.regions.test_stores import SQUARE, gaussian_relu
+durable.LONG_S = durable.SHORT_S = 0.004
+runs._FIRST_BUDGET = 100
+print("ready", flush=True)
+enumerate_regions(gaussian_relu(5, [2, 20, 20]), SQUARE, store=sys.argv[1], workers=2)
+"""
+
+
+def test_a_search_that_is_killed_goes_on(tmp_path):
+    rng = np.random.default_rng(0)
+    model, n_killed = gaussian_relu(5, [2, 20, 20]), 0
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([f"{root}/src", str(root)])}
+    for _ in range(5):
+        command = [sys.executable, "-c", KILLED, str(tmp_path)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.1))
+            process.send_signal(signal.SIGKILL)
+            n_killed += process.wait() == -signal.SIGKILL
+        if (tmp_path / manifests.MANIFEST).exists():
+            part = open_partition(tmp_path)
+            assert sum(shard.n_found for shard in part.shards()) == part.n_found
+    assert n_killed
+    part = enumerate_regions(model, SQUARE, store=tmp_path)
+    whole = enumerate_regions(model, SQUARE)
+    assert_same(part, whole)
+    assert part.certificate().to_json() == whole.certificate().to_json()
+    known = {shard.file for shard in part.manifest.shards}
+    assert {path.name for path in tmp_path.iterdir()} == known | {"manifest.json", manifests.MODEL}
+
+
+def test_a_limit_stops_it_and_the_same_call_goes_on(tmp_path, short_jobs):
+    part = enumerate_regions(NET, SQUARE, store=tmp_path, max_seconds=0.0)
+    assert not part.is_complete
+    seconds = 0.01
+    while not part.is_complete:
+        part = enumerate_regions(NET, SQUARE, store=tmp_path, max_seconds=seconds)
+        assert part.is_complete or str(part.n_cells).startswith("at least")
+    assert_same(part, enumerate_regions(NET, SQUARE))
+
+
+def test_a_full_disk_leaves_what_was_written(tmp_path, short_jobs, monkeypatch):
+    n_left = 7
+
+    def fsync(handle):
+        nonlocal n_left
+        n_left -= 1
+        if n_left < 0:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    with pytest.raises(ArgumentError, match=r"can be written.*No space left"):
+        enumerate_regions(NET, SQUARE, store=tmp_path)
+    monkeypatch.undo()
+    part = open_partition(tmp_path)
+    assert not part.is_complete
+    assert sum(shard.n_found for shard in part.shards()) == part.n_found
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), enumerate_regions(NET, SQUARE))
+
+
+def test_folders_that_are_not_of_this_search_are_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("something else")
+    with pytest.raises(ArgumentError, match=r"`store` must be a new or empty folder.*mine\.txt"):
+        enumerate_regions(NET, SQUARE, store=tmp_path)
+    with pytest.raises(ArgumentError, match="`store` must be a folder that can be written"):
+        enumerate_regions(NET, SQUARE, store=tmp_path / "mine.txt" / "store")
+    with pytest.raises(RecordFormatError, match=r"no manifest\.json"):
+        open_partition(tmp_path)
+    store = tmp_path / "store"
+    enumerate_regions(NET, SQUARE, store=store)
+    other = ReluNetwork([np.eye(2), np.ones((2, 1))])
+    for model, domain, options, name in [
+        (other, SQUARE, {}, "model"),
+        (NET, WholeSpace(2), {}, "domain"),
+        (NET, SQUARE, {"count_only": True}, "count_only"),
+    ]:
+        with pytest.raises(ArgumentError, match=f"another `{name}`"):
+            enumerate_regions(model, domain, store=store, **options)
+    with pytest.raises(RecordFormatError, match="must belong to this model"):
+        open_partition(store, other)
+    with manifests.held(store), pytest.raises(ArgumentError, match="in use"):
+        enumerate_regions(NET, SQUARE, store=store)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
+def test_a_folder_that_is_read_only_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ArgumentError, match="`store` must be a folder that can be written"):
+        enumerate_regions(NET, SQUARE, store=tmp_path)
+
+
+def test_a_damaged_folder_is_refused(tmp_path, short_jobs):
+    part = enumerate_regions(NET, SQUARE, store=tmp_path)
+    shard = tmp_path / part.manifest.shards[1].file
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    with pytest.raises(RecordFormatError, match="as they were written"):
+        _ = open_partition(tmp_path).signatures
+    shard.unlink()
+    with pytest.raises(RecordFormatError, match="must have all its shards"):
+        _ = open_partition(tmp_path).signatures
+    manifest = tmp_path / manifests.MANIFEST
+    fields = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**fields, "n_cells": fields["n_cells"] + 1}))
+    for call in (open_partition, lambda path: enumerate_regions(NET, SQUARE, store=path)):
+        with pytest.raises(RecordFormatError, match="not as it was written"):
+            call(tmp_path)
+    manifest.write_text(json.dumps({**fields, "format": "hardmax.store/9"}))
+    with pytest.raises(RecordFormatError, match="format"):
+        open_partition(tmp_path)
+    manifest.write_text("{")
+    with pytest.raises(RecordFormatError, match="JSON"):
+        open_partition(tmp_path)
+
+
+def test_what_has_no_store_is_refused(tmp_path):
+    for domain, options, match in [
+        (Segment([0, 0], [1, 1]), {}, "dimension 2 to 7"),
+        (SQUARE, {"exact": True}, "dimension 2 to 7"),
+        (SQUARE, {"max_cells": 5}, "`max_cells`"),
+    ]:
+        with pytest.raises(ArgumentError, match=match):
+            enumerate_regions(NET, domain, store=tmp_path / "store", **options)
+    with pytest.raises(ArgumentError, match="`executor`"):
+        enumerate_regions(NET, SQUARE, executor=Now())
+
+
+def test_an_interrupt_keeps_what_is_there(tmp_path, short_jobs, monkeypatch):
+    n_waits = 0
+    usual = durable.wait
+
+    def wait(*given):
+        nonlocal n_waits
+        n_waits += 1
+        if n_waits == 9:
+            raise KeyboardInterrupt
+        return usual(*given)
+
+    monkeypatch.setattr(durable, "wait", wait)
+    with pytest.raises(Interrupted) as stopped:
+        enumerate_regions(NET, SQUARE, store=tmp_path, workers=2)
+    part = stopped.value.partial
+    assert part.n_found > 0
+    assert not part.is_complete
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), enumerate_regions(NET, SQUARE))
+
+
+class Now(Executor):
+    """Does a job when it is given; `refuses` may raise before."""
+
+    def __init__(self, refuses=lambda job: None):
+        self.refuses = refuses
+
+    def submit(self, work, job):
+        future = Future()
+        try:
+            self.refuses(job)
+            future.set_result(work(job))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def test_a_part_that_fails_is_named_and_the_rest_is_done(tmp_path, short_jobs):
+    poisoned = []
+
+    def refuses(job):
+        if not poisoned and job.task and len(read_stack(job.task, NET.network, 2)) > 2:
+            poisoned.append(job.task)
+        if job.task in poisoned:
+            raise RuntimeError("no luck")
+
+    with pytest.raises(TaskError, match=r"1 part .* at layer \d+ after .*RuntimeError: no luck"):
+        enumerate_regions(NET, SQUARE, store=tmp_path, workers=3, executor=Now(refuses))
+    part, whole = open_partition(tmp_path), enumerate_regions(NET, SQUARE)
+    assert part.manifest.tasks == tuple(poisoned)
+    assert 0 < part.n_found < whole.n_found
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path, executor=Now()), whole)
+
+
+def test_an_executor_that_breaks_is_made_again(tmp_path, short_jobs):
+    def refuses(job):
+        if len(list(tmp_path.glob("*.parquet"))) in (2, 5) and not broken[-1]:
+            broken[-1] = True
+            raise BrokenExecutor("a process was lost")
+
+    broken = []
+
+    def make():
+        broken.append(False)
+        return Now(refuses)
+
+    part = enumerate_regions(NET, SQUARE, store=tmp_path, workers=2, executor=make)
+    assert_same(part, enumerate_regions(NET, SQUARE))
+    assert len(broken) > 1
+    broken.append(False)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.raises(ArgumentError, match="`executor` must not break"):
+        enumerate_regions(NET, SQUARE, store=tmp_path, workers=2, executor=Now(refuses))
+
+
+def test_processes_search_and_may_be_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(durable, "LONG_S", 0.0)
+    monkeypatch.setattr(durable, "SHORT_S", 0.0)
+    context = multiprocessing.get_context("spawn")
+    model, pools = gaussian_relu(5, [2, 60, 60, 60]), []
+
+    def make():
+        pools.append(ProcessPoolExecutor(2, mp_context=context))
+        return pools[-1]
+
+    usual = manifests.Manifest.write
+
+    def write(manifest, folder):
+        usual(manifest, folder)
+        if len(pools) == 1 and manifest.n_cells:
+            # The first pool loses a process after its first cells.
+            for process in list(pools[0]._processes.values())[:1]:
+                os.kill(process.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(manifests.Manifest, "write", write)
+    part = enumerate_regions(model, SQUARE, store=tmp_path, workers=2, executor=make)
+    assert_same(part, enumerate_regions(model, SQUARE))
+    assert len(pools) > 1
+
+
+def test_bytes_that_are_no_task_are_refused(short_jobs):
+    network = NET.network
+    job = jobs.Job(model_bytes(network), "box:-2,3^2", "planar", b"", False, 0.0, 1 << 20, False)
+    (task,) = jobs.advance(job).left
+    assert read_stack(task, network, 2)
+    other = ReluNetwork([np.eye(2), np.ones((2, 1))]).network
+    for content, net, dim in [
+        (b"", network, 2),
+        (task[:-30], network, 2),
+        (task, network, 3),
+        (task, other, 2),
+    ]:
+        with pytest.raises(RecordFormatError, match="`task`"):
+            read_stack(content, net, dim)
