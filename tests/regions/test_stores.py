@@ -119,7 +119,7 @@ def test_shards_can_be_queried(tmp_path, short_jobs):
     part = enumerate_regions(NET, SQUARE, store=tmp_path)
     files_of = f"'{tmp_path}/cells-*.parquet'"
     rows = duckdb.sql(f"SELECT signatures FROM {files_of} ORDER BY signatures").fetchall()
-    assert [row[0] for row in rows] == part.signatures.tolist()
+    assert [list(row[0]) for row in rows] == part.signatures.tolist()
 
 
 KILLED = """
