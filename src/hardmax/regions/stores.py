@@ -1,8 +1,8 @@
 """Partitions in folders: cells in sorted shards, read when they are asked for.
 
 `enumerate_regions(..., store=DIR)` writes such a folder; `docs/files.md` describes it. Shards are
-Parquet files that `load_partition` reads, each with its model and domain, and any program that
-reads Parquet can ask them: `SELECT count(*) FROM 'DIR/cells-*.parquet'` in DuckDB.
+Parquet files, and any program that reads Parquet can ask them: in DuckDB,
+`SELECT count(*) FROM 'DIR/cells-*.parquet'`.
 """
 
 import os

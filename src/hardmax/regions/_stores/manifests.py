@@ -26,9 +26,10 @@ FORMAT = "hardmax.store/1"
 - `model`: the fingerprint of the network, which is `model.safetensors`, as `save_model` writes it.
 - `domain`: the domain, as `geometry.domain_text` writes it; `engine`; `count_only`.
 - `n_cells`, `decisions` (three counts), `has_means`: of all cells found.
-- `shards`: for each Parquet file, as `save_partition` writes it, `file`, `n_cells`, `first` (the
-  signature of its first cell, four bytes for each group) and `digest` (SHA-256 of the file). The
-  cells of a shard follow one another in the order of all cells, so `first` sorts the shards.
+- `shards`: for each Parquet file (`hardmax.shard/1`, in `regions/arrow_tables.py`) `file`,
+  `n_cells`, `first` (the signature of its first cell, four bytes for each group) and `digest`
+  (SHA-256 of the file). The cells of a shard follow one another in the order of all cells, so
+  `first` sorts the shards.
 - `tasks`: what is left to search, in base64; none if every cell was found.
 - `content`: a hash of the other fields.
 """
