@@ -5,6 +5,9 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
 
+from hardmax._ground import palette
+from hardmax._ground.palette import views
+from hardmax.constructions.families.shattering import attention_grid_transformer
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.forms import AffineForms
 from hardmax.geometry.domains import Box, WholeSpace
@@ -14,8 +17,9 @@ from hardmax.geometry.refinement import common_refinement
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import cell_colours
+from hardmax.plotting.style import cell_colours, house_style
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.diagrams.order_k import order_k_diagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
@@ -65,9 +69,9 @@ def test_given_axes_are_used_and_returned():
 
 
 def test_equal_winners_have_equal_colours_and_many_are_told_apart():
-    colours = cell_colours(range(40))
-    gaps = np.linalg.norm(colours[:, None] - colours[None], axis=-1) + np.eye(40)
-    assert gaps.min() > 0.05
+    colours = cell_colours(range(21))
+    gaps = np.linalg.norm(colours[:, None] - colours[None], axis=-1) + np.eye(21)
+    assert gaps.min() > 0.02
     np.testing.assert_array_equal(cell_colours([3, 3])[0], cell_colours([3])[0])
 
 
@@ -165,7 +169,7 @@ def test_a_partition_fills_its_box_and_names_its_walls(colour):
     assert len(cells) == part.n_cells
     assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
     names = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert {"layer 1, head 1", "layer 1, head 2"} <= names
+    assert names == {"head 1", "head 2", "units"}
 
 
 def test_a_partition_of_the_whole_plane_is_drawn_as_far_as_asked():
@@ -186,6 +190,44 @@ def test_a_partition_knows_what_to_colour():
     part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
     with pytest.raises(ArgumentError, match="`colour` must be one of region, map, cell"):
         plot(part, colour="red")
+
+
+def test_cells_keep_their_hue_as_later_blocks_cut_them():
+    one, two = (random_transformer(np.random.default_rng(1), 4, 2, 4, n) for n in (1, 2))
+    box = Box([-3, -3], [3, 3])
+    first, second = (enumerate_regions(model, box) for model in (one, two))
+    drawn = [plot(part, colour="cell").collections[0] for part in (first, second)]
+    colours = [views(found.get_facecolors()[:, :3])["normal"][:, 1:] for found in drawn]
+    parents = first.locate(second.witnesses)
+    gaps = np.linalg.norm(colours[0][parents] - colours[1], axis=1)
+    assert gaps.max() < 0.05 < np.ptp(colours[0], axis=0).max()
+
+
+def test_many_cells_become_an_image_of_their_mean_colours():
+    grid = attention_grid_transformer(4, 2, 3)
+    part = enumerate_regions(grid, Box([0, 0], [1, 1]))
+    ax = plot(part)
+    (image,) = ax.images
+    pixels = np.asarray(image.get_array())
+    assert pixels.shape == (900, 900, 3)
+    signatures = part.signatures[part.locate([[0.13, 0.07]])]
+    n_groups = [layer.n_groups for layer in grid.network.layers]
+    expected = palette.cell_colours(part.signatures, n_groups)
+    here = (part.signatures == signatures).all(axis=1).argmax()
+    np.testing.assert_allclose(pixels[int(900 * 0.93), int(900 * 0.13)], expected[here], atol=0.02)
+    ax.figure.canvas.draw()
+
+
+def test_pictures_are_drawn_on_dark_paper_too():
+    part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
+    with house_style("dark"):
+        ax = plot(part, colour="cell", walls="units")
+        ax.figure.canvas.draw()
+    fills = views(ax.collections[0].get_facecolors()[:, :3])["normal"]
+    assert fills[:, 0].max() < 0.75
+    assert ax.get_xlabel() == "$x_1$"
+    with pytest.raises(ArgumentError, match="`theme` must be one of light, dark"), house_style("x"):
+        pass
 
 
 @pytest.mark.parametrize("domain", [Box([-2, -2], [2, 2]), WholeSpace(2)], ids=["box", "plane"])

@@ -38,8 +38,8 @@ def test_annealing_shows_the_same_walls_at_every_temperature():
     assert walls[0] == walls[1] == walls[2]
     assert len(walls[0]) == len(head.pulled_back_diagram.cells(SQUARE))
     assert [ax.get_title() for ax in axes] == [r"$\tau = 1$", r"$\tau = 0.1$", r"$\tau = 0$"]
-    hard = axes[2].images[0].get_array().reshape(-1, 4)
-    soft = axes[0].images[0].get_array().reshape(-1, 4)
+    hard = axes[2].images[0].get_array().reshape(-1, 3)
+    soft = axes[0].images[0].get_array().reshape(-1, 3)
     assert len(np.unique(hard, axis=0)) <= 5 < len(np.unique(soft, axis=0))
 
 

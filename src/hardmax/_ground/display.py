@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
-"""Okabe and Ito's colours, safe for the common kinds of colour blindness; black is for walls."""
 LONGEST = 200
 """How many characters a `repr` may have."""
 _LONGEST_PART = 60

@@ -89,21 +89,17 @@ def check_folder(flag: str, path: Path) -> None:
 
 def save_picture(part: "Partition", flag: str, path: Path, **options: Any) -> None:
     """Draw a partition, with its three counts above it, and write it in one step."""
-    import matplotlib as mpl
-    from matplotlib import pyplot as plt
-
     from hardmax._ground.files import replacing
     from hardmax.plotting.drawing import plot as draw
-    from hardmax.plotting.style import STYLE
+    from hardmax.plotting.style import off_screen
 
     kind = path.suffix.lstrip(".").lower()
     metadata = {"metadata": {"Date": None}} if kind == "svg" else {}
-    with mpl.rc_context({**STYLE, "backend": "Agg"}):
+    with off_screen():
         axes = draw(part, **options)
         axes.set_title(", ".join(f"{count} {name}" for name, count in counts(part)))
         with opening(flag, path), replacing(path) as stream:
             axes.figure.savefig(stream, format=kind, **metadata)
-        plt.close(axes.figure)
 
 
 def counts(part: "Partition", *, only_cells: bool = False) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from hardmax.geometry.refinement import CommonRefinement
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
-from hardmax.plotting.style import DEAD_KEY, KEY_EDGE, KEY_FACE, WALL, cell_colours, new_axes
+from hardmax.plotting.style import cell_colours, name_axes, new_axes, tone
 from hardmax.tropical.diagrams.order_k import OrderKDiagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import BoolArray, FloatArray
@@ -57,6 +57,7 @@ def plot_power_diagram(
         for index, site in enumerate(diagram.sites):
             if box.contains(site[None])[0]:
                 _label(ax, site, str(index))
+    name_axes(ax, "q")
     return ax
 
 
@@ -79,6 +80,7 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
     draw_cells(ax, [cells[index] for index in shown], cell_colours(shown), box)
     mark_keys(ax, diagram.sites, np.isin(np.arange(diagram.n_sites), order_k.sets), box)
     ax.set_title(f"{order_k.n_cells} sets of {order_k.k} winners")
+    name_axes(ax, "q")
     return ax
 
 
@@ -106,6 +108,7 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
                 cells.append(cell)
     draw_cells(ax, cells, cell_colours(shown), box)
     ax.set_title(f"{refinement.count} cells of {len(layers)} groups")
+    name_axes(ax, "x")
     return ax
 
 
@@ -130,9 +133,7 @@ def plot_head(
     d_k = head.keys.shape[1]
     diagram = head.diagram if d_k in (2, 3) else head.pulled_back_diagram
     ax = plot_power_diagram(diagram, ax, box=box, keys=keys, labels=labels)
-    symbol = "q" if d_k in (2, 3) else "x"
-    ax.set_xlabel(f"${symbol}_1$")
-    ax.set_ylabel(f"${symbol}_2$")
+    name_axes(ax, "q" if d_k in (2, 3) else "x")
     return ax
 
 
@@ -157,7 +158,9 @@ def fill_polygons(ax: Any, polygons: Sequence[FloatArray], colours: FloatArray, 
     """Fill polygons in the plane, walls included, as one collection."""
     from matplotlib.collections import PolyCollection
 
-    ax.add_collection(PolyCollection(polygons, facecolors=colours, edgecolors=WALL, linewidths=0.9))
+    ax.add_collection(
+        PolyCollection(polygons, facecolors=colours, edgecolors=tone("wall"), linewidths=0.9)
+    )
     ax.set_xlim(box.low[0], box.high[0])
     ax.set_ylim(box.low[1], box.high[1])
     ax.set_aspect("equal")
@@ -168,7 +171,7 @@ def fill_solids(ax: Any, polytopes: Sequence[Polytope], colours: FloatArray, box
     for polytope, colour in zip(polytopes, colours, strict=True):
         centre = polytope.vertices.mean(axis=0)
         faces = [centre + _SHRINK * (face - centre) for face in facet_polygons(polytope)]
-        draw_faces(ax, faces, colour[:3], 0.55)
+        draw_faces(ax, faces, colour, 0.55)
     frame(ax, np.vstack([box.low, box.high]))
 
 
@@ -180,8 +183,8 @@ def mark_keys(ax: Any, sites: FloatArray, active: BoolArray, box: Box) -> None:
         *alive.T,
         "*",
         markersize=11,
-        markerfacecolor=KEY_FACE,
-        markeredgecolor=KEY_EDGE,
+        markerfacecolor=tone("key"),
+        markeredgecolor=tone("ink"),
         markeredgewidth=0.8,
         linestyle="none",
         label="key",
@@ -192,8 +195,8 @@ def mark_keys(ax: Any, sites: FloatArray, active: BoolArray, box: Box) -> None:
             *dead.T,
             "X",
             markersize=7,
-            markerfacecolor=DEAD_KEY,
-            markeredgecolor="white",
+            markerfacecolor=tone("dead"),
+            markeredgecolor=tone("paper"),
             markeredgewidth=0.6,
             linestyle="none",
             label="key that never wins",

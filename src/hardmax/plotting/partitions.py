@@ -1,23 +1,34 @@
-"""Partitions of a model's input space: cells coloured by region, walls styled by layer and head."""
+"""Partitions of a model's input space: cells in shades by layer, walls styled by layer and head."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
+from hardmax._ground import palette
 from hardmax._ground.arguments import choice
 from hardmax.errors import ArgumentError
-from hardmax.geometry.domains import Box
+from hardmax.geometry.domains import Box, Slice
 from hardmax.geometry.polytopes import Polytope
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.plotting.diagrams import default_box, fill_solids
 from hardmax.plotting.dispatch import plot
-from hardmax.plotting.style import PALETTE, WALL, cell_colours, new_axes
+from hardmax.plotting.style import current_theme, name_axes, new_axes, series_colours, tone
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 
 _FAR = 1e6
 """Vertices at infinity are drawn this many box sizes away; the axes cut them off."""
-_MOST_LEGEND_ENTRIES = 10
+_MOST_POLYGONS = 3000
+"""More cells than this are drawn as an image."""
+_PIXELS, _SAMPLES = 900, 3
+"""How many pixels such an image has along a side, and samples along a side of a pixel."""
+_WIDEST, _NARROWER, _THINNEST = 1.3, 0.62, 0.2
+"""The width of the first block's walls in points, what later ones are multiplied by, the least."""
+_OF_UNITS = 0.7
+"""What the width is multiplied by for the units of a block with heads."""
+_WALLS_APART = 12.0
+"""A wall is at most the part 1 / 12 as wide as the cell it bounds, and fades where that is thin."""
 
 
 @plot.register
@@ -27,10 +38,15 @@ def plot_partition(
     *,
     colour: str = "region",
     box: Box | None = None,
-    walls: bool = True,
-    legend: bool = False,
+    walls: bool | str = True,
+    legend: bool | None = None,
 ) -> Any:
     """Draw the cells of a model on a domain of dimension 2 or 3.
+
+    The first layer that cuts gives a cell its hue, later ones its shade: a cell has the same hue
+    after more blocks. Many thousands of cells become an image whose pixels are the means of the
+    cells in them, so that what is too fine to be seen shows as the colour of the cell it is part
+    of.
 
     Args:
         partition: The partition; one that stopped early is drawn as far as it is known.
@@ -39,42 +55,71 @@ def plot_partition(
             or a `"cell"`.
         box: What to show, in the domain's coordinates. By default all of a bounded domain, and
             every vertex of an unbounded one.
-        walls: Whether to draw the walls: a line for every edge, thinner from layer to layer, those
-            of an attention head in the head's colour.
-        legend: Whether to say which walls are whose, if they are not too many.
+        walls: Whether to draw the walls: those of an attention head in the head's colour, those of
+            units in ink, thinner from block to block and where cells are small. `"units"` gives
+            every unit a colour as well.
+        legend: Whether to say which walls are whose; by default where the axes are new.
     """
     if not partition.n_found:
         raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
-    labels = _labels(partition, choice("colour", colour, ("region", "map", "cell")))
+    choice("colour", colour, ("region", "map", "cell"))
+    if not isinstance(walls, bool):
+        choice("walls", walls, ("units",))
     dim = partition.domain.dim
-    if dim == 3:
-        return _draw_solids(partition, ax, cell_colours(labels), box)
-    if dim != 2:
+    if dim not in (2, 3):
         raise ArgumentError(
             f"`obj` must be a partition of dimension 2 or 3 to be drawn; got {dim}. Take a `Slice`."
         )
-    ax = new_axes(2) if ax is None else ax
-    corners, starts = _corners(partition, box)
-    ax.add_collection(_polygons(corners, starts, cell_colours(labels)))
-    if walls and partition.cells.walls is not None:
-        _draw_walls(partition, ax, corners, starts, legend)
-    window = _window(partition) if box is None else box
-    ax.set_xlim(window.low[0], window.high[0])
-    ax.set_ylim(window.low[1], window.high[1])
-    ax.set_aspect("equal")
+    legend = ax is None if legend is None else legend
+    ax = new_axes(dim) if ax is None else ax
+    if dim == 3:
+        _draw_solids(partition, ax, _colours(partition, colour), box)
+    else:
+        draw_cells(partition, ax, _colours(partition, colour), box, walls, legend)
+    name_axes(ax, "t" if isinstance(partition.domain, Slice) else "x")
     return ax
 
 
-def _labels(partition: Partition, colour: str) -> IntArray:
-    if colour == "region":
-        return partition.region_labels
-    return partition.map_classes if colour == "map" else np.arange(partition.n_found)
+def draw_cells(
+    partition: Partition,
+    ax: Any,
+    colours: FloatArray,
+    box: Box | None = None,
+    walls: bool | str = True,
+    legend: bool = False,
+) -> None:
+    """Fill the cells of a partition of the plane in given colours, shape `(n_cells, 3)`."""
+    window = _window(partition) if box is None else box
+    corners, starts = _corners(partition, window)
+    ax.set_xlim(window.low[0], window.high[0])
+    ax.set_ylim(window.low[1], window.high[1])
+    ax.set_aspect("equal")
+    if len(starts) > _MOST_POLYGONS:
+        extent = (window.low[0], window.high[0], window.low[1], window.high[1])
+        image = _mean_colours(corners, starts, colours, window)
+        ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
+    else:
+        ax.add_collection(_polygons(corners, starts, colours))
+    if walls and partition.cells.walls is not None:
+        _draw_walls(partition, ax, corners, starts, window, walls == "units")
+        if legend:
+            _draw_legend(partition.network, ax, walls == "units")
 
 
-def _corners(partition: Partition, box: Box | None) -> tuple[FloatArray, IntArray]:
+def _colours(partition: Partition, colour: str) -> FloatArray:
+    """Give every cell its colour, or that of the first cell of its region or map."""
+    n_groups = [layer.n_groups for layer in partition.network.layers]
+    colours = palette.cell_colours(partition.signatures, n_groups, current_theme())
+    if colour == "cell":
+        return colours
+    labels = partition.region_labels if colour == "region" else partition.map_classes
+    _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(colours[first[place]])
+
+
+def _corners(partition: Partition, window: Box) -> tuple[FloatArray, IntArray]:
     """Return all polygon corners and where each cell's begin, infinity made finite."""
     cells = partition.cells
-    window = _window(partition) if box is None else box
     if cells.vertices is None or cells.starts is None:
         polygons = [_shown_part(partition.polytope(i), window) for i in range(partition.n_found)]
         starts = np.cumsum([0, *(len(p) for p in polygons)])
@@ -117,34 +162,137 @@ def _polygons(corners: FloatArray, starts: IntArray, colours: FloatArray) -> Any
     return PolyCollection(cells, facecolors=colours, edgecolors=colours, linewidths=0.2)
 
 
+def _mean_colours(
+    corners: FloatArray, starts: IntArray, colours: FloatArray, window: Box
+) -> FloatArray:
+    """Return an image of the window: in each pixel the mean colour of the cells at its samples."""
+    from PIL import Image, ImageDraw
+
+    sides = window.high - window.low
+    width, height = np.maximum(1, np.rint(_PIXELS * sides / sides.max())).astype(int).tolist()
+    image = Image.new("RGB", (width * _SAMPLES, height * _SAMPLES), tone("paper"))
+    pen = ImageDraw.Draw(image)
+    scale = np.array([width, height]) * _SAMPLES / sides
+    low, top = window.low[0], window.high[1]
+    # The reach of the pen's integers; what is cut off lies far outside.
+    places = np.clip((corners - [low, top]) * scale * [1.0, -1.0], -1e6, 1e6).tolist()
+    fills = np.rint(255 * colours).astype(int).tolist()
+    for fill, (first, last) in zip(fills, pairwise(starts.tolist()), strict=True):
+        pen.polygon([(x, y) for x, y in places[first:last]], fill=tuple(fill))
+    samples = np.asarray(image, np.float64) / 255.0
+    blocks = samples.reshape(height, _SAMPLES, width, _SAMPLES, 3)
+    return np.asarray(blocks.mean(axis=(1, 3)))
+
+
 def _draw_walls(
-    partition: Partition, ax: Any, corners: FloatArray, starts: IntArray, legend: bool
+    partition: Partition,
+    ax: Any,
+    corners: FloatArray,
+    starts: IntArray,
+    window: Box,
+    of_units: bool,
 ) -> None:
+    """Draw the walls layer by layer, the first on top, each as wide as its cells allow."""
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
 
     following = np.arange(len(corners)) + 1
     following[starts[1:] - 1] = starts[:-1]
     edges = np.stack([corners, corners[following]], axis=1)
     owners = partition.cells.walls
     assert owners is not None
-    handles = []
-    for layer_index, layer in enumerate(partition.network.layers):
-        width = max(1.5 * 0.6**layer_index, 0.25)
-        mine = owners[:, 0] == layer_index
-        heads = range(layer.n_groups) if layer.is_table.all() else [-1]
-        for head in heads:
-            shown = mine if head < 0 else mine & (owners[:, 1] == head)
-            if shown.any():
-                colour = WALL if head < 0 else PALETTE[(head + 4) % len(PALETTE)]
-                name = f"layer {layer_index + 1}" + ("" if head < 0 else f", head {head + 1}")
-                lines = LineCollection(edges[shown], colors=colour, linewidths=width, label=name)
-                handles.append(ax.add_collection(lines))
-    if legend and len(handles) <= _MOST_LEGEND_ENTRIES:
+    cell = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    points = _side_in_points(ax) / float((window.high - window.low).max())
+    blocks = _blocks(partition.network)
+    strong = np.array([to_rgb(colour) for colour in series_colours()])
+    sizes = _sizes(partition, edges, starts)
+    heads = any(layer.is_table.all() for layer in partition.network.layers)
+    for depth, layer in enumerate(partition.network.layers):
+        shown = np.flatnonzero(owners[:, 0] == depth)
+        room = points * sizes[depth][cell[shown]] / _WALLS_APART
+        is_head = bool(layer.is_table.all())
+        beside = _OF_UNITS if heads and not is_head else 1.0
+        width = max(beside * _WIDEST * _NARROWER ** blocks[depth], _THINNEST)
+        seen = room > _THINNEST
+        shown, room = shown[seen], room[seen]
+        colours = np.empty((len(shown), 4))
+        groups = owners[shown, 1].astype(int) % len(strong)
+        colours[:, :3] = strong[groups] if is_head or of_units else to_rgb(tone("wall"))
+        colours[:, 3] = np.clip(room / width, 0.15, 1.0)
+        widths = np.clip(room, _THINNEST, width)
+        lines = LineCollection(list(edges[shown]), colors=colours, linewidths=widths)
+        lines.set_zorder(1.5 - depth / (1000 + depth))
+        lines.set_rasterized(len(starts) > _MOST_POLYGONS)
+        ax.add_collection(lines)
+
+
+def _side_in_points(ax: Any) -> float:
+    """Return how long a side of the axes is, about: their layout is not yet done."""
+    figure = ax.get_figure(root=True)
+    place = ax.get_position()
+    return 72.0 * float(
+        min(figure.get_figwidth() * place.width, figure.get_figheight() * place.height)
+    )
+
+
+def _blocks(network: ArgmaxNetwork) -> list[int]:
+    """Say in which block each layer is: attention begins one, without it every layer does."""
+    starts = [bool(layer.is_table.all()) for layer in network.layers]
+    if not any(starts):
+        return list(range(len(starts)))
+    return [max(n - 1, 0) for n in accumulate(starts)]
+
+
+def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[FloatArray]:
+    """Return for each layer and cell the root of the area of what it is part of at that layer.
+
+    Cells with the same winners up to a layer are parts of one. They are told apart by sums of
+    random numbers, which is good enough for the width of a line.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
+        twice = np.add.reduceat(x0 * y1 - x1 * y0, starts[:-1])
+    areas = np.nan_to_num(np.abs(twice) / 2.0, posinf=np.finfo(float).max / len(twice))
+    rng = np.random.default_rng(0)
+    names = np.zeros(len(areas), np.int64)
+    sizes = []
+    for place in partition.network.places:
+        winners = partition.signatures[:, place.groups]
+        names = names + winners @ rng.integers(1, 2**40, winners.shape[1])
+        _, part = np.unique(names, return_inverse=True)
+        sizes.append(np.sqrt(np.bincount(part, areas)[part]))
+    return sizes
+
+
+def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
+    """Say which colour is which head's, and how wide the walls of each block are."""
+    from matplotlib.lines import Line2D
+
+    layers = network.layers
+    has_heads = [bool(layer.is_table.all()) for layer in layers]
+    blocks = _blocks(network)
+    strong = series_colours()
+    n_heads = max((layers[k].n_groups for k in range(len(layers)) if has_heads[k]), default=0)
+    n_units = max((layers[k].n_groups for k in range(len(layers)) if not has_heads[k]), default=0)
+    names = [(strong[h], f"head {h + 1}") for h in range(min(n_heads, len(strong)))]
+    if of_units and not n_heads:
+        names += [(strong[u], f"unit {u + 1}") for u in range(min(n_units, len(strong)))]
+    elif n_heads and n_units:
+        units = "soft" if tone("wall") == tone("paper") else "wall"
+        names.append((tone(units), "units"))
+    handles = [Line2D([], [], color=c, linewidth=_WIDEST, label=name) for c, name in names]
+    if blocks and blocks[-1] > 0:
+        word, quiet = ("block" if n_heads else "layer"), tone("soft")
+        shown = range(min(blocks[-1] + 1, 4))
+        handles += [
+            Line2D([], [], color=quiet, linewidth=_WIDEST * _NARROWER**b, label=f"{word} {b + 1}")
+            for b in shown
+        ]
+    if handles:
         ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box | None) -> Any:
-    ax = new_axes(3) if ax is None else ax
+def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box | None) -> None:
     cells = [partition.polytope(i) for i in range(partition.n_found)]
     if box is None:
         if not all(cell.is_bounded for cell in cells):
@@ -154,4 +302,3 @@ def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box | 
     clipped = [cell.intersection(box) for cell in cells]
     shown = [i for i, cell in enumerate(clipped) if cell.dim == 3]
     fill_solids(ax, [clipped[i] for i in shown], colours[shown], box)
-    return ax

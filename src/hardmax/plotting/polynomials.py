@@ -8,7 +8,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.plotting.diagrams import default_box, fill_polygons, plot_power_diagram
 from hardmax.plotting.dispatch import plot
-from hardmax.plotting.style import WALL, cell_colours, new_axes
+from hardmax.plotting.style import cell_colours, name_axes, new_axes, series_colours, tone
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.tropical.polynomials import TropicalPolynomial
 
@@ -39,8 +39,7 @@ def plot_polynomial(
     if polynomial.dim == 1:
         return _draw_graph(polynomial, diagram, ax, box)
     plot_power_diagram(diagram, ax, box=box, keys=False)
-    ax.set_xlabel("$x_1$")
-    ax.set_ylabel("$x_2$")
+    name_axes(ax, "x")
     return ax
 
 
@@ -55,15 +54,21 @@ def _box_of_vertices(diagram: PowerDiagram) -> Box:
 def _draw_graph(polynomial: TropicalPolynomial, diagram: PowerDiagram, ax: Any, box: Box) -> Any:
     ends = np.stack([box.low, box.high])
     for values in polynomial.forms(ends).T:
-        ax.plot(ends[:, 0], values, color="0.75", linewidth=0.7, zorder=1)
+        ax.plot(ends[:, 0], values, color=tone("line"), linewidth=0.7, zorder=1)
     cells = diagram.cells(box)
-    for cell, colour in zip(cells, cell_colours(range(len(cells))), strict=True):
+    colours = series_colours()
+    for place, cell in enumerate(cells):
         x = np.sort(cell.vertices[:, 0])
         y = np.asarray(polynomial(x[:, None]))
-        ax.plot(x, y, color=colour * [0.8, 0.8, 0.8, 1], linewidth=2.4, zorder=2)
+        ax.plot(x, y, color=colours[place % len(colours)], linewidth=2.4, zorder=2)
     kinks = np.unique(np.concatenate([cell.vertices[:, 0] for cell in cells]))[1:-1]
     ax.plot(
-        kinks, np.asarray(polynomial(kinks[:, None])), "o", color=WALL, markersize=3.5, zorder=3
+        kinks,
+        np.asarray(polynomial(kinks[:, None])),
+        "o",
+        color=tone("ink"),
+        markersize=3.5,
+        zorder=3,
     )
     heights = np.asarray(polynomial(np.vstack([ends, kinks[:, None]])))
     spread = max(float(np.ptp(heights)), 1.0)
@@ -83,8 +88,10 @@ def _draw_dual(polynomial: TropicalPolynomial, ax: Any) -> Any:
     fill_polygons(ax, polygons, cell_colours(range(len(polygons))), box)
     corner = np.zeros(len(exponents), dtype=np.bool_)
     corner[subdivision.vertices] = True
-    ax.plot(*exponents[~corner].T, "o", color="white", markeredgecolor=WALL, markersize=4.5)
-    ax.plot(*exponents[corner].T, "o", color=WALL, markersize=4.5)
+    ax.plot(
+        *exponents[~corner].T, "o", color=tone("paper"), markeredgecolor=tone("ink"), markersize=4.5
+    )
+    ax.plot(*exponents[corner].T, "o", color=tone("ink"), markersize=4.5)
     ax.set_xlabel(r"$\alpha_1$")
     ax.set_ylabel(r"$\alpha_2$" if polynomial.dim == 2 else "")
     return ax

@@ -8,7 +8,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.minkowski import MinkowskiVertices
 from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.dispatch import plot
-from hardmax.plotting.style import WALL, cell_colours, new_axes
+from hardmax.plotting.style import cell_colours, new_axes, tone
 from hardmax.typing import FloatArray
 
 
@@ -40,14 +40,20 @@ def plot_polytope(
     ax = new_axes(dim) if ax is None else ax
     colour = cell_colours([0])[0] if colour is None else colour
     if dim == 2:
-        ax.fill(*polytope.polygon.T, facecolor=colour, edgecolor=WALL, linewidth=1.0, alpha=alpha)
+        ax.fill(
+            *polytope.polygon.T,
+            facecolor=colour,
+            edgecolor=tone("wall"),
+            linewidth=1.0,
+            alpha=alpha,
+        )
         if vertices:
-            ax.plot(*polytope.vertices.T, "o", color=WALL, markersize=3)
+            ax.plot(*polytope.vertices.T, "o", color=tone("ink"), markersize=3)
         ax.set_aspect("equal")
     else:
         draw_faces(ax, facet_polygons(polytope), colour, 0.8 if alpha is None else alpha)
         if vertices:
-            ax.plot(*polytope.vertices.T, "o", color=WALL, markersize=2.2)
+            ax.plot(*polytope.vertices.T, "o", color=tone("ink"), markersize=2.2)
         frame(ax, polytope.vertices)
     return ax
 
@@ -96,7 +102,7 @@ def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -
         brightness = 0.72 + 0.28 * abs(float(_unit_normal(polygon) @ light))
         colours.append((*np.clip(base * brightness, 0, 1), alpha))
     ax.add_collection3d(
-        Poly3DCollection(polygons, facecolors=colours, edgecolors=WALL, linewidths=0.5)
+        Poly3DCollection(polygons, facecolors=colours, edgecolors=tone("wall"), linewidths=0.5)
     )
 
 

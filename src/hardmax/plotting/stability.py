@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgba
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
 from hardmax._ground.arguments import integer
@@ -13,14 +12,22 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import plot
-from hardmax.plotting.style import PALETTE, WALL, cell_colours, house_style, new_axes, side_by_side
+from hardmax.plotting.partitions import draw_cells
+from hardmax.plotting.style import (
+    cell_colours,
+    house_style,
+    name_axes,
+    new_axes,
+    side_by_side,
+    tone,
+)
 from hardmax.stability.cells.cell_persistence import Persistence
 from hardmax.stability.cells.persistent_counts import PersistentCells
 from hardmax.stability.networks.annealed_errors import ErrorCurves
 from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import FloatArray
 
-_CERTAIN, _POSSIBLE, _MEASURED, _LOOSE = PALETTE[4], PALETTE[5], WALL, PALETTE[2]
+_CERTAIN, _POSSIBLE, _LOOSE = "C0", "C1", "C2"
 _SMALLEST = 1e-16
 """Errors below this are not drawn: float64 cannot measure them."""
 
@@ -75,13 +82,13 @@ def plot_annealing(
     figure, axes = side_by_side(len(temperatures))
     for ax, tau in zip(axes, temperatures, strict=True):
         weights = head.attention_weights(points, tau)
-        image = np.clip((weights @ colours).reshape(n, n, 4), 0.0, 1.0)
+        image = np.clip((weights @ colours).reshape(n, n, 3), 0.0, 1.0)
         ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", aspect="auto")
         for cell in cells:
-            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=WALL, linewidth=0.8)
+            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=tone("wall"), linewidth=0.8)
         largest = weights.max(axis=1).reshape(n, n)
         if limit is not None and largest.min() < limit < largest.max():
-            style = {"colors": WALL, "linewidths": 0.7, "linestyles": "dashed"}
+            style = {"colors": tone("wall"), "linewidths": 0.7, "linestyles": "dashed"}
             ax.contour(*ticks, largest, levels=[limit], **style)
         ax.set_title(rf"$\tau = {tau:g}$")
         ax.set_xlim(extent[:2])
@@ -101,7 +108,13 @@ def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
         _line(ax, curves.taus, curves.certified, _CERTAIN, "certified at the points", "-")
         shown = np.where(curves.measured > _SMALLEST, curves.measured, np.nan)
         ax.plot(
-            curves.taus, shown, "o", color=_MEASURED, markersize=3.2, mfc="white", label="measured"
+            curves.taus,
+            shown,
+            "o",
+            color=tone("ink"),
+            markersize=3.2,
+            mfc=tone("paper"),
+            label="measured",
         )
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -138,17 +151,25 @@ def plot_persistence(
     taus = np.geomspace(low / 2.0, 2.0 * high, 400)
     with house_style():
         certain, possible = found.count(taus), found.count_possible(taus)
-        ax.fill_between(taus, certain, possible, step="mid", color=PALETTE[0], alpha=0.35, lw=0)
+        ax.fill_between(taus, certain, possible, step="mid", color=_CERTAIN, alpha=0.15, lw=0)
         wide = {"drawstyle": "steps-mid", "linewidth": 3.6, "alpha": 0.45}
         _line(ax, taus, possible, _POSSIBLE, "possible", "-", **wide)
         _line(ax, taus, certain, _CERTAIN, "certain", "-", drawstyle="steps-mid")
         margins = found.count_by_margins(taus)
         _line(ax, taus, margins, _LOOSE, "certain by margins alone", "-.", drawstyle="steps-mid")
-        ax.axhline(n, color=WALL, linewidth=0.7, linestyle=":", label="hard model")
+        ax.axhline(n, color=tone("ink"), linewidth=0.7, linestyle=":", label="hard model")
         for k, search in enumerate(at):
             label = "certain, with a point" if k == 0 else None
             tau = max(search.taus)
-            ax.plot(tau, search.by_point.sum(), "o", color=WALL, mfc="white", ms=4, label=label)
+            ax.plot(
+                tau,
+                search.by_point.sum(),
+                "o",
+                color=tone("ink"),
+                mfc=tone("paper"),
+                ms=4,
+                label=label,
+            )
         ax.set_xscale("log")
         ax.set_ylim(0, 1.08 * n)
         ax.set_xlabel(r"temperature $\tau$")
@@ -166,11 +187,11 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
         ax: Axes.
         box: What to show, in the domain's coordinates; as for a partition by default.
     """
-    ax = plot(found.partition, ax, colour="cell", box=box)
-    polygons = next(c for c in ax.collections if isinstance(c, PolyCollection))
+    ax = new_axes(2) if ax is None else ax
     kinds = np.where(found.is_certified, 0, np.where(found.is_possible, 1, 2))
-    colours = np.array([to_rgba(c, 0.55) for c in (_CERTAIN, _POSSIBLE, "0.85")])
-    polygons.set_facecolor(colours[kinds])
+    colours = np.vstack([cell_colours([0, 1]), to_rgb(tone("line"))])
+    draw_cells(found.partition, ax, colours[kinds], box)
+    name_axes(ax, "x")
     names = ("certainly hard", "open", "certainly soft")
     handles = [
         Patch(facecolor=colours[k], label=f"{names[k]}: {int((kinds == k).sum())}")
@@ -180,7 +201,9 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
     with house_style():
         points = found.points[found.by_point]
         if len(points):
-            handles += ax.plot(*points.T, "o", color=WALL, mfc="white", ms=3, label="proved here")
+            handles += ax.plot(
+                *points.T, "o", color=tone("ink"), mfc=tone("paper"), ms=3, label="proved here"
+            )
         ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         tau = ", ".join(f"{t:g}" for t in dict.fromkeys(found.taus))
         ax.set_title(rf"$\tau = {tau}$, $\varepsilon = {found.epsilon:g}$")
@@ -210,20 +233,24 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
     taus = np.array([max(search.taus) for search in found])
     n = max(len(search.by_margin) for search in found)
     with house_style():
-        ax.axhline(n, color=WALL, linewidth=0.7, linestyle=":", label="hard model")
+        ax.axhline(n, color=tone("ink"), linewidth=0.7, linestyle=":", label="hard model")
         counts = [
             ("possible", _POSSIBLE, "^:", [search.n_possible for search in found]),
             ("certain", _CERTAIN, "o-", [search.n_certified for search in found]),
             ("certain, same units", _LOOSE, "s--", [int(s.units_agree.sum()) for s in found]),
         ]
         for label, colour, style, numbers in counts:
-            ax.plot(taus, numbers, style, color=colour, mfc="white", ms=4, label=label)
+            ax.plot(taus, numbers, style, color=colour, mfc=tone("paper"), ms=4, label=label)
         ax.set_xscale("log")
         ax.set_ylim(0, 1.08 * n)
         ax.set_xlabel(r"temperature $\tau$")
         ax.set_ylabel(rf"cells with $\varepsilon = {found[0].epsilon:g}$")
         ax.legend(loc="lower left")
     return ax
+
+
+def _open_circles() -> dict[str, Any]:
+    return {"marker": "o", "linestyle": "none", "color": tone("ink"), "mfc": tone("paper")}
 
 
 def _line(

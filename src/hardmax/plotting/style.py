@@ -1,29 +1,17 @@
-"""The one look of every picture: colours, line widths, fresh axes."""
+"""The one look of every picture: colours, line widths, fresh axes, on light paper or on dark."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
 
-from hardmax._ground.display import PALETTE as PALETTE
+from hardmax._ground.arguments import choice
+from hardmax._ground.palette import label_colours, palette, strong_colours
 from hardmax.typing import FloatArray
-
-WALL = "#1a1a1a"
-"""Walls between cells."""
-KEY_FACE = "white"
-KEY_EDGE = "#1a1a1a"
-DEAD_KEY = "#b00020"
-"""Keys that never win."""
-
-_TINT = 0.35
-"""How far a cell's fill is mixed with white, so that walls and keys stand out on it."""
-_N_COLOURS = 64
-"""How many cell colours are told apart; then they come round again."""
 
 STYLE: dict[str, Any] = {
     "figure.dpi": 110,
@@ -40,38 +28,45 @@ STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "lines.linewidth": 1.4,
-    # Lines need the dark ones of the palette first; yellow is too pale for them.
-    "axes.prop_cycle": cycler(color=[PALETTE[k] for k in (4, 5, 2, 6, 1, 0)]),
+    "mathtext.fontset": "dejavusans",
     "svg.fonttype": "none",
     # Ids inside an SVG depend on this salt: equal pictures are equal files.
     "svg.hashsalt": "hardmax",
 }
 
 _OFF_SCREEN = ContextVar("_OFF_SCREEN", default=False)
+_THEME = ContextVar("_THEME", default="light")
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
+def house_style(theme: str | None = None) -> Iterator[None]:
     """Draw in the house's style inside the block; afterwards its settings are what they were.
 
-    Only the settings of `STYLE` are put back. `mpl.rc_context` puts back all of them, among them
+    Only the settings of the style are put back. `mpl.rc_context` puts back all of them, among them
     the interactive flag, which a notebook sets when its first figure is made: inside such a block
     that figure would be the last one shown.
 
+    Args:
+        theme: `"light"` or `"dark"`; by default that of the block around it, else `"light"`.
+
     Examples:
         >>> size = mpl.rcParams["font.size"]
-        >>> with house_style():
-        ...     print(mpl.rcParams["font.size"])
-        9.0
-        >>> mpl.rcParams["font.size"] == size
-        True
+        >>> with house_style("dark"):
+        ...     print(mpl.rcParams["font.size"], tone("ink"))
+        9.0 #e6edf3
+        >>> mpl.rcParams["font.size"] == size, tone("ink")
+        (True, '#1b1f24')
     """
-    before = {key: mpl.rcParams[key] for key in STYLE}
-    mpl.rcParams.update(STYLE)
+    chosen = _THEME.get() if theme is None else choice("theme", theme, ("light", "dark"))
+    token = _THEME.set(chosen)
+    style = {**STYLE, **_theme_settings(chosen)}
+    before = {key: mpl.rcParams[key] for key in style}
+    mpl.rcParams.update(style)
     try:
         yield
     finally:
         mpl.rcParams.update(before)
+        _THEME.reset(token)
 
 
 @contextmanager
@@ -94,19 +89,39 @@ def off_screen() -> Iterator[None]:
         _OFF_SCREEN.reset(token)
 
 
-def cell_colours(labels: Any) -> FloatArray:
-    """Give every label its fill colour, shape `(n, 4)`; equal labels get equal colours.
+def current_theme() -> str:
+    """Return which theme pictures are drawn in: `"light"` or `"dark"`."""
+    return _THEME.get()
 
-    The first seven labels take a palette that colour-blind readers can tell apart; each later one
-    takes the colour farthest from all before it, to the normal eye and to a red-green blind one.
+
+def tone(name: str) -> str:
+    """Return a colour of the theme by name: `"ink"`, `"wall"`, `"paper"`, `"key"`, ..."""
+    return str(palette()[_THEME.get()][name])
+
+
+def series_colours() -> tuple[str, ...]:
+    """Return the colours of lines, of the walls of heads and of marks, in order."""
+    return strong_colours(_THEME.get())
+
+
+def cell_colours(labels: Any) -> FloatArray:
+    """Give every label its fill colour, shape `(n, 3)`; equal labels get equal colours.
 
     Examples:
         >>> colours = cell_colours([0, 1, 0])
         >>> colours.shape, bool((colours[0] == colours[2]).all())
-        ((3, 4), True)
+        ((3, 3), True)
     """
-    indices = np.asarray(list(labels), dtype=np.int64).reshape(-1)
-    return _all_cell_colours()[indices % _N_COLOURS]
+    return label_colours(np.asarray(list(labels), dtype=np.int64), _THEME.get())
+
+
+def name_axes(ax: Any, symbol: str) -> None:
+    """Name the axes $x_1$, $x_2$ and so on."""
+    names = [f"${symbol}_{k}$" for k in (1, 2, 3)]
+    ax.set_xlabel(names[0], labelpad=1)
+    ax.set_ylabel(names[1], labelpad=1)
+    if hasattr(ax, "set_zlabel"):
+        ax.set_zlabel(names[2], labelpad=1)
 
 
 def new_axes(dim: int) -> Any:
@@ -145,55 +160,15 @@ def _new_figure(size: tuple[float, float]) -> Any:
     return plt.figure(figsize=size, layout="constrained")
 
 
-@cache
-def _all_cell_colours() -> FloatArray:
-    """Pick colours one by one, each the farthest from those before it among all pale ones."""
-    start = np.array([mpl.colors.to_rgb(colour) for colour in PALETTE])
-    start += _TINT * (1.0 - start)
-    steps = np.arange(0.4, 1.001, 0.06)
-    cube = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
-    lightness, *opponents = _seen(cube)[:, :3].T
-    quiet = np.hypot(*opponents) < 0.12
-    candidates = cube[quiet & (lightness > 0.66) & (lightness < 0.93)]
-    seen = _seen(candidates)
-    distance = np.full(len(candidates), np.inf)
-    chosen = list(start)
-    for colour in start:
-        distance = np.minimum(distance, np.linalg.norm(seen - _seen(colour[None]), axis=1))
-    while len(chosen) < _N_COLOURS:
-        best = int(distance.argmax())
-        chosen.append(candidates[best])
-        distance = np.minimum(distance, np.linalg.norm(seen - seen[best], axis=1))
-    return np.column_stack([np.array(chosen), np.ones(_N_COLOURS)])
-
-
-def _seen(rgb: FloatArray) -> FloatArray:
-    """Place colours in OKLab, as the normal eye and as a deuteranope sees them: `(n, 6)`.
-
-    References:
-        [Ott20] for the space, [MOF09] for the simulated colour blindness.
-    """
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    deuteranope = np.array(
-        [
-            [0.367322, 0.860646, -0.227968],
-            [0.280085, 0.672501, 0.047413],
-            [-0.011820, 0.042940, 0.968881],
-        ]
-    )
-    cones = np.array(
-        [
-            [0.4122214708, 0.5363325363, 0.0514459929],
-            [0.2119034982, 0.6806995451, 0.1073969566],
-            [0.0883024619, 0.2817188376, 0.6299787005],
-        ]
-    )
-    lab = np.array(
-        [
-            [0.2104542553, 0.7936177850, -0.0040720468],
-            [1.9779984951, -2.4285922050, 0.4505937099],
-            [0.0259040371, 0.7827717662, -0.8086757660],
-        ]
-    )
-    views = (linear, np.clip(linear @ deuteranope.T, 0.0, 1.0))
-    return np.concatenate([np.cbrt(view @ cones.T) @ lab.T for view in views], axis=1)
+def _theme_settings(theme: str) -> dict[str, Any]:
+    given = palette()[theme]
+    edges = ("axes.edgecolor", "xtick.color", "ytick.color")
+    texts = ("text.color", "axes.labelcolor", "axes.titlecolor", "legend.labelcolor")
+    papers = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
+    return {
+        **dict.fromkeys(edges, given["soft"]),
+        **dict.fromkeys(texts, given["ink"]),
+        **dict.fromkeys(papers, given["paper"]),
+        "grid.color": given["line"],
+        "axes.prop_cycle": cycler(color=strong_colours(theme)),
+    }

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from hardmax._ground.arguments import integer
-from hardmax._ground.display import PALETTE, card, html_card, short_repr
+from hardmax._ground.display import card, html_card, short_repr
 from hardmax._ground.interrupts import interrupts_named
+from hardmax._ground.palette import cell_colours, hexadecimal, palette
 from hardmax._ground.pickling import WithoutCaches
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.exact.decisions import Decisions
@@ -147,15 +148,17 @@ def _picture(partition: "Partition") -> str:
     places = (cells.vertices - low) / spans * [width, height]
     places[:, 1] = height - places[:, 1]
     polygons = []
-    for k, (first, last) in enumerate(pairwise(cells.starts.tolist())):
+    n_groups = [layer.n_groups for layer in partition.network.layers]
+    fills = hexadecimal(cell_colours(cells.signatures, n_groups))
+    for fill, (first, last) in zip(fills, pairwise(cells.starts.tolist()), strict=True):
         corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places[first:last].tolist())
-        polygons.append(f'<polygon points="{corners}" fill="{PALETTE[k % len(PALETTE)]}"/>')
+        polygons.append(f'<polygon points="{corners}" fill="{fill}"/>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="the cells" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.1f} {height:.1f}">'
         # On white, so that the colours are the same on a dark page.
         f'<rect width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>'
-        f'<g fill-opacity="0.75" stroke="#1a1a1a" stroke-width="0.6" stroke-linejoin="round">'
+        f'<g stroke="{palette()["light"]["ink"]}" stroke-width="0.6" stroke-linejoin="round">'
         f"{''.join(polygons)}</g></svg>"
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardmax.models.variants.log_lifted import LogLiftedHead
 from hardmax.papers.registry import Outcome
-from hardmax.plotting.style import PALETTE, WALL, side_by_side
+from hardmax.plotting.style import series_colours, side_by_side, tone
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ def run(parameters: Parameters) -> Outcome:
     q = np.linspace(-4, 4, 801)[:, None]
     figure, axes = side_by_side(1)
     limit = lifted(q)
-    for channel, colour in zip(range(lifted.n_channels), PALETTE[4:], strict=False):
+    for channel, colour in zip(range(lifted.n_channels), series_colours(), strict=False):
         axes[0].plot(q[:, 0], limit[:, channel], color=colour, label=f"channel {channel + 1}")
         for tau in parameters.temperatures:
             soft = lifted.soft(q, tau)[:, channel]
             axes[0].plot(q[:, 0], soft, color=colour, linewidth=0.8, linestyle=":")
-    axes[0].axvline(0.0, color=WALL, linewidth=0.8, linestyle="--", label="the routing wall")
+    axes[0].axvline(0.0, color=tone("ink"), linewidth=0.8, linestyle="--", label="the routing wall")
     axes[0].set_xlabel("$q$")
     axes[0].set_ylabel("$F_c(q)$, dotted at finite temperature")
     axes[0].legend()

@@ -8,7 +8,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.transformers import Block
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import PALETTE, side_by_side
+from hardmax.plotting.style import side_by_side
 from hardmax.stability.cells.cell_persistence import persistence
 from hardmax.stability.cells.persistent_counts import persistent_cells
 
@@ -65,8 +65,8 @@ def run(parameters: Parameters) -> Outcome:
         drawn = [row for row in rows if row["model"] == model]
         taus = [row["tau"] for row in drawn]
         sure, possible = ([row[key] for row in drawn] for key in ("certain", "possible"))
-        ax.fill_between(taus, sure, possible, color=PALETTE[0], alpha=0.35, label="not decided")
-        ax.semilogx(taus, sure, "o-", color=PALETTE[4], label="certainly hard")
+        ax.fill_between(taus, sure, possible, color="C0", alpha=0.35, label="not decided")
+        ax.semilogx(taus, sure, "o-", color="C0", label="certainly hard")
         ax.axhline(total, color="0.5", linewidth=0.8, linestyle=":", label="all cells")
         ax.set_title(f"{model}: {total} cells")
         ax.set_xlabel(r"temperature $\tau$")

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from hardmax.geometry.polytopes import Polytope
 from hardmax.papers.experiments.wording import listed
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import WALL, cell_colours, side_by_side
+from hardmax.plotting.style import cell_colours, side_by_side, tone
 from hardmax.typing import FloatArray
 
 
@@ -42,7 +42,7 @@ def run(parameters: Parameters) -> Outcome:
         polygons = _pieces(keys, tau, parameters.half_width)
         for support, polygon in polygons:
             colour = cell_colours([len(support) - 1])[0]
-            ax.fill(*polygon.T, facecolor=colour, edgecolor=WALL, linewidth=0.7)
+            ax.fill(*polygon.T, facecolor=colour, edgecolor=tone("ink"), linewidth=0.7)
             rows.append(
                 {
                     "tau": tau,

@@ -15,7 +15,7 @@ from hardmax.constructions.families.deep_families import (
 from hardmax.geometry.domains import Box
 from hardmax.papers.experiments.wording import listed, plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import PALETTE, side_by_side
+from hardmax.plotting.style import side_by_side
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
 
@@ -68,7 +68,7 @@ def run(parameters: Parameters) -> Outcome:
         fit = approximate(_bump, square, n)
         errors.append({"pieces": fit.n_pieces, "measured_error": fit.measured_error})
     figure, (depths, pieces) = side_by_side(2)
-    for family, colour in (("tent", PALETTE[4]), ("zigzag", PALETTE[5])):
+    for family, colour in (("tent", "C0"), ("zigzag", "C1")):
         drawn = [row for row in rows if row["family"] == family]
         depths.semilogy(
             [r["depth"] for r in drawn],

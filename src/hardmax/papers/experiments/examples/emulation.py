@@ -8,7 +8,7 @@ from hardmax.constructions.compilers.maxout_compiler import compile_maxout
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import PALETTE, side_by_side
+from hardmax.plotting.style import series_colours, side_by_side
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def run(parameters: Parameters) -> Outcome:
     figure, (ax,) = side_by_side(1)
     ends = [min(row["certified"] for row in soft) / 3, max(row["certified"] for row in soft) * 3]
     floor = ends[0] / 1e4
-    for epsilon, colour in zip(p.errors, PALETTE[4:], strict=False):
+    for epsilon, colour in zip(p.errors, series_colours(), strict=False):
         drawn = [row for row in soft if row["asked"] == epsilon]
         for marker, label, below in (("o", f"asked {epsilon:g}", False), ("v", None, True)):
             shown = [

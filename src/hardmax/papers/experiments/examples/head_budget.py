@@ -9,7 +9,7 @@ from hardmax.bounds import attention_cells
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.papers.experiments.wording import listed
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import PALETTE, side_by_side
+from hardmax.plotting.style import side_by_side
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def run(parameters: Parameters) -> Outcome:
     small = [_independent_heads(parameters.small_keys, h) for h in parameters.small_heads]
     figure, (ax,) = side_by_side(1)
     ax.semilogx([r["heads"] for r in rows], [r["log10_cells"] for r in rows], "o-", base=2)
-    ax.plot([n_heads], [log10(power)], "s", color=PALETTE[5], label=f"$512^8$, H = {n_heads}")
+    ax.plot([n_heads], [log10(power)], "s", color="C1", label=f"$512^8$, H = {n_heads}")
     ax.set_xlabel("heads $H$, with $d_k = d / H$")
     ax.set_ylabel(r"$\log_{10}$ of the most cells one layer can have")
     ax.legend()

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import PALETTE, WALL, side_by_side
+from hardmax.plotting.style import side_by_side, tone
 from hardmax.stability.score_bounds import rival_mass_bound
 from hardmax.stability.tables import stability_table
 
@@ -28,11 +28,13 @@ def run(parameters: Parameters) -> Outcome:
     claimed, raw, scaled = table.columns[0], table.columns[2], table.columns[3]
     figure, (ax,) = side_by_side(1)
     margins = np.linspace(0.0, 120.0, 400)
-    for column, colour in ((claimed, PALETTE[5]), (scaled, PALETTE[2]), (raw, PALETTE[4])):
+    for column, colour in ((claimed, "C1"), (scaled, "C2"), (raw, "C0")):
         masses = [float(rival_mass_bound(p.n_keys, m, column.tau)) for m in margins]
         ax.semilogy(margins, masses, color=colour, label=rf"$\tau = {column.tau:g}$")
-    ax.axvline(p.margin, color=WALL, linewidth=0.8, linestyle="--", label=f"margin {p.margin:g}")
-    ax.axhline(p.epsilon, color=WALL, linewidth=0.8, linestyle=":", label=f"{p.epsilon:g}")
+    ax.axvline(
+        p.margin, color=tone("ink"), linewidth=0.8, linestyle="--", label=f"margin {p.margin:g}"
+    )
+    ax.axhline(p.epsilon, color=tone("ink"), linewidth=0.8, linestyle=":", label=f"{p.epsilon:g}")
     ax.set_ylim(1e-6, 2.0)
     ax.set_xlabel(r"margin $\delta$")
     ax.set_ylabel("most weight the other keys can have")

@@ -8,7 +8,7 @@ import numpy as np
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import WALL, cell_colours, side_by_side
+from hardmax.plotting.style import cell_colours, side_by_side, tone
 from hardmax.stability.cells.hard_shares import hard_share
 from hardmax.stability.temperatures import margin_for_accuracy
 
@@ -50,7 +50,7 @@ def run(parameters: Parameters) -> Outcome:
         picture = (weights @ colours).reshape(len(ticks), len(ticks), 4)
         ax.imshow(np.clip(picture, 0, 1), origin="lower", extent=(-3, 3, -3, 3))
         for cell in cells:
-            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=WALL, linewidth=0.8)
+            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=tone("ink"), linewidth=0.8)
         delta = float(margin_for_accuracy(p.n_keys, tau, p.epsilon))
         # A band thinner than a pixel cannot be drawn.
         if ticks[1] - ticks[0] < delta < leads.max():

@@ -223,7 +223,7 @@ def _check_region_count(content: RegionCount) -> Finding:
 
 
 def _draw_lifted() -> "Figure":
-    from hardmax.plotting.style import WALL, side_by_side
+    from hardmax.plotting.style import side_by_side, tone
 
     head = _lifted_examples()[0][1]
     q = np.linspace(-4.0, 4.0, 401)[:, None]
@@ -231,7 +231,7 @@ def _draw_lifted() -> "Figure":
     figure, axes = side_by_side(1)
     for c, column in enumerate(head(q).T):
         axes[0].plot(q[:, 0], column, label=f"channel {c + 1}")
-    axes[0].axvline(0.0, color=WALL, linestyle="--", label="the only routing wall")
+    axes[0].axvline(0.0, color=tone("ink"), linestyle="--", label="the only routing wall")
     axes[0].legend()
     return figure
 
