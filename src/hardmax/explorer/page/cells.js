@@ -26,7 +26,7 @@ const SLOW = 1500;
 const MOST_COUNTED = 400000;
 
 // What a view of cells adds: `given`, its part of the state; `model`, plain data; `domain`; `network`;
-// `counts`, numbers of its panel; grab(point, tolerance); paintOver(pen, surface); and, with `isLight`,
+// `shown`, what it wants to know about cells when they come; `counts`, numbers of its panel; grab(point, tolerance); paintOver(pen, surface); and, with `isLight`,
 // that regions and maps are not counted.
 export class CellsView {
   constructor(app, stage) {
@@ -80,6 +80,7 @@ export class CellsView {
       domain: this.domain,
       depth: this.given.depth ?? this.network.layers.length,
       network: truncated(this.network, this.given.depth ?? this.network.layers.length),
+      shown: this.shown,
     };
     this.pump();
   }
@@ -173,8 +174,8 @@ export class CellsView {
     if (isNative) this.app.worker?.postMessage({ id: 0, kind: "cancel" });
     else if (question.isNative) this.app.server.cancel(id);
     this.latency = performance.now() - question.since;
-    const { network, domain } = question;
-    this.cells = { found, network, domain, isComplete, counts: null };
+    const { network, domain, shown } = question;
+    this.cells = { found, network, domain, shown, isComplete, counts: null };
     this.cells.drawing = drawing ?? drawingOf(found, network, this.app.isDark);
     this.recolour();
     this.counts.set({

@@ -15,7 +15,7 @@ import { button, element, fixed, numbers, section, slider, toggle } from "./cont
 import { signatureOf } from "./engine.js";
 import { divided } from "./exact.js";
 import { networkOf } from "./models.js";
-import { Surface } from "./surface.js";
+import { Surface, contains, cornersOf, cutToWindow, onScreen } from "./surface.js";
 
 export const firstReal = () => ({
   name: "",
@@ -69,7 +69,7 @@ export class RealView extends CellsView {
     this.counts = numbers({
       cells: "parts of the plane with one winner in each head",
       winners: "keys that win somewhere on the plane",
-      breaks: "where the path changes from one cell to the next",
+      breakpoints: "where the path changes from one cell to the next",
     });
     this.names = element("select", {
       "aria-label": "checkpoint",
@@ -158,6 +158,11 @@ export class RealView extends CellsView {
           ...["from", "to", "third"].map((word, k) => element("label", {}, word, this.corners[k])),
         ),
         this.facts,
+        element(
+          "p",
+          { class: "hint" },
+          "Cells are where one key wins, and bear its name. Dots are queries of other tokens, where they lie on the plane.",
+        ),
       ),
       section("Path from the first to the second", path, this.breakList),
       section("At the pointer", this.info),
@@ -170,10 +175,8 @@ export class RealView extends CellsView {
     );
   }
 
-  labelOf(token) {
-    return this.data.labels[token] === String(token)
-      ? String(token)
-      : `${this.data.labels[token]} (${token})`;
+  labelOf(token, { labels } = this.data) {
+    return labels[token] === String(token) ? String(token) : `${labels[token]} (${token})`;
   }
 
   choose(name) {
@@ -284,7 +287,8 @@ export class RealView extends CellsView {
     const queries = tokens.map((token) => heads.flatMap((h) => layer.queries[h][token]));
     const { chart, places, isFlat } = planeChart(queries),
       model = planeModel(layer, heads, tokens, reader);
-    this.shown = { model, chart, places, isFlat, seen: seenKeys(layer, n, reader) };
+    const seen = seenKeys(layer, n, reader);
+    this.shown = { model, chart, places, isFlat, seen, heads, labels: this.data.labels };
     this.shown.others = isFlat ? [] : this.otherQueries(queries, places);
     this.network = networkOf(model);
     this.path = pathPieces(model);
@@ -351,10 +355,10 @@ export class RealView extends CellsView {
 
   // With one head, a cell has the colour of its key, and so has the path.
   recolourByWinner() {
-    const { found } = this.cells;
+    const { found, shown } = this.cells;
     if (found.nGroups !== 1) return;
     this.cells.colours = Uint8Array.from(
-      Array.from(found.signatures).flatMap((j) => keyColour(this.shown.seen[j], this.app.isDark)),
+      Array.from(found.signatures).flatMap((j) => keyColour(shown.seen[j], this.app.isDark)),
     );
   }
 
@@ -401,7 +405,7 @@ export class RealView extends CellsView {
       `head ${head}: who wins at the three queries, and by how much`,
     );
     const number = ([p, q]) => divided(p, q)[0];
-    this.counts.set({ breaks: this.breaks.length });
+    this.counts.set({ breakpoints: this.breaks.length });
     const few = this.breaks.slice(0, 12).map((at) => {
       const changes = this.path.flatMap((pieces, g) => {
         const i = pieces.findIndex(
@@ -441,7 +445,10 @@ export class RealView extends CellsView {
         "dl",
         { class: "facts" },
         ...winners.map((j, g) =>
-          fact(`head ${this.heads[g]}`, `key of ${this.labelOf(this.shown.seen[j])}`),
+          fact(
+            `head ${cells.shown.heads[g]}`,
+            `key of ${this.labelOf(cells.shown.seen[j], cells.shown)}`,
+          ),
         ),
         fact("nearest wall", this.nearestWall(names)),
       ),
@@ -449,8 +456,9 @@ export class RealView extends CellsView {
   }
 
   nameWall(names, layer, group, winner, rival) {
-    const [one, other] = [winner, rival].map((j) => this.labelOf(this.shown.seen[j]));
-    return `head ${this.heads[group]}: ${one} | ${other}`;
+    const { shown } = this.cells,
+      [one, other] = [winner, rival].map((j) => this.labelOf(shown.seen[j], shown));
+    return `head ${shown.heads[group]}: ${one} | ${other}`;
   }
 
   grab() {
@@ -462,6 +470,7 @@ export class RealView extends CellsView {
   paintOver(pen, surface) {
     const { places, others } = this.shown,
       { app, given } = this;
+    if (this.cells.found.nGroups === 1) this.paintNames(pen, surface);
     const [a, b] = places.map(([x, y]) => surface.toScreen(x, y));
     pen.line([...a, ...b], { stroke: app.paper, width: 5 });
     pen.line([...a, ...b], { stroke: app.ink, width: 2 });
@@ -482,6 +491,26 @@ export class RealView extends CellsView {
       const words = this.labelOf(given.tokens[k]);
       pen.text(px + 10, py - 11, words, { fill: app.ink, size: 13, weight: 600 });
     });
+  }
+
+  // The keys that win, written into their cells where there is room.
+  paintNames(pen, surface) {
+    const { found, shown } = this.cells,
+      { seen } = surface;
+    for (let cell = 0; cell < found.n; cell++) {
+      const points = onScreen(surface, cutToWindow(cornersOf(found, cell, seen), seen)),
+        n = points.length / 2;
+      if (n < 3) continue;
+      let x = 0,
+        y = 0;
+      for (let i = 0; i < 2 * n; i += 2) ((x += points[i] / n), (y += points[i + 1] / n));
+      const words = shown.labels[shown.seen[found.signatures[cell]]],
+        [wide, tall] = [3.6 * words.length + 3, 7];
+      const hasRoom = [-1, 1].every((i) =>
+        [-1, 1].every((k) => contains(reversed(points), x + i * wide, y + k * tall)),
+      );
+      if (hasRoom) pen.text(x, y, words, { fill: this.app.ink, size: 12, align: "center" });
+    }
   }
 
   // The path as a strip for each head, in the colours of the keys that win.
@@ -536,3 +565,6 @@ export class RealView extends CellsView {
       );
   }
 }
+
+// A polygon the other way round: on the screen, y goes down.
+const reversed = (points) => points.map((_, i) => points[points.length - 2 - i + 2 * (i % 2)]);
