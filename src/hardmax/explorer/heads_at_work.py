@@ -108,8 +108,8 @@ def checkpoint_data(name: str, tokens: Sequence[int] | None = None) -> dict[str,
 
 @cache
 def _loaded(name: str) -> TransformerWeights:
-    source, _, select = (name, "", "") if Path(name).exists() else name.rpartition("@")
-    return load_checkpoint(source or select, select if source else None)
+    source, _, select = (name, "", "") if Path(name).exists() else name.partition("@")
+    return load_checkpoint(source, select or None)
 
 
 @cache
