@@ -101,10 +101,24 @@ class Shown:
         return box["x"] + px, box["y"] + py
 
 
-@pytest.fixture
-def shown(chromium, page_file):
-    """Show the page; errors of its scripts fail the test."""
-    one = Shown(chromium)
-    yield one.open(page_file)
+RESET = """(app.theme = null, app.restore(first), app.history.length = 0, app.undone.length = 0,
+    app.marks(), app.tour.end(), document.querySelector(".menu").hidden = true)"""
+
+
+@pytest.fixture(scope="session")
+def open_page(chromium, page_file):
+    """Show the page once for all tests."""
+    one = Shown(chromium).open(page_file)
+    one("globalThis.first = JSON.stringify(app.state)")
+    yield one
     one.context.close()
-    assert one.errors == []
+
+
+@pytest.fixture
+def shown(open_page):
+    """Show the page as it is at first; errors of its scripts fail the test."""
+    open_page.tab.mouse.move(1, 1)
+    open_page(RESET)
+    open_page.errors.clear()
+    yield open_page
+    assert open_page.errors == []

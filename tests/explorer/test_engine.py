@@ -1,5 +1,6 @@
 """The engine of the page against the library: the same cells, regions and maps."""
 
+import base64
 import hashlib
 import json
 import subprocess
@@ -9,15 +10,17 @@ import numpy as np
 import hardmax as hm
 from hardmax.explorer.plain_data import domain_data
 from hardmax.regions._search import plane as planar
+from hardmax.verify import verify
 from tests.core.degenerate_models import model_and_domain
 from tests.explorer.conftest import PAGE
 
 MOST_CELLS = 150
 HARDEST_SEEDS = range(240)
+CERTIFIED_SEEDS = range(240, 264)
 
 
-def answers(node, engine, folder):
-    command = [node, str(PAGE.parents[3] / "tests" / "explorer" / "count_cells.mjs")]
+def answers(node, engine, folder, script="count_cells.mjs"):
+    command = [node, str(PAGE.parents[3] / "tests" / "explorer" / script)]
     done = subprocess.run([*command, str(PAGE), str(engine), str(folder)], capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
@@ -31,18 +34,25 @@ def hash_of(cells):
     return found.hexdigest()
 
 
-def test_random_degenerate_models_have_the_same_cells_regions_and_maps(node, engine, tmp_path):
-    items, wanted, hashes = [], [], []
-    for seed in HARDEST_SEEDS:
+def models_in(folder, seeds, most_cells):
+    """Write degenerate models with few cells to a folder; return them with their domains."""
+    items, chosen = [], []
+    for seed in seeds:
         _, _, model, domain = model_and_domain(seed)
-        counted = planar.explore(model.network, domain, count_only=True, max_cells=MOST_CELLS + 1)
-        if counted.n_counted > MOST_CELLS:
+        counted = planar.explore(model.network, domain, count_only=True, max_cells=most_cells + 1)
+        if counted.n_counted > most_cells:
             continue
-        hm.save_model(model, tmp_path / f"{seed}.safetensors")
+        hm.save_model(model, folder / f"{seed}.safetensors")
         items.append({"name": f"{seed}.safetensors", "domain": domain_data(domain, 2)})
-        wanted.append(hm.enumerate_regions(model, domain))
-        hashes.append(hash_of(planar.explore(model.network, domain)))
-    (tmp_path / "domains.json").write_text(json.dumps(items))
+        chosen.append((model, domain))
+    (folder / "domains.json").write_text(json.dumps(items))
+    return items, chosen
+
+
+def test_random_degenerate_models_have_the_same_cells_regions_and_maps(node, engine, tmp_path):
+    items, chosen = models_in(tmp_path, HARDEST_SEEDS, MOST_CELLS)
+    wanted = [hm.enumerate_regions(model, domain) for model, domain in chosen]
+    hashes = [hash_of(planar.explore(model.network, domain)) for model, domain in chosen]
     found = answers(node, engine, tmp_path)
     for item, answer, part, wanted_hash in zip(items, found, wanted, hashes, strict=True):
         counts = part.n_cells, part.n_regions, part.n_affine_maps
@@ -53,3 +63,30 @@ def test_random_degenerate_models_have_the_same_cells_regions_and_maps(node, eng
     assert len(wanted) > 200
     # What floats leave open is met often enough for the integers to be tried.
     assert sum(answer["nExact"] > 0 for answer in found) > 50
+
+
+def verdict(model, text):
+    """Return what the verifier of the library says: the number of cells, or None."""
+    try:
+        return verify.check(model, text)
+    except verify.RefusedError:
+        return None
+
+
+def test_the_page_and_the_library_agree_on_certificates_and_on_spoiled_ones(node, engine, tmp_path):
+    items, chosen = models_in(tmp_path, CERTIFIED_SEEDS, 40)
+    found = answers(node, engine, tmp_path, "make_certificates.mjs")
+    by_name = {item["name"]: pair for item, pair in zip(items, chosen, strict=True)}
+    n_refused = 0
+    for one in found:
+        stored = (tmp_path / f"{one['name']}.network").read_bytes()
+        model = base64.b64decode(one["model"]) if "model" in one else stored
+        assert verdict(model, one["text"]) == one.get("n"), (one["name"], one["how"])
+        n_refused += "n" not in one
+        if one["how"] == "true":
+            # It is about the model and the domain that the library knows, too.
+            claim, pair = hm.Certificate.from_json(one["text"]), by_name[one["name"]]
+            assert hm.verify_certificate(pair[0], claim, pair[1]).n_cells == one["n"]
+    assert len(items) > 15
+    # One of each is right; a winner or a witness that was changed may happen to be.
+    assert n_refused > 0.8 * len(found)

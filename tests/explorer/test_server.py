@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import hardmax as hm
 from hardmax.explorer import server as server_module
@@ -31,12 +32,12 @@ class Local:
         token: What pages say to it.
     """
 
-    def __init__(self, start=None):
+    def __init__(self, start=None, **more):
         self.listener = socket.socket()
         self.listener.bind(("127.0.0.1", 0))
         self.port, self.token = self.listener.getsockname()[1], "secret"
         config = uvicorn.Config(
-            server_module.application(start, self.port, self.token),
+            server_module.application(start, self.port, self.token, **more),
             log_level="error",
             ws_max_size=server_module.MOST_BYTES,
         )
@@ -67,8 +68,36 @@ class Local:
 
 
 @pytest.fixture(scope="module")
-def local():
-    one = Local()
+def checkpoint(tmp_path_factory):
+    """Write a small checkpoint, with an embedding of 30 tokens."""
+    rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("checkpoint")
+    sizes = {
+        "wte.weight": (30, 8),
+        "wpe.weight": (16, 8),
+        "ln_f.weight": 8,
+        "ln_f.bias": 8,
+        "h.0.ln_1.weight": 8,
+        "h.0.ln_1.bias": 8,
+        "h.0.ln_2.weight": 8,
+        "h.0.ln_2.bias": 8,
+        "h.0.attn.c_attn.weight": (8, 24),
+        "h.0.attn.c_attn.bias": 24,
+        "h.0.attn.c_proj.weight": (8, 8),
+        "h.0.attn.c_proj.bias": 8,
+        "h.0.mlp.c_fc.weight": (8, 32),
+        "h.0.mlp.c_fc.bias": 32,
+        "h.0.mlp.c_proj.weight": (32, 8),
+        "h.0.mlp.c_proj.bias": 8,
+    }
+    state = {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}
+    save_file(state, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_head": 2}))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def local(checkpoint):
+    one = Local(offers=[checkpoint])
     yield one
     one.close()
 
@@ -142,19 +171,56 @@ HOSTILE = [
     question(1, relu(3), domain={"plane": True, "chart": {"weight": [[1]], "bias": [0]}}),
     question(1, relu(3), domain=7),
     json.dumps({"id": 1, "model": {"kind": "ReluNetwork", "weights": [0] * 1_000_001}}),
+    '{"id": 1, "kind": "heads", "name": "/etc/passwd"}',
+    '{"id": 1, "kind": "heads", "name": ["x"], "tokens": [1, 2]}',
 ]
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
-def test_a_hostile_message_gets_an_error_and_harms_nobody(local, number):
-    with local.connect() as other, local.connect() as connection:
+def test_a_hostile_message_gets_an_error_and_harms_nobody(local):
+    with local.connect() as other:
         other.send(question(7, relu(24)))
-        connection.send(HOSTILE[number])
-        reply = json.loads(connection.recv(timeout=60))
-        assert reply["error"]
-        connection.send(question(5, relu(3)))
-        assert answer(connection, 5)["n"] > 3
+        for message in HOSTILE:
+            with local.connect() as connection:
+                connection.send(message)
+                reply = json.loads(connection.recv(timeout=60))
+                assert reply["error"], message[:200]
+                connection.send(question(5, relu(3)))
+                assert answer(connection, 5)["n"] > 3
         assert answer(other, 7)["n"] > 100
+
+
+def test_a_checkpoint_that_is_offered_is_run_on_tokens(local, checkpoint):
+    with local.connect() as connection:
+        ask = {"id": 1, "kind": "heads", "name": checkpoint, "tokens": [3, 14, 15, 9]}
+        connection.send(json.dumps(ask))
+        heads = json.loads(connection.recv(timeout=60))["heads"]
+        weights = hm.load_checkpoint(checkpoint)
+        run = hm.models.run_transformer(weights, [3, 14, 15, 9])
+        assert heads["layers"][0]["queries"] == run.layers[0].queries.tolist()
+        assert heads["labels"] == ["3", "14", "15", "9"]
+        for tokens in ([3], [3, 31], [3, -1], [3, 1.5], "34", [True, 1], [0] * 20, [1] * 1000):
+            connection.send(json.dumps({**ask, "tokens": tokens}))
+            assert json.loads(connection.recv(timeout=60))["error"]
+
+
+def test_a_page_runs_a_checkpoint_again_on_other_tokens(chromium, engine, local, checkpoint):
+    shown = Shown(chromium)
+    shown.context.set_offline(False)
+    shown.tab.goto(local.address)
+    shown.tab.wait_for_selector("html[data-ready=yes]")
+    shown("app.go('real')")
+    shown.tab.get_by_label("checkpoint").select_option(checkpoint)
+    shown.wait_for("app.view.data.labels.length === 16")
+    assert "at random" in shown("app.view.about.textContent")
+    shown.tab.get_by_label("tokens by their numbers").fill("3, 14 15, 9")
+    shown.tab.get_by_role("button", name="run").click()
+    shown.wait_for("app.view.data.labels.join() === '3,14,15,9' && app.view.cells")
+    assert shown("app.view.layer.is_causal")
+    shown.tab.get_by_label("tokens by their numbers").fill("3, 99")
+    shown.tab.get_by_role("button", name="run").click()
+    shown.wait_for("!app.view.alarm.hidden")
+    assert shown.errors == []
+    shown.context.close()
 
 
 def test_bytes_and_too_long_messages_are_refused(local):
@@ -240,8 +306,9 @@ def test_a_page_without_an_engine_asks_the_server_and_says_so(chromium, monkeypa
     part = hm.enumerate_regions(relu(8), hm.Box([-2, -2], [2, 2]))
     assert shown.count("cells") == part.n_cells
     assert "native engine" in shown.tab.locator("#panel .hint").first.inner_text()
+    shown.tab.get_by_role("button", name="certificate", exact=True).click()
     with shown.tab.expect_download() as waiting:
-        shown.tab.get_by_role("button", name="certificate").click()
+        shown.tab.get_by_role("button", name="certificate.json").click()
     claim = hm.Certificate.load(waiting.value.path())
     assert hm.verify_certificate(relu(8), claim).ok
     assert f"all cells, {part.n_cells} of them" in shown.tab.locator("#panel").inner_text()

@@ -19,6 +19,20 @@ def explore(
         str | None,
         typer.Option(help="Where to look, of dimension 2 (`hardmax regions --help`)."),
     ] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE[@NAME]",
+            help="A trained transformer whose heads are looked at: a file, a folder or an "
+            "installed package, with the name of one if it has several. May be repeated.",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option(
+            help="The tokens that checkpoints are run on, by their numbers: 101,2023,102."
+        ),
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(help="Write the page, one file index.html, to this folder; open nothing."),
@@ -39,6 +53,7 @@ def explore(
     from hardmax.errors import ArgumentError
     from hardmax.explorer.exploring import Exploration
     from hardmax.explorer.exploring import explore as shown
+    from hardmax.explorer.heads_at_work import checkpoint_data
     from hardmax.geometry.domain_text import parse_domain
 
     start = Exploration({})
@@ -50,14 +65,38 @@ def explore(
         print(f"{'model':<14}{described(network)}")
     elif domain is not None:
         raise ArgumentError("`--domain` needs a MODEL.")
+    if tokens is not None and not checkpoint:
+        raise ArgumentError("`--tokens` needs a --checkpoint.")
+    if checkpoint:
+        numbers = None if tokens is None else _numbers(tokens)
+        models = tuple(checkpoint_data(name, numbers) for name in checkpoint)
+        first = start.start or {"view": "real", "real": {"name": models[0]["name"]}}
+        start = Exploration(first, models)
+        for data in models:
+            print(f"{'checkpoint':<14}{data['about']}")
     if export is None:
         if not all(map(find_spec, ("starlette", "uvicorn", "websockets"))):
             print(f"{'page':<14}{start.open()}")
             return
         from hardmax.explorer.server import serve
 
-        serve(start.start, port, opens=not no_browser)
+        serve(
+            start.start,
+            port,
+            opens=not no_browser,
+            models=start.models,
+            offers=checkpoint or (),
+        )
         return
     export.mkdir(parents=True, exist_ok=True)
     start.save(export / "index.html")
     print(f"{'page':<14}{export / 'index.html'}")
+
+
+def _numbers(text: str) -> list[int]:
+    from hardmax.errors import ArgumentError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"`--tokens` must be integers with commas; got {text!r:.60}.") from None

@@ -4,14 +4,17 @@ import html
 import os
 import tempfile
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hardmax._ground.files import replacing
 from hardmax.errors import ArgumentError
+from hardmax.explorer.heads_at_work import heads_data
 from hardmax.explorer.joined_page import page
 from hardmax.explorer.plain_data import domain_data, model_data
+from hardmax.models.checkpoints.heads import HeadArrays
 from hardmax.regions.partition import Partition
 
 
@@ -21,16 +24,22 @@ class Exploration:
 
     Attributes:
         start: The state that the page shows first; empty for its own.
+        models: Heads of checkpoints at work that the page has.
     """
 
     start: dict[str, Any]
+    models: tuple[dict[str, Any], ...] = ()
 
     def __repr__(self) -> str:
-        regions = self.start.get("regions")
-        return f"Exploration({regions['name']})" if regions else "Exploration()"
+        shown = self.start.get("regions") or self.start.get("real")
+        return f"Exploration({shown['name']})" if shown else "Exploration()"
+
+    def page(self) -> str:
+        """Return the page as one HTML file."""
+        return page(self.start, models=self.models)
 
     def _repr_html_(self) -> str:
-        text = html.escape(page(self.start), quote=True)
+        text = html.escape(self.page(), quote=True)
         style = "width:100%;height:640px;border:1px solid #8884;border-radius:8px"
         # Without an origin of its own the page reads nothing of the notebook.
         rights = "allow-scripts allow-downloads"
@@ -39,7 +48,7 @@ class Exploration:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page as one HTML file, which needs no other and no network."""
         with replacing(path) as stream:
-            stream.write(page(self.start).encode())
+            stream.write(self.page().encode())
 
     def widget(self) -> Any:
         """Return a live widget for a notebook; its `state` is what the page shows, both ways.
@@ -49,7 +58,7 @@ class Exploration:
         """
         from hardmax.explorer.widget import explorer_widget
 
-        return explorer_widget(self.start)
+        return explorer_widget(self.page(), self.start)
 
     def open(self) -> Path:
         """Write the page to a new folder for temporary files and open it in a browser."""
@@ -59,14 +68,18 @@ class Exploration:
         return path
 
 
-def explore(obj: Any = None, domain: Any = None) -> Exploration:
+def explore(
+    obj: Any = None, domain: Any = None, *, labels: Sequence[str] | None = None
+) -> Exploration:
     """Put a model on the page of the explorer, which finds its cells exactly in any browser.
 
     Args:
         obj: A model with two inputs, or with more and a planar `domain`; a `Partition` of two
-            dimensions; or None for the page as it is.
+            dimensions; the layers of a checkpoint at work, as `models.head_arrays` or
+            `heads_from_cache` returns them; or None for the page as it is.
         domain: Where to look, of two dimensions; by default the box from -4 to 4, or that of the
             partition.
+        labels: What the tokens of layers are called.
 
     Returns:
         What a notebook shows as the page; `save` writes it to a file, `open` opens it, `widget`
@@ -82,6 +95,10 @@ def explore(obj: Any = None, domain: Any = None) -> Exploration:
     """
     if obj is None:
         return Exploration({})
+    if isinstance(obj, HeadArrays | tuple | list):
+        layers = [obj] if isinstance(obj, HeadArrays) else obj
+        data = heads_data(layers, labels)
+        return Exploration({"view": "real", "real": {"name": data["name"]}}, (data,))
     model, where = obj, domain
     if isinstance(obj, Partition):
         model, where = obj.network, obj.domain if domain is None else domain

@@ -3,29 +3,40 @@
 import base64
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from hardmax.constructions.families.shattering import shattering_transformer
+from hardmax.explorer.heads_at_work import sample_heads
 from hardmax.explorer.plain_data import model_data
 
 _MODULES = (
-    "exact", "models", "engine", "counting", "colours", "pens", "surface", "controls", "diagrams",
-    "curves", "snippets", "weights", "worker", "server", "head", "heads", "regions", "tour", "app",
+    "exact", "models", "engine", "counting", "checker", "certificates", "colours", "drawings",
+    "pens", "raster", "surface", "controls", "diagrams", "curves", "snippets", "weights", "worker",
+    "server", "attention", "cells", "head", "heads", "regions", "real", "tour", "app",
 )  # fmt: skip
 """The modules of the page, each after those that it imports."""
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
 
-def page(start: dict[str, Any] | None = None, server: str = "") -> str:
+def page(
+    start: dict[str, Any] | None = None,
+    server: str = "",
+    *,
+    models: Sequence[dict[str, Any]] = (),
+    offers: Sequence[str] = (),
+) -> str:
     """Return the page as one HTML file that needs no other, from any address or from a disk.
 
     Args:
         start: The state that it shows first, as the page itself saves it; what it does not say is
             as usual.
         server: What it says to the server that it comes from; a page without it knows no server.
+        models: Heads of checkpoints at work, as `heads_data` writes them.
+        offers: The names of checkpoints that the server can run.
 
     Examples:
         >>> text = page({"view": "regions"})
@@ -35,6 +46,9 @@ def page(start: dict[str, Any] | None = None, server: str = "") -> str:
     parts = {
         '<script type="application/json" id="start">': _safe_json(start) if start else "",
         '<script type="application/json" id="presets">': _safe_json(_presets()),
+        '<script type="application/json" id="heads">': _safe_json(
+            {"models": [*models, sample_heads()], "offers": list(offers)}
+        ),
         '<script type="text/plain" id="engine">': base64.b64encode(engine_bytes()).decode(),
     }
     text = _read("index.html")

@@ -13,12 +13,13 @@ import socket
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hardmax._ground.extras import load_extra
 from hardmax.errors import ArgumentError, HardmaxError
+from hardmax.explorer.heads_at_work import MOST_TOKENS, checkpoint_data
 from hardmax.explorer.jobs import cells_message, certify, find_cells, read_question
 from hardmax.explorer.joined_page import page
 
@@ -38,7 +39,12 @@ _HEADERS = {
 
 
 def application(
-    start: dict[str, Any] | None = None, port: int = 0, token: str | None = None
+    start: dict[str, Any] | None = None,
+    port: int = 0,
+    token: str | None = None,
+    *,
+    models: Sequence[dict[str, Any]] = (),
+    offers: Sequence[str] = (),
 ) -> Any:
     """Return the server as an ASGI application.
 
@@ -46,6 +52,8 @@ def application(
         start: What the page shows first.
         port: The port that it will listen on, which is part of its address.
         token: What the page has to say when it connects; a new one if None.
+        models: Heads of checkpoints at work that the page has from the start.
+        offers: The names of checkpoints that it may ask for, with other tokens; no others are read.
 
     Raises:
         MissingExtraError: If Starlette is not installed.
@@ -56,7 +64,7 @@ def application(
     routing = load_extra("starlette.routing", **purpose)
     secret = secrets.token_urlsafe(16) if token is None else token
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-    text = page(start, server=secret)
+    text = page(start, server=secret, models=models, offers=offers)
     pages = _Pages()
     # One thread for the search of each page, one for reading what it asks next.
     threads = ThreadPoolExecutor(2 * MOST_PAGES)
@@ -79,7 +87,7 @@ def application(
         await websocket.accept()
         pages.count += 1
         try:
-            await _Conversation(websocket, threads).hold()
+            await _Conversation(websocket, threads, frozenset(offers)).hold()
         finally:
             pages.count -= 1
 
@@ -96,9 +104,10 @@ class _Pages:
 class _Conversation:
     """A page that is connected: one search at a time, the newest."""
 
-    def __init__(self, websocket: Any, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, websocket: Any, threads: ThreadPoolExecutor, offers: frozenset[str]) -> None:
         self.socket = websocket
         self.threads = threads
+        self.offers = offers
         self.given_up = threading.Event()
         self.task: asyncio.Task[None] | None = None
         self.times: list[float] = []
@@ -122,9 +131,13 @@ class _Conversation:
             await self.stop()
             if message.get("kind") == "cancel":
                 return
-            question = await self.beside(read_question, message)
+            act: Callable[..., Coroutine[Any, Any, None]]
+            if message.get("kind") == "heads":
+                question, act = self.read_heads(message), self.run_checkpoint
+            else:
+                question = await self.beside(read_question, message)
+                act = self.certify if message.get("kind") == "certificate" else self.search
             self.given_up = threading.Event()
-            act = self.certify if message.get("kind") == "certificate" else self.search
             self.task = asyncio.create_task(
                 self.attempt(number, act(number, question, self.given_up))
             )
@@ -173,6 +186,23 @@ class _Conversation:
         if not given_up.is_set():
             await self.say(id=number, **made)
 
+    def read_heads(self, message: dict[str, Any]) -> tuple[str, list[int] | None]:
+        """Read which checkpoint is to be run, and on which tokens."""
+        name, tokens = message.get("name"), message.get("tokens")
+        if not isinstance(name, str) or name not in self.offers:
+            raise ArgumentError(f"`name` must be a checkpoint that is offered; got {name!r:.60}.")
+        is_list = isinstance(tokens, list) and 2 <= len(tokens) <= MOST_TOKENS
+        if tokens is not None and not (is_list and all(type(token) is int for token in tokens)):
+            raise ArgumentError(f"`tokens` must be 2 to {MOST_TOKENS} integers.")
+        return name, tokens
+
+    async def run_checkpoint(
+        self, number: int, question: tuple[str, list[int] | None], given_up: threading.Event
+    ) -> None:
+        heads = await self.beside(checkpoint_data, *question)
+        if not given_up.is_set():
+            await self.say(id=number, heads=heads)
+
     async def say(self, **fields: Any) -> None:
         # The page may be gone.
         with contextlib.suppress(RuntimeError):
@@ -199,7 +229,12 @@ def _read_message(text: str | None) -> dict[str, Any]:
 
 
 def serve(
-    start: dict[str, Any] | None = None, port: int | None = None, *, opens: bool = True
+    start: dict[str, Any] | None = None,
+    port: int | None = None,
+    *,
+    opens: bool = True,
+    models: Sequence[dict[str, Any]] = (),
+    offers: Sequence[str] = (),
 ) -> None:
     """Serve the page on the loopback interface until Ctrl-C.
 
@@ -207,6 +242,8 @@ def serve(
         start: What the page shows first.
         port: The port; any that is free if None.
         opens: Whether a browser is opened.
+        models: Heads of checkpoints at work that the page has from the start.
+        offers: The names of checkpoints that the page may ask for.
 
     Raises:
         MissingExtraError: If what serves is not installed.
@@ -221,7 +258,7 @@ def serve(
         if opens:
             threading.Timer(0.5, webbrowser.open, [address]).start()
         config = uvicorn.Config(
-            application(start, number),
+            application(start, number, models=models, offers=offers),
             log_level="warning",
             ws_max_size=MOST_BYTES,
             ws_max_queue=4,

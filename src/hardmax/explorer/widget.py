@@ -4,13 +4,13 @@ from importlib.resources import files
 from typing import Any
 
 from hardmax._ground.extras import load_extra
-from hardmax.explorer.joined_page import page
 
 
-def explorer_widget(start: dict[str, Any]) -> Any:
+def explorer_widget(text: str, start: dict[str, Any]) -> Any:
     """Return a widget that shows the page; its `state` follows what is done there, and back.
 
     Args:
+        text: The page.
         start: The state that it shows first.
 
     Raises:
@@ -24,4 +24,4 @@ def explorer_widget(start: dict[str, Any]) -> Any:
         "page": traitlets.Unicode().tag(sync=True),
         "state": traitlets.Dict().tag(sync=True),
     }
-    return type("Explorer", (anywidget.AnyWidget,), fields)(page=page(start), state=start)
+    return type("Explorer", (anywidget.AnyWidget,), fields)(page=text, state=start)

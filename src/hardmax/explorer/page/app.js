@@ -1,9 +1,11 @@
 // The page: tabs, state that can be undone and put into a link, exports, light and dark.
+import { checkHeads, kindOfFile } from "./attention.js";
 import { button, element } from "./controls.js";
 import { Engine } from "./engine.js";
 import { HeadView, firstHead } from "./head.js";
 import { HeadsView, firstHeads } from "./heads.js";
 import { PdfPen, SvgPen } from "./pens.js";
+import { RealView, firstReal } from "./real.js";
 import { RegionsView, firstRegions } from "./regions.js";
 import { Server } from "./server.js";
 import { Tour } from "./tour.js";
@@ -13,6 +15,7 @@ const VIEWS = {
   head: ["Head", HeadView],
   heads: ["Heads together", HeadsView],
   regions: ["Regions", RegionsView],
+  real: ["Real model", RealView],
 };
 const find = (id) => document.getElementById(id);
 
@@ -21,6 +24,7 @@ const firstState = () => ({
   head: firstHead(),
   heads: firstHeads(),
   regions: firstRegions(),
+  real: firstReal(),
 });
 
 // --- Links -----------------------------------------------------------------------------------------
@@ -73,12 +77,15 @@ function checked(given) {
     Object.assign(state.heads, given.heads);
   if (given.regions?.source?.kind && isWindow(given.regions.window))
     Object.assign(state.regions, given.regions);
+  if (typeof given.real?.name === "string" && (!given.real.window || isWindow(given.real.window)))
+    for (const name of Object.keys(state.real)) state.real[name] = given.real[name];
   return state;
 }
 
 class App {
-  constructor(engineBytes, start, presets, source) {
-    Object.assign(this, { engineBytes, presets, source, undone: [], history: [] });
+  // `models` are heads at work that the page has, `offers` names of checkpoints that the server can run.
+  constructor(engineBytes, start, presets, { models, offers }, source) {
+    Object.assign(this, { engineBytes, presets, models, offers, source, undone: [], history: [] });
     this.state = this.stateOfLink() ?? checked(start ?? {});
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.theme = null;
@@ -118,9 +125,26 @@ class App {
   async beginEngine() {
     this.engine = await Engine.load(this.engineBytes);
     const program = new Blob([find("program").textContent], { type: "text/javascript" });
-    this.worker = new Worker(URL.createObjectURL(program));
-    this.worker.onmessage = ({ data }) => this.view?.receive?.(data);
-    this.worker.postMessage({ engine: this.engineBytes });
+    this.program = URL.createObjectURL(program);
+    this.worker = this.startThread((answer) => this.view?.receive?.(answer));
+  }
+
+  startThread(hear) {
+    const thread = new Worker(this.program);
+    thread.onmessage = ({ data }) => hear(data);
+    thread.postMessage({ engine: this.engineBytes });
+    return thread;
+  }
+
+  // Ask a thread of its own, which ends when it has answered or something else is asked so.
+  askOnce(question, hear) {
+    this.prover?.terminate();
+    const thread = this.startThread((answer) => {
+      if (answer.progress === undefined) thread.terminate();
+      hear(answer);
+    });
+    this.prover = thread;
+    thread.postMessage(question);
   }
 
   async hasServer() {
@@ -330,8 +354,18 @@ class App {
   drop(event) {
     event.preventDefault();
     const file = event.dataTransfer?.files[0];
-    if (!file) return;
-    if (this.state.view !== "regions") this.go("regions");
+    if (file) this.open(file);
+  }
+
+  // A file goes to the view that can show it; a certificate is checked against what is shown.
+  async open(file) {
+    const kind = kindOfFile(await file.arrayBuffer());
+    if (kind === "certificate" && this.view.certify) {
+      this.view.certify(await file.text());
+      return;
+    }
+    const view = kind === "heads" ? "real" : "regions";
+    if (this.state.view !== view) this.go(view);
     this.view.open(file);
   }
 
@@ -358,16 +392,14 @@ class App {
     if (kind === "json")
       return new Blob([JSON.stringify(this.view.json(), null, 1)], { type: "application/json" });
     if (kind === "py") return new Blob([this.view.python()], { type: "text/x-python" });
-    const start = JSON.stringify(this.state).replace(/</g, "\\u003c");
-    return new Blob(
-      [
-        this.source.replace(
-          /(<script type="application\/json" id="start">)[^<]*/,
-          (_, tag) => tag + start,
-        ),
-      ],
-      { type: "text/html" },
-    );
+    const given = { start: this.state, heads: { models: this.models, offers: [] } };
+    let file = this.source;
+    for (const [name, value] of Object.entries(given)) {
+      const text = JSON.stringify(value).replace(/</g, "\\u003c"),
+        element = new RegExp(`(<script type="application/json" id="${name}">)[^<]*`);
+      file = file.replace(element, (_, tag) => tag + text);
+    }
+    return new Blob([file], { type: "text/html" });
   }
 
   async save(kind) {
@@ -400,13 +432,16 @@ const STAGE_HELP = {
   head: "Diagram of the keys. Tab to it, then ] and [ choose a key, arrows move it, N adds one, Delete removes it, plus and minus zoom.",
   heads: "Diagrams of several heads. Arrows move the window, plus and minus zoom.",
   regions: "Partition of the plane into cells. Arrows move the window, plus and minus zoom.",
+  real: "Plane through three queries of a model, cut by which key wins. Arrows move the window, plus and minus zoom.",
 };
 
 function beginPage(source) {
   const read = (id) => find(id).textContent.trim();
   const engine = Uint8Array.from(atob(read("engine")), (c) => c.charCodeAt(0));
   const start = read("start") ? JSON.parse(read("start")) : null;
-  const app = new App(engine, start, JSON.parse(read("presets") || "{}"), source);
+  const heads = JSON.parse(read("heads") || '{"models":[],"offers":[]}');
+  heads.models.forEach(checkHeads);
+  const app = new App(engine, start, JSON.parse(read("presets") || "{}"), heads, source);
   globalThis.hardmax = app;
   app.begin();
 }

@@ -3,7 +3,7 @@ import { firstForms, signatureOf } from "./engine.js";
 import { gcd, layerOutput, layerScores, composed, mapKey, startOf } from "./exact.js";
 
 // The exact forms of the layers on cells; a region of earlier layers is composed once.
-class Composer {
+export class Composer {
   constructor(network, chart) {
     Object.assign(this, { network, known: new Map(), rows: new WeakMap() });
     this.first = firstForms(network, chart);
@@ -215,6 +215,15 @@ export function wallOf(network, found, cell, edge) {
   }
 }
 
+// The line of an edge of a cell, positive inside, in coprime integers; null for one at infinity.
+export function lineOf(composer, where, found, cell, edge) {
+  const [layer, group, winner, rival] = wallOf(composer.network, found, cell, edge);
+  if (layer >= 0) return composer.row(layer, signatureOf(found, cell), group, winner, rival);
+  if (group < 0) return null;
+  const [a, b, c] = where.rows[group];
+  return [-a, -b, c];
+}
+
 const less = ([p, q], [r, s]) =>
   q === 0n || s === 0n ? infinite(p, q) < infinite(r, s) : p * s < r * q;
 const infinite = (p, q) => (q === 0n ? (p > 0n ? 1 : -1) : 0);
@@ -234,15 +243,8 @@ function overlapping(composer, where, found, open) {
   for (const edge of open) {
     while (found.starts[cell + 1] <= edge) cell++;
     const first = found.starts[cell],
-      n = found.starts[cell + 1] - first,
-      signature = signatureOf(found, cell);
-    const rowOf = (i) => {
-      const [layer, group, winner, rival] = wallOf(composer.network, found, cell, first + i);
-      if (layer >= 0) return composer.row(layer, signature, group, winner, rival);
-      if (group < 0) return null;
-      const [a, b, c] = where.rows[group];
-      return [-a, -b, c];
-    };
+      n = found.starts[cell + 1] - first;
+    const rowOf = (i) => lineOf(composer, where, found, cell, first + i);
     const isFar = (i) =>
       found.directions !== null &&
       (found.directions[2 * (first + i)] !== 0 || found.directions[2 * (first + i) + 1] !== 0);

@@ -303,6 +303,57 @@ function isReluLayer({
   return true;
 }
 
+// A layer as files hold it: arrays { shape, numbers }. A unit is the group of the forms 0 and its entry of
+// the query.
+export function storedLayer(layer) {
+  const { query, output, residual, nForms, nGroups, width } = layer;
+  const array = (numbers, ...shape) => ({ shape, numbers });
+  const range = (n, entry) => Array.from({ length: n }, (_, i) => entry(i));
+  if (layer.isRelu)
+    return {
+      query,
+      output,
+      residual,
+      slopes: array(
+        range(nForms, (j) => j % 2),
+        nForms,
+        1,
+      ),
+      offsets: array(new Float64Array(nForms), nForms),
+      starts: array(
+        range(nGroups + 1, (g) => 2 * g),
+        nGroups + 1,
+      ),
+      slots: array(
+        range(nGroups, (g) => g),
+        nGroups,
+      ),
+      gains: array(
+        range(nForms, (j) => j % 2),
+        nForms,
+      ),
+      values: array(new Float64Array(nForms), nForms, 1),
+      reads: array(
+        range(nGroups, (g) => g),
+        nGroups,
+        1,
+      ),
+    };
+  const { read, starts, slots, offsets, gains, values } = layer;
+  return {
+    query,
+    output,
+    residual,
+    slopes: array(read ? read.slopes : layer.slopes, nForms, read ? read.n : query.nOut),
+    offsets: array(offsets, nForms),
+    starts: array(starts, nGroups + 1),
+    slots: array(slots, nGroups),
+    gains: array(gains, nForms),
+    values: array(values, nForms, width),
+    reads: read ? array(read.columns, nGroups, read.n) : null,
+  };
+}
+
 // The first layers of a network, with what comes after them left out.
 export function truncated(network, nLayers) {
   if (nLayers >= network.layers.length) return network;
@@ -327,9 +378,11 @@ export function layerNames(network) {
 
 const INDICES = new Set(["starts", "slots", "reads"]);
 
-// Read a model file: safetensors with the metadata of `hardmax`. Only the structure is checked here.
-export function readModelFile(buffer) {
-  const refuse = (why) => new Error(`this is not a model file of hardmax: ${why}`);
+// The header of a safetensors file, and its tensors by name: { shape, numbers }.
+export function readHeader(
+  buffer,
+  refuse = (why) => new Error(`this file cannot be read: ${why}`),
+) {
   if (buffer.byteLength < 8) throw refuse("it is too short");
   const view = new DataView(buffer),
     length = Number(view.getBigUint64(0, true));
@@ -342,6 +395,28 @@ export function readModelFile(buffer) {
   } catch {
     throw refuse("its header cannot be read");
   }
+  const tensor = (name) => {
+    const entry = header[name];
+    if (!entry) throw refuse(`the tensor ${name} is missing`);
+    const kind = KINDS[entry.dtype];
+    if (!kind) throw refuse(`the tensor ${name} has the type ${entry.dtype}`);
+    const [begin, end] = entry.data_offsets,
+      { shape } = entry;
+    const n = shape.reduce((a, b) => a * b, 1);
+    const isRight = end - begin === kind.BYTES_PER_ELEMENT * n && begin >= 0;
+    if (!isRight || 8 + length + end > buffer.byteLength)
+      throw refuse(`the tensor ${name} is cut off`);
+    return { shape, numbers: new kind(buffer.slice(8 + length + begin, 8 + length + end)) };
+  };
+  return { header, tensor };
+}
+
+const KINDS = { F64: Float64Array, F32: Float32Array, I64: BigInt64Array };
+
+// Read a model file: safetensors with the metadata of `hardmax`. Only the structure is checked here.
+export function readModelFile(buffer) {
+  const refuse = (why) => new Error(`this is not a model file of hardmax: ${why}`);
+  const { header, tensor: stored } = readHeader(buffer, refuse);
   let fields;
   try {
     fields = JSON.parse(header.__metadata__.hardmax);
@@ -350,20 +425,11 @@ export function readModelFile(buffer) {
   }
   if (!/^hardmax\.model\/[12]$/.test(fields.format)) throw refuse(`its format is ${fields.format}`);
   const tensor = (name) => {
-    const entry = header[name];
-    if (!entry) throw refuse(`the tensor ${name} is missing`);
-    const isIndex = INDICES.has(name.split(".").pop());
-    if (entry.dtype !== (isIndex ? "I64" : "F64"))
-      throw refuse(`the tensor ${name} has the type ${entry.dtype}`);
-    const [begin, end] = entry.data_offsets,
-      { shape } = entry;
-    const n = shape.reduce((a, b) => a * b, 1);
-    if (end - begin !== 8 * n || 8 + length + end > buffer.byteLength || begin < 0)
-      throw refuse(`the tensor ${name} is cut off`);
-    const bytes = buffer.slice(8 + length + begin, 8 + length + end);
-    const flat = isIndex
-      ? Array.from(new BigInt64Array(bytes), Number)
-      : Array.from(new Float64Array(bytes));
+    const isIndex = INDICES.has(name.split(".").pop()),
+      { shape, numbers } = stored(name);
+    if (header[name].dtype !== (isIndex ? "I64" : "F64"))
+      throw refuse(`the tensor ${name} has the type ${header[name].dtype}`);
+    const flat = Array.from(numbers, isIndex ? Number : undefined);
     if (!isIndex && !name.endsWith("logit_bias") && !flat.every(Number.isFinite))
       throw refuse(`the tensor ${name} has an entry that is no number`);
     if (shape.length < 2) return flat;

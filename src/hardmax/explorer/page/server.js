@@ -48,6 +48,11 @@ export class Server {
     this.socket.send(JSON.stringify({ id, model, domain, depth, kind: "certificate" }));
   }
 
+  // Run a checkpoint that the server offers, on tokens or on its own choice of them.
+  heads({ id, name, tokens }) {
+    if (this.isOpen) this.socket.send(JSON.stringify({ id, kind: "heads", name, tokens }));
+  }
+
   cancel(id) {
     if (this.isOpen) this.socket.send(JSON.stringify({ id, kind: "cancel" }));
   }

@@ -1,11 +1,16 @@
 // A thread beside the page: searches in slices, so that a newer question replaces an older one.
+import { certify, networkFile } from "./certificates.js";
+import { checkCertificate } from "./checker.js";
 import { countRegions } from "./counting.js";
+import { drawingOf } from "./drawings.js";
 import { Engine, Search, readDomain } from "./engine.js";
 import { networkOf, truncated } from "./models.js";
 
 const MOST_CELLS = 400000;
+const MOST_CERTIFIED = 20000;
 
-// Answer { id, model, domain, depth } with the cells, then with the counts of regions and maps.
+// Answer { id, model, domain, depth } with the cells, then with the counts of regions and maps; of
+// kind "certificate" with a certificate that was made and checked, of kind "check" with the verdict on one.
 export function serve(scope) {
   let loading = null,
     latest = null;
@@ -14,32 +19,57 @@ export function serve(scope) {
   pause.port1.onmessage = () => resume?.();
   const rest = () => new Promise((done) => ((resume = done), pause.port2.postMessage(0)));
 
+  // All cells, or as many as may be; null if something newer was asked.
+  async function search(question, network, where, most) {
+    const began = performance.now(),
+      under = new Search(await loading, network, where);
+    while (!under.run(12, most)) {
+      const { cells } = under.counted();
+      if (cells >= most) break;
+      await rest();
+      if (latest !== question) return null;
+      if (performance.now() - began > 200) scope.postMessage({ id: question.id, progress: cells });
+    }
+    const found = under.found();
+    return { found, isComplete: found.n < most, nExact: under.nExact };
+  }
+
   async function answer(question) {
-    const { id, model, domain, depth, found: known } = question,
-      engine = await loading,
-      began = performance.now();
-    const network = truncated(networkOf(model), depth),
+    const { id, model, domain, depth, isDark, isLight, found: known } = question,
+      network = truncated(networkOf(model), depth),
       where = readDomain(domain);
     if (known) {
-      scope.postMessage({ id, counts: countRegions(engine, network, where, known) });
+      scope.postMessage({ id, counts: countRegions(await loading, network, where, known) });
       return;
     }
-    const search = new Search(engine, network, where);
-    while (!search.run(12, MOST_CELLS)) {
-      if (search.counted().cells >= MOST_CELLS) break;
-      await rest();
-      if (latest !== question) return;
-      if (performance.now() - began > 200)
-        scope.postMessage({ id, progress: search.counted().cells });
-    }
-    const found = search.found(),
-      isComplete = found.n < MOST_CELLS;
-    scope.postMessage({ id, found, isComplete, nExact: search.nExact });
-    if (!isComplete) return;
+    const answered = await search(question, network, where, MOST_CELLS);
+    if (answered === null) return;
+    const { found, isComplete } = answered,
+      drawing = drawingOf(found, network, isDark);
+    const { boxes, walls, colours } = drawing;
+    scope.postMessage({ id, ...answered, drawing }, [boxes.buffer, walls.buffer, colours.buffer]);
+    if (!isComplete || isLight) return;
     // Regions and maps can wait until nothing newer is asked.
     for (let i = 0; i < 4; i++) await rest();
     if (latest !== question) return;
-    scope.postMessage({ id, counts: countRegions(engine, network, where, found) });
+    scope.postMessage({ id, counts: countRegions(await loading, network, where, found) });
+  }
+
+  async function prove(question) {
+    const { id, model, domain, depth, certificate } = question,
+      network = truncated(networkOf(model), depth);
+    if (certificate !== undefined) {
+      const file = networkFile(network);
+      scope.postMessage({ id, proof: { ...checkCertificate(file, certificate), isGiven: true } });
+      return;
+    }
+    const where = readDomain(domain),
+      answered = await search(question, network, where, MOST_CERTIFIED + 1);
+    if (answered === null) return;
+    if (!answered.isComplete)
+      throw new Error(`certificates are made here for at most ${MOST_CERTIFIED} cells`);
+    const made = certify(network, where, answered.found);
+    scope.postMessage({ id, proof: { ...made, ...checkCertificate(made.model, made.text) } });
   }
 
   scope.onmessage = async ({ data }) => {
@@ -50,7 +80,7 @@ export function serve(scope) {
     latest = data;
     if (data.kind === "cancel") return;
     try {
-      await answer(data);
+      await (data.kind === "certificate" ? prove(data) : answer(data));
     } catch (error) {
       scope.postMessage({ id: data.id, error: String(error.message ?? error) });
     }

@@ -1,0 +1,606 @@
+// Cells of a network on a plane, found by the thread beside the page: asked for, counted, looked at,
+// painted and proved. The views of regions and of real models are such.
+import { css, wallColour } from "./colours.js";
+import { button, element, fixed, grouped, section } from "./controls.js";
+import { wallOf } from "./counting.js";
+import { drawingOf } from "./drawings.js";
+import { outputForms, readDomain, signatureOf } from "./engine.js";
+import { divided, unitOf } from "./exact.js";
+import { layerNames, truncated } from "./models.js";
+import { CanvasPen } from "./pens.js";
+import { Raster } from "./raster.js";
+import { modelText } from "./snippets.js";
+import {
+  Surface,
+  contains,
+  cornerOf,
+  cornersOf,
+  cutToWindow,
+  onScreen,
+  segmentInWindow,
+} from "./surface.js";
+
+const MANY = 30000;
+const PATIENCE = 300;
+const SLOW = 1500;
+const MOST_COUNTED = 400000;
+
+// What a view of cells adds: `given`, its part of the state; `model`, plain data; `domain`; `network`;
+// `shown`, what it wants to know about cells when they come; `counts`, numbers of its panel; grab(point, tolerance); paintOver(pen, surface); and, with `isLight`,
+// that regions and maps are not counted.
+export class CellsView {
+  constructor(app, stage) {
+    Object.assign(this, {
+      app,
+      stage,
+      cells: null,
+      hovered: -1,
+      asked: 0,
+      waiting: null,
+      question: null,
+      latency: 0,
+      isLight: false,
+    });
+    this.picture = { canvas: document.createElement("canvas") };
+    this.surface = new Surface(stage, {
+      paint: (pen, surface) => this.paint(pen, surface),
+      grab: (point, tolerance) => this.grab(point, tolerance),
+      hover: (point) => this.hover(point),
+      tap: (point) => this.hover(point),
+      doubleTap: (point) => this.zoomInto(point),
+      moved: () => this.keepWindow(),
+    });
+    this.status = element("p", { class: "hint status" }, "");
+    this.alarm = element("p", { class: "hint alarm", role: "alert", hidden: true });
+    this.stopButton = button("stop", () => this.cancel(), { title: "give this search up" });
+    this.stopButton.hidden = true;
+    this.info = element("div", { class: "info" });
+    this.proof = element("div", { class: "hint", role: "status" });
+    this.proofSection = section(
+      "Proof",
+      button("certificate", () => this.certify(), {
+        title: "prove that these are all cells: make a certificate and check it in integers",
+      }),
+      this.proof,
+    );
+  }
+
+  warn(words) {
+    this.alarm.textContent = words;
+    this.alarm.hidden = false;
+  }
+
+  // --- Questions to the thread beside -------------------------------------------------------------
+
+  // One question is under way, the newest one waits; one that takes long is given up for it.
+  ask() {
+    this.alarm.hidden = true;
+    this.waiting = {
+      model: this.model,
+      domain: this.domain,
+      depth: this.given.depth ?? this.network.layers.length,
+      network: truncated(this.network, this.given.depth ?? this.network.layers.length),
+      shown: this.shown,
+    };
+    this.pump();
+  }
+
+  pump() {
+    clearTimeout(this.timer);
+    if (!this.waiting) return;
+    const age =
+      this.question && !this.question.isAnswered
+        ? performance.now() - this.question.since
+        : Infinity;
+    if (age < PATIENCE) {
+      this.timer = setTimeout(() => this.pump(), PATIENCE - age);
+      return;
+    }
+    this.question = {
+      ...this.waiting,
+      id: ++this.asked,
+      since: performance.now(),
+      isAnswered: false,
+    };
+    this.waiting = null;
+    const { id, model, domain, depth } = this.question,
+      { isLight } = this,
+      { isDark } = this.app;
+    if (this.app.worker) this.app.worker.postMessage({ id, model, domain, depth, isDark, isLight });
+    else this.app.server.ask(this.question);
+  }
+
+  // A search that takes long is also given to the native engine, where there is one.
+  askNatively() {
+    if (this.question.isNative || !this.app.worker) return;
+    this.question.isNative = true;
+    this.app.server.ask(this.question);
+  }
+
+  // Give the search under way up; what was shown before stays.
+  cancel() {
+    this.app.worker?.postMessage({ id: 0, kind: "cancel" });
+    this.app.server.cancel(this.question.id);
+    this.question.isAnswered = true;
+    this.question.id = -1;
+    this.status.textContent = "given up";
+    this.stopButton.hidden = true;
+    this.pump();
+  }
+
+  // An answer of the thread, or of the server.
+  receive(answer) {
+    const { question } = this,
+      { id, found, counts, progress, error, isNative } = answer;
+    if (!question || id !== question.id) return;
+    if (error) {
+      question.isAnswered = true;
+      this.warn(error);
+      this.pump();
+      return;
+    }
+    if (answer.certificate !== undefined) {
+      const { certificate, isProved, n } = answer;
+      this.showProof(
+        isProved ? { n, text: certificate } : { reason: "it does not prove its claim" },
+      );
+      return;
+    }
+    if (progress !== undefined) {
+      if (question.isAnswered || (question.isNative && !isNative)) return;
+      this.status.textContent = `${grouped(progress)} cells so far${isNative ? ", by the native engine" : ""} …`;
+      this.stopButton.hidden = false;
+      if (performance.now() - question.since > SLOW) this.askNatively();
+      return;
+    }
+    if (found && question.isAnswered) return;
+    if (found) this.showCells(answer);
+    if (counts && this.cells) {
+      this.cells.counts = counts;
+      this.counts.set({ regions: counts.nRegions, maps: counts.nMaps });
+      this.counts.fade([]);
+      if (this.given.colour !== "cell") this.recolour();
+    }
+    this.surface.request();
+    this.tell();
+    this.pump();
+  }
+
+  showCells({ id, found, isComplete, isNative, nExact, drawing }) {
+    const { question } = this;
+    question.isAnswered = true;
+    this.proof.replaceChildren();
+    this.stopButton.hidden = true;
+    if (isNative) this.app.worker?.postMessage({ id: 0, kind: "cancel" });
+    else if (question.isNative) this.app.server.cancel(id);
+    this.latency = performance.now() - question.since;
+    const { network, domain, shown } = question;
+    this.cells = { found, network, domain, shown, isComplete, counts: null };
+    this.cells.drawing = drawing ?? drawingOf(found, network, this.app.isDark);
+    this.recolour();
+    this.counts.set({
+      cells: isComplete ? found.n : `≥ ${grouped(found.n)}`,
+      ...(isComplete ? {} : { regions: "–", maps: "–" }),
+    });
+    this.counts.fade(isComplete ? ["regions", "maps"] : []);
+    const how = isNative
+      ? ", by the native engine"
+      : nExact > 0
+        ? `, ${nExact} splits in integers`
+        : "";
+    this.status.textContent = `exact, ${this.latency.toFixed(1)} ms${how}`;
+    if (isNative) this.countHere(question, found);
+    this.app.announce(`${found.n} cells`);
+    this.hovered = -1;
+  }
+
+  // Regions and maps of cells that the server found are counted here, if there is an engine.
+  countHere({ id, model, domain, depth }, found) {
+    if (found.n <= MOST_COUNTED) this.app.worker?.postMessage({ id, model, domain, depth, found });
+    else this.counts.set({ regions: "–", maps: "–" });
+  }
+
+  recolour() {
+    if (!this.cells) return;
+    const { cells } = this,
+      { found, network, counts } = cells,
+      { isDark } = this.app;
+    if (cells.drawing.isDark !== isDark) cells.drawing = drawingOf(found, network, isDark);
+    cells.colours = cells.drawing.colours;
+    const kind = this.given.colour;
+    if (!counts || (kind !== "region" && kind !== "map")) return;
+    // All cells of a region, or with a map, have the colour of the first of them.
+    const labels = kind === "map" ? counts.maps : counts.regions,
+      firsts = new Map();
+    cells.colours = cells.colours.slice();
+    for (let i = 0; i < found.n; i++) {
+      if (!firsts.has(labels[i])) firsts.set(labels[i], i);
+      const from = firsts.get(labels[i]);
+      cells.colours.copyWithin(3 * i, 3 * from, 3 * from + 3);
+    }
+  }
+
+  // --- Proofs ----------------------------------------------------------------------------------------
+
+  // Make a certificate of what is shown and check it, or check one that is given; by a thread of its own, or
+  // by the server where the page has no engine.
+  certify(certificate) {
+    const { question } = this;
+    if (!question) return;
+    this.proof.textContent = certificate
+      ? "checking the certificate …"
+      : "making a certificate and checking it …";
+    if (!this.app.worker) {
+      this.app.server.certify(question);
+      return;
+    }
+    const { id, model, domain, depth } = question;
+    this.app.askOnce({ id, kind: "certificate", model, domain, depth, certificate }, (answer) => {
+      if (answer.id === this.question.id && answer.progress === undefined)
+        this.showProof(answer.proof ?? { reason: answer.error });
+    });
+  }
+
+  showProof({ n, reason, isGiven, text, model }) {
+    if (reason !== undefined) {
+      const what = isGiven ? "the certificate is refused" : "no proof";
+      this.proof.replaceChildren(element("p", { class: "alarm" }, `${what}: ${reason}`));
+      return;
+    }
+    const save = (name, content, type) =>
+      content ? button(name, () => this.app.download(new Blob([content], { type }), name)) : null;
+    this.proof.replaceChildren(
+      element("p", {}, `proved in integers: these are all cells, ${grouped(n)} of them`),
+      element(
+        "div",
+        { class: "row" },
+        save("certificate.json", text, "application/json"),
+        save("model.safetensors", model, "application/octet-stream"),
+      ),
+    );
+    if (model)
+      this.proof.append(
+        element("p", {}, "to check it elsewhere: "),
+        element("code", {}, "hardmax verify model.safetensors certificate.json"),
+      );
+    this.app.announce("proved");
+  }
+
+  // --- Looking -------------------------------------------------------------------------------------
+
+  cellAt(point) {
+    if (!point || !this.cells) return -1;
+    const { found, drawing } = this.cells,
+      { boxes } = drawing,
+      [x, y] = point,
+      { seen } = this.surface;
+    for (let cell = 0; cell < found.n; cell++) {
+      if (
+        x < boxes[4 * cell] ||
+        x > boxes[4 * cell + 2] ||
+        y < boxes[4 * cell + 1] ||
+        y > boxes[4 * cell + 3]
+      )
+        continue;
+      if (contains(cornersOf(found, cell, seen), x, y)) return cell;
+    }
+    return -1;
+  }
+
+  hover(point) {
+    this.pointer = point;
+    this.hovered = this.cellAt(point);
+    this.tell();
+    this.surface.request();
+  }
+
+  zoomInto(point) {
+    const cell = this.cellAt(point);
+    if (cell < 0) return;
+    const { seen } = this.surface,
+      points = cutToWindow(cornersOf(this.cells.found, cell, seen), seen);
+    const xs = points.filter((_, i) => i % 2 === 0),
+      ys = points.filter((_, i) => i % 2 === 1);
+    const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    this.surface.look({
+      x: (x0 + x1) / 2,
+      y: (y0 + y1) / 2,
+      half: Math.max(0.9 * Math.max(x1 - x0, y1 - y0), 1e-11),
+    });
+    this.keepWindow();
+  }
+
+  keepWindow() {
+    this.given.window = this.surface.window;
+    this.app.commit();
+  }
+
+  // What is known about the cell under the pointer.
+  tell() {
+    const { cells, hovered } = this;
+    if (!cells || hovered < 0) {
+      this.info.replaceChildren(element("p", {}, "Move over a cell; double-click zooms into it."));
+      return;
+    }
+    const { found, network, domain } = cells,
+      names = layerNames(network),
+      lines = [];
+    const signature = signatureOf(found, hovered);
+    let first = 0;
+    network.layers.forEach((layer, i) => {
+      const part = Array.from(signature.subarray(first, first + layer.nGroups)).join(
+        layer.isRelu ? "" : " ",
+      );
+      lines.push(
+        element(
+          "div",
+          {},
+          element("dt", {}, names[i].title),
+          element("dd", {}, part.length > 40 ? `${part.slice(0, 38)} …` : part),
+        ),
+      );
+      first += layer.nGroups;
+    });
+    const forms = outputForms(network, readDomain(domain).chart, signature),
+      [up, down] = unitOf(forms);
+    forms.rows.slice(0, 3).forEach((row, i) => {
+      const [a, b, c] = row.map((x) => divided(x * up, down)[0]);
+      const term = (x) => `${x < 0 ? "\u2212" : "+"} ${fixed(Math.abs(x)).trim()}`;
+      lines.push(
+        element(
+          "div",
+          {},
+          element("dt", {}, `output ${i}`),
+          element("dd", {}, `${fixed(a)} x ${term(b)} y ${term(c)}`),
+        ),
+      );
+    });
+    lines.push(
+      element(
+        "div",
+        {},
+        element("dt", {}, "nearest wall"),
+        element("dd", {}, this.nearestWall(names)),
+      ),
+    );
+    this.info.replaceChildren(element("dl", { class: "facts" }, ...lines));
+  }
+
+  nearestWall(names) {
+    const { found, network } = this.cells,
+      cell = this.hovered,
+      points = cornersOf(found, cell, this.surface.seen);
+    const [x, y] = this.pointer ?? [0, 0],
+      n = points.length / 2;
+    let best = -1,
+      least = Infinity;
+    for (let i = 0; i < n; i++) {
+      const k = (i + 1) % n,
+        dx = points[2 * k] - points[2 * i],
+        dy = points[2 * k + 1] - points[2 * i + 1];
+      const distance =
+        Math.abs(dx * (y - points[2 * i + 1]) - dy * (x - points[2 * i])) /
+        (Math.hypot(dx, dy) || 1);
+      if (distance < least) ((best = i), (least = distance));
+    }
+    const [layer, group, winner, rival] = wallOf(network, found, cell, found.starts[cell] + best);
+    this.wall = best;
+    if (layer < 0) return "edge of the domain";
+    return this.nameWall(names, layer, group, winner, rival);
+  }
+
+  nameWall(names, layer, group, winner, rival) {
+    const { unit, form, title } = names[layer];
+    return this.cells.network.layers[layer].isRelu
+      ? `${title}, ${unit} ${group}`
+      : `${title}, ${unit} ${group}: ${form} ${winner} | ${rival}`;
+  }
+
+  // --- Painting ------------------------------------------------------------------------------------
+
+  paint(pen, surface) {
+    if (!this.cells) return;
+    const { found } = this.cells,
+      { seen } = surface;
+    if (pen instanceof CanvasPen) this.paintPicture(pen, surface);
+    else this.paintCells(pen, surface);
+    if (this.hovered >= 0) {
+      const points = onScreen(surface, cutToWindow(cornersOf(found, this.hovered, seen), seen));
+      if (points.length >= 6)
+        pen.polygon(points, { fill: css(this.app.isDark ? [255, 255, 255] : [0, 0, 0], 0.16) });
+      if (this.wall !== undefined) this.paintWall(pen, surface);
+    }
+    this.paintOver(pen, surface);
+  }
+
+  // Cells are painted to a picture of their own, which serves until they or the window change; while
+  // the window moves over very many cells, the picture is moved.
+  paintPicture(pen, surface) {
+    const { cells, picture } = this,
+      { x, y, half, width, height, ratio } = surface;
+    const key = [x, y, half, width, height, ratio].join();
+    const isSame = picture.cells === cells && picture.colours === cells.colours;
+    if (isSame && picture.key !== key && cells.found.n > MANY && surface.isMoving) {
+      const { window, unit } = picture,
+        scale = surface.unit / unit;
+      const [left, top] = surface.toScreen(
+        window.x - width / 2 / unit,
+        window.y + height / 2 / unit,
+      );
+      pen.context.drawImage(picture.canvas, left, top, width * scale, height * scale);
+      return;
+    }
+    if (!isSame || picture.key !== key) {
+      Object.assign(picture, {
+        cells,
+        colours: cells.colours,
+        key,
+        window: surface.window,
+        unit: surface.unit,
+      });
+      const { canvas } = picture,
+        { width, height } = surface.canvas;
+      if (picture.raster?.width !== width || picture.raster.height !== height) {
+        Object.assign(canvas, { width, height });
+        picture.raster = new Raster(width, height);
+      }
+      this.paintPixels(picture.raster, surface);
+      canvas.getContext("2d").putImageData(picture.raster.image, 0, 0);
+    }
+    pen.context.drawImage(picture.canvas, 0, 0, width, height);
+  }
+
+  // Whether a cell is seen.
+  isSeen(cell, [x0, y0, x1, y1]) {
+    const { boxes } = this.cells.drawing,
+      at = 4 * cell;
+    return boxes[at] <= x1 && boxes[at + 2] >= x0 && boxes[at + 1] <= y1 && boxes[at + 3] >= y0;
+  }
+
+  // Walls around cells of a few pixels are fainter, or left out.
+  wallStrength(cell, pixel) {
+    const { boxes } = this.cells.drawing,
+      at = 4 * cell;
+    const size = Math.max(boxes[at + 2] - boxes[at], boxes[at + 3] - boxes[at + 1]) / pixel;
+    return size < 3 ? 0 : size < 12 ? 0.4 : 0.85;
+  }
+
+  // Walls of deeper layers are thinner.
+  wallWidth(layer) {
+    return Math.max(0.5, 1.7 - 0.35 * layer);
+  }
+
+  paintPixels(raster, surface) {
+    const { found, colours, drawing, network } = this.cells,
+      { walls } = drawing,
+      { seen, ratio } = surface,
+      unit = surface.unit * ratio,
+      left = (surface.width * ratio) / 2,
+      top = (surface.height * ratio) / 2;
+    raster.clear();
+    let points = new Float64Array(64);
+    // Write the pixel of a vertex.
+    const corner = (i, k) => {
+      let x = found.points[2 * i],
+        y = found.points[2 * i + 1];
+      if (found.directions) [x, y] = cornerOf(found, i, seen);
+      points[k] = left + (x - surface.x) * unit;
+      points[k + 1] = top - (y - surface.y) * unit;
+    };
+    for (let cell = 0; cell < found.n; cell++) {
+      if (!this.isSeen(cell, seen)) continue;
+      const first = found.starts[cell],
+        n = 2 * (found.starts[cell + 1] - first);
+      if (n > points.length) points = new Float64Array(2 * n);
+      for (let k = 0; k < n; k += 2) corner(first + k / 2, k);
+      raster.polygon(points, n, colours[3 * cell], colours[3 * cell + 1], colours[3 * cell + 2]);
+    }
+    const inks = network.layers.map((_, layer) => wallColour(layer, this.app.isDark)),
+      pixel = 1 / surface.unit;
+    for (let at = 0; at < walls.length; at += 4) {
+      const cell = walls[at],
+        layer = walls[at + 3];
+      const strength = this.isSeen(cell, seen) ? this.wallStrength(cell, pixel) : 0;
+      if (strength === 0) continue;
+      for (let k = 0; k < 2; k++) corner(walls[at + 1 + k], 2 * k);
+      const [r, g, b] = inks[layer],
+        size = this.wallWidth(layer) * ratio;
+      raster.line(points[0], points[1], points[2], points[3], size, r, g, b, strength);
+    }
+  }
+
+  // The same with a pen.
+  paintCells(pen, surface) {
+    const { found, colours, drawing, network } = this.cells,
+      { seen } = surface;
+    for (let cell = 0; cell < found.n; cell++) {
+      if (!this.isSeen(cell, seen)) continue;
+      const points = onScreen(surface, cutToWindow(cornersOf(found, cell, seen), seen));
+      if (points.length >= 6)
+        pen.polygon(points, { fill: css(colours.subarray(3 * cell, 3 * cell + 3)) });
+    }
+    const lists = { 0.4: network.layers.map(() => []), 0.85: network.layers.map(() => []) };
+    for (let at = 0; at < drawing.walls.length; at += 4) {
+      const [cell, edge, next, layer] = drawing.walls.subarray(at, at + 4);
+      const strength = this.isSeen(cell, seen) ? this.wallStrength(cell, 1 / surface.unit) : 0;
+      if (strength === 0) continue;
+      const ends = [...cornerOf(found, edge, seen), ...cornerOf(found, next, seen)];
+      const segment = segmentInWindow(...ends, seen);
+      if (segment) lists[strength][layer].push(...segment);
+    }
+    for (const [strength, layers] of Object.entries(lists))
+      layers.forEach((list, layer) =>
+        pen.segments(onScreen(surface, list), {
+          stroke: css(wallColour(layer, this.app.isDark), Number(strength)),
+          width: this.wallWidth(layer),
+        }),
+      );
+  }
+
+  paintWall(pen, surface) {
+    const { found } = this.cells,
+      points = cornersOf(found, this.hovered, surface.seen),
+      n = points.length / 2;
+    if (this.wall >= n) return;
+    const k = (this.wall + 1) % n;
+    const segment = segmentInWindow(
+      points[2 * this.wall],
+      points[2 * this.wall + 1],
+      points[2 * k],
+      points[2 * k + 1],
+      surface.seen,
+    );
+    if (segment) pen.line(onScreen(surface, segment), { stroke: this.app.ink, width: 3 });
+  }
+
+  // --- What can be taken along -----------------------------------------------------------------------
+
+  // A snippet of Python that recomputes what is shown.
+  python() {
+    const { model } = this,
+      { box, chart } = this.domain,
+      list = (values) => `[${values.join(", ")}]`;
+    const inner = box
+      ? `hm.Box([${box[0]}, ${box[1]}], [${box[2]}, ${box[3]}])`
+      : "hm.WholeSpace(2)";
+    const { found, counts } = this.cells ?? {};
+    return [
+      "import numpy as np",
+      "import hardmax as hm",
+      "",
+      ...modelText(model),
+      `part = hm.enumerate_regions(model, ${chart ? `hm.Slice(${list(chart.bias)}, [${chart.weight.map(list)}], ${inner})` : inner})`,
+      `print(part.n_cells, part.n_regions, part.n_affine_maps)${this.isWhole ? `  # ${found.n} ${counts?.nRegions ?? ""} ${counts?.nMaps ?? ""}` : ""}`,
+      "hm.plot(part)",
+      "",
+    ].join("\n");
+  }
+
+  get isWhole() {
+    return (
+      this.cells?.isComplete && this.cells.network.layers.length === this.network.layers.length
+    );
+  }
+
+  json() {
+    const { found, counts, domain, network } = this.cells;
+    const cells = Array.from({ length: found.n }, (_, i) => ({
+      signature: Array.from(found.signatures.subarray(i * found.nGroups, (i + 1) * found.nGroups)),
+      vertices: Array.from({ length: found.starts[i + 1] - found.starts[i] }, (_, k) => {
+        const at = 2 * (found.starts[i] + k);
+        return found.directions
+          ? [found.points[at], found.points[at + 1], found.directions[at], found.directions[at + 1]]
+          : [found.points[at], found.points[at + 1]];
+      }),
+    }));
+    return {
+      model: this.model,
+      layers: network.layers.length,
+      domain,
+      n_cells: found.n,
+      n_regions: counts?.nRegions ?? null,
+      n_affine_maps: counts?.nMaps ?? null,
+      cells,
+    };
+  }
+}

@@ -1,0 +1,80 @@
+// What is needed to draw cells: a box around each, every wall once, and colours.
+import { cellColours } from "./colours.js";
+import { startOf } from "./exact.js";
+
+// Boxes x0, y0, x1, y1; walls as rows of four: cell, the vertices at its ends, layer; colours r, g, b.
+export function drawingOf(found, network, isDark) {
+  return {
+    boxes: boxesOf(found),
+    walls: wallsOf(found, network),
+    colours: cellColours(
+      found,
+      network.layers.map((layer) => layer.nGroups),
+      isDark,
+    ),
+    isDark,
+  };
+}
+
+function boxesOf(found) {
+  const boxes = new Float64Array(4 * found.n);
+  for (let cell = 0; cell < found.n; cell++) {
+    let x0 = Infinity,
+      y0 = Infinity,
+      x1 = -Infinity,
+      y1 = -Infinity;
+    for (let i = found.starts[cell]; i < found.starts[cell + 1]; i++) {
+      const x = found.points[2 * i],
+        y = found.points[2 * i + 1];
+      if (found.directions) {
+        const dx = found.directions[2 * i],
+          dy = found.directions[2 * i + 1];
+        if (dx > 0) x1 = Infinity;
+        if (dx < 0) x0 = -Infinity;
+        if (dy > 0) y1 = Infinity;
+        if (dy < 0) y0 = -Infinity;
+      }
+      if (x < x0) x0 = x;
+      if (x > x1) x1 = x;
+      if (y < y0) y0 = y;
+      if (y > y1) y1 = y;
+    }
+    ((boxes[4 * cell] = x0), (boxes[4 * cell + 1] = y0));
+    ((boxes[4 * cell + 2] = x1), (boxes[4 * cell + 3] = y1));
+  }
+  return boxes;
+}
+
+// Each wall once, from the side of the smaller winner.
+function wallsOf(found, network) {
+  const groupOf = [],
+    layerOf = [],
+    starts = [];
+  let group = 0,
+    before = 0;
+  network.layers.forEach((layer, index) => {
+    for (let g = 0; g < layer.nGroups; g++, group++) {
+      starts.push(before + startOf(layer, g));
+      for (let j = startOf(layer, g); j < startOf(layer, g + 1); j++)
+        (groupOf.push(group), layerOf.push(index));
+    }
+    before += layer.nForms;
+  });
+  const walls = new Int32Array(4 * found.walls.length);
+  let n = 0;
+  for (let cell = 0; cell < found.n; cell++) {
+    const first = found.starts[cell],
+      end = found.starts[cell + 1];
+    for (let edge = first; edge < end; edge++) {
+      const code = found.walls[edge];
+      if (code < 0) continue;
+      const group = groupOf[code];
+      if (starts[group] + found.signatures[cell * found.nGroups + group] > code) continue;
+      walls[n++] = cell;
+      walls[n++] = edge;
+      walls[n++] = edge + 1 < end ? edge + 1 : first;
+      walls[n++] = layerOf[code];
+    }
+  }
+  return walls.slice(0, n);
+}

@@ -1,0 +1,570 @@
+// View 4, a real model: the heads of a checkpoint at work on one sequence. The plane through the queries of
+// three tokens is cut, exactly, by which key wins; the path between two of them, with its breakpoints.
+import {
+  breakpoints,
+  checkHeads,
+  pathPieces,
+  planeChart,
+  planeModel,
+  readHeadsFile,
+  seenKeys,
+} from "./attention.js";
+import { CellsView } from "./cells.js";
+import { css, keyColour, strongColour } from "./colours.js";
+import { button, element, fixed, numbers, section, slider, toggle } from "./controls.js";
+import { signatureOf } from "./engine.js";
+import { divided } from "./exact.js";
+import { networkOf } from "./models.js";
+import { Surface, contains, cornersOf, cutToWindow, onScreen } from "./surface.js";
+
+export const firstReal = () => ({
+  name: "",
+  layer: 0,
+  head: 0,
+  isWhole: false,
+  tokens: [0, 1, 2],
+  reader: 1 << 20,
+  window: null,
+});
+
+export class RealView extends CellsView {
+  constructor(app, stage, panel) {
+    super(app, stage);
+    this.isLight = true;
+    this.makePanel(panel);
+    this.refresh();
+  }
+
+  get given() {
+    return this.app.state.real;
+  }
+
+  // The heads that are shown: those with the name in the state, or the first that the page has.
+  get data() {
+    const { models } = this.app;
+    return models.find(({ name }) => name === this.given.name) ?? models[0];
+  }
+
+  get layer() {
+    return this.data.layers[this.given.layer];
+  }
+
+  // The heads that are looked at, all at once or one.
+  get heads() {
+    const { isWhole, head } = this.given;
+    return isWhole ? this.layer.queries.map((_, h) => h) : [head];
+  }
+
+  get model() {
+    return this.shown.model;
+  }
+
+  get domain() {
+    return { plane: true, chart: this.shown.chart };
+  }
+
+  // --- Panel -----------------------------------------------------------------------------------------
+
+  makePanel(panel) {
+    this.counts = numbers({
+      cells: "parts of the plane with one winner in each head",
+      winners: "keys that win somewhere on the plane",
+      breakpoints: "where the path changes from one cell to the next",
+    });
+    this.names = element("select", {
+      "aria-label": "checkpoint",
+      onchange: () => this.choose(this.names.value),
+    });
+    this.about = element("p", { class: "hint" });
+    this.file = element("input", {
+      type: "file",
+      accept: ".json,.safetensors",
+      hidden: true,
+      onchange: () => this.file.files[0] && this.open(this.file.files[0]),
+    });
+    this.tokens = element("input", {
+      type: "text",
+      "aria-label": "tokens by their numbers, with commas",
+      placeholder: "tokens by their numbers: 101, 2023, …",
+    });
+    this.run = element(
+      "div",
+      { class: "editor" },
+      this.tokens,
+      button("run", () => this.runAgain(), { title: "run the checkpoint on these tokens" }),
+    );
+    const pick = (label, name) =>
+      slider({
+        label,
+        min: 0,
+        max: 0,
+        value: 0,
+        text: (i) => String(i),
+        oninput: (i) => this.change(() => (this.given[name] = i), false),
+        onchange: () => this.app.commit(),
+      });
+    this.layerSlider = pick("layer", "layer");
+    this.headSlider = pick("head", "head");
+    this.whole = toggle({
+      label: "all heads of the layer at once",
+      value: false,
+      onchange: (is) => this.change(() => (this.given.isWhole = is)),
+    });
+    this.readerSlider = slider({
+      label: "seen by",
+      min: 0,
+      max: 0,
+      value: 0,
+      text: (i) => this.labelOf(i),
+      oninput: (i) => this.change(() => (this.given.reader = i), false),
+      onchange: () => this.app.commit(),
+    });
+    this.corners = [0, 1, 2].map((k) =>
+      element("select", {
+        "aria-label": ["path from", "path to", "third query"][k],
+        onchange: () => this.change(() => (this.given.tokens[k] = Number(this.corners[k].value))),
+      }),
+    );
+    const path = element("canvas", { class: "small path", role: "img" });
+    this.pathLabel = path;
+    this.breakList = element("ol", { class: "breaks" });
+    this.facts = element("table", { class: "facts" });
+    panel.append(
+      this.counts,
+      this.status,
+      this.alarm,
+      this.stopButton,
+      section(
+        "Model",
+        this.names,
+        this.about,
+        this.run,
+        element(
+          "div",
+          { class: "row" },
+          button("open a file", () => this.file.click(), {
+            title:
+              "heads saved by this page or by Python, or a cache of TransformerLens in safetensors",
+          }),
+        ),
+        this.file,
+      ),
+      section("Layer and head", this.layerSlider, this.headSlider, this.whole, this.readerSlider),
+      section(
+        "Plane through three queries",
+        element(
+          "div",
+          { class: "editor" },
+          ...["from", "to", "third"].map((word, k) => element("label", {}, word, this.corners[k])),
+        ),
+        this.facts,
+        element(
+          "p",
+          { class: "hint" },
+          "Cells are where one key wins, and bear its name. Dots are queries of other tokens, where they lie on the plane.",
+        ),
+      ),
+      section("Path from the first to the second", path, this.breakList),
+      section("At the pointer", this.info),
+      this.proofSection,
+    );
+    this.strip = new Surface(
+      path,
+      { paint: (pen, surface) => this.paintPath(pen, surface) },
+      { isFixed: true },
+    );
+  }
+
+  labelOf(token, { labels } = this.data) {
+    return labels[token] === String(token) ? String(token) : `${labels[token]} (${token})`;
+  }
+
+  choose(name) {
+    if (!this.app.models.some((model) => model.name === name)) return this.load(name);
+    this.change(() => Object.assign(this.given, { ...firstReal(), name }));
+    this.refresh();
+  }
+
+  // --- Where heads come from -------------------------------------------------------------------------
+
+  // Ask the server to run a checkpoint that it offers.
+  load(name, tokens = null) {
+    this.status.textContent = `running ${name} …`;
+    this.app.server.heads({ id: ++this.asked, name, tokens });
+  }
+
+  runAgain() {
+    const tokens = this.tokens.value
+      .split(/[\s,;]+/)
+      .filter(Boolean)
+      .map(Number);
+    if (tokens.length < 2 || !tokens.every((token) => Number.isInteger(token) && token >= 0))
+      this.warn("the tokens must be two numbers or more");
+    else this.load(this.names.value, tokens);
+  }
+
+  // A file dropped on the page, or chosen.
+  async open(file) {
+    try {
+      this.take(readHeadsFile(file.name, await file.arrayBuffer()));
+    } catch (error) {
+      this.warn(error.message);
+    }
+  }
+
+  // Show heads that are new here.
+  take(data) {
+    const { models } = this.app,
+      at = models.findIndex(({ name }) => name === data.name);
+    if (at >= 0) models[at] = data;
+    else models.push(data);
+    this.choose(data.name);
+  }
+
+  receive(answer) {
+    if (answer.heads) {
+      try {
+        this.take(checkHeads(answer.heads));
+      } catch (error) {
+        this.warn(error.message);
+      }
+    } else if (answer.error && answer.id > (this.question?.id ?? 0)) this.warn(answer.error);
+    else super.receive(answer);
+  }
+
+  // --- What is shown ---------------------------------------------------------------------------------
+
+  refresh() {
+    const { models, offers } = this.app;
+    const names = [...new Set([...models.map(({ name }) => name), ...offers])];
+    this.names.replaceChildren(...names.map((name) => element("option", {}, name)));
+    this.names.value = this.data.name;
+    this.about.textContent = this.data.about;
+    this.run.hidden = !this.app.server.isOpen || !offers.includes(this.data.name);
+    this.corners.forEach((select) =>
+      select.replaceChildren(
+        ...this.data.labels.map((_, i) => element("option", { value: String(i) }, this.labelOf(i))),
+      ),
+    );
+    this.update();
+  }
+
+  change(act, isDone = true) {
+    act();
+    this.update();
+    if (isDone) this.app.commit();
+  }
+
+  // Numbers of the state that the model does not have are brought to the nearest that it has.
+  limit() {
+    const { given, data } = this,
+      n = data.labels.length,
+      within = (x, end) => Math.min(Math.max(Math.floor(Number(x)) || 0, 0), end - 1);
+    given.layer = within(given.layer, data.layers.length);
+    given.head = within(given.head, this.layer.queries.length);
+    given.reader = within(given.reader, n);
+    given.tokens = [0, 1, 2].map((k) => within(given.tokens?.[k] ?? k, n));
+  }
+
+  update() {
+    this.limit();
+    const { given, layer, heads } = this,
+      { tokens, reader } = given,
+      n = this.data.labels.length;
+    const set = (row, most, value) => {
+      row.querySelector("input").max = String(most);
+      row.set(value);
+    };
+    set(this.layerSlider, this.data.layers.length - 1, given.layer);
+    set(this.headSlider, layer.queries.length - 1, given.head);
+    set(this.readerSlider, n - 1, reader);
+    this.headSlider.hidden = given.isWhole;
+    this.whole.hidden = layer.queries.length < 2;
+    this.whole.set(given.isWhole);
+    this.readerSlider.hidden = !layer.is_causal && !layer.window;
+    this.corners.forEach((select, k) => (select.value = String(tokens[k])));
+    // The plane of all heads is that of their queries side by side.
+    const queries = tokens.map((token) => heads.flatMap((h) => layer.queries[h][token]));
+    const { chart, places, isFlat } = planeChart(queries),
+      model = planeModel(layer, heads, tokens, reader);
+    const seen = seenKeys(layer, n, reader);
+    this.shown = { model, chart, places, isFlat, seen, heads, labels: this.data.labels };
+    this.shown.others = isFlat ? [] : this.otherQueries(queries, places);
+    this.network = networkOf(model);
+    this.path = pathPieces(model);
+    this.breaks = breakpoints(this.path);
+    const plane = [given.name, given.layer, heads.length, given.head, ...tokens].join();
+    if (!given.window || (this.plane !== undefined && this.plane !== plane)) this.fit();
+    else this.surface.look(given.window);
+    this.plane = plane;
+    this.showFacts();
+    this.ask();
+  }
+
+  // Queries of other tokens that lie on the plane, but for rounding: all of them if keys have two coordinates.
+  otherQueries([a, b, c], places) {
+    const { layer, heads } = this,
+      [[,], [width], [shift, height]] = places;
+    const dot = (u, v) => u.reduce((sum, x, k) => sum + x * v[k], 0);
+    const minus = (u, v) => u.map((x, k) => x - v[k]);
+    const right = minus(b, a).map((x) => x / width),
+      lean = minus(c, a);
+    const up = lean.map((x, k) => (x - shift * right[k]) / height);
+    return this.data.labels.flatMap((_, token) => {
+      if (this.given.tokens.includes(token)) return [];
+      const from = minus(
+        heads.flatMap((h) => layer.queries[h][token]),
+        a,
+      );
+      const x = dot(from, right),
+        y = dot(from, up);
+      const off = from.map((z, k) => z - x * right[k] - y * up[k]);
+      return dot(off, off) <= 1e-18 * dot(from, from) ? [{ token, x, y }] : [];
+    });
+  }
+
+  fit() {
+    const points = [...this.shown.places, ...this.shown.others.map(({ x, y }) => [x, y])],
+      xs = points.map(([x]) => x),
+      ys = points.map(([, y]) => y);
+    const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    this.given.window = {
+      x: (x0 + x1) / 2,
+      y: (y0 + y1) / 2,
+      half: 0.65 * Math.max(x1 - x0, y1 - y0) || 1,
+    };
+    this.surface.look(this.given.window);
+  }
+
+  showCells(answer) {
+    super.showCells(answer);
+    const { found } = this.cells;
+    this.counts.set({ winners: new Set(this.winnersOf(found)).size });
+    this.recolourByWinner();
+  }
+
+  winnersOf(found) {
+    // Of all heads together, each key of each head counts.
+    return Array.from(found.signatures, (j, i) => j * found.nGroups + (i % found.nGroups));
+  }
+
+  recolour() {
+    super.recolour();
+    if (this.cells) this.recolourByWinner();
+  }
+
+  // With one head, a cell has the colour of its key, and so has the path.
+  recolourByWinner() {
+    const { found, shown } = this.cells;
+    if (found.nGroups !== 1) return;
+    this.cells.colours = Uint8Array.from(
+      Array.from(found.signatures).flatMap((j) => keyColour(shown.seen[j], this.app.isDark)),
+    );
+  }
+
+  showFacts() {
+    const { layer, given, data } = this;
+    const [head] = this.heads,
+      keys = layer.keys[Math.floor((head * layer.keys.length) / layer.queries.length)];
+    const cells = (tag, ...words) => words.map((word) => element(tag, {}, word));
+    const rows = given.tokens.map((token) => {
+      const query = layer.queries[head][token];
+      const scores = this.shown.seen.map(
+        (j) => query.reduce((sum, x, k) => sum + x * keys[j][k], 0) / layer.temperature,
+      );
+      const order = scores.map((_, i) => i).sort((i, j) => scores[j] - scores[i] || i - j),
+        [first, second] = order;
+      const margin = order.length > 1 ? fixed(scores[first] - scores[second], 2) : "–";
+      const total = scores.reduce((sum, score) => sum + Math.exp(score - scores[first]), 0);
+      return element(
+        "tr",
+        {},
+        ...cells(
+          "td",
+          this.labelOf(token),
+          this.labelOf(this.shown.seen[first]),
+          margin,
+          `${(100 / total).toFixed(0)} %`,
+        ),
+      );
+    });
+    const title = (word, hint) => element("th", { title: hint }, word);
+    this.facts.replaceChildren(
+      element(
+        "tr",
+        {},
+        title("query", "the token that asks"),
+        title("winner", "the key with the largest score"),
+        title("margin", "the largest score minus the next, over the temperature of the model"),
+        title("weight", "of the winner, at the temperature of the model"),
+      ),
+      ...rows,
+    );
+    this.facts.setAttribute(
+      "aria-label",
+      `head ${head}: who wins at the three queries, and by how much`,
+    );
+    const number = ([p, q]) => divided(p, q)[0];
+    this.counts.set({ breakpoints: this.breaks.length });
+    const few = this.breaks.slice(0, 12).map((at) => {
+      const changes = this.path.flatMap((pieces, g) => {
+        const i = pieces.findIndex(
+          ({ begin }, k) => k > 0 && begin[0] * at[1] === at[0] * begin[1],
+        );
+        if (i < 0) return [];
+        const [from, to] = [pieces[i - 1], pieces[i]].map(({ winner }) =>
+          this.labelOf(this.shown.seen[winner]),
+        );
+        return [`${this.heads.length > 1 ? `head ${this.heads[g]}: ` : ""}${from} → ${to}`];
+      });
+      return element("li", {}, `${number(at).toFixed(4)}  ${changes.join(", ")}`);
+    });
+    if (this.breaks.length > few.length)
+      few.push(element("li", {}, `and ${this.breaks.length - few.length} more`));
+    this.breakList.replaceChildren(...few);
+    this.pathLabel.setAttribute(
+      "aria-label",
+      `path from ${data.labels[given.tokens[0]]} to ${data.labels[given.tokens[1]]}: ${this.breaks.length} breakpoints`,
+    );
+    this.strip.request();
+  }
+
+  // What is known about the cell under the pointer.
+  tell() {
+    const { cells, hovered } = this;
+    if (!cells || hovered < 0) {
+      this.info.replaceChildren(element("p", {}, "Move over a cell; double-click zooms into it."));
+      return;
+    }
+    const winners = Array.from(signatureOf(cells.found, hovered));
+    const fact = (name, value) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, value));
+    const names = [{ title: `layer ${this.given.layer}`, unit: "head", form: "key" }];
+    this.info.replaceChildren(
+      element(
+        "dl",
+        { class: "facts" },
+        ...winners.map((j, g) =>
+          fact(
+            `head ${cells.shown.heads[g]}`,
+            `key of ${this.labelOf(cells.shown.seen[j], cells.shown)}`,
+          ),
+        ),
+        fact("nearest wall", this.nearestWall(names)),
+      ),
+    );
+  }
+
+  nameWall(names, layer, group, winner, rival) {
+    const { shown } = this.cells,
+      [one, other] = [winner, rival].map((j) => this.labelOf(shown.seen[j], shown));
+    return `head ${shown.heads[group]}: ${one} | ${other}`;
+  }
+
+  grab() {
+    return null;
+  }
+
+  // --- Painting --------------------------------------------------------------------------------------
+
+  paintOver(pen, surface) {
+    const { places, others } = this.shown,
+      { app, given } = this;
+    if (this.cells.found.nGroups === 1) this.paintNames(pen, surface);
+    const [a, b] = places.map(([x, y]) => surface.toScreen(x, y));
+    pen.line([...a, ...b], { stroke: app.paper, width: 5 });
+    pen.line([...a, ...b], { stroke: app.ink, width: 2 });
+    for (const at of this.breaks) {
+      const part = divided(...at)[0];
+      pen.circle(a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1]), 3.2, {
+        fill: app.paper,
+        stroke: app.ink,
+        width: 1.5,
+      });
+    }
+    for (const { x, y } of others)
+      pen.circle(...surface.toScreen(x, y), 2.6, { fill: css([128, 128, 128]) });
+    places.forEach(([x, y], k) => {
+      const [px, py] = surface.toScreen(x, y);
+      const stroke = css(strongColour(k, app.isDark));
+      pen.circle(px, py, 6, { fill: app.paper, stroke, width: 2.5 });
+      const words = this.labelOf(given.tokens[k]);
+      pen.text(px + 10, py - 11, words, { fill: app.ink, size: 13, weight: 600 });
+    });
+  }
+
+  // The keys that win, written into their cells where there is room.
+  paintNames(pen, surface) {
+    const { found, shown } = this.cells,
+      { seen } = surface;
+    for (let cell = 0; cell < found.n; cell++) {
+      const points = onScreen(surface, cutToWindow(cornersOf(found, cell, seen), seen)),
+        n = points.length / 2;
+      if (n < 3) continue;
+      let x = 0,
+        y = 0;
+      for (let i = 0; i < 2 * n; i += 2) ((x += points[i] / n), (y += points[i + 1] / n));
+      const words = shown.labels[shown.seen[found.signatures[cell]]],
+        [wide, tall] = [3.6 * words.length + 3, 7];
+      const hasRoom = [-1, 1].every((i) =>
+        [-1, 1].every((k) => contains(reversed(points), x + i * wide, y + k * tall)),
+      );
+      if (hasRoom) pen.text(x, y, words, { fill: this.app.ink, size: 12, align: "center" });
+    }
+  }
+
+  // The path as a strip for each head, in the colours of the keys that win.
+  paintPath(pen, surface) {
+    if (!this.path) return;
+    const { width, height } = surface,
+      tall = height / this.path.length,
+      number = ([p, q]) => divided(p, q)[0];
+    this.path.forEach((pieces, g) => {
+      for (const { winner, begin, end } of pieces) {
+        const [x, u] = [begin, end].map((at) => width * number(at)),
+          [y, v] = [g * tall, (g + 1) * tall];
+        pen.polygon([x, y, u, y, u, v, x, v], {
+          fill: css(keyColour(this.shown.seen[winner], this.app.isDark)),
+        });
+        if (begin[0] !== 0n) pen.line([x, y, x, v], { stroke: this.app.ink, width: 1 });
+        const words = this.data.labels[this.shown.seen[winner]];
+        if (u - x > 8 * words.length + 6 && tall > 14)
+          pen.text((x + u) / 2, (y + v) / 2, words, { fill: this.app.ink, align: "center" });
+      }
+    });
+  }
+
+  // --- What can be taken along -----------------------------------------------------------------------
+
+  json() {
+    const { given, data } = this;
+    const exact = ([p, q]) => ({ value: divided(p, q)[0], fraction: [String(p), String(q)] });
+    return {
+      ...super.json(),
+      name: data.name,
+      layer: given.layer,
+      heads_shown: this.heads,
+      tokens: given.tokens,
+      reader: given.reader,
+      breakpoints: this.breaks.map(exact),
+      heads: data,
+    };
+  }
+
+  python() {
+    return super
+      .python()
+      .replace(
+        "hm.plot(part)\n",
+        [
+          "path = hm.Slice([1, 0, 0], [[-1, 1, 0]], hm.Box([0], [1]))",
+          `print(hm.enumerate_regions(model, path).n_cells - 1)  # ${this.breaks.length} breakpoints from the first query to the second`,
+          "hm.plot(part)",
+          "",
+        ].join("\n"),
+      );
+  }
+}
+
+// A polygon the other way round: on the screen, y goes down.
+const reversed = (points) => points.map((_, i) => points[points.length - 2 - i + 2 * (i % 2)]);
