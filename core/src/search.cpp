@@ -1,5 +1,6 @@
 #include "hardmax/search.hpp"
 
+#include <cstring>
 #include <type_traits>
 
 #include "hardmax/interface.h"
@@ -430,7 +431,10 @@ size_t hm_search_size(const void* network, int32_t dim, int32_t stores) {
 void hm_search_init(void* memory, const void* network, const hm_search_start* start) {
     with_dimension(start->dim, [&](auto* kind) {
         using S = std::remove_pointer_t<decltype(kind)>;
-        Arena arena{static_cast<char*>(memory)};
+        Arena room, arena{static_cast<char*>(memory)};
+        laid_out<S>(network_of(network), start->stores, room);
+        // The sections come last, and begin anew each time.
+        std::memset(memory, 0, room.used - sizeof(*S{}.cells.sections));
         S& search = *static_cast<S*>(memory);
         search = laid_out<S>(network_of(network), start->stores, arena);
         init(search, network_of(network), *start);
@@ -447,7 +451,9 @@ size_t hm_search_stack_size(const void* search, int32_t room, int32_t room_items
 
 void hm_search_set_stack(void* search, void* memory, int32_t room, int32_t room_items) {
     with_search(search, [&](auto& s) {
-        Arena arena{static_cast<char*>(memory)};
+        Arena needed, arena{static_cast<char*>(memory)};
+        renew_stack(s, needed, room, room_items);
+        std::memset(memory, 0, needed.used);
         renew_stack(s, arena, room, room_items);
     });
 }

@@ -460,7 +460,8 @@ class CoreSearch:
         self.network = network
         self.dim = len(stream.block) - 2
         self._core = core()
-        self._memory = Memory(self._core.hm_search_size(network.address, self.dim, stores))
+        n_bytes = self._core.hm_search_size(network.address, self.dim, stores)
+        self._memory = Memory(n_bytes, is_cleared=False)
         self.address = self._memory.address
         start = SearchStart.on(stream, scale, is_bounded=is_bounded, stores=stores)
         self._core.hm_search_init(self.address, network.address, addressof(start))
@@ -471,7 +472,8 @@ class CoreSearch:
         self._set_stack()
 
     def _set_stack(self) -> None:
-        stack = Memory(self._core.hm_search_stack_size(self.address, *self._room))
+        n_bytes = self._core.hm_search_stack_size(self.address, *self._room)
+        stack = Memory(n_bytes, is_cleared=False)
         self._core.hm_search_set_stack(self.address, stack.address, *self._room)
         # The old memory was read until here.
         self._stack = stack
