@@ -25,6 +25,7 @@ Every other public name is in one of the packages; each has a list, as `dir(hard
     exact          numbers as scaled integers, and which stage decided
     papers         the claims of the papers, each with a check
     plotting       pictures of several objects, and the style
+    surveys        heads of trained transformers: a table and a page
     explorer       the page that explore returns
     errors, typing exceptions; names of array types
 

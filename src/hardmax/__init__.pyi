@@ -9,6 +9,7 @@ from . import papers as papers
 from . import plotting as plotting
 from . import regions as regions
 from . import stability as stability
+from . import surveys as surveys
 from . import tropical as tropical
 from . import typing as typing
 from ._ground.records import Record as Record

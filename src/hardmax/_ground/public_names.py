@@ -24,6 +24,7 @@ PACKAGES = (
     "hardmax.exact",
     "hardmax.papers",
     "hardmax.plotting",
+    "hardmax.surveys",
     "hardmax.explorer",
     "hardmax.errors",
     "hardmax.typing",

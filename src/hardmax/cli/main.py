@@ -11,6 +11,7 @@ from hardmax.cli.bounds import bounds
 from hardmax.cli.compile import compile_file
 from hardmax.cli.explore import explore
 from hardmax.cli.flags import naming
+from hardmax.cli.heads import heads
 from hardmax.cli.pictures import plot
 from hardmax.cli.regions import regions, verify
 from hardmax.cli.reproduce import query, reproduce
@@ -64,6 +65,7 @@ app.command(cls=naming())(regions)
 app.command(cls=naming())(verify)
 app.command(cls=naming())(plot)
 app.command(cls=naming())(explore)
+app.command(cls=naming())(heads)
 app.command(cls=naming(id="--claim"))(audit)
 app.command(cls=naming(**_SHAPE))(bounds)
 app.command("compile", cls=naming())(compile_file)

@@ -62,9 +62,9 @@ class Ruling:
     _repr_html_ = html_card
 
 
-def page(title: str, body: str) -> str:
-    """Put a body of HTML into a page with the one style sheet."""
-    style = files("hardmax.papers").joinpath("page.css").read_text(encoding="utf-8")
+def page(title: str, body: str, more_style: str = "") -> str:
+    """Put a body of HTML into a page with the one style sheet, and what it needs besides."""
+    style = files("hardmax.papers").joinpath("page.css").read_text(encoding="utf-8") + more_style
     return _PAGE.format(title=escape(title), style=style, body=body)
 
 
@@ -95,8 +95,10 @@ def _aspect(data: bytes, kind: str) -> float:
     return int(found[1]) / int(found[2]) if found else 1.0
 
 
-def data_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Write the first rows of a table; numbers stand to the right.
+def data_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int = _MOST_ROWS
+) -> str:
+    """Write the first rows of a table, `most` of them; numbers stand to the right.
 
     Examples:
         >>> data_table(["n_cells"], [(92,)]).count("<td")
@@ -104,12 +106,12 @@ def data_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """
     head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
     body = "".join(
-        "<tr>" + "".join(_entry(value) for value in row) + "</tr>" for row in rows[:_MOST_ROWS]
+        "<tr>" + "".join(_entry(value) for value in row) + "</tr>" for row in rows[:most]
     )
     more = (
-        f'<p class="small">the first {_MOST_ROWS} of {len(rows)} rows; all of them are in the '
+        f'<p class="small">the first {most} of {len(rows)} rows; all of them are in the '
         "folder <code>tables</code></p>"
-        if len(rows) > _MOST_ROWS
+        if len(rows) > most
         else ""
     )
     return (

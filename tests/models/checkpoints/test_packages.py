@@ -17,9 +17,13 @@ from tests.models.checkpoints.refresh import (
 EXPECTED = read_tensors(FOLDER / "packages.safetensors")[1]
 
 
-def load(package, select=None):
+def need(package):
     if find_spec(package.replace("-", "_")) is None:
         pytest.skip(f"needs the weights of {package}: run `make checkpoints`")
+
+
+def load(package, select=None):
+    need(package)
     return hm.load_checkpoint(package, select)
 
 

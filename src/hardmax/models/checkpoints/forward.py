@@ -1,11 +1,12 @@
 """The forward pass of a trained transformer, in float64, with what every head sees."""
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes
+from hardmax._ground.arguments import Sizes, integer
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.models.checkpoints.weights import (
@@ -70,6 +71,7 @@ def run_transformer(
     *,
     vectors: ArrayLike | None = None,
     token_types: ArrayLike | None = None,
+    hard: Iterable[tuple[int, int]] = (),
 ) -> Activations:
     """Compute the forward pass for one sequence without padding.
 
@@ -79,10 +81,12 @@ def run_transformer(
         vectors: In place of tokens what enters the first layer, shape `(n, d)`.
         token_types: The numbers of their types where the model has such, shape `(n,)`; all 0 if
             None.
+        hard: Heads, as `(layer, head)`, that attend to their best key alone, in place of softmax.
+            The best is that of the rounded scores; keys whose rounded scores are equal share.
 
     Raises:
         ArgumentError: If neither or both are given, or a number is none of the vocabulary's, or
-            there are more tokens than positions.
+            there are more tokens than positions, or there is no such head.
 
     Examples:
         >>> d, rng = 4, np.random.default_rng(0)
@@ -101,6 +105,9 @@ def run_transformer(
         >>> found = run_transformer(model, vectors=rng.normal(size=(3, d)))
         >>> found.layers[0].weights.sum(axis=2).round(12).tolist()
         [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+        >>> made_hard = run_transformer(model, vectors=found.embedded, hard=[(0, 1)])
+        >>> made_hard.layers[0].weights[1].max(axis=1).tolist()
+        [1.0, 1.0, 1.0]
     """
     if (tokens is None) == (vectors is None):
         raise ArgumentError("`tokens` or `vectors` must be given, and not both.")
@@ -110,14 +117,55 @@ def run_transformer(
         raise ArgumentError("`vectors` must be given: the model has no embedding of tokens.")
     else:
         embedded = _embedded(weights.embedding, tokens, token_types)
+    heads_of: dict[int, set[int]] = {}
+    for layer, head in hard:
+        layer = integer("hard", layer, at_least=0, at_most=len(weights.layers) - 1)
+        most = weights.layers[layer].attention.n_heads - 1
+        heads_of.setdefault(layer, set()).add(integer("hard", head, at_least=0, at_most=most))
     hidden, layers = embedded, []
-    for layer in weights.layers:
-        layers.append(_layer(layer, hidden))
+    for number, layer_weights in enumerate(weights.layers):
+        layers.append(_layer(layer_weights, hidden, heads_of.get(number, ())))
         hidden = layers[-1].outputs
     if weights.final_norm is not None:
         hidden = weights.final_norm(hidden)
     logits = None if weights.unembedding is None else product(hidden, weights.unembedding)
     return Activations(embedded, tuple(layers), hidden, logits)
+
+
+def run_from_layer(
+    weights: TransformerWeights,
+    activations: Activations,
+    layer: int,
+    given: Mapping[int, FloatArray],
+) -> FloatArray:
+    """Return what leaves the model if heads of one layer have other attention weights.
+
+    Args:
+        weights: The model.
+        activations: What it computed.
+        layer: The layer; what comes before it is not computed again.
+        given: For heads of that layer the weights, shape `(n, n)`.
+
+    Returns:
+        The output, shape `(n, d)`, as `Activations.hidden` is.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint("hardmax")
+        >>> found = run_transformer(model, [1, 2, 3])
+        >>> same = run_from_layer(model, found, 1, {0: found.layers[1].weights[0]})
+        >>> bool(abs(same - found.hidden).max() < 1e-12)
+        True
+    """
+    x = activations.layers[layer - 1].outputs if layer else activations.embedded
+    before = activations.layers[layer]
+    rows = before.weights.copy()
+    for head, replaced in given.items():
+        rows[head] = replaced
+    hidden = _outputs(weights.layers[layer], x, before.values, rows)
+    for after in weights.layers[layer + 1 :]:
+        hidden = _layer(after, hidden).outputs
+    return hidden if weights.final_norm is None else weights.final_norm(hidden)
 
 
 def _embedded(embedding: EmbeddingWeights, tokens: Any, token_types: Any) -> FloatArray:
@@ -152,21 +200,30 @@ def _refuse_unknown(name: str, numbers: Any, table: Any) -> None:
         )
 
 
-def _layer(layer: LayerWeights, x: FloatArray) -> LayerActivations:
+def _layer(layer: LayerWeights, x: FloatArray, hard: Collection[int] = ()) -> LayerActivations:
     inputs = layer.attention_norm(x) if layer.norm_first else x
     queries, keys, values = _projected(layer.attention, inputs)
-    weights = _attention_weights(layer.attention, queries, keys)
+    scores = _scores(layer.attention, queries, keys)
+    weights = soft_rows(scores)
+    for head in hard:
+        weights[head] = hard_rows(scores[head])
+    outputs = _outputs(layer, x, values, weights)
+    return LayerActivations(inputs, queries, keys, values, weights, outputs)
+
+
+def _outputs(
+    layer: LayerWeights, x: FloatArray, values: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """What a layer returns for its input, the values of its heads and their weights."""
     group = layer.attention.n_heads // layer.attention.n_kv_heads
     mixed = weights @ values.repeat(group, axis=0)
     z = x + product(mixed, layer.attention.output).sum(axis=0)
     if layer.attention.output_bias is not None:
         z = z + layer.attention.output_bias
     if layer.norm_first:
-        outputs = z + _mlp(layer.mlp, layer.mlp_norm(z))
-    else:
-        z = layer.attention_norm(z)
-        outputs = layer.mlp_norm(z + _mlp(layer.mlp, z))
-    return LayerActivations(inputs, queries, keys, values, weights, outputs)
+        return np.asarray(z + _mlp(layer.mlp, layer.mlp_norm(z)))
+    z = layer.attention_norm(z)
+    return layer.mlp_norm(z + _mlp(layer.mlp, z))
 
 
 def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]:
@@ -185,13 +242,11 @@ def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]
     return tuple(found)
 
 
-def _attention_weights(
-    heads: AttentionWeights, queries: FloatArray, keys: FloatArray
-) -> FloatArray:
+def _scores(heads: AttentionWeights, queries: FloatArray, keys: FloatArray) -> FloatArray:
     group = heads.n_heads // heads.n_kv_heads
     scores = queries @ keys.repeat(group, axis=0).transpose(0, 2, 1) / heads.temperature
     seen = seen_keys(queries.shape[1], heads.is_causal, heads.window)
-    return soft_rows(np.where(seen, scores, -np.inf))
+    return np.where(seen, scores, -np.inf)
 
 
 def soft_rows(scores: FloatArray) -> FloatArray:
@@ -199,6 +254,12 @@ def soft_rows(scores: FloatArray) -> FloatArray:
     with np.errstate(under="ignore"):
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def hard_rows(scores: FloatArray) -> FloatArray:
+    """Return rows with 1 at the largest score, shared equally by scores that are equal to it."""
+    is_best = scores == scores.max(axis=-1, keepdims=True)
+    return np.asarray(is_best / is_best.sum(axis=-1, keepdims=True))
 
 
 def _mlp(mlp: MlpWeights, x: FloatArray) -> FloatArray:

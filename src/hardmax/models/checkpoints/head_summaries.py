@@ -2,13 +2,15 @@ r"""How close the heads of a trained transformer are to hard routing, on one seq
 
 Counts about keys are exact, about the stored numbers: the rank of the keys, and how many of them
 are vertices of their convex hull, so that they win for some query. In the usual dimensions nearly
-all points of any cloud are vertices, so the same count for Gaussian keys stands beside it. Margins
-and masses are measured, in floats, with the model's own temperature as unit; beside them stands
-what Gaussian queries with the mean and covariance of the real ones would give.
+all points of any cloud are vertices, so the same count for Gaussian keys stands beside it. Who wins
+a row is decided exactly, and how far the head is from hard attention is certified. Margins and
+masses are measured, in floats, with the model's own temperature as unit. Beside each number stands
+what Gaussian queries with the mean and covariance of the real ones give.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.face_lattices import rank
 from hardmax.models.checkpoints.forward import run_transformer, soft_rows
 from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
+from hardmax.models.checkpoints.row_certificates import certify_rows
 from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -43,9 +46,15 @@ class HeadSummary:
         margin_null: The same for Gaussian queries with the mean and covariance of the real ones.
         mass: The median over rows of the largest attention weight.
         mass_null: The same for Gaussian queries.
-        sharp_share: The share of rows whose largest weight exceeds 0.9.
-        sink_share: The share of rows that the first key wins.
+        distance: The median over rows of a certified bound on the distance of the head's output
+            from the winner's value, as a share of the largest distance of a value from it.
+        distance_null: The same for Gaussian queries.
+        sharp_share: The share of rows whose winner certainly has more than 0.9 of the weight.
+        sharp_share_null: The same for Gaussian queries.
+        sink_share: The share of rows that the first key wins, exact.
+        sink_share_null: The same for Gaussian queries.
         margin_without_sink: The median margin over the other rows; None if there are none.
+        margin_without_sink_null: The same for Gaussian queries.
     """
 
     layer: int
@@ -58,9 +67,14 @@ class HeadSummary:
     margin_null: float
     mass: float
     mass_null: float
+    distance: float
+    distance_null: float
     sharp_share: float
+    sharp_share_null: float
     sink_share: float
+    sink_share_null: float
     margin_without_sink: float | None
+    margin_without_sink_null: float | None
 
     __repr__ = short_repr
     _repr_html_ = html_card
@@ -109,58 +123,73 @@ def analyze_heads(
             raise ArgumentError("`model` must be a checkpoint, or a list of `HeadArrays`.")
     if any(layer.queries.shape[1] < 2 for layer in layers):
         raise ArgumentError("`tokens` must be at least two: one key has no rival.")
-    rng = np.random.default_rng(integer("seed", seed, at_least=0))
+    seed = integer("seed", seed, at_least=0)
     found: list[HeadSummary] = []
     progress: Progress[object]
     with track(sum(len(layer.keys) for layer in layers), "heads") as progress:
         for number, layer in enumerate(layers):
             group = layer.n_heads // len(layer.keys)
             for kv, keys in enumerate(layer.keys):
-                counts = _key_counts(keys, rng)
+                counts = _key_counts(keys, np.random.default_rng([seed, number, kv]))
                 for head in range(kv * group, (kv + 1) * group):
-                    found.append(_summary(layer, number, head, counts, rng))
+                    found.append(_summary(layer, number, head, counts, seed))
                 progress.advance()
     return tuple(found)
+
+
+def null_queries(layer: HeadArrays, number: int, head: int, seed: int) -> FloatArray:
+    """Return Gaussian queries with the mean and covariance of the real ones of a head.
+
+    Args:
+        layer: The arrays of its layer.
+        number: The number of the layer.
+        head: The head.
+        seed: Which ones, together with the two numbers before.
+    """
+    return _gaussian(layer.queries[head], np.random.default_rng([seed, number, head, 1]))
 
 
 def _key_counts(keys: FloatArray, rng: np.random.Generator) -> tuple[int, int, int]:
     """The rank of the keys, how many are extreme, and how many of Gaussian keys are."""
     exact = rank(scaled_integers(keys).integers.tolist())
-    return exact, int(extreme_points(keys).sum()), int(extreme_points(_null(keys, rng)).sum())
+    null = _gaussian(keys, rng)
+    return exact, int(extreme_points(keys).sum()), int(extreme_points(null).sum())
 
 
-def _null(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _gaussian(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
     """As many Gaussian rows with the mean and covariance of the given ones."""
     centre, n = rows.mean(axis=0), len(rows)
     return np.asarray(centre + rng.standard_normal((n, n)) @ (rows - centre) / np.sqrt(n))
 
 
 def _summary(
-    layer: HeadArrays,
-    number: int,
-    head: int,
-    counts: tuple[int, int, int],
-    rng: np.random.Generator,
+    layer: HeadArrays, number: int, head: int, counts: tuple[int, int, int], seed: int
 ) -> HeadSummary:
-    has_rival = layer.seen.sum(axis=1) > 1
-    scores = layer.scores(head)[has_rival]
-    null = layer.scores(head, _null(layer.queries[head], rng))[has_rival]
-    margins, masses = _margins(scores), soft_rows(scores).max(axis=1)
-    is_sink = scores.argmax(axis=1) == 0
-    others = margins[~is_sink]
+    real = _row_numbers(layer, head, layer.queries[head])
+    null = _row_numbers(layer, head, null_queries(layer, number, head, seed))
+    beside = {f"{name}_null": value for name, value in null.items()}
+    rank_, extreme, extreme_null = counts
     return HeadSummary(
-        number,
-        head,
-        layer.keys.shape[1],
-        *counts,
-        float(np.median(margins)),
-        float(np.median(_margins(null))),
-        float(np.median(masses)),
-        float(np.median(soft_rows(null).max(axis=1))),
-        float((masses > _SHARP).mean()),
-        float(is_sink.mean()),
-        float(np.median(others)) if len(others) else None,
+        number, head, layer.keys.shape[1], rank_, extreme, extreme_null, **real, **beside
     )
+
+
+def _row_numbers(layer: HeadArrays, head: int, queries: FloatArray) -> dict[str, Any]:
+    """The numbers of a summary that depend on queries."""
+    has_rival = layer.seen.sum(axis=1) > 1
+    scores = layer.scores(head, queries)[has_rival]
+    certified = certify_rows(layer, head, queries)
+    is_sink = certified.winners[has_rival] == 0
+    margins = _margins(scores)
+    others = margins[~is_sink]
+    return {
+        "margin": float(np.median(margins)),
+        "mass": float(np.median(soft_rows(scores).max(axis=1))),
+        "distance": float(np.median(certified.distances[has_rival])),
+        "sharp_share": float((certified.masses[has_rival] > _SHARP).mean()),
+        "sink_share": float(is_sink.mean()),
+        "margin_without_sink": float(np.median(others)) if len(others) else None,
+    }
 
 
 def _margins(scores: FloatArray) -> FloatArray:

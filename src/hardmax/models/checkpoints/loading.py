@@ -65,7 +65,7 @@ def load_checkpoint(
     """
     if isinstance(source, Mapping):
         return _read("the state dict", given_tensors(source), dict(config or {}))
-    path = _weights_file(source, select)
+    path = weights_file(source, select)
     tensors, said = read_weights(path)
     beside = read_config(path.parent / "config.json")
     return _read(str(path), tensors, {**beside, **said, **(config or {})})
@@ -115,7 +115,8 @@ def _family(tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> tuple
     return family, prefix
 
 
-def _weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
+def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
+    """Find the one file of weights that `source` and `select` of `load_checkpoint` mean."""
     path = Path(source)
     if path.is_file():
         if select is not None:

@@ -84,6 +84,34 @@ class Quadric:
             signs[i] = (value > 0) - (value < 0)
         return batch.unpack(signs)
 
+    def on_slice(self, origin: FloatArray, directions: FloatArray) -> "Quadric":
+        r"""Return the quadric in the coordinates $t$ of $x = o + t D$, exactly.
+
+        Args:
+            origin: The $o$, shape `(dim,)`.
+            directions: The $D$, shape `(n, dim)`.
+
+        Examples:
+            A sphere meets a plane in a circle:
+
+            >>> sphere = Quadric(np.eye(3), np.zeros(3), -1)
+            >>> circle = sphere.on_slice([0.0, 0.0, 0.5], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+            >>> circle.conic, circle.level
+            ('circle', Fraction(3, 4))
+        """
+        at, along = _fractions("origin", origin), _fractions("directions", directions)
+        if at.shape != (self.dim,) or along.ndim != 2 or along.shape[1] != self.dim:
+            raise ShapeMismatchError(
+                f"`origin` must have shape ({self.dim},) and `directions` (n, {self.dim}); got "
+                f"{at.shape} and {along.shape}."
+            )
+        across = along @ self.matrix
+        return Quadric(
+            across @ along.T,
+            2 * across @ at + along @ self.linear,
+            at @ (self.matrix @ at + self.linear) + self.constant,
+        )
+
     @cached_property
     def inertia(self) -> Inertia:
         """The inertia of $A$."""

@@ -1,0 +1,119 @@
+"""`hardmax heads`: how close the heads of a trained transformer are to hard routing."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hardmax.cli.flags import calling, opening
+
+_TEXT = "transformer|aefmnorrrst"
+"""What the small transformer of the package is asked by default: letters, and in order."""
+
+
+def heads(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A file, a folder or an installed package with weights (`load_checkpoint`).",
+        ),
+    ] = "hardmax",
+    text: Annotated[
+        str | None, typer.Option(help="What the model reads, cut as the files beside it say.")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="In place of a text the tokens: numbers with spaces.")
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="In place of both what enters the first layer, (n, d), a .npy file."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the page heads.html and the table, heads.csv and .parquet."),
+    ] = None,
+    select: Annotated[
+        str | None, typer.Option(help="Which one, where MODEL holds several: a file or folder.")
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(help="""What the files do not say, as JSON: '{"nhead": 8}'."""),
+    ] = None,
+    no_effects: Annotated[
+        bool, typer.Option("--no-effects", help="Leave out what making heads hard does.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the Gaussian queries.")] = 0,
+) -> None:
+    """Look at every head of a trained transformer: margins, certificates, Gaussian nulls.
+
+    Without MODEL it is the small transformer of the package, which sorts letters: `--text` is then
+    letters, a bar, and the letters in order, 25 characters at most.
+    """
+    from hardmax._ground.json_text import parse_json
+    from hardmax.errors import ArgumentError
+    from hardmax.models.checkpoints.loading import load_checkpoint
+
+    if model == "hardmax" and tokens is None and vectors is None and text is None:
+        text = _TEXT
+    given = sum(value is not None for value in (text, tokens, vectors))
+    if given != 1:
+        raise ArgumentError("`--text`, `--tokens` or `--vectors` must be given, one of them.")
+    settings = None if config is None else parse_json(config)
+    if settings is not None and not isinstance(settings, dict):
+        raise ArgumentError(f"`--config` must be a JSON object; got {config!r:.60}.")
+    with calling(source="MODEL", select="--select"):
+        weights = load_checkpoint(model, select, config=settings)
+        read = _input(model, select, text, tokens, vectors)
+    from hardmax.surveys.head_surveys import survey_heads
+
+    survey = survey_heads(weights, **read, with_effects=not no_effects, seed=seed)
+    print(f"{'model':<14}{survey.model}")
+    print(f"{'tokens':<14}{len(survey.words)}")
+    for name, said in (("margin", "temperatures"), ("mass", "of the weight")):
+        real, null = survey.pooled[name], survey.pooled[f"{name}_null"]
+        print(f"{name:<14}{real:.3f} {said} (Gaussian queries: {null:.3f}), medians over all rows")
+    sharp = ", ".join(f"{layer}.{head}" for layer, head in survey.sharpest[:5])
+    print(f"{'sharpest':<14}{sharp} (layer.head)")
+    for found in survey.together:
+        print(
+            f"{'made hard':<14}{found.n_heads} heads: the output changes by {found.change:.3f} "
+            f"(as many at random: {found.change_random:.3f})"
+        )
+    if out is not None:
+        from hardmax.surveys.head_pages import write_survey
+
+        named = "the small transformer that sorts" if model == "hardmax" else Path(model).name
+        named = f"Heads of {named}" + (f" ({select})" if select else "")
+        print(f"{'page':<14}{write_survey(survey, out, named)}")
+
+
+def _input(
+    model: str,
+    select: str | None,
+    text: str | None,
+    tokens: str | None,
+    vectors: Path | None,
+) -> dict[str, Any]:
+    """What the model reads, as arguments of `survey_heads`."""
+    import numpy as np
+
+    from hardmax.errors import ArgumentError
+    from hardmax.models.checkpoints.texts import tokenise
+
+    if text is not None:
+        read = tokenise(model, text, select)
+        return {"tokens": read.tokens, "vectors": read.vectors, "words": read.words}
+    if tokens is not None:
+        try:
+            return {"tokens": np.array([int(word) for word in tokens.replace(",", " ").split()])}
+        except ValueError:
+            raise ArgumentError(f"`--tokens` must be numbers; got {tokens!r:.60}.") from None
+    assert vectors is not None
+    with opening("--vectors", vectors):
+        try:
+            return {"vectors": np.load(vectors, allow_pickle=False)}
+        except (ValueError, EOFError) as error:
+            raise ArgumentError(
+                f"`--vectors` must be an array of NumPy; {vectors}: {error!s:.100}."
+            ) from None

@@ -1,0 +1,240 @@
+r"""One token's way through a trained transformer, as a network of maxima that the engines count.
+
+Hard attention of a sequence to itself is not piecewise linear: scores are products of two tokens
+that both move. It becomes so when one token moves and the memory stays. Two networks are made:
+
+*The heads of one layer*, for any family, whatever its norms and activations: the token's vector, as
+the heads read it, moves in $\mathbb{R}^d$, and the cells say which key each head chooses.
+
+*All layers*, for models with ReLU: the token's vector at the entrance moves, and in every layer
+
+* each head attends to its best key alone;
+* keys and values are those of the given forward pass, of the token itself too. In a causal model
+  the other tokens do not see the last one, so for the last token only its own key and value are
+  kept back; in a model that looks both ways this is a choice;
+* each norm divides by the size it has at the reference, the token as it was: it becomes affine.
+  What depends on the direction is kept, the division by $\rho(x)$ is not.
+
+At the reference, and wherever the sizes are the same, the network computes what the model with hard
+heads computes. Norm and next matrix are multiplied, which rounds; the network is exact about the
+numbers it stores.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from hardmax._ground.arguments import integer
+from hardmax.errors import ArgumentError
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.checkpoints.forward import Activations
+from hardmax.models.checkpoints.heads import checkpoint_head
+from hardmax.models.checkpoints.weights import (
+    AttentionWeights,
+    LayerWeights,
+    Linear,
+    Norm,
+    TransformerWeights,
+)
+from hardmax.models.heads import AttentionHead
+from hardmax.models.networks import relu_layer
+from hardmax.models.transformers import attention_layer
+from hardmax.typing import FloatArray
+
+
+def attention_network(
+    weights: TransformerWeights, activations: Activations, layer: int = 0, position: int = -1
+) -> ArgmaxNetwork:
+    """Return the hard heads of one layer as a token sees them, and the sum of what they add.
+
+    Its input is what the heads read (`LayerActivations.inputs`), its memory that of the forward
+    pass. A signature has one entry for each head, the key it chooses, counted among those the token
+    sees.
+
+    Args:
+        weights: The model.
+        activations: What `run_transformer` computed with it.
+        layer: The layer.
+        position: The token, counted from the end if negative.
+
+    Examples:
+        How often the 16 heads of the first layer change their keys between two tokens:
+
+        >>> from hardmax import Segment, enumerate_regions, load_checkpoint
+        >>> from hardmax.models import run_transformer
+        >>> model = load_checkpoint("hardmax")
+        >>> ran = run_transformer(model, [2, 0, 1, 26, 0, 1])
+        >>> network = attention_network(model, ran)
+        >>> read = ran.layers[0].inputs
+        >>> enumerate_regions(network, Segment(read[-2], read[-1])).n_cells > 1
+        True
+    """
+    layer = integer("layer", layer, at_least=0, at_most=len(weights.layers) - 1)
+    heads = _heads(weights, activations, layer, position)
+    return ArgmaxNetwork(
+        (_with_bias(attention_layer(heads, residual=False), weights.layers[layer].attention),),
+        AffineMap.identity(weights.dim),
+        AffineMap.identity(weights.dim),
+    )
+
+
+def frozen_network(
+    weights: TransformerWeights, activations: Activations, position: int = -1
+) -> ArgmaxNetwork:
+    r"""Return all layers of a ReLU model for one token: hard heads, kept memory, frozen norms.
+
+    Its input is the token's vector at the entrance of the first layer (`Activations.embedded`), its
+    output what leaves the model for that token, behind the final norm if there is one. Where norms
+    stand last, their affine maps are carried along as groups of one form, which nothing beats.
+
+    Args:
+        weights: The model, with ReLU and without gates.
+        activations: What `run_transformer` computed with it. With `hard` naming all heads the
+            memory is that of the hard model, and at the reference so is the output.
+        position: The token, counted from the end if negative.
+
+    Raises:
+        ArgumentError: If an activation is not ReLU; `attention_network` is for any model.
+
+    Examples:
+        >>> from hardmax import Segment, enumerate_regions, load_checkpoint
+        >>> from hardmax.models import run_transformer
+        >>> model = load_checkpoint("hardmax")
+        >>> everywhere = [(i, h) for i in range(2) for h in range(16)]
+        >>> ran = run_transformer(model, [2, 0, 1, 26, 0, 1], hard=everywhere)
+        >>> network = frozen_network(model, ran)
+        >>> path = Segment(ran.embedded[-2], ran.embedded[-1])
+        >>> part = enumerate_regions(network, path)
+        >>> part.n_cells >= part.n_regions > 1
+        True
+    """
+    for number, layer in enumerate(weights.layers):
+        if layer.mlp.activation != "relu" or layer.mlp.gate is not None:
+            kind = f"a gate with {layer.mlp.activation}" if layer.mlp.gate else layer.mlp.activation
+            raise ArgumentError(
+                "`weights` must have ReLU in every layer to be piecewise linear with frozen norms; "
+                f"layer {number} has {kind}. `attention_network` is for any model."
+            )
+    dim = weights.dim
+    x = activations.embedded[_row(position, len(activations.embedded))]
+    layers: list[ArgmaxLayer] = []
+    through = AffineMap.identity(dim)  # From the stream to what the next part reads and adds to.
+    for number, layer in enumerate(weights.layers):
+        heads = _heads(weights, activations, number, position)
+        first, second, x = _reference(layer, heads, x)
+        attention_norm = _frozen(layer.attention_norm, first)
+        mlp_norm = _frozen(layer.mlp_norm, second)
+        if layer.norm_first:
+            inner = [_behind(head, attention_norm) for head in heads]
+            layers.append(_with_bias(attention_layer(inner, residual=True), layer.attention))
+            layers.append(_relu(layer, mlp_norm, residual=True))
+        else:
+            inner = [_behind(head, through) for head in heads]
+            attention = _with_bias(attention_layer(inner, residual=False), layer.attention)
+            layers.append(_added(attention, through))
+            layers.append(_added(_relu(layer, attention_norm, residual=False), attention_norm))
+            through = mlp_norm
+    if weights.final_norm is not None:
+        through = _composed(through, _frozen(weights.final_norm, x))
+    return ArgmaxNetwork(tuple(layers), AffineMap.identity(dim), through)
+
+
+def _heads(
+    weights: TransformerWeights, activations: Activations, layer: int, position: int
+) -> list[AttentionHead]:
+    n_heads = weights.layers[layer].attention.n_heads
+    return [checkpoint_head(weights, activations, layer, h, position) for h in range(n_heads)]
+
+
+def _reference(
+    layer: LayerWeights, heads: list[AttentionHead], x: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What the norm of the heads and that of the units read, and what the layer returns."""
+    inputs = layer.attention_norm(x) if layer.norm_first else x
+    u = x + np.sum([head(inputs) for head in heads], axis=0)
+    if layer.attention.output_bias is not None:
+        u = u + layer.attention.output_bias
+    if layer.norm_first:
+        return x, u, u + _units(layer, layer.mlp_norm(u))
+    z = layer.attention_norm(u)
+    after = z + _units(layer, z)
+    return u, after, layer.mlp_norm(after)
+
+
+def _units(layer: LayerWeights, x: FloatArray) -> FloatArray:
+    return layer.mlp.down(np.maximum(layer.mlp.up(x), 0.0))
+
+
+def _frozen(norm: Norm, x: FloatArray) -> AffineMap:
+    """A norm with the size it has at a point, as an affine map."""
+    centre = np.eye(len(x)) - (1.0 / len(x) if norm.kind == "layer" else 0.0)
+    centred = x @ centre
+    size = np.sqrt((centred**2).mean() + norm.epsilon)
+    shift = np.zeros(len(x)) if norm.shift is None else norm.shift
+    return AffineMap(centre * (norm.scale / size), shift)
+
+
+def _affine(linear: Linear) -> AffineMap:
+    bias = np.zeros(linear.weight.shape[1]) if linear.bias is None else linear.bias
+    return AffineMap(linear.weight, bias)
+
+
+def _composed(first: AffineMap, second: AffineMap) -> AffineMap:
+    """One map after another, rounded."""
+    if first.is_identity:
+        return second
+    return AffineMap(first.weight @ second.weight, first.bias @ second.weight + second.bias)
+
+
+def _behind(head: AttentionHead, before: AffineMap) -> AttentionHead:
+    """A head that reads what an affine map gives."""
+    bias = np.zeros(head.head_dim) if head.query_bias is None else head.query_bias
+    query = _composed(before, AffineMap(head.query_weight, bias))
+    return replace(head, query_weight=query.weight, query_bias=query.bias)
+
+
+def _relu(layer: LayerWeights, before: AffineMap, *, residual: bool) -> ArgmaxLayer:
+    up = _composed(before, _affine(layer.mlp.up))
+    return relu_layer(up, _affine(layer.mlp.down), residual=residual)
+
+
+def _with_bias(layer: ArgmaxLayer, heads: AttentionWeights) -> ArgmaxLayer:
+    if heads.output_bias is None:
+        return layer
+    return replace(layer, output=AffineMap(layer.output.weight, heads.output_bias))
+
+
+def _added(layer: ArgmaxLayer, through: AffineMap) -> ArgmaxLayer:
+    r"""The layer $z \mapsto A(z) + y(z)$ from one without residual, $z \mapsto y(z)$.
+
+    Each coordinate of $A(z)$ is a group of one form, which always wins and is passed on.
+    """
+    if through.is_identity:
+        return replace(layer, residual=True)
+    d, width = through.dim_out, layer.values.shape[1]
+    p, columns = layer.query.dim_out, layer.output.dim_in
+    assert layer.reads is not None
+    n_read = layer.reads.shape[1]
+    reads = np.full((d, n_read), -1)
+    reads[:, 0] = p + np.arange(d)
+    # Blocks are as wide as the values; those of these groups overlap, and hold 0 but at the start.
+    beyond = np.vstack([np.eye(d), np.zeros((width - 1, d))])
+    return ArgmaxLayer(
+        query=AffineMap(
+            np.hstack([layer.query.weight, through.weight]),
+            np.concatenate([layer.query.bias, through.bias]),
+        ),
+        slopes=np.vstack([layer.slopes, np.eye(d, n_read)[[0] * d]]),
+        offsets=np.concatenate([layer.offsets, np.zeros(d)]),
+        starts=np.concatenate([layer.starts, layer.starts[-1] + 1 + np.arange(d)]),
+        slots=np.concatenate([layer.slots, columns + np.arange(d)]),
+        gains=np.concatenate([layer.gains, np.ones(d)]),
+        values=np.vstack([layer.values, np.zeros((d, width))]),
+        output=AffineMap(np.vstack([layer.output.weight, beyond]), layer.output.bias),
+        residual=False,
+        reads=np.vstack([layer.reads, reads]),
+    )
+
+
+def _row(position: int, n: int) -> int:
+    return integer("position", position, at_least=-n, at_most=n - 1) % n

@@ -1,0 +1,186 @@
+r"""What the output of a trained transformer loses when heads attend to their best key alone.
+
+All numbers here are measured, in floats. The change of the output $y$ (rows are tokens) is
+$\|y' - y\|_F / \|y\|_F$; the cosine is that of the means over tokens, which is what sentence
+embeddings are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._ground.arguments import integer
+from hardmax._ground.display import html_card, short_repr
+from hardmax._ground.progress import Progress, track
+from hardmax.models.checkpoints.forward import (
+    Activations,
+    hard_rows,
+    run_from_layer,
+    run_transformer,
+    soft_rows,
+)
+from hardmax.models.checkpoints.head_summaries import null_queries
+from hardmax.models.checkpoints.heads import head_arrays
+from hardmax.models.checkpoints.weights import TransformerWeights
+from hardmax.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadEffect:
+    """One head made hard, all others as they are.
+
+    Attributes:
+        layer: The layer.
+        head: The head.
+        change: The relative change of the output.
+        change_null: The same where the head asks with Gaussian queries, before and after.
+        cosine: The cosine of the mean output before and after.
+        cosine_null: The same where the head asks with Gaussian queries.
+    """
+
+    layer: int
+    head: int
+    change: float
+    change_null: float
+    cosine: float
+    cosine_null: float
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointEffect:
+    """Several heads made hard at once.
+
+    Attributes:
+        n_heads: How many.
+        change: The relative change of the output, for the first ones of an order.
+        change_random: The same for as many heads drawn at random.
+        cosine: The cosine of the mean output before and after.
+        cosine_random: The same for the heads drawn at random.
+        agreement: The share of tokens whose most likely next token stays; None for a model without
+            scores of next tokens.
+        agreement_random: The same for the heads drawn at random.
+    """
+
+    n_heads: int
+    change: float
+    change_random: float
+    cosine: float
+    cosine_random: float
+    agreement: float | None
+    agreement_random: float | None
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
+
+def head_effects(
+    model: TransformerWeights, activations: Activations, *, seed: int = 0
+) -> tuple[HeadEffect, ...]:
+    """Make every head hard, one at a time.
+
+    Args:
+        model: The model.
+        activations: What `run_transformer` computed with it.
+        seed: Of the Gaussian queries, which are those of `analyze_heads`.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint("hardmax")
+        >>> found = head_effects(model, run_transformer(model, [1, 2, 3, 4]))
+        >>> len(found) == sum(layer.attention.n_heads for layer in model.layers)
+        True
+    """
+    seed = integer("seed", seed, at_least=0)
+    found: list[HeadEffect] = []
+    layers = head_arrays(model, activations)
+    progress: Progress[object]
+    with track(sum(layer.n_heads for layer in layers), "heads made hard") as progress:
+        for number, layer in enumerate(layers):
+            for head in range(layer.n_heads):
+                hard = run_from_layer(
+                    model, activations, number, {head: hard_rows(layer.scores(head))}
+                )
+                scores = layer.scores(head, null_queries(layer, number, head, seed))
+                null = run_from_layer(model, activations, number, {head: soft_rows(scores)})
+                hard_null = run_from_layer(model, activations, number, {head: hard_rows(scores)})
+                found.append(
+                    HeadEffect(
+                        number,
+                        head,
+                        _change(activations.hidden, hard),
+                        _change(null, hard_null),
+                        _cosine(activations.hidden, hard),
+                        _cosine(null, hard_null),
+                    )
+                )
+                progress.advance()
+    return tuple(found)
+
+
+def joint_effects(
+    model: TransformerWeights,
+    activations: Activations,
+    order: Sequence[tuple[int, int]],
+    counts: Sequence[int],
+    *,
+    seed: int = 0,
+) -> tuple[JointEffect, ...]:
+    """Make the first heads of an order hard, all at once.
+
+    Args:
+        model: The model.
+        activations: What `run_transformer` computed with it.
+        order: Heads as `(layer, head)`.
+        counts: How many of them, each at most all.
+        seed: Of the heads drawn at random from the order.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint("hardmax")
+        >>> ran = run_transformer(model, [1, 2, 3, 4])
+        >>> none, one = joint_effects(model, ran, [(0, 0), (0, 1)], [0, 1])
+        >>> none.change, none.agreement, one.n_heads
+        (0.0, 1.0, 1)
+    """
+    rng = np.random.default_rng(integer("seed", seed, at_least=0))
+    shuffled = [order[i] for i in rng.permutation(len(order))]
+    found = []
+    for count in track(counts, "sets of heads made hard"):
+        n = integer("counts", count, at_least=0, at_most=len(order))
+        first, drawn = (
+            run_transformer(model, vectors=activations.embedded, hard=heads[:n])
+            for heads in (order, shuffled)
+        )
+        found.append(
+            JointEffect(
+                n,
+                _change(activations.hidden, first.hidden),
+                _change(activations.hidden, drawn.hidden),
+                _cosine(activations.hidden, first.hidden),
+                _cosine(activations.hidden, drawn.hidden),
+                _agreement(activations, first),
+                _agreement(activations, drawn),
+            )
+        )
+    return tuple(found)
+
+
+def _change(before: FloatArray, after: FloatArray) -> float:
+    size = float(np.linalg.norm(before))
+    return float(np.linalg.norm(after - before)) / size if size else 0.0
+
+
+def _cosine(before: FloatArray, after: FloatArray) -> float:
+    one, other = before.mean(axis=0), after.mean(axis=0)
+    size = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(one @ other) / size if size else 1.0
+
+
+def _agreement(before: Activations, after: Activations) -> float | None:
+    if before.logits is None or after.logits is None:
+        return None
+    return float((before.logits.argmax(axis=1) == after.logits.argmax(axis=1)).mean())

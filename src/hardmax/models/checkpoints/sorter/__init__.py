@@ -1,0 +1,1 @@
+"""The small transformer that comes with the package: it sorts letters."""

