@@ -11,7 +11,16 @@ import {
 } from "./attention.js";
 import { CellsView } from "./cells.js";
 import { css, keyColour, strongColour } from "./colours.js";
-import { button, element, fixed, numbers, section, slider, toggle } from "./controls.js";
+import {
+  button,
+  element,
+  fixed,
+  numbers,
+  pointerSection,
+  section,
+  slider,
+  toggle,
+} from "./controls.js";
 import { signatureOf } from "./engine.js";
 import { divided } from "./exact.js";
 import { networkOf } from "./models.js";
@@ -165,8 +174,15 @@ export class RealView extends CellsView {
         ),
       ),
       section("Path from the first to the second", path, this.breakList),
-      section("At the pointer", this.info),
+      pointerSection(this.info),
       this.proofSection,
+      element(
+        "div",
+        { class: "row" },
+        button("open among the regions", () => this.openAsRegions(), {
+          title: "regions and maps of this plane; keys and queries on sliders",
+        }),
+      ),
     );
     this.strip = new Surface(
       path,
@@ -230,6 +246,21 @@ export class RealView extends CellsView {
       }
     } else if (answer.error && answer.id > (this.question?.id ?? 0)) this.warn(answer.error);
     else super.receive(answer);
+  }
+
+  // The plane as a model of its own, whose weights can be moved.
+  openAsRegions() {
+    const { app, model, domain, data, given } = this;
+    const which = given.isWhole ? "all heads" : `head ${given.head}`;
+    Object.assign(app.state.regions, {
+      source: { kind: "file" },
+      model: structuredClone(model),
+      name: `${data.name}, layer ${given.layer}, ${which}: weights of three queries`,
+      domain,
+      depth: 99,
+      window: { ...given.window },
+    });
+    app.go("regions");
   }
 
   // --- What is shown ---------------------------------------------------------------------------------
