@@ -15,8 +15,8 @@ from tests.core.degenerate_models import model_and_domain
 from tests.explorer.conftest import PAGE
 
 MOST_CELLS = 150
-HARDEST_SEEDS = range(240)
-CERTIFIED_SEEDS = range(240, 264)
+HARDEST_SEEDS = range(160)
+CERTIFIED_SEEDS = range(160, 174)
 
 
 def answers(node, engine, folder, script="count_cells.mjs"):
@@ -52,7 +52,7 @@ def models_in(folder, seeds, most_cells):
 def test_random_degenerate_models_have_the_same_cells_regions_and_maps(node, engine, tmp_path):
     items, chosen = models_in(tmp_path, HARDEST_SEEDS, MOST_CELLS)
     wanted = [hm.enumerate_regions(model, domain) for model, domain in chosen]
-    hashes = [hash_of(planar.explore(model.network, domain)) for model, domain in chosen]
+    hashes = [hash_of(part.cells) for part in wanted]
     found = answers(node, engine, tmp_path)
     for item, answer, part, wanted_hash in zip(items, found, wanted, hashes, strict=True):
         counts = part.n_cells, part.n_regions, part.n_affine_maps
@@ -60,9 +60,9 @@ def test_random_degenerate_models_have_the_same_cells_regions_and_maps(node, eng
         assert answer["signatures"] == part.signatures.astype(int).tolist(), item["name"]
         # Vertices, maps, radii and walls, bit for bit.
         assert answer["hash"] == wanted_hash, item["name"]
-    assert len(wanted) > 200
+    assert len(wanted) > 140
     # What floats leave open is met often enough for the integers to be tried.
-    assert sum(answer["nExact"] > 0 for answer in found) > 50
+    assert sum(answer["nExact"] > 0 for answer in found) > 35
 
 
 def verdict(model, text):
@@ -87,6 +87,6 @@ def test_the_page_and_the_library_agree_on_certificates_and_on_spoiled_ones(node
             # It is about the model and the domain that the library knows, too.
             claim, pair = hm.Certificate.from_json(one["text"]), by_name[one["name"]]
             assert hm.verify_certificate(pair[0], claim, pair[1]).n_cells == one["n"]
-    assert len(items) > 15
+    assert len(items) > 8
     # One of each is right; a winner or a witness that was changed may happen to be.
     assert n_refused > 0.8 * len(found)

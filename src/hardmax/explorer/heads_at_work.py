@@ -103,7 +103,11 @@ def checkpoint_data(name: str, tokens: Sequence[int] | None = None) -> dict[str,
             raise ArgumentError(f"`tokens` must be 2 to {MOST_TOKENS}; got {len(tokens)}.")
         labels = [str(integer("tokens", token, at_least=0)) for token in tokens]
         run = run_transformer(weights, tokens)
-    return heads_data(head_arrays(weights, run), labels, name=name, about=f"{weights!r}; {about}")
+    heads = weights.layers[0].attention
+    kind = f"{weights.family}, {len(weights.layers)} layers of {heads.n_heads} heads"
+    sizes = f"d = {weights.dim}, d_k = {heads.head_dim}"
+    layers = head_arrays(weights, run)
+    return heads_data(layers, labels, name=name, about=f"{kind}, {sizes}; {about}")
 
 
 @cache

@@ -78,7 +78,8 @@ function checked(given) {
   if (given.regions?.source?.kind && isWindow(given.regions.window))
     Object.assign(state.regions, given.regions);
   if (typeof given.real?.name === "string" && (!given.real.window || isWindow(given.real.window)))
-    for (const name of Object.keys(state.real)) state.real[name] = given.real[name];
+    for (const name of Object.keys(state.real))
+      state.real[name] = given.real[name] ?? state.real[name];
   return state;
 }
 
@@ -180,6 +181,8 @@ class App {
     this.view?.recolour?.();
     this.view?.surface.request();
     this.view?.dual?.request();
+    this.view?.mapView?.request();
+    this.view?.strip?.request();
   }
 
   // --- Views ---------------------------------------------------------------------------------------

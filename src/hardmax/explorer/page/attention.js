@@ -100,6 +100,74 @@ export function seenKeys({ is_causal, window }, n, reader) {
   return tokens.filter((j) => (!is_causal || j <= reader) && (!window || reader - j < window));
 }
 
+// The scores that a token's query gives the keys it may see, over the temperature; rounded.
+export function scoresOf(layer, head, token, seen) {
+  const keys = layer.keys[Math.floor((head * layer.keys.length) / layer.queries.length)],
+    query = layer.queries[head][token];
+  return seen.map((j) => {
+    let sum = 0;
+    for (let k = 0; k < query.length; k++) sum += query[k] * keys[j][k];
+    return sum / layer.temperature;
+  });
+}
+
+// The place of the largest score, its lead, and its weight.
+export function leaderOf(scores) {
+  let first = 0,
+    next = -Infinity,
+    total = 0;
+  scores.forEach((score, i) => {
+    if (score > scores[first]) first = i;
+  });
+  scores.forEach((score, i) => {
+    if (i !== first && score > next) next = score;
+    total += Math.exp(score - scores[first]);
+  });
+  return { first, margin: scores[first] - next, weight: 1 / total };
+}
+
+const MOST_ASKED = 32;
+
+// For each head of each layer the mean over tokens of the largest weight: how hard it is. With many
+// tokens, every so manieth is asked.
+export function hardness({ layers, labels }) {
+  const n = labels.length,
+    step = Math.ceil(n / MOST_ASKED);
+  return layers.map((layer) =>
+    layer.queries.map((_, head) => {
+      let sum = 0,
+        count = 0;
+      for (let token = n - 1; token > 0; token -= step, count++)
+        sum += leaderOf(scoresOf(layer, head, token, seenKeys(layer, n, token))).weight;
+      return sum / count;
+    }),
+  );
+}
+
+// A layer, a head and three tokens with different winners, the first there are.
+export function firstLook({ layers, labels }) {
+  const n = labels.length,
+    other = { layer: 0, head: 0, tokens: [0, 1, Math.min(2, n - 1)] };
+  let best = null;
+  for (let layer = 0; layer < layers.length; layer++) {
+    const seen = seenKeys(layers[layer], n, n - 1);
+    for (let head = 0; head < layers[layer].queries.length; head++) {
+      const winners = new Map();
+      for (let token = 0; token < n && winners.size < 3; token++) {
+        const { first } = leaderOf(scoresOf(layers[layer], head, token, seen));
+        if (!winners.has(first)) winners.set(first, token);
+      }
+      const tokens = [...winners.values()];
+      if (tokens.length === 3) return { layer, head, tokens };
+      if (tokens.length === 2 && !best) {
+        const third = labels.findIndex((_, token) => !tokens.includes(token));
+        best = { layer, head, tokens: [...tokens, Math.max(third, 0)] };
+      }
+    }
+  }
+  return best ?? other;
+}
+
 // Heads of a layer on the plane through the queries of three tokens, as plain data: weights of the three,
 // which add up to 1, go in, and each head answers with the number of the token whose key wins.
 export function planeModel(layer, heads, tokens, reader) {

@@ -15,6 +15,10 @@ export function element(tag, properties = {}, ...children) {
 export const section = (title, ...children) =>
   element("section", {}, element("h2", {}, title), ...children);
 
+// What is under the pointer; on a phone it stands right below the picture.
+export const pointerSection = (info) =>
+  Object.assign(section("At the pointer", info), { className: "pointer" });
+
 // A slider with its value; `read` and `write` turn positions into values and text.
 export function slider({ label, min, max, step = 1, value, text = String, oninput, onchange }) {
   const shown = element("output", {}, text(value));

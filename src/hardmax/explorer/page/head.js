@@ -1,7 +1,17 @@
 // View 1, a head: keys that can be dragged, the exact diagram of who wins, its Newton polytope, and the
 // temperature from soft to hard.
 import { css, keyColour, strongColour } from "./colours.js";
-import { button, choice, element, fixed, numbers, section, slider, toggle } from "./controls.js";
+import {
+  button,
+  choice,
+  element,
+  fixed,
+  numbers,
+  pointerSection,
+  section,
+  slider,
+  toggle,
+} from "./controls.js";
 import { certainMargin, certainPart, diagramOf, paintField, rankingAt } from "./diagrams.js";
 import { randomNumbers } from "./models.js";
 import { Surface, cornersOf, cutToWindow, onScreen, segmentInWindow } from "./surface.js";
@@ -149,7 +159,7 @@ export class HeadView {
         ),
         this.editor,
       ),
-      section("At the pointer", this.info),
+      pointerSection(this.info),
     );
     this.dual = new Surface(
       polytope,

@@ -3,26 +3,40 @@
 import {
   breakpoints,
   checkHeads,
+  firstLook,
+  hardness,
+  leaderOf,
   pathPieces,
   planeChart,
   planeModel,
   readHeadsFile,
+  scoresOf,
   seenKeys,
 } from "./attention.js";
 import { CellsView } from "./cells.js";
-import { css, keyColour, strongColour } from "./colours.js";
-import { button, element, fixed, numbers, section, slider, toggle } from "./controls.js";
+import { css, keyColour, strongColour, wallColour } from "./colours.js";
+import {
+  button,
+  element,
+  fixed,
+  numbers,
+  pointerSection,
+  section,
+  slider,
+  toggle,
+} from "./controls.js";
 import { signatureOf } from "./engine.js";
 import { divided } from "./exact.js";
 import { networkOf } from "./models.js";
 import { Surface, contains, cornersOf, cutToWindow, onScreen } from "./surface.js";
 
+// Without tokens, the view chooses where to look first.
 export const firstReal = () => ({
   name: "",
   layer: 0,
   head: 0,
   isWhole: false,
-  tokens: [0, 1, 2],
+  tokens: null,
   reader: 1 << 20,
   window: null,
 });
@@ -125,6 +139,12 @@ export class RealView extends CellsView {
         onchange: () => this.change(() => (this.given.tokens[k] = Number(this.corners[k].value))),
       }),
     );
+    const map = element("canvas", {
+      class: "small map",
+      role: "img",
+      title: "heads across, layers down; the darker, the harder: the mean of the largest weight",
+      "aria-label": "map of the heads; the sliders below choose one",
+    });
     const path = element("canvas", { class: "small path", role: "img" });
     this.pathLabel = path;
     this.breakList = element("ol", { class: "breaks" });
@@ -149,7 +169,14 @@ export class RealView extends CellsView {
         ),
         this.file,
       ),
-      section("Layer and head", this.layerSlider, this.headSlider, this.whole, this.readerSlider),
+      section(
+        "Layer and head",
+        map,
+        this.layerSlider,
+        this.headSlider,
+        this.whole,
+        this.readerSlider,
+      ),
       section(
         "Plane through three queries",
         element(
@@ -165,8 +192,23 @@ export class RealView extends CellsView {
         ),
       ),
       section("Path from the first to the second", path, this.breakList),
-      section("At the pointer", this.info),
+      pointerSection(this.info),
       this.proofSection,
+      element(
+        "div",
+        { class: "row" },
+        button("open among the regions", () => this.openAsRegions(), {
+          title: "regions and maps of this plane; keys and queries on sliders",
+        }),
+      ),
+    );
+    this.mapView = new Surface(
+      map,
+      {
+        paint: (pen, surface) => this.paintMap(pen, surface),
+        tap: (point) => this.pickHead(this.mapView.toScreen(...point)),
+      },
+      { isFixed: true },
     );
     this.strip = new Surface(
       path,
@@ -232,12 +274,31 @@ export class RealView extends CellsView {
     else super.receive(answer);
   }
 
+  // The plane as a model of its own, whose weights can be moved.
+  openAsRegions() {
+    const { app, model, domain, data, given } = this;
+    const which = given.isWhole ? "all heads" : `head ${given.head}`;
+    Object.assign(app.state.regions, {
+      source: { kind: "file" },
+      model: structuredClone(model),
+      name: `${data.name}, layer ${given.layer}, ${which}: weights of three queries`,
+      domain,
+      depth: 99,
+      window: { ...given.window },
+    });
+    app.go("regions");
+  }
+
   // --- What is shown ---------------------------------------------------------------------------------
 
   refresh() {
     const { models, offers } = this.app;
     const names = [...new Set([...models.map(({ name }) => name), ...offers])];
-    this.names.replaceChildren(...names.map((name) => element("option", {}, name)));
+    const short = (name) => name.split(/[/\\]/).pop() || name;
+    this.names.replaceChildren(
+      ...names.map((name) => element("option", { value: name }, short(name))),
+    );
+    this.map = { hardness: hardness(this.data) };
     this.names.value = this.data.name;
     this.about.textContent = this.data.about;
     this.run.hidden = !this.app.server.isOpen || !offers.includes(this.data.name);
@@ -257,13 +318,14 @@ export class RealView extends CellsView {
 
   // Numbers of the state that the model does not have are brought to the nearest that it has.
   limit() {
+    if (!Array.isArray(this.given.tokens)) Object.assign(this.given, firstLook(this.data));
     const { given, data } = this,
       n = data.labels.length,
       within = (x, end) => Math.min(Math.max(Math.floor(Number(x)) || 0, 0), end - 1);
     given.layer = within(given.layer, data.layers.length);
     given.head = within(given.head, this.layer.queries.length);
     given.reader = within(given.reader, n);
-    given.tokens = [0, 1, 2].map((k) => within(given.tokens?.[k] ?? k, n));
+    given.tokens = [0, 1, 2].map((k) => within(given.tokens[k], n));
   }
 
   update() {
@@ -298,6 +360,7 @@ export class RealView extends CellsView {
     else this.surface.look(given.window);
     this.plane = plane;
     this.showFacts();
+    this.mapView.request();
     this.ask();
   }
 
@@ -363,31 +426,19 @@ export class RealView extends CellsView {
   }
 
   showFacts() {
-    const { layer, given, data } = this;
-    const [head] = this.heads,
-      keys = layer.keys[Math.floor((head * layer.keys.length) / layer.queries.length)];
-    const cells = (tag, ...words) => words.map((word) => element(tag, {}, word));
+    const { layer, given, data } = this,
+      [head] = this.heads;
     const rows = given.tokens.map((token) => {
-      const query = layer.queries[head][token];
-      const scores = this.shown.seen.map(
-        (j) => query.reduce((sum, x, k) => sum + x * keys[j][k], 0) / layer.temperature,
-      );
-      const order = scores.map((_, i) => i).sort((i, j) => scores[j] - scores[i] || i - j),
-        [first, second] = order;
-      const margin = order.length > 1 ? fixed(scores[first] - scores[second], 2) : "–";
-      const total = scores.reduce((sum, score) => sum + Math.exp(score - scores[first]), 0);
-      return element(
-        "tr",
-        {},
-        ...cells(
-          "td",
-          this.labelOf(token),
-          this.labelOf(this.shown.seen[first]),
-          margin,
-          `${(100 / total).toFixed(0)} %`,
-        ),
-      );
+      const { first, margin, weight } = leaderOf(scoresOf(layer, head, token, this.shown.seen));
+      const words = [
+        this.labelOf(token),
+        this.labelOf(this.shown.seen[first]),
+        margin < Infinity ? fixed(margin, 2) : "–",
+        `${(100 * weight).toFixed(0)} %`,
+      ];
+      return element("tr", {}, ...words.map((word) => element("td", {}, word)));
     });
+    this.facts.hidden = given.isWhole;
     const title = (word, hint) => element("th", { title: hint }, word);
     this.facts.replaceChildren(
       element(
@@ -511,6 +562,39 @@ export class RealView extends CellsView {
       );
       if (hasRoom) pen.text(x, y, words, { fill: this.app.ink, size: 12, align: "center" });
     }
+  }
+
+  // Heads across, layers down; the head that is shown has a frame.
+  paintMap(pen, { width, height }) {
+    if (!this.map) return;
+    const { given, app } = this,
+      { hardness } = this.map,
+      tall = height / hardness.length;
+    const box = (i, h, wide) => {
+      const [x, y, u, v] = [h * wide, i * tall, (h + 1) * wide, (i + 1) * tall];
+      return [x + 1, y + 1, u - 1, y + 1, u - 1, v - 1, x + 1, v - 1];
+    };
+    hardness.forEach((heads, i) => {
+      const wide = width / heads.length;
+      heads.forEach((share, h) =>
+        pen.polygon(box(i, h, wide), {
+          fill: css(wallColour(0, app.isDark), 0.06 + 0.9 * share),
+        }),
+      );
+      const isShown = (h) => i === given.layer && (given.isWhole || h === given.head);
+      heads.forEach((_, h) => {
+        if (isShown(h)) pen.polygon(box(i, h, wide), { stroke: app.ink, width: 2 });
+      });
+    });
+  }
+
+  pickHead([x, y]) {
+    const { hardness } = this.map,
+      { width, height } = this.mapView;
+    const layer = Math.min(hardness.length - 1, Math.floor((y / height) * hardness.length)),
+      heads = hardness[layer].length;
+    const head = Math.min(heads - 1, Math.floor((x / width) * heads));
+    this.change(() => Object.assign(this.given, { layer, head, isWhole: false }));
   }
 
   // The path as a strip for each head, in the colours of the keys that win.

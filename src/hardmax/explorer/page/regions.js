@@ -1,7 +1,7 @@
 // View 3, regions: the exact partition of a network or transformer on a plane.
 import { CellsView } from "./cells.js";
 import { css, strongColour } from "./colours.js";
-import { button, choice, element, numbers, section, slider } from "./controls.js";
+import { button, choice, element, numbers, pointerSection, section, slider } from "./controls.js";
 import { curveNetwork, knotsOf } from "./curves.js";
 import { networkOf, randomRelu, randomTransformer, readModelFile } from "./models.js";
 import { onScreen } from "./surface.js";
@@ -145,7 +145,7 @@ export class RegionsView extends CellsView {
         ),
       ),
       section("Domain and colours", this.domainChoice, this.colour),
-      section("At the pointer", this.info),
+      pointerSection(this.info),
       this.proofSection,
       this.weights.section,
     );
