@@ -6,14 +6,14 @@ extern "C" {
 
 int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights, uint64_t* keys,
                         int32_t* table, int64_t table_size, int64_t* since, int8_t* is_loose,
-                        int64_t* partners) {
+                        int64_t* pairs) {
     return match_facets(FacetTable{*facets}, weights, keys, table, table_size, since, is_loose,
-                        partners);
+                        pairs);
 }
 
-void hm_facets_sort(const hm_facets* facets, const int64_t* partners, int64_t* counts,
-                    int64_t* pairs) {
-    sort_pairs(FacetTable{*facets}, partners, counts, pairs);
+void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t* counts,
+                    int64_t* cells) {
+    sort_pairs(FacetTable{*facets}, n, pairs, counts, cells);
 }
 
 void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen, int64_t* starts,

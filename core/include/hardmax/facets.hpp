@@ -90,13 +90,14 @@ inline bool agree(const FacetTable& t, std::int64_t one, std::int64_t other) {
 
 }  // namespace detail
 
-// Number the splits of facets and find the partner of every facet that can be matched; return how many
-// pairs. A partner is noted with the later facet of a pair, -1 with all others. `since` has room for a
-// number for each group, `table` a power of two of entries, at least twice the facets, all -1.
+// Number the splits of facets and write the pairs that can be matched, the earlier facet first; return
+// how many. Facets that are left over are loose: those that cannot be matched so, and those that stay
+// alone, because two forms that tie on a facet may be one form on the other side of it, where no tie is
+// seen. `since` has room for a number for each group, `table` a power of two of entries, at least twice
+// the facets, all -1.
 inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights,
                                  std::uint64_t* keys, std::int32_t* table, std::int64_t table_size,
-                                 std::int64_t* since, std::int8_t* is_loose,
-                                 std::int64_t* partners) {
+                                 std::int64_t* since, std::int8_t* is_loose, std::int64_t* pairs) {
     constexpr std::uint64_t mix = 0x9E3779B97F4A7C15u;
     const std::uint64_t mask = static_cast<std::uint64_t>(table_size) - 1;
     std::int64_t n_pairs = 0;
@@ -113,16 +114,16 @@ inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weigh
             const int group = t.group(f), rival = t.rival(f), winner = t.winner(cell, group);
             t.owners[f] = cell;
             t.splits[f] = since[group] * t.n_groups + group;
-            partners[f] = -1;
-            is_loose[f] = t.kinds[t.layer(group)] == kJumps;
+            is_loose[f] = true;
+            bool is_named = t.kinds[t.layer(group)] != kJumps;
             std::uint64_t key = whole - weights[group] * static_cast<std::uint64_t>(winner);
             if (t.n_ties(cell) > 0) {
                 for (int g = 0; g < t.n_groups; g++)
                     if (g != group && t.ties_on(f, g))
                         key -= weights[g] * static_cast<std::uint64_t>(t.winner(cell, g));
-                is_loose[f] = is_loose[f] || t.has_wide_tie(f);
+                is_named = is_named && !t.has_wide_tie(f);
             }
-            if (is_loose[f]) continue;
+            if (!is_named) continue;
             key += static_cast<std::uint64_t>(t.splits[f]) * mix +
                    static_cast<std::uint64_t>(winner * rival + winner + rival);
             key = (key ^ key >> 32) * mix;
@@ -134,29 +135,39 @@ inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weigh
                     t.rival(other) != winner || t.winner(t.owners[other], group) != rival ||
                     !detail::agree(t, other, f))
                     continue;
-                partners[f] = other;
+                pairs[2 * n_pairs] = other, pairs[2 * n_pairs + 1] = f;
                 n_pairs++;
+                is_loose[f] = is_loose[other] = false;
                 break;
             }
-            if (partners[f] < 0) table[at] = static_cast<std::int32_t>(f);
+            if (is_loose[f]) table[at] = static_cast<std::int32_t>(f);
         }
     }
     return n_pairs;
 }
 
-// Write pairs of facets in the lexicographic order of their cells, that of the smaller first; `counts`
-// are n_cells + 1 zeros.
-inline void sort_pairs(const FacetTable& t, const std::int64_t* partners, std::int64_t* counts,
-                       std::int64_t* pairs) {
-    for (std::int64_t f = 0; f < t.n_facets; f++)
-        if (partners[f] >= 0) counts[t.owners[partners[f]] + 1]++;
-    for (std::int64_t cell = 0; cell < t.n_cells; cell++) counts[cell + 1] += counts[cell];
-    // Later cells come later, so that every row fills in order.
-    for (std::int64_t f = 0; f < t.n_facets; f++) {
-        if (partners[f] < 0) continue;
-        const std::int64_t at = counts[t.owners[partners[f]]]++;
-        pairs[2 * at] = partners[f], pairs[2 * at + 1] = f;
+// Sort pairs of facets by their smaller cell, then by the larger, and write the pairs of cells; the
+// facet of the smaller one comes first. `counts` has room for n_cells + 1 numbers.
+inline void sort_pairs(const FacetTable& t, std::int64_t n, std::int64_t* pairs,
+                       std::int64_t* counts, std::int64_t* cells) {
+    for (std::int64_t i = 0; i < n; i++) {
+        const std::int64_t one = pairs[2 * i], other = pairs[2 * i + 1];
+        const bool is_swapped = t.owners[one] > t.owners[other];
+        pairs[2 * i] = is_swapped ? other : one, pairs[2 * i + 1] = is_swapped ? one : other;
     }
+    // By the larger cell from the pairs to `cells`, then by the smaller back: each keeps the order.
+    std::int64_t *from = pairs, *to = cells;
+    for (int side = 1; side >= 0; side--) {
+        for (std::int64_t cell = 0; cell <= t.n_cells; cell++) counts[cell] = 0;
+        for (std::int64_t i = 0; i < n; i++) counts[t.owners[from[2 * i + side]] + 1]++;
+        for (std::int64_t cell = 0; cell < t.n_cells; cell++) counts[cell + 1] += counts[cell];
+        for (std::int64_t i = 0; i < n; i++) {
+            const std::int64_t at = counts[t.owners[from[2 * i + side]]]++;
+            to[2 * at] = from[2 * i], to[2 * at + 1] = from[2 * i + 1];
+        }
+        from = cells, to = pairs;
+    }
+    for (std::int64_t i = 0; i < 2 * n; i++) cells[i] = t.owners[pairs[i]];
 }
 
 // --- Comparing -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 3
+#define HM_INTERFACE_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -184,16 +184,17 @@ typedef struct {
     int64_t* splits;             /* (n_facets): a number for the split that made it */
 } hm_facets;
 
-/* Write owners and splits, and for the later facet of a pair that can be matched the earlier one, else
- * -1, into `partners`; say which facets cannot be matched so in `is_loose`. `weights` are random odd
- * words, one for each group, `since` scratch likewise; `keys` a word for each facet; `table` a power of
- * two of entries, at least twice the facets, all -1. Returns how many pairs there are. */
+/* Write owners and splits, and the pairs (n_facets / 2, 2) of facets that can be matched, the earlier
+ * one first; say which facets are left over in `is_loose`. `weights` are random odd words, one for each
+ * group, `since` scratch likewise; `keys` a word for each facet; `table` a power of two of entries, at
+ * least twice the facets, all -1. Returns how many pairs there are. */
 HM_API int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights, uint64_t* keys,
                                int32_t* table, int64_t table_size, int64_t* since, int8_t* is_loose,
-                               int64_t* partners);
-/* Write the pairs (n_pairs, 2) in the order of their cells; `counts` are n_cells + 1 zeros. */
-HM_API void hm_facets_sort(const hm_facets* facets, const int64_t* partners, int64_t* counts,
-                           int64_t* pairs);
+                               int64_t* pairs);
+/* Sort n pairs of facets in the order of their cells, the smaller first, and write the pairs of cells,
+ * (n, 2); `counts` is scratch for n_cells + 1 numbers. */
+HM_API void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t* counts,
+                           int64_t* cells);
 /* Write the forms of the facets of some cells, positive inside; what is on the path of the search is
  * overwritten. */
 HM_API void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted);
@@ -209,7 +210,7 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
                                  double* normals, int8_t* inside, int64_t room, int64_t* pairs,
                                  int64_t* verdicts, int64_t* n_pairs);
 /* Search the cells beyond n chosen facets, from number `begin` on: see `overlay`. Writes the pairs found,
- * at most `room`, with their number, and which facets stay open; `found` is scratch for 64 signatures,
+ * at most `room`, with their number, and which facets stay open; `found` is scratch for 256 signatures,
  * `masks` has a zero for each vertex at first. Returns where to go on. */
 HM_API int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n,
                                  const int64_t* chosen, int64_t begin, int64_t budget, int64_t room,

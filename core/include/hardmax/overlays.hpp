@@ -72,8 +72,8 @@ void find_incidences(const FacetTable& t, std::int64_t cell, Word* masks) {
     }
 }
 
-// Write a facet as a flat polytope to the empty stack; False if that is not possible. `masks` are
-// those of all vertices, 0 where nobody has asked yet.
+// Write a facet as a flat polytope to the empty stack, but for the rows of the pool; False if that is not
+// possible. `masks` are those of all vertices, 0 where nobody has asked yet.
 template <int D>
 bool lay_flat(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, Word* masks,
               typename Polytopes<D>::Place& place) {
@@ -90,6 +90,15 @@ bool lay_flat(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, Word* ma
         n++;
     }
     if (n < D || rows.n > s.room) return false;
+    place = {0, n, 0, rows.n, rows.n, 0, false, {}};
+    place.reach = reach_of(s.at(place));
+    return true;
+}
+
+// Write the rows of the pool that a facet needs where it is cut.
+template <int D>
+void write_rows(Polytopes<D>& s, const FacetTable& t, std::int64_t facet) {
+    const Rows rows(t, t.owners[facet]);
     for (int r = 0; r < rows.n; r++) {
         const double* numbers = t.forms + rows[r] * (D + 3);
         Form<D> form;
@@ -100,20 +109,17 @@ bool lay_flat(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, Word* ma
         s.pool[r] = facet_of(form, {-1, 0, 0, 0}, false);
         s.facets[r] = r;
     }
-    place = {0, n, 0, rows.n, rows.n, 0, false, {}};
-    place.reach = reach_of(s.at(place));
-    return true;
 }
 
-// Compose the layers up to the wall of a facet for the winners beyond it; those up to layer `known` are
-// composed for the winners on the path.
+// Compose the layers up to the wall of a facet for the winners beyond it, those up to layer `known`
+// being composed for the winners on the path; say whether anything changed.
 template <int D>
-void follow(Path<D>& path, const FacetTable& t, std::int64_t facet, int& known) {
+bool follow(Path<D>& path, const FacetTable& t, std::int64_t facet, int& known) {
     const Network& network = *path.network;
     const std::int64_t cell = t.owners[facet];
     const int changed = t.group(facet), last = t.layer(changed);
     const auto winner = [&](int g) { return g == changed ? t.rival(facet) : t.winner(cell, g); };
-    bool agrees = true;
+    bool agrees = true, is_new = known != last;
     for (int l = 0; l <= last; l++) {
         const Layer& layer = network.layers[l];
         const int end = layer.first_group + layer.n_groups;
@@ -127,26 +133,67 @@ void follow(Path<D>& path, const FacetTable& t, std::int64_t facet, int& known) 
     }
     // The search composes what follows.
     known = last;
+    return is_new || !agrees;
 }
 
-// Compare the winners of a cell with others, in the order of the groups.
-inline int compared(const FacetTable& t, std::int64_t cell, const int* winners, int n_groups) {
-    for (int g = 0; g < n_groups; g++)
-        if (t.winner(cell, g) != winners[g]) return t.winner(cell, g) < winners[g] ? -1 : 1;
-    return 0;
+// Compare winners of the groups from `first` to `end`, in their order.
+inline int compared(const std::uint8_t* one, const std::uint8_t* other, int first, int end) {
+    return __builtin_memcmp(one + first, other + first, static_cast<std::size_t>(end - first));
+}
+inline int compared(const std::int32_t* one, const std::int32_t* other, int first, int end) {
+    int g = first;
+    while (g < end && one[g] == other[g]) g++;
+    return g == end ? 0 : one[g] < other[g] ? -1 : 1;
 }
 
-// The first cell whose winners of the first groups are not below others.
-inline std::int64_t first_with(const FacetTable& t, const int* winners, int n_groups) {
-    std::int64_t low = 0, high = t.n_cells;
+// The first cell of a range whose winners of some groups are not below others, or above them, where
+// those of the groups before are the same.
+template <class Winner>
+std::int64_t first_with(const Winner* signatures, int n_groups, std::int64_t low, std::int64_t high,
+                        const Winner* winners, int first, int end, bool is_above) {
     while (low < high) {
         const std::int64_t middle = low + (high - low) / 2;
-        if (compared(t, middle, winners, n_groups) < 0)
+        if (compared(signatures + middle * n_groups, winners, first, end) < is_above)
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+// The cells with the winners of the first `end` groups beyond a facet, once they have been looked for.
+struct Beyond {
+    int end;
+    std::int64_t low, high;
+};
+
+// The cell with some winners, or -1.
+template <class Winner>
+std::int64_t cell_with(const Winner* signatures, std::int64_t n_cells, int n_groups, Beyond& beyond,
+                       const Winner* winners) {
+    if (beyond.high < 0) {
+        beyond.low = first_with(signatures, n_groups, 0, n_cells, winners, 0, beyond.end, false);
+        beyond.high =
+            first_with(signatures, n_groups, beyond.low, n_cells, winners, 0, beyond.end, true);
+    }
+    const std::int64_t cell = first_with(signatures, n_groups, beyond.low, beyond.high, winners,
+                                         beyond.end, n_groups, false);
+    const bool is_there = cell < beyond.high && compared(signatures + cell * n_groups, winners,
+                                                         beyond.end, n_groups) == 0;
+    return is_there ? cell : -1;
+}
+
+// Store the winners of the cells of the last layer in the facet on the stack without cutting it; False if
+// that is not possible.
+template <int D>
+bool list_uncut(Search<Polytopes<D>>& s, Cells& cells) {
+    const int l = s.top().layer;
+    Frame<D>& frame = s.path.frames[l];
+    const Network& network = *s.path.network;
+    if (l + 1 < network.n_layers || !network.layers[l].is_relu || frame.n_pending > kWindow)
+        return false;
+    const Word open = frame.n_pending > 0 ? find_open_units(s, frame) : 0;
+    return open != 0 ? list_at_once(s, cells, frame, open) > 0 : pass_on(s, cells) == kOngoing;
 }
 
 }  // namespace detail
@@ -158,10 +205,10 @@ struct Overlay {
     std::int8_t* is_open;        // (n): whether nothing is known of a facet
     std::int64_t room, n_pairs;
     std::int64_t* pairs;  // (room, 2): the facet, and the one beyond
-    std::int32_t* found;  // scratch: winners of kMostFound cells
+    std::int32_t* found;  // scratch: winners of kMostFound cells, as bytes where that is enough
     Word* masks;          // scratch: a zero for each vertex
 };
-constexpr int kMostFound = 64;
+constexpr int kMostFound = kMostParts;
 
 // Find all pairs of facets that overlap, from one of the chosen ones on; return where to go on, if there
 // is no room for more, or so many cells have been found.
@@ -171,6 +218,10 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Overlay& o, s
     const Network& network = *s.path.network;
     const std::int32_t nobody = 0;
     int known = -1;
+    detail::Beyond range{0, 0, -1};
+    const int n_groups = network.n_groups;
+    std::uint8_t* short_found =
+        t.short_signatures ? reinterpret_cast<std::uint8_t*>(o.found) : nullptr;
     s.stores = true;
     o.n_pairs = 0;
     std::int64_t at = begin;
@@ -183,24 +234,36 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Overlay& o, s
         if (D == 1 || t.kinds[l] != kJumps || t.n_ties(cell) > 0 ||
             !detail::lay_flat(s.cells, t, facet, o.masks, item.place))
             continue;
-        detail::follow(s.path, t, facet, known);
         item = {item.place, l + 1, kNotEntered};
         s.n_items = 1;
+        if (detail::follow(s.path, t, facet, known)) {
+            range = {network.layers[l].first_group + network.layers[l].n_groups, 0, -1};
+            detail::enter(s);
+        } else {
+            detail::analyse(s);
+        }
         int status = kCellsFull;
-        bool is_known = true, has_room = true;
+        bool is_known = true, has_room = true, has_rows = false;
         while (status == kCellsFull && is_known && has_room) {
             Cells cells{};
             cells.room_cells = kMostFound;
             cells.room_vertices = cells.room_facets = cells.room_ties = INT64_MAX;
-            cells.signatures = o.found;
-            status = run(s, cells, -1, INT64_MAX, &nobody);
+            cells.short_signatures = short_found, cells.signatures = o.found;
+            if (!has_rows && detail::list_uncut(s, cells)) {
+                status = kDone;
+            } else {
+                if (!has_rows) detail::write_rows(s.cells, t, facet);
+                has_rows = true;
+                status = run(s, cells, -1, INT64_MAX, &nobody);
+            }
             for (std::int64_t c = 0; c < cells.n_cells && is_known && has_room; c++) {
-                const std::int32_t* winners = o.found + c * network.n_groups;
-                const std::int64_t beyond = detail::first_with(t, winners, network.n_groups);
+                const std::int64_t beyond =
+                    short_found ? detail::cell_with(t.short_signatures, t.n_cells, n_groups, range,
+                                                    short_found + c * n_groups)
+                                : detail::cell_with(t.signatures, t.n_cells, n_groups, range,
+                                                    o.found + c * n_groups);
                 // A cell that was not searched for.
-                if (beyond == t.n_cells ||
-                    detail::compared(t, beyond, winners, network.n_groups) != 0)
-                    continue;
+                if (beyond < 0) continue;
                 std::int64_t other = t.starts[beyond];
                 while (other < t.starts[beyond + 1] &&
                        !(t.group(other) == group && t.rival(other) == t.winner(cell, group)))

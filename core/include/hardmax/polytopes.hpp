@@ -65,7 +65,7 @@ struct Polytope {
 template <int D>
 struct Polytopes {
     static constexpr int dim = D;
-    static constexpr bool notes_ties = true;
+    static constexpr bool notes_ties = true, lists_parts = true;
 
     // Where a polytope lies on the stack.
     struct Place {
@@ -164,7 +164,18 @@ struct Polytopes {
     }
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, const Wall& wall);
-    std::int64_t count_parts(const Place& place, const Window<D>& window, Word open, double scale);
+    // How many cells the forms of a window that are named by bits, which may cut a polytope, cut it
+    // into; -1 if that is not known without cutting it.
+    bool begin_sections(const Place& place, const Window<D>& window, Word open, double scale);
+    std::int64_t count_parts(const Place& place, const Window<D>& window, Word open, double scale) {
+        return begin_sections(place, window, open, scale) ? count_all(*sections, place.n) : -1;
+    }
+    // Likewise list them: see `list_all`.
+    int list_parts(const Place& place, const Window<D>& window, Word open, double scale,
+                   Word* parts) {
+        if (place.n_ties > 0 || !begin_sections(place, window, open, scale)) return -1;
+        return list_all(*sections, place.n, parts);
+    }
 
     Part begin(const Place& whole, const Place& at, int) {
         Part part = whole;
@@ -739,20 +750,19 @@ bool Polytopes<D>::clip(Part& part, const Form<D>& g, const Wall& wall, bool is_
     return true;
 }
 
-// How many cells the forms of a window that are named by bits, which may cut a polytope, cut it into;
-// -1 if that is not known without cutting it.
+// Take a polytope, and the forms of a window that are named by bits, to be counted or listed by
+// sections; False if they have to be cut.
 template <int D>
-std::int64_t Polytopes<D>::count_parts(const Place& place, const Window<D>& window, Word open,
-                                       double scale) {
-    if (n_words > 1 || place.reach.has_far) return -1;
+bool Polytopes<D>::begin_sections(const Place& place, const Window<D>& window, Word open,
+                                  double scale) {
+    if (n_words > 1 || place.reach.has_far) return false;
     Sections<D>& s = *sections;
-    if (!begin_sections(s, window, open, place.n, place.reach, scale)) return -1;
+    if (!hardmax::begin_sections(s, window, open, place.n, place.reach, scale)) return false;
     for (int i = 0; i < place.n; i++) {
         s.masks[i] = masks[place.start + i];
         s.points[i] = points[place.start + i];
-        if (bit_count(s.masks[i]) != D) return -1;
     }
-    return count_all(s, place.n);
+    return true;
 }
 
 // Note the facets on which a form that does not cut a polytope vanishes; False: no room. A facet that

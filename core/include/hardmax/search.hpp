@@ -19,6 +19,7 @@
 #pragma once
 #include "cells.hpp"
 #include "groups.hpp"
+#include "sections.hpp"
 
 namespace hardmax {
 
@@ -99,16 +100,13 @@ void settle_parts(Search<Kind>& s, const Item<typename Kind::Place>& item,
 
 namespace detail {
 
-// Compose the scores of the layer of the cell on top, and see which groups are open.
+// See which groups of its layer, whose scores are composed, are open on the cell on top.
 template <class Kind>
-void enter(Search<Kind>& s) {
+void analyse(Search<Kind>& s) {
     auto& item = s.top();
     const Layer& layer = s.path.network->layers[item.layer];
     Frame<Kind::dim>& frame = s.path.frames[item.layer];
-    compose_scores(s.path, item.layer);
-    Kind::note_region(s.path, item.layer, s.has_far);
     const bool is_typical_known = item.position == kPartEntered;
-    if (is_typical_known) renew_lines(s.cells, item.place, s.path, item.layer);
     const auto cell = s.cells.at(item.place);
     if (layer.is_relu)
         analyse_units(layer, frame, s.path.scale, cell, s.counts);
@@ -119,6 +117,16 @@ void enter(Search<Kind>& s) {
         note_typical(layer, frame, s.path.scale, cell);
     item.position = 0;
     item.window = -1;
+}
+
+// Compose the scores of the layer of the cell on top, and see which groups are open.
+template <class Kind>
+void enter(Search<Kind>& s) {
+    const int l = s.top().layer;
+    compose_scores(s.path, l);
+    Kind::note_region(s.path, l, s.has_far);
+    if (s.top().position == kPartEntered) renew_lines(s.cells, s.top().place, s.path, l);
+    analyse(s);
 }
 
 // The winner of a unit whose wall has already split the cell; -1 if it has not.
@@ -159,13 +167,19 @@ std::uint64_t find_open_units(Search<Kind>& s, Frame<Kind::dim>& frame) {
     return open;
 }
 
+// Whether no units are left after those of the window.
+template <class Kind>
+bool is_last_window(Search<Kind>& s, const Frame<Kind::dim>& frame) {
+    const auto& item = s.top();
+    return item.layer + 1 == s.path.network->n_layers &&
+           (item.position / kWindow + 1) * kWindow >= frame.n_pending;
+}
+
 // Count the cells of the last layer in the cell on top, if that can be done without making them.
 template <class Kind>
 bool count_at_once(Search<Kind>& s, const Frame<Kind::dim>& frame, std::uint64_t open) {
     auto& item = s.top();
-    if (!s.counts_at_once || item.is_cut || item.layer + 1 < s.path.network->n_layers ||
-        (item.position / kWindow + 1) * kWindow < frame.n_pending)
-        return false;
+    if (!s.counts_at_once || item.is_cut || !is_last_window(s, frame)) return false;
     const std::int64_t count = s.cells.count_parts(item.place, frame.window, open, s.path.scale);
     item.is_cut = count < 0;
     if (count < 0) return false;
@@ -173,6 +187,58 @@ bool count_at_once(Search<Kind>& s, const Frame<Kind::dim>& frame, std::uint64_t
     s.n_cells += count;
     s.n_items--;
     return true;
+}
+
+// Write the winners of the layer of the cell on top, those of pending groups as far as they are known.
+template <class Kind>
+void write_winners(Search<Kind>& s) {
+    const auto& item = s.top();
+    const Layer& layer = s.path.network->layers[item.layer];
+    const Frame<Kind::dim>& frame = s.path.frames[item.layer];
+    int* signature = s.path.signature + layer.first_group;
+    const int* winners = s.winners_of(s.n_items - 1);
+    for (int g = 0; !layer.is_relu && g < layer.n_groups; g++) signature[g] = frame.fixed[g];
+    for (int first = 0; layer.is_relu && first < layer.n_groups; first += kWindow) {
+        const std::uint64_t on = frame.on[first / kWindow];
+        const int n = least(kWindow, layer.n_groups - first);
+        for (int g = 0; g < n; g++) signature[first + g] = static_cast<int>(on >> g & 1);
+    }
+    for (int p = 0; p < item.position; p++) signature[frame.pending[p]] = winners[p];
+}
+
+// Store the winners of the cells of the last layer in the cell on top, where nothing else is asked for
+// and that can be done without making them; return how many, 0 if it cannot, -1 if there is no room.
+template <class Kind>
+int list_at_once(Search<Kind>& s, Cells& cells, const Frame<Kind::dim>& frame, std::uint64_t open) {
+    auto& item = s.top();
+    if constexpr (Kind::lists_parts) {
+        // Of many units the first one cuts the cell.
+        if (!s.stores || cells.points || item.is_cut || !is_last_window(s, frame) ||
+            bit_count(open) > kMostListed)
+            return 0;
+        std::uint64_t parts[kMostParts];
+        const int n = s.cells.list_parts(item.place, frame.window, open, s.path.scale, parts);
+        item.is_cut = n < 0;
+        if (n < 0) return 0;
+        if (cells.n_cells + n > cells.room_cells) return -1;
+        const std::uint64_t positive = s.cells.marks_of(item.place).positive;
+        int* winners = s.winners_of(s.n_items - 1);
+        for (; item.position < frame.n_pending; item.position++)
+            winners[item.position] = static_cast<int>(positive >> item.position % kWindow & 1);
+        write_winners(s);
+        const int* units = frame.pending + (frame.n_pending - 1) / kWindow * kWindow;
+        int* signature = s.path.signature + s.path.network->layers[item.layer].first_group;
+        for (int i = 0; i < n; i++) {
+            std::uint64_t signs = parts[i];
+            for (std::uint64_t rest = open; rest != 0; rest &= rest - 1, signs >>= 1)
+                signature[units[lowest_bit(rest)]] = static_cast<int>(signs & 1);
+            store_signature(s.path, cells);
+        }
+        s.n_cells += n;
+        s.n_items--;
+        return n;
+    }
+    return 0;
 }
 
 // The signs of a unit of the window at the vertices of the cell on top.
@@ -197,7 +263,7 @@ Signs signs_of_unit(Search<Kind>& s, const Form<Kind::dim>& g, int bit, const Wa
 
 // Split the cell on top by pending ReLU units until the one on top has none left.
 template <class Kind>
-int split_by_units(Search<Kind>& s) {
+int split_by_units(Search<Kind>& s, Cells& cells) {
     const int l = s.top().layer;
     const Layer& layer = s.path.network->layers[l];
     Frame<Kind::dim>& frame = s.path.frames[l];
@@ -208,6 +274,8 @@ int split_by_units(Search<Kind>& s) {
         const std::uint64_t open = find_open_units(s, frame);
         if (open == 0) continue;
         if (count_at_once(s, frame, open)) return kOngoing;
+        const int n_listed = list_at_once(s, cells, frame, open);
+        if (n_listed != 0) return n_listed > 0 ? kOngoing : kCellsFull;
         if (!s.cells.has_room(item.place) || s.n_items + 1 > s.room_items) return kStackFull;
         const int unit = frame.pending[item.position], bit = item.position % kWindow;
         int* winners = s.winners_of(s.n_items - 1);
@@ -355,19 +423,7 @@ int pass_on(Search<Kind>& s, Cells& cells) {
     const int l = item.layer;
     const bool is_last = l >= network.n_layers - 1;
     if (is_last && s.stores && !has_room(s.cells, item.place, network, cells)) return kCellsFull;
-    if (l < network.n_layers && (s.stores || !is_last)) {
-        const Layer& layer = network.layers[l];
-        const Frame<Kind::dim>& frame = s.path.frames[l];
-        int* signature = s.path.signature + layer.first_group;
-        const int* winners = s.winners_of(s.n_items - 1);
-        for (int g = 0; !layer.is_relu && g < layer.n_groups; g++) signature[g] = frame.fixed[g];
-        for (int first = 0; layer.is_relu && first < layer.n_groups; first += kWindow) {
-            const std::uint64_t on = frame.on[first / kWindow];
-            const int n = least(kWindow, layer.n_groups - first);
-            for (int g = 0; g < n; g++) signature[first + g] = static_cast<int>(on >> g & 1);
-        }
-        for (int p = 0; p < frame.n_pending; p++) signature[frame.pending[p]] = winners[p];
-    }
+    if (l < network.n_layers && (s.stores || !is_last)) write_winners(s);
     if (!is_last) {
         compose_stream(s.path, l);
         item.layer = l + 1;
@@ -413,7 +469,7 @@ int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
                  item.position == s.path.frames[item.layer].n_pending)
             status = detail::pass_on(s, cells);
         else if (network.layers[item.layer].is_relu)
-            status = detail::split_by_units(s);
+            status = detail::split_by_units(s, cells);
         else
             status = detail::split_by_group(s);
         if (status == kUnclear && detail::sharpen(s)) continue;

@@ -8,12 +8,16 @@
 // if no two of the sections are the same. Sections are polytopes of a smaller dimension, with few
 // vertices, and those of points have one cell.
 //
-// This is done where everything is in general position and proven so by the filter: every vertex of a
-// polytope of dimension k lies on exactly k facets, and every form that cuts it has a sign, beyond its
-// error, at every vertex of it and of every section. Then no section passes through a vertex, the
-// vertices of a section are where it meets edges, each on the k - 1 facets through its edge, no two
-// sections are the same, and two vertices span an edge if they share k - 1 facets. Where a sign stays
-// open nothing is counted, and the polytope is cut instead.
+// This is done where the forms are in general position and proven so by the filter: every form that cuts
+// the polytope has a sign, beyond its error, at every vertex of it and of every section. Then no section
+// passes through a vertex, the vertices of a section are where it meets edges, each on the facets
+// through its edge, and no two sections are the same. Where a sign stays open nothing is counted, and
+// the polytope is cut instead.
+//
+// Where cells are wanted by name, each is a word: its signs of the forms added so far, and of later
+// ones the signs at some vertex of its closure. Hence a form that is added has the right sign already
+// on cells that it does not split. Of one that it splits, the word names the part with that vertex;
+// the other part has the vertices of the section, which are in the closure of both.
 #pragma once
 #include "polytope.hpp"
 #include "units.hpp"
@@ -128,6 +132,49 @@ int write_section(Sections<D>& s, int end, const std::uint32_t* edges, int n_edg
     return v - end;
 }
 
+// Write the edges of a polytope of dimension k after others; return how many there are then, or -1: no
+// room. Two vertices span an edge if they share k - 1 facets at least, and one of them lies on k only,
+// or no third vertex lies on all that they share.
+template <int D>
+int write_edges(Sections<D>& s, int start, int n, int k, int n_edges) {
+    Word crowded = 0;  // vertices on more facets, the first 64 of them
+    for (int v = start; v < start + n; v++)
+        if (bit_count(s.masks[v]) > k) {
+            if (v - start >= 64) return -1;
+            crowded |= Word{1} << (v - start);
+        }
+    for (int u = start; u < start + n; u++) {
+        if (n_edges + n > Sections<D>::kEdges) return -1;
+        const Word own = s.masks[u];
+        const int first = n_edges;
+        for (int w = start; w < u; w++) {
+            s.edges[n_edges] = static_cast<std::uint32_t>(u << 16 | w);
+            n_edges += bit_count(own & s.masks[w]) >= k - 1;
+        }
+        if (u - start >= 64 || (crowded >> (u - start) & 1) == 0) continue;
+        int kept = first;
+        for (int e = first; e < n_edges; e++) {
+            const int w = static_cast<int>(s.edges[e] & 0xffff);
+            const Word common = own & s.masks[w];
+            bool is_edge = true;
+            for (int v = start; crowded >> (w - start) & 1 && v < start + n; v++)
+                is_edge = is_edge && (v == u || v == w || (common & ~s.masks[v]) != 0);
+            s.edges[kept] = s.edges[e];
+            kept += is_edge;
+        }
+        n_edges = kept;
+    }
+    return n_edges;
+}
+
+// Of some forms those that have both signs at vertices.
+template <int D>
+Word with_both_signs(const Sections<D>& s, int start, int n, Word forms) {
+    Word every = ~Word{0}, some = 0;
+    for (int v = start; v < start + n; v++) every &= s.signs[v], some |= s.signs[v];
+    return forms & some & ~every;
+}
+
 // How many cells the open forms, which have both signs on a polytope of dimension k, cut it into; -1
 // if that is not found.
 template <int D>
@@ -135,14 +182,8 @@ std::int64_t count_parts(Sections<D>& s, int start, int n, int k, Word open, int
     Word later = open & (open - 1);
     if (later == 0) return 1 + bit_count(open);
     const std::uint32_t* edges = s.edges + n_edges;
-    for (int u = start; u < start + n; u++) {
-        if (n_edges + n > Sections<D>::kEdges) return -1;
-        const Word own = s.masks[u];
-        for (int w = start; w < u; w++) {
-            s.edges[n_edges] = static_cast<std::uint32_t>(u << 16 | w);
-            n_edges += bit_count(own & s.masks[w]) == k - 1;
-        }
-    }
+    n_edges = write_edges(s, start, n, k, n_edges);
+    if (n_edges < 0) return -1;
     const int n_own = static_cast<int>(s.edges + n_edges - edges);
     std::int64_t total = 2;
     for (; later != 0; later &= later - 1) {
@@ -150,27 +191,80 @@ std::int64_t count_parts(Sections<D>& s, int start, int n, int k, Word open, int
         const Word before = open & low_bits(form);
         const int n_section = write_section(s, start + n, edges, n_own, form, before);
         if (n_section < 0) return -1;
-        Word every = ~Word{0}, some = 0;
-        for (int v = start + n; v < start + n + n_section; v++)
-            every &= s.signs[v], some |= s.signs[v];
-        const std::int64_t parts =
-            count_parts(s, start + n, n_section, k - 1, before & some & ~every, n_edges);
+        const Word cutting = with_both_signs(s, start + n, n_section, before);
+        const std::int64_t parts = count_parts(s, start + n, n_section, k - 1, cutting, n_edges);
         if (parts < 0) return -1;
         total += parts;
     }
     return total;
 }
 
+// Evaluate all forms at the first n vertices; say whether they have signs.
+template <int D>
+bool evaluate_all(Sections<D>& s, int n) {
+    for (int v = 0; v < n; v++)
+        if (!evaluate(s, v, low_bits(s.n_forms))) return false;
+    return true;
+}
+
 // How many cells all forms cut the polytope of the first n vertices into; -1 if that is not found.
 template <int D>
 std::int64_t count_all(Sections<D>& s, int n) {
-    const Word named = low_bits(s.n_forms);
-    Word every = ~Word{0}, some = 0;
-    for (int v = 0; v < n; v++) {
-        if (!evaluate(s, v, named)) return -1;
-        every &= s.signs[v], some |= s.signs[v];
+    if (!evaluate_all(s, n)) return -1;
+    return count_parts(s, 0, n, D, with_both_signs(s, 0, n, low_bits(s.n_forms)), 0);
+}
+
+// The most forms whose cells are listed, and the most cells they can make: each is looked up among
+// those before it.
+constexpr int kMostListed = 8, kMostParts = 1 << kMostListed;
+
+// List the cells that the open forms cut a polytope of dimension k into, which vanishes on none of the
+// named forms; return how many, or -1 if that is not found.
+template <int D>
+int list_parts(Sections<D>& s, int start, int n, int k, Word open, Word named, int n_edges,
+               Word* parts) {
+    parts[0] = s.signs[start];
+    if (open == 0) return 1;
+    // The first form needs no section: some vertex lies on its other side.
+    const Word first = open & (~open + 1);
+    int v = start + 1;
+    while (((s.signs[v] ^ parts[0]) & first) == 0) v++;
+    parts[1] = s.signs[v];
+    Word later = open & ~first;
+    if (later == 0) return 2;
+    const std::uint32_t* edges = s.edges + n_edges;
+    n_edges = write_edges(s, start, n, k, n_edges);
+    if (n_edges < 0) return -1;
+    const int n_own = static_cast<int>(s.edges + n_edges - edges);
+    int n_parts = 2;
+    for (; later != 0; later &= later - 1) {
+        const int form = lowest_bit(later);
+        const Word flag = Word{1} << form, before = open & low_bits(form), others = named & ~flag;
+        const int n_section = write_section(s, start + n, edges, n_own, form, others);
+        if (n_section < 0) return -1;
+        Word* fresh = parts + n_parts;
+        const int n_fresh =
+            list_parts(s, start + n, n_section, k - 1,
+                       with_both_signs(s, start + n, n_section, before), others, n_edges, fresh);
+        if (n_fresh < 0) return -1;
+        for (int i = 0; i < n_fresh; i++) {
+            int split = 0;
+            while (split < n_parts && ((parts[split] ^ fresh[i]) & before) != 0) split++;
+            if (split == n_parts) return -1;
+            fresh[i] = (fresh[i] & ~flag) | (~parts[split] & flag);
+        }
+        n_parts += n_fresh;
     }
-    return count_parts(s, 0, n, D, named & some & ~every, 0);
+    return n_parts;
+}
+
+// List the cells that all forms cut the polytope of the first n vertices into, as the forms that are
+// positive there; return how many, or -1 if that is not found. There is room for kMostParts.
+template <int D>
+int list_all(Sections<D>& s, int n, Word* parts) {
+    if (!evaluate_all(s, n)) return -1;
+    const Word named = low_bits(s.n_forms);
+    return list_parts(s, 0, n, D, with_both_signs(s, 0, n, named), named, 0, parts);
 }
 
 }  // namespace hardmax

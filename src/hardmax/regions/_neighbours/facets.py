@@ -1,6 +1,7 @@
 """Facets of cells as the compiled core reads them: matched, recomposed and compared."""
 
 from ctypes import Structure, addressof, byref, c_int32, c_int64, c_void_p
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ OPEN, APART, OVERLAP = -1, 0, 1
 """What is known about two facets."""
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
 _SLICE = 1 << 16  # so many cells are found at most before interrupts act
+_MOST_FOUND = 256
+"""Signatures that the core has scratch for."""
 
 
 class _Facets(Structure):
@@ -103,8 +106,8 @@ class Matches(NamedTuple):
     Attributes:
         owners: The cell of each facet, shape `(n_facets,)`.
         splits: A number for the split that made it, likewise.
-        pairs: Facets that are equal, in the order of their cells: `(n_pairs, 2)`.
-        is_loose: Which facets cannot be matched by their names, shape `(n_facets,)`.
+        pairs: Facets that are equal: `(n_pairs, 2)`.
+        is_loose: Which facets are not matched by their names, shape `(n_facets,)`.
     """
 
     owners: IntArray
@@ -147,24 +150,27 @@ class CoreFacets:
         self.matches = self._matched()
 
     def _matched(self) -> Matches:
-        n_facets, n_cells = len(self._owners), len(self.cells.signatures)
-        n_groups = max(self.network.n_groups, 1)
-        # Hashes change with the words, results do not.
-        words = np.random.default_rng(0).integers(2**63, size=n_groups, dtype=np.uint64) * 2 + 1
+        n_facets, n_groups = len(self._owners), max(self.network.n_groups, 1)
+        words = _words(n_groups)
         keys = np.empty(n_facets, dtype=np.uint64)
         table = np.full(1 << max(2 * n_facets, 1).bit_length(), -1, dtype=np.int32)
         since = np.empty(n_groups, dtype=np.int64)
         is_loose = np.empty(n_facets, dtype=np.bool_)
-        partners = np.empty(n_facets, dtype=np.int64)
-        given = addressof(self._given)
+        pairs = np.empty((n_facets // 2, 2), dtype=np.int64)
         n_pairs = self._core.hm_facets_match(
-            given, address(words), address(keys), address(table), len(table), address(since),
-            address(is_loose), address(partners),
+            addressof(self._given), address(words), address(keys), address(table), len(table),
+            address(since), address(is_loose), address(pairs),
         )  # fmt: skip
-        pairs = np.empty((n_pairs, 2), dtype=np.int64)
-        counts = np.zeros(n_cells + 1, dtype=np.int64)
-        self._core.hm_facets_sort(given, address(partners), address(counts), address(pairs))
-        return Matches(self._owners, self._splits, pairs, is_loose)
+        return Matches(self._owners, self._splits, pairs[:n_pairs], is_loose)
+
+    def sort(self, pairs: IntArray) -> IntArray:
+        """Sort pairs of facets in the order of their cells, in place; return these, likewise."""
+        cells = np.empty_like(pairs)
+        counts = np.empty(len(self.cells.signatures) + 1, dtype=np.int64)
+        self._core.hm_facets_sort(
+            addressof(self._given), len(pairs), address(pairs), address(counts), address(cells)
+        )
+        return cells
 
     def compose(
         self, stream: FirstStream, scale: float, borders: FloatArray, is_wanted: BoolArray
@@ -210,14 +216,16 @@ class CoreFacets:
         # One side is enough. What lies beyond facets with equal names begins with equal winners.
         near = np.flatnonzero(winners < rivals)
         splits = self._splits[chosen]
-        near = near[np.lexsort((rivals[near], winners[near], splits[near]))]
+        n_forms = int(max(rivals.max(), winners.max())) + 1
+        names = (splits[near] * n_forms + winners[near]) * n_forms + rivals[near]
+        near = near[np.argsort(names, kind="stable")]
         facets = np.ascontiguousarray(chosen[near], dtype=np.int64)
         is_open = np.empty(len(facets), dtype=np.int8)
-        signatures = np.empty(64 * self.network.n_groups, dtype=np.int32)
+        signatures = np.empty(_MOST_FOUND * self.network.n_groups, dtype=np.int32)
         masks = np.zeros(len(self.points), dtype=np.uint64)
         scratch = address(is_open), address(signatures), address(masks)
-        found, begin, room = [np.empty((0, 2), dtype=np.int64)], 0, 4 * len(facets) + 64
-        while begin < len(facets):
+        found, begin, room = [], 0, 4 * len(facets) + 64
+        while not found or begin < len(facets):
             pairs, count = np.empty((room, 2), dtype=np.int64), c_int64()
             last, begin = begin, self._core.hm_facets_overlay(
                 addressof(self._given), self._search.address, len(facets), address(facets), begin,
@@ -225,20 +233,20 @@ class CoreFacets:
             )  # fmt: skip
             room *= 2 if begin == last else 1
             found.append(pairs[: count.value])
-        pairs = np.sort(np.concatenate(found), axis=1)
+        pairs = found[0] if len(found) == 1 else np.concatenate(found)
         left = np.zeros(len(chosen), dtype=np.bool_)
         has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
         if is_open.any() or has_ties.any():
             # Facets with the names of an open one are open; where groups tie, all of the split.
             numbers = np.unique(splits, return_inverse=True)[1]
-            n_forms = int(max(rivals.max(), winners.max())) + 1
             walls = (numbers * n_forms + np.minimum(winners, rivals)) * n_forms
             walls += np.maximum(winners, rivals)
             left |= np.isin(walls, walls[near[is_open.astype(np.bool_)]])
             left |= np.isin(splits, splits[has_ties])
-        is_settled = np.zeros(len(self._owners), dtype=np.bool_)
-        is_settled[chosen[~left]] = True
-        return pairs[is_settled[pairs].all(axis=1)], left
+            is_settled = np.zeros(len(self._owners), dtype=np.bool_)
+            is_settled[chosen[~left]] = True
+            pairs = pairs[is_settled[pairs].all(axis=1)]
+        return pairs, left
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.
@@ -273,6 +281,12 @@ class CoreFacets:
             found.append(some[: count.value])
             verdicts.append(verdict[: count.value])
         return np.concatenate(found), np.concatenate(verdicts)
+
+
+@cache
+def _words(n_groups: int) -> AnyArray:
+    """Return odd words to hash with; hashes change with them, results do not."""
+    return np.random.default_rng(0).integers(2**63, size=n_groups, dtype=np.uint64) * 2 + 1
 
 
 def _kind(layer: ArgmaxLayer, *, is_last: bool) -> int:

@@ -37,24 +37,15 @@ def spatial_neighbours(
     """
     facets = CoreFacets(network, cells)
     owners, _, places, is_loose = facets.matches
-    # Two forms that tie on a facet may be one form on the other side of it, where no tie is seen:
-    # then only one of the two facets is left over by the matching, and the other stays alone.
-    is_alone = np.ones(len(owners), dtype=np.bool_)
-    is_alone[places] = False
-    is_loose |= is_alone
     if chosen is not None and chosen != range(len(cells.signatures)):
         is_chosen = np.zeros(len(cells.signatures), dtype=np.bool_)
         is_chosen[np.fromiter(chosen, dtype=np.int64)] = True
         places = places[is_chosen[owners[places]].all(axis=1)]
         is_loose &= is_chosen[owners]
-    if is_loose.any():
-        loose = np.flatnonzero(is_loose)
+    loose = np.flatnonzero(is_loose)
+    if len(loose):
         places = np.concatenate([places, overlapping_facets(domain, facets, loose)])
-        pairs = np.sort(owners[places], axis=1)
-        order = np.lexsort(pairs.T[::-1])
-        pairs, places = pairs[order], places[order]
-    else:
-        pairs = owners[places]
+    pairs = facets.sort(places)
     return Neighbours(pairs, _labels(network, facets.facets, places))
 
 
@@ -63,8 +54,8 @@ def _labels(
 ) -> tuple[tuple[Wall, ...], ...]:
     """Return the walls on matched facets, those of ties included."""
     walls = [(i, g) for i, layer in enumerate(network.layers) for g in range(layer.n_groups)]
-    single = [(wall,) for wall in walls]
-    names = [*map(single.__getitem__, facets.facets[places[:, 0], 0].tolist())]
+    single = np.fromiter(((wall,) for wall in walls), dtype=object, count=len(walls))
+    names = single[facets.facets[places[:, 0], 0]].tolist()
     on_facet = np.flatnonzero(facets.ties[:, 0] >= 0)
     if not len(on_facet):
         return tuple(names)

@@ -44,6 +44,7 @@ class SpatialDomain(NamedTuple):
 
 
 _known: WeakKeyDictionary[ChartedDomain, SpatialDomain] = WeakKeyDictionary()
+_known_borders: WeakKeyDictionary[ChartedDomain, FloatArray] = WeakKeyDictionary()
 
 
 def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
@@ -162,10 +163,14 @@ def border_forms(domain: ChartedDomain) -> FloatArray:
     Returns:
         Slopes, offset, radius of the slopes, radius of the offset: `(n_borders, dim + 3)`.
     """
-    rows = [rounded_form((*row, 0)) for row in domain.cone_rows[:-1]]
-    borders = np.array(rows).reshape(len(rows), domain.dim + 5)
-    # Without the offset at infinity, and the bound on the slopes.
-    return np.ascontiguousarray(np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1))
+    known = _known_borders.get(domain)
+    if known is None:
+        rows = [rounded_form((*row, 0)) for row in domain.cone_rows[:-1]]
+        borders = np.array(rows).reshape(len(rows), domain.dim + 5)
+        # Without the offset at infinity, and the bound on the slopes.
+        known = np.ascontiguousarray(np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1))
+        _known_borders[domain] = known
+    return known
 
 
 def rounded_vertex(vertex: Form) -> list[float]:
