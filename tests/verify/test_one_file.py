@@ -16,6 +16,7 @@ from hardmax._ground.records import fingerprint
 from hardmax.models.storage import model_bytes
 from hardmax.regions.certificates import make_certificate
 from hardmax.verify import checking, verify
+from hardmax.verify._fast import shares
 from hardmax.verify.checking import verify_certificate
 from tests.certificate_models import CASES, SQUARE, true_signatures
 
@@ -238,9 +239,22 @@ def test_a_file_of_another_format_says_how_to_write_one():
         verify.read_model(tensors_file({"__metadata__": meta}))
 
 
-def test_several_processes_decide_as_one_does():
+def test_shares_cover_the_cells_once():
+    for n_cells in (1, 7_999, 8_000, 15_999, 16_000, 16_001, 50_000):
+        for workers in (1, 2, 3, 8):
+            parts = shares.shares(n_cells, workers)
+            assert len(parts) <= workers
+            assert [i for part in parts for i in range(*part)] == list(range(n_cells))
+            sizes = [end - begin for begin, end in parts]
+            assert sizes[0] == max(sizes)
+            assert min(sizes) > 0
+
+
+def test_several_processes_decide_as_one_does(monkeypatch):
+    monkeypatch.setattr(shares, "HEAD_START", 1)
     model, domain = CASES["relu everywhere"]
     certificate = make_certificate(model, domain, true_signatures(model, domain))
+    assert len(shares.shares(certificate.n_cells, 3)) == 3
     assert verify_certificate(model, certificate, workers=3) == verify_certificate(
         model, certificate
     )

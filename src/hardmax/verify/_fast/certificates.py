@@ -19,7 +19,6 @@ from hardmax.typing import IntArray, WideArray
 from hardmax.verify._fast.composition import exact_network
 from hardmax.verify._fast.refusals import RefusedError, check_refusals
 from hardmax.verify._fast.shares import check_in_shares
-from hardmax.verify._fast.tiling import check_tiling
 
 
 def check_certificate(network: ArgmaxNetwork, certificate: Certificate, workers: int) -> None:
@@ -54,12 +53,7 @@ def _check(network: ArgmaxNetwork, certificate: Certificate, order: IntArray, wo
         return
     if chart.shape[1] == 2:
         chart, rows, witnesses = as_strip(chart, rows, witnesses)
-    task = network, (chart, denominator, rows), signatures, witnesses
-    n_shares = min(workers, len(signatures))
-    if n_shares > 1:
-        check_in_shares(task, n_shares)
-    else:
-        check_tiling(*task, (0, len(signatures)))
+    check_in_shares((network, (chart, denominator, rows), signatures, witnesses), workers)
 
 
 def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
@@ -78,7 +72,7 @@ def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
     chart, rows, witnesses = certificate.chart, certificate.rows, certificate.witnesses
     for name, table in (("chart", chart), ("rows", rows), ("witnesses", witnesses)):
         is_table = isinstance(table, np.ndarray) and table.ndim == 2
-        if not is_table or not all(type(x) is int for x in table.ravel().tolist()):
+        if not is_table or not {*map(type, table.ravel().tolist())} <= {int}:
             raise RefusedError(f"`{name}` is not a table of integers")
     dim = chart.shape[1] - 1
     denominator = certificate.chart_denominator
@@ -117,8 +111,8 @@ def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
         )
     if witnesses.shape != (n_cells, dim + 1):
         raise RefusedError(f"there are {len(witnesses)} witnesses for {n_cells} cells")
-    for cell, point in enumerate(witnesses):
-        if point[-1] <= 0:
+    for cell, weight in enumerate(witnesses[:, -1].tolist()):
+        if weight <= 0:
             raise RefusedError(f"cell {cell}: the witness has no positive denominator")
 
 

@@ -93,7 +93,7 @@ def integers_of(array: FloatArray) -> tuple[list[list[int]], int]:
         >>> integers_of(np.array([[0.75, -2.0], [0.0, 4.0]]))
         ([[3, -8], [0, 16]], 4)
     """
-    ratios = [[float(x).as_integer_ratio() for x in row] for row in array]
+    ratios = [[x.as_integer_ratio() for x in row] for row in array.tolist()]
     scale = max((q for row in ratios for _, q in row), default=1)
     return [[p * (scale // q) for p, q in row] for row in ratios], scale
 

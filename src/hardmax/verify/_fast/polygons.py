@@ -11,8 +11,6 @@ numbers of their lines (`exact_plane`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +24,6 @@ _VAGUE = 2.0**-20
 Vector = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Polygons:
     """Polygons, one after the other, each with its corners going round.
 
@@ -35,25 +32,21 @@ class Polygons:
         points: The corners, shape `(3, n_corners)`.
         radii: Their radii, shape `(n_corners,)`.
         edges: The line from each corner to the next of its polygon, shape `(n_corners,)`.
+        sizes: How many corners each has, shape `(n,)`.
+        owners: The polygon of each corner, shape `(n_corners,)`.
     """
 
-    starts: IntArray
-    points: FloatArray
-    radii: FloatArray
-    edges: IntArray
+    __slots__ = ("edges", "owners", "points", "radii", "sizes", "starts")
+
+    def __init__(
+        self, starts: IntArray, points: FloatArray, radii: FloatArray, edges: IntArray
+    ) -> None:
+        self.starts, self.points, self.radii, self.edges = starts, points, radii, edges
+        self.sizes: IntArray = starts[1:] - starts[:-1]
+        self.owners: IntArray = np.arange(len(self.sizes)).repeat(self.sizes)
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        """How many corners each has."""
-        return self.starts[1:] - self.starts[:-1]
-
-    @cached_property
-    def owners(self) -> IntArray:
-        """The polygon of each corner."""
-        return np.arange(len(self)).repeat(self.sizes)
+        return len(self.sizes)
 
     def following(self) -> IntArray:
         """The corner after each corner of the same polygon."""

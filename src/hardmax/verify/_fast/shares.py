@@ -1,4 +1,4 @@
-"""A tiling checked by several processes, each of which looks at a share of the cells.
+"""A tiling checked by one process or several, each of which looks at a share of the cells.
 
 Every process cuts the polygons that its cells come from: what comes before a split of the cells is
 done more than once, which is little.
@@ -15,28 +15,47 @@ import numpy as np
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.tiling import check_tiling
 
+# About so many cells are checked while another process starts.
+HEAD_START = 8_000
 
-def check_in_shares(task: tuple[Any, ...], n_shares: int) -> None:
-    """Check a tiling in several processes.
+
+def shares(n_cells: int, workers: int) -> list[tuple[int, int]]:
+    """Cut a list of cells into ranges, one for each process that is worth starting.
+
+    The first is the share of this process, which need not start.
+
+    Examples:
+        >>> shares(20_000, 2), shares(15_000, 2)
+        ([(0, 14000), (14000, 20000)], [(0, 15000)])
+    """
+    n = max(1, min(workers, n_cells // HEAD_START))
+    later = (n_cells - HEAD_START) // n
+    ends = [n_cells - later * k for k in range(n - 1, -1, -1)]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
+    """Check a tiling in one process or several.
 
     Args:
         task: The arguments of `check_tiling` but the share.
-        n_shares: How many processes.
+        workers: How many processes there may be.
 
     Raises:
         RefusedError: As `check_tiling` does, the first of those that the shares raise.
     """
     network, domain, signatures, witnesses = task
-    n_cells = len(signatures)
+    own, *others = shares(len(signatures), workers)
+    if not others:
+        return check_tiling(network, domain, signatures, witnesses, own)
     narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
     content = pickle.dumps((network, domain, narrow, witnesses))
     path = os.pathsep.join(entry for entry in sys.path if entry)
     children = []
     try:
-        for i in range(n_shares):
-            share = [str(n_cells * k // n_shares) for k in (i, i + 1)]
+        for share in others:
             child = subprocess.Popen(
-                [sys.executable, "-m", __name__, *share],
+                [sys.executable, "-m", __name__, *map(str, share)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},
@@ -47,6 +66,7 @@ def check_in_shares(task: tuple[Any, ...], n_shares: int) -> None:
             child.stdin.write(content)
             child.stdin.close()
             child.stdin = None
+        check_tiling(network, domain, signatures, witnesses, own)
         answers = [child.communicate()[0] for child in children]
     finally:
         for child in children:
