@@ -65,25 +65,24 @@ class StoredPartition(Partition):
 
     Attributes:
         folder: The folder.
-        manifest: What it says about itself.
         max_bytes: How much memory all cells may take.
     """
 
     folder: Path = field(kw_only=True)
-    manifest: Manifest = field(kw_only=True)
+    _manifest: Manifest = field(kw_only=True)
     max_bytes: int = field(kw_only=True)
 
     @property
     def n_shards(self) -> int:
         """How many files hold the cells."""
-        return len(self.manifest.shards)
+        return len(self._manifest.shards)
 
     def shards(self) -> Iterator[Partition]:
         """Read the shards, one after the other, in the order of their cells.
 
         Each is a partition that was stopped early: some cells, and all that is stored about them.
         """
-        for shard in self.manifest.shards:
+        for shard in self._manifest.shards:
             path = read_shard(self.folder, shard)
             part = load_partition(path, self.network, self.domain, max_bytes=self.max_bytes)
             if part.n_found != shard.n_cells:
@@ -146,7 +145,7 @@ def open_partition(
 
     cells = CellArrays(**known) if manifest.count_only else StoredCells(**known, read=read)
     part = StoredPartition(
-        network, where, cells, manifest.engine, folder=folder, manifest=manifest, max_bytes=limit
+        network, where, cells, manifest.engine, folder=folder, _manifest=manifest, max_bytes=limit
     )
     return part
 

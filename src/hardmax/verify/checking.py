@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import choice, integer
+from hardmax._ground.arguments import choice
 from hardmax._ground.display import html_card
+from hardmax._ground.workers import n_workers
 from hardmax.errors import DtypeError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.certificate_format import Certificate
@@ -50,7 +51,7 @@ def verify_certificate(
     domain: Any = None,
     *,
     method: str = "fast",
-    workers: int = 1,
+    workers: int | None = None,
 ) -> Verdict:
     """Decide whether a certificate proves what the cells of a model are.
 
@@ -60,7 +61,8 @@ def verify_certificate(
         domain: Refuse a certificate about any other domain than this one.
         method: `"fast"`, or `"integers"` for `hardmax.verify.verify`, which is some hundred lines
             of integer arithmetic, has no number in floating point, and takes longer.
-        workers: How many processes check a certificate by tiling, if the method is `"fast"`.
+        workers: How many processes check a certificate by tiling, if the method is `"fast"` (see
+            `set_workers`).
 
     Returns:
         A verdict; a wrong certificate is refused with the reason, whatever is wrong with it.
@@ -93,7 +95,7 @@ def verify_certificate(
             "Certificate.load reads one from a file."
         )
     choice("method", method, ("fast", "integers"))
-    n_workers = integer("workers", workers, at_least=1)
+    n_processes = n_workers(workers)
     try:
         check_shapes(network, certificate)
         if domain is not None and not is_domain_of(certificate, domain):
@@ -102,7 +104,7 @@ def verify_certificate(
             claim = verify.read_certificate(certificate.to_json())
             verify.check_claim(verify.network_of(stored_network(network)), claim)
         else:
-            check_certificate(network, certificate, n_workers)
+            check_certificate(network, certificate, n_processes)
     except (RefusedError, verify.RefusedError) as refusal:
         cell = getattr(refusal, "cell", None)
         where = "" if cell is None else f"cell {cell}: "

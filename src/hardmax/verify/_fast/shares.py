@@ -4,14 +4,14 @@ Every process cuts the polygons that its cells come from: what comes before a sp
 done more than once, which is little.
 """
 
-import os
 import pickle
-import subprocess
-import sys
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from hardmax._ground.workers import in_order
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.tiling import check_tiling
 
@@ -29,49 +29,20 @@ def check_in_shares(task: tuple[Any, ...], n_shares: int) -> None:
     network, domain, signatures, witnesses = task
     n_cells = len(signatures)
     narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
+    # Written once, not once for each process.
     content = pickle.dumps((network, domain, narrow, witnesses))
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    children = []
-    try:
-        for i in range(n_shares):
-            share = [str(n_cells * k // n_shares) for k in (i, i + 1)]
-            child = subprocess.Popen(
-                [sys.executable, "-m", __name__, *share],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": path},
-            )
-            children.append(child)
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write(content)
-            child.stdin.close()
-            child.stdin = None
-        answers = [child.communicate()[0] for child in children]
-    finally:
-        for child in children:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-    for child, answer in zip(children, answers, strict=True):
-        if child.returncode:
-            raise RuntimeError(f"a process that checks a share ended with {child.returncode}")
-        refusal = pickle.loads(answer)
+    ends = [n_cells * k // n_shares for k in range(n_shares + 1)]
+    work = partial(_refusal, content)
+    for refusal in in_order(work, pairwise(ends), n_shares, "processes"):
         if refusal is not None:
             raise RefusedError(*refusal)
 
 
-def main() -> None:
-    """Check the share of this process."""
-    share = int(sys.argv[1]), int(sys.argv[2])
-    network, domain, signatures, witnesses = pickle.loads(sys.stdin.buffer.read())
-    answer = None
+def _refusal(content: bytes, share: tuple[int, int]) -> tuple[str, int | None] | None:
+    """Check a share; return what is wrong with it."""
     try:
+        network, domain, signatures, witnesses = pickle.loads(content)
         check_tiling(network, domain, signatures, witnesses, share)
     except RefusedError as refusal:
-        answer = (str(refusal), refusal.cell)
-    sys.stdout.buffer.write(pickle.dumps(answer))
-
-
-if __name__ == "__main__":
-    main()
+        return str(refusal), refusal.cell
+    return None
