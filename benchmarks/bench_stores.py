@@ -1,7 +1,8 @@
 """Searches into folders: what they cost beside searches in memory, and whether a kill loses a cell.
 
 Cells per second of wall time, bytes for each cell on disk, and the most memory of a process of its
-own. With `--full` more cells. The kills: a process that searches with two threads is ended by
+own; with `--full` a network with more than 10^8 cells, of which there must be room for 8 GB on the
+disk. The kills: a process that searches with two threads is ended by
 SIGKILL at random moments, twenty times, while another one keeps a core busy; then the search is
 gone on with, and its cells are compared in every bit with those of a search that nobody stopped.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.random_networks import gaussian
+from benchmarks.random_networks import folded, gaussian
 from hardmax.geometry.domains import Box
 from hardmax.regions._stores.manifests import MANIFEST
 from hardmax.regions.engines import enumerate_regions
@@ -25,22 +26,26 @@ from hardmax.regions.stores import open_partition
 
 SQUARE = Box([-1, -1], [1, 1])
 NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256)]
-LARGE = [(2, 512, 512, 512)]
+UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
 KILLS, KILLED = 20, (2, 256, 256, 256)
 
 
 def _cost(dims: tuple[int, ...], options: dict, sent: object) -> None:
-    model = gaussian(0, *dims).model
-    enumerate_regions(model, Box([-1e-3, -1e-3], [1e-3, 1e-3]))
-    start = time.perf_counter()
-    n_cells = enumerate_regions(model, SQUARE, **options).n_found
-    spent = time.perf_counter() - start
+    model, domain = (gaussian(0, *dims).model, SQUARE) if dims != MANY_FOLDS else folds()
+    enumerate_regions(model, Box([0, 0], [1e-3, 1e-3]))
+    start = time.perf_counter(), time.process_time()
+    n_cells = enumerate_regions(model, domain, **options).n_found
+    spent = time.perf_counter() - start[0], time.process_time() - start[1]
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     sent.send((n_cells, spent, most))
 
 
-def cost(dims: tuple[int, ...], **options: object) -> tuple[int, float, int]:
-    """Search in a process of its own: cells, seconds, and the most memory it had."""
+def folds() -> tuple[object, Box]:
+    return folded(*MANY_FOLDS).model, UNIT
+
+
+def cost(dims: tuple[int, ...], **options: object) -> tuple[int, tuple[float, float], int]:
+    """Search in a process of its own: cells, seconds, CPU seconds, and the most memory it had."""
     context = multiprocessing.get_context("spawn")
     received, sent = context.Pipe(duplex=False)
     process = context.Process(target=_cost, args=(dims, options, sent))
@@ -50,19 +55,21 @@ def cost(dims: tuple[int, ...], **options: object) -> tuple[int, float, int]:
     return answer
 
 
-def row(dims: tuple[int, ...], *, in_memory: bool = True) -> None:
+WAYS = {"memory": {}, "store": {}, "store, 2": {"workers": 2}}
+
+
+def row(dims: tuple[int, ...], *ways: str) -> None:
     """Print what a search costs in memory, and into a folder with one and two workers."""
-    for name, options in (("memory", {}), ("store", {}), ("store, 2", {"workers": 2})):
-        if name == "memory" and not in_memory:
-            continue
+    for name in ways or WAYS:
+        options = WAYS[name]
         with tempfile.TemporaryDirectory() as folder:
             if name != "memory":
                 options = {**options, "store": f"{folder}/store"}
             n_cells, spent, most = cost(dims, **options)
             on_disk = sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
         print(
-            f"{list(dims)!s:24}{name:10}{n_cells:12,}{n_cells / spent / 1e3:10.0f}"
-            f"{on_disk / n_cells:10.0f}{most / 1e6:10.0f}",
+            f"{list(dims)!s:24}{name:10}{n_cells:12,}{n_cells / spent[0] / 1e3:10.0f}"
+            f"{1e6 * spent[1] / n_cells:10.2f}{on_disk / n_cells:10.0f}{most / 1e6:10.0f}",
             flush=True,
         )
 
@@ -105,12 +112,13 @@ def kills() -> None:
 
 
 def main() -> None:
-    print(f"{'network':24}{'search':10}{'cells':>12}{'1000/s':>10}{'B/cell':>10}{'MB':>10}")
+    names = "cells", "1000/s", "CPU us", "B/cell", "MB"
+    print(f"{'network':24}{'search':10}{names[0]:>12}" + "".join(f"{n:>10}" for n in names[1:]))
+    if "--full" in sys.argv:
+        row(MANY_FOLDS, "store")
+        return
     for dims in NETWORKS:
         row(dims)
-    if "--full" in sys.argv:
-        for dims in LARGE:
-            row(dims, in_memory=False)
     kills()
 
 

@@ -31,6 +31,25 @@ class Weights(NamedTuple):
         return ReluNetwork(self.weights, self.biases)
 
 
+def folded(n_folds: int, depth: int, shear: float = 0.05) -> Weights:
+    """Fold both coordinates of the unit square, mix them a little, and again: `n_folds^(2 depth)`.
+
+    With a shear walls are no grid, and there are somewhat fewer cells.
+    """
+    first = np.kron(np.eye(2), np.ones((1, n_folds)))
+    bias = np.tile([1.0, *(-np.arange(1, n_folds) / n_folds)], 2)
+    rise = 0.96 * n_folds
+    gains = [rise, *(2 * rise * (-1.0) ** np.arange(1, n_folds))]
+    out = np.kron(np.eye(2), np.reshape(gains, (-1, 1)))
+    shift = np.full(2, 0.02 - rise)
+    mix, middle = np.array([[1 - shear, shear], [-shear, 1 - shear]]), np.array([0.0, shear])
+    weights, biases = [first], [bias]
+    for _ in range(depth - 1):
+        weights.append(out @ mix @ first)
+        biases.append((shift @ mix + middle) @ first + bias)
+    return Weights([*weights, out], [*biases, shift])
+
+
 def gaussian(seed: int, *sizes: int, bias: float = 0.5) -> Weights:
     """Draw weights N(0, 2 / fan-in) and biases N(0, bias^2), rounded to float32."""
     rng = np.random.default_rng(seed)

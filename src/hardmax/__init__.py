@@ -11,7 +11,8 @@
                 minkowski_vertices
     algebra     maxplus, minplus, deformed_add, TropicalPolynomial, TropicalRationalMap
     pictures    plot, explore (a page to play with)
-    the rest    Record (a result with its origin), HardmaxError (every exception)
+    the rest    Record (a result with its origin), HardmaxError (every exception),
+                set_workers (how many threads and processes)
 
 Every other public name is in one of the packages; each has a list, as `dir(hardmax.models)`:
 

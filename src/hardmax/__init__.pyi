@@ -13,6 +13,7 @@ from . import surveys as surveys
 from . import tropical as tropical
 from . import typing as typing
 from ._ground.records import Record as Record
+from ._ground.workers import set_workers as set_workers
 from .errors import HardmaxError as HardmaxError
 from .exact.forms import AffineForms as AffineForms
 from .explorer.exploring import explore as explore

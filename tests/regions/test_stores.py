@@ -155,7 +155,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path):
     whole = enumerate_regions(model, SQUARE)
     assert_same(part, whole)
     assert part.certificate().to_json() == whole.certificate().to_json()
-    known = {shard.file for shard in part.manifest.shards}
+    known = {shard.file for shard in part._manifest.shards}
     assert {path.name for path in tmp_path.iterdir()} == known | {"manifest.json", manifests.MODEL}
 
 
@@ -221,7 +221,7 @@ def test_a_folder_that_is_read_only_is_refused(tmp_path):
 
 def test_a_damaged_folder_is_refused(tmp_path, short_jobs):
     part = enumerate_regions(NET, SQUARE, store=tmp_path)
-    shard = tmp_path / part.manifest.shards[1].file
+    shard = tmp_path / part._manifest.shards[1].file
     content = shard.read_bytes()
     shard.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
     with pytest.raises(RecordFormatError, match="as they were written"):
@@ -303,7 +303,7 @@ def test_a_part_that_fails_is_named_and_the_rest_is_done(tmp_path, short_jobs):
     with pytest.raises(TaskError, match=r"1 part .* at layer \d+ after .*RuntimeError: no luck"):
         enumerate_regions(NET, SQUARE, store=tmp_path, workers=3, executor=Now(refuses))
     part, whole = open_partition(tmp_path), enumerate_regions(NET, SQUARE)
-    assert part.manifest.tasks == tuple(poisoned)
+    assert part._manifest.tasks == tuple(poisoned)
     assert 0 < part.n_found < whole.n_found
     assert_same(enumerate_regions(NET, SQUARE, store=tmp_path, executor=Now()), whole)
 

@@ -51,7 +51,9 @@ def regions(
     exact: Annotated[
         bool, typer.Option("--exact", help="Decide in integers alone, without floats: slower.")
     ] = False,
-    workers: Annotated[int, typer.Option(help="How many threads search the plane.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(help="How many threads search, in 2 to 7 dimensions.")
+    ] = None,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
@@ -143,7 +145,7 @@ def verify(
             "--simple", help="Check in integers alone, as hardmax/verify/verify.py does: slower."
         ),
     ] = False,
-    workers: Annotated[int, typer.Option(help="How many processes check a tiling.")] = 1,
+    workers: Annotated[int | None, typer.Option(help="How many processes check a tiling.")] = None,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:

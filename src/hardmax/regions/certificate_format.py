@@ -7,7 +7,8 @@ file is plain JSON, described in `docs/certificates.md`; reading it executes not
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hardmax._ground.display import html_card
 from hardmax._ground.files import read_text, write_text
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
-from hardmax.errors import RecordFormatError
+from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.typing import IntArray, WideArray
 
 FORMAT = "hardmax.certificate/1"
@@ -117,6 +118,20 @@ class Certificate:
             )
         _fields("certificate", content, _FIELDS)
         return _certificate(cls, content)
+
+    @classmethod
+    def joined(cls, parts: Iterable["Certificate"]) -> "Certificate":
+        """Put parts of a certificate by tiling together, which list some cells each.
+
+        Raises:
+            ArgumentError: If there is none, or one is no tiling.
+        """
+        own = list(parts)
+        if not own or any(part.kind != TILING for part in own):
+            raise ArgumentError("`parts` must be certificates by tiling, at least one.")
+        signatures = np.concatenate([part.signatures for part in own])
+        witnesses = np.concatenate([part.witnesses for part in own])
+        return replace(own[0], signatures=signatures, witnesses=witnesses)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; a crash or a full disk leaves the old file as it was."""

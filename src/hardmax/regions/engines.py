@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.interrupts import interrupts_named
+from hardmax._ground.workers import n_workers
 from hardmax.errors import ArgumentError, DtypeError, Interrupted
 from hardmax.models._arithmetic.normed_maps import is_rectified
 from hardmax.models.argmax import ArgmaxNetwork
@@ -32,8 +33,8 @@ from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outsi
 from hardmax.regions.partition import Partition
 
 if TYPE_CHECKING:
+    from hardmax._ground.workers import Workers
     from hardmax.regions._lines.lines import LineCells
-    from hardmax.regions._stores.durable import Workers
 
 _MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
@@ -48,7 +49,7 @@ def enumerate_regions(
     exact: bool = False,
     max_cells: int | None = None,
     max_seconds: float | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     store: str | os.PathLike[str] | None = None,
     executor: "Workers | None" = None,
 ) -> Partition:
@@ -66,14 +67,14 @@ def enumerate_regions(
         exact: Whether to decide in integers alone, without floats first. The result is the same.
         max_cells: Stop after this many cells.
         max_seconds: Stop after this time.
-        workers: How many threads search, in two to seven dimensions; the result does not depend
-            on it.
+        workers: How many threads search, in two to seven dimensions (see `set_workers`); the result
+            does not depend on it.
         store: A folder, in two to seven dimensions. Cells are written to it as they are found, and
             memory does not grow with their number. A search that ended early, in whatever way, goes
             on where it was when it is asked for again. The partition is that of `open_partition`.
         executor: Who searches into a `store`, `workers` jobs at once: any
-            `concurrent.futures.Executor`, or a function that makes one, which is called again
-            when a process is lost.
+            `concurrent.futures.Executor`; a function that makes one, which is called again
+            when a process is lost; `"processes"`; or the address of a Dask scheduler.
 
     Returns:
         The partition. If a limit stopped the search, its `is_complete` is False, its cells are some
@@ -105,12 +106,12 @@ def enumerate_regions(
             limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
         if max_seconds is not None:
             limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
-        n_workers = integer("workers", workers, at_least=1)
+        n_threads = n_workers(workers)
     except KeyboardInterrupt:
         raise Interrupted("the search was interrupted before it began") from None
     engine = _engine(where.dim, exact)
     if engine in ("planar", "spatial"):
-        limits["workers"] = n_workers
+        limits["workers"] = n_threads
     if store is not None or executor is not None:
         return _stored(network, where, engine, limits, store, executor)
     return _searched(network, where, engine, limits)

@@ -9,12 +9,9 @@ There is no distribution-free upper limit on the number of cells: a million cell
 set of any small measure. What samples do bound is the measure of the cells they have not met.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from math import ceil, log, sqrt
 from typing import Any
 
@@ -23,6 +20,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._ground.arguments import Sizes, integer, number
 from hardmax._ground.display import card, public_fields
+from hardmax._ground.workers import in_order, n_workers
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.regions._location.points import PointNamer
 from hardmax.regions._location.signature_index import hashed_signatures
@@ -132,7 +130,7 @@ def sample_regions(
     law: Law | None = None,
     confidence: float = 0.95,
     n_at_once: int = 1 << 16,
-    workers: int = 1,
+    workers: int | None = None,
 ) -> SampledCount:
     """Count the cells that random points of a domain meet.
 
@@ -148,8 +146,8 @@ def sample_regions(
         confidence: The probability with which `interval` covers, below 1.
         n_at_once: How many points a thread processes at a time, fewer in many dimensions; changes
             memory and speed, not the result.
-        workers: How many threads find signatures; the result does not depend on it. A law is only
-            called by the caller's thread.
+        workers: How many threads find signatures (see `set_workers`); the result does not depend
+            on it. A law is only called by the caller's thread.
 
     Raises:
         ArgumentError: If the domain is unbounded and no law is given, or a number is out of range.
@@ -173,14 +171,15 @@ def sample_regions(
     if law is not None and not callable(law):
         raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
     draw = _whole_blocks(law) if law is not None else _uniform(where)
-    n_workers = integer("workers", workers, at_least=1)
+    n_threads = n_workers(workers)
     tally = _Tally(PointNamer(network, where))
     chunks = _chunks(draw, where.dim, total, key, step)
     if law is not None:
         chunks = (partial(_given, points()) for points in chunks)
     counts: dict[int, int] = {}
     n_inside = 0
-    for distinct, times in _in_threads(tally, chunks, n_workers):
+    core()  # Loaded by one thread, not by several at once.
+    for distinct, times in in_order(tally, chunks, n_threads):
         n_inside += int(times.sum())
         for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
             counts[name] = counts.get(name, 0) + count
@@ -210,24 +209,6 @@ class _Tally:
             hashes = hashed_signatures(named.names)
             found.append(np.delete(hashes, namer.on_walls(named, every)))
         return np.unique(np.concatenate(found), return_counts=True)
-
-
-def _in_threads(
-    tally: _Tally, chunks: Iterator[Chunk], workers: int
-) -> Iterator[tuple[AnyArray, IntArray]]:
-    """Go through chunks with some threads, in order; few are looked at ahead."""
-    if workers == 1:
-        yield from map(tally, chunks)
-        return
-    core()  # Loaded by one thread, not by several at once.
-    pool = ThreadPoolExecutor(workers)
-    try:
-        waiting = deque(pool.submit(tally, chunk) for chunk in islice(chunks, 2 * workers))
-        while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(pool.submit(tally, chunk) for chunk in islice(chunks, 1))
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _chunks(draw: Law, dim: int, total: int, seed: int, step: int) -> Iterator[Chunk]:

@@ -8,6 +8,7 @@ Parquet files, and any program that reads Parquet can ask them: in DuckDB,
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import numpy as np
 
 from hardmax._ground.arguments import integer
 from hardmax._ground.parquet_files import MOST_BYTES
+from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
-from hardmax.errors import RecordFormatError, SizeLimitError
+from hardmax._ground.workers import Workers, in_order, n_workers
+from hardmax.errors import ArgumentError, RecordFormatError, SizeLimitError
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
@@ -24,6 +27,7 @@ from hardmax.models.storage import load_model
 from hardmax.regions._stores.manifests import MANIFEST, MODEL, Manifest, read_manifest, read_shard
 from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames
+from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray
@@ -65,30 +69,93 @@ class StoredPartition(Partition):
 
     Attributes:
         folder: The folder.
-        manifest: What it says about itself.
         max_bytes: How much memory all cells may take.
     """
 
     folder: Path = field(kw_only=True)
-    manifest: Manifest = field(kw_only=True)
+    _manifest: Manifest = field(kw_only=True)
     max_bytes: int = field(kw_only=True)
 
     @property
     def n_shards(self) -> int:
         """How many files hold the cells."""
-        return len(self.manifest.shards)
+        return len(self._manifest.shards)
 
     def shards(self) -> Iterator[Partition]:
         """Read the shards, one after the other, in the order of their cells.
 
         Each is a partition that was stopped early: some cells, and all that is stored about them.
         """
-        for shard in self.manifest.shards:
-            path = read_shard(self.folder, shard)
-            part = load_partition(path, self.network, self.domain, max_bytes=self.max_bytes)
-            if part.n_found != shard.n_cells:
-                raise RecordFormatError(f"`path` must hold {shard.n_cells} cells; {path} does not.")
-            yield part
+        yield from map(self.shard, range(self.n_shards))
+
+    def shard(self, index: int) -> Partition:
+        """Read one shard; see `shards`."""
+        shard = self._manifest.shards[index]
+        path = read_shard(self.folder, shard)
+        part = load_partition(path, self.network, self.domain, max_bytes=self.max_bytes)
+        if part.n_found != shard.n_cells:
+            raise RecordFormatError(f"`path` must hold {shard.n_cells} cells; {path} does not.")
+        return part
+
+    def save_certificate(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        workers: int | None = None,
+        executor: Workers | None = None,
+    ) -> list[Path]:
+        """Make a certificate in parts, one file for each shard; those that are there stay.
+
+        `verify_certificate` checks parts as it checks a whole one, several at once.
+
+        Args:
+            folder: The folder they are written to; it is made if there is none.
+            workers: How many are made at once (see `set_workers`).
+            executor: By whom, as in `enumerate_regions`; by processes if there are several workers.
+
+        Returns:
+            The files.
+
+        Raises:
+            IncompleteError: If the search was stopped early.
+            ArgumentError: If the cells were only counted, or the domain has more than two
+                dimensions: `certificate` makes such a certificate in one.
+
+        Examples:
+            >>> import tempfile
+            >>> from hardmax import Box, ReluNetwork, enumerate_regions, verify_certificate
+            >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     part = enumerate_regions(net, Box([-1, -1], [1, 1]), store=f"{folder}/cells")
+            ...     parts = part.save_certificate(f"{folder}/proof")
+            ...     verify_certificate(net, parts)
+            Verdict(ok=True, n_cells=4, reason='')
+        """
+        self.require_complete("save_certificate")
+        if self._manifest.count_only or self.domain.dim > 2:
+            raise ArgumentError(
+                "`store` must hold cells in the plane; in more dimensions `certificate()` makes "
+                "a certificate, in one part."
+            )
+        n = n_workers(workers)
+        target = Path(folder).absolute()
+        target.mkdir(parents=True, exist_ok=True)
+        files = [target / f"{shard.digest[:16]}.json" for shard in self._manifest.shards]
+        work = partial(_certify, self.folder.absolute(), self.max_bytes)
+        wanted = [(i, file) for i, file in enumerate(files) if not file.exists()]
+        who = executor or ("processes" if n > 1 else None)
+        for _ in track(in_order(work, wanted, n, who), "parts of a certificate", len(wanted)):
+            pass
+        return files
+
+
+def _certify(folder: Path, max_bytes: int, wanted: tuple[int, Path]) -> None:
+    """Make the certificate of a shard."""
+    index, file = wanted
+    part = open_partition(folder, max_bytes=max_bytes)
+    shard = part.shard(index)
+    witnesses = np.nan_to_num(shard.witnesses)
+    make_certificate(part.network, part.domain, shard.signatures, witnesses).save(file)
 
 
 def open_partition(
@@ -146,7 +213,7 @@ def open_partition(
 
     cells = CellArrays(**known) if manifest.count_only else StoredCells(**known, read=read)
     part = StoredPartition(
-        network, where, cells, manifest.engine, folder=folder, manifest=manifest, max_bytes=limit
+        network, where, cells, manifest.engine, folder=folder, _manifest=manifest, max_bytes=limit
     )
     return part
 

@@ -5,6 +5,7 @@ There are two ways, which must agree: `verify`, one file in integers that trust 
 leave a sign open. Neither runs code that enumerates cells or makes certificates.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from math import gcd
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import choice, integer
+from hardmax._ground.arguments import choice
 from hardmax._ground.display import html_card
+from hardmax._ground.workers import Workers, n_workers
 from hardmax.errors import DtypeError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.certificate_format import Certificate
@@ -22,6 +24,7 @@ from hardmax.verify import verify
 from hardmax.verify._fast.certificates import check_certificate, check_shapes
 from hardmax.verify._fast.composition import integers_of
 from hardmax.verify._fast.refusals import RefusedError
+from hardmax.verify.parts import Part, check_parts, loaded
 
 
 @dataclass(frozen=True)
@@ -46,21 +49,26 @@ class Verdict:
 
 def verify_certificate(
     model: Any,
-    certificate: Certificate,
+    certificate: Certificate | Sequence[Part],
     domain: Any = None,
     *,
     method: str = "fast",
-    workers: int = 1,
+    workers: int | None = None,
+    executor: Workers | None = None,
 ) -> Verdict:
     """Decide whether a certificate proves what the cells of a model are.
 
     Args:
         model: The model, or its `ArgmaxNetwork`.
-        certificate: The certificate. The claim is about the domain it names.
+        certificate: The certificate, or a list of parts of one, or of their files, in any order.
+            The claim is about the domain it names.
         domain: Refuse a certificate about any other domain than this one.
         method: `"fast"`, or `"integers"` for `hardmax.verify.verify`, which is some hundred lines
             of integer arithmetic, has no number in floating point, and takes longer.
-        workers: How many processes check a certificate by tiling, if the method is `"fast"`.
+        workers: How many processes check a certificate by tiling, if the method is `"fast"` (see
+            `set_workers`).
+        executor: Who checks parts instead: any `concurrent.futures.Executor`, or the address of a
+            Dask scheduler, which must be able to read their files.
 
     Returns:
         A verdict; a wrong certificate is refused with the reason, whatever is wrong with it.
@@ -87,13 +95,17 @@ def verify_certificate(
         raise DtypeError(
             f"`model` must be a model or an ArgmaxNetwork; got {type(model).__name__}."
         )
+    choice("method", method, ("fast", "integers"))
+    n_processes = n_workers(workers)
+    if isinstance(certificate, list | tuple) and certificate:
+        if method == "fast":
+            return _verdict_on_parts(network, certificate, domain, n_processes, executor)
+        certificate = Certificate.joined(map(loaded, certificate))
     if not isinstance(certificate, Certificate):
         raise DtypeError(
-            f"`certificate` must be a Certificate; got {type(certificate).__name__}. "
-            "Certificate.load reads one from a file."
+            "`certificate` must be a Certificate, or a list of parts of one; got "
+            f"{type(certificate).__name__}. Certificate.load reads one from a file."
         )
-    choice("method", method, ("fast", "integers"))
-    n_workers = integer("workers", workers, at_least=1)
     try:
         check_shapes(network, certificate)
         if domain is not None and not is_domain_of(certificate, domain):
@@ -102,12 +114,27 @@ def verify_certificate(
             claim = verify.read_certificate(certificate.to_json())
             verify.check_claim(verify.network_of(stored_network(network)), claim)
         else:
-            check_certificate(network, certificate, n_workers)
+            check_certificate(network, certificate, n_processes)
     except (RefusedError, verify.RefusedError) as refusal:
         cell = getattr(refusal, "cell", None)
         where = "" if cell is None else f"cell {cell}: "
         return Verdict(False, 0, f"{where}{refusal}.")
     return Verdict(True, certificate.n_cells)
+
+
+def _verdict_on_parts(
+    network: ArgmaxNetwork,
+    parts: Sequence[Part],
+    domain: Any,
+    workers: int,
+    executor: Workers | None,
+) -> Verdict:
+    try:
+        if domain is not None and not is_domain_of(loaded(parts[0]), domain):
+            raise RefusedError("the certificate is about another domain")
+        return Verdict(True, check_parts(network, parts, workers, executor))
+    except RefusedError as refusal:
+        return Verdict(False, 0, f"{refusal}.")
 
 
 def stored_network(network: ArgmaxNetwork) -> dict[str, Any]:

@@ -71,6 +71,9 @@ class Limits(NamedTuple):
     bytes: int = -1
 
 
+_BRIEFLY = Limits(-1, 0.0)
+
+
 def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
     """Check the limits of a search.
 
@@ -141,6 +144,9 @@ def explore_domain(
     def work() -> bool:
         if workers == 1 or limits.cells >= 0:
             return runs[0].work(limits, progress)
+        # A search that ends at once is not worth a thread.
+        if runs[0].work(_BRIEFLY, False):
+            return True
         return share(runs, begin, is_wanted, limits.seconds, workers, progress)
 
     return packed_when_done(work, lambda is_complete: packed(runs, is_complete, workers))

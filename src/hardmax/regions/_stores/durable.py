@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
+from hardmax._ground.workers import Workers, executor_maker
 from hardmax.errors import ArgumentError, Interrupted, TaskError
 from hardmax.geometry.domain_text import domain_text
 from hardmax.models.argmax import ArgmaxNetwork
@@ -47,8 +48,6 @@ SHARD_BYTES = 1 << 25
 """What the cells of a job may take in memory."""
 _MOST_TRIES = 3
 _PAUSE_S = 0.5
-
-Workers = Executor | Callable[[], Executor]
 
 
 class _Pending(NamedTuple):
@@ -80,8 +79,7 @@ def search_into(
         count_only: Whether to count without storing any cell.
         max_seconds: Stop after about so many seconds; the same call goes on from there.
         workers: How many jobs are under way at once.
-        executor: Who does them, or what makes one, to be called again if it breaks; threads of this
-            process by default.
+        executor: Who does them; threads of this process by default.
 
     Raises:
         ArgumentError: If the folder cannot be written, or holds another search; if the executor
@@ -106,9 +104,8 @@ def search_into(
         deadline = None if max_seconds is None else time.monotonic() + max_seconds
         team = _Team(path, manifest, network, where.dim, workers)
         with track(iter(()), "cells") as bar:
-            team.work(
-                _maker(executor, workers), deadline, bar.advance, isinstance(executor, Executor)
-            )
+            make = executor_maker(executor or (lambda: ThreadPoolExecutor(workers)), workers)
+            team.work(make, deadline, bar.advance, isinstance(executor, Executor))
 
 
 def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
@@ -118,25 +115,6 @@ def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
                 f"`store` must be a new folder, or hold this search; {path} has one with another "
                 f"`{name}`."
             )
-
-
-def _maker(executor: Workers | None, workers: int) -> Callable[[], Executor]:
-    """Return what makes an executor; a second time only if the caller said how."""
-    if executor is None:
-        return lambda: ThreadPoolExecutor(workers)
-    if not isinstance(executor, Executor):
-        return executor
-    given = [executor]
-
-    def make() -> Executor:
-        if not given:
-            raise ArgumentError(
-                "`executor` must not break; this one did. What was found is kept: the same call "
-                "with a new one goes on from there, and with a function that makes one, at once."
-            )
-        return given.pop()
-
-    return make
 
 
 class _Team:

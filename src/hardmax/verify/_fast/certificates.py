@@ -32,7 +32,7 @@ def check_certificate(network: ArgmaxNetwork, certificate: Certificate, workers:
     Raises:
         RefusedError: If it does not; `cell` counts as the certificate does.
     """
-    order = _order(certificate.signatures)
+    order = order_of(certificate.signatures)
     try:
         _check(network, certificate, order, workers)
     except RefusedError as refusal:
@@ -123,7 +123,7 @@ def _is_proof(proof: Any) -> bool:
     )
 
 
-def _order(signatures: IntArray) -> IntArray:
+def order_of(signatures: IntArray) -> IntArray:
     """Return the lexicographic order; refuse a signature listed twice."""
     # Entries are not negative, so most significant bytes first compare as the numbers do.
     big_endian = np.min_scalar_type(signatures.max(initial=0)).newbyteorder(">")

@@ -4,14 +4,12 @@ Every process cuts the polygons that its cells come from: what comes before a sp
 done more than once, which is little.
 """
 
-import os
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 
+from hardmax._ground.workers import Processes
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.tiling import check_tiling
 
@@ -49,49 +47,25 @@ def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
     if not others:
         return check_tiling(network, domain, signatures, witnesses, own)
     narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
+    # Written once, not once for each process.
     content = pickle.dumps((network, domain, narrow, witnesses))
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    children = []
+    pool = Processes(len(others))
     try:
-        for share in others:
-            child = subprocess.Popen(
-                [sys.executable, "-m", __name__, *map(str, share)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": path},
-            )
-            children.append(child)
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write(content)
-            child.stdin.close()
-            child.stdin = None
+        answers = [pool.submit(_refusal, content, share) for share in others]
         check_tiling(network, domain, signatures, witnesses, own)
-        answers = [child.communicate()[0] for child in children]
+        for answer in answers:
+            refusal = answer.result()
+            if refusal is not None:
+                raise RefusedError(*refusal)
     finally:
-        for child in children:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-    for child, answer in zip(children, answers, strict=True):
-        if child.returncode:
-            raise RuntimeError(f"a process that checks a share ended with {child.returncode}")
-        refusal = pickle.loads(answer)
-        if refusal is not None:
-            raise RefusedError(*refusal)
+        pool.shutdown(cancel_futures=True)
 
 
-def main() -> None:
-    """Check the share of this process."""
-    share = int(sys.argv[1]), int(sys.argv[2])
-    network, domain, signatures, witnesses = pickle.loads(sys.stdin.buffer.read())
-    answer = None
+def _refusal(content: bytes, share: tuple[int, int]) -> tuple[str, int | None] | None:
+    """Check a share; return what is wrong with it."""
     try:
+        network, domain, signatures, witnesses = pickle.loads(content)
         check_tiling(network, domain, signatures, witnesses, share)
     except RefusedError as refusal:
-        answer = (str(refusal), refusal.cell)
-    sys.stdout.buffer.write(pickle.dumps(answer))
-
-
-if __name__ == "__main__":
-    main()
+        return str(refusal), refusal.cell
+    return None
