@@ -45,7 +45,14 @@ def checkpoint_parts():
     parts += [layer.attention.rotary, layer.attention_norm, found, found.layers[0], arrays[0]]
     survey = hm.surveys.survey_heads(hm.load_checkpoint("hardmax"), np.arange(12))
     cut = hm.surveys.query_slice(survey.layers[0], 0)
-    parts += [survey, cut, survey.effects[0], survey.together[0], *hm.analyze_heads([arrays[0]])]
+    parts += [
+        survey,
+        cut,
+        survey.slices[0],
+        survey.effects[0],
+        survey.together[0],
+        *hm.analyze_heads([arrays[0]]),
+    ]
     parts += [hm.models.certify_rows(arrays[0], 0), hm.models.tokenise("hardmax", "cab|abc")]
     return [*parts, layer.mlp.up]
 
