@@ -434,8 +434,9 @@ const EXPORTS = {
 const STAGE_HELP = {
   head: "Diagram of the keys. Tab to it, then ] and [ choose a key, arrows move it, N adds one, Delete removes it, plus and minus zoom.",
   heads: "Diagrams of several heads. Arrows move the window, plus and minus zoom.",
-  regions: "Partition of the plane into cells. Arrows move the window, plus and minus zoom.",
-  real: "Plane through three queries of a model, cut by which key wins. Arrows move the window, plus and minus zoom.",
+  regions:
+    "Partition of the plane into cells. ] and [ go from cell to cell, Enter zooms into one, arrows move the window, plus and minus zoom.",
+  real: "Plane through three queries of a model, cut by which key wins. ] and [ go from cell to cell, Enter zooms into one, arrows move the window, plus and minus zoom.",
 };
 
 function beginPage(source) {

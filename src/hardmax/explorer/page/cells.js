@@ -49,6 +49,7 @@ export class CellsView {
       tap: (point) => this.hover(point),
       doubleTap: (point) => this.zoomInto(point),
       moved: () => this.keepWindow(),
+      key: (event) => this.key(event),
     });
     this.status = element("p", { class: "hint status" }, "");
     this.alarm = element("p", { class: "hint alarm", role: "alert", hidden: true });
@@ -292,6 +293,39 @@ export class CellsView {
     this.hovered = this.cellAt(point);
     this.tell();
     this.surface.request();
+  }
+
+  // Without a pointer: ] and [ go from cell to cell, Enter zooms into the one that is shown.
+  key(event) {
+    if (!this.cells || event.ctrlKey || event.metaKey || event.altKey) return false;
+    const step = { "]": 1, "[": -1 }[event.key],
+      { n } = this.cells.found;
+    if (event.key === "Enter" && this.hovered >= 0) return (this.zoomInto(this.pointer), true);
+    if (!step || n === 0) return false;
+    const from = this.hovered < 0 ? (step > 0 ? -1 : 0) : this.hovered;
+    this.goTo((from + step + n) % n);
+    return true;
+  }
+
+  // Show a cell, and say what is known about it.
+  goTo(cell) {
+    const { surface } = this,
+      corners = cornersOf(this.cells.found, cell, surface.seen),
+      cut = cutToWindow(corners, surface.seen);
+    const points = cut.length > 0 ? cut : corners,
+      middle = [0, 1].map(
+        (k) =>
+          points.filter((_, i) => i % 2 === k).reduce((sum, z) => sum + z, 0) / (points.length / 2),
+      );
+    if (cut.length === 0) {
+      surface.look({ ...surface.window, x: middle[0], y: middle[1] });
+      this.keepWindow();
+    }
+    this.pointer = middle;
+    this.hovered = cell;
+    this.tell();
+    const facts = Array.from(this.info.querySelectorAll("dt, dd"), (one) => one.textContent);
+    this.app.announce(`cell ${cell + 1} of ${this.cells.found.n}: ${facts.join(" ")}`);
   }
 
   zoomInto(point) {
