@@ -96,6 +96,12 @@ def pixel(shown, x, y):
     return list(shown(f"Object.values({context}.getImageData({place}, 1, 1).data)"))[:3]
 
 
+def test_cells_have_the_colours_of_every_picture(shown):
+    shown("app.view.change(() => (app.state.head.keys = [[-1, 0, 0], [1, 0, 0]]))")
+    assert pixel(shown, -1.5, 1.0) == [0x73, 0xAC, 0xEB]
+    assert pixel(shown, 1.5, 1.0) == [0xED, 0xBD, 0x91]
+
+
 def test_the_field_blends_into_the_diagram_as_it_cools(shown):
     shown("app.view.change(() => Object.assign(app.state.head, {keys: [[-1,0,0],[1,0,0]]}))")
     colours = {}
