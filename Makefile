@@ -29,7 +29,7 @@ else echo "uv is not available or failed: installing with pip (slower)"; \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce explorer page test checkpoints lint types contracts check bench debug sanitize wheel clean
+.PHONY: help setup reproduce docs explorer page test checkpoints lint types contracts check bench debug sanitize wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -55,6 +55,12 @@ endif
 
 reproduce: $(READY)  ## run the main job: every result the library can regenerate
 	$(BIN)/hardmax reproduce
+
+# Strict: a warning is an error. It loads nothing from the network, and neither do the pages.
+docs: page  ## make the site in build/site: pages, reference, gallery, ledger, search, explorer
+	@$(call install,--group docs)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto docs build/site
+	@echo "build/site/index.html"
 
 explorer: $(ENGINE)  ## compile the core for browsers: the engine of the page of `hardmax explore`
 
