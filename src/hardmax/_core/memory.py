@@ -64,6 +64,9 @@ class GrowingArray:
         row_shape: The shape of a row.
         n_rows: For how many rows there is room at first.
 
+    Attributes:
+        row_bytes: How many bytes a row takes.
+
     Examples:
         >>> rows = GrowingArray(np.int64, (2,), 3)
         >>> rows.grow(10**6)
@@ -74,6 +77,7 @@ class GrowingArray:
     def __init__(self, kind: Any, row_shape: tuple[int, ...], n_rows: int) -> None:
         self._kind, self._row_shape = np.dtype(kind), row_shape
         self._per_row = prod(row_shape)
+        self.row_bytes = self._per_row * self._kind.itemsize
         self._pages: mmap.mmap | None = None
         self._block: AnyArray | None = _block()
         self.grow(n_rows)
@@ -85,7 +89,7 @@ class GrowingArray:
 
     def grow(self, n_rows: int) -> None:
         """Make room for so many rows in all; what has been written stays."""
-        n_bytes = n_rows * self._per_row * self._kind.itemsize
+        n_bytes = n_rows * self.row_bytes
         if self._pages is not None:
             self._pages = _resized(self._pages, max(1, n_bytes))
         elif n_bytes > _SMALL:
@@ -109,9 +113,19 @@ class GrowingArray:
             rows = self.rows(n_rows)
             self._give_back()
             return rows
-        n_bytes = n_rows * self._per_row * self._kind.itemsize
+        n_bytes = n_rows * self.row_bytes
         pages, self._pages = _resized(self._pages, max(1, n_bytes)), None
         return self._first(pages, n_rows)
+
+    def copy_to(self, rows: AnyArray, more: int) -> None:
+        """Copy the first rows, numbers increased by `more`; nothing more may be written."""
+        given = self._first(self._block if self._pages is None else self._pages, len(rows))
+        if more:
+            np.add(given, more, out=rows)
+        else:
+            rows[...] = given
+        self._give_back()
+        self._pages = None
 
     def _first(self, memory: Any, n_rows: int) -> AnyArray:
         numbers = np.frombuffer(memory, self._kind, n_rows * self._per_row)

@@ -453,16 +453,14 @@ def _joined(parts: list[CellColumns], workers: int) -> FoundCells:
     ends = [Sizes(*row) for row in np.cumsum([part.sizes() for part in parts], axis=0).tolist()]
     whole = first.taken(ends[-1])
 
-    def copy(part: CellColumns, start: Sizes) -> None:
+    def copy(job: tuple[str, CellColumns, Sizes]) -> None:
+        name, part, start = job
         before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
-        for name, rows in whole._asdict().items():
-            if rows is not None:
-                taken = part.take(name, part.sizes())
-                if name in before:
-                    taken += before[name]
-                at = part.rows_of(name, start)
-                rows[at : at + len(taken)] = taken
+        part.copy_to(getattr(whole, name), name, part.rows_of(name, start), before.get(name, 0))
 
+    # Others run while a job copies. The longest come first.
+    jobs = [(name, *one) for one in zip(others, ends[:-1], strict=True) for name in first.names]
+    jobs.sort(key=lambda job: job[1].n_bytes(job[0]), reverse=True)
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(copy, others, ends))
+        list(pool.map(copy, jobs))
     return whole

@@ -321,16 +321,31 @@ class CellColumns:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
         return self._columns["signatures"].rows(min(self.room.n_cells, 1))
 
-    def take(self, name: str, sizes: Sizes) -> AnyArray:
-        """Return one of the arrays, with room for so much; the core may not write to it again."""
-        column, n_rows = self._columns[name], self.rows_of(name, sizes)
-        column.grow(n_rows)
-        return column.taken(n_rows)
+    @property
+    def names(self) -> list[str]:
+        """The names of the arrays."""
+        return list(self._columns)
+
+    def n_bytes(self, name: str) -> int:
+        """Return how many bytes have been written to an array."""
+        return self.rows_of(name, self.sizes()) * self._columns[name].row_bytes
+
+    def copy_to(self, rows: AnyArray, name: str, start: int, more: int) -> None:
+        """Copy what has been written to an array into others, numbers increased by `more`.
+
+        The core may not write to it again.
+        """
+        end = start + self.rows_of(name, self.sizes())
+        self._columns[name].copy_to(rows[start:end], more)
 
     def taken(self, sizes: Sizes | None = None) -> FoundCells:
         """Return all arrays, with room for so much or for what has been written."""
-        room = sizes or self.sizes()
-        return FoundCells(**{name: self.take(name, room) for name in self._columns})
+        room, found = sizes or self.sizes(), {}
+        for name, column in self._columns.items():
+            n_rows = self.rows_of(name, room)
+            column.grow(n_rows)
+            found[name] = column.taken(n_rows)
+        return FoundCells(**found)
 
 
 class CoreSearch:
