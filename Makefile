@@ -73,10 +73,11 @@ page: $(READY)
 	@$(MAKE) --no-print-directory explorer || echo "the engine of the page could not be built: its tests are skipped"
 
 # Tests of the page need its engine, node and Chromium; where one cannot be had, they are skipped by name.
-# One thread: the matrices are small, and idle threads of OpenBLAS spin.
+# One thread: the matrices are small, and idle threads of OpenBLAS spin. Bytecode is kept: tests start
+# many processes. HARDMAX_SWEEP=10 draws ten times as many random cases.
 test: $(READY)  ## run the tests, on every core
 	@$(MAKE) --no-print-directory page
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
 
 # Only for their weights: what these packages require are large frameworks, and is left out.
 checkpoints: $(READY)  ## fetch trained transformers, 190 MB, for the tests that need them

@@ -23,7 +23,7 @@ from hardmax.papers.experiments.beyond.training_runs import (
 )
 from hardmax.papers.experiments.wording import plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import PALETTE, side_by_side
+from hardmax.plotting.style import side_by_side
 from hardmax.regions.engines import enumerate_regions
 
 
@@ -139,10 +139,10 @@ def _draw(p: Parameters, rows: list[Row]) -> Any:
         chosen = [row for row in rows if row["bias"] == with_bias]
         for seed in p.seeds:
             own = [row["box_regions"] for row in chosen if row["seed"] == seed]
-            ax.plot(steps, own, color=PALETTE[0], alpha=0.3, linewidth=0.8)
+            ax.plot(steps, own, color="C0", alpha=0.3, linewidth=0.8)
         for column, colour, word in (
-            ("regions", PALETTE[4], "the plane"),
-            ("box_regions", PALETTE[0], "around the data"),
+            ("regions", "C1", "the plane"),
+            ("box_regions", "C0", "around the data"),
             ("box_regions_shuffled", "0.45", "around the data, shuffled"),
         ):
             middle = [_middle([r for r in chosen if r["step"] == s], column) for s in p.steps]
