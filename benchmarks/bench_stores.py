@@ -33,7 +33,7 @@ SQUARE = Box([-1, -1], [1, 1])
 NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256)]
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
 KILLS, KILLED = 20, (2, 256, 256, 256)
-PAUSES, SOME_FOLDS = (5.0, 15.0), (6, 4)
+PAUSES, SOME_FOLDS = (20.0, 40.0), (6, 4)
 """Seconds between kills of Dask workers: on a busy machine one takes as long to begin."""
 
 
@@ -144,6 +144,7 @@ def cluster() -> None:
                 if pids:
                     os.kill(int(rng.choice(pids)), signal.SIGKILL)
                     n_killed += 1
+                    print(f"{len(pids)} workers, killed one", flush=True)
 
         killer = threading.Thread(target=kill)
         killer.start()
