@@ -19,15 +19,17 @@ nothing with the filters of the others. All engines return the same cells.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.interrupts import interrupts_named
 from hardmax.errors import DtypeError, Interrupted
 from hardmax.models._arithmetic.normed_maps import is_rectified
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.regions.cells import CellArrays, nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
+from hardmax.regions.graph_partitions import GraphPartition, explore_graph
 from hardmax.regions.partition import Partition
 
 if TYPE_CHECKING:
@@ -38,6 +40,28 @@ _NARROW, _PATIENCE = 1 << 20, 32
 """Up to how many weights, after how many intervals in integers, the core takes ReLU networks."""
 
 
+@overload
+def enumerate_regions(
+    model: GraphNetwork,
+    domain: Any,
+    *,
+    count_only: bool = ...,
+    exact: bool = ...,
+    max_cells: int | None = ...,
+    max_seconds: float | None = ...,
+    workers: int = ...,
+) -> GraphPartition: ...
+@overload
+def enumerate_regions(
+    model: Any,
+    domain: Any,
+    *,
+    count_only: bool = ...,
+    exact: bool = ...,
+    max_cells: int | None = ...,
+    max_seconds: float | None = ...,
+    workers: int = ...,
+) -> Partition: ...
 def enumerate_regions(
     model: Any,
     domain: Any,
@@ -47,7 +71,7 @@ def enumerate_regions(
     max_cells: int | None = None,
     max_seconds: float | None = None,
     workers: int = 1,
-) -> Partition:
+) -> Partition | GraphPartition:
     r"""Find every cell of a model on a domain, exactly.
 
     A cell is a signature (the winner in each group of each layer) whose set has an interior in the
@@ -55,7 +79,10 @@ def enumerate_regions(
 
     Args:
         model: A model with a `network`, or an `ArgmaxNetwork`. If the model has a `box`, the
-            network stands for it there only.
+            network stands for it there only. A `GraphNetwork` is walked through from cell to cell
+            as it is on bounded domains of dimension 1 and 2, and decision boundaries are found
+            too: the result is a `GraphPartition`. Elsewhere, and for all that a `Partition` can
+            do, its `network` is asked, if it is small.
         domain: A `Box`, `Polytope`, `WholeSpace`, `Slice`, `Segment`, `Ray` or `Line` in the input
             space.
         count_only: Whether to count without storing anything.
@@ -86,6 +113,8 @@ def enumerate_regions(
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True).n_cells
         at least 3
     """
+    if isinstance(model, GraphNetwork) and not exact and getattr(domain, "dim", 3) <= 2:
+        return explore_graph(model, domain, max_cells, max_seconds)
     try:
         network = read_network(model)
         where = charted(domain, network.dim_in)
