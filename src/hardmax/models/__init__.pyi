@@ -38,6 +38,11 @@ from .checkpoints.weights import TransformerWeights as TransformerWeights
 from .formats.activations import Activation as Activation
 from .formats.activations import MaxUnit as MaxUnit
 from .formats.activations import read_activation as read_activation
+from .graphs.building import GraphBuilder as GraphBuilder
+from .graphs.graph_networks import BlockMap as BlockMap
+from .graphs.graph_networks import GraphNetwork as GraphNetwork
+from .graphs.graph_networks import Maxima as Maxima
+from .graphs.graph_networks import SparseMap as SparseMap
 from .scores import LogWeights as LogWeights
 from .scores import ScaledScores as ScaledScores
 from .scores import ScoreMap as ScoreMap

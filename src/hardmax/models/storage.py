@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.formats.onnx_graphs import load_onnx
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.tensor_files import (
@@ -81,7 +83,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model written by `save_model`.
+    """Read a model written by `save_model`, or an ONNX file, by its ending `.onnx` (`load_onnx`).
 
     Raises:
         RecordFormatError: If the file is not safetensors, or does not hold a model of this format:
@@ -96,6 +98,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         ...     load_model(f"{folder}/head.safetensors")([0.5]).tolist()
         [3.0]
     """
+    if Path(path).suffix.lower() == ".onnx":
+        return load_onnx(path)
     return _model(*read_tensor_file(path), path)
 
 
