@@ -27,6 +27,7 @@ from .checkpoints.row_certificates import RowCertificates as RowCertificates
 from .checkpoints.row_certificates import certify_rows as certify_rows
 from .checkpoints.texts import TokenisedText as TokenisedText
 from .checkpoints.texts import tokenise as tokenise
+from .checkpoints.token_heads import heads_from_tokens as heads_from_tokens
 from .checkpoints.weights import AttentionWeights as AttentionWeights
 from .checkpoints.weights import EmbeddingWeights as EmbeddingWeights
 from .checkpoints.weights import LayerWeights as LayerWeights
