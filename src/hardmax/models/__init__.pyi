@@ -7,6 +7,8 @@ from .argmax import ArgmaxNetwork as ArgmaxNetwork
 from .argmax import ExactContributions as ExactContributions
 from .argmax import FormBlock as FormBlock
 from .argmax import Place as Place
+from .checkpoints.attention_paths import AttentionPath as AttentionPath
+from .checkpoints.attention_paths import attention_path as attention_path
 from .checkpoints.forward import Activations as Activations
 from .checkpoints.forward import LayerActivations as LayerActivations
 from .checkpoints.forward import run_transformer as run_transformer
