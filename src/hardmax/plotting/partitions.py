@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground import palette
-from hardmax._ground.arguments import choice
+from hardmax._ground.arguments import choice, integer
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, Slice
 from hardmax.geometry.polytopes import Polytope
@@ -40,6 +40,7 @@ def plot_partition(
     box: Box | None = None,
     walls: bool | str = True,
     legend: bool | None = None,
+    layers: int | None = None,
 ) -> Any:
     """Draw the cells of a model on a domain of dimension 2 or 3.
 
@@ -59,6 +60,7 @@ def plot_partition(
             units in ink, thinner from block to block and where cells are small. `"units"` gives the
             units of the last layer colours as well, which shows where their walls bend.
         legend: Whether to say which walls are whose; by default where the axes are new.
+        layers: Draw in the plane only what the first so many layers cut, in the colours of cells.
     """
     if not partition.n_found:
         raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
@@ -70,12 +72,21 @@ def plot_partition(
         raise ArgumentError(
             f"`obj` must be a partition of dimension 2 or 3 to be drawn; got {dim}. Take a `Slice`."
         )
+    n_layers = len(partition.network.layers)
+    if layers is not None:
+        layers = integer("layers", layers, at_least=0)
+        if layers > n_layers or dim == 3 or colour != "cell":
+            raise ArgumentError(
+                f"`layers` must be at most {n_layers}, of a plane and with colour='cell'; got "
+                f"{layers}."
+            )
     legend = ax is None if legend is None else legend
     ax = new_axes(dim) if ax is None else ax
     if dim == 3:
         _draw_solids(partition, ax, _colours(partition, colour), box)
     else:
-        draw_cells(partition, ax, _colours(partition, colour), box, walls, legend)
+        colours = _colours(partition, colour, layers)
+        draw_cells(partition, ax, colours, box, walls, legend, layers)
     name_axes(ax, "t" if isinstance(partition.domain, Slice) else "x")
     return ax
 
@@ -87,6 +98,7 @@ def draw_cells(
     box: Box | None = None,
     walls: bool | str = True,
     legend: bool = False,
+    layers: int | None = None,
 ) -> None:
     """Fill the cells of a partition of the plane in given colours, shape `(n_cells, 3)`."""
     from matplotlib.collections import PolyCollection
@@ -109,15 +121,35 @@ def draw_cells(
         # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
         ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=0.2))
     if walls and partition.cells.walls is not None:
-        _draw_walls(partition, ax, corners, starts, window, shown, walls == "units")
+        _draw_walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
         if legend:
             _draw_legend(partition.network, ax, walls == "units")
 
 
-def _colours(partition: Partition, colour: str) -> FloatArray:
+def layers_that_cut(partition: Partition) -> dict[int, int]:
+    """Return for each layer that cuts how many cells there are after it, by the layer's number.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 0.0]], [[1.0], [1.0]], [[1.0]]], [None, [-0.5], None])
+        >>> layers_that_cut(enumerate_regions(net, Box([-1], [1])))
+        {1: 2, 2: 3}
+    """
+    counts: dict[int, int] = {}
+    before = 1
+    for place in partition.network.places:
+        n_cells = len(np.unique(partition.signatures[:, : place.groups.stop], axis=0))
+        if n_cells > before:
+            counts[place.depth + 1] = before = n_cells
+    return counts or {len(partition.network.layers): before}
+
+
+def _colours(partition: Partition, colour: str, layers: int | None = None) -> FloatArray:
     """Give every cell its colour, or that of the first cell of its region or map."""
-    n_groups = [layer.n_groups for layer in partition.network.layers]
-    colours = palette.cell_colours(partition.signatures, n_groups, current_theme())
+    places = partition.network.places[:layers]
+    n_groups = [place.layer.n_groups for place in places]
+    winners = partition.signatures[:, : sum(n_groups)]
+    colours = palette.cell_colours(winners, n_groups, current_theme())
     if colour == "cell":
         return colours
     labels = partition.region_labels if colour == "region" else partition.map_classes
@@ -199,6 +231,7 @@ def _draw_walls(
     window: Box,
     cells: IntArray,
     of_units: bool,
+    layers: int | None,
 ) -> None:
     """Draw the walls of some cells, those of the first layer on top, as wide as there is room."""
     from matplotlib.collections import LineCollection
@@ -216,7 +249,7 @@ def _draw_walls(
     strong = np.array([to_rgb(colour) for colour in series_colours()])
     sizes = _sizes(partition, edges, starts)
     heads = any(layer.is_table.all() for layer in partition.network.layers)
-    for depth, layer in enumerate(partition.network.layers):
+    for depth, layer in enumerate(partition.network.layers[:layers]):
         shown = np.flatnonzero((owners[:, 0] == depth) & is_drawn)
         room = points * sizes[depth][cell[shown]] / _WALLS_APART
         is_head, is_last = bool(layer.is_table.all()), depth == len(blocks) - 1
