@@ -21,6 +21,11 @@ class Exploration:
 
     Attributes:
         start: The state that the page shows first; empty for its own.
+
+    Examples:
+        >>> from hardmax import ReluNetwork, explore
+        >>> explore(ReluNetwork([[[1.0, -1.0], [1.0, 1.0]], [[1.0], [1.0]]]))
+        Exploration(ReluNetwork(2 -> [2] -> 1))
     """
 
     start: dict[str, Any]
