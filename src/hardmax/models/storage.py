@@ -15,6 +15,7 @@ from typing import Any
 from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.formats.onnx_graphs import load_onnx
+from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.tensor_files import (
@@ -82,7 +83,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     write_tensor_file(path, *_parts(model))
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
+def load_model(path: str | os.PathLike[str]) -> Model | GraphNetwork:
     """Read a model written by `save_model`, or an ONNX file, by its ending `.onnx` (`load_onnx`).
 
     Raises:
@@ -108,7 +109,7 @@ def model_bytes(model: Model) -> bytes:
     return tensor_bytes(*_parts(model))
 
 
-def model_from_bytes(content: bytes, path: str | os.PathLike[str]) -> Any:
+def model_from_bytes(content: bytes, path: str | os.PathLike[str]) -> Model:
     """Read what `model_bytes` returned, out of a file whose path is for messages."""
     return _model(*check_tensors(*split_tensor_bytes(content, path), path), path)
 
@@ -120,7 +121,7 @@ def _parts(model: Model) -> tuple[dict[str, Any], dict[str, AnyArray]]:
 
 def _model(
     fields: dict[str, Any], tensors: dict[str, AnyArray], path: str | os.PathLike[str]
-) -> Any:
+) -> Model:
     try:
         found = fields.pop("format", None)
         if found not in _FORMATS:
@@ -128,7 +129,7 @@ def _model(
                 f"its metadata must have the format {MODEL_FORMAT!r}; got {found!r:.60}."
             )
         source = TensorSource(fields, tensors)
-        model = read_parts(source)
+        model: Model = read_parts(source)
         source.finish()
     except HardmaxError as error:
         raise RecordFormatError(f"`path` must hold a model; in {path}: {error}") from None

@@ -51,6 +51,11 @@ class Ruling:
         explanation: Why, with the numbers just computed.
         corrected: The corrected or sharp statement; may be empty.
         repeats: The claim that says the same and is counted in its place; empty if none does.
+
+    Examples:
+        >>> line = Ruling("V.2", "Theorem V.2", "At most 216.", "loose", "There are 92.")
+        >>> line.verdict, line.corrected
+        ('loose', '')
     """
 
     id: str

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from hardmax._ground.extras import load_extra
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import parse_domain
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_from_bytes
 from hardmax.regions._search import plane, space
 from hardmax.regions._search.explored import volume
@@ -112,6 +113,7 @@ def _counts(decisions: Decisions) -> tuple[int, int, int]:
 def _prepared(model: bytes, domain: str, engine: str) -> tuple[ChartedDomain, SearchDomain]:
     """Read a model and a domain once for all jobs of one search."""
     network = model_from_bytes(model, "the job")
+    assert isinstance(network, ArgmaxNetwork)
     where = charted(parse_domain(domain), network.dim_in)
     if engine == "planar":
         return where, plane.search_domain(network, planar_domain(where, network.dim_in))
