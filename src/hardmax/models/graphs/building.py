@@ -273,13 +273,20 @@ class GraphBuilder:
             counts = np.full_like(counts, prod(sides))
         return self._means(columns, counts, name).reshape(x.shape[0], *shape)
 
-    def mean(self, x: Signal, axes: Sequence[int], name: str = "mean") -> Signal:
-        """Return the mean over some axes, which are left with one entry."""
-        moved = np.moveaxis(x, axes, range(-len(axes), 0))
-        columns = moved.reshape(prod(moved.shape[: x.ndim - len(axes)]), -1)
+    def mean(
+        self, x: Signal, axes: Sequence[int], name: str = "mean", *, keeps_axes: bool = True
+    ) -> Signal:
+        """Return the mean over some axes, which are left with one entry or dropped."""
+        columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
         counts = np.full((len(columns), 1), columns.shape[1])
-        shape = [1 if k in {a % x.ndim for a in axes} else n for k, n in enumerate(x.shape)]
         return self._means(columns, counts, name).reshape(shape)
+
+    def total(
+        self, x: Signal, axes: Sequence[int], name: str = "total", *, keeps_axes: bool = True
+    ) -> Signal:
+        """Return the sum over some axes, which are left with one entry or dropped."""
+        columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
+        return self.combine(columns, np.ones(columns.shape), name).reshape(shape)
 
     def _means(self, columns: IntArray, counts: IntArray, name: str) -> Signal:
         distinct = np.unique(counts)
@@ -376,6 +383,7 @@ class GraphBuilder:
         )
         x = x[cut]
         rest = [(max(0, a), max(0, b)) for a, b in pads]
+        require_room(prod(n + a + b for n, (a, b) in zip(x.shape, rest, strict=True)))
         if not any(a or b for a, b in rest):
             return x
         return np.pad(x, rest, constant_values=int(self.constant([value], "padding")[0]))
@@ -415,10 +423,7 @@ class GraphBuilder:
         return self._copied(pixels).T.reshape(x.shape)
 
     def _take(self, n: int) -> IntArray:
-        if self._n_slots + n > _MOST_SLOTS:
-            raise ArgumentError(
-                f"a network must compute at most {_MOST_SLOTS:,} numbers for one input; got more."
-            )
+        require_room(self._n_slots + n)
         slots = np.arange(self._n_slots, self._n_slots + n)
         self._n_slots += n
         return slots
@@ -463,6 +468,7 @@ def window_places(
         if count < 1:
             raise ShapeMismatchError(f"a window of side {side} does not fit an axis of {size}.")
         shape.append(count)
+        require_room(places.size * count * side)
         along = (np.arange(count) * stride - low)[:, np.newaxis] + step * np.arange(side)
         inside = (along >= 0) & (along < size)
         joined = places[:, np.newaxis, :, np.newaxis] * size + along[np.newaxis, :, np.newaxis]
@@ -470,6 +476,23 @@ def window_places(
         places = joined.reshape(len(places) * count, -1)
         is_inside = both.reshape(places.shape)
     return tuple(shape), np.where(is_inside, places, prod(sizes))
+
+
+def require_room(n: int) -> None:
+    """Raise if a network would compute more numbers than this library takes."""
+    if n > _MOST_SLOTS:
+        raise ArgumentError(
+            f"a network must compute at most {_MOST_SLOTS:,} numbers for one input; got {n:,}."
+        )
+
+
+def _rows_along(x: Signal, axes: Sequence[int], *, keeps_axes: bool) -> tuple[IntArray, list[int]]:
+    """The entries along some axes as rows, and the shape that one number for each row has."""
+    along = {a % x.ndim for a in axes}
+    moved = np.moveaxis(x, sorted(along), range(-len(along), 0))
+    columns = moved.reshape(prod(moved.shape[: x.ndim - len(along)]), -1)
+    kept = [1 if k in along else n for k, n in enumerate(x.shape)]
+    return columns, kept if keeps_axes else [n for k, n in enumerate(x.shape) if k not in along]
 
 
 def _overlap(bases: IntArray, n: int) -> bool:
