@@ -338,11 +338,11 @@ class GraphBuilder:
         is_there = columns >= 0 if is_padded else np.ones(columns.shape, dtype=np.bool_)
         if not is_there.any(axis=1).all():
             raise ArgumentError("a window must cover at least one entry.")
-        flat = self._flattened(columns, slopes, offsets, is_there, sign)
+        order = _by_slots(columns)
+        parts = (array[order] for array in (columns, slopes, offsets, is_there))
         slots = self._take(len(columns))
-        node = Maxima(name, *flat, sign, int(slots[0]))
-        self._add(node)
-        return slots
+        self._add(Maxima(name, *self._flattened(*parts, sign), sign, int(slots[0])))
+        return slots[np.argsort(order)]
 
     def _flattened(
         self,
@@ -401,18 +401,21 @@ class GraphBuilder:
         self, columns: IntArray, weights: FloatArray, bias: FloatArray, name: str
     ) -> Signal:
         """Add sums of the entries of each row, those with slot -1 or weight 0 left out."""
+        order = _by_slots(columns)
+        columns, weights, bias = columns[order], weights[order], bias[order]
         is_there = (columns >= 0) & (weights != 0.0)
         starts = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
         read, weight = (np.ascontiguousarray(a[is_there]) for a in (columns, weights))
         slots = self._take(len(columns))
         self._add(SparseMap(name, starts, read, weight, np.array(bias), int(slots[0])))
-        return slots
+        return slots[np.argsort(order)]
 
     def _copied(self, rows: IntArray) -> IntArray:
         """Return slots in order with the same numbers."""
-        columns = rows.reshape(-1, 1)
-        ones = np.ones(columns.shape)
-        return self._sparse(columns, ones, np.zeros(len(columns)), "copy").reshape(rows.shape)
+        slots, n = self._take(rows.size), rows.size
+        entries = np.arange(n + 1), rows.ravel(), np.ones(n), np.zeros(n)
+        self._add(SparseMap("copy", *entries, int(slots[0])))
+        return slots.reshape(rows.shape)
 
     def _with_channels_last(self, x: Signal) -> Signal:
         """Return a signal `(C, *sizes)` whose channels have consecutive slots, or a copy."""
@@ -476,6 +479,13 @@ def window_places(
         places = joined.reshape(len(places) * count, -1)
         is_inside = both.reshape(places.shape)
     return tuple(shape), np.where(is_inside, places, prod(sizes))
+
+
+def _by_slots(columns: IntArray) -> IntArray:
+    """The order of rows by what they read: what is computed entry by entry stays as it lies."""
+    if columns.shape[1] == 0:
+        return np.arange(len(columns))
+    return np.argsort(columns.max(axis=1), kind="stable")
 
 
 def require_room(n: int) -> None:
