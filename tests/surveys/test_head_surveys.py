@@ -58,11 +58,13 @@ def test_a_survey_without_effects_leaves_them_out(tmp_path):
 def test_one_token_moves_through_the_first_heads_and_through_all_layers(survey):
     first, whole = survey.slices
     assert (first.is_whole, whole.is_whole) == (False, True)
+    assert (first.reach, first.drift) == (1.0, 0.0)
     assert first.tokens[0] == whole.tokens[0] == len(WORDS) - 1
     for found in survey.slices:
         assert found.plane.is_complete
         assert 1 < found.path.n_cells < found.plane.n_cells
-        # The path is the edge of the plane from 0 to the first unit vector.
+        assert found.drift <= 0.1
+        # The path is the part of the plane from 0 to the first unit vector.
         cells = set(map(tuple, found.plane.signatures.tolist()))
         assert set(map(tuple, found.path.signatures.tolist())) < cells
 

@@ -299,18 +299,18 @@ def _ways(survey: HeadSurvey) -> str:
         what = "All layers" if found.is_whole else "The heads of the first layer"
         kept = (
             "All heads are hard, the keys and values of the sequence are kept, and <strong>each "
-            "norm divides by the size it has at the reference</strong>: away from it this is no "
-            "longer the model."
+            "norm divides by the size it has at the reference</strong>. That changes the output by "
+            f"{found.drift:.0%} at most at the ends (measured); farther away it is not the model."
             if found.is_whole
             else "Its vector is what these heads read; the keys of the sequence are kept."
         )
+        far = f"{found.reach:.3g} of the way" if found.reach < 1.0 else "all the way"
         picture = _plane_picture(found.plane)
         drawn = f'<figure class="cut">{picture}</figure>' if picture else ""
         parts.append(
-            f"<h3>{what}</h3><p>On the straight path from <code>{a}</code> to <code>{b}</code> "
-            f"there are {found.path.n_cells} cells; on the plane through <code>{a}</code>, "
-            f"<code>{b}</code> and <code>{c}</code>, in view, {found.plane.n_cells}. {kept}</p>"
-            f"{drawn}"
+            f"<h3>{what}</h3><p><code>{a}</code> moves {far} towards <code>{b}</code>: there are "
+            f"{found.path.n_cells} cells on the path. On the plane with <code>{c}</code>, as far "
+            f"to all four sides, there are {found.plane.n_cells}. {kept}</p>{drawn}"
         )
     return (
         '<h2>One token\'s way through the model <span class="kind">exact</span></h2>'
