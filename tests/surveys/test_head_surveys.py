@@ -40,7 +40,7 @@ def test_the_page_stands_alone_and_escapes(survey, tmp_path):
     assert "<h1>a &lt;b&gt; &amp; c</h1>" in page
     assert not re.search(r"(?:src|href)=\"(?!#|data:)", page)
     assert "<script" not in page
-    assert page.count('<figure class="heat">') == 12
+    assert page.count('<figure class="heat">') == 14
     assert page.count("<svg") == 8
     for said in ("Certified", "Measured", "Gaussian queries", "power diagram"):
         assert said.lower() in page.lower()
@@ -53,6 +53,15 @@ def test_a_survey_without_effects_leaves_them_out(tmp_path):
     assert "Several heads made hard" not in write_survey(found, tmp_path).read_text()
     with pytest.raises(ArgumentError, match="one for each of the 2 tokens; got 1"):
         survey_heads(hm.load_checkpoint("hardmax"), [3, 1], words="a")
+
+
+def test_a_head_whose_first_key_wins_always_leaves_a_place_empty(tmp_path):
+    model = hm.load_checkpoint("hardmax")
+    found = survey_heads(model, [0, 0], with_effects=False)  # The second token sees two keys.
+    page = write_survey(found, tmp_path).read_text()
+    empty = [s for s in found.summaries if s.margin_without_sink is None]
+    assert empty
+    assert page.count("<td></td>") >= len(empty)
 
 
 def test_one_token_moves_through_the_first_heads_and_through_all_layers(survey):
