@@ -90,6 +90,8 @@ class App {
   // `models` are heads at work that the page has, `offers` names of checkpoints that the server can run.
   constructor(engineBytes, start, presets, { models, offers }, source) {
     Object.assign(this, { engineBytes, presets, models, offers, source, undone: [], history: [] });
+    // Questions are numbered through all views, so that a late answer is known.
+    this.asked = 0;
     this.state = this.stateOfLink() ?? checked(start ?? {});
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.theme = null;
