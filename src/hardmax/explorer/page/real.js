@@ -231,8 +231,9 @@ export class RealView extends CellsView {
 
   // Ask the server to run a checkpoint that it offers.
   load(name, tokens = null) {
+    this.alarm.hidden = true;
     this.status.textContent = `running ${name} …`;
-    this.app.server.heads({ id: ++this.asked, name, tokens });
+    this.app.server.heads({ id: ++this.app.asked, name, tokens });
   }
 
   runAgain() {
