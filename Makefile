@@ -59,7 +59,8 @@ reproduce: $(READY)  ## run the main job: every result the library can regenerat
 # Strict: a warning is an error. It loads nothing from the network, and neither do the pages.
 docs: page  ## make the site in build/site: pages, reference, gallery, ledger, search, explorer
 	@$(call install,--group docs)
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto docs build/site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto --doctree-dir build/doctrees docs build/site
+	$(BIN)/python docs/site/check_links.py build/site
 	@echo "build/site/index.html"
 
 explorer: $(ENGINE)  ## compile the core for browsers: the engine of the page of `hardmax explore`
