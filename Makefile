@@ -96,9 +96,10 @@ contracts: $(READY)  ## check that imports go only downwards
 
 check: lint types contracts test  ## everything that must pass before a change lands
 
-bench: $(READY)  ## measure against the peers, as ratios in one run
+# One thread, as one core is what times are compared on; on a quiet machine about three minutes.
+bench: $(READY)  ## measure beside other programs in one run; writes results/benchmarks.html
 	@$(call install,--no-build-isolation --editable '.[bench]')
-	$(BIN)/python -m benchmarks
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.page
 
 debug: $(READY)  ## build the core for stepping through (docs/core.md); use it with HARDMAX_BUILD=debug
 	HARDMAX_BUILD=debug $(BIN)/python -m hardmax._core

@@ -73,10 +73,13 @@ def house_style(theme: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def off_screen() -> Iterator[None]:
+def off_screen(theme: str | None = None) -> Iterator[None]:
     """Make figures for files only, in the house's style: no window, no notebook shows them.
 
     The backend of the session is neither loaded nor changed, and no figure has to be closed.
+
+    Args:
+        theme: As for `house_style`.
 
     Examples:
         >>> with off_screen():
@@ -86,7 +89,7 @@ def off_screen() -> Iterator[None]:
     """
     token = _OFF_SCREEN.set(True)
     try:
-        with house_style():
+        with house_style(theme):
             yield
     finally:
         _OFF_SCREEN.reset(token)
