@@ -77,7 +77,7 @@ class GrowingArray:
     def __init__(self, kind: Any, row_shape: tuple[int, ...], n_rows: int) -> None:
         self._kind, self._row_shape = np.dtype(kind), row_shape
         self._per_row = prod(row_shape)
-        self.row_bytes = self._per_row * self._kind.itemsize
+        self.row_bytes: int = self._per_row * self._kind.itemsize
         self._pages: mmap.mmap | None = None
         self._block: AnyArray | None = _block()
         self.grow(n_rows)
