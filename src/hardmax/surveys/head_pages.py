@@ -226,8 +226,8 @@ def _winners(survey: HeadSurvey) -> str:
     sink = np.mean([found.sink_share for found in survey.summaries])
     ahead = sorted(survey.summaries, key=lambda found: found.margin_null - found.margin)[:3]
     beyond = ", ".join(
-        f"layer {found.layer} head {found.head} ({found.margin:.2f} against {found.margin_null:.2f})"
-        for found in ahead
+        f"layer {one.layer} head {one.head} ({one.margin:.2f} against {one.margin_null:.2f})"
+        for one in ahead
     )
     return (
         '<p class="small">'
