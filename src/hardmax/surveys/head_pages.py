@@ -224,10 +224,16 @@ def _winners(survey: HeadSurvey) -> str:
     d_k = survey.layers[0].keys.shape[2]
     full = f"always {ranks[0]}" if len(ranks) == 1 else f"from {ranks[0]} to {ranks[-1]}"
     sink = np.mean([found.sink_share for found in survey.summaries])
+    ahead = sorted(survey.summaries, key=lambda found: found.margin_null - found.margin)[:3]
+    beyond = ", ".join(
+        f"layer {one.layer} head {one.head} ({one.margin:.2f} against {one.margin_null:.2f})"
+        for one in ahead
+    )
     return (
         '<p class="small">'
         f"The rank of the keys is {full} (the heads have size {d_k}). The first key wins "
-        f"{sink:.0%} of all tokens of all heads.</p>"
+        f"{sink:.0%} of all tokens of all heads. The margins farthest above those of Gaussian "
+        f"queries: {beyond}.</p>"
     )
 
 
