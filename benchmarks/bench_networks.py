@@ -32,10 +32,12 @@ class Draw:
         self.rng = np.random.default_rng(seed)
 
     def weights(self, *shape: int) -> FloatArray:
+        """Weights, the outputs first."""
         fan = np.prod(shape[1:])
         return self.rng.normal(0, np.sqrt(2 / fan), shape).astype(np.float32).astype(np.float64)
 
     def biases(self, n: int) -> FloatArray:
+        """Biases of `n` outputs."""
         return self.rng.normal(0, 0.1, n).astype(np.float32).astype(np.float64)
 
 
@@ -136,14 +138,14 @@ def main() -> None:
     for name, net in (("LeNet", small), ("strided", plain), ("ResNet-8", large)):
         pictures = images(net)
         report(f"{name}, segment", net, Segment(pictures[0], pictures[1]))
-    for name, net, size in (("LeNet", small, 0.25), ("strided", plain, 0.125)):
+    for name, net, size in (("LeNet", small, 0.15), ("strided", plain, 0.25)):
         report(f"{name}, triangle of {size}", net, triangle(images(net), size))
     for name, net in (("LeNet", small), ("ResNet-8", large)):
         start = time.process_time()
         cell = cell_at(net, images(net)[0])
         print(f"{name}, the cell of an image: {time.process_time() - start:.2f} s, {cell}")
     pictures = images(plain)
-    corners = pictures[:1] + 0.125 * np.array([[0, 0], [1, 0], [0, 1]]) @ (
+    corners = pictures[:1] + 0.25 * np.array([[0, 0], [1, 0], [0, 1]]) @ (
         pictures[1:] - pictures[0]
     )
     domains = [pictures[:2], corners]
