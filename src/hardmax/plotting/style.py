@@ -143,6 +143,22 @@ def side_by_side(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any
     return figure, row
 
 
+def two_in_a_row(n_panels: int) -> tuple[Any, list[Any]]:
+    """Make a figure with panels in rows of two; returns the figure and its axes.
+
+    Examples:
+        >>> with off_screen():
+        ...     figure, axes = two_in_a_row(3)
+        >>> len(figure.axes), len(axes)
+        (3, 3)
+    """
+    figure, rows = grid_of_panels((n_panels + 1) // 2, 2)
+    axes = [ax for row in rows for ax in row]
+    for ax in axes[n_panels:]:
+        ax.remove()
+    return figure, axes[:n_panels]
+
+
 def grid_of_panels(
     n_rows: int, n_columns: int, *, spatial: bool = False
 ) -> tuple[Any, list[list[Any]]]:
