@@ -39,7 +39,7 @@ def check_tiling(
     frame = _frame(sides, witnesses)
     moved_chart = [frame.form(row) for row in chart.tolist()]
     moved_sides = [frame.form(side) for side in sides]
-    points = [frame.point(point) for point in witnesses]
+    points = frame.points(witnesses)
     rounded = rounded_corners(points)
     _check_inside(moved_sides, points, rounded)
     unit = frame.form((0, 0, denominator))[2]
@@ -66,11 +66,14 @@ class _Frame(NamedTuple):
         down = max(0, -i, -j)
         return (a * w) << (i + down), (b * w) << (j + down), (a * x + b * y + c * w) << down
 
-    def point(self, point: Sequence[int]) -> Vector:
-        """Return a homogeneous point in these coordinates."""
-        (p, q, r), (x, y, w), (i, j) = point, self.origin, self.exponents
+    def points(self, points: Sequence[Sequence[int]]) -> list[Vector]:
+        """Return homogeneous points in these coordinates."""
+        (x, y, w), (i, j) = self.origin, self.exponents
         up = max(0, i, j)
-        return (p * w - x * r) << (up - i), (q * w - y * r) << (up - j), (r * w) << up
+        left, high = up - i, up - j
+        return [
+            ((p * w - x * r) << left, (q * w - y * r) << high, (r * w) << up) for p, q, r in points
+        ]
 
     def where(self, corner: FloatArray) -> str:
         """Say where a rounded point in these coordinates is."""

@@ -318,11 +318,11 @@ class _Batch:
         block = slice(self._layer.column, self._layer.column + len(first))
         agreeing = np.ones(first.shape, dtype=np.bool_)
         # In lexicographic order, if the first and the last cell agree in all groups, all cells do.
-        open_ = np.flatnonzero((first != self._winners(nodes.ends - 1)).any(axis=0))
+        open_ = (first != self._winners(nodes.ends - 1)).any(axis=0).nonzero()[0]
         if len(open_):
             cells, offsets, sizes = _cells(nodes.begins[open_], nodes.ends[open_])
-            same = signatures[cells, block] == np.repeat(
-                signatures[nodes.begins[open_], block], sizes, axis=0
+            same = signatures[cells, block] == signatures[nodes.begins[open_], block].repeat(
+                sizes, axis=0
             )
             agreeing[:, open_] = np.logical_and.reduceat(same, offsets, axis=0).T
         return agreeing
