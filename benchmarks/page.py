@@ -164,7 +164,7 @@ def _table(counted: str, found: Sequence[Comparison]) -> str:
 
 def _row(comparison: Comparison, one: Measured) -> str:
     is_ours = one is comparison.found[0]
-    case = escape(comparison.case) if is_ours else ""
+    case = escape(comparison.case.replace("->", "→")) if is_ours else ""
     name = f"<strong>{escape(one.program)}</strong>" if is_ours else escape(one.program)
     if one.count is None:
         return f'<tr><td>{case}</td><td>{name}</td><td colspan="5">{escape(one.remark)}</td></tr>'
@@ -177,10 +177,16 @@ def _row(comparison: Comparison, one: Measured) -> str:
         str(one.count),
         f"{one.seconds:.3g}",
         "" if ratio is None else f"{ratio:.3g}",
-        "" if one.megabytes is None else f"{one.megabytes:.0f}",
+        _megabytes(one.megabytes),
     )
-    cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
+    cells = "".join(f'<td class="number">{escape(number)}</td>' for number in numbers)
     return f"<tr><td>{case}</td><td>{name}</td>{cells}<td>{remark}</td></tr>"
+
+
+def _megabytes(risen: float | None) -> str:
+    if risen is None:
+        return ""
+    return f"{risen:.0f}" if risen >= 1.0 else "< 1"
 
 
 def _growth(growth: Sequence[tuple[str, list[int], list[float]]]) -> str:

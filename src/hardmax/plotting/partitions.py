@@ -13,6 +13,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.plotting.diagrams import default_box, fill_solids
 from hardmax.plotting.dispatch import plot
+from hardmax.plotting.images import Lines, mean_image
 from hardmax.plotting.style import current_theme, name_axes, new_axes, series_colours, tone
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
@@ -21,8 +22,6 @@ _FAR = 1e6
 """Vertices at infinity are drawn this many box sizes away; the axes cut them off."""
 _MOST_POLYGONS = 3000
 """More cells than this are drawn as an image."""
-_PIXELS, _SAMPLES = 900, 3
-"""How many pixels such an image has along a side, and samples along a side of a pixel."""
 _WIDEST, _NARROWER, _THINNEST = 1.3, 0.62, 0.2
 """The width of the first block's walls in points, what later ones are multiplied by, the least."""
 _OF_UNITS = 0.7
@@ -101,7 +100,7 @@ def draw_cells(
     layers: int | None = None,
 ) -> None:
     """Fill the cells of a partition of the plane in given colours, shape `(n_cells, 3)`."""
-    from matplotlib.collections import PolyCollection
+    from matplotlib.collections import LineCollection, PolyCollection
 
     window = _window(partition) if box is None else box
     corners, starts = _corners(partition, window)
@@ -113,17 +112,21 @@ def draw_cells(
     if len(polygons) > _MOST_POLYGONS:
         shown = _in_window(corners, starts, window)
         polygons, colours = [polygons[k] for k in shown], colours[shown]
-    if len(polygons) > _MOST_POLYGONS:
-        extent = (window.low[0], window.high[0], window.low[1], window.high[1])
-        image = _mean_colours(polygons, colours, window)
-        ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
-    else:
-        # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
-        ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=0.2))
+    lines = []
     if walls and partition.cells.walls is not None:
-        _draw_walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
+        lines = _walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
         if legend:
             _draw_legend(partition.network, ax, walls == "units")
+    if len(polygons) > _MOST_POLYGONS:
+        extent = (window.low[0], window.high[0], window.low[1], window.high[1])
+        image = mean_image(polygons, colours, lines, window, _side_in_points(ax))
+        ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
+        return
+    # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
+    ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=0.2))
+    for drawn in lines:
+        ends = list(drawn.ends)
+        ax.add_collection(LineCollection(ends, colors=drawn.colours, linewidths=drawn.widths))
 
 
 def layers_that_cut(partition: Partition) -> dict[int, int]:
@@ -201,29 +204,7 @@ def _in_window(corners: FloatArray, starts: IntArray, window: Box) -> IntArray:
     return np.flatnonzero(((high > window.low) & (low < window.high)).all(axis=1))
 
 
-def _mean_colours(polygons: list[FloatArray], colours: FloatArray, window: Box) -> FloatArray:
-    """Return an image of the window: in each pixel the mean colour of the cells at its samples."""
-    from PIL import Image, ImageDraw
-
-    sides = window.high - window.low
-    width, height = np.maximum(1, np.rint(_PIXELS * sides / sides.max())).astype(int).tolist()
-    image = Image.new("RGB", (width * _SAMPLES, height * _SAMPLES), tone("paper"))
-    pen = ImageDraw.Draw(image)
-    scale = np.array([width, height]) * _SAMPLES / sides
-    low, top = window.low[0], window.high[1]
-    # The reach of the pen's integers; what is cut off lies far outside.
-    ends = np.cumsum([0, *map(len, polygons)]).tolist()
-    places = np.clip((np.concatenate(polygons) - [low, top]) * scale * [1.0, -1.0], -1e6, 1e6)
-    flat = places.ravel().tolist()
-    fills = np.rint(255 * colours).astype(int).tolist()
-    for fill, (first, last) in zip(fills, pairwise(ends), strict=True):
-        pen.polygon(flat[2 * first : 2 * last], fill=tuple(fill))
-    samples = np.asarray(image, np.float64) / 255.0
-    blocks = samples.reshape(height, _SAMPLES, width, _SAMPLES, 3)
-    return np.asarray(blocks.mean(axis=(1, 3)))
-
-
-def _draw_walls(
+def _walls(
     partition: Partition,
     ax: Any,
     corners: FloatArray,
@@ -232,9 +213,8 @@ def _draw_walls(
     cells: IntArray,
     of_units: bool,
     layers: int | None,
-) -> None:
-    """Draw the walls of some cells, those of the first layer on top, as wide as there is room."""
-    from matplotlib.collections import LineCollection
+) -> list[Lines]:
+    """Return the walls of some cells, those of the first layer last, as wide as there is room."""
     from matplotlib.colors import to_rgb
 
     following = np.arange(len(corners)) + 1
@@ -249,6 +229,7 @@ def _draw_walls(
     strong = np.array([to_rgb(colour) for colour in series_colours()])
     sizes = _sizes(partition, edges, starts)
     heads = any(layer.is_table.all() for layer in partition.network.layers)
+    lines = []
     for depth, layer in enumerate(partition.network.layers[:layers]):
         shown = np.flatnonzero((owners[:, 0] == depth) & is_drawn)
         room = points * sizes[depth][cell[shown]] / _WALLS_APART
@@ -263,11 +244,8 @@ def _draw_walls(
             strong[groups] if is_head or (of_units and is_last) else to_rgb(tone("wall"))
         )
         colours[:, 3] = np.clip(room / width, 0.15, 1.0)
-        widths = np.clip(room, _THINNEST, width)
-        lines = LineCollection(list(edges[shown]), colors=colours, linewidths=widths)
-        lines.set_zorder(1.5 - depth / (1000 + depth))
-        lines.set_rasterized(len(cells) > _MOST_POLYGONS)
-        ax.add_collection(lines)
+        lines.append(Lines(edges[shown], colours, np.clip(room, _THINNEST, width)))
+    return lines[::-1]
 
 
 def _side_in_points(ax: Any) -> float:

@@ -1,0 +1,75 @@
+"""Many cells as one image: in each pixel the mean colour of what lies in it."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.geometry.domains import Box
+from hardmax.plotting.style import tone
+from hardmax.typing import FloatArray
+
+_PIXELS, _SAMPLES = 900, 3
+"""How many pixels an image has along its longer side, and samples along the side of a pixel."""
+
+
+class Lines(NamedTuple):
+    """Segments with their colours and widths.
+
+    Attributes:
+        ends: Both ends of each, shape `(n, 2, 2)`.
+        colours: Red, green, blue and opacity in 0 to 1, shape `(n, 4)`.
+        widths: In points, shape `(n,)`.
+    """
+
+    ends: FloatArray
+    colours: FloatArray
+    widths: FloatArray
+
+
+def mean_image(
+    polygons: Sequence[FloatArray],
+    colours: FloatArray,
+    lines: Sequence[Lines],
+    window: Box,
+    points: float,
+) -> FloatArray:
+    """Return an image of a window, the first row on top, shape `(height, width, 3)`.
+
+    Args:
+        polygons: The cells, each the corners in order.
+        colours: Their colours, shape `(n, 3)`.
+        lines: What is drawn over them, in this order.
+        window: What is shown.
+        points: How many points long the longer side of the image will be.
+    """
+    from PIL import Image, ImageDraw
+
+    sides = window.high - window.low
+    width, height = np.maximum(1, np.rint(_PIXELS * sides / sides.max())).astype(int).tolist()
+    image = Image.new("RGB", (width * _SAMPLES, height * _SAMPLES), tone("paper"))
+    pen = ImageDraw.Draw(image, "RGBA")
+    scale = np.array([width, -height]) * _SAMPLES / sides
+    corner = np.array([window.low[0], window.high[1]])
+
+    def placed(where: FloatArray) -> list[float]:
+        # The reach of the pen's integers; what is cut off lies far outside.
+        moved: list[float] = np.clip((where - corner) * scale, -1e6, 1e6).ravel().tolist()
+        return moved
+
+    ends = np.cumsum([0, *map(len, polygons)]).tolist()
+    flat = placed(np.concatenate(polygons))
+    fills = np.rint(255 * colours).astype(int).tolist()
+    for fill, (first, last) in zip(fills, pairwise(ends), strict=True):
+        pen.polygon(flat[2 * first : 2 * last], fill=tuple(fill))
+    samples_per_point = _SAMPLES * _PIXELS / points
+    for drawn in lines:
+        flat = placed(drawn.ends.reshape(-1, 2))
+        inks = np.rint(255 * drawn.colours).astype(int).tolist()
+        pens = np.maximum(1, np.rint(samples_per_point * drawn.widths)).astype(int).tolist()
+        for k, (ink, broad) in enumerate(zip(inks, pens, strict=True)):
+            pen.line(flat[4 * k : 4 * k + 4], fill=tuple(ink), width=broad)
+    samples = np.asarray(image, np.float64) / 255.0
+    blocks = samples.reshape(height, _SAMPLES, width, _SAMPLES, 3)
+    return np.asarray(blocks.mean(axis=(1, 3)))
