@@ -42,6 +42,21 @@ def drag(tab, point, n_steps):
         tab.mouse.move(x + 0.9 * k, y + 0.5 * k)
     tab.mouse.up()
     tab.evaluate("globalThis.isWatching = false")
+    return summary(tab)
+
+
+def slide(tab, n_steps):
+    """Move a weight on its slider; return the same."""
+    tab.evaluate(WATCH)
+    slider = tab.get_by_label("value", exact=True)
+    for k in range(n_steps):
+        slider.fill(str(round(-1 + k / 64, 6)))
+        tab.evaluate("new Promise(requestAnimationFrame)")
+    tab.evaluate("globalThis.isWatching = false")
+    return summary(tab)
+
+
+def summary(tab):
     painted = tab.evaluate("hardmax.view.surface.frames")
     return [tab.evaluate(SUMMARY, tab.evaluate(name)) for name in ("frames", "counts")] + [
         tab.evaluate(SUMMARY, painted)
@@ -80,6 +95,8 @@ def main():
             handle = tab.evaluate("hardmax.view.handles[0]")
             measured = drag(tab, [handle["x"], handle["y"]], 100)
             report(f"a line of 2->[{width}]x3, {n_cells} cells", measured)
+            tab.get_by_label("array of weights").select_option("weights 1")
+            report(f"a weight of 2->[{width}]x3", slide(tab, 100))
         browser.close()
 
 

@@ -71,11 +71,35 @@ def test_a_key_can_be_moved_without_a_mouse(shown):
     assert shown("app.state.head.keys[0][0]") == x
 
 
+def test_every_cell_is_reached_without_a_mouse(shown):
+    shown("app.go('regions')")
+    shown.wait_for("app.view.cells?.counts")
+    shown.tab.focus("#stage")
+    for key, cell in (("[", 162), ("]", 0), ("]", 1)):
+        shown.tab.keyboard.press(key)
+        assert shown("app.view.hovered") == cell
+    x, y = shown("app.view.pointer")
+    assert shown("app.view.cellAt(app.view.pointer)") == 1
+    assert "nearest wall" in shown.tab.locator(".facts").inner_text()
+    shown.wait_for("document.getElementById('live').textContent.startsWith('cell 2 of 163')")
+    half = shown("app.view.surface.half")
+    shown.tab.keyboard.press("Enter")
+    assert shown("app.view.surface.half") < half
+    assert abs(shown("app.view.surface.x") - x) < half
+    assert abs(shown("app.view.surface.y") - y) < half
+
+
 def pixel(shown, x, y):
     px, py = shown(f"app.view.surface.toScreen({x}, {y})")
     place = f"Math.round({px} * app.view.surface.ratio), Math.round({py} * app.view.surface.ratio)"
     context = "app.view.surface.canvas.getContext('2d')"
     return list(shown(f"Object.values({context}.getImageData({place}, 1, 1).data)"))[:3]
+
+
+def test_cells_have_the_colours_of_every_picture(shown):
+    shown("app.view.change(() => (app.state.head.keys = [[-1, 0, 0], [1, 0, 0]]))")
+    assert pixel(shown, -1.5, 1.0) == [0x73, 0xAC, 0xEB]
+    assert pixel(shown, 1.5, 1.0) == [0xED, 0xBD, 0x91]
 
 
 def test_the_field_blends_into_the_diagram_as_it_cools(shown):
@@ -232,9 +256,15 @@ def test_a_link_restores_the_state(shown, chromium, page_file):
     shown("app.view.change(() => Object.assign(app.state.head, { tau: 0.25, bias: 'own' }))")
     x, y, _ = shown("app.state.head.keys[2]")
     drag(shown, shown.at(x, y), shown.at(-1.5, 0.75))
-    link = shown("location.hash")
-    other = Shown(chromium).open(page_file, link)
+    other = Shown(chromium).open(page_file, shown("location.hash"))
     assert other("app.state") == shown("app.state")
+    assert other.count("cells") == shown.count("cells")
+    shown("app.go('real')")
+    shown_heads(shown, 1, 2, True, [7, 0, 3])
+    shown("app.commit()")
+    other.open(page_file, shown("location.hash"))
+    assert other("app.state") == shown("app.state")
+    other.wait_for("app.view.cells")
     assert other.count("cells") == shown.count("cells")
     other.context.close()
 

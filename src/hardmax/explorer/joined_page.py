@@ -70,9 +70,9 @@ def program() -> str:
     """Return all modules as one script, each in a scope of its own.
 
     Modules import named things from modules next to them, and export functions, constants and
-    classes where they are declared; nothing else has to be understood.
+    classes where they are declared; nothing else has to be understood. `palette` is made here.
     """
-    scopes = []
+    scopes = [f"modules.palette = {{ PALETTE: {_palette()} }};"]
     for name in _MODULES:
         text = _read(f"{name}.js")
         text = _IMPORT.sub(r"const {\1} = modules.\2;", text)
@@ -91,6 +91,12 @@ def _presets() -> dict[str, Any]:
         f"shattering {depth}": model_data(shattering_transformer(2, 2, depth, 4))
         for depth in range(1, 5)
     }
+
+
+def _palette() -> str:
+    """Return the colours of every picture, as JSON."""
+    text = (files("hardmax._ground") / "palette.json").read_text(encoding="utf-8")
+    return json.dumps(json.loads(text), separators=(",", ":"))
 
 
 def _read(name: str) -> str:

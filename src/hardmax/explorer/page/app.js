@@ -1,6 +1,6 @@
 // The page: tabs, state that can be undone and put into a link, exports, light and dark.
 import { checkHeads, kindOfFile } from "./attention.js";
-import { button, element } from "./controls.js";
+import { button, element, withArrows } from "./controls.js";
 import { Engine } from "./engine.js";
 import { HeadView, firstHead } from "./head.js";
 import { HeadsView, firstHeads } from "./heads.js";
@@ -198,6 +198,7 @@ class App {
     find("panel").replaceChildren();
     for (const [name, tab] of Object.entries(this.tabs))
       tab.setAttribute("aria-selected", String(name === this.state.view));
+    find("tabs").mark();
     this.view = null;
     this.recolour();
     this.view = new VIEWS[this.state.view][1](this, stage, find("panel"));
@@ -218,6 +219,7 @@ class App {
       ]),
     );
     find("tabs").append(...Object.values(this.tabs));
+    withArrows(find("tabs"), "aria-selected");
     this.undoButton = button("↶", () => this.undo(), {
       title: "undo (Ctrl+Z)",
       "aria-label": "undo",
@@ -232,7 +234,7 @@ class App {
       "div",
       { class: "menu", role: "menu", hidden: true },
       ...Object.entries(EXPORTS).map(([kind, title]) =>
-        button(title, () => ((menu.hidden = true), this.save(kind)), { role: "menuitem" }),
+        button(title, () => (close(), this.save(kind)), { role: "menuitem" }),
       ),
     );
     const open = button(
@@ -243,10 +245,11 @@ class App {
       },
       { "aria-haspopup": "menu", "aria-expanded": "false" },
     );
-    addEventListener(
-      "pointerdown",
-      (event) => !event.target.closest(".holder") && (menu.hidden = true),
-    );
+    const close = () => ((menu.hidden = true), open.setAttribute("aria-expanded", "false"));
+    addEventListener("pointerdown", (event) => !event.target.closest(".holder") && close());
+    addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !menu.hidden) (close(), open.focus());
+    });
     const look = button(
       "◐",
       () => {
@@ -434,8 +437,9 @@ const EXPORTS = {
 const STAGE_HELP = {
   head: "Diagram of the keys. Tab to it, then ] and [ choose a key, arrows move it, N adds one, Delete removes it, plus and minus zoom.",
   heads: "Diagrams of several heads. Arrows move the window, plus and minus zoom.",
-  regions: "Partition of the plane into cells. Arrows move the window, plus and minus zoom.",
-  real: "Plane through three queries of a model, cut by which key wins. Arrows move the window, plus and minus zoom.",
+  regions:
+    "Partition of the plane into cells. ] and [ go from cell to cell, Enter zooms into one, arrows move the window, plus and minus zoom.",
+  real: "Plane through three queries of a model, cut by which key wins. ] and [ go from cell to cell, Enter zooms into one, arrows move the window, plus and minus zoom.",
 };
 
 function beginPage(source) {

@@ -12,11 +12,8 @@ export function checkHeads(data) {
   const refuse = (why) => new Error(`these are no heads of a model: ${why}`);
   if (data?.format !== HEADS_FORMAT) throw refuse(`the format is ${data?.format}`);
   const { labels, layers } = data;
-  if (
-    !Array.isArray(labels) ||
-    labels.length < 2 ||
-    !labels.every((one) => typeof one === "string")
-  )
+  const isLabel = (one) => typeof one === "string" && one.length <= 200;
+  if (!Array.isArray(labels) || labels.length < 2 || !labels.every(isLabel))
     throw refuse("it must have the labels of two tokens or more");
   if (!Array.isArray(layers) || layers.length === 0) throw refuse("it has no layers");
   let nNumbers = 0;

@@ -3,7 +3,7 @@
 import { css, wallColour } from "./colours.js";
 import { button, element, fixed, grouped, section } from "./controls.js";
 import { wallOf } from "./counting.js";
-import { drawingOf } from "./drawings.js";
+import { WALL, drawingOf } from "./drawings.js";
 import { outputForms, readDomain, signatureOf } from "./engine.js";
 import { divided, unitOf } from "./exact.js";
 import { layerNames, truncated } from "./models.js";
@@ -49,6 +49,7 @@ export class CellsView {
       tap: (point) => this.hover(point),
       doubleTap: (point) => this.zoomInto(point),
       moved: () => this.keepWindow(),
+      key: (event) => this.key(event),
     });
     this.status = element("p", { class: "hint status" }, "");
     this.alarm = element("p", { class: "hint alarm", role: "alert", hidden: true });
@@ -294,6 +295,39 @@ export class CellsView {
     this.surface.request();
   }
 
+  // Without a pointer: ] and [ go from cell to cell, Enter zooms into the one that is shown.
+  key(event) {
+    if (!this.cells || event.ctrlKey || event.metaKey || event.altKey) return false;
+    const step = { "]": 1, "[": -1 }[event.key],
+      { n } = this.cells.found;
+    if (event.key === "Enter" && this.hovered >= 0) return (this.zoomInto(this.pointer), true);
+    if (!step || n === 0) return false;
+    const from = this.hovered < 0 ? (step > 0 ? -1 : 0) : this.hovered;
+    this.goTo((from + step + n) % n);
+    return true;
+  }
+
+  // Show a cell, and say what is known about it.
+  goTo(cell) {
+    const { surface } = this,
+      corners = cornersOf(this.cells.found, cell, surface.seen),
+      cut = cutToWindow(corners, surface.seen);
+    const points = cut.length > 0 ? cut : corners,
+      middle = [0, 1].map(
+        (k) =>
+          points.filter((_, i) => i % 2 === k).reduce((sum, z) => sum + z, 0) / (points.length / 2),
+      );
+    if (cut.length === 0) {
+      surface.look({ ...surface.window, x: middle[0], y: middle[1] });
+      this.keepWindow();
+    }
+    this.pointer = middle;
+    this.hovered = cell;
+    this.tell();
+    const facts = Array.from(this.info.querySelectorAll("dt, dd"), (one) => one.textContent);
+    this.app.announce(`cell ${cell + 1} of ${this.cells.found.n}: ${facts.join(" ")}`);
+  }
+
   zoomInto(point) {
     const cell = this.cellAt(point);
     if (cell < 0) return;
@@ -465,13 +499,13 @@ export class CellsView {
     return size < 3 ? 0 : size < 12 ? 0.4 : 0.85;
   }
 
-  // Walls of deeper layers are thinner.
-  wallWidth(layer) {
-    return Math.max(0.5, 1.7 - 0.35 * layer);
+  // Walls of later blocks are thinner, and those of units than those of heads.
+  wallWidth(block, head) {
+    return Math.max(0.5, 1.8 * 0.72 ** block * (head < 0 ? 0.75 : 1));
   }
 
   paintPixels(raster, surface) {
-    const { found, colours, drawing, network } = this.cells,
+    const { found, colours, drawing } = this.cells,
       { walls } = drawing,
       { seen, ratio } = surface,
       unit = surface.unit * ratio,
@@ -495,23 +529,23 @@ export class CellsView {
       for (let k = 0; k < n; k += 2) corner(first + k / 2, k);
       raster.polygon(points, n, colours[3 * cell], colours[3 * cell + 1], colours[3 * cell + 2]);
     }
-    const inks = network.layers.map((_, layer) => wallColour(layer, this.app.isDark)),
+    const inks = this.inks(),
       pixel = 1 / surface.unit;
-    for (let at = 0; at < walls.length; at += 4) {
+    for (let at = 0; at < walls.length; at += WALL) {
       const cell = walls[at],
-        layer = walls[at + 3];
+        head = walls[at + 4];
       const strength = this.isSeen(cell, seen) ? this.wallStrength(cell, pixel) : 0;
       if (strength === 0) continue;
       for (let k = 0; k < 2; k++) corner(walls[at + 1 + k], 2 * k);
-      const [r, g, b] = inks[layer],
-        size = this.wallWidth(layer) * ratio;
+      const [r, g, b] = inks[head + 1],
+        size = this.wallWidth(walls[at + 3], head) * ratio;
       raster.line(points[0], points[1], points[2], points[3], size, r, g, b, strength);
     }
   }
 
   // The same with a pen.
   paintCells(pen, surface) {
-    const { found, colours, drawing, network } = this.cells,
+    const { found, colours, drawing } = this.cells,
       { seen } = surface;
     for (let cell = 0; cell < found.n; cell++) {
       if (!this.isSeen(cell, seen)) continue;
@@ -519,22 +553,31 @@ export class CellsView {
       if (points.length >= 6)
         pen.polygon(points, { fill: css(colours.subarray(3 * cell, 3 * cell + 3)) });
     }
-    const lists = { 0.4: network.layers.map(() => []), 0.85: network.layers.map(() => []) };
-    for (let at = 0; at < drawing.walls.length; at += 4) {
-      const [cell, edge, next, layer] = drawing.walls.subarray(at, at + 4);
+    // Walls that look the same are one path.
+    const inks = this.inks(),
+      lists = new Map();
+    for (let at = 0; at < drawing.walls.length; at += WALL) {
+      const [cell, edge, next, block, head] = drawing.walls.subarray(at, at + WALL);
       const strength = this.isSeen(cell, seen) ? this.wallStrength(cell, 1 / surface.unit) : 0;
       if (strength === 0) continue;
       const ends = [...cornerOf(found, edge, seen), ...cornerOf(found, next, seen)];
-      const segment = segmentInWindow(...ends, seen);
-      if (segment) lists[strength][layer].push(...segment);
+      const segment = segmentInWindow(...ends, seen),
+        key = [strength, block, head].join();
+      if (!lists.has(key)) lists.set(key, { strength, block, head, list: [] });
+      if (segment) lists.get(key).list.push(...segment);
     }
-    for (const [strength, layers] of Object.entries(lists))
-      layers.forEach((list, layer) =>
-        pen.segments(onScreen(surface, list), {
-          stroke: css(wallColour(layer, this.app.isDark), Number(strength)),
-          width: this.wallWidth(layer),
-        }),
-      );
+    for (const { strength, block, head, list } of lists.values())
+      pen.segments(onScreen(surface, list), {
+        stroke: css(inks[head + 1], strength),
+        width: this.wallWidth(block, head),
+      });
+  }
+
+  // The colours of walls: first those of units, then those of head 0, 1, ...
+  inks() {
+    const { layers } = this.cells.network,
+      most = Math.max(...layers.map((layer) => layer.nGroups), 0);
+    return Array.from({ length: most + 1 }, (_, i) => wallColour(i - 1, this.app.isDark));
   }
 
   paintWall(pen, surface) {

@@ -1,4 +1,6 @@
-// Colours: one palette for keys and cells, light and dark. Children of a cell are shades of it.
+// Colours of cells, keys and walls, light and dark: those of every picture of the library. Parts of a cell
+// are shades of it.
+import { PALETTE } from "./palette.js";
 
 // OKLCH to sRGB, each 0 to 255; a colour that screens do not have is made paler.
 export function rgb(l, c, hue) {
@@ -23,67 +25,78 @@ export function rgb(l, c, hue) {
 export const css = ([r, g, b], alpha = 1) =>
   alpha === 1 ? `rgb(${r},${g},${b})` : `rgba(${r},${g},${b},${alpha})`;
 
-const GOLDEN = 137.50776405003785;
+const themeOf = (isDark) => PALETTE[isDark ? "dark" : "light"];
 
-// The colour of key number i: hues far apart one after the other, in three lightnesses.
-export function keyColour(i, isDark) {
-  const step = [0, 0.05, -0.045][i % 3];
-  return isDark
-    ? rgb(0.44 + step, 0.085, 250 + i * GOLDEN)
-    : rgb(0.85 + step, 0.075, 250 + i * GOLDEN);
+// Lightness, chroma and hue of a number: one of the colours of cells, in one of three tints.
+function labelled(i, isDark) {
+  const { cells } = themeOf(isDark),
+    [l, c, h] = cells[i % cells.length];
+  return [l + PALETTE.tints[Math.floor(i / cells.length) % PALETTE.tints.length], c, h];
 }
 
+// Lightness beyond the theme's knee comes nearer to it: nothing is white or black.
+function bent([l, c, h], isDark) {
+  const { knee } = themeOf(isDark),
+    near = knee + PALETTE.bend * (l - knee);
+  return rgb(isDark ? Math.max(l, near) : Math.min(l, near), c, h);
+}
+
+// The colour of key number i.
+export const keyColour = (i, isDark) => bent(labelled(i, isDark), isDark);
+
+// The colour of lines and marks number i.
 export function strongColour(i, isDark) {
-  return isDark ? rgb(0.78, 0.13, 250 + i * GOLDEN) : rgb(0.52, 0.13, 250 + i * GOLDEN);
+  const { strong } = themeOf(isDark);
+  return rgb(...strong[i % strong.length]);
 }
 
-// The colour of walls, by layer: heads and units of the first layer stand out most.
-export function wallColour(layer, isDark) {
-  const hue = [255, 35, 150, 310, 85, 200][layer % 6];
-  return isDark ? rgb(0.8, 0.11, hue) : rgb(0.45, 0.12, hue);
+// The colour of the walls of a head, by its number in its layer; of units, with -1.
+export function wallColour(head, isDark) {
+  if (head >= 0) return strongColour(head, isDark);
+  return [1, 3, 5].map((i) => parseInt(themeOf(isDark).wall.slice(i, i + 2), 16));
 }
 
-function hash(words, seed) {
-  let h = seed | 0;
-  for (const word of words) ((h = Math.imul(h ^ (word + 0x9e3779b9), 0x85ebca6b)), (h ^= h >>> 13));
-  h = Math.imul(h ^ (h >>> 16), 0xc2b2ae35);
-  return ((h ^ (h >>> 15)) >>> 0) / 2 ** 32;
+// The winners of a layer in a cell as one number.
+function codeOf(found, cell, first, count) {
+  const { steps } = PALETTE;
+  let code = 0;
+  for (let g = 0; g < count; g++)
+    code += steps[g % steps.length] * found.signatures[cell * found.nGroups + first + g];
+  return code;
 }
 
-// A colour for each cell, as three bytes. The first layer that cuts sets the hue; each later one moves
-// lightness and hue less. A cell that a layer does not cut keeps its colour.
+// A colour for each cell, as three bytes. The first layer that cuts gives the hue; each later one moves
+// lightness and hue of what it cuts, and less. A cell that a layer does not cut keeps its colour.
 export function cellColours(found, groupsOfLayers, isDark) {
   const n = found.n,
-    size = found.nGroups;
-  const hue = new Float64Array(n).fill(250),
-    lightness = new Float64Array(n);
+    { shades, turns, shade, turn, falls } = PALETTE;
+  const colours = Array.from({ length: n }, () => labelled(0, isDark));
   let first = 0,
     parents = [[0, n]],
     nCuts = 0;
   for (const count of groupsOfLayers) {
     const children = [],
-      strength = 0.62 ** nCuts;
+      strength = falls ** (nCuts - 1);
     let isCut = false;
     for (const [begin, end] of parents) {
       let from = begin;
       const before = children.length;
       // Cells come in the order of their signatures: those that agree so far are neighbours in it.
       for (let i = begin + 1; i <= end; i++) {
-        if (i < end && agrees(found.signatures, size, i - 1, i, first, count)) continue;
+        if (i < end && agrees(found.signatures, found.nGroups, i - 1, i, first, count)) continue;
         children.push([from, i]);
         from = i;
       }
       if (children.length - before === 1) continue;
       isCut = true;
       for (const [start, stop] of children.slice(before)) {
-        const words = found.signatures.subarray(start * size + first, start * size + first + count);
-        const one = hash(words, 17 + first),
-          other = hash(words, 91 + first);
+        const code = codeOf(found, start, first, count);
         for (let i = start; i < stop; i++) {
-          if (nCuts === 0) ((hue[i] = 360 * one), (lightness[i] = 0.06 * (other - 0.5)));
-          else
-            ((hue[i] += 70 * strength * (one - 0.5)),
-              (lightness[i] += 0.26 * strength * (other - 0.5)));
+          if (nCuts === 0) colours[i] = labelled(code, isDark);
+          else {
+            colours[i][0] += strength * shade * shades[code % shades.length];
+            colours[i][2] += strength * turn * turns[code % turns.length];
+          }
         }
       }
     }
@@ -91,19 +104,9 @@ export function cellColours(found, groupsOfLayers, isDark) {
     parents = children;
     first += count;
   }
-  const colours = new Uint8Array(3 * n);
-  for (let i = 0; i < n; i++) {
-    const l = isDark ? 0.44 + 0.75 * lightness[i] : 0.83 + 0.75 * lightness[i];
-    colours.set(
-      rgb(
-        isDark ? Math.min(0.62, Math.max(0.29, l)) : Math.min(0.92, Math.max(0.66, l)),
-        0.08,
-        hue[i],
-      ),
-      3 * i,
-    );
-  }
-  return colours;
+  const bytes = new Uint8Array(3 * n);
+  colours.forEach((colour, i) => bytes.set(bent(colour, isDark), 3 * i));
+  return bytes;
 }
 
 function agrees(signatures, size, one, other, first, count) {

@@ -44,6 +44,27 @@ export function slider({ label, min, max, step = 1, value, text = String, oninpu
   return row;
 }
 
+// Arrow keys go from one button of a row to the next, and press it; Tab goes to the one that is chosen.
+export function withArrows(row, attribute) {
+  const buttons = () => [...row.children].filter((one) => !one.disabled);
+  row.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key],
+      list = buttons(),
+      at = list.indexOf(document.activeElement);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    const next = list[(at + step + list.length) % list.length];
+    next.click();
+    next.focus();
+  });
+  row.mark = () =>
+    [...row.children].forEach(
+      (one) => (one.tabIndex = one.getAttribute(attribute) === "true" ? 0 : -1),
+    );
+  row.mark();
+  return row;
+}
+
 // One of several choices, as a row of buttons.
 export function choice({ label, options, value, onchange }) {
   const buttons = Object.entries(options).map(([name, title]) =>
@@ -71,11 +92,13 @@ export function choice({ label, options, value, onchange }) {
     },
     ...buttons,
   );
-  row.set = (next) =>
+  row.set = (next) => {
     Object.keys(options).forEach((name, i) =>
       buttons[i].setAttribute("aria-checked", String(name === next)),
     );
-  return row;
+    row.mark();
+  };
+  return withArrows(row, "aria-checked");
 }
 
 export function toggle({ label, value, onchange }) {

@@ -2,7 +2,8 @@
 import { cellColours } from "./colours.js";
 import { startOf } from "./exact.js";
 
-// Boxes x0, y0, x1, y1; walls as rows of four: cell, the vertices at its ends, layer; colours r, g, b.
+// Boxes x0, y0, x1, y1; walls as rows of five: cell, the vertices at its ends, block, and the number of the
+// head or -1 for units; colours r, g, b.
 export function drawingOf(found, network, isDark) {
   return {
     boxes: boxesOf(found),
@@ -45,22 +46,31 @@ function boxesOf(found) {
   return boxes;
 }
 
+// How many numbers a wall has.
+export const WALL = 5;
+
+const isAttention = (layer) => !layer.isRelu && layer.gains.every((gain) => gain === 0);
+
 // Each wall once, from the side of the smaller winner.
 function wallsOf(found, network) {
   const groupOf = [],
-    layerOf = [],
-    starts = [];
+    starts = [],
+    places = [];
   let group = 0,
-    before = 0;
-  network.layers.forEach((layer, index) => {
+    before = 0,
+    block = -1;
+  network.layers.forEach((layer) => {
+    // A block begins with heads; without any, every layer is one.
+    const hasHeads = isAttention(layer);
+    if (hasHeads || !network.layers.some(isAttention)) block++;
     for (let g = 0; g < layer.nGroups; g++, group++) {
       starts.push(before + startOf(layer, g));
-      for (let j = startOf(layer, g); j < startOf(layer, g + 1); j++)
-        (groupOf.push(group), layerOf.push(index));
+      places.push([Math.max(block, 0), hasHeads ? g : -1]);
+      for (let j = startOf(layer, g); j < startOf(layer, g + 1); j++) groupOf.push(group);
     }
     before += layer.nForms;
   });
-  const walls = new Int32Array(4 * found.walls.length);
+  const walls = new Int32Array(WALL * found.walls.length);
   let n = 0;
   for (let cell = 0; cell < found.n; cell++) {
     const first = found.starts[cell],
@@ -73,7 +83,8 @@ function wallsOf(found, network) {
       walls[n++] = cell;
       walls[n++] = edge;
       walls[n++] = edge + 1 < end ? edge + 1 : first;
-      walls[n++] = layerOf[code];
+      walls[n++] = places[group][0];
+      walls[n++] = places[group][1];
     }
   }
   return walls.slice(0, n);

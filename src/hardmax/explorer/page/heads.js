@@ -1,5 +1,5 @@
 // View 2, heads together: the common refinement of their diagrams, and the Minkowski sum.
-import { cellColours, css, rgb } from "./colours.js";
+import { cellColours, css, strongColour } from "./colours.js";
 import { button, choice, element, numbers, section, slider } from "./controls.js";
 import { networkOfHeads, offsetsOf } from "./diagrams.js";
 import { findCells } from "./engine.js";
@@ -11,8 +11,7 @@ export const firstHeads = () => ({
   window: { x: 0, y: 0, half: 3 },
 });
 
-const HUES = [255, 35, 150];
-const colourOf = (h, isDark) => css(isDark ? rgb(0.78, 0.13, HUES[h]) : rgb(0.5, 0.15, HUES[h]));
+const colourOf = (h, isDark) => css(strongColour(h, isDark));
 
 // The most cells that heads with so many keys can have: with free offsets, and without any.
 function mostCells(sizes, isBiased) {

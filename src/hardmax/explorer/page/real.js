@@ -308,6 +308,11 @@ export class RealView extends CellsView {
       ),
     );
     this.update();
+    // A link may name a model that the server offers, or one that is not here.
+    const { name } = this.given;
+    if (!name || name === this.data.name) return;
+    if (offers.includes(name)) this.load(name);
+    else this.warn(`the model “${short(name)}” is not on this page`);
   }
 
   change(act, isDone = true) {
