@@ -29,7 +29,7 @@ else echo "uv is not available or failed: installing with pip (slower)"; \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce explorer page test checkpoints lint types contracts check bench debug sanitize wheel clean
+.PHONY: help setup reproduce docs explorer page test checkpoints lint types contracts check bench debug sanitize wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -56,6 +56,12 @@ endif
 reproduce: $(READY)  ## run the main job: every result the library can regenerate
 	$(BIN)/hardmax reproduce
 
+# Strict: a warning is an error. It loads nothing from the network, and neither do the pages.
+docs: page  ## make the site in build/site: pages, reference, gallery, ledger, search, explorer
+	@$(call install,--group docs)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto docs build/site
+	@echo "build/site/index.html"
+
 explorer: $(ENGINE)  ## compile the core for browsers: the engine of the page of `hardmax explore`
 
 $(ENGINE): core/browser-engine.sh $(wildcard core/src/* core/include/hardmax/*) | $(READY)
@@ -67,10 +73,11 @@ page: $(READY)
 	@$(MAKE) --no-print-directory explorer || echo "the engine of the page could not be built: its tests are skipped"
 
 # Tests of the page need its engine, node and Chromium; where one cannot be had, they are skipped by name.
-# One thread: the matrices are small, and idle threads of OpenBLAS spin.
+# One thread: the matrices are small, and idle threads of OpenBLAS spin. Bytecode is kept: tests start
+# many processes. HARDMAX_SWEEP=10 draws ten times as many random cases.
 test: $(READY)  ## run the tests, on every core
 	@$(MAKE) --no-print-directory page
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
 
 # Only for their weights: what these packages require are large frameworks, and is left out.
 checkpoints: $(READY)  ## fetch trained transformers, 190 MB, for the tests that need them

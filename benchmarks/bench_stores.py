@@ -5,14 +5,18 @@ own; with `--full` a network with more than 10^8 cells, of which there must be r
 disk. The kills: a process that searches with two threads is ended by
 SIGKILL at random moments, twenty times, while another one keeps a core busy; then the search is
 gone on with, and its cells are compared in every bit with those of a search that nobody stopped.
+With `--dask` a scheduler and two workers are started on this machine, and a worker is killed every
+few seconds while they search.
 """
 
+import logging
 import multiprocessing
 import os
 import resource
 import signal
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -22,12 +26,15 @@ from benchmarks.random_networks import folded, gaussian
 from hardmax.geometry.domains import Box
 from hardmax.regions._stores.manifests import MANIFEST
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
 from hardmax.regions.stores import open_partition
 
 SQUARE = Box([-1, -1], [1, 1])
 NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256)]
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
 KILLS, KILLED = 20, (2, 256, 256, 256)
+PAUSES, SOME_FOLDS = (5.0, 15.0), (6, 4)
+"""Seconds between kills of Dask workers: on a busy machine one takes as long to begin."""
 
 
 def _cost(dims: tuple[int, ...], options: dict, sent: object) -> None:
@@ -102,18 +109,61 @@ def kills() -> None:
                 seen.append(open_partition(folder).n_found)
         part = enumerate_regions(model, SQUARE, store=folder)
         whole = enumerate_regions(model, SQUARE)
-        is_same = all(
-            getattr(part.cells, name).tobytes() == getattr(whole.cells, name).tobytes()
-            for name in ("signatures", "maps", "map_radii", "vertices", "starts", "walls")
-        )
+        told = compared(part, whole)
     load.kill()
     print(f"killed {n_killed} times, with {seen} cells; then {part.n_cells} of {whole.n_cells}:")
-    print("the same in every bit" if is_same else "DIFFERENT")
+    print(told)
+
+
+def compared(part: Partition, whole: Partition) -> str:
+    is_same = all(
+        getattr(part.cells, name).tobytes() == getattr(whole.cells, name).tobytes()
+        for name in ("signatures", "maps", "map_radii", "vertices", "starts", "walls")
+    )
+    return "the same in every bit" if is_same else "DIFFERENT"
+
+
+def cluster() -> None:
+    """Search with a Dask cluster on this machine while its workers are killed."""
+    import distributed
+
+    rng, model = np.random.default_rng(0), folded(*SOME_FOLDS).model
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as local,
+        distributed.Client(local) as client,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        n_killed, is_over = 0, threading.Event()
+
+        def kill() -> None:
+            nonlocal n_killed
+            while not is_over.wait(rng.uniform(*PAUSES)):
+                pids = sorted(client.run(os.getpid, on_error="ignore").values())
+                if pids:
+                    os.kill(int(rng.choice(pids)), signal.SIGKILL)
+                    n_killed += 1
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        start = time.perf_counter()
+        part = enumerate_regions(
+            model, UNIT, store=f"{folder}/s", workers=2, executor=local.scheduler_address
+        )
+        spent = time.perf_counter() - start
+        is_over.set()
+        killer.join()
+        told = compared(part, enumerate_regions(model, UNIT))
+    print(f"Dask, {n_killed} workers killed in {spent:.0f} s: {part.n_cells} cells, {told}")
 
 
 def main() -> None:
     names = "cells", "1000/s", "CPU us", "B/cell", "MB"
     print(f"{'network':24}{'search':10}{names[0]:>12}" + "".join(f"{n:>10}" for n in names[1:]))
+    if "--dask" in sys.argv:
+        cluster()
+        return
     if "--full" in sys.argv:
         row(MANY_FOLDS, "store")
         return

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.constructions.compilers._bounds.certified_errors import propagate
@@ -18,6 +18,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from tests.compiled_models import exact_value, random_maxout, worst_error
+from tests.sweeps import examples
 
 SEEDS = st.integers(0, 10**6)
 
@@ -104,7 +105,7 @@ def test_networks_too_wide_for_forms_share_the_budget_as_well(monkeypatch):
     assert np.log(narrow.temperatures).sum() >= np.log(wide.temperatures).sum()
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(SEEDS, st.sampled_from([None, 1e-1, 1e-5]))
 def test_errors_at_points_hold_against_exact_values(seed, epsilon):
     net = random_maxout(seed, scale=0.7)

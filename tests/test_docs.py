@@ -1,25 +1,59 @@
 """The examples people read first are run as they stand."""
 
+import contextlib
 import doctest
 import inspect
 import re
+import shlex
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 from hardmax._ground.public_names import PACKAGES
+from hardmax.cli import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()
-]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def shell(line):
+    """Run a line of a `console` block: a command of ours in this process, others by themselves."""
+    words = shlex.split(line)
+    if words[0] == "hardmax":
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(SystemExit):
+            patch.setattr(sys, "argv", words)
+            main.run()
+    else:
+        assert words[0] == "python"
+        done = subprocess.run(
+            [sys.executable, *words[1:]], capture_output=True, text=True, check=True
+        )
+        print(done.stdout, end="")
+
+
+def as_examples(text):
+    """Return a page whose `console` blocks are examples of Python: `$ hardmax` calls `shell`."""
+
+    def called(block):
+        shown = re.sub(r"^\$ (.*)$", lambda line: f">>> shell({line[1]!r})", block[1], flags=re.M)
+        return f"```console\n{shown}\n```"
+
+    return re.sub(r"^```console\n(.*?)^```", called, text, flags=re.M | re.S)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_examples_on_the_page_print_what_they_show(page):
-    failures, _ = doctest.testfile(str(page), module_relative=False, verbose=False)
-    assert failures == 0
+def test_examples_on_the_page_print_what_they_show(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    text = as_examples(page.read_text(encoding="utf-8"))
+    found = doctest.DocTestParser().get_doctest(text, {"shell": shell}, page.name, str(page), 0)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    assert runner.run(found).failed == 0
 
 
 def test_the_readme_has_examples():
@@ -36,11 +70,26 @@ def test_links_on_the_page_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_files_named_on_the_page_exist(page):
-    tops = ("src", "core", "tests", "benchmarks")
+    tops = ("src", "core", "tests", "benchmarks", "examples")
     known = [f"/{path.relative_to(ROOT)}" for top in tops for path in (ROOT / top).rglob("*")]
     named = re.findall(r"[\w/]+\.(?:py|hpp|cpp)\b", page.read_text())
-    missing = [name for name in named if not any(path.endswith(f"/{name}") for path in known)]
+    missing = [
+        name for name in named if not any(path.endswith(f"/{name.lstrip('/')}") for path in known)
+    ]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_on_the_page_exist(page):
+    """Those in blocks that are not run, because they name files of the reader's."""
+    makefile = (ROOT / "Makefile").read_text()
+    commands = typer.main.get_command(main.app).commands
+    for block in re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.M | re.S):
+        for name in re.findall(r"^make ([a-z]+)", block, re.M):
+            assert f"\n{name}:" in makefile
+        for name, rest in re.findall(r"^hardmax ([a-z]+)(.*)", block, re.M):
+            options = {option for param in commands[name].params for option in param.opts}
+            assert set(re.findall(r"(?<=\s)--[a-z-]+", rest)) <= options, (name, rest)
 
 
 def test_every_public_class_is_among_the_words():
@@ -66,7 +115,7 @@ def test_every_class_among_the_words_exists():
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):
-        assert page.name == "README.md" or f"]({page.name})" in index
+        assert page.name in ("README.md", "index.md") or f"]({page.name})" in index
 
 
 def test_every_cited_work_is_listed():

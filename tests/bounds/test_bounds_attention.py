@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardmax import bounds
@@ -18,6 +18,7 @@ from tests.reference.bounds import (
     weibel_maximum,
     weibel_sum,
 )
+from tests.sweeps import examples
 
 BIASES = ("none", "query", "logit")
 SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=7)
@@ -72,7 +73,7 @@ def layers(draw):
     return dim, draw(st.lists(st.lists(form, min_size=1, max_size=4), min_size=1, max_size=4))
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(layers())
 @example((1, [[(1, 0), (1, 0)], [(0, 0), (0, 1)]]))
 def test_no_layer_has_more_cells(layer):
@@ -137,7 +138,7 @@ def test_counts_grow_with_heads_keys_dimension_and_bias(sizes, dim):
     assert with_bias == bounds.cells_with_bias([1, *sizes], None, dim)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 2), st.integers(1, 3))
 def test_no_low_rank_layer_has_more_cells(seed, dim, head_dim, n_heads):
     rng = np.random.default_rng(seed)
@@ -192,7 +193,7 @@ def test_a_head_of_size_one_sees_two_keys_unless_each_has_a_logit_bias():
     assert bounds.attention_cells(1, 4, 5, bias="query", head_dim=1) == 1
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(layers(), st.integers(0, 10**6))
 def test_an_affine_slice_has_at_most_the_cells_of_its_rank(layer, seed):
     dim, groups = layer
@@ -217,7 +218,7 @@ def test_an_affine_slice_has_at_most_the_cells_of_its_rank(layer, seed):
         assert most == bounds.attention_cells(sizes, None, dim, bias="none", rank=rank)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 10**6), st.integers(1, 2), st.integers(1, 3), st.integers(1, 2))
 def test_no_log_lifted_map_has_more_cells(seed, dim, n_keys, value_dim):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax import bounds
@@ -12,6 +12,7 @@ from hardmax.exact.forms import AffineForms
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.geometry.refinement import common_refinement
 from tests.reference.bounds import attaining_points, slabs, weibel_sum
+from tests.sweeps import examples
 
 LAYERS = st.tuples(
     st.integers(0, 10**6), st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(1, 4)
@@ -63,7 +64,7 @@ def test_slabs_attain_the_maximum_with_bias(sizes, dim):
     assert n_cells(groups) == bounds.cells_with_bias(sizes, None, dim)
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(LAYERS)
 def test_no_random_layer_exceeds_its_maximum(layer):
     seed, sizes, dim = layer

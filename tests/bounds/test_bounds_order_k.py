@@ -5,13 +5,14 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax import bounds
 from hardmax.errors import HardmaxError
 from hardmax.geometry.cones import decide_open_cone
 from tests.reference.bounds import joint_cells, winning_sets
+from tests.sweeps import examples
 
 
 def is_open(rows):
@@ -72,7 +73,7 @@ def test_the_planar_bound_is_attained_for_four_and_six_points():
     assert n_sets(nested, 3, affine=False) == bounds.planar_k_sets(6, 3) == 12
 
 
-@settings(max_examples=80)
+@examples(50)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 3))
 def test_no_points_have_more_winning_sets(seed, n, dim):
     rng = np.random.default_rng(seed)
@@ -86,7 +87,7 @@ def test_no_points_have_more_winning_sets(seed, n, dim):
     assert n_sets(linear, j, affine=False) <= bounds.top_k_cells(len(linear), j, dim)
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 3), st.integers(1, 2))
 def test_no_low_rank_head_has_more_winning_sets(seed, n, dim, head_dim):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax import bounds
@@ -20,6 +20,7 @@ from tests.reference.bounds import (
     serra_by_enumeration,
     square,
 )
+from tests.sweeps import examples
 
 NETWORKS = st.tuples(st.integers(1, 4), st.lists(st.integers(1, 6), min_size=1, max_size=4))
 
@@ -79,7 +80,7 @@ def test_one_layer_in_general_position_attains_zaslavsky_in_the_plane():
     assert len(relu_patterns(weights, biases, 10**9)) == bounds.serra(2, [6]) == 22
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 6))
 def test_no_arrangement_has_more_regions_with_few_inactive_units(seed, width):
     rng = np.random.default_rng(seed)

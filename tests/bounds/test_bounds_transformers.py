@@ -6,7 +6,7 @@ from math import log2
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax import bounds
@@ -18,6 +18,7 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.engines import enumerate_regions
 from hardmax.verify.checking import verify_certificate
 from tests.reference.bounds import folding_pieces, square, transformer_signatures
+from tests.sweeps import examples
 
 BIASES = ("none", "query", "logit")
 
@@ -44,7 +45,7 @@ def random_blocks(rng, n_keys, n_heads, d_ff, depth, bias, head_dim):
     return blocks
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 3),
@@ -61,7 +62,7 @@ def test_no_random_transformer_has_more_cells(seed, n_keys, n_heads, d_ff, bias,
     assert len(cells) <= most
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.booleans(), st.booleans())
 def test_no_transformer_without_residuals_has_more_cells(seed, d_ff, attention, ffn):
     blocks = random_blocks(np.random.default_rng(seed), 3, 2, d_ff, 2, "logit", 2)

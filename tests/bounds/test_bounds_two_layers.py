@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax import bounds
@@ -18,6 +18,7 @@ from hardmax.geometry.domains import WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
 from hardmax.verify.checking import verify_certificate
+from tests.sweeps import examples
 
 TRIANGLE = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]), np.array([0.0, 0.0, 1.0])
 """The forms x, y, 1 - x - y: three lines in general position are these, up to signs."""
@@ -169,7 +170,7 @@ def crossed(forms, offsets, weights, bias):
     return {pattern for pattern, pieces in patterns.items() if pieces == 2}
 
 
-@settings(max_examples=80)
+@examples(50)
 @given(
     st.tuples(*[st.sampled_from([-1.0, 1.0])] * 3),
     st.lists(st.integers(-6, 6), min_size=3, max_size=3),
@@ -182,7 +183,7 @@ def test_a_unit_crosses_at_most_six_of_the_seven_cells(signs, weights, bias):
     assert (0, 0, 0) not in cells
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.lists(st.integers(-6, 6), min_size=3, max_size=3), st.integers(-6, 6))
 def test_a_unit_that_crosses_behind_all_corners_does_not_cross_the_triangle(values, at_zero):
     weights = np.array([v - at_zero for v in values], float)
@@ -194,7 +195,7 @@ def test_a_unit_that_crosses_behind_all_corners_does_not_cross_the_triangle(valu
     assert not (len(corners) == 3 and (1, 1, 1) in cells)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(
     st.lists(st.integers(-4, 4), min_size=4, max_size=4),
     st.lists(st.integers(-4, 4), min_size=2, max_size=2),
@@ -228,7 +229,7 @@ def crossings(forms, units):
     return found
 
 
-@settings(max_examples=300)
+@examples(120)
 @given(st.data(), st.sampled_from([2, 3, 4]))
 def test_two_units_cross_no_more_cells_than_pairs_of_sides_allow(data, n_units):
     numbers = st.integers(-5, 5)

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import Delaunay
 
@@ -24,9 +24,10 @@ from hardmax.tropical.polynomials import TropicalPolynomial
 from tests.reference.networks import dot
 from tests.reference.piecewise_linear import mesh_value, within
 from tests.strategies import SMALL, matrices
+from tests.sweeps import examples
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(
     matrices(st.integers(1, 9), st.integers(2, 3)), st.lists(st.tuples(SMALL, SMALL), min_size=3)
 )

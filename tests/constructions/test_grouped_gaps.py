@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
 from hardmax.constructions.compilers._bounds.grouped_gaps import gap_bounds
 from hardmax.stability.networks.soft_means import soft_mean_gap
+from tests.sweeps import examples
 
 
 def gap(z, tau):
@@ -25,7 +26,7 @@ def test_without_margins_the_bound_is_lambert_of_the_number_of_rivals_over_e(k):
     assert float(exact) <= bound <= float(exact) * (1 + 1e-10)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(
     st.lists(st.tuples(st.floats(0, 12), st.floats(0, 12)), min_size=1, max_size=6),
 )

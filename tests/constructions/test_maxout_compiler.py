@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan, propagate
@@ -20,6 +20,7 @@ from hardmax.models.tokens.passes import exact_tokens
 from hardmax.regions.engines import enumerate_regions
 from hardmax.stability.networks.soft_means import soft_mean_gap
 from tests.compiled_models import exact_value, random_maxout, random_relu, worst_error
+from tests.sweeps import examples
 
 SEEDS = st.integers(0, 10**6)
 
@@ -32,7 +33,7 @@ def as_fractions(entries):
     return [Fraction(int(e.p), int(e.q)) for e in entries]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(SEEDS, st.booleans())
 def test_in_exact_arithmetic_the_hard_transformer_is_the_network(seed, integers):
     net = random_maxout(seed, integers=integers)
@@ -45,7 +46,7 @@ def test_in_exact_arithmetic_the_hard_transformer_is_the_network(seed, integers)
         assert as_fractions(exact_tokens(compiled.token_transformer, x)) == exact_value(net, x)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, st.sampled_from([1e-90, 1e-3, 1.0, 30.0, 1e40]))
 def test_the_hard_transformer_is_the_network_up_to_rounding(seed, scale):
     net = random_maxout(seed, scale=scale)
@@ -58,7 +59,7 @@ def test_the_hard_transformer_is_the_network_up_to_rounding(seed, scale):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(SEEDS, st.sampled_from([1.0, 1e-1, 1e-3, 1e-7]), st.sampled_from([0.3, 1.0, 3.0]))
 def test_no_search_finds_a_point_above_the_certified_error(seed, epsilon, scale):
     net = random_maxout(seed, scale=scale)
@@ -98,7 +99,7 @@ def test_errors_of_opposite_signs_are_not_added():
     assert math.isclose(compiled.certified_error, soft_mean_gap(2, tau), rel_tol=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(SEEDS, st.sampled_from([1e-1, 1e-4]))
 def test_units_of_rank_two_lose_nothing_among_eight_tokens(seed, epsilon):
     rng = np.random.default_rng(seed)
@@ -141,7 +142,7 @@ def test_layers_share_the_budget():
     assert 300 < second / first < 3000
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(SEEDS, st.sampled_from([None, 1e-2]))
 def test_the_compiled_transformer_has_the_regions_of_the_network(seed, epsilon):
     net = random_maxout(seed, 1 + seed % 2, [2, 2], (1, 3))
@@ -270,7 +271,7 @@ def test_large_networks_compile():
     assert np.abs(compiled.transformer(x) - net(x)).max() <= compiled.certified_error <= 1e-2
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(SEEDS)
 def test_certificates_cover_rounding_where_large_numbers_cancel(seed):
     # The box is tiny and lies where sums of numbers of size 1e6 are about 1.

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.constructions.compilers._bounds.sensitivities import (
@@ -16,6 +16,7 @@ from hardmax.constructions.compilers._bounds.state_ellipsoids import StateEllips
 from hardmax.constructions.compilers.piece_layers import PieceLayer, piece_layers
 from hardmax.geometry.domains import Box
 from tests.compiled_models import random_maxout, random_relu
+from tests.sweeps import examples
 
 SEEDS = st.integers(0, 10**6)
 
@@ -40,7 +41,7 @@ def random_rows(rng, layer, can_win):
     return np.add.reduceat(layer.slopes * (weights / totals[layer.owner])[:, None], layer.starts)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(40)
 @given(SEEDS)
 def test_hulls_of_slopes_lie_within_their_ranges(seed):
     rng = np.random.default_rng(seed)
@@ -75,7 +76,7 @@ def through(rng, layers, weight):
     return after, rows
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(SEEDS, st.sampled_from([1, 1, 3]), st.sampled_from([1e-120, 1.0, 1e90]))
 def test_no_choice_of_slopes_moves_an_output_further_than_its_reach(seed, n_out, scale):
     rng = np.random.default_rng(seed)
@@ -131,7 +132,7 @@ def test_a_layer_that_switches_costs_a_factor_of_two_and_not_the_sum_of_absolute
     assert 1.5 < growth < 2.2  # Sums of absolute values grow by 8.7 in each layer.
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(SEEDS, st.sampled_from([1e-100, 1.0, 1e80]))
 def test_no_state_leaves_its_ellipsoid(seed, scale):
     rng = np.random.default_rng(seed)

@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.constructions.compilers._bounds.spectral_bounds import eigenvalue_above, inverse_above
+from tests.sweeps import examples
 
 SEEDS = st.integers(0, 10**6)
 
@@ -43,7 +44,7 @@ def random_symmetric(seed):
     return scale * (matrix + matrix.T)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(60)
 @given(SEEDS)
 def test_no_eigenvalue_exceeds_the_bound(seed):
     matrix = random_symmetric(seed)
@@ -55,7 +56,7 @@ def test_no_eigenvalue_exceeds_the_bound(seed):
     assert bound <= np.linalg.eigvalsh(matrix)[-1] + 1e-8 * np.linalg.norm(matrix)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(40)
 @given(SEEDS)
 def test_the_inverse_is_bounded_from_above(seed):
     rng = np.random.default_rng(seed)

@@ -5,8 +5,9 @@ import pytest
 
 import hardmax as hm
 from tests.core.degenerate_models import FAMILIES, differences, model_and_domain
+from tests.sweeps import seeds
 
-SEEDS = range(80)
+SEEDS = seeds(60)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -32,6 +33,6 @@ def test_more_units_than_a_word_has_bits(count_only):
 
 
 @pytest.mark.parametrize("dim", [1, 3, 4])
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(14))
 def test_same_as_integers_on_lines_and_in_space(seed, dim):
     assert not differences(seed, 40, 2.0, dim)

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -38,6 +39,7 @@ def objdump(*arguments):
     ).stdout
 
 
+@cache
 def instructions(instruction_set):
     listing = objdump("-d", "--no-show-raw-insn", library_path(FOLDER, instruction_set))
     lines = [line for line in listing.splitlines() if re.match(r"\s+[0-9a-f]+:\t", line)]

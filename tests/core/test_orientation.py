@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import fmpq_mat
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from tests.sweeps import examples
 
 
 def is_positive(row, direction):
@@ -63,7 +64,7 @@ def _rational(x):
     return fmpq(exact.numerator, exact.denominator)
 
 
-@settings(max_examples=300)
+@examples(120)
 @given(st.lists(st.tuples(CLOSE, CLOSE, CLOSE), min_size=1, max_size=4))
 def test_a_proved_positive_product_is_positive(entries):
     points, origins, direction = (np.array(column) for column in zip(*entries, strict=True))
@@ -79,7 +80,7 @@ def test_a_proved_positive_product_is_positive(entries):
         pytest.fail("a clearly positive product was not decided")
 
 
-@settings(max_examples=300)
+@examples(120)
 @given(st.integers(1, 4).flatmap(lambda d: st.lists(
     st.lists(CLOSE, min_size=d, max_size=d), min_size=d + 1, max_size=d + 1)))  # fmt: skip
 def test_a_proved_cone_holds_the_row(vectors):

@@ -12,6 +12,7 @@ from hardmax.regions._location.points import CorePoints
 from hardmax.regions.charted_domains import charted, charted_network
 from tests.extreme_models import LEAST, model_and_domain
 from tests.region_models import gaussian_relu, integer_maxout, integer_relu, integer_transformer
+from tests.sweeps import seeds
 
 SOME = [0.0, LEAST, -LEAST, 1e-200, -1e-200, 1e-100, 0.5, -1.0, 1.0, 2.0, -3.0, 1e100, -1e300]
 
@@ -53,7 +54,7 @@ def test_points_on_walls_are_never_decided(dim):
         check(integer_transformer(seed, dim, 4, 2, 2, 2, repeat=True).network, points)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_winners_at_every_magnitude(seed):
     model, domain = model_and_domain(seed)
     rng = np.random.default_rng(seed)

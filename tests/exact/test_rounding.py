@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -16,6 +16,7 @@ from hardmax.exact.rounding import (
 )
 from tests.reference.exact import fractions, value_of_form
 from tests.strategies import SMALL
+from tests.sweeps import examples
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True)
 TINY = st.floats(-1e-150, 1e-150)
@@ -35,7 +36,7 @@ DENORMAL = np.full(9, 1.5e-162), np.full(9, 1.5e-162), 0.0
 
 @example(CANCELLING)
 @example(DENORMAL)
-@settings(max_examples=300)
+@examples(120)
 @given(dot_products())
 def test_the_computed_bound_holds_in_any_order_with_room_to_spare(problem):
     a, x, c = problem
@@ -51,7 +52,7 @@ def test_the_computed_bound_holds_in_any_order_with_room_to_spare(problem):
             assert abs(Fraction(value) - exact) + spare <= Fraction(bound)
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(dot_products())
 def test_where_a_grid_proves_it_nothing_is_rounded(problem):
     a, x, c = problem

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -13,6 +13,7 @@ from hardmax.exact.forms import AffineForms
 from hardmax.exact.winners import winners
 from tests.reference.exact import winners_by_definition
 from tests.strategies import SMALL
+from tests.sweeps import examples
 
 STAGES = ["filtered", "expanded", "rational"]
 FINITE = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True)
@@ -59,7 +60,7 @@ NEARLY_PARALLEL = (
 @example(ALL_OVERFLOW)
 @example(ALL_UNDERFLOW)
 @example(NEARLY_PARALLEL)
-@settings(max_examples=200)
+@examples(100)
 @given(problems())
 def test_every_stage_finds_the_winner_of_the_definition(problem):
     slopes, offsets, points = problem

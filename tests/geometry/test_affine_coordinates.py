@@ -4,13 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.geometry._hulls import affine_coordinates as module
 from hardmax.geometry._hulls.affine_coordinates import affine_coordinates
 from tests.strategies import SMALL, WILD, matrices
+from tests.sweeps import examples
 
 NO_RAYS = {dim: np.empty((0, dim), dtype=object) for dim in range(9)}
 
@@ -53,7 +54,7 @@ def exact_rank(rows):
     return rank
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(matrices(st.integers(1, 7), st.integers(1, 4), st.one_of(SMALL, WILD)), st.booleans())
 def test_the_coordinates_are_exact_and_of_full_rank(points, upward):
     points = scaled_integers(points).integers

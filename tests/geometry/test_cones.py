@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -15,6 +15,7 @@ from hardmax.geometry.cones import (
     verify_cone_decision,
 )
 from tests.reference.convexity import open_cone_is_nonempty
+from tests.sweeps import examples
 
 TINY = st.integers(-2, 2)
 HUGE = st.integers(-(2**1200), 2**1200)
@@ -66,14 +67,14 @@ def test_the_exact_walk_ends_alike_from_every_start(rows, start):
     assert (from_start.direction is None) == (exact_nearest_point(rows, []).direction is None)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(integer_rows(HUGE, 6, 3))
 def test_integers_past_the_float_range_are_decided(rows):
     decision = decide_open_cone(wide(rows))
     assert verify_cone_decision(wide(rows), decision)
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(integer_rows(TINY, 6, 3), st.data())
 def test_positive_row_scales_and_column_scales_change_nothing(rows, data):
     rows = wide(rows)

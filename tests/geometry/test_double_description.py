@@ -3,13 +3,14 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardmax.errors import DtypeError, ShapeMismatchError
 from hardmax.geometry.double_description import cone_generators, sparse_cone_generators
 from tests.dense_arrays import dense
 from tests.reference.diagrams import extreme_ray_values, null_space, primitive, products, rank
+from tests.sweeps import examples
 
 ENTRIES = st.sampled_from([0, 0, 1, 1, -1, -1, 2, -3, 10**25, -(10**25) + 1])
 
@@ -46,7 +47,7 @@ def cyclic_polar(n_points, dim):
     return cone_of([[t**k for k in range(1, dim + 1)] + [1] for t in range(n_points)])
 
 
-@settings(max_examples=300)
+@examples(120)
 @given(cones())
 @example(np.zeros((0, 3), dtype=object))
 @example(np.zeros((3, 2), dtype=object))
@@ -71,7 +72,7 @@ def test_rays_match_the_definition(rows):
     assert all(ray == list(primitive(ray)) for ray in got.rays.tolist())
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(cones(), st.randoms(use_true_random=False))
 def test_the_order_of_insertion_does_not_matter(rows, random):
     n_rows, dim = rows.shape
@@ -89,7 +90,7 @@ def test_the_order_of_insertion_does_not_matter(rows, random):
     assert values[0] == values[1] == values[2]
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(cones())
 @example(cone_of([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]]))
 def test_skipping_rows_that_do_not_touch_the_cone_loses_no_incidence(rows):

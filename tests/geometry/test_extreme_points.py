@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
@@ -28,6 +28,7 @@ from hardmax.geometry.extreme_points import (
 )
 from tests.reference.convexity import active_mask, extreme_mask
 from tests.strategies import WILD, matrices
+from tests.sweeps import examples
 
 N_POINTS = st.integers(1, 7)
 DIMS = st.integers(0, 3)
@@ -47,7 +48,7 @@ def test_the_mask_matches_elimination(points):
     assert decided(points).tolist() == extreme_mask(points)
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(matrices(st.integers(1, 5), DIMS, WILD))
 def test_scales_from_subnormal_to_huge_match_elimination(points):
     assert decided(points).tolist() == extreme_mask(points)
@@ -59,7 +60,7 @@ def test_active_forms_match_elimination(lifted):
     assert active_forms(AffineForms(slopes, offsets)).tolist() == active_mask(slopes, offsets)
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(matrices(st.integers(1, 5), st.integers(1, 3), WILD))
 def test_active_forms_match_elimination_at_all_scales(lifted):
     slopes, offsets = lifted[:, 1:], lifted[:, 0]

@@ -4,13 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from hardmax.geometry import linear_programs
 from hardmax.geometry.linear_programs import _enumerated, largest_height, maximise
+from tests.sweeps import examples
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -39,7 +40,7 @@ def test_stored_entries_are_enough():
     assert c @ maximise(c, csr_array(A), b) == pytest.approx(c @ maximise(c, A, b))
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(2, 10))
 def test_exact_programs_agree_with_the_enumeration_of_vertices(seed, dim, n):
     rng = np.random.default_rng(seed)

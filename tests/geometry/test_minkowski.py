@@ -6,7 +6,7 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
@@ -29,6 +29,7 @@ from tests.reference.minkowski import (
     vertices_from_partial_sums,
 )
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 NEARLY_TIED = st.builds(
     lambda whole, tiny, bits: whole + tiny * 2.0**-bits,
@@ -79,7 +80,7 @@ THIN = [np.array([[0.0, 0.0], [1.0, 2.0**-52]]), np.array([[0.0, 0.0], [1.0, 0.0
 REPEATED = [np.array([[1.0], [0.0], [1.0]]), np.array([[-0.0], [0.0]])]
 
 
-@settings(max_examples=300)
+@examples(120)
 @example(THIN)
 @example(REPEATED)
 @given(point_sets())
@@ -89,7 +90,7 @@ def test_choices_match_the_definition(sets):
     assert_directions_select(sets, found)
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(point_sets())
 def test_points_are_the_exact_sums_rounded_once(sets):
     found = minkowski_vertices(sets)
@@ -166,7 +167,7 @@ def test_the_bound_for_three_six_point_sets_in_space_is_92():
     assert sharp_bound([6, 6, 6], 3) == 92
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets(elements=(SMALL,), most=6, max_sets=4))
 def test_no_sum_exceeds_the_sharp_bound(sets):
     sizes = [len({tuple(p) for p in (points + 0.0).tolist()}) for points in sets]
@@ -181,7 +182,7 @@ def test_segments_make_a_central_arrangement(dim, n_sets):
     assert minkowski_vertices(sets).count == expected
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(
     point_sets(elements=(SMALL,), most=6, max_dim=2, max_sets=4).filter(
         lambda s: s[0].shape[1] == 2
@@ -224,7 +225,7 @@ def test_cubes_add_up_to_cubes(dim):
 # Two constructions agree.
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets(elements=(SMALL, NEARLY_TIED)), st.randoms(use_true_random=False))
 def test_the_order_of_the_heads_does_not_matter(sets, random):
     order = list(range(len(sets)))
@@ -234,7 +235,7 @@ def test_the_order_of_the_heads_does_not_matter(sets, random):
     assert sorted(shuffled.choices.tolist()) == sorted(found.choices[:, order].tolist())
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets(elements=(SMALL,)), st.integers(-1000, 1000), st.integers(-200, 200))
 def test_translating_and_scaling_change_nothing(sets, shift, exponent):
     moved = [np.ldexp(points, exponent + h) for h, points in enumerate(sets)]
@@ -243,14 +244,14 @@ def test_translating_and_scaling_change_nothing(sets, shift, exponent):
     np.testing.assert_array_equal(minkowski_vertices(moved).choices, expected)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets(elements=(SMALL, NEARLY_TIED)))
 def test_one_more_set_never_removes_a_vertex(sets):
     counts = [minkowski_vertices(sets[: k + 1]).count for k in range(len(sets))]
     assert counts == sorted(counts)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets(elements=(SMALL, NEARLY_TIED)))
 def test_summing_the_vertices_of_a_partial_sum_gives_the_same_polytope(sets):
     *first, last = sets
@@ -263,7 +264,7 @@ def test_summing_the_vertices_of_a_partial_sum_gives_the_same_polytope(sets):
     assert minkowski_vertices([partial.points, last]).count == minkowski_vertices(sets).count
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets(elements=(SMALL, NEARLY_TIED)))
 def test_exact_integers_throughout_give_the_same_answer(sets):
     filtered, rational = minkowski_vertices(sets), minkowski_vertices(sets, start="rational")
@@ -334,7 +335,7 @@ def test_a_search_is_resumed_as_often_as_needed():
         assert winners == found.choices[i].tolist()
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets(elements=(SMALL, NEARLY_TIED), most=4, max_dim=3))
 def test_edges_match_the_definition(sets):
     found = minkowski_vertices(sets)

@@ -5,7 +5,7 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
@@ -15,6 +15,7 @@ from hardmax.geometry.normal_fans import normal_fan, refine_fans
 from hardmax.geometry.polytopes import Polytope
 from tests.reference.minkowski import selected_by
 from tests.strategies import SMALL
+from tests.sweeps import examples
 
 
 @st.composite
@@ -36,7 +37,7 @@ def face_of(points, normal):
     return {k for k, s in enumerate(scores) if s == max(scores)}
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets())
 def test_the_rays_of_a_cone_are_largest_at_its_vertex(sets):
     fan = normal_fan(sets)
@@ -45,7 +46,7 @@ def test_the_rays_of_a_cone_are_largest_at_its_vertex(sets):
         assert set(cone.tolist()) == {r for r, face in enumerate(faces) if k in face}
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets())
 def test_rays_are_facet_normals_in_the_span(sets):
     fan = normal_fan(sets)
@@ -60,7 +61,7 @@ def test_rays_are_facet_normals_in_the_span(sets):
     assert np.linalg.matrix_rank(spread) == fan.polytope_dim
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(point_sets())
 def test_eulers_relation_holds(sets):
     fan = normal_fan(sets)
@@ -69,14 +70,14 @@ def test_eulers_relation_holds(sets):
     assert len(fan.f_vector) == fan.polytope_dim
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(point_sets())
 def test_faces_agree_with_the_polytope_of_the_vertices(sets):
     fan = normal_fan(sets)
     assert fan.f_vector == Polytope.from_points(fan.vertices.points).f_vector
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(point_sets())
 def test_walls_of_the_fan_are_edges_of_the_sum(sets):
     fan = normal_fan(sets)
@@ -120,7 +121,7 @@ def test_the_permutohedron_counts_ordered_partitions(n):
     assert fan.lineality.tolist() == [[1] * n]
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(point_sets(max_sets=3, max_dim=3))
 def test_refining_fans_is_adding_polytopes(sets):
     refined = refine_fans([normal_fan([points]) for points in sets])

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
@@ -14,6 +14,7 @@ from hardmax.geometry.polytopes import Polytope
 from tests.dense_arrays import dense_matrices
 from tests.reference.diagrams import polygon_area, rank, vertices_by_definition
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 
 def cube(dim, half=1.0):
@@ -40,7 +41,7 @@ def dot(a, x):
     return sum((Fraction(p) * Fraction(q) for p, q in zip(a, x, strict=True)), Fraction(0))
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(inequalities())
 @example((np.array([[1.0], [-1.0]]), np.array([0.0, -1.0])))
 @example((np.zeros((2, 2)), np.array([0.0, 1.0])))
@@ -62,7 +63,7 @@ def test_vertices_match_the_definition(system):
         assert all(dot(a, line.tolist()) == 0 for a in A)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(inequalities(WILD))
 @example((np.array([[1e-300, 1.0], [-1.0, 1e300], [3.0, -5e-324]]), np.array([1.0, 2.0, 1e-300])))
 def test_vertices_match_the_definition_at_any_scale(system):
@@ -72,7 +73,7 @@ def test_vertices_match_the_definition_at_any_scale(system):
         assert exact_set(polytope) == vertices_by_definition(A, b)
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(inequalities(), st.data())
 def test_containment_matches_the_definition(system, data):
     A, b = system
@@ -101,7 +102,7 @@ def test_containment_is_exact_within_half_a_unit_in_the_last_place():
             assert Polytope([a], [bound]).contains([x]).tolist() == [value <= Fraction(bound)]
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(dense_matrices(st.integers(1, 8), st.integers(1, 3)))
 def test_a_hull_holds_its_points_and_has_only_extreme_vertices(points):
     hull = Polytope.from_points(points)
@@ -129,7 +130,7 @@ def test_a_generic_hull_agrees_with_qhull(n_points, dim):
     assert ours.f_vector[-1] == theirs.nsimplex
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(dense_matrices(st.integers(3, 8), 2))
 def test_a_polygon_runs_counter_clockwise_around_its_area(points):
     hull = Polytope.from_points(points)
@@ -142,7 +143,7 @@ def test_a_polygon_runs_counter_clockwise_around_its_area(points):
     assert hull.polygon.tolist() == [[float(x) for x in p] for p in loop]
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(inequalities())
 def test_euler_counts_the_faces_of_every_polyhedron(system):
     polytope = Polytope(*system)
@@ -231,7 +232,7 @@ def test_flat_and_empty_polyhedra():
     assert empty.facets.rows.shape == (0,)
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(inequalities())
 def test_the_interior_point_is_strict_in_every_inequality_that_can_be(system):
     A, b = system
@@ -246,7 +247,7 @@ def test_the_interior_point_is_strict_in_every_inequality_that_can_be(system):
         assert (dot(a, point) < bound) == somewhere_strict
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(inequalities(), st.data())
 def test_an_intersection_holds_the_points_in_both(system, data):
     polytope = Polytope(*system)

@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
@@ -15,6 +15,7 @@ from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.geometry.refinement import common_refinement, refinement_neighbours
 from tests.reference.minkowski import choices_by_definition, neighbours_by_definition
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 NEARLY_TIED = st.builds(
     lambda whole, tiny: whole + tiny * 2.0**-50, st.integers(-1, 1), st.integers(-1, 1)
@@ -75,7 +76,7 @@ COINCIDING_WALLS = [
 ]
 
 
-@settings(max_examples=150)
+@examples(75)
 @example(COINCIDING_WALLS)
 @given(form_groups())
 def test_cells_match_the_definition(groups):
@@ -85,7 +86,7 @@ def test_cells_match_the_definition(groups):
     assert_witnesses_are_inside(groups, cells)
 
 
-@settings(max_examples=100)
+@examples(60)
 @example(COINCIDING_WALLS)
 @given(form_groups(elements=(SMALL, NEARLY_TIED), max_dim=2))
 def test_neighbours_match_the_definition(groups):
@@ -147,7 +148,7 @@ def test_generic_forms_stay_below_the_bound_with_bias(dim, n_groups, n_forms):
         assert common_refinement(random_groups(dim, n_groups, n_forms, seed)).count <= bound
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(form_groups(elements=(SMALL,)))
 def test_without_offsets_cells_are_the_vertices_of_the_sum(groups):
     bare = [AffineForms(group.slopes, np.zeros(group.n_forms)) for group in groups]
@@ -160,7 +161,7 @@ def test_without_offsets_cells_are_the_vertices_of_the_sum(groups):
     np.testing.assert_array_equal(refinement_neighbours(cells), vertices.edges)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(form_groups(elements=(SMALL,)), st.lists(SMALL, min_size=4, max_size=4))
 def test_a_common_form_added_to_a_group_moves_no_wall(groups, form):
     slope, offset = form[: groups[0].dim], form[3]
@@ -170,7 +171,7 @@ def test_a_common_form_added_to_a_group_moves_no_wall(groups, form):
     )
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(form_groups(elements=(SMALL,), max_dim=2))
 def test_the_dual_graph_is_connected(groups):
     cells = common_refinement(groups)
@@ -191,7 +192,7 @@ def test_every_point_of_a_grid_lies_in_a_listed_cell():
 # Inside a polyhedron.
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(form_groups(elements=(SMALL,), max_dim=2), st.integers(0, 3), st.integers(1, 3))
 def test_inequalities_keep_the_cells_they_meet(groups, low, width):
     dim = groups[0].dim

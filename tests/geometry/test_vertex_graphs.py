@@ -4,13 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardmax.geometry._hulls.hull_searches import NO, YES, hull_edges, hull_vertices
 from hardmax.geometry._joint_argmax.vertex_graphs import vertex_graphs
 from tests.reference.minkowski import choices_by_definition, neighbours_by_definition
 from tests.strategies import SMALL, WILD, matrices
+from tests.sweeps import examples
 
 NEARLY_TIED = st.builds(
     lambda whole, tiny, bits: whole + tiny * 2.0**-bits,
@@ -33,7 +34,7 @@ def one_set(points):
     return vertex_graphs([points], np.zeros((0, points.shape[1])))
 
 
-@settings(max_examples=200)
+@examples(100)
 @example(JUST_OUTSIDE)
 @example(JUST_INSIDE)
 @example(ON_THE_EDGE)
@@ -44,7 +45,7 @@ def test_vertices_match_the_definition(points):
     assert one_set(points).vertices.tolist() == expected
 
 
-@settings(max_examples=150)
+@examples(75)
 @example(JUST_OUTSIDE)
 @example(BENT_SQUARE)
 @given(POINTS)
@@ -75,7 +76,7 @@ def test_the_faces_of_a_cube_have_no_diagonals():
     assert (graphs.vertices.size, graphs.owner.size) == (8, 24)
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(matrices(st.integers(1, 6), st.integers(1, 4), SMALL | NEARLY_TIED | WILD))
 def test_rows_are_differences_rounded_relative_to_each_entry(points):
     graphs = one_set(points)
@@ -89,7 +90,7 @@ def test_rows_are_differences_rounded_relative_to_each_entry(points):
             assert error <= 8 * abs(y / scale) * Fraction(1, 2**53) + Fraction(1, 2**880)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(matrices(st.integers(1, 6), st.integers(1, 4), SMALL | WILD), st.integers(0, 2**32 - 1))
 def test_directions_mean_the_same_in_both_coordinates(points, seed):
     """Scores of differences do not depend on the coordinates, up to one positive factor."""

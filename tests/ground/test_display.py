@@ -11,6 +11,7 @@ from functools import cache
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hardmax.typing import ArrayLike, FloatArray
 from tests.region_models import gaussian_relu, integer_transformer
 
 RNG = np.random.default_rng(0)
+FOLDER = TemporaryDirectory()
 PACKAGES = [import_module(name) for name in public_names.PACKAGES if name != "hardmax.typing"]
 
 
@@ -43,7 +45,14 @@ def checkpoint_parts():
     parts += [layer.attention.rotary, layer.attention_norm, found, found.layers[0], arrays[0]]
     survey = hm.surveys.survey_heads(hm.load_checkpoint("hardmax"), np.arange(12))
     cut = hm.surveys.query_slice(survey.layers[0], 0)
-    parts += [survey, cut, survey.effects[0], survey.together[0], *hm.analyze_heads([arrays[0]])]
+    parts += [
+        survey,
+        cut,
+        survey.slices[0],
+        survey.effects[0],
+        survey.together[0],
+        *hm.analyze_heads([arrays[0]]),
+    ]
     parts += [hm.models.certify_rows(arrays[0], 0), hm.models.tokenise("hardmax", "cab|abc")]
     return [*parts, layer.mlp.up]
 
@@ -77,7 +86,12 @@ def shown():
     solid = hm.enumerate_regions(gaussian_relu(0, [3, 4]), hm.Box([-1] * 3, [1] * 3))
     rectangle = [[0, 0], [5, 0], [0, 1], [5, 1]]
     mesh = hm.constructions.Mesh(rectangle, [[0, 1, 2], [1, 2, 3]], [0, 0, 0, 1])
+    point = hm.papers.sweep_points({"N": [3], "H": [1], "d_ff": [2]})
+    stored = hm.enumerate_regions(relu, hm.Box([-2, -2], [2, 2]), store=FOLDER.name)
     return [
+        stored,
+        *point,
+        *hm.papers.sweep(point),
         *claims,
         *results,
         *(result.finding for result in results),

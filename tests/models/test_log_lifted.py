@@ -6,7 +6,7 @@ from math import comb
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
@@ -16,6 +16,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.variants.log_lifted import LogLiftedHead
 from tests.reference import log_lifted as reference
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 DYADIC = st.integers(-(2**18), 2**18).map(lambda n: n / 2**16)
 
@@ -88,7 +89,7 @@ def test_temperature_independent_values_collapse_to_zero():
         np.testing.assert_allclose(lifted.soft(q, tau), 0.0, atol=2 * tau)
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(lifted_heads(max_dim=1, max_keys=5, max_channels=3))
 def test_counts_on_the_line_match_the_definition(lifted):
     expected = reference.counts_on_the_line(lifted)
@@ -96,7 +97,7 @@ def test_counts_on_the_line_match_the_definition(lifted):
     assert got == expected
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(lifted_heads(max_dim=2, max_keys=3, max_channels=2, elements=SMALL))
 def test_cells_in_the_plane_match_one_linear_program_per_tuple_of_winners(lifted):
     """A tuple owns a cell if all its inequalities hold with a common positive margin."""

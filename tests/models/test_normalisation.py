@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -20,6 +20,7 @@ from hardmax.models.variants.normalisation import (
 from tests.models.test_heads import heads_and_points, small_head
 from tests.reference import attention
 from tests.strategies import SMALL
+from tests.sweeps import examples
 
 DYADIC = st.integers(-(2**18), 2**18).map(lambda n: n / 2**16)
 
@@ -68,7 +69,7 @@ def true_scores(routing, x):
     ]
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(routings())
 def test_winners_match_high_precision(case):
     routing, points = case

@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from hardmax.errors import NonFiniteError
@@ -12,6 +12,7 @@ from hardmax.models.soft_attention import covariance_factor, log_sums, normalise
 from tests.models.test_heads import COINCIDE_ONLY_ROUNDED, MODERATE, heads_and_points, small_head
 from tests.reference import attention
 from tests.strategies import SMALL
+from tests.sweeps import examples
 
 TEMPERATURES = [5e-324, 1e-300, 1e-150, 1e-30, 1e-16, 1e-8, 1e-3, 0.3, 1.0, 8.0, 1e4, 1e16, 1e300]
 temperatures = st.one_of(st.sampled_from(TEMPERATURES), st.floats(1e-20, 1e20))
@@ -22,7 +23,7 @@ def as_float(values):
     return np.array([float(value) for value in values])
 
 
-@settings(max_examples=150)
+@examples(75)
 @example(COINCIDE_ONLY_ROUNDED, 2.0**-110)
 @example(COINCIDE_ONLY_ROUNDED, 1e-33)
 @given(heads_and_points(), temperatures)
@@ -61,7 +62,7 @@ def test_the_potential_matches_high_precision(case, tau):
         assert abs(error) <= radius.max() + 1e-10 * tau
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(heads_and_points(elements=st.one_of(SMALL, MODERATE)), temperatures)
 def test_derivatives_match_high_precision(case, tau):
     """Errors are measured against the size of the terms, which may cancel in W_Q and W_O."""

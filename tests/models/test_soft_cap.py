@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, HardmaxError
@@ -13,6 +13,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.variants.soft_cap import SoftCappedHead
 from tests.models.test_heads import COINCIDE_ONLY_ROUNDED, MODERATE, heads_and_points, small_head
 from tests.reference import attention
+from tests.sweeps import examples
 
 
 def capped_weights(head, x, cap, tau):
@@ -30,7 +31,7 @@ def capped_weights(head, x, cap, tau):
 SATURATED = AttentionHead(np.eye(1), [[1.0], [1.5], [-2.0]], np.eye(3), np.eye(3))
 
 
-@settings(max_examples=150)
+@examples(75)
 @example(COINCIDE_ONLY_ROUNDED, 1.0, 2.0**-108)
 @example(COINCIDE_ONLY_ROUNDED, 2.0**-4, 2.0**-150)
 @example((SATURATED, np.array([[60.0], [-60.0], [0.0]])), 1.0, 1e-52)

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, HardmaxError, NonFiniteError, ShapeMismatchError
@@ -13,6 +13,7 @@ from hardmax.models.variants.sparsemax import SparsemaxHead
 from tests.models.test_heads import COINCIDE_ONLY_ROUNDED, MODERATE, heads_and_points, small_head
 from tests.reference import attention
 from tests.strategies import SMALL
+from tests.sweeps import examples
 
 temperatures = st.sampled_from([5e-324, 1e-300, 1e-30, 1e-3, 0.5, 1.0, 2.0, 3.0, 8.0, 1e6, 1e300])
 
@@ -28,7 +29,7 @@ def projected(head, x, tau):
     return weights
 
 
-@settings(max_examples=150)
+@examples(75)
 @example(COINCIDE_ONLY_ROUNDED, 2.0**-107)
 @given(heads_and_points(), temperatures)
 def test_weights_and_support_match_the_quadratic_program(case, tau):

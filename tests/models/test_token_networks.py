@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hardmax.constructions.compilers.cpwl_compiler import compile_cpwl
@@ -24,6 +24,7 @@ from hardmax.regions.sampling import sample_regions
 from hardmax.stability.networks.soft_certificates import certify_soft
 from tests.models.test_token_transformers import random_transformer, reduced, reducible_transformer
 from tests.reference import tokens as reference
+from tests.sweeps import examples
 
 SQUARE = Box([-2.0, -1.0], [1.0, 2.0])
 
@@ -37,7 +38,7 @@ def relu_network(seed, sizes):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6))
 def test_the_network_on_a_box_is_the_model_there(seed):
     model = reducible_transformer(seed)
@@ -49,7 +50,7 @@ def test_the_network_on_a_box_is_the_model_there(seed):
     np.testing.assert_allclose(forward(network, points), exact, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6))
 def test_regions_and_maps_are_those_of_all_decisions(seed):
     model = reducible_transformer(seed)
@@ -189,7 +190,7 @@ def test_the_network_of_a_compiled_transformer_is_not_taken_for_its_soft_model()
         certify_soft(compiled, compiled.box, 0.1)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_models_that_are_not_piecewise_affine_are_refused_or_right(seed):
     model = random_transformer(seed)

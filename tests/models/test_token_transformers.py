@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hardmax.errors import (
@@ -23,6 +23,7 @@ from hardmax.models.tokens.transformers import TokenBlock, TokenHead, TokenTrans
 from hardmax.models.transformers import FeedForward
 from hardmax.regions.engines import enumerate_regions
 from tests.reference import tokens as reference
+from tests.sweeps import examples
 
 
 def integers(rng, *shape):
@@ -103,7 +104,7 @@ def reduced(model):
         raise
 
 
-@settings(max_examples=60, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_the_hard_model_is_its_definition_rounded_once_where_keys_tie(seed, point_seed):
     model = random_transformer(seed)
@@ -116,7 +117,7 @@ def test_the_hard_model_is_its_definition_rounded_once_where_keys_tie(seed, poin
         np.testing.assert_allclose(y, np.array(wanted, dtype=float), rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_winners_are_exact_one_ulp_away_from_a_tie(seed):
     rng = np.random.default_rng(seed)
@@ -127,7 +128,7 @@ def test_winners_are_exact_one_ulp_away_from_a_tie(seed):
         np.testing.assert_allclose(model(near), wanted, rtol=1e-10, atol=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6), st.floats(0.1, 10.0))
 def test_the_soft_model_is_its_definition(seed, tau):
     model = random_transformer(seed)
@@ -144,7 +145,7 @@ def test_soft_models_tend_to_the_hard_one():
     np.testing.assert_array_equal(model.soft(points, 0.0), model(points))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(50)
 @given(st.integers(0, 10**6), st.booleans())
 def test_the_network_computes_the_same_function(seed, with_ties):
     model = reducible_transformer(seed)
@@ -155,7 +156,7 @@ def test_the_network_computes_the_same_function(seed, with_ties):
     np.testing.assert_allclose(forward(network, points), exact, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 10**6))
 def test_the_map_of_a_cell_is_the_model_there(seed):
     model = reducible_transformer(seed, n_blocks=1)

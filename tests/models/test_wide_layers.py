@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from flint import fmpz_mat
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load_file, save_file
@@ -33,6 +33,7 @@ from hardmax.regions.engines import enumerate_regions
 from hardmax.verify.checking import verify_certificate
 from tests.reference.networks import argmax_network, form_rows
 from tests.region_models import gaussian_relu
+from tests.sweeps import examples
 
 
 def random_network(seed, *, is_integer=True):
@@ -140,7 +141,7 @@ def test_the_identity_is_one_without_its_matrix():
 
 
 @given(arrays(np.float64, (3, 5), elements=st.sampled_from([0.0, 0.5, -3.0, 1e-30, 2.0**60])))
-@settings(max_examples=30)
+@examples(30)
 def test_integers_go_through_a_large_map_in_parts(weight):
     affine = AffineMap(weight, weight[0])
     rows = fmpz_mat(4, 2, [3, -1, 0, 5, 7, 2, 1, 1])

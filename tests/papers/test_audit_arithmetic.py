@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.bounds import cells_bias_free
@@ -28,6 +28,7 @@ from hardmax.papers.subjects.temperature.spectral_norms import (
     probabilities,
     symmetric_norm,
 )
+from tests.sweeps import examples
 
 COEFFICIENTS = st.lists(st.integers(-9, 9), min_size=1, max_size=5)
 WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5)
@@ -52,7 +53,7 @@ def test_too_few_values_are_refused():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_overlays_in_general_position_obey_eulers_formula(seed):
     heads = [integer_keys(seed + i, n, 3, 500) for i, n in enumerate((4, 5, 3))]
     if in_general_position(heads):

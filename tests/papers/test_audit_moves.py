@@ -51,15 +51,16 @@ def test_the_verdict_turns_when_a_content_is_moved(claim):
         assert not all(is_excused(claim, name) for name in moved) or which == "content"
 
 
-@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)
-def test_excuses_are_used_and_reasons_are_given(claim):
-    names = [name for which in ("content", "repaired") for name in _names(claim, which)]
-    for beginning, reason in claim.unmoved.items():
-        assert any(name.startswith(beginning) for name in names)
-        assert len(reason) >= 8
-    for name in claim.neighbours:
-        assert name.startswith(("content", "repaired"))
-        assert not is_excused(claim, name)
+def test_excuses_are_used_and_reasons_are_given():
+    for claim in CLAIMS.values():
+        parts = ("content", "repaired") if claim.unmoved else ()
+        names = [name for which in parts for name in _names(claim, which)]
+        for beginning, reason in claim.unmoved.items():
+            assert any(name.startswith(beginning) for name in names), (claim.id, beginning)
+            assert len(reason) >= 8, (claim.id, beginning)
+        for name in claim.neighbours:
+            assert name.startswith(("content", "repaired")), (claim.id, name)
+            assert not is_excused(claim, name), (claim.id, name)
 
 
 def _names(claim, which):

@@ -6,7 +6,7 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.bounds import (
@@ -33,6 +33,7 @@ from hardmax.papers.subjects.attention.maxout_emulation import (
 from hardmax.papers.subjects.attention.multi_head import SimplicialCayley
 from hardmax.papers.subjects.counting.lower_bound import HeadSizes, spread_coefficient
 from hardmax.papers.subjects.temperature.spectral_norms import exact_supremum
+from tests.sweeps import examples
 
 CLAIMS = {claim.id: claim for claim in all_claims()}
 
@@ -225,7 +226,7 @@ def test_floor_many_heads_each_are_not_enough():
 SHAPES = st.lists(st.integers(1, 7), min_size=3, max_size=6)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(SHAPES, st.integers(1, 9))
 def test_sizes_are_those_of_the_formulas(widths, rank):
     size = compile_maxout(

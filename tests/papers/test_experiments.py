@@ -18,6 +18,7 @@ from hardmax.cli.reproduce import query as ask
 from hardmax.cli.reproduce import reproduce
 from hardmax.errors import ArgumentError
 from hardmax.papers.experiment_runs import level_folder, load_records, run_experiments
+from hardmax.papers.experiments.beyond.training_runs import stored_weights, train
 from hardmax.papers.ledger import find_claims
 from hardmax.papers.registry import experiment_titles, level_of, load_experiment
 from hardmax.papers.report import build_report
@@ -110,6 +111,22 @@ def test_a_block_is_not_the_refinement_of_its_halves(results):
     assert results["fig7"]["on_a_line"] == {"fewer": [2, 3], "more": [4, 2]}
     routing, units, refined, block = results["fig7"]["cells"]
     assert refined != block <= routing * units
+
+
+def test_training_stays_below_the_bounds_and_begins_with_its_seed(results):
+    found = results["training"]
+    for counts in (found["regions_at_first"], found["regions_at_last"]):
+        half = len(counts) // 2
+        assert 1 < max(counts[:half]) <= found["bound_with_bias"]
+        assert 1 < max(counts[half:]) <= found["bound_without_bias"]
+    for with_bias in (True, False):
+        steps = train(1, with_bias)
+        for step in (0, 10):
+            stored, made = stored_weights(1, with_bias, step), next(steps)
+            for name, array in stored.items():
+                assert np.allclose(array, made[name], rtol=1e-4, atol=1e-4), name
+                is_bias = "bias" in name or name[2:] in ("b_in", "b_out")
+                assert with_bias or not is_bias or not array.any()
 
 
 def test_sparsemax_pieces_cover_the_square_once(results):

@@ -1,32 +1,33 @@
 """Cells, neighbours and regions by their definitions, in fractions: slow, obvious, any dimension.
 
 A network is only read as numbers. Whether an open polyhedron is empty is decided by a textbook
-simplex method with Bland's rule. Nothing of the library computes here.
+simplex method with Bland's rule, in rationals of flint. Nothing of the library computes here.
 """
 
 from fractions import Fraction
 from itertools import combinations
 
+from flint import fmpq
+
 from tests.reference.networks import form_rows
 
 
 def open_cone_is_empty(rows):
-    """Decide whether no u has <r, u> > 0 for all rows, by maximising s with <r, u> >= s."""
+    """Decide whether no u has <r, u> > 0 for all rows, by maximising s <= 1 with <r, u> >= s."""
     if not rows:
         return False
     n = len(rows[0])
-    # Columns: u = p - q with 0 <= p, q <= 1, then s <= 1; the origin is feasible.
-    table = [[-x for x in row] + list(row) + [Fraction(1)] for row in rows]
-    right = [Fraction(0)] * len(rows)
-    for k in range(2 * n + 1):
-        table.append([Fraction(int(j == k)) for j in range(2 * n + 1)])
-        right.append(Fraction(1))
+    # Columns: u = p - q with p, q >= 0, then s, then the slacks; the origin is feasible.
+    table = [[fmpq(x.numerator, x.denominator) for x in row] for row in rows]
+    table = [[-x for x in row] + row + [fmpq(1)] for row in table]
+    table.append([fmpq(0)] * (2 * n) + [fmpq(1)])
     slack = len(table)
     for i, row in enumerate(table):
-        row.extend(Fraction(int(j == i)) for j in range(slack))
-    cost = [Fraction(0)] * (2 * n) + [Fraction(1)] + [Fraction(0)] * slack
+        row.extend(fmpq(int(j == i)) for j in range(slack))
+    right = [fmpq(0)] * len(rows) + [fmpq(1)]
+    cost = [fmpq(0)] * (2 * n) + [fmpq(1)] + [fmpq(0)] * slack
     basis = [2 * n + 1 + i for i in range(slack)]
-    value = Fraction(0)
+    value = fmpq(0)
     while value == 0:
         entering = next((j for j, c in enumerate(cost) if c > 0), None)
         if entering is None:

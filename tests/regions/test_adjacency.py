@@ -18,6 +18,7 @@ from tests.region_models import (
     reference_cells,
     repeated_units,
 )
+from tests.sweeps import seeds
 
 
 def named_pairs(partition):
@@ -61,7 +62,7 @@ def test_cells_touch_across_t_junctions(domain):
     assert sorted(walls.values()) == [((0, 0),), ((0, 0),), ((0, 0),), ((1, 0),), ((1, 0),)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_neighbours_of_hard_transformers_are_those_of_the_definition(dim, seed):
     model = integer_transformer(seed, dim, 3, 2 if dim < 3 else 1, 1, 2 if dim < 3 else 1)
@@ -108,7 +109,7 @@ def test_a_planar_partition_satisfies_euler():
     assert len(corners) - n_edges + part.n_cells == 1
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_the_planar_method_and_the_general_one_agree_on_pairs_and_walls(seed):
     models = (
         integer_transformer(seed, 2, 5, 2, 2, 3, repeat=bool(seed % 2)),

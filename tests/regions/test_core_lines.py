@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.constructions.families.shattering import shattering_transformer
@@ -21,6 +21,7 @@ from hardmax.regions.charted_domains import charted
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
 from tests.region_models import integer_transformer
+from tests.sweeps import examples
 
 
 def integers(rng, *shape):
@@ -57,7 +58,7 @@ def tent(depth):
     return ReluNetwork(weights, [np.array([0.0, -0.5])] * depth + [np.zeros(1)])
 
 
-@settings(max_examples=80, deadline=None)
+@examples(50)
 @given(st.integers(0, 10**6))
 def test_the_core_has_the_cells_of_the_line(seed):
     net, line = random_case(seed)

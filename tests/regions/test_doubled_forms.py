@@ -44,9 +44,9 @@ def signatures(cells):
 
 THIRDS = np.eye(5)[:2] / 3.0
 DEEP = {
-    "box": (3, [2, *[16] * 40], Box([-0.1, -0.1], [0.1, 0.1])),
-    "slice": (4, [5, *[16] * 36], Slice(np.full(5, 0.1), THIRDS, Box([-0.3, -0.3], [0.3, 0.3]))),
-    "space": (4, [3, *[16] * 40], Box([-0.03] * 3, [0.03] * 3)),
+    "box": (3, [2, *[16] * 40], Box([-0.05, -0.05], [0.05, 0.05])),
+    "slice": (4, [5, *[16] * 36], Slice(np.full(5, 0.1), THIRDS, Box([-0.1, -0.1], [0.1, 0.1]))),
+    "space": (4, [3, *[16] * 40], Box([-0.015] * 3, [0.015] * 3)),
 }
 
 
@@ -109,9 +109,9 @@ def test_regions_with_one_unit_on_and_no_biases_need_none():
 @pytest.mark.parametrize(
     ("seed", "widths", "domain"),
     [
-        (0, [2, *[16] * 40], Segment([-1.0, -1.0], [1.0, 1.0])),
-        (1, [3, *[24] * 28], Segment([-1.0, 0.1, 0.3], [1.0, 0.7, 0.9])),
-        (2, [1, *[16] * 36], WholeSpace(1)),
+        (0, [2, *[16] * 40], Segment([-0.3, -0.3], [0.3, 0.3])),
+        (1, [3, *[24] * 28], Segment([-0.2, 0.1, 0.3], [0.2, 0.3, 0.5])),
+        (2, [1, *[8] * 36], WholeSpace(1)),
     ],
 )
 def test_deep_lines_need_no_rational_arithmetic(seed, widths, domain):

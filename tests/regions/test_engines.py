@@ -18,6 +18,7 @@ from tests.region_models import (
     reference_cells,
     repeated_units,
 )
+from tests.sweeps import seeds
 
 DEGENERATE = {
     "integer": lambda d: integer_relu(d, [d, 3, 2]),
@@ -103,7 +104,7 @@ def test_slices_segments_rays_lines_and_polytopes_agree_with_the_definition(exac
         assert names(enumerate_regions(model, domain, exact=exact)) == wanted
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_forms_that_coincide_only_on_a_slice_make_no_wall_there(seed):
     rng = np.random.default_rng(seed)
     models = (
@@ -124,7 +125,7 @@ def test_forms_that_coincide_only_on_a_slice_make_no_wall_there(seed):
                 assert counts == reference.counts(found)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_weights_of_all_scales_are_right(seed):
     rng = np.random.default_rng(seed)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax._core.library import core
@@ -18,6 +18,7 @@ from hardmax.regions._lines.line_composition import LineForms
 from hardmax.regions._lines.line_search import LineSearch
 from hardmax.regions._lines.packed_layers import PackedMap, packed_layers
 from hardmax.regions._lines.rectified_lines import _DONE, _PAUSED, RectifiedLine, _end
+from tests.sweeps import examples
 
 FINITE = np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
 ZERO, ONE = Fraction(0), Fraction(1)
@@ -122,7 +123,7 @@ def gaussian(rng, sizes):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6))
 def test_values_are_within_their_radii(seed):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from flint import fmpz_mat
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, Interrupted
@@ -19,6 +19,7 @@ from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
 from tests.region_models import gaussian_relu, integer_relu, integer_transformer
 from tests.strategies import SMALL, WILD, matrices
+from tests.sweeps import examples, seeds
 
 
 def sawtooth(depth):
@@ -42,7 +43,7 @@ def test_thousands_of_breakpoints_come_sorted(exact):
 
 
 @given(matrices(2, 3), matrices(3, 3), matrices(3, 1), matrices(2, 3), st.integers(0, 2))
-@settings(max_examples=60)
+@examples(40)
 def test_lines_agree_with_the_split_tree_on_degenerate_networks(first, second, last, biases, kind):
     model = ReluNetwork([first, second, last], [biases[0], biases[1], [0.0]])
     domain = (Segment([-2, 1], [3, 0.5]), Ray([0, 1], [1, -1]), Line([1, 0], [2, 1]))[kind]
@@ -63,7 +64,7 @@ def test_lines_agree_with_the_split_tree_on_degenerate_networks(first, second, l
 
 
 @given(matrices(2, 3, WILD), matrices(3, 2, WILD), matrices(1, 3, WILD), matrices(1, 2, WILD))
-@settings(max_examples=40)
+@examples(30)
 def test_any_scale_is_right(first, second, b, c):
     model = ReluNetwork([first, second, [[1.0], [1.0]]], [b[0], c[0], [0.0]])
     domain = Segment([-1e-200, 3.0], [1e100, -2.0])
@@ -72,7 +73,7 @@ def test_any_scale_is_right(first, second, b, c):
     assert sorted(found.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_heads_along_a_line_agree_with_the_split_tree(seed):
     model = integer_transformer(seed, 2, 5, 2, 2, repeat=bool(seed % 2))
     for domain in (Segment([-3, -2], [4, 2.5]), Line([0.5, 0], [1, 3]), Ray([0, 0], [1, 1])):

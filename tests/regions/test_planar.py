@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.errors import HardmaxError, Interrupted
@@ -23,6 +23,7 @@ from hardmax.regions._search.exact_plane import PlanarPath
 from hardmax.regions._search.plane import explore
 from hardmax.regions._search.searches import CoreSearch
 from tests.reference.networks import form_rows
+from tests.sweeps import examples, seeds
 
 SQUARE = Box([-5.0, -5.0], [5.0, 5.0])
 FAR = Fraction(10) ** 40
@@ -188,14 +189,14 @@ def test_known_counts_of_gaussian_networks(seed, widths, in_square, in_plane):
     assert explore(network, WholeSpace(2)).n_counted == in_plane
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_gaussian_networks_match_the_rational_splitter(seed):
     cells = check(gaussian_relu(seed, [6, 5, 4]))
     assert cells.decisions.rational == 0
     check_plane(gaussian_relu(seed, [6, 5]))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_integer_networks_match_the_rational_splitter(seed):
     rng = np.random.default_rng(seed)
     sizes = [2, 6, 5, 4, 1]
@@ -207,7 +208,7 @@ def test_integer_networks_match_the_rational_splitter(seed):
     check_plane(ReluNetwork(weights, biases).network)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_networks_without_biases_match_the_rational_splitter(seed):
     """Where one unit alone is on, the next layer's walls all lie on that unit's wall."""
     rng = np.random.default_rng(seed)
@@ -238,7 +239,7 @@ def test_walls_of_two_layers_coincide():
         check_plane(network.network)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("residual", [True, False])
 def test_gaussian_transformers_match_the_rational_splitter(seed, residual):
     rng = np.random.default_rng(seed)
@@ -249,7 +250,7 @@ def test_gaussian_transformers_match_the_rational_splitter(seed, residual):
     check_plane(network)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("grid", [1.0, 0.1])
 def test_tied_transformers_match_the_rational_splitter(seed, grid):
     """Repeated keys, keys that never win, coinciding scores with different values."""
@@ -376,7 +377,7 @@ def test_walls_name_the_forms_that_meet_on_each_edge():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=25)
+@examples(25)
 def test_random_small_integer_networks(seed):
     rng = np.random.default_rng(seed)
     sizes = [2, *rng.integers(1, 5, rng.integers(1, 4)).tolist(), 1]

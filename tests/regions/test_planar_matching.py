@@ -21,6 +21,7 @@ from tests.region_models import (
     repeated_units,
 )
 from tests.regions.test_planar_walks import KEYS, TILTED, model
+from tests.sweeps import seeds
 
 DOMAINS = {"box": Box([-2, -2], [3, 3]), "plane": WholeSpace(2)}
 MODELS = {
@@ -172,7 +173,7 @@ def test_an_edge_is_named_by_the_first_forms_that_tie_along_it(name, where):
                 assert (wall[0], wall[1], wall[3]) == canonical_name(layers, wall)
 
 
-@pytest.mark.parametrize("first", range(0, 300, 50))
+@pytest.mark.parametrize("first", [50 * i for i in seeds(3)])
 def test_neighbours_of_random_degenerate_models_are_those_that_integers_find(first):
     for seed in range(first, first + 50):
         part = enumerate_regions(*degenerate_model(seed), max_cells=100)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax._core.memory import Memory
@@ -18,6 +18,7 @@ from hardmax.regions._lines.lines import explore
 from hardmax.regions._lines.packed_layers import PackedLayers
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.engines import enumerate_regions
+from tests.sweeps import examples
 
 KINDS = ("generic", "no biases", "integers", "scales")
 
@@ -59,7 +60,7 @@ def exact_search(net, line):
     return explore(net.network, line, exact=True)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6))
 def test_cells_and_breakpoints_are_those_of_the_integer_search(seed):
     net, line = random_case(seed)
@@ -69,7 +70,7 @@ def test_cells_and_breakpoints_are_those_of_the_integer_search(seed):
     assert explore(net.network, line, count_only=True).cells.n_counted == len(integers)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6))
 def test_the_maps_are_within_their_radii(seed):
     net, line = random_case(seed)
@@ -181,7 +182,7 @@ def test_a_limit_leaves_the_first_cells():
     assert some.breakpoints.tolist() == whole.breakpoints.tolist()[:4]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_norms_are_bounds(seed):
     rng = np.random.default_rng(seed)

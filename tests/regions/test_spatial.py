@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
@@ -21,6 +21,7 @@ from hardmax.regions._search.searches import CoreSearch
 from hardmax.regions._search.space import explore
 from hardmax.regions._tree import split_tree
 from tests.reference import regions as reference
+from tests.sweeps import examples, seeds
 
 
 def cube(dim, low=-1.0, high=1.0):
@@ -131,19 +132,19 @@ def test_the_known_count_of_a_gaussian_network():
 
 
 @pytest.mark.parametrize(("dim", "width"), [(3, 4), (4, 3), (5, 2)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_integer_networks_match_the_definition(seed, dim, width):
     check(integer_relu(seed, [dim, width, width, 2]), cube(dim, -1.0, 2.0))
 
 
 @pytest.mark.parametrize("dim", [3, 4])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_integer_networks_without_biases_match_the_definition(seed, dim):
     check(integer_relu(seed, [dim, 3, 3, 1], most=1, biased=False), cube(dim))
 
 
 @pytest.mark.parametrize("low", [-1.0, -0.3])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_networks_without_biases_match_the_definition(seed, low):
     rng = np.random.default_rng(seed)
     weights = [rng.normal(size=shape) for shape in ((3, 4), (4, 3), (3, 2), (2, 1))]
@@ -151,7 +152,7 @@ def test_networks_without_biases_match_the_definition(seed, low):
     check(ReluNetwork([*weights[:1], np.ones((4, 1))]), cube(3, low, 1.0))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_gaussian_networks_match_the_definition(seed):
     check_by_tree(gaussian_relu(seed, [3, 4, 3, 2]), cube(3, -2.0, 1.0))
     check(gaussian_relu(seed, [3, 3, 3]), cube(3, -2.0, 1.0))
@@ -177,7 +178,7 @@ def test_walls_of_two_layers_coincide():
 
 @pytest.mark.parametrize("numbers", [small_integers, tenths, gaussians])
 @pytest.mark.parametrize("residual", [True, False])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_transformers_match_the_definition(seed, residual, numbers):
     check_by_tree(transformer(seed, 3, numbers, residual=residual), cube(3))
     check(transformer(seed, 3, numbers, depth=1, residual=residual), cube(3))
@@ -295,7 +296,7 @@ def test_the_volumes_of_all_cells_sum_to_that_of_the_box(dim, widths):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=20)
+@examples(20)
 def test_random_small_integer_networks(seed):
     rng = np.random.default_rng(seed)
     widths = [3, *rng.integers(1, 4, rng.integers(1, 4)).tolist(), 1]
@@ -336,7 +337,7 @@ def test_the_known_count_of_a_gaussian_network_in_all_of_space():
 
 
 @pytest.mark.parametrize("dim", [3, 4])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_integer_models_match_the_definition_in_all_of_space(seed, dim):
     check(integer_relu(seed, [dim, 3, 3, 1]), WholeSpace(dim))
     check(integer_relu(seed, [dim, 3, 3, 1], most=1, biased=False), WholeSpace(dim))

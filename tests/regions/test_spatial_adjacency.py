@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.geometry.domains import Box, Slice, WholeSpace
@@ -28,6 +28,7 @@ from tests.region_models import (
     integer_transformer,
     repeated_units,
 )
+from tests.sweeps import examples
 
 HALF = Polytope([[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]], [0.0, 0.0])
 
@@ -184,7 +185,7 @@ def small_transformer(rng):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=40)
+@examples(30)
 def test_random_degenerate_models(seed):
     rng = np.random.default_rng(seed)
     make = small_relu if seed % 2 else small_transformer

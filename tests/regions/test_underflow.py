@@ -19,8 +19,7 @@ from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.sampling import sample_regions
 from hardmax.verify.checking import verify_certificate
 from tests.extreme_models import LEAST, exact_memberships, model_and_domain, numbers
-
-N_MODELS = 200
+from tests.sweeps import seeds
 
 
 def units(*rows):
@@ -72,7 +71,7 @@ def test_walls_that_floats_cannot_part_are_parted(name):
     assert verify_certificate(model, part.certificate()).ok
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_networks_of_the_least_numbers_are_searched(seed):
     rng = np.random.default_rng(seed)
     shapes = (3, 5), (5, 2), (2, 1)
@@ -81,7 +80,7 @@ def test_networks_of_the_least_numbers_are_searched(seed):
     check(ReluNetwork(weights, biases), Box([-3.0] * 3, [3.0] * 3))
 
 
-@pytest.mark.parametrize("seed", range(N_MODELS))
+@pytest.mark.parametrize("seed", seeds(64))
 def test_designed_coincidences_at_every_magnitude(seed):
     model, domain = model_and_domain(seed)
     part = check(model, domain)

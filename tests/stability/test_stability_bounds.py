@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import typer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from typer.testing import CliRunner
@@ -15,6 +15,7 @@ from hardmax import stability as sb
 from hardmax.cli.stability import stability
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError, NonFiniteError
 from tests.reference import stability as reference
+from tests.sweeps import examples
 
 SIZES = st.integers(2, 40)
 RATIOS = st.one_of(st.just(0.0), st.floats(1e-3, 60.0))
@@ -116,7 +117,7 @@ def test_the_claimed_gradient_bound_holds_and_is_loose_at_small_margins():
     assert sb.claimed_lipschitz_bound(7, 1.0, 2.0) == 2 * sb.claimed_taylor_bound(7, 1.0, 2.0)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.integers(2, 6), st.floats(0.0, 6.0), st.integers(0, 10**6))
 def test_gradients_and_taylor_remainders_obey_their_constants(n, delta, seed):
     rng = np.random.default_rng(seed)
@@ -229,7 +230,7 @@ def test_all_rivals_at_one_place_attain_the_other_jacobian_bound_and_the_output_
     assert sb.output_bound(n, delta, tau, 3.0) == pytest.approx(3 * (1 - p[0]), rel=1e-13)
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(st.integers(2, 7), st.floats(0.0, 4.0), st.integers(0, 10**6))
 def test_no_values_and_keys_exceed_the_jacobian_bound(n, delta, seed):
     rng = np.random.default_rng(seed)

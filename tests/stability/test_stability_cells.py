@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -20,6 +20,7 @@ from hardmax.regions.engines import enumerate_regions
 from hardmax.stability.cells import persistent_counts
 from tests.reference import stability as reference
 from tests.stability_models import SIGN, integer_transformer, random_head, random_transformer
+from tests.sweeps import examples
 
 SQUARE = Box([-2, -2], [2, 2])
 SEEDS = st.integers(0, 10**6)
@@ -28,7 +29,7 @@ THREE = AttentionHead([[1.0]], KEYS, KEYS, [[1.0]], logit_bias=[0.0, 0.5, 0.0])
 """Cells of width 1 in the middle: walls at -1/2 and 1/2."""
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(SEEDS, st.booleans())
 def test_the_distance_to_a_wall_is_the_radius_of_the_largest_ball_in_the_cell(seed, is_relu):
     rng = np.random.default_rng(seed)
@@ -213,7 +214,7 @@ def test_cell_margins_of_three_keys_are_exact():
     assert everywhere.exact.tolist() == [np.inf, Fraction(1, 2), np.inf]
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(SEEDS, st.integers(1, 2))
 def test_cell_margins_are_attained_and_never_exceeded(seed, depth):
     model = random_transformer(seed, depth=depth, d_ff=2 * (depth - 1))
@@ -231,7 +232,7 @@ def test_cell_margins_are_attained_and_never_exceeded(seed, depth):
             assert sum(a * b for a, b in zip(row, point, strict=False)) <= row[-1]
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(SEEDS, st.sampled_from([0.01, 0.1, 0.4]))
 def test_persistence_brackets_what_a_dense_grid_finds(seed, epsilon):
     rng = np.random.default_rng(seed)
@@ -248,7 +249,7 @@ def test_persistence_brackets_what_a_dense_grid_finds(seed, epsilon):
         assert len(seen) <= found.count_possible(tau)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(SEEDS, st.sampled_from([0.01, 0.2]))
 def test_the_margin_point_of_a_cell_is_hard_at_its_temperature(seed, epsilon):
     rng = np.random.default_rng(seed)

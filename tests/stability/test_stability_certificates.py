@@ -3,7 +3,7 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax import stability as sb
@@ -15,6 +15,7 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, HardTransformer
 from tests.reference import stability as reference
 from tests.stability_models import SIGN, integer_transformer, random_head, random_transformer
+from tests.sweeps import examples
 
 TAUS = st.sampled_from([0.03, 0.1, 0.5, 2.0])
 SEEDS = st.integers(0, 10**6)
@@ -38,7 +39,7 @@ def true_difference(head, x, tau):
     return [a - b for a, b in zip(soft, hard, strict=True)]
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(SEEDS, TAUS, st.integers(1, 6))
 def test_the_distance_of_a_head_is_certified_and_tight(seed, tau, n_keys):
     rng = np.random.default_rng(seed)
@@ -62,7 +63,7 @@ def true_jacobian(head, x, tau):
     return values.T * weights * slopes / tau
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(SEEDS, TAUS, st.integers(2, 6))
 def test_the_jacobian_of_a_head_is_certified_and_tight(seed, tau, n_keys):
     rng = np.random.default_rng(seed)
@@ -135,7 +136,7 @@ def certificate_holds(model, certificate, x, tau, row=0):
     return norm
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(SEEDS, TAUS, st.integers(1, 3))
 def test_soft_transformers_are_enclosed_and_the_bound_is_the_error(seed, tau, depth):
     model = random_transformer(seed, depth=depth)
@@ -147,7 +148,7 @@ def test_soft_transformers_are_enclosed_and_the_bound_is_the_error(seed, tau, de
         assert certificate.log_error[0] == pytest.approx(float(mp.log(norm)), abs=1e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(SEEDS, TAUS, st.integers(-3, 3), st.integers(-3, 3))
 def test_ties_and_copies_are_enclosed_too(seed, tau, a, b):
     model = integer_transformer(seed)
@@ -157,7 +158,7 @@ def test_ties_and_copies_are_enclosed_too(seed, tau, a, b):
     assert certificate.error[0] <= norm * (1 + mp.mpf(10) ** -9) + mp.mpf(10) ** -40
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(SEEDS, TAUS, st.sampled_from([1e-3, 0.02, 0.2]))
 def test_a_cube_covers_the_soft_network_at_all_its_points(seed, tau, radius):
     model = random_transformer(seed, n_keys=3)

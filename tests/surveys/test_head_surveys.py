@@ -41,7 +41,7 @@ def test_the_page_stands_alone_and_escapes(survey, tmp_path):
     assert not re.search(r"(?:src|href)=\"(?!#|data:)", page)
     assert "<script" not in page
     assert page.count('<figure class="heat">') == 12
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 8
     for said in ("Certified", "Measured", "Gaussian queries", "power diagram"):
         assert said.lower() in page.lower()
 
@@ -53,6 +53,18 @@ def test_a_survey_without_effects_leaves_them_out(tmp_path):
     assert "Several heads made hard" not in write_survey(found, tmp_path).read_text()
     with pytest.raises(ArgumentError, match="one for each of the 2 tokens; got 1"):
         survey_heads(hm.load_checkpoint("hardmax"), [3, 1], words="a")
+
+
+def test_one_token_moves_through_the_first_heads_and_through_all_layers(survey):
+    first, whole = survey.slices
+    assert (first.is_whole, whole.is_whole) == (False, True)
+    assert first.tokens[0] == whole.tokens[0] == len(WORDS) - 1
+    for found in survey.slices:
+        assert found.plane.is_complete
+        assert 1 < found.path.n_cells < found.plane.n_cells
+        # The path is the edge of the plane from 0 to the first unit vector.
+        cells = set(map(tuple, found.plane.signatures.tolist()))
+        assert set(map(tuple, found.path.signatures.tolist())) < cells
 
 
 def test_more_heads_made_hard_end_with_all(survey):

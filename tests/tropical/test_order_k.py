@@ -3,7 +3,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
@@ -20,6 +20,7 @@ from hardmax.tropical.diagrams.power_forms import difference_rank
 from tests.dense_arrays import dense, dense_matrices
 from tests.reference.diagrams import exact_scores, top_set, top_sets_by_definition
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 
 @st.composite
@@ -42,7 +43,7 @@ def is_distinct(keys, bias):
     return len(np.unique(np.column_stack([keys, bias]), axis=0)) == len(keys)
 
 
-@settings(max_examples=120)
+@examples(60)
 @given(contests())
 @example((np.array([[1.0, 0], [-1, 0], [1, 0], [0, 0], [0, 0]]), np.zeros(5), 3))
 @example((np.array([[1.0], [1], [1]]), np.array([0.0, 1, 0]), 2))
@@ -59,7 +60,7 @@ def test_the_sets_are_those_that_win_at_their_witnesses_and_cover_the_grid(case)
         assert as_sets(diagram) == top_sets_by_definition(keys.tolist(), bias.tolist(), k)
 
 
-@settings(max_examples=120)
+@examples(60)
 @given(contests(), st.data())
 def test_walking_and_refining_find_the_same_sets(case, data):
     keys, bias, _ = case
@@ -83,7 +84,7 @@ def test_walking_and_refining_find_the_same_sets(case, data):
         assert one.f_vector == other.f_vector
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(st.lists(st.tuples(SMALL, SMALL, SMALL), min_size=3, max_size=9, unique=True), st.data())
 @example([(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 0), (1, 1, 0), (2, 1, 0)], None)
 def test_the_compiled_walk_in_the_plane_finds_the_same_cells(rows, data):
@@ -140,7 +141,7 @@ def test_without_biases_the_sets_are_the_vertices_of_the_polytope_of_sums(n_keys
     assert diagram.n_cells == len(hull)
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(contests())
 def test_order_one_is_the_diagram_itself(case):
     keys, bias, _ = case
@@ -152,7 +153,7 @@ def test_order_one_is_the_diagram_itself(case):
         assert first.cell(index).f_vector == cell.polytope.f_vector
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(contests())
 def test_order_n_minus_one_leaves_out_the_last(case):
     keys, bias, _ = case
@@ -202,7 +203,7 @@ def test_masked_sites_are_never_among_the_winners():
         order_k_diagram(diagram, 4)
 
 
-@settings(max_examples=80)
+@examples(50)
 @given(st.data())
 def test_the_winners_at_points_match_the_definition(data):
     elements = data.draw(st.sampled_from([SMALL, WILD]))

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -20,6 +20,7 @@ from hardmax.exact.dyadic import ScaledIntegers
 from hardmax.tropical.polynomials import TropicalPolynomial
 from tests.reference import polynomials as reference
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 
 @st.composite
@@ -159,7 +160,7 @@ def test_sum_and_product_obey_the_semiring_laws_as_functions(drawn):
     assert (P * one).equals(P)
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(several(3, WILD, max_terms=3))
 def test_the_laws_hold_exactly_where_floats_would_round(drawn):
     P, Q, R, _ = drawn
@@ -240,7 +241,7 @@ def test_substitution_is_composition(P, weight, rest):
     np.testing.assert_array_equal(composed(points), P(points @ weight + bias))
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(polynomials(2, st.floats(-1e50, 1e50)), arrays(np.float64, (1, 2), elements=WILD))
 def test_substitution_does_not_round(P, weight):
     weight = weight * 1e-60
@@ -271,7 +272,7 @@ def test_active_terms_in_one_variable_match_the_definition_at_every_scale(P):
     assert P.active_terms().tolist() == reference.active(terms(P))
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(polynomials(2, st.integers(-2, 2).map(float), max_terms=6))
 @example(TropicalPolynomial([[0, 0], [1, 1], [2, 2], [0, 0]], [0, 0, 0, 0]))
 @example(TropicalPolynomial([[0, 0], [2, 0], [0, 2], [2, 2], [1, 1]], [0, 0, 0, 0, 0]))
@@ -279,7 +280,7 @@ def test_active_terms_in_two_variables_match_the_definition(P):
     assert P.active_terms().tolist() == reference.active(terms(P))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(polynomials(2, WILD, max_terms=4))
 def test_active_terms_in_two_variables_match_the_definition_at_every_scale(P):
     assert P.active_terms().tolist() == reference.active(terms(P))
@@ -329,7 +330,7 @@ def test_equality_sees_the_last_bit():
     assert P.equals(P + TropicalPolynomial([[0.5, 0.5]], [0.0]))
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(polynomials(3, max_terms=9))
 def test_bias_free_active_terms_are_the_vertices_of_the_newton_polytope(P):
     P = TropicalPolynomial(P.slopes, np.zeros(P.n_terms))
@@ -340,7 +341,7 @@ def test_bias_free_active_terms_are_the_vertices_of_the_newton_polytope(P):
 # --- Newton polytopes and degrees ----------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(several(2, max_terms=4))
 def test_the_newton_polytope_of_a_product_is_the_minkowski_sum(drawn):
     P, Q, _ = drawn

@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull, Delaunay, Voronoi, cKDTree
 
@@ -29,6 +29,7 @@ from tests.reference.diagrams import (
     wins_somewhere_by_linear_program,
 )
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 SQUARE = Box([-3.0, -2.0], [3.0, 4.0])
 
@@ -58,7 +59,7 @@ def active_by_definition(keys, bias):
     return [j in wins for j in range(len(rows))]
 
 
-@settings(max_examples=120)
+@examples(60)
 @given(keys_and_bias())
 @example((np.array([[1.0, 1], [1, 1], [1, 1]]), None))
 @example((np.array([[0.0, 0], [2, 0], [1, 0], [0, 2], [1, 1], [0.5, 0.5]]), None))
@@ -72,7 +73,7 @@ def test_active_sites_match_the_definition(case):
     assert diagram.n_cells == len(diagram.cells())
 
 
-@settings(max_examples=80)
+@examples(50)
 @given(keys_and_bias(max_dim=3))
 def test_the_two_engines_find_the_same_cells(case):
     keys, bias = case
@@ -98,7 +99,7 @@ def test_the_two_engines_find_the_same_cells(case):
                 )
 
 
-@settings(max_examples=80)
+@examples(50)
 @given(keys_and_bias(max_dim=3))
 def test_each_cell_is_where_its_site_wins(case):
     keys, bias = case
@@ -124,7 +125,7 @@ def test_each_cell_is_where_its_site_wins(case):
             assert scores[cell.site] == scores[rival] == max(scores)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(keys_and_bias(max_dim=2), st.data())
 def test_winners_on_a_grid_are_active_and_own_the_point(case, data):
     keys, bias = case
@@ -143,7 +144,7 @@ def test_winners_on_a_grid_are_active_and_own_the_point(case, data):
         assert [site for site in cells if cells[site][x]] == [found[x]]
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.data())
 def test_sites_and_weights_match_the_power_distance(data):
     dim = data.draw(st.integers(1, 3))
@@ -170,7 +171,7 @@ def test_rounded_vertices_are_located_by_the_last_bit(dim):
     assert diagram.n_winners(points).tolist() == [n for _, n in wanted]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(4, 5), st.data())
 def test_active_sites_in_four_and_five_dimensions_match_the_definition(dim, data):
     keys = data.draw(dense_matrices(st.integers(1, 9), dim, st.integers(-1, 1).map(float)))
@@ -181,7 +182,7 @@ def test_active_sites_in_four_and_five_dimensions_match_the_definition(dim, data
     assert [cell.site for cell in diagram.cells()] == np.flatnonzero(wanted).tolist()
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(keys_and_bias(max_dim=2, max_keys=6))
 def test_clipped_areas_add_up_to_the_box_exactly(case):
     keys, bias = case
@@ -337,7 +338,7 @@ def test_masked_keys_never_win():
     assert by_weight.neighbours.tolist() == [[0, 2], [0, 3], [2, 3]]
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(keys_and_bias(max_dim=2), st.data())
 def test_a_pull_back_routes_like_the_diagram_it_came_from(case, data):
     keys, bias = case
@@ -379,7 +380,7 @@ def test_a_wide_pull_back_of_low_rank_keeps_its_lines():
     assert {cell.polytope.lineality.shape[0] for cell in pulled.cells()} == {10}
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(keys_and_bias(max_dim=2))
 def test_conversion_to_a_polynomial_and_back_keeps_everything(case):
     keys, bias = case

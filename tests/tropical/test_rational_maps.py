@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -23,6 +23,7 @@ from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.rational_maps import TropicalRationalMap
 from tests.reference import polynomials as reference
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 
 @st.composite
@@ -86,7 +87,7 @@ def test_a_difference_of_values_beyond_float64_is_found():
     assert F([1e300]).tolist() == [2.0]
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(maps(2))
 def test_operators_act_on_values(drawn):
     F, G, points = drawn
@@ -114,7 +115,7 @@ def test_affine_maps_compose_on_both_sides(drawn, weight):
     np.testing.assert_array_equal(F.substitute(before, shift)(inputs), F(inputs @ before + shift))
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(maps(2, elements=WILD))
 def test_arithmetic_does_not_round(drawn):
     F, G, points = drawn
@@ -129,7 +130,7 @@ def test_arithmetic_does_not_round(drawn):
     assert combined.ravel().tolist() == [sum(row) * Fraction(0.1) for row in f.tolist()]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(maps(3))
 def test_maps_form_an_ordered_vector_space(drawn):
     F, G, H, _ = drawn
@@ -197,14 +198,14 @@ def brute_force_cells(F):
     return sorted(choice for choice, wins in zip(sums, active, strict=True) if wins)
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(maps(1, elements=st.integers(-2, 2).map(float)))
 def test_cells_match_the_definition(drawn):
     F, _ = drawn
     assert [tuple(row) for row in F.common_refinement().choices.tolist()] == brute_force_cells(F)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(maps(1))
 def test_each_cell_has_its_map_and_its_interior_point(drawn):
     F, _ = drawn
@@ -229,7 +230,7 @@ def test_each_cell_has_its_map_and_its_interior_point(drawn):
     assert pieces.n_cells >= pieces.n_regions >= pieces.n_affine_maps
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(maps(1))
 def test_the_compiled_search_and_the_product_find_the_same_cells(drawn):
     """A constant that float64 cannot add sends the same map down the other path."""
@@ -266,7 +267,7 @@ def regions_on_a_line(F):
     return 1 + sum(a != b for a, b in itertools.pairwise(maps_there)), len(set(maps_there))
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.integers(1, 2).flatmap(lambda n: st.tuples(*[polynomials(1)] * (n + 1))))
 def test_regions_on_a_line_match_the_definition(drawn):
     F = TropicalRationalMap(drawn[:-1], drawn[-1])

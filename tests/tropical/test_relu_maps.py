@@ -6,7 +6,7 @@ from math import comb, lcm
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -22,6 +22,7 @@ from hardmax.geometry.cones import decide_open_cone
 from hardmax.tropical.relu_maps import relu_layer_map, relu_network_map
 from tests.reference import polynomials as reference
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 
 @st.composite
@@ -49,7 +50,7 @@ def forward(weights, biases, x):
 # --- the function ---------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(
     st.sampled_from([(1, 2, 1), (2, 3, 1), (2, 2, 2, 1), (1, 2, 2, 2, 1), (2, 3)]).flatmap(networks)
 )
@@ -61,7 +62,7 @@ def test_small_integer_networks_keep_every_value(drawn):
     np.testing.assert_array_equal(F(points), forward(weights, biases, points))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(networks((2, 3, 2, 1), st.floats(-1e40, 1e40)))
 def test_networks_of_any_scale_keep_every_value_exactly(drawn):
     weights, biases, points = drawn

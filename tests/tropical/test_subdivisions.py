@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -14,6 +14,7 @@ from hardmax.geometry.double_description import cone_generators
 from hardmax.tropical.polynomials import TropicalPolynomial
 from tests.reference import polynomials as reference
 from tests.strategies import SMALL, WILD
+from tests.sweeps import examples
 
 TINY = st.integers(-2, 2).map(float)  # Squares of coplanar lifts are common.
 
@@ -65,7 +66,7 @@ def test_segments_cover_the_newton_interval(P):
 # --- two variables --------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(polynomials(2))
 @example(TropicalPolynomial([[0, 0], [2, 0], [0, 2], [2, 2], [1, 1], [1, 0]], [0] * 6))
 @example(TropicalPolynomial([[0, 0], [1, 0], [2, 0], [0, 1], [2, 0]], [0, 0, 0, 0, 0]))
@@ -144,7 +145,7 @@ def test_exponents_on_a_line_give_the_subdivision_of_that_line(P, direction):
     assert division.vertices.tolist() == expected.vertices.tolist()
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(polynomials(2, WILD, max_terms=6))
 def test_nothing_is_lost_at_extreme_scales(P):
     division = P.dual_subdivision()

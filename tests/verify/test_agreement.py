@@ -18,9 +18,10 @@ from hardmax.regions.certificates import make_certificate
 from hardmax.verify import verify
 from hardmax.verify.checking import verify_certificate
 from tests.certificate_models import CASES, true_signatures
+from tests.sweeps import TIMES
 
-N_CORRUPTED = 60
-"""For each kind of certificate of each case: some three thousand in all."""
+N_CORRUPTED = 25 * TIMES
+"""For each kind of certificate of each case: more than a thousand in all."""
 
 
 @cache

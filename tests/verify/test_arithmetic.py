@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -18,6 +18,7 @@ from hardmax.verify._fast.packing import Forms, Packing
 from hardmax.verify._fast.polygons import ROUNDED, Lines, meet, rounded_corners
 from tests.certificate_models import random_transformer
 from tests.reference.compositions import layer_output, layer_scores
+from tests.sweeps import examples
 
 CHART = np.array([[3, 0, 1], [0, 1, -1]], dtype=object)
 ULP = 2.0**-52
@@ -129,7 +130,7 @@ def test_forms_are_packed_with_room_and_repacked_with_more():
     assert wider.rows == forms.rows == [(5, -7, 1), (0, 0, 4)]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6), st.sampled_from(DATA), st.booleans())
 def test_exact_composition_is_the_definition_and_within_its_bound(seed, draw, with_ties):
     """Also when winners come again: from then on the layer is one matrix."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.errors import DtypeError
@@ -36,6 +36,7 @@ from tests.certificate_models import (
 )
 from tests.reference.networks import argmax_network
 from tests.strategies import SMALL, matrices
+from tests.sweeps import examples
 
 ABSOLUTE = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
 QUADRANTS = [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -397,7 +398,7 @@ def test_the_verifier_loads_no_engine_and_no_kernel():
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(matrices(2, 4), matrices(1, 4), matrices(4, 2), matrices(1, 2), st.data())
 def test_a_list_is_accepted_exactly_if_it_is_the_list_of_cells(w, b, v, c, data):
     net = ReluNetwork([w, v, np.ones((2, 1))], [b[0], c[0], None])
@@ -415,7 +416,7 @@ def test_a_list_is_accepted_exactly_if_it_is_the_list_of_cells(w, b, v, c, data)
         assert verify_certificate(net, some).ok == all(kept)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 50), st.tuples(SMALL, SMALL))
 def test_composition_agrees_with_the_model_at_points(seed, x):
     """The verifier's forms, at a point, have the winners of the model there."""
@@ -439,7 +440,7 @@ def test_composition_agrees_with_the_model_at_points(seed, x):
         column += layer.n_groups
 
 
-@settings(max_examples=60, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.sampled_from([0, 3, 40, 100]))
 @np.errstate(over="ignore", invalid="ignore")
 def test_rounded_compositions_stay_within_their_bounds(seed, spread):

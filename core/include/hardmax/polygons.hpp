@@ -9,7 +9,8 @@ namespace hardmax {
 
 struct Polygons {
     static constexpr int dim = 2;
-    static constexpr bool notes_ties = false, lists_parts = false;  // what holds on whole edges is seen from their names
+    static constexpr bool notes_ties = false;  // what holds on whole edges is seen from their names
+    static constexpr bool lists_parts = false;
     using Known = Pencils;
     // Where a polygon lies on the stack.
     struct Place {

@@ -373,7 +373,8 @@ int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool a
     return hardmax::quotient_sign(chosen, g, offsets, *minors);
 }
 
-// Whether a ReLU unit is zero at a vertex because all it adds up is zero there.
+// Whether two forms of a group tie at a vertex because it lies on their wall, as vertices of a part do
+// that is split by its group again; or a ReLU unit is zero because all it adds up is zero there.
 //
 // A unit is zero where its wall, which others may have too, is tight, and where it has no bias and
 // every unit before it that it reads is off, or zero. This settles networks without biases, where
@@ -384,8 +385,17 @@ template <int D>
 bool Polytopes<D>::vanishes(int i, int first_facet, const Wall& wall, const Known& known,
                             bool ignores_bias) {
     const Network& network = *known.path->network;
-    if (!network.layers[wall.layer].is_relu) return false;
     const int n = collect(mask(i), first_facet, tight);
+    if (!network.layers[wall.layer].is_relu) {
+        for (int t = 0; t < n; t++) {
+            const Wall& here = pool[tight[t]].wall;
+            if (here.layer == wall.layer && here.group == wall.group &&
+                least(here.winner, here.rival) == least(wall.winner, wall.rival) &&
+                most(here.winner, here.rival) == most(wall.winner, wall.rival))
+                return true;
+        }
+        return false;
+    }
     for (int l = 0; l <= wall.layer; l++) {
         const Layer& layer = network.layers[l];
         if (!layer.is_relu) continue;

@@ -202,7 +202,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        3
+        4
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

@@ -89,6 +89,8 @@ def _announced(footer: Any) -> tuple[int, int]:
                 raise ValueError("it announces fewer than no values")
             # A text is not longer than all texts of the column.
             width = _WIDTHS.get(chunk.physical_type, chunk.total_uncompressed_size)
+            if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+                width = footer.schema.column(j).length
             n_bytes += chunk.num_values * width + 8 * group.num_rows
     if n_rows != footer.num_rows:
         raise ValueError(f"it announces {footer.num_rows} rows in groups of {n_rows}")

@@ -10,13 +10,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
 from hardmax._ground.arguments import integer
 from hardmax._ground.extras import load_extra
-from hardmax.errors import ArgumentError, TaskError
+from hardmax.errors import ArgumentError, HardmaxError, TaskError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,6 +27,7 @@ Workers = Executor | Callable[[], Executor] | str
 address of a Dask scheduler, as `"tcp://10.0.0.1:8786"`."""
 
 VARIABLE = "HARDMAX_WORKERS"
+_MOST_TRIES, _PAUSE_S = 3, 0.5
 _setting: list[int] = []
 
 
@@ -105,7 +107,8 @@ def in_order(
     """Do the same to all items, some at once, and yield the results in order.
 
     Few are looked at ahead, so that neither items nor results need be in memory together. One
-    worker and no executor: the caller's thread does it, and nothing is started.
+    worker and no executor: the caller's thread does it, and nothing is started. What a worker was
+    doing that is lost is done again.
 
     Args:
         work: What is done; for processes and clusters a function of a module.
@@ -121,16 +124,79 @@ def in_order(
         yield from map(work, items)
         return
     left = iter(items)
+    with _opened(workers, executor) as pool:
+        waiting: deque[tuple[Item, Future[Result]]] = deque()
+        try:
+            waiting.extend((item, pool.submit(work, item)) for item in islice(left, 2 * workers))
+            while waiting:
+                item, future = waiting[0]
+                error = future.exception()
+                for _ in range(_MOST_TRIES - 1):
+                    if error is not None and is_lost(error):
+                        future = pool.submit(work, item)
+                        error = future.exception()
+                waiting.popleft()
+                yield future.result()
+                waiting.extend((item, pool.submit(work, item)) for item in islice(left, 1))
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def as_done(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    executor: Workers | None = None,
+) -> Iterator[tuple[Item, Result | Exception]]:
+    """Do the same to all items, some at once, and yield each with its result as it comes.
+
+    Unlike with `in_order`, what takes long holds nobody up. What fails is tried again, and its
+    last error is its result.
+
+    Examples:
+        >>> sorted(as_done(abs, [-1, 2, -3], workers=2))
+        [(-3, 3), (-1, 1), (2, 2)]
+    """
+    left = iter(items)
+    with _opened(workers, executor) as pool:
+        under_way: dict[Future[Result], tuple[Item, int]] = {}
+
+        def submit(item: Item, n_failed: int) -> None:
+            under_way[pool.submit(work, item)] = item, n_failed
+
+        try:
+            for item in islice(left, workers):
+                submit(item, 0)
+            while under_way:
+                # Ctrl-C must not wait for a job.
+                done, _ = wait(under_way, _PAUSE_S, FIRST_COMPLETED)
+                for future in done:
+                    item, n_failed = under_way.pop(future)
+                    error = future.exception()
+                    if isinstance(error, Exception) and n_failed + 1 < _MOST_TRIES:
+                        submit(item, n_failed + 1)
+                        continue
+                    for another in islice(left, 1):
+                        submit(another, 0)
+                    yield item, error if isinstance(error, Exception) else future.result()
+        finally:
+            for future in under_way:
+                future.cancel()
+
+
+def is_lost(error: BaseException) -> bool:
+    """Say whether an error may be that of a worker, not of its job."""
+    return isinstance(error, TaskError) or not isinstance(error, HardmaxError)
+
+
+@contextmanager
+def _opened(workers: int, executor: Workers | None) -> Iterator[Executor]:
+    """Open who does the work; one that was lent is not closed."""
     pool = ThreadPoolExecutor(workers) if executor is None else executor_maker(executor, workers)()
-    waiting: deque[Future[Result]] = deque()
     try:
-        waiting.extend(pool.submit(work, item) for item in islice(left, 2 * workers))
-        while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(pool.submit(work, item) for item in islice(left, 1))
+        yield pool
     finally:
-        for future in waiting:
-            future.cancel()
         if pool is not executor:
             pool.shutdown(cancel_futures=True)
 

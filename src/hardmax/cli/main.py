@@ -16,6 +16,7 @@ from hardmax.cli.pictures import plot
 from hardmax.cli.regions import regions, verify
 from hardmax.cli.reproduce import query, reproduce
 from hardmax.cli.stability import stability
+from hardmax.cli.sweep import sweep
 from hardmax.errors import HardmaxError
 
 app = typer.Typer(
@@ -72,6 +73,7 @@ app.command("compile", cls=naming())(compile_file)
 app.command(cls=naming())(reproduce)
 app.command(cls=naming())(query)
 app.command(cls=naming(**_SHAPE))(stability)
+app.command(cls=naming(**_SHAPE, N="--keys", H="--heads", d="--dim", L="--depth"))(sweep)
 
 
 @app.command()

@@ -19,6 +19,10 @@ _MODEL_HELP = (
     "state dict (safetensors)."
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL_HELP)]
+Executor = Annotated[
+    str | None,
+    typer.Option(help="Who works: 'processes', or a Dask scheduler, as tcp://10.0.0.1:8786."),
+]
 
 
 def regions(
@@ -39,7 +43,11 @@ def regions(
         ),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="Write a certificate, for `hardmax verify`.")
+        Path | None,
+        typer.Option(
+            help="Write a certificate, for `hardmax verify`; with --store, in the plane, a folder "
+            "of its parts."
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Write a picture (.png, .svg, .pdf); dimension 2 or 3.")
@@ -54,6 +62,7 @@ def regions(
     workers: Annotated[
         int | None, typer.Option(help="How many threads search, in 2 to 7 dimensions.")
     ] = None,
+    executor: Executor = None,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
@@ -96,7 +105,14 @@ def regions(
     part, is_stopped = _search(
         network,
         where,
-        {**limits, "count_only": count, "exact": exact, "workers": workers, "store": store},
+        {
+            **limits,
+            "count_only": count,
+            "exact": exact,
+            "workers": workers,
+            "store": store,
+            "executor": executor,
+        },
     )
     seconds = time.perf_counter() - start
     # Regions and maps need all cells in memory at once.
@@ -109,7 +125,7 @@ def regions(
         _save(part, out, {"model": str(model), "domain": domain_text(where)}, seconds)
     if certificate is not None:
         with opening("--certificate", certificate):
-            part.certificate().save(certificate)
+            _certify(part, certificate, {"workers": workers, "executor": executor})
         print(f"{'certificate':<14}{certificate}", flush=True)
     if plot is not None:
         with calling(obj="--plot", box="--domain"):
@@ -130,7 +146,8 @@ def verify(
     certificate: Annotated[
         Path,
         typer.Argument(
-            metavar="CERTIFICATE", help="A certificate of `hardmax regions --certificate`."
+            metavar="CERTIFICATE",
+            help="A certificate of `hardmax regions --certificate`, or the folder of its parts.",
         ),
     ],
     domain: Annotated[
@@ -146,6 +163,7 @@ def verify(
         ),
     ] = False,
     workers: Annotated[int | None, typer.Option(help="How many processes check a tiling.")] = None,
+    executor: Executor = None,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
@@ -163,7 +181,11 @@ def verify(
 
     network, assumed = read_model("MODEL", model, activations, last_activation)
     with opening("CERTIFICATE", certificate):
-        claim = Certificate.load(certificate)
+        files = sorted(certificate.glob("*.json")) if certificate.is_dir() else [certificate]
+        if not files:
+            raise ArgumentError(f"`path` must have parts of a certificate; {certificate} has none.")
+        claim = Certificate.load(files[0])
+        parts = files if certificate.is_dir() else claim
     where = None
     if domain is not None:
         with calling(text="--domain"):
@@ -175,7 +197,9 @@ def verify(
     start = time.perf_counter()
     method = "integers" if simple else "fast"
     with calling(workers="--workers"):
-        verdict = verify_certificate(network, claim, where, method=method, workers=workers)
+        verdict = verify_certificate(
+            network, parts, where, method=method, workers=workers, executor=executor
+        )
     seconds = time.perf_counter() - start
     if not verdict.ok:
         print(f"{'not ok':<14}{verdict.reason}")
@@ -239,6 +263,15 @@ def _save(part: "Partition", out: Path, parameters: dict[str, Any], seconds: flo
         made.save(out / "counts.json")
     for name in ("cells.parquet", "counts.json"):
         print(f"{'written':<14}{out / name}", flush=True)
+
+
+def _certify(part: "Partition", path: Path, who: dict[str, Any]) -> None:
+    from hardmax.regions.stores import StoredPartition
+
+    if isinstance(part, StoredPartition) and part.domain.dim == 2:
+        part.save_certificate(path, **who)
+    else:
+        part.certificate().save(path)
 
 
 def _claimed_domain(claim: Any) -> str:

@@ -14,3 +14,7 @@ from .experiments.random_models import random_transformer as random_transformer
 from .ledger import all_claims as all_claims
 from .ledger import find_claims as find_claims
 from .pages import Ruling as Ruling
+from .sweeps import SweepPoint as SweepPoint
+from .sweeps import SweepRow as SweepRow
+from .sweeps import sweep as sweep
+from .sweeps import sweep_points as sweep_points

@@ -81,6 +81,7 @@ _CHAPTERS = {
             "beyond.sparse_attention",
             "Sparsemax attention: exact pieces at every temperature",
         ),
+        "training": ("beyond.training", "Regions of a small transformer while it is trained"),
     },
 }
 _EXPERIMENTS = {name: entry for chapter in _CHAPTERS.values() for name, entry in chapter.items()}

@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hardmax._ground.extras import load_extra
 from hardmax._ground.files import make_folder, replacing, write_text
 from hardmax.models.checkpoints.hardening import JointEffect
 from hardmax.papers.pages import data_table, page
+from hardmax.regions.partition import Partition
 from hardmax.surveys.head_slices import HeadSlice, query_slice
 from hardmax.surveys.head_surveys import HeadSurvey
 from hardmax.typing import FloatArray
@@ -24,6 +26,8 @@ _SIZE = 320
 _LABELLED = 0.02
 """Cells that take a larger share of the window are labelled."""
 _HUES = 11
+_MOST_DRAWN = 4000
+"""Planes with more cells are counted and not drawn."""
 
 # Column, heading, what it says, and whether it is certified; its null stands beside it.
 _MAPS = (
@@ -117,6 +121,7 @@ def survey_page(survey: HeadSurvey, title: str) -> str:
         _winners(survey),
         _hardening(survey.together),
         _drawings(survey),
+        _ways(survey),
         "<h2>All numbers</h2>",
         _whole_table(survey),
     ]
@@ -285,18 +290,65 @@ def _drawings(survey: HeadSurvey) -> str:
     )
 
 
+def _ways(survey: HeadSurvey) -> str:
+    if not survey.slices:
+        return ""
+    parts = []
+    for found in survey.slices:
+        a, b, c = (escape(survey.words[token]) for token in found.tokens)
+        what = "All layers" if found.is_whole else "The heads of the first layer"
+        kept = (
+            "All heads are hard, the keys and values of the sequence are kept, and <strong>each "
+            "norm divides by the size it has at the reference</strong>: away from it this is no "
+            "longer the model."
+            if found.is_whole
+            else "Its vector is what these heads read; the keys of the sequence are kept."
+        )
+        picture = _plane_picture(found.plane)
+        drawn = f'<figure class="cut">{picture}</figure>' if picture else ""
+        parts.append(
+            f"<h3>{what}</h3><p>On the straight path from <code>{a}</code> to <code>{b}</code> "
+            f"there are {found.path.n_cells} cells; on the plane through <code>{a}</code>, "
+            f"<code>{b}</code> and <code>{c}</code>, in view, {found.plane.n_cells}. {kept}</p>"
+            f"{drawn}"
+        )
+    return (
+        '<h2>One token\'s way through the model <span class="kind">exact</span></h2>'
+        '<p class="small">One token moves, everything else stays. A cell is where every head keeps '
+        "its key, and every unit its side.</p>" + "".join(parts)
+    )
+
+
+def _plane_picture(part: Partition) -> str:
+    """Draw the cells of a plane, if they are few; colours repeat and mean nothing."""
+    cells = part.cells
+    if cells.vertices is None or cells.starts is None or part.n_found > _MOST_DRAWN:
+        return ""
+    low, high = cells.vertices.min(axis=0), cells.vertices.max(axis=0)
+    corners = _placed(cells.vertices, low, high - low)
+    polygons = "".join(
+        f'<polygon class="c{i % _HUES}" points="'
+        + " ".join(f"{x:.1f},{y:.1f}" for x, y in corners[begin:end].tolist())
+        + '"/>'
+        for i, (begin, end) in enumerate(pairwise(cells.starts.tolist()))
+    )
+    return f'<svg class="fine" viewBox="0 0 {_SIZE} {_SIZE}" role="img">{polygons}</svg>'
+
+
+def _placed(points: FloatArray, low: FloatArray, extent: FloatArray) -> FloatArray:
+    """Points of a window as points of a picture, whose second axis points down."""
+    unit = (points - low) / extent
+    return np.column_stack([unit[:, 0], 1.0 - unit[:, 1]]) * _SIZE
+
+
 def slice_picture(cut: HeadSlice, words: Sequence[str]) -> str:
     """Draw a slice as SVG: cells, tokens of their keys, queries."""
     low = np.asarray(cut.window.low)
     extent = np.asarray(cut.window.high) - low
 
-    def place(points: FloatArray) -> FloatArray:
-        unit = (points - low) / extent
-        return np.column_stack([unit[:, 0], 1.0 - unit[:, 1]]) * _SIZE
-
     cells, labels = [], []
     for key, polygon in zip(cut.keys, cut.polygons, strict=True):
-        corners = place(polygon)
+        corners = _placed(polygon, low, extent)
         listed = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
         word = escape(words[key])
         cells.append(
@@ -305,7 +357,7 @@ def slice_picture(cut: HeadSlice, words: Sequence[str]) -> str:
         area, centre = _centroid(corners)
         if area > _LABELLED * _SIZE**2:
             labels.append(f'<text x="{centre[0]:.1f}" y="{centre[1]:.1f}">{word}</text>')
-    shadows = place(cut.queries)
+    shadows = _placed(cut.queries, low, extent)
     dots = [
         f'<circle class="{"ring" if i in cut.tokens else "dot"}" cx="{x:.1f}" cy="{y:.1f}" '
         f'r="{5 if i in cut.tokens else 2}"><title>{escape(words[i])}</title></circle>'

@@ -1,7 +1,7 @@
 """Every head of a trained transformer on one sequence: counts, margins, certificates, effects."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from hardmax.models.checkpoints.hardening import (
 from hardmax.models.checkpoints.head_summaries import HeadSummary, analyze_heads, null_queries
 from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
 from hardmax.models.checkpoints.weights import TransformerWeights
+from hardmax.surveys.token_slices import TokenSlice, token_slices
 from hardmax.typing import ArrayLike, FloatArray
 
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -34,6 +35,7 @@ class HeadSurvey:
         summaries: Each head as it is, layer by layer.
         effects: Each head made hard alone, in the same order; empty if that was not asked for.
         together: The sharpest heads made hard together, more and more of them; empty likewise.
+        slices: The cells of one token's way through the model.
         pooled: Medians over all rows of all heads: `margin`, `mass`, and the same with `_null`.
     """
 
@@ -43,6 +45,7 @@ class HeadSurvey:
     summaries: tuple[HeadSummary, ...]
     effects: tuple[HeadEffect, ...]
     together: tuple[JointEffect, ...]
+    slices: tuple[TokenSlice, ...]
     pooled: dict[str, float]
 
     _repr_html_ = html_card
@@ -101,14 +104,15 @@ def survey_heads(
         raise ArgumentError(f"`words` must be one for each of the {n} tokens; got {len(shown)}.")
     layers = head_arrays(model, ran)
     summaries = analyze_heads(layers, seed=seed)
-    found = HeadSurvey(repr(model), shown, layers, summaries, (), (), _pooled(layers, seed))
+    slices, pooled = token_slices(model, ran), _pooled(layers, seed)
+    found = HeadSurvey(repr(model), shown, layers, summaries, (), (), slices, pooled)
     if not with_effects:
         return found
     total = len(summaries)
     counts = [*(count for count in _COUNTS if count < total), total]
     effects = head_effects(model, ran, seed=seed)
     together = joint_effects(model, ran, found.sharpest, counts, seed=seed)
-    return HeadSurvey(found.model, shown, layers, summaries, effects, together, found.pooled)
+    return replace(found, effects=effects, together=together)
 
 
 def _pooled(layers: Sequence[HeadArrays], seed: int) -> dict[str, float]:

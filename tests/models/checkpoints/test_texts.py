@@ -43,6 +43,15 @@ def test_word_pieces_are_the_longest_there_are(tmp_path):
     assert tokenise(folder, "Un").words == ("[CLS]", "[UNK]", "[SEP]")
 
 
+def test_symbols_are_the_longest_that_fit(tmp_path):
+    words = ["[CLS]", "[SEP]", "C", "Cl", "[C@H]", "(", ")", "=", "O", ">>"]
+    folder = folder_with(tmp_path, vocab_txt="\n".join(words))
+    found = tokenise(folder, "C[C@H](Cl)C>>CO")
+    assert " ".join(found.words) == "[CLS] C [C@H] ( Cl ) C >> C O [SEP]"
+    with pytest.raises(ArgumentError, match="'N' is not"):
+        tokenise(folder, "CN")
+
+
 def bpe(**changes):
     words = ["a", "b", "ab", "Ġ", "Ġab", "1", "Ġb"]
     model = {"type": "BPE", "vocab": {w: i for i, w in enumerate(words)}}

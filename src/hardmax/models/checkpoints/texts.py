@@ -3,7 +3,8 @@
 Four kinds are read. *WordPiece*: words in lower case or not, cut into the longest pieces of
 `vocab.txt` or `tokenizer.json`. *Pairs of bytes*: bytes merged in the order of the merges of
 `tokenizer.json`, `merges.txt` or a GGUF file; words are those of GPT-2, except that a
-tokeniser may want every digit alone. *Characters*: a `vocab.txt` of single ones. *Amino acids*: the
+tokeniser may want every digit alone. *Symbols*: a `vocab.txt` of single characters, or one without
+pieces of words, as of chemical formulas: the longest that fit, from the left. *Amino acids*: the
 six loops of a T-cell receptor, for models with the embedder of SCEPTR.
 """
 
@@ -138,9 +139,23 @@ def _word_steps(described: Mapping[str, Any]) -> set[str]:
 
 def _from_list(vocabulary: list[str], settings: Mapping[str, Any], text: str) -> TokenisedText:
     numbers = {word: i for i, word in enumerate(vocabulary)}
-    if all(len(word) == 1 for word in vocabulary):
-        return _numbered(list(text), numbers)
-    return _word_pieces(numbers, settings, text)
+    if any(word.startswith("##") for word in vocabulary):
+        return _word_pieces(numbers, settings, text)
+    symbols = _symbols(text, numbers)
+    framed = "[CLS]" in numbers and "[SEP]" in numbers
+    return _numbered(["[CLS]", *symbols, "[SEP]"] if framed else symbols, numbers)
+
+
+def _symbols(text: str, numbers: Mapping[str, int]) -> list[str]:
+    """Cut a text into the longest symbols there are, from the left; one that is not known stays."""
+    longest = max(map(len, numbers), default=1)
+    symbols, start = [], 0
+    while start < len(text):
+        ends = range(min(len(text), start + longest), start, -1)
+        end = next((end for end in ends if text[start:end] in numbers), start + 1)
+        symbols.append(text[start:end])
+        start = end
+    return symbols
 
 
 def _numbered(words: Sequence[str], numbers: Mapping[str, int]) -> TokenisedText:

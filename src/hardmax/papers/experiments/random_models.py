@@ -7,9 +7,16 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 
 
 def random_transformer(
-    rng: np.random.Generator, n_keys: int, n_heads: int, d_ff: int, depth: int, dim: int = 2
+    rng: np.random.Generator,
+    n_keys: int,
+    n_heads: int,
+    d_ff: int,
+    depth: int,
+    dim: int = 2,
+    *,
+    bias: float = 0.5,
 ) -> HardTransformer:
-    """Draw a hard transformer whose heads have a query bias; blocks come one after the other.
+    """Draw a hard transformer with query biases of scale `bias`; blocks come one after the other.
 
     A deeper model from the same generator state begins with the same blocks.
 
@@ -17,17 +24,19 @@ def random_transformer(
         >>> random_transformer(np.random.default_rng(0), 4, 2, 8, depth=3)
         HardTransformer(R^2 -> R^2, 3 blocks, 6 heads, 24 units)
     """
-    return HardTransformer([_block(rng, n_keys, n_heads, d_ff, dim) for _ in range(depth)])
+    return HardTransformer([_block(rng, n_keys, n_heads, d_ff, dim, bias) for _ in range(depth)])
 
 
-def _block(rng: np.random.Generator, n_keys: int, n_heads: int, d_ff: int, dim: int) -> Block:
+def _block(
+    rng: np.random.Generator, n_keys: int, n_heads: int, d_ff: int, dim: int, bias: float
+) -> Block:
     heads = [
         AttentionHead(
             rng.normal(size=(dim, dim)),
             rng.normal(size=(n_keys, dim)),
             rng.normal(size=(n_keys, dim)),
             0.5 * rng.normal(size=(dim, dim)),
-            query_bias=0.5 * rng.normal(size=dim),
+            query_bias=bias * rng.normal(size=dim),
         )
         for _ in range(n_heads)
     ]

@@ -224,7 +224,8 @@ class CoreFacets:
         signatures = np.empty(_MOST_FOUND * self.network.n_groups, dtype=np.int32)
         masks = np.zeros(len(self.points), dtype=np.uint64)
         scratch = address(is_open), address(signatures), address(masks)
-        found, begin, room = [], 0, 4 * len(facets) + 64
+        found: list[AnyArray] = []
+        begin, room = 0, 4 * len(facets) + 64
         while not found or begin < len(facets):
             pairs, count = np.empty((room, 2), dtype=np.int64), c_int64()
             last, begin = begin, self._core.hm_facets_overlay(

@@ -336,17 +336,19 @@ class CellColumns:
 
     Attributes:
         room: What the core is told about them.
+        columns: Which arrays there are.
     """
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
         is_short = network.largest_group <= 256
         sizes = dim, dim_out, network.n_groups, FIRST_CELLS >> max(dim - 3, 0)
-        self._first = _block(*sizes, is_short=is_short, is_bounded=is_bounded)
-        self._memory: AnyArray | None = spare_block(self._first.n_bytes)
+        first = _block(*sizes, is_short=is_short, is_bounded=is_bounded)
+        self.columns = first.columns
+        self._memory: AnyArray | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
-        self.room = CellsRoom(*self._first.room)
+        self.room = CellsRoom(*first.room)
         begin = address(self._memory)
-        for column in self._first.columns:
+        for column in self.columns:
             setattr(self.room, column.field, begin + column.start)
 
     def sizes(self) -> Sizes:
@@ -356,18 +358,19 @@ class CellColumns:
     def n_bytes(self) -> int:
         """Return how many bytes have been written."""
         sizes = self.sizes()
-        return sum(column.n_bytes(sizes) for column in self._first.columns)
+        return sum(column.n_bytes(sizes) for column in self.columns)
 
     def grow(self, cell: PlaneCell | SpaceCell) -> None:
         """Make room for twice as many cells, one of them as large as the given one."""
         room, largest = self.room, cell.given()
         more = Sizes(0, largest.n_vertices, largest.n_facets, largest.n_ties)
         old = room.room_cells, room.room_vertices, room.room_facets, room.room_ties
-        self._grow_to(Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True))))
+        self.grow_to(Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True))))
 
-    def _grow_to(self, new: Sizes) -> None:
+    def grow_to(self, new: Sizes) -> None:
+        """Make room for so much in all; what has been written stays."""
         old = self.sizes()
-        for column in self._first.columns:
+        for column in self.columns:
             n_rows = new[column.counted]
             if self._memory is None:
                 grown = self._grown[column.name]
@@ -378,11 +381,12 @@ class CellColumns:
                 grown.rows(len(written))[:] = written
                 self._grown[column.name] = grown
             setattr(self.room, column.field, grown.address)
-        self._leave_block()
+        self.leave_block()
         room = self.room
         room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
 
-    def _leave_block(self) -> None:
+    def leave_block(self) -> None:
+        """Let the block of the first cells be used again."""
         if self._memory is not None:
             give_back(self._memory)
             self._memory = None
@@ -396,16 +400,16 @@ class CellColumns:
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
-        return self.view(self._first.columns[0], self.sizes())[:1]
+        return self.view(self.columns[0], self.sizes())[:1]
 
     def taken(self) -> FoundCells:
         """Return what has been written; nothing more may be."""
-        sizes, columns = self.sizes(), self._first.columns
+        sizes, columns = self.sizes(), self.columns
         if self._memory is None:
             grown = self._grown
             return FoundCells(**{c.name: grown[c.name].taken(sizes[c.counted]) for c in columns})
         found = FoundCells(**{column.name: self.view(column, sizes).copy() for column in columns})
-        self._leave_block()
+        self.leave_block()
         return found
 
 
@@ -418,23 +422,29 @@ def joined(parts: list[CellColumns], workers: int) -> FoundCells:
     if not others:
         return first.taken()
     ends = [Sizes(*row) for row in np.cumsum([part.sizes() for part in parts], axis=0).tolist()]
-    first._grow_to(ends[-1])
+    first.grow_to(ends[-1])
     room = first.room
     room.n_cells, room.n_vertices, room.n_facets, room.n_ties = ends[-1]
     whole = first.taken()
 
-    def copy(part: CellColumns, start: Sizes) -> None:
+    def copy(job: tuple[_Column, CellColumns, Sizes]) -> None:
+        column, part, start = job
+        written, at = part.view(column, part.sizes()), start[column.counted]
+        rows = getattr(whole, column.name)[at : at + len(written)]
         before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
-        for column in part._first.columns:
-            written, at = part.view(column, part.sizes()), start[column.counted]
-            rows = getattr(whole, column.name)[at : at + len(written)]
-            np.copyto(rows, written)
-            if column.name in before:
-                rows += before[column.name]
-        part._leave_block()
+        if column.name in before:
+            np.add(written, before[column.name], out=rows)
+        else:
+            rows[...] = written
 
+    # Others run while one copies. The longest come first.
+    columns = first.columns
+    jobs = [(column, *one) for one in zip(others, ends[:-1], strict=True) for column in columns]
+    jobs.sort(key=lambda job: job[0].n_bytes(job[1].sizes()), reverse=True)
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(copy, others, ends))
+        list(pool.map(copy, jobs))
+    for part in others:
+        part.leave_block()
     return whole
 
 

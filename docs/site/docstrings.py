@@ -1,0 +1,73 @@
+"""Docstrings of this library as reStructuredText, which autodoc expects.
+
+They are written as Markdown: `$` around formulas, `|` and `_` mean themselves.
+"""
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+PARTS = re.compile(r"(``.+?``|`[^`]+`|\$\$.+?\$\$|\$[^$]+\$)", re.DOTALL)
+"""Code and formulas, which are not to be touched otherwise."""
+
+HEADINGS = ("Args:", "Attributes:", "Examples:", "Raises:", "References:", "Returns:", "Yields:")
+"""The sections of a docstring."""
+
+
+def restructured(lines: list[str]) -> list[str]:
+    r"""Return the lines of a docstring as reStructuredText.
+
+    Examples:
+        >>> restructured(["The $x_1$ of `a_` is |a|."])
+        ['The :math:`x_1` of `a_` is \\|a\\|.']
+        >>> restructured([">>> f'{x}' | y_"])
+        [">>> f'{x}' | y_"]
+    """
+    result: list[str] = []
+    for paragraph in _paragraphs(lines):
+        if paragraph[0].lstrip().startswith(">>>"):
+            result += paragraph
+        elif _is_listing(paragraph):
+            result += [f"{paragraph[0]}:", "", *paragraph[1:]]
+        else:
+            result += "".join(map(_part, PARTS.split("\n".join(paragraph)))).split("\n")
+    return result
+
+
+def _is_listing(paragraph: list[str]) -> bool:
+    """Return whether a line ends with a colon, is no heading, and a block follows."""
+    first, *rest = paragraph
+    follows = bool(rest) and rest[0].startswith("    ")
+    return follows and first[:1].strip() != "" and first.endswith(":") and first not in HEADINGS
+
+
+def _paragraphs(lines: list[str]) -> list[list[str]]:
+    """Cut lines before examples and at empty ones, which stay with what they end."""
+    found: list[list[str]] = [[]]
+    for line in lines:
+        starts = line.lstrip().startswith(">>>") and not (
+            found[-1] and found[-1][0].lstrip().startswith(">>>")
+        )
+        if starts or (found[-1] and not found[-1][-1].strip()):
+            found.append([])
+        found[-1].append(line)
+    return [part for part in found if part]
+
+
+def _part(text: str) -> str:
+    if text.startswith("`"):
+        return text
+    if text.startswith("$"):
+        return f":math:`{' '.join(text.strip('$').split())}`"
+    return re.sub(r"(\||(?<=\w)_(?!\w))", r"\\\1", text)
+
+
+def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = restructured(lines)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Come before napoleon, which makes sections of the result."""
+    app.connect("autodoc-process-docstring", _process, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,65 @@
+"""What the papers got right and wrong: the ledger of claims as a page."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from hardmax.papers.audit import kept_audit, read_audit, run_audit, write_audit
+from hardmax.papers.pages import Ruling
+
+INTRODUCTION = """# What the papers got right and wrong
+
+Every numbered statement, figure and table of [SL26] and [GYZ26], and every sentence between them
+that asserts something, in our own words, with a verdict that a check recomputes from trials whose
+truth is computed exactly ([how a verdict comes about](../audit.md)). This page is made from what
+the checks found; `hardmax audit --claim V.2` runs those of one statement, with trials, numbers and
+picture. What holds instead, with proofs: [theorems](../theorems.md).
+
+"""
+SECTIONS = {
+    "false": ("False as stated", "false"),
+    "loose": ("True, but not sharp", "true but not sharp"),
+    "holds with conditions": ("Right under a condition", "right under a condition"),
+    "holds": ("Right", "right"),
+    "not checkable": ("Nothing to try", "with nothing to try"),
+}
+"""For each verdict a title and words."""
+
+
+def ledger_page(folder: Path) -> str:
+    """Return the page, from the ledger in `folder`; that is made again if the code has changed."""
+    if kept_audit(folder) is None:
+        write_audit(run_audit(), folder)
+    return page_of(read_audit(folder))
+
+
+def page_of(rulings: list[Ruling]) -> str:
+    """Return the claims by verdict, the wrong ones first; what is said twice stands once.
+
+    Examples:
+        >>> text = page_of([Ruling("V.2a", "Theorem V.2", "x < 1", "false", "x is 2")])
+        >>> "Of 1 claims 1 are false, 0 true but not sharp" in text, "x is 2" in text
+        (True, True)
+    """
+    here = {ruling.id for ruling in rulings}
+    first = [ruling for ruling in rulings if ruling.repeats not in here]
+    tally = Counter(ruling.verdict for ruling in first)
+    counts = ", ".join(f"{tally[verdict]} {words}" for verdict, (_, words) in SECTIONS.items())
+    counts = counts.replace(" false", " are false", 1)
+    text = f"{INTRODUCTION}**Of {len(first)} claims {counts}.**\n\n"
+    for verdict, (title, _) in SECTIONS.items():
+        entries = [_entry(ruling) for ruling in first if ruling.verdict == verdict]
+        text += f"## {title}\n\n{''.join(entries)}"
+    return text
+
+
+def _entry(ruling: Ruling) -> str:
+    label = f"(claim-{ruling.id.lower()})="
+    said = f"**{ruling.id}** ({ruling.where}). {_plain(ruling.statement)}"
+    instead = f"\n  *Instead:* {_plain(ruling.corrected)}\n" if ruling.corrected else ""
+    return f"{label}\n{said}\n\n: {_plain(ruling.explanation)}\n{instead}\n"
+
+
+def _plain(text: str) -> str:
+    """Let stars, dollars and brackets of plain text mean themselves."""
+    return re.sub(r"([*$<>_~^\\])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,158 @@
+"""How the number of regions of a small transformer moves while it is trained."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.bounds.transformers import transformer_upper
+from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.papers.experiments.beyond.training_runs import (
+    D_FF,
+    DEPTH,
+    HEAD_DIM,
+    N_HEADS,
+    N_KEYS,
+    SEEDS,
+    STEPS,
+    WIDTH,
+    Weights,
+    hard_model,
+    spirals,
+    stored_weights,
+)
+from hardmax.papers.experiments.wording import plain_ticks
+from hardmax.papers.registry import Outcome, Row
+from hardmax.plotting.style import side_by_side
+from hardmax.regions.engines import enumerate_regions
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Which of the stored runs, and at which steps."""
+
+    seeds: tuple[int, ...] = SEEDS
+    steps: tuple[int, ...] = STEPS
+    shuffle_seed: int = 0
+
+
+QUICK = Parameters(seeds=(0, 1), steps=(0, 100, 10000))
+
+
+def run(parameters: Parameters) -> Outcome:
+    """Count the cells and regions of every kept model, exactly, beside models shuffled from it."""
+    p = parameters
+    rows = [
+        _row(seed, with_bias, step, p.shuffle_seed)
+        for with_bias in (True, False)
+        for seed in p.seeds
+        for step in p.steps
+    ]
+    bounds = {
+        with_bias: transformer_upper(
+            N_KEYS,
+            N_HEADS,
+            WIDTH,
+            D_FF,
+            DEPTH,
+            bias="query" if with_bias else "none",
+            head_dim=HEAD_DIM,
+            input_dim=2,
+        )
+        for with_bias in (True, False)
+    }
+    first, last = p.steps[0], p.steps[-1]
+    said = []
+    for with_bias in (True, False):
+        start, end = (
+            [r for r in rows if r["bias"] == with_bias and r["step"] == step]
+            for step in (first, last)
+        )
+        pairs = zip(start, end, strict=True)
+        rising = sum(late["regions"] > early["regions"] for early, late in pairs)
+        said.append(
+            f"{'with' if with_bias else 'without'} bias from {_middle(start, 'regions'):.0f} to "
+            f"{_middle(end, 'regions'):.0f} on the plane, more than at the start in {rising} of "
+            f"{len(end)} runs, and from {_middle(start, 'box_regions'):.0f} to "
+            f"{_middle(end, 'box_regions'):.0f} around the data (shuffled weights: "
+            f"{_middle(end, 'box_regions_shuffled'):.0f}); the bound is {bounds[with_bias]:,}; "
+            f"right answers at the end {_middle(end, 'right'):.0%} at the temperature of training "
+            f"and {_middle(end, 'right_hard'):.0%} at 0"
+        )
+    return Outcome(
+        {
+            "bound_with_bias": bounds[True],
+            "bound_without_bias": bounds[False],
+            "regions_at_first": [r["regions"] for r in rows if r["step"] == first],
+            "regions_at_last": [r["regions"] for r in rows if r["step"] == last],
+        },
+        f"exact counts of the hard model while the soft one learns to tell two spirals apart, "
+        f"medians of {len(p.seeds)} runs of each kind from the start to step {last}: "
+        f"{'; '.join(said)}.",
+        _draw(p, rows),
+        tables={"counts": rows},
+    )
+
+
+def _row(seed: int, with_bias: bool, step: int, shuffle_seed: int) -> Row:
+    weights = stored_weights(seed, with_bias, step)
+    model = hard_model(weights)
+    points, is_first = spirals()
+    soft = np.asarray(model.soft(points, float(np.sqrt(HEAD_DIM))))[:, 0]
+    hard = np.asarray(model(points))[:, 0]
+    plane = enumerate_regions(model, WholeSpace(2))
+    box = Box(np.full(2, -1.0), np.full(2, 1.0))
+    near = enumerate_regions(model, box)
+    rng = np.random.default_rng([shuffle_seed, seed, with_bias, step])
+    mixed = enumerate_regions(hard_model(_shuffled(weights, rng)), box)
+    return {
+        "bias": with_bias,
+        "seed": seed,
+        "step": step,
+        "right": float(((soft > 0) == is_first).mean()),
+        "right_hard": float(((hard > 0) == is_first).mean()),
+        "cells": plane.n_cells,
+        "regions": plane.n_regions,
+        "box_cells": near.n_cells,
+        "box_regions": near.n_regions,
+        "box_regions_shuffled": mixed.n_regions,
+    }
+
+
+def _shuffled(weights: Weights, rng: np.random.Generator) -> Weights:
+    """The same numbers in every array, in another order: what size alone does."""
+    return {
+        name: rng.permutation(array.ravel()).reshape(array.shape) for name, array in weights.items()
+    }
+
+
+def _middle(rows: list[Row], column: str) -> float:
+    return float(np.median([row[column] for row in rows]))
+
+
+def _draw(p: Parameters, rows: list[Row]) -> Any:
+    figure, axes = side_by_side(2)
+    axes[1].sharey(axes[0])
+    # Step 0 has no logarithm: it is drawn where step 1 would be.
+    steps = [max(step, 1) for step in p.steps]
+    for ax, with_bias in zip(axes, (True, False), strict=True):
+        chosen = [row for row in rows if row["bias"] == with_bias]
+        for seed in p.seeds:
+            own = [row["box_regions"] for row in chosen if row["seed"] == seed]
+            ax.plot(steps, own, color="C0", alpha=0.3, linewidth=0.8)
+        for column, colour, word in (
+            ("regions", "C1", "the plane"),
+            ("box_regions", "C0", "around the data"),
+            ("box_regions_shuffled", "0.45", "around the data, shuffled"),
+        ):
+            middle = [_middle([r for r in chosen if r["step"] == s], column) for s in p.steps]
+            dash = ":" if "shuffled" in column else "-"
+            ax.plot(steps, middle, dash, marker="o", markersize=3, color=colour, label=word)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        plain_ticks(ax.yaxis)
+        ax.set_title("with bias" if with_bias else "without bias")
+        ax.set_xlabel("steps of training, 0 at the left end")
+        ax.set_ylabel("regions")
+        ax.legend()
+    return figure

@@ -1,0 +1,239 @@
+"""Sweeps: the cells of random transformers over a grid of sizes, as a tidy table.
+
+A row for each model. Rows are written to the table as they come, so that a sweep that ended early,
+in whatever way, goes on where it was.
+"""
+
+import csv
+import io
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.arguments import integer, number
+from hardmax._ground.display import html_card
+from hardmax._ground.files import write_text
+from hardmax._ground.interrupts import held_interrupts
+from hardmax._ground.progress import track
+from hardmax._ground.workers import Workers, as_done, n_workers
+from hardmax.errors import ArgumentError, Interrupted, RecordFormatError, TaskError
+from hardmax.geometry.domain_text import parse_domain
+from hardmax.papers.experiments.random_models import random_transformer
+from hardmax.regions.charted_domains import charted
+from hardmax.regions.engines import enumerate_regions
+
+
+@dataclass(frozen=True, repr=False)
+class SweepPoint:
+    """One model of a sweep: what `random_transformer` draws, and where its cells are counted.
+
+    Attributes:
+        n_keys: Keys of every head, N.
+        n_heads: Heads of every block, H.
+        dim: The model dimension d.
+        depth: Blocks, L.
+        d_ff: Units of every block.
+        seed: Of the generator.
+        bias: The standard deviation of the query biases.
+        domain: The domain as text (see `parse_domain`).
+    """
+
+    n_keys: int
+    n_heads: int
+    dim: int
+    depth: int
+    d_ff: int
+    seed: int
+    bias: float
+    domain: str
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        sizes = f"N={self.n_keys}, H={self.n_heads}, d={self.dim}, L={self.depth}"
+        drawn = f"d_ff={self.d_ff}, seed={self.seed}, bias={self.bias}"
+        return f"{type(self).__name__}({sizes}, {drawn}, {self.domain:.40}{self._found()})"
+
+    def _found(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, repr=False)
+class SweepRow(SweepPoint):
+    """One row of the table.
+
+    Attributes:
+        n_cells: How many cells were found.
+        is_complete: Whether these are all; if not, a limit stopped the search.
+        seconds: How long it took.
+    """
+
+    n_cells: int
+    is_complete: bool
+    seconds: float
+
+    def _found(self) -> str:
+        return f": {self.n_cells:,} cells{'' if self.is_complete else ' and more'}"
+
+
+_NAMES = {"N": "n_keys", "H": "n_heads", "d": "dim", "L": "depth"}
+_LEAST = {"n_keys": 1, "n_heads": 1, "dim": 1, "depth": 1, "d_ff": 1, "seed": 0}
+_KEY = tuple(field.name for field in fields(SweepPoint))
+_COLUMNS = tuple(field.name for field in fields(SweepRow))
+
+
+def sweep_points(grid: Mapping[str, Iterable[Any]], domain: str = "space:d") -> list[SweepPoint]:
+    """List the points of a grid, the last name varying fastest.
+
+    Args:
+        grid: Values for names of `SweepPoint` but the domain, or `N`, `H`, `d`, `L` for the first
+            four. What is left out is 8 keys, 2 heads, dimension 2, one block, 8 units, seed 0 and
+            bias 0.5.
+        domain: The domain as text, in which `d` stands for the dimension: `"box:-1,1^d"`.
+
+    Raises:
+        ArgumentError: If a name is unknown or given twice, or a value out of range.
+
+    Examples:
+        >>> [point.depth for point in sweep_points({"L": [1, 2], "seed": range(2)})]
+        [1, 1, 2, 2]
+    """
+    values: dict[str, list[Any]] = {"n_keys": [8], "n_heads": [2], "dim": [2], "depth": [1]}
+    values |= {"d_ff": [8], "seed": [0], "bias": [0.5]}
+    given = [_NAMES.get(name, name) for name in grid]
+    for name, own in zip(given, grid.values(), strict=True):
+        if name not in values or given.count(name) > 1:
+            known = ", ".join((*_NAMES, *values))
+            raise ArgumentError(f"`grid` must have names of {known}, each once; got {name!r:.60}.")
+        least = _LEAST.get(name)
+        values[name] = [
+            number(name, x, at_least=0.0) if least is None else integer(name, x, at_least=least)
+            for x in own
+        ]
+    points = []
+    for chosen in product(*values.values()):
+        one = dict(zip(values, chosen, strict=True))
+        # The words of a domain are longer than `d`, and have no number before it.
+        kind, _, rest = domain.partition(":")
+        where = f"{kind}:{rest.replace('d', str(one['dim']))}"
+        charted(parse_domain(where), one["dim"])
+        points.append(SweepPoint(**one, domain=where))
+    return points
+
+
+def sweep(
+    points: Sequence[SweepPoint],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    max_seconds: float | None = None,
+    workers: int | None = None,
+    executor: Workers | None = None,
+) -> list[SweepRow]:
+    """Count the cells of the models of a sweep.
+
+    Args:
+        points: The models (see `sweep_points`).
+        out: The table, a CSV file. Rows that it has already are not computed again.
+        max_seconds: Stop the search for the cells of one model after this time.
+        workers: How many models at once (see `set_workers`).
+        executor: Who searches, as in `enumerate_regions`; processes if there are several workers.
+
+    Returns:
+        The rows, in the order of the points.
+
+    Raises:
+        TaskError: If models failed, three times each; all other rows are in the table.
+        RecordFormatError: If `out` is another table.
+        Interrupted: On Ctrl-C; its `partial` has the rows so far, and so has the table.
+
+    Examples:
+        >>> rows = sweep(sweep_points({"N": [3], "L": [1, 2]}))
+        >>> [(row.depth, row.n_cells) for row in rows]
+        [(1, 66), (2, 261)]
+    """
+    wanted = list(dict.fromkeys(points))
+    path = None if out is None else Path(out)
+    known = {} if path is None or not path.exists() else _read(path)
+    rows = {point: known[point] for point in wanted if point in known}
+    missing = [point for point in wanted if point not in rows]
+    count = n_workers(workers)
+    who = executor or ("processes" if count > 1 else None)
+    failed: list[str] = []
+    done = as_done(partial(_row, max_seconds), missing, count, who)
+    if path is not None and not path.exists():
+        write_text(path, _lines([_COLUMNS]))
+    try:
+        for point, row in track(done, "models", len(missing)):
+            if isinstance(row, Exception):
+                failed.append(f"{point}: {type(row).__name__}: {row!s:.200}")
+                continue
+            with held_interrupts():
+                rows[point] = row
+                if path is not None:
+                    _append(path, row)
+    except KeyboardInterrupt:
+        partial_rows = [rows[point] for point in wanted if point in rows]
+        raise Interrupted("the sweep was interrupted; its table is kept", partial_rows) from None
+    if failed:
+        raise TaskError(f"{len(failed)} of {len(wanted)} models failed; {'; '.join(failed)}")
+    return [rows[point] for point in points]
+
+
+def _row(max_seconds: float | None, point: SweepPoint) -> SweepRow:
+    rng = np.random.default_rng(point.seed)
+    sizes = point.n_keys, point.n_heads, point.d_ff, point.depth, point.dim
+    model = random_transformer(rng, *sizes, bias=point.bias)
+    start = time.perf_counter()
+    # A model is one job: its search is not shared.
+    part = enumerate_regions(
+        model, parse_domain(point.domain), count_only=True, max_seconds=max_seconds, workers=1
+    )
+    seconds = round(time.perf_counter() - start, 6)
+    return SweepRow(
+        **asdict(point), n_cells=part.n_found, is_complete=part.is_complete, seconds=seconds
+    )
+
+
+def _lines(rows: Iterable[Sequence[Any]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()
+
+
+def _append(path: Path, row: SweepRow) -> None:
+    with path.open("a", encoding="utf-8", newline="") as stream:
+        stream.write(_lines([astuple(row)]))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _read(path: Path) -> dict[SweepPoint, SweepRow]:
+    """Read a table; a last line that was not written to its end is cut off."""
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    try:
+        names, *lines = csv.reader(io.StringIO(whole))
+        if tuple(names) != _COLUMNS:
+            raise ValueError(f"its columns are {names!s:.200}")
+        rows = [_parsed(line) for line in lines]
+    except (ValueError, csv.Error) as error:
+        raise RecordFormatError(f"`out` must be the table of a sweep; {path}: {error}.") from None
+    if whole != text:
+        write_text(path, whole)
+    return {SweepPoint(**{name: getattr(row, name) for name in _KEY}): row for row in rows}
+
+
+def _parsed(line: list[str]) -> SweepRow:
+    given: dict[str, Any] = dict(zip(_COLUMNS, line, strict=True))
+    if given["is_complete"] not in ("True", "False"):
+        raise ValueError("`is_complete` must be True or False")
+    kinds = {"bias": float, "seconds": float, "domain": str}
+    values = {name: kinds.get(name, int)(given[name]) for name in _COLUMNS if name != "is_complete"}
+    return SweepRow(**values, is_complete=given["is_complete"] == "True")

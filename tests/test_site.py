@@ -1,0 +1,102 @@
+"""The site: what its pages are made of. `make docs` builds it, and lets no warning pass."""
+
+import doctest
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from hardmax._ground.public_names import PACKAGES
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+pytest.importorskip("sphinx", reason="the site is built with `make docs`")
+pytest.importorskip("latex2mathml", reason="the site is built with `make docs`")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def site_on_path():
+    sys.path.insert(0, str(DOCS / "site"))
+    yield
+    sys.path.remove(str(DOCS / "site"))
+
+
+def test_every_page_stands_once_in_the_sidebar():
+    made_pages = import_module("made_pages")
+    text = made_pages.sidebar((DOCS / "README.md").read_text())
+    listed = [line for line in text.splitlines() if re.fullmatch(r"[\w/]+", line)]
+    written = {path.stem for path in DOCS.glob("*.md")} - {"README", "index"}
+    made = [page for pages in made_pages.MADE.values() for page in pages]
+    assert sorted(listed) == sorted([*written, *made])
+
+
+def test_examples_of_what_makes_the_pages_run():
+    for path in sorted((DOCS / "site").glob("*.py")):
+        assert doctest.testmod(import_module(path.stem)).failed == 0
+
+
+def test_every_public_name_is_in_the_reference_with_its_docstring():
+    pages = import_module("api_pages").reference_pages()
+    for package in PACKAGES:
+        for name in import_module(package).__all__:
+            thing = getattr(import_module(package), name)
+            if not inspect.ismodule(thing):
+                assert inspect.getdoc(thing)
+                assert re.search(
+                    rf"^\.\. auto\w+:: {package}\.{name}$", pages[f"reference/{package}.md"], re.M
+                )
+
+
+def formulas(text):
+    text = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S)
+    return re.findall(r"\$\$?([^$]+)\$\$?", text)
+
+
+def test_formulas_can_be_set():
+    convert = import_module("latex2mathml.converter").convert
+    texts = [path.read_text() for path in DOCS.glob("*.md")]
+    found = {formula for text in texts for formula in formulas(text)}
+    assert len(found) > 100
+    for formula in found:
+        assert convert(formula).startswith("<math"), formula
+
+
+def test_a_picture_is_that_of_the_lines_above_it():
+    page = """```python
+>>> import hardmax as hm
+>>> ax = hm.plot(hm.Polytope.from_points([[0, 0], [1, 0], [0, 1]]))
+>>> shown = ax.set_title("one")
+
+```
+
+```python
+>>> shown = ax.set_title("two")
+
+```
+"""
+    titles = [
+        import_module("drawn").last_figure(page, line).axes[0].get_title() for line in (6, 12)
+    ]
+    assert titles == ["one", "two"]
+
+
+def test_every_notebook_is_in_the_gallery_with_its_pictures():
+    pages = import_module("notebooks").gallery_pages(ROOT / "examples")
+    for path in (ROOT / "examples").glob("*.ipynb"):
+        assert f"gallery/{path.stem}.md" in pages
+        shown = re.findall(r"\]\((\w+\.png)\)", pages[f"gallery/{path.stem}.md"])
+        assert len(shown) == path.read_text().count('"image/png"')
+        assert all(f"gallery/{name}" in pages for name in shown)
+
+
+def test_every_reference_has_a_title_and_no_braces():
+    text = import_module("bibliography").bibliography_page(DOCS / "references.bib")
+    entries = (DOCS / "references.bib").read_text()
+    assert len(re.findall(r"^\(\w+\)=$", text, re.M)) == len(re.findall(r"^@", entries, re.M))
+    assert "{" not in text
+    assert "**" in text
+    assert ": **." not in text
+    assert "\\" not in text
