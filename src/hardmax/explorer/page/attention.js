@@ -141,28 +141,31 @@ export function hardness({ layers, labels }) {
   );
 }
 
-// A layer, a head and three tokens with different winners, the first there are.
-export function firstLook({ layers, labels }) {
-  const n = labels.length,
-    other = { layer: 0, head: 0, tokens: [0, 1, Math.min(2, n - 1)] };
-  let best = null;
-  for (let layer = 0; layer < layers.length; layer++) {
-    const seen = seenKeys(layers[layer], n, n - 1);
-    for (let head = 0; head < layers[layer].queries.length; head++) {
+// A head to look at first, and three tokens: those with different winners if there are such, in the hardest
+// head that has them.
+export function firstLook(data) {
+  const n = data.labels.length,
+    shares = hardness(data);
+  let best = { nWinners: 0 };
+  data.layers.forEach((one, layer) => {
+    const seen = seenKeys(one, n, n - 1);
+    one.queries.forEach((_, head) => {
       const winners = new Map();
       for (let token = 0; token < n && winners.size < 3; token++) {
-        const { first } = leaderOf(scoresOf(layers[layer], head, token, seen));
+        const { first } = leaderOf(scoresOf(one, head, token, seen));
         if (!winners.has(first)) winners.set(first, token);
       }
+      const nWinners = winners.size,
+        share = shares[layer][head];
+      if (nWinners < best.nWinners || (nWinners === best.nWinners && share <= best.share)) return;
       const tokens = [...winners.values()];
-      if (tokens.length === 3) return { layer, head, tokens };
-      if (tokens.length === 2 && !best) {
-        const third = labels.findIndex((_, token) => !tokens.includes(token));
-        best = { layer, head, tokens: [...tokens, Math.max(third, 0)] };
-      }
-    }
-  }
-  return best ?? other;
+      for (let token = 0; tokens.length < 3; token++)
+        if (!tokens.includes(token) || token >= n) tokens.push(Math.min(token, n - 1));
+      best = { nWinners, share, layer, head, tokens };
+    });
+  });
+  const { layer, head, tokens } = best;
+  return { layer, head, tokens };
 }
 
 // Heads of a layer on the plane through the queries of three tokens, as plain data: weights of the three,
