@@ -29,7 +29,7 @@ else echo "uv is not available or failed: installing with pip (slower)"; \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce docs explorer page test checkpoints lint types contracts check bench debug sanitize wheel clean
+.PHONY: help setup reproduce docs explorer page test checkpoints lint types contracts check bench debug sanitize wheel cross clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -115,6 +115,17 @@ wheel: explorer  ## build the sdist and the wheel in dist/
 	$(TOOLS) $(BIN)/python -m build --no-isolation --outdir dist .
 	if test "$$(uname -s)" = Linux; then PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 
+# The core knows nothing of Python, so nothing of the other machine has to be here.
+MACHINE ?= aarch64
+OTHER := $(CURDIR)/build/$(MACHINE)
+cross: explorer  ## build a wheel for Linux on another machine, MACHINE=aarch64, in dist/
+	@$(call install,--group wheel)
+	core/compiler-from-pypi.sh $(BIN)/python $(OTHER) $(MACHINE)
+	CXX=$(OTHER)/c++ CC=$(OTHER)/cc AR=$(OTHER)/ar RANLIB=$(OTHER)/ranlib _PYTHON_HOST_PLATFORM=linux-$(MACHINE) \
+	  SKBUILD_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Linux;-DCMAKE_SYSTEM_PROCESSOR=$(MACHINE)" \
+	  $(BIN)/python -m build --wheel --no-isolation --outdir dist .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_$(MACHINE).whl && rm dist/*-linux_$(MACHINE).whl
+
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) build dist results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist results docs/gallery docs/papers docs/project docs/reference .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,12 +1,17 @@
 """Searches into folders: what they cost beside searches in memory, and whether a kill loses a cell.
 
-Cells per second of wall time, bytes for each cell on disk, and the most memory of a process of its
-own; with `--full` a network with more than 10^8 cells, of which there must be room for 8 GB on the
-disk. The kills: a process that searches with two threads is ended by
-SIGKILL at random moments, twenty times, while another one keeps a core busy; then the search is
-gone on with, and its cells are compared in every bit with those of a search that nobody stopped.
-With `--dask` a scheduler and two workers are started on this machine, and a worker is killed every
-few seconds while they search.
+Without a flag: cells per second of wall time, CPU microseconds for a cell, bytes for each cell in
+memory or on disk, and the most memory of a process of its own. A network of two numbers folds the
+unit square (`folded`). With
+
+- `--full`: one that has more than 10^8 cells, for which there must be room for 8 GB on the disk;
+- `--kills`: a process that searches with two threads is ended by SIGKILL at random moments, twenty
+  times, while another one keeps a core busy; then the search is gone on with;
+- `--dask`: a scheduler and two workers are started on this machine, and a worker is killed every
+  few seconds while they search;
+- `--disk`: a disk in memory is filled, made larger, and made read-only; who runs it must be root.
+
+What was found is compared in every bit with what a search finds that nobody stopped.
 """
 
 import logging
@@ -14,45 +19,60 @@ import multiprocessing
 import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.random_networks import folded, gaussian
+from hardmax.errors import HardmaxError
 from hardmax.geometry.domains import Box
+from hardmax.regions._search import runs
+from hardmax.regions._stores import durable
 from hardmax.regions._stores.manifests import MANIFEST
+from hardmax.regions.cells import CellArrays
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.regions.stores import open_partition
 
 SQUARE = Box([-1, -1], [1, 1])
-NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256)]
+NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256), (6, 4)]
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
 KILLS, KILLED = 20, (2, 256, 256, 256)
-PAUSES, SOME_FOLDS = (5.0, 15.0), (6, 4)
+PAUSES, SOME_FOLDS = (20.0, 40.0), (6, 4)
 """Seconds between kills of Dask workers: on a busy machine one takes as long to begin."""
 
 
 def _cost(dims: tuple[int, ...], options: dict, sent: object) -> None:
-    model, domain = (gaussian(0, *dims).model, SQUARE) if dims != MANY_FOLDS else folds()
+    is_folded = len(dims) == 2
+    model = (folded if is_folded else partial(gaussian, 0))(*dims).model
+    domain = UNIT if is_folded else SQUARE
     enumerate_regions(model, Box([0, 0], [1e-3, 1e-3]))
     start = time.perf_counter(), time.process_time()
-    n_cells = enumerate_regions(model, domain, **options).n_found
-    spent = time.perf_counter() - start[0], time.process_time() - start[1]
+    part = enumerate_regions(model, domain, **options)
+    spent = time.perf_counter() - start[0], time.process_time() - start[1] + children_s()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    sent.send((n_cells, spent, most))
+    n_bytes = 0 if "store" in options else sum(held_arrays(part.cells))
+    sent.send((part.n_found, spent, most, n_bytes))
 
 
-def folds() -> tuple[object, Box]:
-    return folded(*MANY_FOLDS).model, UNIT
+def children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def cost(dims: tuple[int, ...], **options: object) -> tuple[int, tuple[float, float], int]:
-    """Search in a process of its own: cells, seconds, CPU seconds, and the most memory it had."""
+def held_arrays(cells: CellArrays) -> list[int]:
+    arrays = cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts
+    return [array.nbytes for array in (*arrays, cells.wall_names.codes)]
+
+
+def cost(dims: tuple[int, ...], **options: object) -> tuple[int, tuple[float, float], int, int]:
+    """Search in a process of its own: cells, seconds, CPU seconds, most memory, bytes of cells."""
     context = multiprocessing.get_context("spawn")
     received, sent = context.Pipe(duplex=False)
     process = context.Process(target=_cost, args=(dims, options, sent))
@@ -62,7 +82,13 @@ def cost(dims: tuple[int, ...], **options: object) -> tuple[int, tuple[float, fl
     return answer
 
 
-WAYS = {"memory": {}, "store": {}, "store, 2": {"workers": 2}}
+WAYS = {
+    "memory": {},
+    "memory, 2 threads": {"workers": 2},
+    "store": {},
+    "store, 2 threads": {"workers": 2},
+    "store, 2 processes": {"workers": 2, "executor": "processes"},
+}
 
 
 def row(dims: tuple[int, ...], *ways: str) -> None:
@@ -70,13 +96,13 @@ def row(dims: tuple[int, ...], *ways: str) -> None:
     for name in ways or WAYS:
         options = WAYS[name]
         with tempfile.TemporaryDirectory() as folder:
-            if name != "memory":
+            if name.startswith("store"):
                 options = {**options, "store": f"{folder}/store"}
-            n_cells, spent, most = cost(dims, **options)
-            on_disk = sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
+            n_cells, spent, most, n_bytes = cost(dims, **options)
+            n_bytes += sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
         print(
-            f"{list(dims)!s:24}{name:10}{n_cells:12,}{n_cells / spent[0] / 1e3:10.0f}"
-            f"{1e6 * spent[1] / n_cells:10.2f}{on_disk / n_cells:10.0f}{most / 1e6:10.0f}",
+            f"{list(dims)!s:20}{name:20}{n_cells:12,}{n_cells / spent[0] / 1e3:8.0f}"
+            f"{1e6 * spent[1] / n_cells:8.2f}{n_bytes / n_cells:8.0f}{most / 1e6:8.0f}",
             flush=True,
         )
 
@@ -144,6 +170,7 @@ def cluster() -> None:
                 if pids:
                     os.kill(int(rng.choice(pids)), signal.SIGKILL)
                     n_killed += 1
+                    print(f"{len(pids)} workers, killed one", flush=True)
 
         killer = threading.Thread(target=kill)
         killer.start()
@@ -158,18 +185,50 @@ def cluster() -> None:
     print(f"Dask, {n_killed} workers killed in {spent:.0f} s: {part.n_cells} cells, {told}")
 
 
+def disk() -> None:
+    """Search into a disk that is full, then large, then read-only."""
+    durable.LONG_S, runs._FIRST_BUDGET, runs.SLICE_S = 0.0, 2000, 0.001
+    model = gaussian(0, 2, 64, 64, 64).model
+    with tempfile.TemporaryDirectory() as folder:
+
+        def mount(*options: str) -> None:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", *options, folder], check=True)
+
+        def search(name: str) -> Partition | HardmaxError:
+            try:
+                return enumerate_regions(model, SQUARE, store=f"{folder}/{name}")
+            except HardmaxError as error:
+                return error
+
+        mount("size=400k", "tmpfs")
+        try:
+            print("full:", search("a"))
+            part = open_partition(f"{folder}/a")
+            n_read = sum(shard.n_found for shard in part.shards())
+            print(f"kept: {part.n_cells} cells, of which {n_read} can be read")
+            mount("remount,size=50m")
+            print("more room:", compared(search("a"), enumerate_regions(model, SQUARE)))
+            mount("remount,ro")
+            print("read-only:", search("b"))
+            print("opened:", open_partition(f"{folder}/a"))
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+
 def main() -> None:
-    names = "cells", "1000/s", "CPU us", "B/cell", "MB"
-    print(f"{'network':24}{'search':10}{names[0]:>12}" + "".join(f"{n:>10}" for n in names[1:]))
-    if "--dask" in sys.argv:
-        cluster()
-        return
-    if "--full" in sys.argv:
+    wanted = sys.argv[1:]
+    checks = {"--kills": kills, "--dask": cluster, "--disk": disk}
+    for flag, check in checks.items():
+        if flag in wanted:
+            check()
+    names = "1000/s", "CPU us", "B/cell", "MB"
+    print(f"{'network':20}{'search':20}{'cells':>12}" + "".join(f"{name:>8}" for name in names))
+    if "--full" in wanted:
         row(MANY_FOLDS, "store")
+    if wanted:
         return
     for dims in NETWORKS:
         row(dims)
-    kills()
 
 
 if __name__ == "__main__":

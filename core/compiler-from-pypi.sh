@@ -2,7 +2,10 @@
 # Write shims c++, cc, ar and ranlib for the compiler in the PyPI package `ziglang`, for a machine
 # that has no compiler of its own. Called by make; it downloads nothing itself.
 #
-#   compiler-from-pypi.sh PYTHON FOLDER     PYTHON has the package; FOLDER gets the shims and a cache
+#   compiler-from-pypi.sh PYTHON FOLDER [MACHINE]
+#
+# PYTHON has the package; FOLDER gets the shims and a cache; they compile for this machine, or on
+# Linux for another one, as aarch64.
 set -eu
 zig=$("$1" -c 'import os, ziglang; print(os.path.join(os.path.dirname(os.path.abspath(ziglang.__file__)), "zig"))')
 mkdir -p "$2"
@@ -11,7 +14,7 @@ folder=$(cd "$2" && pwd)
 # Built for any processor of its kind and for the C library of every system since 2014, not for the
 # machine at hand.
 settings="-mcpu=baseline"
-case $(uname -s) in Linux) settings="-target $(uname -m)-linux-gnu.2.17 $settings" ;; esac
+case $(uname -s) in Linux) settings="-target ${3:-$(uname -m)}-linux-gnu.2.17 $settings" ;; esac
 
 for tool in c++ cc ar ranlib; do
   case $tool in c++) link=-nostdlib++ ;; *) link= ;; esac

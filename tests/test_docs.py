@@ -70,7 +70,7 @@ def test_links_on_the_page_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_files_named_on_the_page_exist(page):
-    tops = ("src", "core", "tests", "benchmarks", "examples")
+    tops = ("src", "core", "tests", "benchmarks", "examples", "release")
     known = [f"/{path.relative_to(ROOT)}" for top in tops for path in (ROOT / top).rglob("*")]
     named = re.findall(r"[\w/]+\.(?:py|hpp|cpp)\b", page.read_text())
     missing = [

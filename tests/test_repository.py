@@ -1,6 +1,7 @@
 """The house rules that a machine can check."""
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,22 @@ def test_every_module_documents_itself():
         parts = path.relative_to(SOURCE).with_suffix("").parts
         module = importlib.import_module(".".join(p for p in parts if p != "__init__"))
         assert module.__doc__, module.__name__
+
+
+def test_every_file_that_names_the_version_names_the_same():
+    spelled = {
+        "src/hardmax/__init__.py": r'__version__ = "(.*)"',
+        "pyproject.toml": r'^version = "(.*)"',
+        "CITATION.cff": r"^version: (.*)$",
+        "docs/cite.md": r"^  version = \{(.*)\}",
+        "release/conda.yaml": r'^  version: "(.*)"',
+    }
+    found = {
+        re.search(pattern, (ROOT / name).read_text(), re.MULTILINE)[1]
+        for name, pattern in spelled.items()
+    }
+    assert len(found) == 1
+    assert f"\n## {found.pop()} " in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_the_constraints_name_no_host():

@@ -4,6 +4,7 @@ import doctest
 import inspect
 import re
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -90,6 +91,15 @@ def test_every_notebook_is_in_the_gallery_with_its_pictures():
         shown = re.findall(r"\]\((\w+\.png)\)", pages[f"gallery/{path.stem}.md"])
         assert len(shown) == path.read_text().count('"image/png"')
         assert all(f"gallery/{name}" in pages for name in shown)
+
+
+def test_the_badges_say_what_the_package_says():
+    badges = (DOCS / "images" / "badges.svg").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    versions = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert f">{versions[0]} – {versions[-1]}<" in badges
+    assert f">{project['license']}<" in badges
+    assert project["requires-python"] == f">={versions[0]}"
 
 
 def test_every_reference_has_a_title_and_no_braces():

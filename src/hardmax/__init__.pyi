@@ -30,6 +30,7 @@ from .geometry.minkowski import minkowski_vertices as minkowski_vertices
 from .geometry.polytopes import Polytope as Polytope
 from .models.checkpoints.head_summaries import analyze_heads as analyze_heads
 from .models.checkpoints.loading import load_checkpoint as load_checkpoint
+from .models.formats.onnx_graphs import load_onnx as load_onnx
 from .models.formats.onnx_networks import from_onnx as from_onnx
 from .models.formats.torch_modules import from_torch as from_torch
 from .models.formats.torch_modules import to_torch as to_torch
@@ -46,6 +47,7 @@ from .regions.arrow_tables import load_partition as load_partition
 from .regions.arrow_tables import save_partition as save_partition
 from .regions.certificate_format import Certificate as Certificate
 from .regions.engines import enumerate_regions as enumerate_regions
+from .regions.local_cells import cell_at as cell_at
 from .regions.partition import Partition as Partition
 from .regions.sampling import sample_regions as sample_regions
 from .regions.stores import open_partition as open_partition

@@ -27,7 +27,16 @@ __all__ = [
 
 
 class HardmaxError(Exception):
-    """Anything the library refuses to do."""
+    """Anything the library refuses to do.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> try:
+        ...     hm.Box([1.0], [0.0])
+        ... except HardmaxError as error:
+        ...     print(error)
+        `low` must be below `high` in every coordinate; got low[0] = 1.0 and high[0] = 0.0.
+    """
 
 
 class ArgumentError(HardmaxError, ValueError):

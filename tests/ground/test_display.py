@@ -54,7 +54,8 @@ def checkpoint_parts():
         *hm.analyze_heads([arrays[0]]),
     ]
     parts += [hm.models.certify_rows(arrays[0], 0), hm.models.tokenise("hardmax", "cab|abc")]
-    return [*parts, layer.mlp.up]
+    read = found.layers[0].inputs
+    return [*parts, layer.mlp.up, hm.models.attention_path(model, read, read[::-1])]
 
 
 @cache

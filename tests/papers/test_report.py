@@ -1,15 +1,20 @@
 """The report: one file with everything in it, and nothing that runs or loads."""
 
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from hardmax._ground.records import Record
 from hardmax.errors import ArgumentError
-from hardmax.papers.pages import Ruling, image, ledger
+from hardmax.papers.findings import BIBLIOGRAPHY, FINDINGS
+from hardmax.papers.ledger import find_claims
+from hardmax.papers.pages import Ruling, figure_image, image, ledger
+from hardmax.papers.registry import experiment_titles
 from hardmax.papers.report_page import Chapter, write_report
 
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img", "br", "source", "mspace"}
 
 
 class Page(HTMLParser):
@@ -58,8 +63,17 @@ def page(tmp_path):
 
 def test_links_lead_to_places_on_the_page(page):
     assert len(set(page.ids)) == len(page.ids)
-    assert set(page.ids) == {"first", "second", "ledger", "claim-V.2"}
-    assert {link.removeprefix("#") for link in page.links} == set(page.ids)
+    works = {f"work-{key}" for key in BIBLIOGRAPHY}
+    sections = {"findings", "outcomes", "ledger", "works"}
+    assert set(page.ids) == {"first", "second", "claim-V.2", *sections, *works}
+    places = {link.removeprefix("#") for link in page.links if link.startswith("#")}
+    assert {"first", "second", "ledger", "claim-V.2", "work-SL26", "work-GYZ26"} <= places
+    assert places <= set(page.ids)
+
+
+def test_both_papers_are_linked(page):
+    outside = {link for link in page.links if not link.startswith("#")}
+    assert outside == {BIBLIOGRAPHY[key].address for key in ("SL26", "GYZ26")}
 
 
 def test_nothing_runs_and_nothing_is_loaded(page):
@@ -74,9 +88,10 @@ def test_a_heavy_drawing_goes_in_as_pixels(page):
     ]
 
 
-def test_the_caption_has_parameters_time_and_verdict(page):
+def test_a_result_has_its_verdict_its_settings_and_its_time(page):
     text = "".join(page.words)
-    assert "n_keys = (1, 2, 3); scale = 0.5 · 1.2 s · V.2: false" in text
+    assert "number of keys (1, 2, 3); scale 0.5 · 1.2 s" in text
+    assert text.count("V.2: false") == 2
     assert "A <b>bold</b> claim" in text
     assert "1 claims, each" in text
     assert "the first 40 of 50 rows" in text
@@ -94,6 +109,31 @@ def test_only_wide_figures_scroll_on_a_phone(width, wide):
     assert ('class="wide"' in image(svg, "svg+xml", "")) == wide
     assert ('class="wide"' in image(png, "png", "")) == wide
     assert "wide" not in image(b"", "png", "") + image(b"<svg/>", "svg+xml", "")
+
+
+def test_a_narrow_page_shows_stacked_panels(tmp_path):
+    svg = '<svg width="900pt" viewBox="0 0 900.5 300.25"/>'
+    (tmp_path / "name.svg").write_text(svg)
+    assert figure_image(tmp_path / "name", "").startswith('<img class="wide"')
+    (tmp_path / "name-narrow.svg").write_text(svg)
+    shown = figure_image(tmp_path / "name", "")
+    assert shown.startswith('<picture><source media="(max-width: 40rem)" srcset="data:image/svg')
+    assert "wide" not in shown.partition("<img")[2].partition("src")[0]
+
+
+def test_headlines_name_claims_and_results_that_there_are():
+    names = experiment_titles()
+    for finding in FINDINGS:
+        assert all(find_claims(claim) for claim in finding.claims)
+        assert finding.experiment in names or not finding.experiment
+
+
+def test_works_are_those_of_the_bibliography():
+    text = (Path(__file__).parents[2] / "docs" / "references.bib").read_text(encoding="utf-8")
+    for key, work in BIBLIOGRAPHY.items():
+        (entry,) = (line for line in text.splitlines() if f"{{{key}," in line)
+        assert work.title in re.sub(r"[{}]", "", entry)
+        assert work.address.rpartition("/")[2] in entry
 
 
 def test_verdicts_are_counted_in_one_order():

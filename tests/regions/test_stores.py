@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 
 from hardmax import open_partition
-from hardmax._ground import files
+from hardmax._ground import files, progress
 from hardmax.errors import ArgumentError, Interrupted, RecordFormatError, SizeLimitError, TaskError
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.storage import model_bytes
 from hardmax.regions._search import runs
+from hardmax.regions._search.explored import explored_text
 from hardmax.regions._stores import durable, jobs, manifests
 from hardmax.regions._stores.tasks import read_stack
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
 from hardmax.verify.checking import verify_certificate
 from tests.region_models import (
     gaussian_relu,
@@ -125,8 +127,10 @@ def test_shards_can_be_queried(tmp_path, short_jobs):
 KILLED = """
 import sys
 from hardmax.regions._search import runs
+from hardmax.regions._search.explored import explored_text
 from hardmax.regions._stores import durable
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
 from tests.regions.test_stores import SQUARE, gaussian_relu
 durable.LONG_S = durable.SHORT_S = 0.004
 runs._FIRST_BUDGET = 100
@@ -369,3 +373,43 @@ def test_bytes_that_are_no_task_are_refused(short_jobs):
     ]:
         with pytest.raises(RecordFormatError, match="`task`"):
             read_stack(content, net, dim)
+
+
+@pytest.mark.parametrize(
+    ("model", "domain"),
+    [
+        (gaussian_relu(1, [2, 6, 5]), SQUARE),
+        (integer_transformer(1, 2, 4, 2, n_blocks=2, repeat=True), SQUARE),
+        (integer_maxout(4, 2, [[3, 2, 2], [2, 3]]), SQUARE),
+        (gaussian_relu(1, [3, 5, 4]), Box([-2] * 3, [3] * 3)),
+    ],
+    ids=repr,
+)
+def test_what_is_found_and_what_is_left_make_up_the_domain(model, domain):
+    network = model.network
+    text = f"box:-2,3^{domain.dim}"
+    engine = "planar" if domain.dim == 2 else "spatial"
+    where, search = jobs._prepared(model_bytes(network), text, engine)
+    for n_steps in (1, 5, 20):
+        run = runs.Run(search, [search.first_task()], runs.c_int32(0), stores=True)
+        for _ in range(n_steps):
+            run.go_on(-1, 1)
+        left = run.measure_left()
+        part = Partition(network, where, runs.packed([run], False, 1), engine)
+        found = float(part.volumes.sum()) if part.n_found else 0.0
+        assert found + left == pytest.approx(search.volume(), rel=1e-12)
+    assert explored_text(left, search.volume()).endswith("% of the volume")
+
+
+def test_a_store_knows_its_share_of_the_volume(tmp_path, short_jobs, capsys, monkeypatch):
+    for pause in ("_LOG_PATIENCE_S", "_LOG_PAUSE_S", "_MORE_PAUSE_S"):
+        monkeypatch.setattr(progress, pause, 0.0)
+    part = enumerate_regions(NET, SQUARE, store=tmp_path / "a", max_seconds=0.0)
+    assert part.explored == 0.0
+    part = enumerate_regions(NET, SQUARE, store=tmp_path / "a", max_seconds=0.05)
+    found = sum(shard.volumes.sum() for shard in part.shards())
+    assert part.explored == pytest.approx(found / 25.0, abs=1e-9)
+    assert enumerate_regions(NET, SQUARE, store=tmp_path / "a").explored == 1.0
+    assert "% of the volume" in capsys.readouterr().err
+    plane = enumerate_regions(NET, WholeSpace(2), store=tmp_path / "b", max_seconds=0.01)
+    assert plane.is_complete or np.isnan(plane.explored)

@@ -300,6 +300,57 @@ HM_API void hm_points_init(void* points, const void* network, int32_t dim, int32
  * two arrays (n_points, n_groups - first_group), and whether a point was left undecided to `open`. */
 HM_API void hm_points_run(void* points, int64_t n_points, const double* given, int32_t first_group,
                           uint8_t* short_signatures, int32_t* signatures, uint8_t* open);
+/* Networks whose nodes form a directed graph, on a cell of a line or a plane: see graphs.hpp.
+ *
+ * A node writes slots from `first` on. A block (kind 0) has n_rows rows of n_columns slots, `stride` slots apart,
+ * each the sum over n_taps taps of n_channels slots, from columns (n_rows, n_taps) on, -1 for none, times
+ * weights (n_taps, n_channels, n_columns), plus bias (n_columns). A sparse map (1) has n_rows rows, with the
+ * entries starts[r] to starts[r + 1]: columns, weights; bias (n_rows). Maxima (2) have n_rows groups of entries
+ * weight * slot + bias (column -1: the bias alone); the slot of a group is `sign` times the largest.
+ *
+ * Who reads a slot: slots low to low + n_readable. Of a block owners (n_readable) are pixels or -1, pixel p is used by the pairs (row, tap) uses[use_starts[p]] on; otherwise slots are used by pairs (row, entry).
+ * kappa bounds the relative rounding of a sum. */
+typedef struct {
+    int64_t kind, n_rows, n_columns, n_taps, n_channels, stride, first, first_group, first_dirty;
+    int64_t n_sources, low, n_readable;
+    double sign, kappa;
+    const int32_t *starts, *columns;
+    const double *weights, *bias;
+    const uint8_t*
+        is_repeated; /* of maxima: entries that are the same as one before them in the group */
+    const int32_t* sources; /* the nodes whose slots it reads */
+    const int32_t *owners, *use_starts, *uses;
+} hm_graph_node;
+
+/* Forms (dim + 1, n_slots), offsets last, and radii (n_slots) of the cell with given winners (one for each group).
+ * The rest is room to work in: when, deltas, eps, marks (zero), dirty (n_slots each), n_dirty (n_nodes). */
+typedef struct {
+    const hm_graph_node* nodes;
+    int64_t n_nodes, n_slots;
+    double scale; /* no coordinate of the domain is larger */
+    double *forms, *radii;
+    int32_t* winners;
+    double* when; /* (n_groups): on a line, where the winner of a group may be overtaken first */
+    double *deltas, *eps;
+    uint8_t* marks;
+    int32_t* dirty;
+    int64_t* n_dirty;
+} hm_graph_cell;
+
+/* Compose the forms of the nodes begin to end. `dim` is 1 or 2. */
+HM_API void hm_graph_compose(const hm_graph_cell* cell, int32_t dim, int64_t begin, int64_t end);
+/* Change the winners of groups of a node that have the same entries. Writes the slots that were constant and may be no
+ * more to `woken`, returns how many. */
+HM_API int64_t hm_graph_flip(const hm_graph_cell* cell, int32_t dim, int64_t node, int64_t n_groups,
+                             const int32_t* groups, int32_t winner, int32_t* woken);
+/* By how much winners lead their rivals in the groups that are looked at: gaps (n, dim + 1), radii (n), names (n, 3):
+ * node, group and rival. Returns n. */
+HM_API int64_t hm_graph_gaps(const hm_graph_cell* cell, int32_t dim, const uint8_t* is_looked_at,
+                             double* gaps, double* radii, int32_t* names);
+/* Those of the gaps on a line that may vanish first, and a point `at` that they vanish before if it is before `end`. */
+HM_API int64_t hm_graph_next(const hm_graph_cell* cell, const uint8_t* is_looked_at, double end,
+                             double* gaps, double* radii, int32_t* names, double* at);
+
 /* Affine forms a1 x1 + a2 x2 + c of the plane in integers of 64-bit limbs, lowest first, in two's
  * complement, with at least three bits more than the longest: slopes (n, 2, slope_limbs) in one unit,
  * offsets (n, offset_limbs) in another. See lifted.hpp. */

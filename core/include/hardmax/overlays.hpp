@@ -183,6 +183,29 @@ std::int64_t cell_with(const Winner* signatures, std::int64_t n_cells, int n_gro
     return is_there ? cell : -1;
 }
 
+// Enter the layer beyond the wall of the facet on the stack; `is_new` if its scores are not composed. The
+// units of a last layer that fit in one window are all marked, so that it is loaded once for a wall.
+template <int D>
+void enter_beyond(Search<Polytopes<D>>& s, bool is_new) {
+    auto& item = s.top();
+    const Layer& layer = s.path.network->layers[item.layer];
+    if (item.layer + 1 < s.path.network->n_layers || !layer.is_relu || layer.n_groups > kWindow) {
+        if (is_new)
+            enter(s);
+        else
+            analyse(s);
+        return;
+    }
+    Frame<D>& frame = s.path.frames[item.layer];
+    item.position = 0;
+    if (!is_new) return;
+    compose_scores(s.path, item.layer);
+    frame.n_pending = layer.n_groups;
+    for (int g = 0; g < layer.n_groups; g++) frame.pending[g] = g;
+    frame.on[0] = 0;
+    frame.window.index = -1;
+}
+
 // Store the winners of the cells of the last layer in the facet on the stack without cutting it; False if
 // that is not possible.
 template <int D>
@@ -236,12 +259,9 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Overlay& o, s
             continue;
         item = {item.place, l + 1, kNotEntered};
         s.n_items = 1;
-        if (detail::follow(s.path, t, facet, known)) {
-            range = {network.layers[l].first_group + network.layers[l].n_groups, 0, -1};
-            detail::enter(s);
-        } else {
-            detail::analyse(s);
-        }
+        const bool is_new = detail::follow(s.path, t, facet, known);
+        if (is_new) range = {network.layers[l].first_group + network.layers[l].n_groups, 0, -1};
+        detail::enter_beyond(s, is_new);
         int status = kCellsFull;
         bool is_known = true, has_room = true, has_rows = false;
         while (status == kCellsFull && is_known && has_room) {

@@ -10,7 +10,7 @@ namespace hardmax {
 struct Polygons {
     static constexpr int dim = 2;
     static constexpr bool notes_ties = false;  // what holds on whole edges is seen from their names
-    static constexpr bool lists_parts = false;
+    static constexpr bool lists_parts = false, walks_groups = true;
     using Known = Pencils;
     // Where a polygon lies on the stack.
     struct Place {

@@ -65,7 +65,7 @@ struct Polytope {
 template <int D>
 struct Polytopes {
     static constexpr int dim = D;
-    static constexpr bool notes_ties = true, lists_parts = true;
+    static constexpr bool notes_ties = true, lists_parts = true, walks_groups = false;
 
     // Where a polytope lies on the stack.
     struct Place {
@@ -191,16 +191,6 @@ struct Polytopes {
     // Parts stay where they are: those that come first lie highest.
     template <class Item>
     void settle(const Place&, const Place&, Item*, int) {}
-
-    // Groups are not walked.
-    bool walks(int) const { return false; }
-    void gather(const Forms<D>&, const int*, int, int, const Polytope<D>&, double) {}
-    int begin_walk(const Polytope<D>&) { return 0; }
-    int walked_to(int) const { return 0; }
-    int walked_form(int) const { return 0; }
-    int go_on(int, const Place&, int n_queued, double) { return n_queued; }
-    int queue_all(int n_queued) { return n_queued; }
-    int walked_part(const GroupSplit<Polytopes>&, Part&, int, SignCounts&) { return 0; }
 
     void copy_vertex(int from, int to) {
         points[to] = points[from];

@@ -361,6 +361,58 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
     return kPartFound;
 }
 
+// Parts of the cell on top, looked for one by one: they are written above it, and noted in the items above
+// its own.
+template <class Kind>
+struct Parts {
+    typename Kind::Place end;  // where the next one begins
+    int count;
+};
+
+template <class Kind>
+bool has_room_for_part(const Search<Kind>& s, const Parts<Kind>& parts, int most_edges) {
+    const int top = s.n_items - 1;
+    return s.cells.has_room(s.items[top].place, parts.end, most_edges) &&
+           top + parts.count + 3 <= s.room_items;
+}
+
+// Note a part, and return where it lies.
+template <class Kind>
+const typename Kind::Place& note_part(Search<Kind>& s, Parts<Kind>& parts,
+                                      const typename Kind::Part& part, int winner) {
+    const int top = s.n_items - 1;
+    auto& found = s.items[top + ++parts.count];
+    found = {s.cells.finish(part, parts.end), s.items[top].layer, winner, -1};
+    parts.end = s.cells.after(found.place);
+    return found.place;
+}
+
+// Split the cell on top by a large group: parts are met on the way from others.
+template <class Kind>
+int walk_group(Search<Kind>& s, const GroupSplit<Kind>& split, int count) {
+    const auto item = s.top();
+    const auto cell = s.cells.at(item.place);
+    s.cells.gather(split.frame.scores, split.frame.candidates + split.first, count, split.first,
+                   cell, split.scale);
+    Parts<Kind> parts{s.cells.after(item.place), 0};
+    int n_queued = s.cells.begin_walk(cell);
+    for (int q = 0; q < n_queued; q++) {
+        if (!has_room_for_part(s, parts, count)) return kStackFull;
+        const int m = s.cells.walked_to(q);
+        auto part = s.cells.begin(item.place, parts.end, count);
+        const int status = s.cells.walked_part(split, part, m, s.counts);
+        if (status == kPartUnclear) return kUnclear;
+        if (status == kPartFull) return kStackFull;
+        if (status != kPartEmpty) {
+            const auto& place = note_part(s, parts, part, s.cells.walked_form(m) - split.first);
+            n_queued = s.cells.go_on(m, place, n_queued, split.scale);
+        }
+        if (q + 1 == n_queued && parts.count == 0) n_queued = s.cells.queue_all(n_queued);
+    }
+    settle_parts(s, item, parts.end, parts.count);
+    return kOngoing;
+}
+
 // Split the cell on top by the winner of its next group.
 template <class Kind>
 int split_by_group(Search<Kind>& s) {
@@ -372,46 +424,28 @@ int split_by_group(Search<Kind>& s) {
     const GroupSplit<Kind> split{layer,       frame, Kind::known(s.path, item.layer, group),
                                  item.layer,  group, first,
                                  s.path.scale};
-    const auto cell = s.cells.at(item.place);
     int count = frame.n_candidates[group];
-    const bool walks = s.cells.walks(count);
-    if (walks) {
-        s.cells.gather(frame.scores, frame.candidates + first, count, first, cell, split.scale);
-    } else {
-        for (int m = 0; m < count; m++) s.contest.form[m] = frame.candidates[first + m];
-        count = cull(frame.scores, split.scale, cell, split.known, count, s.contest, s.counts);
-        if (count == 1) {
-            s.winners_of(top)[item.position] = s.contest.form[0] - first;
-            s.top().position++;
-            return kOngoing;
-        }
+    if constexpr (Kind::walks_groups)
+        if (s.cells.walks(count)) return walk_group(s, split, count);
+    for (int m = 0; m < count; m++) s.contest.form[m] = frame.candidates[first + m];
+    count = cull(frame.scores, split.scale, s.cells.at(item.place), split.known, count, s.contest,
+                 s.counts);
+    if (count == 1) {
+        s.winners_of(top)[item.position] = s.contest.form[0] - first;
+        s.top().position++;
+        return kOngoing;
     }
-    // Parts are looked for one by one: all of them, or those that are met on the way. They are written
-    // above the cell, and noted in the items above the top one.
-    int n_queued = walks ? s.cells.begin_walk(cell) : count;
-    auto end = s.cells.after(item.place);
-    int n_parts = 0;
-    for (int q = 0; q < n_queued; q++) {
-        if (!s.cells.has_room(item.place, end, count) || top + n_parts + 3 > s.room_items)
-            return kStackFull;
-        // The last winner first: its cells come last.
-        const int m = walks ? s.cells.walked_to(q) : count - 1 - q;
-        auto part = s.cells.begin(item.place, end, count);
-        const int status = walks ? s.cells.walked_part(split, part, m, s.counts)
-                                 : winning_part(s, split, part, m, count);
+    Parts<Kind> parts{s.cells.after(item.place), 0};
+    // The last winner first: its cells come last.
+    for (int m = count - 1; m >= 0; m--) {
+        if (!has_room_for_part(s, parts, count)) return kStackFull;
+        auto part = s.cells.begin(item.place, parts.end, count);
+        const int status = winning_part(s, split, part, m, count);
         if (status == kPartUnclear) return kUnclear;
         if (status == kPartFull) return kStackFull;
-        if (status != kPartEmpty) {
-            n_parts++;
-            const int winner = (walks ? s.cells.walked_form(m) : s.contest.form[m]) - first;
-            auto& found = s.items[top + n_parts];
-            found = {s.cells.finish(part, end), item.layer, winner, -1};
-            if (walks) n_queued = s.cells.go_on(m, found.place, n_queued, split.scale);
-            end = s.cells.after(found.place);
-        }
-        if (q + 1 == n_queued && n_parts == 0 && walks) n_queued = s.cells.queue_all(n_queued);
+        if (status != kPartEmpty) note_part(s, parts, part, s.contest.form[m] - first);
     }
-    settle_parts(s, item, end, n_parts);
+    settle_parts(s, item, parts.end, parts.count);
     return kOngoing;
 }
 

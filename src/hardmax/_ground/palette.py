@@ -17,7 +17,7 @@ keys' numbers differ by less than 21 (15 in later layers).
 import json
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ def palette() -> dict[str, Any]:
         >>> sorted(palette()["light"])
         ['cells', 'dead', 'ink', 'key', 'knee', 'line', 'paper', 'soft', 'strong', 'wall']
     """
-    text = files("hardmax._ground").joinpath("palette.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("palette.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 

@@ -11,7 +11,7 @@ Each says how much is done, how fast, and for how long it has been going on.
 import importlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ Item = TypeVar("Item")
 _PATIENCE_S = 1.0
 _LOG_PATIENCE_S, _LOG_PAUSE_S = 5.0, 60.0
 _NOTEBOOK_PAUSE_S = 0.2
+_MORE_PAUSE_S = 1.0
 
 
 class Progress(Generic[Item]):
@@ -33,9 +34,10 @@ class Progress(Generic[Item]):
         self._start = time.monotonic()
         self._view: _View | None = None
         self._has_begun = False
+        self._more_due = 0.0
 
-    def advance(self, n_steps: int = 1) -> None:
-        """Say that `n_steps` more are done."""
+    def advance(self, n_steps: int = 1, more: Callable[[], str] | None = None) -> None:
+        """Say that `n_steps` more are done, and what else there is to say, asked now and then."""
         self._done += n_steps
         if not self._has_begun:
             self._has_begun = True
@@ -43,6 +45,9 @@ class Progress(Generic[Item]):
         if self._view is not None:
             elapsed = time.monotonic() - self._start
             if elapsed >= self._view.due:
+                if more is not None and elapsed >= self._more_due:
+                    self._view.words.more = more()
+                    self._more_due = elapsed + _MORE_PAUSE_S
                 self._view.show(self._done, elapsed)
 
     def close(self) -> None:
@@ -50,6 +55,7 @@ class Progress(Generic[Item]):
         view, self._view = self._view, None
         self._has_begun = True
         if view is not None:
+            view.words.more = ""
             view.close(self._done, time.monotonic() - self._start)
 
     def __iter__(self) -> Iterator[Item]:
@@ -97,6 +103,7 @@ def track(work: Iterable[Item] | int, description: str, total: int | None = None
 class _View(Protocol):
     """One way to show progress."""
 
+    words: "_Words"
     due: float
     """After how many seconds there is something new to show."""
 
@@ -112,6 +119,7 @@ class _Words:
 
     def __init__(self, description: str, total: int | None) -> None:
         self.description, self.total = description, total
+        self.more = ""
 
     def so_far(self, done: int, elapsed: float) -> str:
         return f"{self.amount(done, elapsed)}, {_duration(elapsed)}"
@@ -121,8 +129,8 @@ class _Words:
         rate = done / max(elapsed, 1e-9)
         speed = f"{rate:,.0f}" if rate >= 10.0 or not done else f"{rate:.2g}"
         if self.total:
-            return f"{self.description}: {done:,} of {self.total:,}, {speed}/s"
-        return f"{done:,} {self.description}, {speed} {self.description}/s"
+            return f"{self.description}: {done:,} of {self.total:,}, {speed}/s{self.more}"
+        return f"{done:,} {self.description}, {speed} {self.description}/s{self.more}"
 
 
 def _duration(seconds: float) -> str:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
-from importlib import metadata, resources
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -182,6 +181,8 @@ def fingerprint(inputs: Any) -> str:
 
 def library_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries a result can depend on."""
+    from importlib import metadata  # It takes as long to load as a small search.
+
     versions = {"python": platform.python_version()}
     for library in _LIBRARIES:
         try:
@@ -198,7 +199,7 @@ def code_fingerprint() -> str:
     A stored result is worth keeping only as long as the code it came from is the same: the version
     alone does not tell while the code is worked on.
     """
-    root = Path(str(resources.files("hardmax")))
+    root = Path(__file__).parents[1]
     paths = [path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     found = {path.relative_to(root).as_posix(): path for path in paths}
     digests = {name: file_digest(path) for name, path in found.items()}

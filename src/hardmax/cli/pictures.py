@@ -133,4 +133,5 @@ def _partition(file: Path, domain: str | None) -> "Partition":
     model, _ = read_model("FILE", file)
     if where is None:
         raise ArgumentError(f"`--domain` must say where to look at a model, as {file} is one.")
-    return enumerate_regions(model, where)
+    found: Partition = enumerate_regions(model, where)
+    return found

@@ -31,6 +31,10 @@ class ScaledIntegers:
     Attributes:
         integers: The $m$: Python integers in an object array of any shape.
         exponent: The $e$, the same for every entry.
+
+    Examples:
+        >>> ScaledIntegers(np.array([3, -8], dtype=object), -2)
+        ScaledIntegers(integers=[3, -8], exponent=-2)
     """
 
     integers: WideArray

@@ -56,6 +56,8 @@ References:
     [Higham02], sections 3.1 and 4.2; [JR13] for the order of summation.
 """
 
+from typing import Any
+
 import numpy as np
 
 from hardmax.exact.dyadic import lowest_bits
@@ -101,6 +103,34 @@ def rounding_factor(n_products: int) -> float:
 def gamma(n_roundings: int) -> float:
     r"""Return $\gamma_n = n u / (1 - n u)$, rounded."""
     return n_roundings * UNIT_ROUNDOFF / (1.0 - n_roundings * UNIT_ROUNDOFF)
+
+
+def nearest_error(rounded: Any) -> Any:
+    """Bound the error of numbers rounded to nearest once: twice half a unit in the last place.
+
+    Examples:
+        >>> nearest_error(1.0) >= 2.0**-53, nearest_error(0.0) >= 2.0**-1075
+        (True, True)
+    """
+    return abs(rounded) * 2.0**-52 + FEW_UNDERFLOWS
+
+
+def enclosed_quotient(numerator: Any, denominator: Any) -> tuple[float, float]:
+    """Divide integers: the quotient, rounded, and a bound on its error, infinite beyond float64.
+
+    Examples:
+        >>> enclosed_quotient(3, 4), enclosed_quotient(10**400, 3)
+        ((0.75, 0.0), (0.0, inf))
+        >>> enclosed_quotient(1, 3)[1] > 0.0
+        True
+    """
+    p, q = int(numerator), int(denominator)
+    try:
+        nearest = p / q
+    except OverflowError:
+        return 0.0, float("inf")
+    n, d = nearest.as_integer_ratio()
+    return nearest, 0.0 if n * q == p * d else nearest_error(nearest)
 
 
 def dot_products_are_exact(left: FloatArray, right: FloatArray, added: FloatArray) -> bool:

@@ -25,6 +25,11 @@ class Exploration:
     Attributes:
         start: The state that the page shows first; empty for its own.
         models: Heads of checkpoints at work that the page has.
+
+    Examples:
+        >>> from hardmax import ReluNetwork, explore
+        >>> explore(ReluNetwork([[[1.0, -1.0], [1.0, 1.0]], [[1.0], [1.0]]]))
+        Exploration(ReluNetwork(2 -> [2] -> 1))
     """
 
     start: dict[str, Any]

@@ -33,6 +33,11 @@ class Generators:
         lineality: The $L$, integer directions.
         tight: For each point, then for each ray, the inequalities it satisfies with equality.
             Of inequalities that are multiples of each other only the first is listed.
+
+    Examples:
+        >>> quadrant = generators_of_inequalities([(1, 0, 0), (0, 1, 0)], 2)
+        >>> quadrant.points, quadrant.rays, quadrant.lineality
+        (((0, 0, 1),), ((0, -1), (-1, 0)), ())
     """
 
     points: tuple[Vector, ...]

@@ -20,7 +20,13 @@ from hardmax.typing import BoolArray, FloatArray, WideArray
 
 
 class Domain(Protocol):
-    r"""A full-dimensional polyhedron $\{x : A x \le b\}$."""
+    r"""A full-dimensional polyhedron $\{x : A x \le b\}$.
+
+    Examples:
+        >>> domain: Domain = Box([-1, -1], [1, 1])
+        >>> domain.dim, domain.inequalities[1].tolist()
+        (2, [1.0, 1.0, 1.0, 1.0])
+    """
 
     @property
     def dim(self) -> int:

@@ -36,6 +36,11 @@ class ExtremePointCertificates:
             between which it lies.
         weights: For the same points positive integers $w_j$ with
             $\sum_j w_j k_j = \left(\sum_j w_j\right) k_i$.
+
+    Examples:
+        >>> proofs = certify_extreme_points([[0, 0], [4, 0], [1, 0]])
+        >>> proofs.is_extreme.tolist(), proofs.supports[0].tolist(), proofs.weights[0]
+        ([True, True, False], [0, 1], (3, 1))
     """
 
     is_extreme: BoolArray

@@ -36,6 +36,11 @@ class MinkowskiVertices:
             for float64; then the direction is a rounded one, and `exact_directions` has a true one.
         decisions: How many decisions floating point took with a proven bound, and how many were
             taken in exact integers.
+
+    Examples:
+        >>> sum_of_two = minkowski_vertices([[[0, 0], [1, 0]], [[0, 0], [0, 1]]])
+        >>> sum_of_two.count, sum_of_two.points[-1].tolist(), sum_of_two.choices[-1].tolist()
+        (4, [1.0, 1.0], [1, 1])
     """
 
     point_sets: tuple[FloatArray, ...]

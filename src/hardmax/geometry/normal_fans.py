@@ -43,6 +43,11 @@ class NormalFan:
             primitive Python integers. Empty if $P$ is full-dimensional.
         maximal_cones: For each vertex the rays that span its cone together with the lineality
             space, sorted.
+
+    Examples:
+        >>> square = normal_fan([[[0, 0], [1, 0]], [[0, 0], [0, 1]]])
+        >>> square.f_vector, square.rays.tolist()
+        ((4, 4), [[-1, 0], [0, -1], [0, 1], [1, 0]])
     """
 
     vertices: MinkowskiVertices

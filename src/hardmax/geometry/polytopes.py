@@ -36,6 +36,11 @@ class Facets:
         rows: For each facet the first inequality that defines it, shape `(n_facets,)`.
         vertices: Which vertices lie on it, shape `(n_facets, n_vertices)`.
         rays: Which extreme rays run along it, shape `(n_facets, n_rays)`.
+
+    Examples:
+        >>> triangle = Polytope([[-1, 0], [0, -1], [1, 1], [2, 2]], [0, 0, 1, 2])
+        >>> triangle.facets.rows.tolist(), triangle.facets.vertices.sum(axis=1).tolist()
+        ([0, 1, 2], [2, 2, 2])
     """
 
     rows: IntArray

@@ -37,6 +37,12 @@ class CommonRefinement:
             then this is the rounding of the point in `exact_witnesses`.
         decisions: How many decisions floating point took with a proven bound, and how many were
             taken in exact integers.
+
+    Examples:
+        >>> group = AffineForms([[0.0], [1.0]], [0.0, 0.0])
+        >>> cells = common_refinement([group, AffineForms([[0.0], [1.0]], [0.0, -1.0])])
+        >>> cells.count, cells.choices.tolist()
+        (3, [[0, 0], [1, 0], [1, 1]])
     """
 
     groups: tuple[AffineForms, ...]

@@ -7,6 +7,8 @@ from .argmax import ArgmaxNetwork as ArgmaxNetwork
 from .argmax import ExactContributions as ExactContributions
 from .argmax import FormBlock as FormBlock
 from .argmax import Place as Place
+from .checkpoints.attention_paths import AttentionPath as AttentionPath
+from .checkpoints.attention_paths import attention_path as attention_path
 from .checkpoints.forward import Activations as Activations
 from .checkpoints.forward import LayerActivations as LayerActivations
 from .checkpoints.forward import run_transformer as run_transformer
@@ -27,6 +29,7 @@ from .checkpoints.row_certificates import RowCertificates as RowCertificates
 from .checkpoints.row_certificates import certify_rows as certify_rows
 from .checkpoints.texts import TokenisedText as TokenisedText
 from .checkpoints.texts import tokenise as tokenise
+from .checkpoints.token_heads import heads_from_tokens as heads_from_tokens
 from .checkpoints.weights import AttentionWeights as AttentionWeights
 from .checkpoints.weights import EmbeddingWeights as EmbeddingWeights
 from .checkpoints.weights import LayerWeights as LayerWeights
@@ -38,6 +41,11 @@ from .checkpoints.weights import TransformerWeights as TransformerWeights
 from .formats.activations import Activation as Activation
 from .formats.activations import MaxUnit as MaxUnit
 from .formats.activations import read_activation as read_activation
+from .graphs.building import GraphBuilder as GraphBuilder
+from .graphs.graph_networks import BlockMap as BlockMap
+from .graphs.graph_networks import GraphNetwork as GraphNetwork
+from .graphs.graph_networks import Maxima as Maxima
+from .graphs.graph_networks import SparseMap as SparseMap
 from .scores import LogWeights as LogWeights
 from .scores import ScaledScores as ScaledScores
 from .scores import ScoreMap as ScoreMap

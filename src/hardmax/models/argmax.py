@@ -162,6 +162,11 @@ class FormBlock(WithoutCaches):
         columns: Which entries they read, shape `(n,)`; a slice for all.
         slopes: Their slopes on those, shape `(n_forms, n)`.
         offsets: Their offsets.
+
+    Examples:
+        >>> block = FormBlock(slice(None), slice(None), np.eye(2), np.zeros(2))
+        >>> block.slopes.shape, block.offsets.tolist()
+        ((2, 2), [0.0, 0.0])
     """
 
     forms: Any
@@ -188,6 +193,12 @@ class ExactContributions(NamedTuple):
         values_exponent: The power of two that is their scale.
         has_gains: Whether any $\lambda_j$ is nonzero.
         has_values: Whether any $v_j$ is nonzero.
+
+    Examples:
+        >>> from hardmax import ReluNetwork
+        >>> layer = ReluNetwork([[[1.0]], [[1.0]]]).network.layers[0]
+        >>> layer.exact_contributions.gains, layer.exact_contributions.has_values
+        ([0, 1], False)
     """
 
     gains: list[int]
@@ -470,6 +481,12 @@ class Place(NamedTuple):
         depth: How many layers come before it.
         layer: The layer.
         groups: Which entries of a signature are its own.
+
+    Examples:
+        >>> from hardmax import ReluNetwork
+        >>> network = ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]], [[1.0]]]).network
+        >>> [(place.depth, place.groups) for place in network.places]
+        [(0, slice(0, 2, None)), (1, slice(2, 3, None))]
     """
 
     depth: int

@@ -42,6 +42,11 @@ class LogWeights(NamedTuple):
         largest: $s_{\max}$, shape `(n_points,)`, rounded.
         errors: How far an entry of each row of `logs` above -746 can be from the true one, shape
             `(n_points,)`; an entry below stands for a weight that underflows.
+
+    Examples:
+        >>> scores = ScoreMap(np.eye(1), np.zeros(1), np.array([[-1.0], [1.0]]), np.zeros(2))
+        >>> scores.log_weights(np.array([[2.0]]), 1.0).logs.tolist()
+        [[-4.0, 0.0]]
     """
 
     logs: FloatArray
@@ -53,7 +58,13 @@ class LogWeights(NamedTuple):
 
 
 class ScaledScores(NamedTuple):
-    r"""Scores $s_j / u$ and gaps $(s_j - s_{\max}) / u$, each `(n_points, n_keys)`, rounded."""
+    r"""Scores $s_j / u$ and gaps $(s_j - s_{\max}) / u$, each `(n_points, n_keys)`, rounded.
+
+    Examples:
+        >>> scores = ScoreMap(np.eye(1), np.zeros(1), np.array([[-1.0], [1.0]]), np.zeros(2))
+        >>> scores.scaled(np.array([[2.0]]), 1.0, 1e-9).gaps.tolist()
+        [[-4.0, 0.0]]
+    """
 
     scores: FloatArray
     gaps: FloatArray

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.formats.onnx_graphs import load_onnx
+from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.tensor_files import (
@@ -80,8 +83,8 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     write_tensor_file(path, *_parts(model))
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model written by `save_model`.
+def load_model(path: str | os.PathLike[str]) -> Model | GraphNetwork:
+    """Read a model written by `save_model`, or an ONNX file, by its ending `.onnx` (`load_onnx`).
 
     Raises:
         RecordFormatError: If the file is not safetensors, or does not hold a model of this format:
@@ -96,6 +99,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         ...     load_model(f"{folder}/head.safetensors")([0.5]).tolist()
         [3.0]
     """
+    if Path(path).suffix.lower() == ".onnx":
+        return load_onnx(path)
     return _model(*read_tensor_file(path), path)
 
 
@@ -104,7 +109,7 @@ def model_bytes(model: Model) -> bytes:
     return tensor_bytes(*_parts(model))
 
 
-def model_from_bytes(content: bytes, path: str | os.PathLike[str]) -> Any:
+def model_from_bytes(content: bytes, path: str | os.PathLike[str]) -> Model:
     """Read what `model_bytes` returned, out of a file whose path is for messages."""
     return _model(*check_tensors(*split_tensor_bytes(content, path), path), path)
 
@@ -116,7 +121,7 @@ def _parts(model: Model) -> tuple[dict[str, Any], dict[str, AnyArray]]:
 
 def _model(
     fields: dict[str, Any], tensors: dict[str, AnyArray], path: str | os.PathLike[str]
-) -> Any:
+) -> Model:
     try:
         found = fields.pop("format", None)
         if found not in _FORMATS:
@@ -124,7 +129,7 @@ def _model(
                 f"its metadata must have the format {MODEL_FORMAT!r}; got {found!r:.60}."
             )
         source = TensorSource(fields, tensors)
-        model = read_parts(source)
+        model: Model = read_parts(source)
         source.finish()
     except HardmaxError as error:
         raise RecordFormatError(f"`path` must hold a model; in {path}: {error}") from None

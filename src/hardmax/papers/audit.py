@@ -25,6 +25,12 @@ class Result:
         claim: The claim.
         finding: The finding, whose verdict comes from its trials.
         seconds: How long the check took.
+
+    Examples:
+        >>> from hardmax.papers import find_claims
+        >>> [result] = run_audit(find_claims("III-E.1"))
+        >>> result.claim.id, result.finding.verdict.value
+        ('III-E.1', 'false')
     """
 
     claim: Claim[Any]

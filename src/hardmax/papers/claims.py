@@ -28,7 +28,12 @@ Number: TypeAlias = int | float | Fraction
 
 
 class ClaimVerdict(StrEnum):
-    """What the trials of a claim amount to."""
+    """What the trials of a claim amount to.
+
+    Examples:
+        >>> ClaimVerdict("loose")
+        <ClaimVerdict.LOOSE: 'loose'>
+    """
 
     HOLDS = "holds"
     CONDITIONAL = "holds with conditions"
@@ -49,6 +54,10 @@ class Trial:
         tight: For a bound, whether the instance attains it; for a property, whether it decides the
             instance, however that is written. None if the instance is not meant to tell.
         numbers: The numbers, arrays and strings behind the answer (whatever a `Record` can hold).
+
+    Examples:
+        >>> upper_trial("three keys", 3, 4).holds, upper_trial("three keys", 5, 4).holds
+        (True, False)
     """
 
     instance: str
@@ -103,6 +112,10 @@ class Finding:
         corrected: The sharp or corrected statement, which is `Claim.repaired` in words; "" if the
             claim stands as it is.
         figure: Draws the counterexample or the attained case, if there is a picture of it.
+
+    Examples:
+        >>> Finding((Trial("equal keys", False),), "Two equal keys tie.").verdict
+        <ClaimVerdict.FALSE: 'false'>
     """
 
     trials: tuple[Trial, ...]
@@ -150,6 +163,12 @@ class Claim(Generic[Content]):
         unmoved: For contents next to this one that the check need not tell from it, the reason. A
             key is the beginning of what a general rule does to a content (see the tests), such as
             `"content + 1"`.
+
+    Examples:
+        >>> check = lambda n: Finding((equal_trial("one unit", 2, n),), "One unit has two cells.")
+        >>> claim = Claim("X.1", "SL26", "Section X", "theorem", "It has two cells.", 2, check)
+        >>> claim.run().verdict.value, claim.check(3).verdict.value
+        ('holds', 'false')
     """
 
     id: str

@@ -6,14 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hardmax._ground.files import write_text
 from hardmax._ground.records import Record, code_fingerprint, file_digest, library_versions
 from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.papers.pages import LARGEST_DRAWING
 from hardmax.papers.registry import Experiment, Level, load_experiment
 from hardmax.papers.store import write_table
 
-# The endings of a figure's files, with what is written into them: no date, so that equal pictures
-# are equal files.
-_FIGURES: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}}
+_FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans'"
+"""The type of the page, for drawings that are shown on it."""
 
 _TEXTS = ("title", "summary", "claimed")
 
@@ -22,6 +23,9 @@ def run_experiments(
     names: Sequence[str], out: Path, *, level: Level = "default", again: bool = False
 ) -> list[Record]:
     """Run experiments by name; write `NAME.json`, `NAME.svg`, `NAME.png` and tables to a folder.
+
+    A figure with panels side by side is written as `NAME-narrow` too, with its panels stacked, but
+    not at the level `"quick"`.
 
     Each level has a folder of its own (see `level_folder`), so that a quick look never takes the
     place of a long computation.
@@ -55,7 +59,7 @@ def run_experiments(
         label = f"[dim]{place:>2}/{len(experiments)}[/dim] [bold]{experiment.name}[/bold]"
         if kept is None:
             with console.status(f"{label}  {experiment.title}"):
-                kept = _run(experiment, folder)
+                kept = _run(experiment, folder, stacked=level != "quick")
             note = f"{kept.seconds:.1f} s"
         else:
             note = "already done"
@@ -93,16 +97,17 @@ def load_records(folder: Path) -> list[Record]:
     return records
 
 
-def _run(experiment: Experiment, out: Path) -> Record:
+def _run(experiment: Experiment, out: Path, stacked: bool) -> Record:
     from hardmax.plotting.style import off_screen
 
     start = time.perf_counter()
     with off_screen():
         outcome = experiment.run(experiment.parameters)
         seconds = time.perf_counter() - start
+        drawn = []
         if outcome.figure is not None:
-            _save_figure(outcome.figure, out / experiment.name)
-    files = [f"{experiment.name}{end}" for end in _FIGURES if outcome.figure is not None]
+            drawn = _save_figure(outcome.figure, out / experiment.name, stacked)
+    files = [path.name for path in drawn]
     for table, rows in outcome.tables.items():
         path = write_table(out, f"{experiment.name}_{table}".replace("-", "_"), rows)
         files.append(path.relative_to(out).as_posix())
@@ -122,9 +127,33 @@ def _run(experiment: Experiment, out: Path) -> Record:
     return done
 
 
-def _save_figure(figure: Any, stem: Path) -> None:
-    for suffix, metadata in _FIGURES.items():
-        figure.savefig(stem.with_name(stem.name + suffix), metadata=metadata)
+def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
+    """Write a figure as a drawing and as pixels, and if asked once more with its panels stacked."""
+    from hardmax.plotting.style import stack_panels
+
+    svg, png = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")
+    # The panels are placed once, not again for each file.
+    layout = figure.get_layout_engine()
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    _save_drawing(figure, svg)
+    figure.savefig(png)
+    figure.set_layout_engine(layout)
+    if not (stacked and stack_panels(figure)):
+        return [svg, png]
+    narrow = stem.with_name(f"{stem.name}-narrow")
+    if svg.stat().st_size <= LARGEST_DRAWING:
+        _save_drawing(figure, narrow.with_suffix(".svg"))
+        return [svg, png, narrow.with_suffix(".svg")]
+    figure.savefig(narrow.with_suffix(".png"), dpi=150)
+    return [svg, png, narrow.with_suffix(".png")]
+
+
+def _save_drawing(figure: Any, path: Path) -> None:
+    """Write an SVG without a date, so that equal pictures are equal files, in the page's type."""
+    figure.savefig(path, metadata={"Date": None})
+    text = path.read_text(encoding="utf-8")
+    write_text(path, text.replace("'DejaVu Sans'", _FONTS))
 
 
 def _finished(experiment: Experiment, out: Path) -> Record | None:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from hardmax._ground.display import html_card, short_repr
+from hardmax.papers.findings import BIBLIOGRAPHY
+from hardmax.papers.mathematics import typeset
 
-_LARGEST_SVG = 400_000
+LARGEST_DRAWING = 400_000
 """Above this many bytes a figure goes in as PNG, so that the page stays light."""
 _MOST_ROWS = 40
 _WIDE = 1.6
+_WORK = re.compile(rf"\[({'|'.join(BIBLIOGRAPHY)})\]")
 _VERDICTS = ("holds", "holds with conditions", "loose", "false", "not checkable")
 
 _PAGE = """<!DOCTYPE html>
@@ -48,6 +51,11 @@ class Ruling:
         explanation: Why, with the numbers just computed.
         corrected: The corrected or sharp statement; may be empty.
         repeats: The claim that says the same and is counted in its place; empty if none does.
+
+    Examples:
+        >>> line = Ruling("V.2", "Theorem V.2", "At most 216.", "loose", "There are 92.")
+        >>> line.verdict, line.corrected
+        ('loose', '')
     """
 
     id: str
@@ -69,11 +77,27 @@ def page(title: str, body: str, more_style: str = "") -> str:
 
 
 def figure_image(stem: Path, alternative: str) -> str:
-    """Embed `STEM.svg`, or where that is heavy `STEM.png`; nothing if there is neither."""
+    """Embed `STEM.svg`, or where that is heavy `STEM.png`; nothing if there is neither.
+
+    On a narrow page `STEM-narrow` takes its place, if there is one.
+    """
+    wide = _lightest(stem)
+    if wide is None:
+        return ""
+    narrow = _lightest(stem.with_name(f"{stem.name}-narrow"))
+    shown = image(*wide, alternative)
+    if narrow is None:
+        return shown
+    source = f'<source media="(max-width: 40rem)" srcset="{_data(*narrow)}">'
+    return "<picture>" + source + shown.replace(' class="wide"', "") + "</picture>"
+
+
+def _lightest(stem: Path) -> tuple[bytes, str] | None:
+    """Read a figure and say of which kind it is: a drawing, if it is not too heavy, or pixels."""
     svg, png = stem.with_name(stem.name + ".svg"), stem.with_name(stem.name + ".png")
-    if svg.is_file() and svg.stat().st_size <= _LARGEST_SVG:
-        return image(svg.read_bytes(), "svg+xml", alternative)
-    return image(png.read_bytes(), "png", alternative) if png.is_file() else ""
+    if svg.is_file() and svg.stat().st_size <= LARGEST_DRAWING:
+        return svg.read_bytes(), "svg+xml"
+    return (png.read_bytes(), "png") if png.is_file() else None
 
 
 def image(data: bytes, kind: str, alternative: str) -> str:
@@ -81,9 +105,34 @@ def image(data: bytes, kind: str, alternative: str) -> str:
 
     One much wider than high has the class `wide`: on a narrow screen it scrolls, the others shrink.
     """
-    source = f"data:image/{kind};base64,{b64encode(data).decode('ascii')}"
     wide = ' class="wide"' if _aspect(data, kind) > _WIDE else ""
-    return f'<img{wide} alt="{escape(alternative)}" src="{source}">'
+    return f'<img{wide} alt="{escape(alternative)}" src="{_data(data, kind)}">'
+
+
+def _data(data: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64,{b64encode(data).decode('ascii')}"
+
+
+def sentence(text: str) -> str:
+    """Write a text as HTML, formulas set, works linked to the bibliography.
+
+    Examples:
+        >>> sentence("the bound of [Mon17]")
+        'the bound of <a href="#work-Mon17">[Mon17]</a>'
+    """
+    return _WORK.sub(r'<a href="#work-\1">[\1]</a>', typeset(text))
+
+
+def bibliography(keys: Sequence[str]) -> str:
+    """List works, each with a link where there is one."""
+    lines = []
+    for key in keys:
+        work = BIBLIOGRAPHY[key]
+        short = work.address.removeprefix("https://")
+        link = f' <a href="{work.address}">{short}</a>' if short else ""
+        words = escape(f"{work.authors}: {work.title}. {work.where}.")
+        lines.append(f'<li id="work-{key}"><strong>[{key}]</strong> {words}{link}</li>')
+    return f'<ul class="works">{"".join(lines)}</ul>'
 
 
 def _aspect(data: bytes, kind: str) -> float:
@@ -146,16 +195,16 @@ def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = Non
 
 
 def _ruling(ruling: Ruling, picture: bytes | None) -> str:
-    found = escape(ruling.explanation)
+    found = sentence(ruling.explanation)
     if ruling.corrected:
-        found += f'<div class="corrected">{escape(ruling.corrected)}</div>'
+        found += f'<div class="corrected">{sentence(ruling.corrected)}</div>'
     if picture is not None:
         drawn = image(picture, "svg+xml", f"the picture of {ruling.id}")
         found += f"<details><summary>picture</summary>{drawn}</details>"
     return (
         f'<tr id="claim-{escape(ruling.id)}"><td><strong>{escape(ruling.id)}</strong>'
         f'<div class="small">{escape(ruling.where)}{_repeated(ruling)}</div></td>'
-        f"<td>{escape(ruling.statement)}</td>"
+        f"<td>{sentence(ruling.statement)}</td>"
         f"<td>{badge(ruling.verdict)}</td><td>{found}</td></tr>\n"
     )
 

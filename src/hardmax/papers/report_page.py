@@ -3,6 +3,7 @@
 Everything a page shows comes from the files of a results folder: records, figures, tables.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,10 +13,23 @@ from typing import Any
 from hardmax._ground.files import write_text
 from hardmax._ground.records import Record
 from hardmax.errors import ArgumentError
+from hardmax.papers.findings import BIBLIOGRAPHY, FINDINGS, Finding
 from hardmax.papers.ledger import is_part_of
-from hardmax.papers.pages import Ruling, badge, data_table, figure_image, ledger, page
+from hardmax.papers.pages import (
+    Ruling,
+    badge,
+    bibliography,
+    data_table,
+    figure_image,
+    ledger,
+    page,
+    sentence,
+)
 
 _MOST_ENTRIES = 8
+_MOST_RULINGS = 3
+
+_HEADLINES = {"What holds": "holds", "What is false": "false", "What is new": "new"}
 
 Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[Any]]]]
 """Columns and rows of each table by name."""
@@ -64,7 +78,8 @@ def write_report(
     shown = [chapter for chapter in present if chapter.names]
     verdicts = {ruling.id: ruling.verdict for ruling in rulings}
     known = levels or {}
-    body = [_header(records, known), _contents(shown, by_name, bool(rulings))]
+    body = [_header(), _findings(verdicts, by_name), _contents(shown, by_name, bool(rulings))]
+    body.append(_outcomes(shown, by_name, verdicts))
     for chapter in shown:
         body.append(f"<h2>{escape(chapter.title)}</h2>")
         body += [
@@ -73,13 +88,30 @@ def write_report(
         ]
     if rulings:
         body.append(f'<section id="ledger"><h2>The ledger</h2>{ledger(rulings)}</section>')
+    works = bibliography(list(BIBLIOGRAPHY))
+    body.append(f'<section id="works"><h2>Bibliography</h2>{works}</section>')
+    body.append(_footer(records, known))
     path = out / "report.html"
     title = "hardmax: the exact geometry of transformers at zero temperature"
     write_text(path, page(title, "\n".join(body)))
     return path
 
 
-def _header(records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
+def _header() -> str:
+    papers = " and ".join(
+        f'<a href="{BIBLIOGRAPHY[key].address}">{escape(BIBLIOGRAPHY[key].title)}</a> '
+        f'(<a href="#work-{key}">{key}</a>)'
+        for key in ("SL26", "GYZ26")
+    )
+    return (
+        "<header><h1>The exact geometry of transformers at zero temperature</h1>"
+        f'<p class="lead">Two papers, {papers}, computed again: every figure, table and example, '
+        "what is claimed beside what is true, with the verdict of a check that anyone can run. "
+        "[SL26] is meant where no paper is named.</p></header>"
+    )
+
+
+def _footer(records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in records[0].versions.items())
     seconds = sum(record.seconds for record in records)
     n_quick = sum(levels.get(record.name) == "quick" for record in records)
@@ -90,12 +122,91 @@ def _header(records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
         else ""
     )
     return (
-        "<header><h1>The exact geometry of transformers at zero temperature</h1>"
-        '<p class="lead">Every figure, table and example of the papers, recomputed exactly: what '
-        "they show or claim beside what is true, with the verdict of an executable check.</p>"
-        f'<p class="small">{len(records)} results, {seconds:.0f} seconds of computing. {quick}'
-        f"Made with {escape(versions)}.</p></header>"
+        f'<footer class="small">{len(records)} results, {seconds:.0f} seconds of computing. {quick}'
+        f"Made with {escape(versions)}.</footer>"
     )
+
+
+def _findings(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
+    """Write the headlines under what became of the claims they answer; nothing without a ledger."""
+    lists: dict[str, list[str]] = {title: [] for title in _HEADLINES}
+    for finding in FINDINGS:
+        known = [verdicts[claim] for claim in finding.claims if claim in verdicts]
+        if len(known) == len(finding.claims):
+            title = "What is new"
+            if known:
+                title = "What holds" if known[0].startswith("holds") else "What is false"
+            lists[title].append(_finding(finding, verdicts, by_name))
+    if not verdicts:
+        return ""
+    blocks = [
+        f'<div class="{mark}"><h2>{title}</h2><ul>{"".join(lists[title])}</ul></div>'
+        for title, mark in _HEADLINES.items()
+    ]
+    return f'<section id="findings" class="findings">{"".join(blocks)}</section>'
+
+
+def _finding(finding: Finding, verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
+    links = [f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>' for claim in finding.claims]
+    if finding.experiment in by_name:
+        words = "picture" if finding.claims else "see"
+        links.append(f'<a href="#{escape(finding.experiment)}">{words}</a>')
+    more = f' <span class="small">({", ".join(links)})</span>' if links else ""
+    return f"<li>{sentence(finding.sentence)}{more}</li>"
+
+
+def _outcomes(
+    chapters: Sequence[Chapter], by_name: Mapping[str, Record], verdicts: Mapping[str, str]
+) -> str:
+    """Say in a table what became of what each figure and example claims."""
+    rows = []
+    for chapter in chapters:
+        for name in chapter.names:
+            results = by_name[name].results
+            found = _rulings_of(results["claims"], verdicts)
+            if len(found) > _MOST_RULINGS:
+                found = _tally(results["claims"], verdicts)
+            if results["claimed"] and found:
+                # The titles of figures begin with their numbers.
+                label = escape(results["title"].partition(":")[0])
+                rows.append(
+                    f'<tr><td><a href="#{escape(name)}">{label}</a></td>'
+                    f"<td>{sentence(_capital(results['claimed']))}</td>"
+                    f"<td>{'<br>'.join(found)}</td></tr>"
+                )
+    if not rows:
+        return ""
+    return (
+        '<section id="outcomes"><h2>What became of each claim</h2><div class="table">'
+        '<table class="ledger"><thead><tr><th>where</th><th>the paper</th><th>verdict</th></tr>'
+        f"</thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def _rulings_of(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[str]:
+    """Link every entry of the ledger that is one of the claims, or part of one, to its verdict."""
+    return [
+        f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>: {badge(verdict)}'
+        for claim, verdict in _answered(claims, verdicts)
+    ]
+
+
+def _tally(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[str]:
+    """Count the verdicts on the claims, the most frequent first."""
+    counts = Counter(verdict for _, verdict in _answered(claims, verdicts))
+    return [f"{n} × {badge(verdict)}" for verdict, n in counts.most_common()]
+
+
+def _answered(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (claim, verdict)
+        for claim, verdict in verdicts.items()
+        if any(is_part_of(claim, name) for name in claims)
+    ]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _contents(chapters: Sequence[Chapter], by_name: Mapping[str, Record], ledger: bool) -> str:
@@ -119,15 +230,16 @@ def _section(
     level: str | None,
 ) -> str:
     results = record.results
-    parts = [f'<section id="{escape(record.name)}"><h3>{escape(results["title"])}</h3>']
+    parts = [f'<section id="{escape(record.name)}"><h3>{sentence(results["title"])}</h3>']
     drawn = figure_image(out / record.name, f"{results['title']}. {results['summary']}")
     framed = f'<div class="scroll">{drawn}</div>' if drawn else ""
-    parts.append(
-        f"<figure>{framed}<figcaption>{_caption(record, verdicts, level)}</figcaption></figure>"
-    )
+    found = " · ".join(_rulings_of(results["claims"], verdicts))
+    caption = f"<figcaption>{found}</figcaption>" if found else ""
+    if framed or caption:
+        parts.append(f"<figure>{framed}{caption}</figure>")
     said = [("The paper", results["claimed"]), ("What is true", results["summary"])]
     boxes = "".join(
-        f"<div><h4>{heading}</h4><p>{escape(text[:1].upper() + text[1:])}</p></div>"
+        f"<div><h4>{heading}</h4><p>{sentence(_capital(text))}</p></div>"
         for heading, text in said
         if text
     )
@@ -138,21 +250,24 @@ def _section(
             words = f"table {table.removeprefix(stem).replace('_', ' ')}, {len(rows)} rows"
             shown = data_table(columns, rows)
             parts.append(f"<details><summary>{escape(words)}</summary>{shown}</details>")
+    parts.append(f"<details><summary>settings</summary>{_settings(record, level)}</details>")
     return "\n".join([*parts, "</section>"])
 
 
-def _caption(record: Record, verdicts: Mapping[str, str], level: str | None) -> str:
-    words = [f"{key} = {_short(value)}" for key, value in record.parameters.items()]
+def _settings(record: Record, level: str | None) -> str:
+    """Say with which numbers a result was made, and how to make it again."""
+    words = [f"{_name(key)} {_short(value)}" for key, value in record.parameters.items()]
     parts = [escape("; ".join(words)), f"{record.seconds:.1f} s"]
-    named = record.results["claims"]
-    for claim, verdict in verdicts.items():
-        if any(is_part_of(claim, name) for name in named):
-            link = f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>'
-            parts.append(f"{link}: {badge(verdict)}")
     if level is not None:
         option = "" if level == "default" else f" --{level}"
         parts.append(f"<code>hardmax reproduce {escape(record.name + option)}</code>")
-    return " · ".join(parts)
+    return f'<p class="small">{" · ".join(parts)}</p>'
+
+
+def _name(parameter: str) -> str:
+    """Write the name of a parameter in words: `n_keys` is the number of keys."""
+    words = parameter.replace("_", " ")
+    return f"number of {words.removeprefix('n ')}" if words.startswith("n ") else words
 
 
 def _short(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground import palette
-from hardmax._ground.arguments import choice
+from hardmax._ground.arguments import choice, integer
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, Slice
 from hardmax.geometry.polytopes import Polytope
@@ -40,6 +40,7 @@ def plot_partition(
     box: Box | None = None,
     walls: bool | str = True,
     legend: bool | None = None,
+    layers: int | None = None,
 ) -> Any:
     """Draw the cells of a model on a domain of dimension 2 or 3.
 
@@ -56,9 +57,10 @@ def plot_partition(
         box: What to show, in the domain's coordinates. By default all of a bounded domain, and
             every vertex of an unbounded one.
         walls: Whether to draw the walls: those of an attention head in the head's colour, those of
-            units in ink, thinner from block to block and where cells are small. `"units"` gives
-            every unit a colour as well.
+            units in ink, thinner from block to block and where cells are small. `"units"` gives the
+            units of the last layer colours as well, which shows where their walls bend.
         legend: Whether to say which walls are whose; by default where the axes are new.
+        layers: Draw in the plane only what the first so many layers cut, in the colours of cells.
     """
     if not partition.n_found:
         raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
@@ -70,12 +72,21 @@ def plot_partition(
         raise ArgumentError(
             f"`obj` must be a partition of dimension 2 or 3 to be drawn; got {dim}. Take a `Slice`."
         )
+    n_layers = len(partition.network.layers)
+    if layers is not None:
+        layers = integer("layers", layers, at_least=0)
+        if layers > n_layers or dim == 3 or colour != "cell":
+            raise ArgumentError(
+                f"`layers` must be at most {n_layers}, of a plane and with colour='cell'; got "
+                f"{layers}."
+            )
     legend = ax is None if legend is None else legend
     ax = new_axes(dim) if ax is None else ax
     if dim == 3:
         _draw_solids(partition, ax, _colours(partition, colour), box)
     else:
-        draw_cells(partition, ax, _colours(partition, colour), box, walls, legend)
+        colours = _colours(partition, colour, layers)
+        draw_cells(partition, ax, colours, box, walls, legend, layers)
     name_axes(ax, "t" if isinstance(partition.domain, Slice) else "x")
     return ax
 
@@ -87,29 +98,58 @@ def draw_cells(
     box: Box | None = None,
     walls: bool | str = True,
     legend: bool = False,
+    layers: int | None = None,
 ) -> None:
     """Fill the cells of a partition of the plane in given colours, shape `(n_cells, 3)`."""
+    from matplotlib.collections import PolyCollection
+
     window = _window(partition) if box is None else box
     corners, starts = _corners(partition, window)
     ax.set_xlim(window.low[0], window.high[0])
     ax.set_ylim(window.low[1], window.high[1])
     ax.set_aspect("equal")
-    if len(starts) > _MOST_POLYGONS:
+    polygons = [corners[a:b] for a, b in pairwise(starts.tolist())]
+    shown = np.arange(len(polygons))
+    if len(polygons) > _MOST_POLYGONS:
+        shown = _in_window(corners, starts, window)
+        polygons, colours = [polygons[k] for k in shown], colours[shown]
+    if len(polygons) > _MOST_POLYGONS:
         extent = (window.low[0], window.high[0], window.low[1], window.high[1])
-        image = _mean_colours(corners, starts, colours, window)
+        image = _mean_colours(polygons, colours, window)
         ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
     else:
-        ax.add_collection(_polygons(corners, starts, colours))
+        # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
+        ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=0.2))
     if walls and partition.cells.walls is not None:
-        _draw_walls(partition, ax, corners, starts, window, walls == "units")
+        _draw_walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
         if legend:
             _draw_legend(partition.network, ax, walls == "units")
 
 
-def _colours(partition: Partition, colour: str) -> FloatArray:
+def layers_that_cut(partition: Partition) -> dict[int, int]:
+    """Return for each layer that cuts how many cells there are after it, by the layer's number.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 0.0]], [[1.0], [1.0]], [[1.0]]], [None, [-0.5], None])
+        >>> layers_that_cut(enumerate_regions(net, Box([-1], [1])))
+        {1: 2, 2: 3}
+    """
+    counts: dict[int, int] = {}
+    before = 1
+    for place in partition.network.places:
+        n_cells = len(np.unique(partition.signatures[:, : place.groups.stop], axis=0))
+        if n_cells > before:
+            counts[place.depth + 1] = before = n_cells
+    return counts or {len(partition.network.layers): before}
+
+
+def _colours(partition: Partition, colour: str, layers: int | None = None) -> FloatArray:
     """Give every cell its colour, or that of the first cell of its region or map."""
-    n_groups = [layer.n_groups for layer in partition.network.layers]
-    colours = palette.cell_colours(partition.signatures, n_groups, current_theme())
+    places = partition.network.places[:layers]
+    n_groups = [place.layer.n_groups for place in places]
+    winners = partition.signatures[:, : sum(n_groups)]
+    colours = palette.cell_colours(winners, n_groups, current_theme())
     if colour == "cell":
         return colours
     labels = partition.region_labels if colour == "region" else partition.map_classes
@@ -154,17 +194,14 @@ def _window(partition: Partition) -> Box:
     return default_box(finite if len(finite) else np.zeros((1, 2)), with_origin=not len(finite))
 
 
-def _polygons(corners: FloatArray, starts: IntArray, colours: FloatArray) -> Any:
-    from matplotlib.collections import PolyCollection
+def _in_window(corners: FloatArray, starts: IntArray, window: Box) -> IntArray:
+    """Return which cells, by their bounding boxes, are in the window."""
+    low = np.minimum.reduceat(corners, starts[:-1])
+    high = np.maximum.reduceat(corners, starts[:-1])
+    return np.flatnonzero(((high > window.low) & (low < window.high)).all(axis=1))
 
-    cells = [corners[a:b] for a, b in pairwise(starts)]
-    # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
-    return PolyCollection(cells, facecolors=colours, edgecolors=colours, linewidths=0.2)
 
-
-def _mean_colours(
-    corners: FloatArray, starts: IntArray, colours: FloatArray, window: Box
-) -> FloatArray:
+def _mean_colours(polygons: list[FloatArray], colours: FloatArray, window: Box) -> FloatArray:
     """Return an image of the window: in each pixel the mean colour of the cells at its samples."""
     from PIL import Image, ImageDraw
 
@@ -175,10 +212,12 @@ def _mean_colours(
     scale = np.array([width, height]) * _SAMPLES / sides
     low, top = window.low[0], window.high[1]
     # The reach of the pen's integers; what is cut off lies far outside.
-    places = np.clip((corners - [low, top]) * scale * [1.0, -1.0], -1e6, 1e6).tolist()
+    ends = np.cumsum([0, *map(len, polygons)]).tolist()
+    places = np.clip((np.concatenate(polygons) - [low, top]) * scale * [1.0, -1.0], -1e6, 1e6)
+    flat = places.ravel().tolist()
     fills = np.rint(255 * colours).astype(int).tolist()
-    for fill, (first, last) in zip(fills, pairwise(starts.tolist()), strict=True):
-        pen.polygon([(x, y) for x, y in places[first:last]], fill=tuple(fill))
+    for fill, (first, last) in zip(fills, pairwise(ends), strict=True):
+        pen.polygon(flat[2 * first : 2 * last], fill=tuple(fill))
     samples = np.asarray(image, np.float64) / 255.0
     blocks = samples.reshape(height, _SAMPLES, width, _SAMPLES, 3)
     return np.asarray(blocks.mean(axis=(1, 3)))
@@ -190,9 +229,11 @@ def _draw_walls(
     corners: FloatArray,
     starts: IntArray,
     window: Box,
+    cells: IntArray,
     of_units: bool,
+    layers: int | None,
 ) -> None:
-    """Draw the walls layer by layer, the first on top, each as wide as its cells allow."""
+    """Draw the walls of some cells, those of the first layer on top, as wide as there is room."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
 
@@ -202,27 +243,30 @@ def _draw_walls(
     owners = partition.cells.walls
     assert owners is not None
     cell = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    is_drawn = np.isin(np.arange(len(starts) - 1), cells)[cell]
     points = _side_in_points(ax) / float((window.high - window.low).max())
     blocks = _blocks(partition.network)
     strong = np.array([to_rgb(colour) for colour in series_colours()])
     sizes = _sizes(partition, edges, starts)
     heads = any(layer.is_table.all() for layer in partition.network.layers)
-    for depth, layer in enumerate(partition.network.layers):
-        shown = np.flatnonzero(owners[:, 0] == depth)
+    for depth, layer in enumerate(partition.network.layers[:layers]):
+        shown = np.flatnonzero((owners[:, 0] == depth) & is_drawn)
         room = points * sizes[depth][cell[shown]] / _WALLS_APART
-        is_head = bool(layer.is_table.all())
+        is_head, is_last = bool(layer.is_table.all()), depth == len(blocks) - 1
         beside = _OF_UNITS if heads and not is_head else 1.0
         width = max(beside * _WIDEST * _NARROWER ** blocks[depth], _THINNEST)
         seen = room > _THINNEST
         shown, room = shown[seen], room[seen]
         colours = np.empty((len(shown), 4))
         groups = owners[shown, 1].astype(int) % len(strong)
-        colours[:, :3] = strong[groups] if is_head or of_units else to_rgb(tone("wall"))
+        colours[:, :3] = (
+            strong[groups] if is_head or (of_units and is_last) else to_rgb(tone("wall"))
+        )
         colours[:, 3] = np.clip(room / width, 0.15, 1.0)
         widths = np.clip(room, _THINNEST, width)
         lines = LineCollection(list(edges[shown]), colors=colours, linewidths=widths)
         lines.set_zorder(1.5 - depth / (1000 + depth))
-        lines.set_rasterized(len(starts) > _MOST_POLYGONS)
+        lines.set_rasterized(len(cells) > _MOST_POLYGONS)
         ax.add_collection(lines)
 
 
@@ -273,11 +317,11 @@ def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
     blocks = _blocks(network)
     strong = series_colours()
     n_heads = max((layers[k].n_groups for k in range(len(layers)) if has_heads[k]), default=0)
-    n_units = max((layers[k].n_groups for k in range(len(layers)) if not has_heads[k]), default=0)
+    n_units = 0 if has_heads[-1] else layers[-1].n_groups
     names = [(strong[h], f"head {h + 1}") for h in range(min(n_heads, len(strong)))]
-    if of_units and not n_heads:
+    if of_units:
         names += [(strong[u], f"unit {u + 1}") for u in range(min(n_units, len(strong)))]
-    elif n_heads and n_units:
+    elif n_heads and not all(has_heads):
         units = "soft" if tone("wall") == tone("paper") else "wall"
         names.append((tone(units), "units"))
     handles = [Line2D([], [], color=c, linewidth=_WIDEST, label=name) for c, name in names]

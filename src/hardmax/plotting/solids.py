@@ -27,7 +27,7 @@ def plot_polytope(
         polytope: The polytope; it may be flat.
         ax: Axes, 3-D ones in space.
         colour: The fill.
-        alpha: Its opacity; by default opaque in the plane and slightly transparent in space.
+        alpha: Its opacity; by default opaque.
         vertices: Whether to mark the vertices.
     """
     dim = polytope.ambient_dim
@@ -51,7 +51,7 @@ def plot_polytope(
             ax.plot(*polytope.vertices.T, "o", color=tone("ink"), markersize=3)
         ax.set_aspect("equal")
     else:
-        draw_faces(ax, facet_polygons(polytope), colour, 0.8 if alpha is None else alpha)
+        draw_faces(ax, facet_polygons(polytope), colour, 1.0 if alpha is None else alpha)
         if vertices:
             ax.plot(*polytope.vertices.T, "o", color=tone("ink"), markersize=2.2)
         frame(ax, polytope.vertices)
@@ -73,7 +73,7 @@ def plot_minkowski_sum(
         total: The vertices.
         ax: Axes, 3-D ones in space.
         colour: The fill.
-        alpha: Its opacity; by default opaque in the plane and slightly transparent in space.
+        alpha: Its opacity; by default opaque.
         vertices: Whether to mark the vertices.
     """
     body = Polytope.from_points(total.points)
@@ -91,15 +91,19 @@ def facet_polygons(polytope: Polytope) -> list[FloatArray]:
 
 
 def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -> None:
-    """Draw shaded polygons in space; light from the upper left, so that edges can be read."""
+    """Draw the faces of a convex body, those towards the light, from the upper left, brighter."""
     from matplotlib.colors import to_rgb
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
     base = np.array(to_rgb(colour))
-    light = np.array([0.45, -0.6, 0.66])
+    light = np.array([0.25, -0.75, 0.61])
+    centre = np.concatenate(polygons).mean(axis=0)
     colours = []
     for polygon in polygons:
-        brightness = 0.72 + 0.28 * abs(float(_unit_normal(polygon) @ light))
+        normal = _unit_normal(polygon)
+        if normal @ (polygon.mean(axis=0) - centre) < 0:
+            normal = -normal
+        brightness = 0.82 + 0.26 * float(normal @ light)
         colours.append((*np.clip(base * brightness, 0, 1), alpha))
     ax.add_collection3d(
         Poly3DCollection(polygons, facecolors=colours, edgecolors=tone("wall"), linewidths=0.5)
@@ -112,7 +116,7 @@ def frame(ax: Any, points: FloatArray) -> None:
     centre, reach = (low + high) / 2, 0.52 * max(float((high - low).max()), 1e-300)
     for setter, middle in zip((ax.set_xlim, ax.set_ylim, ax.set_zlim), centre, strict=True):
         setter(middle - reach, middle + reach)
-    ax.set_box_aspect((1, 1, 1))
+    ax.set_box_aspect((1, 1, 1), zoom=0.88)  # Room for the names of the axes.
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
         axis.set_major_locator(_few_ticks())

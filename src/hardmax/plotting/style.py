@@ -34,6 +34,9 @@ STYLE: dict[str, Any] = {
     "svg.hashsalt": "hardmax",
 }
 
+_NARROW = 4.2
+"""The width of stacked panels in inches."""
+
 _OFF_SCREEN = ContextVar("_OFF_SCREEN", default=False)
 _THEME = ContextVar("_THEME", default="light")
 
@@ -147,6 +150,30 @@ def grid_of_panels(
         kind = {"projection": "3d"} if spatial else {}
         axes = figure.subplots(n_rows, n_columns, squeeze=False, subplot_kw=kind)
     return figure, [list(row) for row in axes]
+
+
+def stack_panels(figure: Any) -> bool:
+    """Put panels that stand in a row one below the other, for a narrow page.
+
+    Returns:
+        Whether there was a row of several.
+
+    Examples:
+        >>> with off_screen():
+        ...     figure, panels = side_by_side(2)
+        >>> stack_panels(figure), panels[1].get_subplotspec().get_geometry()
+        (True, (2, 1, 1, 1))
+    """
+    from matplotlib.gridspec import GridSpec
+
+    panels = [ax for ax in figure.axes if ax.get_subplotspec() is not None]
+    if len({ax.get_subplotspec().colspan.start for ax in panels}) < 2:
+        return False
+    grid = GridSpec(len(panels), 1, figure=figure)
+    for place, ax in enumerate(panels):
+        ax.set_subplotspec(grid[place])
+    figure.set_size_inches(_NARROW, 0.92 * _NARROW * len(panels))
+    return True
 
 
 def _new_figure(size: tuple[float, float]) -> Any:

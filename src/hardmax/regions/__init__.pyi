@@ -1,3 +1,5 @@
+from ._graphs.lines import LinePieces as LinePieces
+from ._graphs.planes import PlanePieces as PlanePieces
 from ._neighbours.adjacency import Neighbours as Neighbours
 from .cell_rows import CellRows as CellRows
 from .cells import CellArrays as CellArrays
@@ -6,8 +8,11 @@ from .cells import WallNames as WallNames
 from .certificates import make_certificate as make_certificate
 from .charted_domains import ChartedDomain as ChartedDomain
 from .counts import AtLeast as AtLeast
+from .graph_partitions import GraphPartition as GraphPartition
 from .level_sets import LevelSet as LevelSet
 from .level_sets import level_set as level_set
+from .local_cells import LocalCell as LocalCell
+from .local_cells import NearestWall as NearestWall
 from .partition import Statistics as Statistics
 from .sampling import SampledCount as SampledCount
 from .stores import StoredPartition as StoredPartition

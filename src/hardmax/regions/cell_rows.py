@@ -21,6 +21,13 @@ class CellRows(NamedTuple):
     Attributes:
         walls: The distinct primitive rows, each with the walls on its hyperplane, in order.
         stream: The stream after the last layer as forms on the domain.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> list(part.rows(3).walls.items())[-2:]
+        [((1, 1, 0), [(0, 0)]), ((1, -1, 0), [(0, 1)])]
     """
 
     walls: dict[Vector, list[Wall]]

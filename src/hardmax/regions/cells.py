@@ -24,6 +24,13 @@ class CellFacets(NamedTuple):
             cell, or -1 where they coincide on the whole cell; and the group; shape `(n_ties, 2)`.
         blurs: How far the rounded vertices of each cell, and their directions, are off at most;
             shape `(n_cells, 2)`.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0], [0.0], [0.0]], [[1.0]]])
+        >>> facets = enumerate_regions(net, Box([-1] * 3, [1] * 3)).cells.facets
+        >>> facets.starts.tolist(), facets.facets.tolist()
+        ([0, 1, 2], [[0, 1], [0, 0]])
     """
 
     starts: IntArray
@@ -43,6 +50,13 @@ class WallNames(NamedTuple):
         codes: The form beside the wall, counted over all layers; of the domain -5 less the row of
             its inequality, from -4 on. Shape `(n_vertices,)`.
         layer_starts: For each layer the first form of each group, and the end.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> part.cells.wall_names.codes.dtype.kind, len(part.cells.walls)
+        ('i', 12)
     """
 
     codes: AnyArray
@@ -125,6 +139,13 @@ class CellArrays:
         facets: Three to seven dimensions only: the facets.
         has_means: Whether some cells may have forms of a group that coincide on them, but not
             everywhere, and pass a mean on.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> part.cells.n_counted, part.cells.starts.tolist(), part.cells.maps.shape
+        (4, [0, 3, 6, 9, 12], (4, 3, 1))
     """
 
     signatures: IntArray

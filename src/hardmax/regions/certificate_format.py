@@ -56,6 +56,16 @@ class Certificate:
         kind: How completeness is shown: `"tiling"` (the cells' polygons fit together, one and two
             dimensions) or `"refusals"` (a proof for every absent branch, any dimension).
         proofs: The refusal proofs in the order of the walk; none for a tiling.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> certificate = part.certificate()
+        >>> certificate.kind, certificate.n_cells, certificate.signatures.tolist()
+        ('tiling', 4, [[0, 0], [0, 1], [1, 0], [1, 1]])
+        >>> Certificate.from_json(certificate.to_json()).n_cells
+        4
     """
 
     model: str

@@ -36,6 +36,12 @@ class ChartedDomain:
         stages: Exact affine maps, one after the other, that make up the chart; none if $x = t$.
         corners: The lowest and the highest corner, if the domain is a box.
         ends: The two ends, where $t$ is 0 and 1, if the domain is a segment.
+
+    Examples:
+        >>> from hardmax import Slice, WholeSpace
+        >>> line = charted(Slice([0, 1], [[2.0, 0.0]], WholeSpace(1)), 2)
+        >>> line.dim, line.ambient_dim, line.chart
+        (1, 2, AffineMap(weight=[[2.0, 0.0]], bias=[0.0, 1.0]))
     """
 
     dim: int

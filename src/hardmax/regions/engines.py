@@ -20,7 +20,7 @@ nothing with the filters of the others. All engines return the same cells.
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.interrupts import interrupts_named
@@ -28,8 +28,10 @@ from hardmax._ground.workers import n_workers
 from hardmax.errors import ArgumentError, DtypeError, Interrupted
 from hardmax.models._arithmetic.normed_maps import is_rectified
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.regions.cells import CellArrays, nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
+from hardmax.regions.graph_partitions import GraphPartition, explore_graph
 from hardmax.regions.partition import Partition
 
 if TYPE_CHECKING:
@@ -41,6 +43,32 @@ _NARROW, _PATIENCE = 1 << 20, 32
 """Up to how many weights, after how many intervals in integers, the core takes ReLU networks."""
 
 
+@overload
+def enumerate_regions(
+    model: GraphNetwork,
+    domain: Any,
+    *,
+    count_only: bool = ...,
+    exact: bool = ...,
+    max_cells: int | None = ...,
+    max_seconds: float | None = ...,
+    workers: int | None = ...,
+    store: None = ...,
+    executor: None = ...,
+) -> GraphPartition: ...
+@overload
+def enumerate_regions(
+    model: Any,
+    domain: Any,
+    *,
+    count_only: bool = ...,
+    exact: bool = ...,
+    max_cells: int | None = ...,
+    max_seconds: float | None = ...,
+    workers: int | None = ...,
+    store: str | os.PathLike[str] | None = ...,
+    executor: "Workers | None" = ...,
+) -> Partition: ...
 def enumerate_regions(
     model: Any,
     domain: Any,
@@ -52,7 +80,7 @@ def enumerate_regions(
     workers: int | None = None,
     store: str | os.PathLike[str] | None = None,
     executor: "Workers | None" = None,
-) -> Partition:
+) -> Partition | GraphPartition:
     r"""Find every cell of a model on a domain, exactly.
 
     A cell is a signature (the winner in each group of each layer) whose set has an interior in the
@@ -60,7 +88,10 @@ def enumerate_regions(
 
     Args:
         model: A model with a `network`, or an `ArgmaxNetwork`. If the model has a `box`, the
-            network stands for it there only.
+            network stands for it there only. A `GraphNetwork` is walked through from cell to cell
+            as it is on bounded domains of dimension 1 and 2, and decision boundaries are found
+            too: the result is a `GraphPartition`. Elsewhere, and for all that a `Partition` can
+            do, its `network` is asked, if it is small.
         domain: A `Box`, `Polytope`, `WholeSpace`, `Slice`, `Segment`, `Ray` or `Line` in the input
             space.
         count_only: Whether to count without storing anything.
@@ -97,6 +128,9 @@ def enumerate_regions(
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True).n_cells
         at least 3
     """
+    is_walked = isinstance(model, GraphNetwork) and not exact and getattr(domain, "dim", 3) <= 2
+    if is_walked and store is None and executor is None:
+        return explore_graph(model, domain, max_cells, max_seconds)
     try:
         network = read_network(model)
         where = charted(domain, network.dim_in)

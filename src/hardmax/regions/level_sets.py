@@ -30,6 +30,13 @@ class LevelSet:
         cells: For each piece the cell on whose closure it was found, shape `(n_pieces,)`.
         across: For a piece of a wall where the output jumps past the value, the cell on the
             other side; -1 for all others. Shape `(n_pieces,)`.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0]], [[1.0]]])
+        >>> found = level_set(enumerate_regions(net, Box([-1], [1])), value=0.5)
+        >>> found.pieces[0].vertices.tolist(), found.cells.tolist(), found.across.tolist()
+        ([[0.5]], [1], [-1])
     """
 
     pieces: tuple[Polytope, ...]

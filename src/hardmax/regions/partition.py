@@ -68,6 +68,13 @@ class Statistics:
         mean_neighbours: The mean number of neighbours of a cell.
         max_neighbours: The largest number.
         walls_of: For each `(layer, group)` how many pairs of neighbours it separates.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> part.statistics.volume_quantiles.tolist(), part.statistics.max_neighbours
+        ([1.0, 1.0, 1.0, 1.0, 1.0], 2)
     """
 
     n_unbounded: int

@@ -54,6 +54,13 @@ class SampledCount:
         n_once: How many cells exactly one point met, $f_1$.
         n_twice: How many cells exactly two met, $f_2$.
         confidence: The probability with which `interval` covers.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork
+        >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 1.0]], [[1.0], [1.0]]])
+        >>> found = sample_regions(net, Box([-1, -1], [1, 1]), 1000, seed=0)
+        >>> found.distinct, found.n_samples, found.n_once
+        (4, 1000, 0)
     """
 
     distinct: int

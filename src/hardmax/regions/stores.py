@@ -81,6 +81,11 @@ class StoredPartition(Partition):
         """How many files hold the cells."""
         return len(self._manifest.shards)
 
+    @property
+    def explored(self) -> float:
+        """About which share of the domain's volume has been searched; NaN if it is not bounded."""
+        return self._manifest.explored
+
     def shards(self) -> Iterator[Partition]:
         """Read the shards, one after the other, in the order of their cells.
 

@@ -49,6 +49,13 @@ class CertifiedTemperature:
             of the domain, and by continuity wherever the hard model does not jump; rounded up.
         error: The error that was asked for, at least `bound`.
         n_cells: On how many cells it was certified: all of them.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = temperature_for(sign, Box([0.5], [2.0]), error=1e-3)
+        >>> found.bound <= 1e-3, round(found.temperature, 3)
+        (True, 0.132)
     """
 
     temperature: float

@@ -55,6 +55,13 @@ class HeadCertificate:
             $\rho^{1/32}$ times the norm, $\rho$ the rank; `(n_points,)`.
         distance_from_margin: The bound that the margin and the spread of the values give alone.
         jacobian_from_margin: Likewise, with the spread of keys.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = certify_head(sign, [[2.0], [0.0]], tau=0.5)
+        >>> found.margins.tolist(), found.winners.tolist()
+        ([4.0, 0.0], [1, 0])
     """
 
     tau: float

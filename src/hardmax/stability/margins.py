@@ -34,6 +34,12 @@ class Margins:
         distances: The Euclidean distance to the nearest wall of any head or unit, rounded down; 0
             on a wall, `inf` in a cell that is all of space. Shape `(n_points,)`.
         walls: For each point the walls nearest to it as `(layer, group)`; none on a wall.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> measure_margins(sign, [[2.0], [0.0]]).scores.ravel().tolist()
+        [4.0, 0.0]
     """
 
     signatures: IntArray

@@ -117,6 +117,13 @@ class SampledShare:
         n_hits: How many have it.
         n_samples: How many were drawn.
         confidence: The probability that the interval covers the share, at least.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = sample_margin_share(sign, Box([-1], [3]), 1.0, 200)
+        >>> found.n_samples, found.interval[0] < 0.75 < found.interval[1]
+        (200, True)
     """
 
     n_hits: int

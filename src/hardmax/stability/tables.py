@@ -62,6 +62,11 @@ class StabilityColumn:
         lipschitz: The Lipschitz constant of the gradient.
         taylor: The constant of the Taylor remainder.
         margin_needed: The margin for which rivals get at most $\varepsilon$ at this temperature.
+
+    Examples:
+        >>> column = stability_table(512, 2.0, 64).columns[-1]
+        >>> column.tau, column.is_claim, round(column.margin_needed, 3)
+        (1.0, False, 10.831)
     """
 
     name: str
@@ -94,6 +99,11 @@ class StabilityTable:
         epsilon: The share of the mass that rivals may have.
         temperature_needed: The temperature up to which the margin gives them at most $\varepsilon$.
         columns: The claims of [SL26] first, then the right bounds.
+
+    Examples:
+        >>> table = stability_table(512, 2.0, 64)
+        >>> table.n_keys, len(table.columns), round(table.temperature_needed, 3)
+        (512, 4, 0.185)
     """
 
     n_keys: int

@@ -26,7 +26,7 @@ _SIZE = 320
 _LABELLED = 0.02
 """Cells that take a larger share of the window are labelled."""
 _HUES = 11
-_MOST_DRAWN = 4000
+_MOST_DRAWN = 6000
 """Planes with more cells are counted and not drawn."""
 
 # Column, heading, what it says, and whether it is certified; its null stands beside it.

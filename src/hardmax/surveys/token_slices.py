@@ -14,7 +14,7 @@ from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray
 
-_MOST_CELLS = 20_000
+_MOST_CELLS = 60_000
 _WINDOW = Box(np.full(2, -0.25), np.full(2, 1.25))
 
 
@@ -28,7 +28,7 @@ class TokenSlice:
         tokens: The token that moves, the one its path leads to, and the third of the plane.
         path: The cells on the straight path between the vectors of the first two.
         plane: The cells on the plane through all three, the first at 0, the others at the unit
-            vectors; the search stops at 20 000.
+            vectors; the search stops at 60 000.
     """
 
     is_whole: bool

@@ -46,6 +46,14 @@ class AffinePieces:
 
     References:
         Definition III.8 and Remark III.12 of [SL26]; cells need not be maximal linear regions.
+
+    Examples:
+        >>> from hardmax import TropicalPolynomial, TropicalRationalMap
+        >>> size = TropicalPolynomial([[1], [-1]], [0, 0])
+        >>> zero = TropicalPolynomial([[0]], [0])
+        >>> pieces = affine_pieces(TropicalRationalMap([size], zero), max_terms=10)
+        >>> pieces.choices.tolist(), pieces.matrices.ravel().tolist()
+        ([[0, 0], [1, 0]], [1.0, -1.0])
     """
 
     choices: IntArray

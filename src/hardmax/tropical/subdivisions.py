@@ -54,6 +54,12 @@ class DualSubdivision:
 
     References:
         [MS15], [GKZ94].
+
+    Examples:
+        >>> from hardmax import TropicalPolynomial
+        >>> division = dual_subdivision(TropicalPolynomial([[0], [1], [2]], [0, 1, 0]))
+        >>> division.n_cells, division.dual_points.tolist()
+        (2, [[-1.0], [1.0]])
     """
 
     cells: tuple[IntArray, ...]

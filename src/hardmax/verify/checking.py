@@ -35,6 +35,10 @@ class Verdict:
         ok: Whether the certificate proves its claim: the listed cells are all cells.
         n_cells: The proved number of cells; 0 if nothing is proved.
         reason: Why it was refused; empty if it was not.
+
+    Examples:
+        >>> bool(Verdict(True, 4)), Verdict(False, 0, "a cell is missing.").reason
+        (True, 'a cell is missing.')
     """
 
     ok: bool

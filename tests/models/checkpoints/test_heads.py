@@ -84,6 +84,36 @@ def test_a_cache_is_as_good_as_the_weights(name, rotary):
         assert astuple(one) == astuple(other)
 
 
+def test_heads_of_compiled_transformers_compute_what_they_compute():
+    rng = np.random.default_rng(5)
+    net = hm.ReluNetwork([rng.standard_normal((2, 3)), rng.standard_normal((3, 1))])
+    compiled = hm.constructions.compile_relu(net, hm.Box([-1, -1], [1, 1]), epsilon=0.01)
+    model, x = compiled.token_transformer, np.array([0.3, -0.7])
+    layers = hm.models.heads_from_tokens(model, x)
+    assert sum(arrays.n_heads for arrays in layers) == compiled.size.heads
+    # The last block, by hand: what the token that is read out receives.
+    block, arrays = model.blocks[-1], layers[-1]
+    mixed = [
+        arrays.weights(h)[model.readout_token] @ arrays.values[h] @ head.output_weight
+        for h, head in enumerate(block.heads)
+    ]
+    empty = hm.models.TokenTransformer(
+        model.embedding_weight,
+        model.embedding_bias,
+        model.blocks[:-1],
+        hm.models.AffineMap.identity(model.width),
+        model.readout_token,
+    )
+    last = empty.soft(x) + sum(mixed)
+    output = last @ model.readout.weight + model.readout.bias
+    np.testing.assert_allclose(output, model.soft(x), atol=1e-9)
+    assert all(found.mass > 0.5 for found in hm.analyze_heads(layers))
+    with pytest.raises(ArgumentError, match="one input; got 2"):
+        hm.models.heads_from_tokens(model, np.ones((2, 2)))
+    with pytest.raises(ArgumentError, match="`tau` must be above 0"):
+        hm.models.heads_from_tokens(model, x, 0.0)
+
+
 def test_other_caches_are_refused():
     cache = cache_of("gpt2")
     del cache["blocks.1.attn.hook_v"]

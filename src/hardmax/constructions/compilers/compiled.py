@@ -35,6 +35,14 @@ class TransformerSize:
         parameters: How many numbers are stored.
         nonzeros: How many of them are not zero.
         source_parameters: How many numbers the network stores.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork
+        >>> from hardmax.constructions import compile_relu
+        >>> net = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]])
+        >>> size = compile_relu(net, Box([-1], [1])).size
+        >>> size.tokens, size.blocks, size.heads, size.source_parameters
+        (2, 2, 2, 7)
     """
 
     tokens: int
@@ -91,6 +99,16 @@ class CompiledTransformer:
         origins: Where the tokens stand, or the units; None if all stand at 0.
         assumption: What was assumed about the network because its file does not say it, in a
             sentence; None if nothing was. All errors are about the network as assumed.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork
+        >>> from hardmax.constructions import compile_relu
+        >>> net = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]])
+        >>> compiled = compile_relu(net, Box([-1], [1]), 1e-3)
+        >>> compiled.certified_error <= 1e-3
+        True
+        >>> bool(abs(compiled([0.5]) - 0.5) <= compiled.certified_error)
+        True
     """
 
     source: SourceNetwork

@@ -52,6 +52,13 @@ class CompiledFunction(CompiledTransformer):
 
     Attributes:
         form: The network between the function and the transformer, with its rounding.
+
+    Examples:
+        >>> from hardmax import Box, TropicalPolynomial
+        >>> size = TropicalPolynomial([[1.0], [-1.0]], [0.0, 0.0])
+        >>> compiled = compile_cpwl(size, Box([-1], [1]))
+        >>> compiled.form.method, compiled([[-0.5], [0.25]]).ravel().tolist()
+        ('convex', [0.5, 0.25])
     """
 
     form: MaxoutForm

@@ -40,6 +40,13 @@ class MaxoutForm:
             written without: `"segments"`, `"hats"`.
         origins: Where the tokens of its transformer or the units of its first layer stand, if that
             makes numbers smaller.
+
+    Examples:
+        >>> from hardmax import Box, TropicalPolynomial
+        >>> from hardmax.constructions import maxout_form
+        >>> form = maxout_form(TropicalPolynomial([[1.0], [-1.0]], [0.0, 0.0]), Box([-1], [1]))
+        >>> form.method, form.rounding.tolist(), form.n_pieces
+        ('convex', [0.0], 2)
     """
 
     network: MaxoutNetwork

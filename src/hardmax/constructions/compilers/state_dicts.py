@@ -254,6 +254,12 @@ class NetworkFile:
         activations: What stands after each affine layer, in words; None for a maxout network.
         known_from: `"file"` if the file says it, `"stated"` if the caller did, `"assumed"` if
             nobody did.
+
+    Examples:
+        >>> from hardmax import ReluNetwork
+        >>> net = ReluNetwork([[[1.0]], [[1.0]]])
+        >>> NetworkFile(net, ("relu", "identity"), "assumed").assumption
+        'a ReLU after every layer but the last, nothing after it; a state dict does not say'
     """
 
     network: SourceNetwork

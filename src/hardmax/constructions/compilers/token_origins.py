@@ -34,6 +34,12 @@ class TokenOrigins:
         points: One point for each token, float32 numbers, shape `(n_tokens, dim_in)`.
         tokens: The token of each piece, unit by unit, no token twice in a unit; shape
             `(n_pieces,)`.
+
+    Examples:
+        >>> two = [np.array([[100.0], [101.0]])], [np.array([-99.0, -100.0])]
+        >>> found = token_origins(*two, [np.array([[0.5], [1.0]])])
+        >>> found.points.tolist(), found.tokens.tolist()
+        ([[0.5], [1.0]], [0, 1])
     """
 
     points: FloatArray

@@ -39,6 +39,11 @@ class Enclosed(NamedTuple):
     """Floats `values` with every true entry within `radii` of its float; both `(n, width)`.
 
     A radius may be infinite; its value then says nothing.
+
+    Examples:
+        >>> quarter = Enclosed.exactly(np.array([[0.25]]))
+        >>> quarter.values.tolist(), quarter.radii.tolist()
+        ([[0.25]], [[0.0]])
     """
 
     values: FloatArray
@@ -60,6 +65,11 @@ class EnclosedMap:
     Attributes:
         weight: The $W$, shape `(n_in, n_out)`, finite.
         bias: The $b$, shape `(n_out,)`, finite.
+
+    Examples:
+        >>> double = EnclosedMap(np.array([[2.0]]), np.array([1.0]))
+        >>> double(Enclosed.exactly(np.array([[0.25]]))).values.tolist()
+        [[1.5]]
     """
 
     weight: FloatArray

@@ -31,6 +31,11 @@ class RationalForms:
         matrix: The integer rows $m_j$, shape `(n_forms, dim + 1)`, the offset last.
         exponent: The $e$.
         denominator: The $D \ge 1$.
+
+    Examples:
+        >>> forms = RationalForms(fmpz_mat([[1, 2], [3, 4]]), -1)
+        >>> forms.rounded().tolist()
+        [[0.5, 1.0], [1.5, 2.0]]
     """
 
     matrix: fmpz_mat

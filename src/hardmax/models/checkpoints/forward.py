@@ -32,6 +32,12 @@ class LayerActivations:
         values: Shape `(n_kv_heads, n, d_v)`.
         weights: The attention weights, shape `(n_heads, n, n)`; row `i` is token `i` asking.
         outputs: What the layer returns, shape `(n, d)`.
+
+    Examples:
+        >>> one, two = np.zeros((3, 2)), np.zeros((2, 3, 1))
+        >>> found = LayerActivations(one, two, two, two, np.full((2, 3, 3), 1 / 3), one)
+        >>> found.queries.shape, found.weights[0, 0].round(3).tolist()
+        ((2, 3, 1), [0.333, 0.333, 0.333])
     """
 
     inputs: FloatArray
@@ -54,6 +60,22 @@ class Activations:
         layers: What happens in each layer.
         hidden: What leaves the model, behind the final norm if there is one, shape `(n, d)`.
         logits: Scores of the next tokens, shape `(n, n_tokens)`; None if the model has none.
+
+    Examples:
+        >>> d = 4
+        >>> state = {
+        ...     "layers.0.self_attn.in_proj_weight": np.ones((3 * d, d)),
+        ...     "layers.0.self_attn.out_proj.weight": np.eye(d),
+        ...     "layers.0.linear1.weight": np.ones((1, d)),
+        ...     "layers.0.linear2.weight": np.ones((d, 1)),
+        ...     "layers.0.norm1.weight": np.ones(d),
+        ...     "layers.0.norm2.weight": np.ones(d),
+        ... }
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint(state, config={"nhead": 2})
+        >>> found = run_transformer(model, vectors=np.eye(3, d))
+        >>> len(found.layers), found.hidden.shape, found.logits
+        (1, (3, 4), None)
     """
 
     embedded: FloatArray

@@ -55,6 +55,13 @@ class HeadSummary:
         sink_share_null: The same for Gaussian queries.
         margin_without_sink: The median margin over the other rows; None if there are none.
         margin_without_sink_null: The same for Gaussian queries.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> q, k, v = rng.normal(size=(3, 1, 20, 2))
+        >>> one = analyze_heads([HeadArrays(q, k, v, is_causal=False)])[0]
+        >>> one.layer, one.head, one.n_keys, one.key_rank
+        (0, 0, 20, 2)
     """
 
     layer: int

@@ -27,6 +27,10 @@ class Linear:
     Attributes:
         weight: Shape `(n_in, n_out)`.
         bias: Shape `(n_out,)`, or None.
+
+    Examples:
+        >>> Linear(np.ones((2, 3)))(np.array([[1.0, 2.0]])).tolist()
+        [[3.0, 3.0, 3.0]]
     """
 
     weight: AnyArray
@@ -53,6 +57,10 @@ class Norm:
         scale: The $\gamma$, shape `(d,)`.
         shift: The $\beta$, shape `(d,)`, or None.
         epsilon: The $\epsilon$.
+
+    Examples:
+        >>> Norm("rms", np.ones(2), None, 0.0)(np.array([[3.0, 3.0]])).tolist()
+        [[1.0, 1.0]]
     """
 
     kind: Literal["layer", "rms"]
@@ -78,6 +86,10 @@ class Rotary:
     Attributes:
         frequencies: The $\theta_i$, shape `(d_k / 2,)`.
         pairing: Which coordinates form a pair.
+
+    Examples:
+        >>> Rotary(np.array([1.0]), "halves").frequencies.tolist()
+        [1.0]
     """
 
     frequencies: FloatArray
@@ -117,6 +129,12 @@ class AttentionWeights:
         is_causal: Whether a token sees only those up to itself.
         window: How many tokens it sees at most, itself included; None if all.
         temperature: What scores are divided by.
+
+    Examples:
+        >>> eye = np.eye(2)[np.newaxis]
+        >>> heads = AttentionWeights(eye, eye, eye, eye, *[None] * 5, True, None, 1.0)
+        >>> heads.n_heads, heads.n_kv_heads, heads.head_dim, heads.is_causal
+        (1, 1, 2, True)
     """
 
     query: AnyArray
@@ -172,6 +190,11 @@ class MlpWeights:
         down: The $D$ with its bias.
         gate: The $G$, or None.
         activation: The $\sigma$: `"relu"`, `"gelu"`, `"gelu_tanh"` or `"silu"`.
+
+    Examples:
+        >>> mlp = MlpWeights(Linear(np.ones((2, 3))), Linear(np.ones((3, 2))), None, "relu")
+        >>> mlp.up.weight.shape, mlp.gate, mlp.activation
+        ((2, 3), None, 'relu')
     """
 
     up: Linear
@@ -193,6 +216,15 @@ class LayerWeights:
         attention_norm: The norm that belongs to the heads.
         mlp_norm: The norm that belongs to the feed-forward part.
         norm_first: Whether they stand before.
+
+    Examples:
+        >>> eye = np.eye(2)[np.newaxis]
+        >>> heads = AttentionWeights(eye, eye, eye, eye, *[None] * 5, True, None, 1.0)
+        >>> mlp = MlpWeights(Linear(np.ones((2, 3))), Linear(np.ones((3, 2))), None, "relu")
+        >>> norm = Norm("rms", np.ones(2), None, 1e-6)
+        >>> layer = LayerWeights(heads, mlp, norm, norm, norm_first=True)
+        >>> layer.norm_first, layer.attention.n_heads
+        (True, 1)
     """
 
     attention: AttentionWeights
@@ -216,6 +248,10 @@ class EmbeddingWeights:
         norm: What follows, or None.
         projection: What follows, to the width of the layers, or None.
         first_position: The row of `positions` that belongs to the first token.
+
+    Examples:
+        >>> EmbeddingWeights(np.eye(3), positions=np.zeros((8, 3))).first_position
+        0
     """
 
     tokens: AnyArray
@@ -242,6 +278,23 @@ class TransformerWeights:
         unembedding: The scores of tokens, shape `(d, n_tokens)`, or None.
         config: What is known besides the weights, as the files name it.
         unused: The names of tensors that belong to none of these, as a pooler does.
+
+    Examples:
+        >>> d = 4
+        >>> state = {
+        ...     "layers.0.self_attn.in_proj_weight": np.ones((3 * d, d)),
+        ...     "layers.0.self_attn.out_proj.weight": np.eye(d),
+        ...     "layers.0.linear1.weight": np.ones((1, d)),
+        ...     "layers.0.linear2.weight": np.ones((d, 1)),
+        ...     "layers.0.norm1.weight": np.ones(d),
+        ...     "layers.0.norm2.weight": np.ones(d),
+        ... }
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint(state, config={"nhead": 2})
+        >>> model
+        TransformerWeights(torch, 1 layers x 2 heads, d = 4, d_k = 2)
+        >>> model.dim, len(model.layers), model.embedding is None
+        (4, 1, True)
     """
 
     family: str

@@ -25,6 +25,10 @@ class MaxUnit:
     Attributes:
         sign: The $\sigma$, 1.0 or -1.0.
         pieces: The pairs $(\alpha_k, \gamma_k)$, at least one.
+
+    Examples:
+        >>> leaky_relu(0.5).stages[0][0][0]
+        MaxUnit(sign=1.0, pieces=((1.0, 0.0), (0.5, 0.0)))
     """
 
     sign: float

@@ -4,7 +4,7 @@ Weights of float32 and narrower convert to float64 exactly, so a network read fr
 torch stores; only the rounding of its arithmetic differs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from hardmax._ground.extras import load_extra
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.formats.layered_networks import network_of
+from hardmax.models.formats.torch_graphs import torch_graph
 from hardmax.models.formats.torch_layers import (
     affine_map,
     flat_modules,
@@ -22,6 +23,7 @@ from hardmax.models.formats.torch_layers import (
     tensor_array,
 )
 from hardmax.models.formats.torch_transformers import linear_module, soft_transformer
+from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
@@ -34,7 +36,10 @@ def from_torch(
     *,
     attention_residual: bool = True,
     ffn_residual: bool = True,
-) -> "ReluNetwork | MaxoutNetwork | HardTransformer":
+    input_shape: Sequence[int] | None = None,
+    output: str | None = None,
+    state: Mapping[str, Any] | None = None,
+) -> "ReluNetwork | MaxoutNetwork | HardTransformer | GraphNetwork":
     r"""Read a model from `torch.nn` modules.
 
     A `Sequential` of `Linear` and `ReLU` (nested ones, `Identity` and `Dropout` included) is a
@@ -51,11 +56,17 @@ def from_torch(
     `model.soft(x, model.blocks[0].heads[0].standard_temperature)`. Dropout is that of evaluation:
     none.
 
+    With an `input_shape` any module that `torch.export` can follow is read as a `GraphNetwork`:
+    convolutions, batch normalisation, residual connections, pools, as it is evaluated.
+
     Args:
         module: The module, or a list of modules.
         memory: The tokens every attention looks at, shape `(n_tokens, d)`; needed if there is one.
         attention_residual: Whether the blocks add their input to the attention output.
         ffn_residual: Whether they add it to the feed-forward output.
+        input_shape: The shape of one input without the batch, for a network of any shape.
+        output: With `input_shape`: the name of an operation to stop at.
+        state: With `input_shape`: a state dict of the module to read in place of its own weights.
 
     Raises:
         MissingExtraError: If torch is not installed.
@@ -69,6 +80,12 @@ def from_torch(
         ReluNetwork(2 -> [3] -> 1)
     """
     torch = load_torch()
+    if input_shape is not None:
+        if memory is not None:
+            raise ArgumentError("`memory` must be None beside `input_shape`; got one.")
+        return torch_graph(torch, module, input_shape, output, state)
+    if output is not None or state is not None:
+        raise ArgumentError("`output` and `state` must be None without `input_shape`; got one.")
     placed = list(flat_modules(torch, module))
     parts = [part for _, part in placed if not isinstance(part, _silent(torch))]
     if not any(isinstance(part, torch.nn.MultiheadAttention) for part in parts):

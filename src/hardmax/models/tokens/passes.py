@@ -63,6 +63,16 @@ def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> F
     return batch.unpack(output)
 
 
+def token_states(
+    model: "TokenTransformer", points: FloatArray, taus: list[float]
+) -> Iterator[FloatArray]:
+    """Yield what enters each block of the soft model, all tokens of it: `(n, n_tokens, width)`."""
+    state = _embedded(model, points)
+    for block, tau in zip(model.blocks, taus, strict=True):
+        yield state
+        state = _soft_block(block, model.allowed, state, slice(None), tau)
+
+
 def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Enclosed, BoolArray]:
     """Evaluate the hard model in floats with radii.
 

@@ -116,6 +116,12 @@ class NormalisedWall:
         normal: The $c = \ell_i - \ell_j$, shape `(dim,)`, exact rationals.
         height: The $b = o_i - o_j$, exact.
         normalisation: Where $\rho$ comes from.
+
+    Examples:
+        >>> head = AttentionHead(np.eye(2), np.eye(2), np.eye(2), np.eye(2), query_bias=[1.0, 0])
+        >>> wall = NormalisedRouting(head, Normalisation("rms", np.ones(2))).wall(0, 1)
+        >>> wall.kind, wall.height, [int(x) for x in wall.normal]
+        ('cone', Fraction(1, 1), [1, -1])
     """
 
     normal: WideArray

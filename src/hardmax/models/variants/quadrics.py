@@ -19,7 +19,12 @@ from hardmax.typing import FloatArray, SignArray, WideArray
 
 
 class Inertia(NamedTuple):
-    """How many eigenvalues of a symmetric matrix are positive, negative and zero."""
+    """How many eigenvalues of a symmetric matrix are positive, negative and zero.
+
+    Examples:
+        >>> inertia(np.array([[2, 0], [0, 0]], dtype=object))
+        Inertia(positive=1, negative=0, zero=1)
+    """
 
     positive: int
     negative: int

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
+from hardmax.exact.rounding import SMALL_RAISE, TINY, nearest_error
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.regions._lines.line_composition import LineForms
@@ -19,9 +20,6 @@ from hardmax.regions._lines.line_intervals import Points
 from hardmax.regions._lines.packed_layers import PackedLayers
 from hardmax.regions._search.rounded_forms import doubled_forms
 from hardmax.typing import AnyArray
-
-_UP = 1.0 + 2.0**-40
-"""More than what rounding takes away from a bound."""
 
 
 class Place(NamedTuple):
@@ -77,7 +75,7 @@ class DoubledLine:
             nearest, spread = _nearest(exact), 0.0
         if not abs(nearest) < np.inf:
             return Place(Fraction(0), np.inf)
-        off = (abs(nearest) * 2.0**-52 + spread) * _UP + 2.0**-1000
+        off = (nearest_error(nearest) + spread) * SMALL_RAISE + TINY
         return Place(
             Fraction(nearest), 0.0 if Fraction(nearest) == exact and spread == 0.0 else off
         )
@@ -111,6 +109,6 @@ def _rounded(block: AnyArray) -> LineForms:
     """Return doubled forms as floats with radii."""
     slopes, offsets, low_slopes, low_offsets, radii = block[:, None]
     return LineForms(
-        Enclosed(slopes, (np.abs(low_slopes) + radii) * _UP),
-        Enclosed(offsets, (np.abs(low_offsets) + radii) * _UP),
+        Enclosed(slopes, (np.abs(low_slopes) + radii) * SMALL_RAISE),
+        Enclosed(offsets, (np.abs(low_offsets) + radii) * SMALL_RAISE),
     )

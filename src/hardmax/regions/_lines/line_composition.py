@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.exact.rounding import nearest_error
 from hardmax.models._arithmetic.enclosures import Enclosed, known
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.argmax import AffineMap
@@ -29,7 +30,7 @@ def charted_forms(line: ChartedDomain) -> LineForms:
     if len(line.stages) <= 1:
         return LineForms(Enclosed.exactly(direction), Enclosed.exactly(origin))
     # A difference of two ends, rounded once; one that overflowed was replaced.
-    radii = np.where(direction == 0.0, 0.0, np.abs(direction) * 2.0**-52 + 2.0**-1070)
+    radii = np.where(direction == 0.0, 0.0, nearest_error(direction))
     radii[np.abs(direction) >= 2.0**1023] = np.inf
     return LineForms(known(direction, radii), Enclosed.exactly(origin))
 
@@ -59,7 +60,7 @@ def rounded_forms(forms: RationalForms) -> Enclosed:
     values = forms.rounded()
     nonzero = np.array([[entry != 0 for entry in row] for row in forms.rows])
     with np.errstate(over="ignore"):
-        radii = np.where(nonzero, np.abs(values) * 2.0**-52 + 2.0**-1070, 0.0)
+        radii = np.where(nonzero, nearest_error(values), 0.0)
     return known(values, radii)
 
 

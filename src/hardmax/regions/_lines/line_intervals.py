@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.exact.rounding import enclosed_quotient
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.regions._lines.line_composition import LineForms, chosen_rows
 from hardmax.typing import AnyArray, IntArray, WideArray
@@ -80,25 +81,8 @@ class Intervals:
 
 def exact_points(values: list[Fraction | None], sign: float, names: IntArray) -> Points:
     """Round points of the line; infinity is itself, and what overflows is unknown."""
-    rounded = np.array([sign * np.inf if v is None else _nearest(v) for v in values])
-    radii = np.array(
-        [0.0 if v is None else _radius(v, x) for v, x in zip(values, rounded, strict=True)]
-    )
+    infinity = sign * np.inf, 0.0
+    pairs = [infinity if v is None else enclosed_quotient(*v.as_integer_ratio()) for v in values]
     held = np.empty(len(values), dtype=object)
     held[:] = values
-    return Points(Enclosed(rounded, radii), names, held)
-
-
-def _nearest(value: Fraction) -> float:
-    try:
-        return value.numerator / value.denominator
-    except OverflowError:
-        return 0.0
-
-
-def _radius(value: Fraction, rounded: float) -> float:
-    if rounded == value:
-        return 0.0
-    if rounded == 0.0 and abs(value) > 1:
-        return float("inf")
-    return abs(rounded) * 2.0**-52 + 2.0**-1070
+    return Points(Enclosed(*np.array(pairs).reshape(-1, 2).T), names, held)

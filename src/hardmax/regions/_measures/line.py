@@ -2,12 +2,10 @@
 
 import numpy as np
 
+from hardmax.exact.rounding import SMALL_RAISE, TINY
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.regions._measures.measures import MEASURED, VOLUME, WITNESS, Answers
 from hardmax.regions.cells import CellArrays
-
-_UP, _TINY = 1.0 + 2.0**-40, 2.0**-1000
-"""More than what rounding takes away from a bound, and than every underflow."""
 
 
 def measured_intervals(left: Enclosed, right: Enclosed, question: int) -> Answers:
@@ -40,7 +38,7 @@ def measured_intervals(left: Enclosed, right: Enclosed, question: int) -> Answer
             part = length - high
             lost = np.abs((high - (length - part)) - (low + part))
             radius = low_off + high_off + lost
-            radius = np.where(radius == 0.0, 0.0, radius * _UP + _TINY)
+            radius = np.where(radius == 0.0, 0.0, radius * SMALL_RAISE + TINY)
             length = np.where(is_far, np.inf, length)
             radius = np.where(is_far, 0.0, radius)
             is_known = is_far | ((radius <= MEASURED * length) & (length < 2.0**1000))
@@ -52,11 +50,14 @@ def measured_intervals(left: Enclosed, right: Enclosed, question: int) -> Answer
         )
         # A difference of floats has their order, and is rounded by no more than a part.
         before, after = middle - low, high - middle
-        rest = np.minimum(before / _UP - low_off, after / _UP - high_off) / _UP - _TINY
+        rest = (
+            np.minimum(before / SMALL_RAISE - low_off, after / SMALL_RAISE - high_off) / SMALL_RAISE
+            - TINY
+        )
         is_known = rest > 0.0
         if question == WITNESS:
             return Answers(middle[:, np.newaxis], np.flatnonzero(~is_known))
-        half = (before + after + low_off + high_off) / 2 * _UP
+        half = (before + after + low_off + high_off) / 2 * SMALL_RAISE
         radius = np.where(is_far, np.inf, rest)
         is_known = is_far | (is_known & (half < np.inf) & (half <= rest * (1.0 + MEASURED)))
     return Answers(np.column_stack([middle, radius]), np.flatnonzero(~is_known))

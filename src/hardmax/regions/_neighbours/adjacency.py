@@ -32,6 +32,15 @@ class Neighbours:
         pairs: Indices `i < j` of cells, sorted, shape `(n_pairs, 2)`.
         walls: For each pair the `(layer, group)` whose forms tie there, seen from either side;
             several where walls coincide.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> part.neighbours.pairs.tolist(), part.neighbours.walls[0]
+        ([[0, 1], [0, 2], [1, 3], [2, 3]], ((0, 1),))
+        >>> part.neighbours.degrees(part.n_cells).tolist()
+        [2, 2, 2, 2]
     """
 
     pairs: IntArray

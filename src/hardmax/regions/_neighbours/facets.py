@@ -92,10 +92,12 @@ def passes_means(network: ArgmaxNetwork, facets: CellFacets) -> BoolArray:
     Returns:
         Shape `(n_cells,)`.
     """
+    passes = np.zeros(len(facets.tie_starts) - 1, dtype=np.bool_)
+    if not len(facets.ties):
+        return passes
     is_wide = np.array([not layer.is_relu for layer in network.layers], dtype=np.bool_)
     layers = core_network(network).group_layers
     merged = np.flatnonzero((facets.ties[:, 0] < 0) & is_wide[layers[facets.ties[:, 1]]])
-    passes = np.zeros(len(facets.tie_starts) - 1, dtype=np.bool_)
     passes[np.searchsorted(facets.tie_starts, merged, side="right") - 1] = True
     return passes
 

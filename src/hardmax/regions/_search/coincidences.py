@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hardmax.exact.dyadic import nearest_floats
+from hardmax.exact.rounding import TINY, UNIT_ROUNDOFF, enclosed_quotient
 from hardmax.models.argmax import ArgmaxLayer
 from hardmax.typing import FloatArray
 
@@ -28,11 +28,8 @@ def coinciding_means(layer: ArgmaxLayer, classes: list[list[int]]) -> tuple[Floa
 
 def _mean(numbers: FloatArray) -> tuple[float, float]:
     """Return the mean, rounded, and a bound on its error."""
-    exact = sum((Fraction(float(x)) for x in numbers), Fraction(0)) / len(numbers)
-    nearest = float(nearest_floats(np.array([exact], dtype=object))[0])
-    if exact == Fraction(nearest):
-        return nearest, 0.0
-    return nearest, abs(nearest) * 2.0**-52 + 2.0**-1070
+    total = sum((Fraction(float(x)) for x in numbers), Fraction(0))
+    return enclosed_quotient(total.numerator, total.denominator * len(numbers))
 
 
 def standing_classes(layer: ArgmaxLayer) -> list[list[int]]:
@@ -58,7 +55,7 @@ def _are_certainly_distinct(layer: ArgmaxLayer) -> bool:
     """
     query, slopes = layer.query, layer.dense_slopes()
     v = 1.0 + np.modf(np.arange(1, layer.dim_in + 2) * _GOLDEN)[0]
-    gamma = 2.0 * (max(slopes.shape[1], layer.dim_in) + 4) * 2.0**-53
+    gamma = 2.0 * (max(slopes.shape[1], layer.dim_in) + 4) * UNIT_ROUNDOFF
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if query.is_identity:
             value, size = v[:-1], v[:-1]
@@ -67,7 +64,7 @@ def _are_certainly_distinct(layer: ArgmaxLayer) -> bool:
             size = v[:-1] @ np.abs(query.weight) + v[-1] * np.abs(query.bias)
         values = slopes @ value + v[-1] * layer.offsets
         sizes = np.abs(slopes) @ size + v[-1] * np.abs(layer.offsets)
-        errors = 4.0 * gamma * sizes + (1.0 + np.abs(slopes).sum(axis=1)) * 2.0**-1000
+        errors = 4.0 * gamma * sizes + (1.0 + np.abs(slopes).sum(axis=1)) * TINY
         order = np.lexsort((values, layer.group_of))
         gaps, groups = np.diff(values[order]), layer.group_of[order]
         # Written so that what overflowed is no proof.

@@ -17,18 +17,18 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.exact.rounding import TINY, enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
 from hardmax.regions._search.exact_polygons import Edge, Label, Line, Vertex, clipped, polygon, sign
-from hardmax.regions._search.plane_domains import PlanarDomain, divided, rounded_vertex
+from hardmax.regions._search.plane_domains import PlanarDomain, rounded_vertex
 from hardmax.regions._search.rounded_forms import unit
 from hardmax.regions._search.searches import N_EDGE, CoreSearch, PlaneCell
 from hardmax.typing import FloatArray
 
 _KAPPA = 2.0**-48
 """More than twice all relative rounding errors of one evaluation."""
-_TINY = 2.0**-1000
 
 
 class Contest:
@@ -64,7 +64,7 @@ class Contest:
                 error = _KAPPA * (np.abs(a1 * x) + np.abs(a2 * y) + np.abs(c))
                 error += radius * ((abs(x) + abs(y)) / self._scale + 1.0)
                 error += (np.abs(a1) + np.abs(a2) + 2.0 * radius / self._scale) * rho
-            error = 1.01 * error + _TINY
+            error = 1.01 * error + TINY
             # Written so that what overflowed is looked at.
             is_less = value + error < value[winner] - error[winner]
         is_less[winner] = True
@@ -237,7 +237,7 @@ class PlanarPath(ExactPath):
 def _floats(scores: RationalForms, edge: Edge) -> list[float]:
     """Return the numbers of a new line: its true coefficients, rounded, and radii."""
     up, down = unit(scores)
-    a1, a2, c = (divided(x * up, down) for x in edge.line[:3])
+    a1, a2, c = (enclosed_quotient(x * up, down) for x in edge.line[:3])
     return [a1[0], a2[0], c[0], 0.0, max(a1[1], a2[1]), c[1]]
 
 

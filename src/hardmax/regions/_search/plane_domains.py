@@ -8,6 +8,7 @@ import numpy as np
 
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import scaled_rows
+from hardmax.exact.rounding import enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import AffineMap
 from hardmax.regions._search.exact_polygons import Line, Vertex, clipped, plane
@@ -110,25 +111,12 @@ def rounded_line(line: Line) -> list[float]:
         return [float(line[0]), float(line[1]), 0.0, 1.0, 0.0, 0.0]
     # A power of two divides exactly, and keeps large integers within range.
     shift = max(abs(int(x)).bit_length() for x in line[:3])
-    a1, a2, c = (divided(x, 1 << shift) for x in line[:3])
+    a1, a2, c = (enclosed_quotient(x, 1 << shift) for x in line[:3])
     return [a1[0], a2[0], c[0], 0.0, max(a1[1], a2[1]), c[1]]
 
 
 def rounded_vertex(vertex: Vertex) -> list[float]:
     """Return the columns of a vertex: point, radius, direction, radius."""
     x0, x1, y0, y1, w = vertex
-    x, y, dx, dy = (divided(number, w) for number in (x0, y0, x1, y1))
+    x, y, dx, dy = (enclosed_quotient(number, w) for number in (x0, y0, x1, y1))
     return [x[0], y[0], max(x[1], y[1]), dx[0], dy[0], max(dx[1], dy[1])]
-
-
-def divided(numerator: Any, denominator: Any) -> tuple[float, float]:
-    """Return a quotient of integers, rounded, and a bound on the error."""
-    p, q = int(numerator), int(denominator)
-    try:
-        nearest = p / q
-    except OverflowError:
-        return 0.0, float("inf")
-    n, d = nearest.as_integer_ratio()
-    if n * q == p * d:
-        return nearest, 0.0
-    return nearest, abs(nearest) * 2.0**-52 + 2.0**-1070

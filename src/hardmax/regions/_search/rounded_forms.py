@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from hardmax.exact.dyadic import lowest_bits
+from hardmax.exact.rounding import enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.argmax import ArgmaxNetwork
-from hardmax.regions._search.plane_domains import divided
 from hardmax.regions._search.searches import FirstStream
 from hardmax.typing import FloatArray
 
@@ -49,7 +49,7 @@ def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> 
     up, down = unit(forms)
     block = np.zeros((forms.matrix.ncols() + 1, len(rows)))
     for i, row in enumerate(rows):
-        quotients = [divided(x * up, down) for x in row]
+        quotients = [enclosed_quotient(x * up, down) for x in row]
         block[:-1, i] = [value for value, _ in quotients]
         slopes = max(error for _, error in quotients[:-1])
         block[-1, i] = max(scale * slopes, quotients[-1][1])
@@ -64,9 +64,9 @@ def doubled_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> 
     for i, row in enumerate(rows):
         radius = 0.0
         for k, x in enumerate(row):
-            high = divided(x * up, down)[0]
+            high = enclosed_quotient(x * up, down)[0]
             p, q = high.as_integer_ratio()
-            low, error = divided(int(x) * up * q - p * down, down * q)
+            low, error = enclosed_quotient(int(x) * up * q - p * down, down * q)
             block[[k, n_columns + k], i] = high, low
             radius = max(radius, error * (scale if k < n_columns - 1 else 1.0))
         block[-1, i] = radius

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from ctypes import c_int32
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Condition, Thread
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.recomposition import exact_affine_map
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
+from hardmax.regions._search.explored import explored_text, volume
 from hardmax.regions._search.networks import CoreNetwork, core_network
 from hardmax.regions._search.rounded_forms import rounded_forms
 from hardmax.regions._search.searches import (
@@ -53,6 +54,7 @@ _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
 _SHORT_BUDGET = 256
 """Steps until a run that was asked for work looks up again, whether it could give any or not."""
 _LEAST_STEPS = 8
+_MEASURED_S = 0.5
 SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""
 
@@ -113,6 +115,10 @@ class SearchDomain(NamedTuple):
         """The dimension of the domain."""
         return len(self.stream.block) - 2
 
+    def volume(self) -> float:
+        """Return about the volume of the domain; NaN where it has none."""
+        return volume(self.cell) if self.is_bounded else np.nan
+
     def first_task(self) -> Task:
         """Return the whole search."""
         return Task(0, False, *_NO_WINNERS, self.cell, False)
@@ -164,6 +170,7 @@ class Run:
     Attributes:
         is_wanted: Set by another thread that wants some of the work.
         first_budget: How many steps the first slice makes at most.
+        left: About the volume of what is on the stack, when it was last measured.
     """
 
     def __init__(
@@ -190,6 +197,7 @@ class Run:
             sizes = domain.dim, domain.network.dim_out
             self.columns = CellColumns(self.packed, *sizes, is_bounded=domain.is_bounded)
         self.room = CellsRoom() if self.columns is None else self.columns.room
+        self.left = np.nan
         # A step may compose all weights once: the first slice must not be long either.
         self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
 
@@ -203,6 +211,12 @@ class Run:
         """How many cells have been found."""
         return self.search.counts()[0]
 
+    def measure_left(self) -> float:
+        """Measure about the volume of what is on the stack."""
+        n_items = self.search.counts()[3]
+        self.left = sum(volume(self.search.item(i)[1]) for i in range(n_items))
+        return self.left
+
     def give_away(self) -> list[Task]:
         """Give the lower half of the stack away, if there is more than one cell on it."""
         n_items = self.search.counts()[3]
@@ -212,7 +226,9 @@ class Run:
         """Search until done or stopped; say whether everything was searched."""
         deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
         with track(iter(()), "cells") as bar:
-            return self._work(limits, deadline, bar.advance if progress else _ignored)
+            whole = self.domain.volume() if progress else np.nan
+            shown = partial(bar.advance, more=partial(_explored, self, whole))
+            return self._work(limits, deadline, shown if progress else _ignored)
 
     def _work(self, limits: Limits, deadline: float | None, advance: Any) -> bool:
         budget, shown, steps = self.first_budget, 0, 0
@@ -278,6 +294,10 @@ class Run:
             cells.map_radii[cell] = np.nextafter(nearest, np.float32(np.inf))
 
 
+def _explored(run: Run, whole: float) -> str:
+    return explored_text(run.measure_left(), whole)
+
+
 def _ignored(n_steps: int) -> None:
     """Do nothing."""
 
@@ -304,7 +324,8 @@ def share(
     Returns:
         Whether everything was searched.
     """
-    team = _Team(runs, begin, is_wanted, max_seconds)
+    whole = runs[0].domain.volume() if progress else np.nan
+    team = _Team(runs, begin, is_wanted, max_seconds, whole)
     core()  # Loaded by one thread, not by several at once.
     threads = [Thread(target=team.work, daemon=True) for _ in range(workers)]
     # An interrupt in `join` would make a thread that still runs look as if it had ended.
@@ -319,7 +340,7 @@ def share(
                     interrupt()
                     found = team.n_found()
                     if progress:
-                        bar.advance(found - shown)
+                        bar.advance(found - shown, team.explored)
                     shown = found
         finally:
             team.is_stopped = True
@@ -339,8 +360,10 @@ class _Team:
         begin: Callable[[Task], Run],
         is_wanted: c_int32,
         max_seconds: float | None,
+        whole: float,
     ) -> None:
         self._begin = begin
+        self._whole = whole
         self._is_wanted = is_wanted
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
         self._waiting: deque[Task] = deque()
@@ -356,6 +379,13 @@ class _Team:
     def n_found(self) -> int:
         """How many cells all runs have found."""
         return sum(run.n_found for run in list(self.runs))
+
+    def explored(self) -> str:
+        """Say how much of the domain has been explored, as the threads have last measured it."""
+        with self._changed:
+            waiting = [task.cell for task in self._waiting]
+        left = sum(run.left for run in list(self.runs)) + sum(map(volume, waiting))
+        return explored_text(left, self._whole)
 
     def work(self) -> None:
         """Search until nothing is left; what one thread runs."""
@@ -395,11 +425,15 @@ class _Team:
         return run
 
     def _search(self, run: Run) -> None:
-        budget = run.first_budget
+        budget, measured = run.first_budget, -np.inf
         while True:
             began = time.perf_counter()
+            if began - measured > _MEASURED_S and not np.isnan(self._whole):
+                run.measure_left()
+                measured = began
             status = run.go_on(-1, budget)
             if status == DONE:
+                run.left = 0.0
                 return
             if status == BUDGET:
                 if self._n_idle > len(self._waiting):

@@ -8,6 +8,7 @@ import numpy as np
 
 from hardmax.errors import ArgumentError
 from hardmax.exact.integer_vectors import primitive, wide_rows
+from hardmax.exact.rounding import enclosed_quotient
 from hardmax.geometry.double_description import cone_generators
 from hardmax.regions._search.exact_polytopes import (
     ExactCell,
@@ -16,7 +17,6 @@ from hardmax.regions._search.exact_polytopes import (
     space,
     with_facets_only,
 )
-from hardmax.regions._search.plane_domains import divided
 from hardmax.regions._search.searches import SpaceCell
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.typing import FloatArray
@@ -148,7 +148,7 @@ def rounded_form(form: Form) -> list[float]:
     reduced = primitive(form)
     # A power of two divides exactly, and makes every slope at most 1.
     unit = 1 << max(abs(x).bit_length() for x in reduced[:dim])
-    quotients = [divided(x, unit) for x in reduced]
+    quotients = [enclosed_quotient(x, unit) for x in reduced]
     slopes = [value for value, _ in quotients[:dim]]
     slope_radius = max(error for _, error in quotients[:dim])
     norm = (sum(map(abs, slopes)) + dim * slope_radius) * (1.0 + 2.0**-40)
@@ -176,7 +176,7 @@ def border_forms(domain: ChartedDomain) -> FloatArray:
 def rounded_vertex(vertex: Form) -> list[float]:
     """Return a vertex, rounded, and its radius; then its direction likewise."""
     dim = (len(vertex) - 1) // 2
-    quotients = [divided(x, vertex[-1]) for x in vertex[:-1]]
+    quotients = [enclosed_quotient(x, vertex[-1]) for x in vertex[:-1]]
     row: list[float] = []
     for part in (quotients[:dim], quotients[dim:]):
         row += [*(value for value, _ in part), max(error for _, error in part)]

@@ -19,6 +19,7 @@ from concurrent.futures import (
 )
 from contextlib import suppress
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from hardmax.errors import ArgumentError, Interrupted, TaskError
 from hardmax.geometry.domain_text import domain_text
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_bytes, save_model
+from hardmax.regions._search.explored import explored_text
 from hardmax.regions._stores.jobs import Job, Outcome, advance
 from hardmax.regions._stores.manifests import (
     MANIFEST,
@@ -49,11 +51,15 @@ SHARD_BYTES = 1 << 25
 _MOST_TRIES = 3
 _PAUSE_S = 0.5
 
+Show = Callable[[int, Callable[[], str]], None]
+"""Told how many cells more there are, and what else could be said."""
+
 
 class _Pending(NamedTuple):
     """A task that is to be searched, and how often that has failed."""
 
     task: bytes
+    share: float | None = None
     n_failed: int = 0
     reason: str = ""
 
@@ -127,7 +133,7 @@ class _Team:
         self.manifest = manifest
         self._network, self._dim, self._workers = network, dim, workers
         self._model = model_bytes(network)
-        self._waiting = [_Pending(task) for task in manifest.tasks]
+        self._waiting = [*map(_Pending, manifest.tasks, manifest.shares)]
         self._under_way: dict[Future[Outcome], _Pending] = {}
         self._given_up: list[_Pending] = []
 
@@ -135,7 +141,7 @@ class _Team:
         self,
         make: Callable[[], Executor],
         deadline: float | None,
-        show: Callable[[int], None],
+        show: Show,
         is_lent: bool,
     ) -> None:
         """Search until nothing is left, or the time is over; an executor that is lent stays."""
@@ -198,7 +204,7 @@ class _Team:
                 self._waiting.append(pending)
                 raise
 
-    def _collect(self, done: "set[Future[Outcome]]", show: Callable[[int], None]) -> bool:
+    def _collect(self, done: "set[Future[Outcome]]", show: Show) -> bool:
         """Write down what jobs have found; say whether the executor is broken."""
         is_broken = False
         for future in done:
@@ -210,28 +216,36 @@ class _Team:
             # An interrupt in between would lose the job, or search it twice.
             with held_interrupts():
                 self._keep(future, future.result())
-            show(future.result().n_cells)
+            show(future.result().n_cells, self._explored)
         return is_broken
+
+    def _explored(self) -> str:
+        return explored_text(1.0 - self.manifest.explored, 1.0)
 
     def _blame(self, pending: _Pending, error: Any) -> None:
         reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        failed = _Pending(pending.task, pending.n_failed + 1, reason)
+        failed = _Pending(pending.task, pending.share, pending.n_failed + 1, reason)
         (self._waiting if failed.n_failed < _MOST_TRIES else self._given_up).append(failed)
 
     def _keep(self, future: "Future[Outcome]", outcome: Outcome) -> None:
         with writing(self.folder):
             manifest = self.manifest
             if outcome.shard:
-                found = outcome.n_cells, outcome.first
-                manifest = manifest.with_shard(self.folder, outcome.shard, *found)
+                manifest = manifest.with_shard(
+                    self.folder, outcome.shard, outcome.n_cells, outcome.first
+                )
             others = [one for key, one in self._under_way.items() if key is not future]
-            waiting = [*self._waiting, *(_Pending(task) for task in reversed(outcome.left))]
+            shares = [None if isnan(share) else share for share in outcome.shares]
+            found = [*map(_Pending, outcome.left, shares)]
+            waiting = [*self._waiting, *reversed(found)]
+            left = *self._given_up, *others, *waiting
             manifest = replace(
                 manifest,
                 n_cells=manifest.n_cells + outcome.n_cells,
                 decisions=_sum(manifest.decisions, outcome.decisions),
                 has_means=manifest.has_means or outcome.has_means,
-                tasks=tuple(one.task for one in (*self._given_up, *others, *waiting)),
+                tasks=tuple(one.task for one in left),
+                shares=tuple(one.share for one in left),
             )
             manifest.write(self.folder)
         self.manifest, self._waiting = manifest, waiting

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 from hardmax._ground.extras import load_extra
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import parse_domain
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_from_bytes
 from hardmax.regions._search import plane, space
+from hardmax.regions._search.explored import volume
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.runs import Limits, Run, SearchDomain, packed
 from hardmax.regions._search.space_domains import spatial_domain
@@ -53,6 +55,8 @@ class Outcome(NamedTuple):
         first: The signature of the first one; sorts shards.
         has_means: As in `CellArrays`.
         left: The tasks that it did not get to, which come after its cells; empty if it is done.
+        shares: For each of them about its share of the volume of the domain; NaN if that is not
+            bounded.
     """
 
     n_cells: int
@@ -61,6 +65,7 @@ class Outcome(NamedTuple):
     first: bytes
     has_means: bool
     left: tuple[bytes, ...]
+    shares: tuple[float, ...]
 
 
 def advance(job: Job) -> Outcome:
@@ -76,8 +81,17 @@ def advance(job: Job) -> Outcome:
     if len(cells.signatures):
         shard = parquet_bytes(Partition(search.network, where, cells, job.engine))
     middle = len(left) // 2 if job.is_split else 0
-    tasks = tuple(stack_bytes(part) for part in (left[middle:], left[:middle]) if part)
-    return Outcome(cells.n_counted, _counts(cells.decisions), shard, first, cells.has_means, tasks)
+    stacks = [part for part in (left[middle:], left[:middle]) if part]
+    whole = search.volume()
+    return Outcome(
+        cells.n_counted,
+        _counts(cells.decisions),
+        shard,
+        first,
+        cells.has_means,
+        tuple(map(stack_bytes, stacks)),
+        tuple(sum(volume(task.cell) for task in stack) / whole for stack in stacks),
+    )
 
 
 def parquet_bytes(partition: Partition) -> bytes:
@@ -99,6 +113,7 @@ def _counts(decisions: Decisions) -> tuple[int, int, int]:
 def _prepared(model: bytes, domain: str, engine: str) -> tuple[ChartedDomain, SearchDomain]:
     """Read a model and a domain once for all jobs of one search."""
     network = model_from_bytes(model, "the job")
+    assert isinstance(network, ArgmaxNetwork)
     where = charted(parse_domain(domain), network.dim_in)
     if engine == "planar":
         return where, plane.search_domain(network, planar_domain(where, network.dim_in))

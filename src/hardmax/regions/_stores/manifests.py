@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hardmax._ground.files import replacing
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
@@ -31,6 +33,7 @@ FORMAT = "hardmax.store/1"
   (SHA-256 of the file). The cells of a shard follow one another in the order of all cells, so
   `first` sorts the shards.
 - `tasks`: what is left to search, in base64; none if every cell was found.
+- `shares`: for each task about its share of the volume of the domain; null if that is not bounded.
 - `content`: a hash of the other fields.
 """
 MANIFEST, MODEL = "manifest.json", "model.safetensors"
@@ -59,11 +62,19 @@ class Manifest:
     has_means: bool = False
     shards: tuple[Shard, ...] = ()
     tasks: tuple[bytes, ...] = (b"",)
+    shares: tuple[float | None, ...] = (None,)
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left."""
         return not self.tasks
+
+    @property
+    def explored(self) -> float:
+        """About which share of the volume of the domain has been searched; NaN if unknown."""
+        left = [np.nan if share is None else share for share in self.shares]
+        begun = self.shares != (None,) or self.tasks != (b"",)
+        return float(min(max(1.0 - sum(left), 0.0), 1.0)) if begun else 0.0
 
     def with_shard(self, folder: Path, content: bytes, n_cells: int, first: bytes) -> "Manifest":
         """Write a shard, and return what names it; nothing counts before that is written."""
@@ -80,6 +91,7 @@ class Manifest:
         fields["shards"] = [shard._asdict() for shard in self.shards]
         fields["tasks"] = [base64.b64encode(task).decode() for task in self.tasks]
         fields["decisions"] = list(self.decisions)
+        fields["shares"] = list(self.shares)
         fields["content"] = _content(fields)
         with replacing(folder / MANIFEST) as stream:
             stream.write(json.dumps(fields).encode())
@@ -107,6 +119,7 @@ def read_manifest(folder: Path) -> Manifest:
         fields["shards"] = tuple(Shard(**shard) for shard in fields["shards"])
         fields["tasks"] = tuple(base64.b64decode(task, validate=True) for task in fields["tasks"])
         fields["decisions"] = tuple(fields["decisions"])
+        fields["shares"] = tuple(fields["shares"])
         manifest = Manifest(**fields)
         for number, shard in enumerate(manifest.shards):
             if shard.file != _SHARD.format(int(shard.file[6:12])):

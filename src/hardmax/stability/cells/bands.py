@@ -32,6 +32,13 @@ class MarginBands:
         delta: The margin asked of each head; shape `(n_heads,)`.
         volumes: For each cell the volume of the part with that margin, a fraction; `(n_cells,)`.
         total: The volume of the domain.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = margin_bands(sign, Box([-1], [3]), delta=1.0)
+        >>> found.volumes.tolist(), found.total
+        ([Fraction(1, 2), Fraction(5, 2)], Fraction(4, 1))
     """
 
     delta: FloatArray

@@ -56,6 +56,13 @@ class CellMargins:
         points: For each cell a point (coordinates of the domain) where it is attained, as
             fractions; where the margin is infinite, a point of the closed cell. Shape `(n_cells,
             dim)`.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = cell_margins(sign, Box([-1], [3]))
+        >>> found.exact.tolist(), found.points.ravel().tolist(), found.count(3.0)
+        ([Fraction(2, 1), Fraction(6, 1)], [Fraction(-1, 1), Fraction(3, 1)], 1)
     """
 
     partition: Partition
@@ -89,6 +96,13 @@ class Persistence:
         limits: Above this temperature it is not, rounded up; shape `(n_cells,)`.
         points: Where `temperatures` are attained, coordinates as fractions; where they are
             infinite, a point of the cell. Shape `(n_cells, dim)`.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = persistence(sign, Box([-1], [3]), epsilon=0.1)
+        >>> found.count([0.5, 2.0, 5.0]).tolist()
+        [2, 1, 0]
     """
 
     partition: Partition

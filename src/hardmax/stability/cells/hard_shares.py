@@ -41,6 +41,13 @@ class HardShare:
         epsilon: The $\varepsilon$: rivals get at most this share of the mass, in every head.
         lower: At least this share of the domain.
         upper: At most this share.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> share = hard_share(sign, Box([-1], [3]), tau=0.25, epsilon=0.01)
+        >>> float(share.lower) <= 0.7129 and float(share.upper) >= 0.7128
+        True
     """
 
     tau: float

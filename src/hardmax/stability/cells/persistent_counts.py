@@ -51,6 +51,13 @@ class PersistentCells:
         rival_masses: The certified most that other keys get there, 1 where there is no point; shape
             `(n_cells, n_heads)`.
         units_agree: Whether the soft network has there, certainly, the units of the cell as well.
+
+    Examples:
+        >>> from hardmax import AttentionHead, Box
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = persistent_cells(sign, Box([-1], [3]), tau=0.25, epsilon=0.01)
+        >>> found.n_certified, found.n_possible
+        (2, 2)
     """
 
     partition: Partition

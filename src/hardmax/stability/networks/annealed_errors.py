@@ -30,6 +30,13 @@ class ErrorCurves:
         from_margin: For a head, what margin and spread of values give alone; NaN otherwise.
         radius: The radius of the cubes.
         n_points: How many points there are.
+
+    Examples:
+        >>> from hardmax import AttentionHead
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> curves = error_curves(sign, [[0.5], [2.0]], [1.0, 0.1])
+        >>> curves.certified.shape, bool(curves.measured[0] < curves.measured[1])
+        ((2,), True)
     """
 
     taus: FloatArray

@@ -56,6 +56,13 @@ class SoftCertificate:
         units_agree: Whether every unit certainly has the same winner in both networks;
             `(n_points,)`.
         is_covered: False where a wall meets the cube; nothing is claimed there. `(n_points,)`.
+
+    Examples:
+        >>> from hardmax import AttentionHead
+        >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
+        >>> found = certify_soft(sign, [2.0], tau=1.0)
+        >>> found.margins.tolist(), bool(found.is_covered.all())
+        ([[4.0]], True)
     """
 
     taus: tuple[float, ...]

@@ -53,6 +53,11 @@ class OrderKDiagram:
 
     References:
         [Lee82]; [Aur90] for the polytope of sums behind it.
+
+    Examples:
+        >>> pairs = order_k_diagram(PowerDiagram.from_keys([[1], [0], [-1]]), 2)
+        >>> pairs.n_cells, pairs.sets.tolist(), pairs.winners([[3.0]]).tolist()
+        (2, [[0, 1], [1, 2]], [[0, 1]])
     """
 
     diagram: PowerDiagram

@@ -56,6 +56,12 @@ class PowerCell:
     Attributes:
         site: The index of the site.
         dim: The dimension of the space.
+
+    Examples:
+        >>> from hardmax import PowerDiagram
+        >>> cell = PowerDiagram.from_keys([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]).cells()[0]
+        >>> cell.site, cell.neighbours.tolist(), cell.is_bounded
+        (0, [1, 2], False)
     """
 
     site: int

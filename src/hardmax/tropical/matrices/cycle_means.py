@@ -19,6 +19,11 @@ class CycleMean:
         mean: The exact mean; None if the graph has no cycle.
         cycle: The nodes of one such cycle in the order of its edges, from its smallest node;
             empty if there is none.
+
+    Examples:
+        >>> found = maximum_cycle_mean([[1.0, 3.0], [2.0, -np.inf]])
+        >>> found.mean, found.cycle, found.value
+        (Fraction(5, 2), (0, 1), 2.5)
     """
 
     mean: Fraction | None

@@ -34,6 +34,11 @@ class PathTree:
             (-inf for longest paths, +inf for shortest ones) where none arrives.
         parents: The node before each one on its path, shape `(n_nodes,)`; -1 at the source and
             at nodes no path reaches.
+
+    Examples:
+        >>> tree = shortest_paths([[0, 5, 1], [4, 0, 3], [4, 2, 0]], 0)
+        >>> tree.weights.tolist(), tree.parents.tolist(), tree.path_to(1)
+        ([0.0, 3.0, 1.0], [-1, 2, 0], [0, 2, 1])
     """
 
     source: int
@@ -67,6 +72,11 @@ class PathTable:
     Attributes:
         weights: The Kleene star: the weight of the best path from node i to node j, shape
             `(n_nodes, n_nodes)`, rounded as `Semiring.kleene_star` says.
+
+    Examples:
+        >>> table = all_shortest_paths([[0, 5, 1], [4, 0, 3], [4, 2, 0]])
+        >>> table.weights[0].tolist(), table.path(0, 1)
+        ([0.0, 3.0, 1.0], [0, 2, 1])
     """
 
     weights: FloatArray

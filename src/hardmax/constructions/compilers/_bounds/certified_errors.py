@@ -57,6 +57,14 @@ class LayerPlan:
         rate: The $1/\tau$ of the layer's heads; 1 in the hard transformer.
         gate: The $M$ that closes the gate of a piece on every token but its own.
         floors: For each unit what the tokens without a piece of it hold, shape `(n_units,)`.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork
+        >>> from hardmax.constructions import compile_relu
+        >>> net = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]])
+        >>> plan = compile_relu(net, Box([-1], [1])).plans[0]
+        >>> plan.rate, plan.gate, plan.floors.tolist()
+        (1.0, 2.0, [0.0, 0.0])
     """
 
     rate: float

@@ -54,6 +54,14 @@ class Float32Rounding:
             not proved.
         where: The point where the bound is attained to within the size of a small box, shape
             `(dim_in,)`.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork
+        >>> from hardmax.constructions import compile_relu
+        >>> net = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]])
+        >>> rounding = compile_relu(net, Box([-1], [1]), 1e-3).float32
+        >>> 0.0 < rounding.error < 1e-2, rounding.where.shape
+        (True, (1,))
     """
 
     errors: FloatArray

@@ -27,6 +27,10 @@ class SharedFacet(NamedTuple):
         one: The cell on the positive side.
         other: The cell on the negative side.
         row: The primitive integers $(n, t)$ of the hyperplane $\langle n, x\rangle + t = 0$.
+
+    Examples:
+        >>> SharedFacet(0, 1, (1, 0, -2))
+        SharedFacet(one=0, other=1, row=(1, 0, -2))
     """
 
     one: int
@@ -48,6 +52,12 @@ class ExactPieces:
         corners: For each cell its vertices as integers proportional to $(x, 1)$ by a positive
             factor, shape `(n_corners, dim + 1)`.
         rows: For each cell integer rows that are positive inside.
+
+    Examples:
+        >>> from hardmax.constructions import Mesh
+        >>> pieces = Mesh([[0.0], [1.0], [2.0]], [[0, 1], [1, 2]], [0.0, 1.0, 0.0]).pieces
+        >>> pieces.n_cells, pieces.dim, pieces.dim_out, len(pieces.facets)
+        (2, 1, 1, 1)
     """
 
     forms: WideArray

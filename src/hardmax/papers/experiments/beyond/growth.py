@@ -15,7 +15,7 @@ from hardmax.geometry.refinement import common_refinement
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.papers.experiments.wording import plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import cell_colours, side_by_side, tone
 from hardmax.regions.engines import enumerate_regions
 
 
@@ -185,14 +185,18 @@ def _rate(rows: Sequence[Row]) -> float:
 
 def _draw(p: Parameters, exponents: Sequence[Row], depth_rows: Sequence[Row]) -> Any:
     figure, (fits, blocks) = side_by_side(2)
-    places = np.arange(len(exponents))
-    fits.bar(places, [e["extremal"] for e in exponents], color="C0", label="fitted")
-    fits.plot(places, [e["theory"] for e in exponents], "k_", markersize=14, label="theory")
-    labels = [f"{e['heads']}, {e['dim']}\n{'bias' if e['bias'] else 'none'}" for e in exponents]
-    fits.set_xticks(places, labels, fontsize=6)
-    fits.set_xlabel("heads $H$, dimension $d$, bias")
-    fits.set_ylabel("exponent of $N$")
-    fits.legend()
+    places = np.arange(len(exponents))[::-1]
+    fits.barh(places, [e["extremal"] for e in exponents], height=0.6, color=cell_colours([0])[0])
+    theory = {"color": tone("ink"), "markersize": 13, "markeredgewidth": 1.8}
+    (mark,) = fits.plot([e["theory"] for e in exponents], places, "|", **theory)
+    labels = [
+        f"$H = {e['heads']}$, $d = {e['dim']}$, {'bias' if e['bias'] else 'no bias'}"
+        for e in exponents
+    ]
+    fits.set_yticks(places, labels)
+    fits.set_xlabel("exponent of $N$")
+    handles = [fits.containers[0], mark]
+    fits.legend(handles, ["fitted", "theory"], loc="upper right")
     for family, colour in (("constructed", "C0"), ("random", "C1")):
         rows = [r for r in depth_rows if r["family"] == family]
         blocks.semilogy(

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from hardmax.papers.experiments.wording import plain_ticks
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.style import side_by_side, tone
 from hardmax.stability.score_bounds import rival_mass_bound
@@ -27,18 +28,26 @@ def run(parameters: Parameters) -> Outcome:
     rows: list[Row] = [asdict(column) for column in table.columns]
     claimed, raw, scaled = table.columns[0], table.columns[2], table.columns[3]
     figure, (ax,) = side_by_side(1)
-    margins = np.linspace(0.0, 120.0, 400)
-    for column, colour in ((claimed, "C1"), (scaled, "C2"), (raw, "C0")):
-        masses = [float(rival_mass_bound(p.n_keys, m, column.tau)) for m in margins]
-        ax.semilogy(margins, masses, color=colour, label=rf"$\tau = {column.tau:g}$")
-    ax.axvline(
-        p.margin, color=tone("ink"), linewidth=0.8, linestyle="--", label=f"margin {p.margin:g}"
+    margins = np.geomspace(0.1, 300.0, 400)
+    readings = (
+        (claimed, f"$\\tau = {claimed.tau:g}$, as claimed"),
+        (scaled, f"$\\tau = {scaled.tau:g}$, on scaled scores"),
+        (raw, f"$\\tau = {raw.tau:g}$, on raw scores"),
     )
-    ax.axhline(p.epsilon, color=tone("ink"), linewidth=0.8, linestyle=":", label=f"{p.epsilon:g}")
+    for (column, label), style in zip(readings, ("-", "--", "-."), strict=True):
+        masses = np.array([float(rival_mass_bound(p.n_keys, m, column.tau)) for m in margins])
+        (line,) = ax.loglog(margins, masses, style, label=label)
+        there = float(rival_mass_bound(p.n_keys, p.margin, column.tau))
+        ax.plot([p.margin], [there], "o", color=line.get_color(), ms=5, zorder=3)
+    ax.axvline(p.margin, color=tone("ink"), linewidth=0.8, ls=":", label=f"margin {p.margin:g}")
+    ax.axhline(
+        p.epsilon, color=tone("soft"), linewidth=0.8, ls=":", label=f"{p.epsilon:.0%} of the weight"
+    )
     ax.set_ylim(1e-6, 2.0)
+    plain_ticks(ax.xaxis)
     ax.set_xlabel(r"margin $\delta$")
     ax.set_ylabel("most weight the other keys can have")
-    ax.legend()
+    figure.legend(loc="outside lower center", ncols=2)
     return Outcome(
         {
             "tau_claimed": claimed.tau,

@@ -4,11 +4,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.lines import Line2D
 
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import cell_colours, side_by_side, tone
+from hardmax.plotting.diagrams import mark_keys
+from hardmax.plotting.style import cell_colours, name_axes, side_by_side, tone
 from hardmax.stability.cells.hard_shares import hard_share
 from hardmax.stability.temperatures import margin_for_accuracy
 
@@ -22,6 +24,9 @@ class Parameters:
     epsilon: float = 0.1
     resolution: int = 240
     seed: int = 5
+
+
+QUICK = Parameters(resolution=60)
 
 
 def run(parameters: Parameters) -> Outcome:
@@ -47,14 +52,25 @@ def run(parameters: Parameters) -> Outcome:
     rows: list[Row] = []
     for ax, tau in zip(axes, p.temperatures, strict=True):
         weights = head.attention_weights(points, tau)
-        picture = (weights @ colours).reshape(len(ticks), len(ticks), 4)
+        picture = (weights @ colours).reshape(len(ticks), len(ticks), 3)
         ax.imshow(np.clip(picture, 0, 1), origin="lower", extent=(-3, 3, -3, 3))
         for cell in cells:
             ax.fill(*cell.polygon.T, facecolor="none", edgecolor=tone("ink"), linewidth=0.8)
         delta = float(margin_for_accuracy(p.n_keys, tau, p.epsilon))
         # A band thinner than a pixel cannot be drawn.
         if ticks[1] - ticks[0] < delta < leads.max():
-            ax.contour(ticks, ticks, leads, levels=[delta], colors="white", linewidths=0.9)
+            ax.contour(ticks, ticks, leads, levels=[delta], colors="white", linewidths=1.6)
+            ax.contour(
+                ticks,
+                ticks,
+                leads,
+                levels=[delta],
+                colors=tone("ink"),
+                linewidths=0.8,
+                linestyles=":",
+            )
+        mark_keys(ax, keys, np.isin(np.arange(len(keys)), [cell.site for cell in cells]), box)
+        name_axes(ax, "q")
         share = hard_share(head, box, tau, p.epsilon)
         ax.set_title(rf"$\tau = {tau:g}$")
         largest = weights.max(axis=1)
@@ -71,6 +87,12 @@ def run(parameters: Parameters) -> Outcome:
                 ),
             }
         )
+    lines = [
+        Line2D([], [], color=tone("wall"), linewidth=0.8, label="exact wall"),
+        Line2D([], [], color=tone("ink"), lw=0.9, ls=":", label="end of the certified band"),
+    ]
+    keys_shown = axes[0].get_legend_handles_labels()[0]
+    figure.legend(handles=[*lines, *keys_shown], loc="outside lower center", ncols=4)
     first, last = rows[0], rows[-1]
     return Outcome(
         {
@@ -82,7 +104,7 @@ def run(parameters: Parameters) -> Outcome:
             ],
         },
         f"the {len(cells)} cells are the same at every temperature; what shrinks is the band "
-        "around the walls. Outside the white lines the margin alone gives the winner at least "
+        "around the walls. Beyond the dotted lines the margin alone gives the winner at least "
         f"{1 - p.epsilon:.0%} of the weight. In all it has that much on at least "
         f"{_floored(first['hard_share_at_least'])} of the square at tau = {first['tau']:g}, on at "
         f"least {_floored(last['hard_share_at_least'])} at tau = {last['tau']:g}, by exact areas.",

@@ -1,14 +1,16 @@
 """Figure 3 of [SL26]: the same keys under Euclidean distance and under the dot product."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from hardmax.geometry.domains import Box
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import side_by_side, tone
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
+from hardmax.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,11 @@ def run(parameters: Parameters) -> Outcome:
     plot(routing, axes[1], box=box)
     axes[1].set_title(f"(b) largest dot product: {routing.n_cells} of {len(keys)} win")
     plot(counterexample, axes[2], box=Box(np.full(2, -1.5), np.full(2, 1.5)))
-    axes[2].set_title("(c) the smallest key can win")
+    axes[2].set_title("(c) the smallest key wins on the left")
+    for ax, diagram in zip(axes, (voronoi, routing, counterexample), strict=True):
+        _mark_smallest(ax, diagram.sites)
     handles, labels = axes[1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     smallest_wins = int(counterexample.locate([[-1.0, 0.0]])[0]) == 0
     return Outcome(
         {
@@ -49,7 +53,8 @@ def run(parameters: Parameters) -> Outcome:
             "smallest_norm_key_wins_at_minus_e1": smallest_wins,
         },
         f"{voronoi.n_cells} keys own a Voronoi cell, {routing.n_cells} can win the dot product; "
-        "a key dies inside the hull of the others, not because its norm is small.",
+        "a key dies inside the hull of the others, not because its norm is small: in (c) the key "
+        "of smallest norm, ringed, wins for every query on the left.",
         figure,
         claimed="cells of the power diagram disappear because the weights of their keys are small.",
         claims=("Fig3",),
@@ -62,3 +67,10 @@ def run(parameters: Parameters) -> Outcome:
             ]
         },
     )
+
+
+def _mark_smallest(ax: Any, sites: FloatArray) -> None:
+    """Draw a ring round the key of smallest norm."""
+    smallest = sites[np.linalg.norm(sites, axis=1).argmin()]
+    ring = {"mfc": "none", "mec": tone("dead"), "mew": 1.6, "ms": 17, "zorder": 6}
+    ax.plot(*smallest, "o", label="key of smallest norm", **ring)

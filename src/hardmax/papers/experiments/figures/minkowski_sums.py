@@ -9,15 +9,27 @@ from hardmax.constructions.families.extremal_points import extremal_points
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import cell_colours, side_by_side
+from hardmax.plotting.style import cell_colours, name_axes, side_by_side
 from hardmax.typing import FloatArray
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many keys, and how many random sums are tried."""
+    """How many keys, and how many random sums are tried.
+
+    The keys that attain the maximum lie on arcs, so that a head alone would be flat. The first head
+    drawn has its keys moved off its arc, as far as a search found that leaves all counts alone.
+    """
 
     n_keys: int = 6
+    first_head: tuple[tuple[float, float, float], ...] = (
+        (-3.03125, 0.015625, -4.546875),
+        (-1.4375, 1.546875, -0.625),
+        (0.046875, 0.875, 0.640625),
+        (1.375, -1.46875, -0.28125),
+        (2.1875, -0.734375, -3.21875),
+        (2.953125, 0.0, -7.265625),
+    )
     n_trials: int = 200
     seed: int = 4
 
@@ -39,12 +51,16 @@ def run(parameters: Parameters) -> Outcome:
         for _ in range(parameters.n_trials)
     ]
     # A linear map changes no count, and this one makes the picture less slender.
-    heads = [points * [1.0, 1.0, 0.25] for points in extremal_points(parameters.n_keys, 3, 3)]
+    arcs = [points * [1.0, 1.0, 0.25] for points in extremal_points(parameters.n_keys, 3, 3)]
+    heads = [np.array(parameters.first_head), *arcs[1:]]
     sums = [minkowski_vertices(heads[:n]) for n in (1, 2, 3)]
     figure, axes = side_by_side(3, spatial=True)
     for ax, total, colour in zip(axes, sums, cell_colours(range(3)), strict=True):
-        plot(total, ax, colour=colour[:3])
-        ax.set_title(f"H = {total.choices.shape[1]}: {total.count} vertices")
+        plot(total, ax, colour=colour, vertices=False)
+        n_heads = total.choices.shape[1]
+        ax.set_title(f"H = {n_heads}: {total.count} of {parameters.n_keys**n_heads} sums")
+        name_axes(ax, r"\alpha")
+        ax.view_init(elev=22.0, azim=-62.0)
     counts = [total.count for total in sums]
     sharp = cells_bias_free(parameters.n_keys, 3, 3)
     return Outcome(
@@ -55,7 +71,8 @@ def run(parameters: Parameters) -> Outcome:
             "gaussian_largest": max(gaussian),
         },
         f"no sum of three polytopes with {parameters.n_keys} vertices in space has more than "
-        f"{sharp} vertices; the family drawn has {counts[-1]}. Gaussian keys: "
+        f"{sharp} vertices; the family drawn has {counts[-1]}, the other "
+        f"{parameters.n_keys**3 - counts[-1]} sums lie inside. Gaussian keys: "
         f"{np.mean(gaussian):.1f} on average, {max(gaussian)} at most in {parameters.n_trials} "
         "trials.",
         figure,

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from hardmax._ground.progress import track
 from hardmax.bounds import montufar_2017, two_relu_layers, zaslavsky
@@ -12,7 +14,7 @@ from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import series_colours, side_by_side, tone
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
 from hardmax.verify.checking import verify_certificate
@@ -27,7 +29,7 @@ class Parameters:
     weights are the first three rows of `start` and whose biases are the last.
     """
 
-    n_steps: int = 4000
+    n_steps: int = 1000
     signs: tuple[float, float, float] = (-1.0, 1.0, 1.0)
     start: tuple[tuple[float, float, float], ...] = (
         (-64.0, 64.0, -64.0),
@@ -74,12 +76,21 @@ def run(parameters: Parameters) -> Outcome:
     window = Box(np.full(2, -0.75), np.full(2, 1.75))
     figure, axes = side_by_side(3)
     for ax, drawn, title, box in (
-        (axes[0], one_layer, f"layer 1: {one_layer.n_cells} cells", window),
-        (axes[1], part, f"layers 1 and 2: {part.n_cells} cells", None),
-        (axes[2], part, "the middle, enlarged", window),
+        (axes[0], one_layer, f"(a) layer 1: {one_layer.n_cells} cells", window),
+        (axes[1], part, f"(b) both layers: {part.n_cells} cells, the maximum", None),
+        (axes[2], part, "(c) the middle of (b): lines that bend", window),
     ):
-        plot(drawn, ax, colour="cell", box=box)
+        plot(drawn, ax, colour="cell", box=box, walls=True if drawn is one_layer else "units")
         ax.set_title(title)
+    (x, y), (width, height) = window.low, window.high - window.low
+    axes[1].add_patch(
+        Rectangle((x, y), width, height, fill=False, ec=tone("ink"), lw=1.6, zorder=4)
+    )
+    axes[1].annotate("(c)", window.high, xytext=(3, 1), textcoords="offset points")
+    strong = series_colours()
+    handles = [Line2D([], [], color=tone("ink"), label="layer 1")]
+    handles += [Line2D([], [], color=strong[u], label=f"layer 2, unit {u + 1}") for u in range(3)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return Outcome(
         {
             "one_layer": one_layer.n_cells,
@@ -91,10 +102,12 @@ def run(parameters: Parameters) -> Outcome:
             "maximum_attained": [written_down.n_cells, written_down.n_regions],
         },
         f"the first layer has {one_layer.n_cells} cells, as many as three lines can cut, R(3, 2) = "
-        f"{zaslavsky(3, 2)}. For both layers {product} is a product bound that nothing "
-        f"attains: the maximum is {maximum}, and `extremal_relu_network(2, 3, 3)` has "
-        f"{written_down.n_cells} cells and {written_down.n_regions} regions. A search with "
-        f"{parameters.n_steps} steps found {part.n_cells} cells, with a certificate ("
+        f"{zaslavsky(3, 2)}. Each unit of the second layer has one line, which bends where it "
+        "meets a line of the first: it cuts some of these cells and misses others. So the product "
+        f"{product} is a bound that nothing attains: the maximum is {maximum}, and "
+        f"`extremal_relu_network(2, 3, 3)` has {written_down.n_cells} cells and "
+        f"{written_down.n_regions} regions. A search with {parameters.n_steps} steps found "
+        f"{part.n_cells} cells, with a certificate ("
         f"{'verified' if verdict.ok else verdict.reason}), and {part.n_regions} regions.",
         figure,
         claimed=f"a theoretical maximum of {product} regions.",

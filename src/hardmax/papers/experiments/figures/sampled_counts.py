@@ -9,9 +9,10 @@ from hardmax.geometry.domains import Box
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.papers.experiments.wording import plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import cell_colours, side_by_side
+from hardmax.plotting.style import series_colours, side_by_side, tone
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.sampling import sample_regions
+from hardmax.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,19 @@ class Parameters:
     n_heads: int = 2
     d_ff: int = 8
     half_width: float = 3.0
-    n_trials: int = 5
+    n_trials: int = 40
     sampled_keys: tuple[int, ...] = (2, 3, 4, 5)
     sampled_depths: tuple[int, ...] = (1, 2)
     n_samples: int = 2_000_000
+    slope_in_the_paper: float = 0.13
     seed: int = 6
 
 
-QUICK = Parameters(n_keys=(2, 3, 4, 5, 8, 16), depths=(1, 2), n_trials=2, n_samples=50_000)
-FULL = Parameters(n_keys=(2, 3, 4, 5, 8, 16, 32, 64, 128), depths=(1, 2, 3, 4, 5), n_trials=20)
+_TWO_SIDED = 1.96
+"""Standard errors on each side of a 95 % interval."""
+
+QUICK = Parameters(n_keys=(2, 3, 4, 5, 8, 16), depths=(1, 2), n_trials=5, n_samples=50_000)
+FULL = Parameters(n_keys=(2, 3, 4, 5, 8, 16, 32, 64, 128), depths=(1, 2, 3, 4, 5), n_trials=200)
 
 
 def run(parameters: Parameters) -> Outcome:
@@ -72,6 +77,7 @@ def run(parameters: Parameters) -> Outcome:
     met = [(row["sampled"], row["cells"]) for row in rows if row["sampled"] is not None]
     missed = [1 - sampled / cells for sampled, cells in met]
     slopes = {depth: _slope(parameters, rows, depth) for depth in parameters.depths}
+    few = {depth: _slope(parameters, rows, depth, parameters.sampled_keys) for depth in slopes}
     fewer = sum(row["affine_maps"] < row["cells"] for row in rows)
     deepest, longest = max(parameters.depths), max(parameters.n_keys)
     return Outcome(
@@ -79,61 +85,90 @@ def run(parameters: Parameters) -> Outcome:
             "n_models": len(rows),
             "largest_share_missed": max(missed),
             "models_where_signatures_exceed_affine_maps": fewer,
-            "growth_exponents": {str(depth): slope for depth, slope in slopes.items()},
+            "growth_exponents": {str(depth): list(slope) for depth, slope in slopes.items()},
         },
         f"{len(rows)} models counted exactly, up to N = {longest} and L = {deepest}. "
         f"{parameters.n_samples:,} samples miss up to {max(missed):.1%} of the cells already at "
         f"the paper's sizes. A count of signatures bounds cells from below, not linear regions"
         + (f": {fewer} of these have fewer affine maps than signatures" if fewer else "")
-        + ". Fitted exponents of N: "
-        + ", ".join(f"{slope:.2f} (L = {depth})" for depth, slope in slopes.items())
-        + ".",
+        + ". Exponents of N, fitted to geometric means, with 95 % intervals: "
+        + ", ".join(f"{_spelled(slope)} (L = {depth})" for depth, slope in slopes.items())
+        + f". On the paper's four sizes alone: {_spelled(few[1])} (L = 1): with so few keys the "
+        "slope says little.",
         _draw(parameters, rows),
         claimed="Monte Carlo signatures for N = 2..5 and L = 1, 2 as lower bounds on the number "
-        "of linear regions, since exact enumeration is called intractable; slope 0.13 at L = 1.",
+        "of linear regions, since exact enumeration is called intractable; slope "
+        f"{parameters.slope_in_the_paper:g} at L = 1.",
         claims=("Fig6a",),
         tables={"counts": rows},
     )
 
 
-def _mean_cells(parameters: Parameters, rows: list[Row], depth: int) -> list[float]:
-    return [
-        float(np.mean([r["cells"] for r in rows if r["keys"] == n and r["depth"] == depth]))
-        for n in parameters.n_keys
-    ]
+def _logs(rows: list[Row], n_keys: int, depth: int) -> FloatArray:
+    """Return the logarithms of the exact counts of all models of a size."""
+    return np.log([r["cells"] for r in rows if (r["keys"], r["depth"]) == (n_keys, depth)])
 
 
-def _slope(parameters: Parameters, rows: list[Row], depth: int) -> float:
-    """Fit the exponent of N on the mean of the exact counts."""
-    means = _mean_cells(parameters, rows, depth)
-    return float(np.polyfit(np.log(parameters.n_keys), np.log(means), 1)[0])
+def _slope(
+    parameters: Parameters, rows: list[Row], depth: int, sizes: tuple[int, ...] | None = None
+) -> tuple[float, float]:
+    """Fit the exponent of N to the geometric means; return it and the half of its interval.
+
+    Models of different sizes are independent, so the variance of the slope is a sum over sizes.
+    """
+    sizes = parameters.n_keys if sizes is None else sizes
+    logs = [_logs(rows, n, depth) for n in sizes]
+    x = np.log(sizes) - np.log(sizes).mean()
+    lever = x / (x @ x)
+    variances = np.array([values.var(ddof=1) / len(values) for values in logs])
+    slope = lever @ np.array([values.mean() for values in logs])
+    return float(slope), float(_TWO_SIDED * np.sqrt(lever**2 @ variances))
+
+
+def _spelled(slope: tuple[float, float]) -> str:
+    return f"{slope[0]:.2f} ± {slope[1]:.2f}"
 
 
 def _draw(parameters: Parameters, rows: list[Row]) -> Any:
+    """Draw means with intervals of all sizes, and on the paper's sizes also what samples find."""
+    p = parameters
     figure, (all_sizes, paper_sizes) = side_by_side(2)
-    colours = 0.8 * cell_colours(range(len(parameters.depths)))[:, :3]
-    for depth, colour in zip(parameters.depths, colours, strict=True):
-        label = f"L = {depth}"
-        means = _mean_cells(parameters, rows, depth)
-        all_sizes.loglog(parameters.n_keys, means, "o-", color=colour, label=label)
+    strong = series_colours()
+    handles = []
+    for place, depth in enumerate(p.depths):
+        colour = strong[place % len(strong)]
+        logs = [_logs(rows, n, depth) for n in p.n_keys]
+        middle = np.array([values.mean() for values in logs])
+        half = np.array([_TWO_SIDED * values.std(ddof=1) / len(values) ** 0.5 for values in logs])
+        mean, low, high = np.exp(middle), np.exp(middle - half), np.exp(middle + half)
         found = [r for r in rows if r["sampled"] is not None and r["depth"] == depth]
-        if found:
-            n_keys = [r["keys"] for r in found]
-            paper_sizes.plot(
-                n_keys, [r["cells"] for r in found], "o-", color=colour, label=f"{label}, exact"
-            )
-            paper_sizes.plot(
-                n_keys, [r["sampled"] for r in found], "x:", color=colour, label=f"{label}, sampled"
-            )
-    all_sizes.set_xticks(parameters.n_keys, [str(n) for n in parameters.n_keys])
-    all_sizes.minorticks_off()
-    plain_ticks(all_sizes.yaxis)
-    all_sizes.set_title(f"mean of {parameters.n_trials} models, exact")
-    paper_sizes.set_xticks(parameters.sampled_keys)
-    paper_sizes.set_ylim(bottom=0)
-    paper_sizes.set_title(f"one model, {parameters.n_samples:,} samples")
-    for ax in (all_sizes, paper_sizes):
+        for ax in (all_sizes, paper_sizes) if found else (all_sizes,):
+            ax.fill_between(p.n_keys, low, high, color=colour, alpha=0.2, lw=0)
+            (line,) = ax.plot(p.n_keys, mean, "o-", color=colour, label=f"L = {depth}", ms=4)
+        handles.append(line)
+        n_keys = [r["keys"] for r in found]
+        for key, style in (("cells", "s"), ("sampled", "x")):
+            paper_sizes.plot(n_keys, [r[key] for r in found], style, color=colour, mfc="none", ms=6)
+        if depth == 1:
+            drawn = mean[0] * (np.array(p.sampled_keys) / p.n_keys[0]) ** p.slope_in_the_paper
+            paper_sizes.plot(p.sampled_keys, drawn, ":", color=tone("ink"))
+    for style, mfc, name in (
+        ("s", "none", "one model, exact"),
+        ("x", None, f"the same, {p.n_samples:,} samples"),
+    ):
+        handles += paper_sizes.plot([], [], style, color=tone("ink"), mfc=mfc, label=name)
+    name = f"slope {p.slope_in_the_paper:g}, the paper's"
+    handles += paper_sizes.plot([], [], ":", color=tone("ink"), label=name)
+    all_sizes.set_title(f"{p.n_trials} models of each size")
+    paper_sizes.set_title("the paper's sizes")
+    paper_sizes.set_xlim(0.94 * p.sampled_keys[0], 1.06 * p.sampled_keys[-1])
+    for ax, ticks in ((all_sizes, p.n_keys), (paper_sizes, p.sampled_keys)):
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xticks(ticks, [str(n) for n in ticks])
+        ax.minorticks_off()
+        plain_ticks(ax.yaxis)
         ax.set_xlabel("keys per head $N$")
-        ax.set_ylabel("cells")
-        ax.legend(fontsize=7)
+        ax.set_ylabel("cells: mean and 95 % interval")
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure

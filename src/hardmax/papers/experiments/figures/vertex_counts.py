@@ -7,7 +7,7 @@ import numpy as np
 from hardmax.bounds import cells_bias_free
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.papers.registry import Outcome
-from hardmax.plotting.style import cell_colours, side_by_side
+from hardmax.plotting.style import series_colours, side_by_side
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ def run(parameters: Parameters) -> Outcome:
         dtype=object,
     )
     figure, (ax,) = side_by_side(1)
-    colours = 0.8 * cell_colours(range(len(parameters.n_heads)))[:, :3]
-    for h, colour in zip(range(len(parameters.n_heads)), colours, strict=True):
+    strong = series_colours()
+    for h in range(len(parameters.n_heads)):
+        colour = strong[h % len(strong)]
         label = f"H = {parameters.n_heads[h]}"
-        ax.loglog(parameters.n_keys, counts[h].mean(axis=1), "o-", color=colour, label=label)
+        ax.loglog(parameters.n_keys, counts[h].mean(axis=1), "o-", color=colour, label=label, ms=4)
         ax.loglog(parameters.n_keys, sharp[h].astype(float), "--", color=colour, linewidth=0.8)
     ax.set_xticks(parameters.n_keys, [str(n) for n in parameters.n_keys])
     ax.minorticks_off()

@@ -1,0 +1,489 @@
+// Networks whose nodes form a directed graph, on one cell of a line or a plane.
+//
+// Every number that a network computes has a slot. A node writes slots of its own from slots before it: a
+// block (a convolution or a matrix: rows of outputs, each a sum over taps of channels times a kernel), a
+// sparse map, or maxima. On a cell, where the winners of all maxima are known, every slot is an affine form
+// of the D coordinates of the domain.
+//
+// Radii mean what they mean in `forms.hpp`: with the scale X, |a_k* - a_k| <= e / X and |c* - c| <= e. A sum of
+// n products has the radius (1 + kappa)(sum_j |w_j| (e_j + kappa mu_j) + kappa |b|) + X T with kappa = 2 (n + 4) u: a
+// product is rounded once and each of at most n + 1 sums once, and (1 + u)^(n + 2) - 1 < kappa / 1.5 as long as n < 2^40.
+// A radius is 0 only if all forms that come in are zero: then the form is the bias, exactly.
+//
+// Across a wall one maximum changes from a form to another. If their difference is f, then every form
+// downstream changes by a multiple delta f, and only these numbers are carried: a sparse column, with errors
+// eps that grow as radii do, to (1 + kappa) sum_j |w_j| (eps_j + kappa |delta_j|) + T. A form z becomes z' = z + delta f with
+//
+//     e' = (1 + 2^-30) (e + |delta| (e_f + 2 u mu(f)) + eps (mu(f) + e_f) + 2 u mu(z')) + X T,
+//
+// since |z' - z'*| <= |z - z*| + |delta| |f - f*| + |delta - delta*| |f*| and two roundings.
+#pragma once
+#include <cstdint>
+
+#include "hardmax/interface.h"
+#include "hardmax/rounding.hpp"
+
+namespace hardmax {
+
+typedef hm_graph_node GraphNode;
+typedef hm_graph_cell GraphCell;
+
+enum GraphKind { kBlock, kSparse, kMaxima };
+
+// A form of at most two coordinates: slopes, offset last, radius.
+template <int D>
+struct GraphForm {
+    double at[D + 1];
+    double radius;
+};
+
+namespace detail {
+
+constexpr double kGraphUp = 1.0 + 0x1p-30;
+
+inline double graph_kappa(std::int64_t n) { return 2.0 * (static_cast<double>(n) + 4.0) * kU; }
+
+template <int D>
+double* column_of(const GraphCell& cell, int k) {
+    return cell.forms + static_cast<std::int64_t>(k) * cell.n_slots;
+}
+
+template <int D>
+double size_at(const GraphCell& cell, std::int64_t slot) {
+    double size = 0.0;
+    for (int k = 0; k < D; ++k) size = larger(size, magnitude(column_of<D>(cell, k)[slot]));
+    return larger(cell.scale * size, magnitude(column_of<D>(cell, D)[slot]));
+}
+
+template <int D>
+double size_of(const GraphCell& cell, const GraphForm<D>& form) {
+    double size = 0.0;
+    for (int k = 0; k < D; ++k) size = larger(size, magnitude(form.at[k]));
+    return larger(cell.scale * size, magnitude(form.at[D]));
+}
+
+template <int D>
+bool is_zero(const GraphCell& cell, std::int64_t slot) {
+    return cell.radii[slot] == 0.0 && size_at<D>(cell, slot) == 0.0;
+}
+
+template <int D>
+bool is_constant(const GraphCell& cell, std::int64_t slot) {
+    bool is_flat = cell.radii[slot] == 0.0;
+    for (int k = 0; k < D; ++k) is_flat = is_flat && column_of<D>(cell, k)[slot] == 0.0;
+    return is_flat;
+}
+
+template <int D>
+void compose_block(const GraphCell& cell, const GraphNode& node) {
+    const std::int64_t width = node.n_columns, n_terms = node.n_taps * node.n_channels;
+    const double kappa = graph_kappa(n_terms), tiny = kTiny * cell.scale;
+    for (std::int64_t row = 0; row < node.n_rows; ++row) {
+        const std::int64_t first = node.first + row * node.stride;
+        double* to[D + 2];
+        for (int k = 0; k <= D; ++k) to[k] = column_of<D>(cell, k) + first;
+        to[D + 1] = cell.radii + first;
+        for (std::int64_t i = 0; i < width; ++i) {
+            for (int k = 0; k < D; ++k) to[k][i] = 0.0;
+            to[D][i] = node.bias[i];
+            to[D + 1][i] = 0.0;
+        }
+        bool is_known = true;
+        for (std::int64_t tap = 0; tap < node.n_taps; ++tap) {
+            const std::int64_t base = node.columns[row * node.n_taps + tap];
+            if (base < 0) continue;
+            const double* kernel = node.weights + tap * node.n_channels * width;
+            for (std::int64_t c = 0; c < node.n_channels; ++c, kernel += width) {
+                const std::int64_t slot = base + c;
+                const double size = size_at<D>(cell, slot), radius = cell.radii[slot];
+                if (size == 0.0 && radius == 0.0) continue;
+                is_known = false;
+                double factor[D + 1];
+                for (int k = 0; k <= D; ++k) factor[k] = column_of<D>(cell, k)[slot];
+                const double share = radius + kappa * size;
+                for (int k = 0; k <= D; ++k) {
+                    double* out = to[k];
+                    for (std::int64_t i = 0; i < width; ++i) out[i] += factor[k] * kernel[i];
+                }
+                double* out = to[D + 1];
+                for (std::int64_t i = 0; i < width; ++i) out[i] += share * magnitude(kernel[i]);
+            }
+        }
+        if (is_known) continue;
+        for (std::int64_t i = 0; i < width; ++i)
+            to[D + 1][i] =
+                (1.0 + 2.0 * kappa) * (to[D + 1][i] + kappa * magnitude(node.bias[i])) + tiny;
+    }
+}
+
+template <int D>
+void compose_sparse(const GraphCell& cell, const GraphNode& node) {
+    const double tiny = kTiny * cell.scale;
+    for (std::int64_t row = 0; row < node.n_rows; ++row) {
+        const std::int64_t begin = node.starts[row], end = node.starts[row + 1];
+        const double kappa = graph_kappa(end - begin);
+        double sums[D + 1] = {}, share = 0.0;
+        sums[D] = node.bias[row];
+        bool is_known = true;
+        for (std::int64_t j = begin; j < end; ++j) {
+            const std::int64_t slot = node.columns[j];
+            const double size = size_at<D>(cell, slot), radius = cell.radii[slot];
+            if (size == 0.0 && radius == 0.0) continue;
+            is_known = false;
+            for (int k = 0; k <= D; ++k) sums[k] += node.weights[j] * column_of<D>(cell, k)[slot];
+            share += magnitude(node.weights[j]) * (radius + kappa * size);
+        }
+        const std::int64_t slot = node.first + row;
+        for (int k = 0; k <= D; ++k) column_of<D>(cell, k)[slot] = sums[k];
+        cell.radii[slot] =
+            is_known ? 0.0
+                     : (1.0 + 2.0 * kappa) * (share + kappa * magnitude(node.bias[row])) + tiny;
+    }
+}
+
+// The form of one entry of a maximum: slope times a slot plus an offset.
+template <int D>
+GraphForm<D> entry_of(const GraphCell& cell, const GraphNode& node, std::int64_t entry) {
+    GraphForm<D> form = {};
+    const std::int64_t slot = node.columns[entry];
+    const double slope = node.weights[entry], offset = node.bias[entry];
+    if (slot < 0 || slope == 0.0 || is_zero<D>(cell, slot)) {
+        form.at[D] = offset;
+        return form;
+    }
+    for (int k = 0; k <= D; ++k) form.at[k] = slope * column_of<D>(cell, k)[slot];
+    form.at[D] += offset;
+    if ((slope == 1.0 || slope == -1.0) && offset == 0.0) {
+        form.radius = cell.radii[slot];
+        return form;
+    }
+    const double size = magnitude(slope) * size_at<D>(cell, slot) + magnitude(offset);
+    form.radius =
+        (magnitude(slope) * cell.radii[slot] + 4.0 * kU * size) * kGraphUp + kTiny * cell.scale;
+    return form;
+}
+
+template <int D>
+GraphForm<D> difference(const GraphCell& cell, const GraphForm<D>& one, const GraphForm<D>& other) {
+    GraphForm<D> form;
+    const bool is_copy = other.radius == 0.0 && size_of<D>(cell, other) == 0.0;
+    for (int k = 0; k <= D; ++k) form.at[k] = one.at[k] - other.at[k];
+    form.radius = one.radius;
+    if (is_copy) return form;
+    if (one.radius == 0.0 && size_of<D>(cell, one) == 0.0) {
+        form.radius = other.radius;
+        return form;
+    }
+    form.radius = (one.radius + other.radius + 2.0 * kU * size_of<D>(cell, form)) * kGraphUp +
+                  kTiny * cell.scale;
+    return form;
+}
+
+// What the maximum of a group is on the cell.
+template <int D>
+void compose_maxima(const GraphCell& cell, const GraphNode& node) {
+    for (std::int64_t group = 0; group < node.n_rows; ++group) {
+        const std::int64_t winner = cell.winners[node.first_group + group];
+        const GraphForm<D> form = entry_of<D>(cell, node, node.starts[group] + winner);
+        const std::int64_t slot = node.first + group;
+        for (int k = 0; k <= D; ++k) column_of<D>(cell, k)[slot] = node.sign * form.at[k];
+        cell.radii[slot] = form.radius;
+    }
+}
+
+// Add to the list of slots that change.
+inline void mark(const GraphCell& cell, const GraphNode& node, std::int64_t& n, std::int64_t slot) {
+    if (cell.marks[slot]) return;
+    cell.marks[slot] = 1;
+    cell.deltas[slot] = cell.eps[slot] = 0.0;
+    cell.dirty[node.first_dirty + n++] = static_cast<std::int32_t>(slot);
+}
+
+// Carry changes through a node; the slots of a node that change are listed in `dirty`. Of a block first the rows
+// that change are listed, then each of them is summed up, a few columns at a time.
+inline void mark_block(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
+                       std::int64_t n_in, std::int64_t& n_out) {
+    std::int64_t last = -1;
+    for (std::int64_t i = 0; i < n_in; ++i) {
+        const std::int64_t slot = cell.dirty[source.first_dirty + i];
+        if (slot < node.low || slot >= node.low + node.n_readable) continue;
+        const std::int64_t pixel = node.owners[slot - node.low];
+        if (pixel < 0 || pixel == last) continue;
+        last = pixel;
+        for (std::int64_t j = node.use_starts[pixel]; j < node.use_starts[pixel + 1]; ++j) {
+            const std::int64_t first = node.first + node.uses[2 * j] * node.stride;
+            if (cell.marks[first]) continue;
+            for (std::int64_t k = 0; k < node.n_columns; ++k) mark(cell, node, n_out, first + k);
+        }
+    }
+}
+
+template <int Chunk>
+void carry_row(const GraphCell& cell, const GraphNode& node, std::int64_t row,
+               std::int64_t column) {
+    double sums[Chunk] = {}, errors[Chunk] = {};
+    for (std::int64_t tap = 0; tap < node.n_taps; ++tap) {
+        const std::int64_t base = node.columns[row * node.n_taps + tap];
+        if (base < 0) continue;
+        const double* kernel = node.weights + tap * node.n_channels * node.n_columns + column;
+        for (std::int64_t c = 0; c < node.n_channels; ++c, kernel += node.n_columns) {
+            if (!cell.marks[base + c]) continue;
+            const double delta = cell.deltas[base + c];
+            const double share = cell.eps[base + c] + node.kappa * magnitude(delta);
+            for (int k = 0; k < Chunk; ++k) {
+                sums[k] += delta * kernel[k];
+                errors[k] += share * magnitude(kernel[k]);
+            }
+        }
+    }
+    const std::int64_t first = node.first + row * node.stride + column;
+    for (int k = 0; k < Chunk; ++k) cell.deltas[first + k] = sums[k];
+    for (int k = 0; k < Chunk; ++k) cell.eps[first + k] = errors[k];
+}
+
+inline void carry_block(const GraphCell& cell, const GraphNode& node, std::int64_t n_out) {
+    for (std::int64_t j = 0; j < n_out; j += node.n_columns) {
+        const std::int64_t row = (cell.dirty[node.first_dirty + j] - node.first) / node.stride;
+        std::int64_t column = 0;
+        for (; column + 16 <= node.n_columns; column += 16) carry_row<16>(cell, node, row, column);
+        for (; column + 4 <= node.n_columns; column += 4) carry_row<4>(cell, node, row, column);
+        for (; column < node.n_columns; ++column) carry_row<1>(cell, node, row, column);
+    }
+}
+
+inline void carry_sparse(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
+                         std::int64_t n_in, std::int64_t& n_out) {
+    for (std::int64_t i = 0; i < n_in; ++i) {
+        const std::int64_t slot = cell.dirty[source.first_dirty + i];
+        const double delta = cell.deltas[slot];
+        if ((delta == 0.0 && cell.eps[slot] == 0.0) || slot < node.low ||
+            slot >= node.low + node.n_readable)
+            continue;
+        const std::int64_t at = slot - node.low;
+        for (std::int64_t j = node.use_starts[at]; j < node.use_starts[at + 1]; ++j) {
+            const std::int64_t row = node.uses[2 * j], entry = node.uses[2 * j + 1];
+            mark(cell, node, n_out, node.first + row);
+            cell.deltas[node.first + row] += delta * node.weights[entry];
+            cell.eps[node.first + row] +=
+                magnitude(node.weights[entry]) * (cell.eps[slot] + node.kappa * magnitude(delta));
+        }
+    }
+}
+
+inline void carry_maxima(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
+                         std::int64_t n_in, std::int64_t& n_out) {
+    for (std::int64_t i = 0; i < n_in; ++i) {
+        const std::int64_t slot = cell.dirty[source.first_dirty + i];
+        const double delta = cell.deltas[slot];
+        if ((delta == 0.0 && cell.eps[slot] == 0.0) || slot < node.low ||
+            slot >= node.low + node.n_readable)
+            continue;
+        const std::int64_t at = slot - node.low;
+        for (std::int64_t j = node.use_starts[at]; j < node.use_starts[at + 1]; ++j) {
+            const std::int64_t group = node.uses[2 * j], entry = node.uses[2 * j + 1];
+            cell.when[node.first_group + group] = -kInfinity;
+            if (entry != node.starts[group] + cell.winners[node.first_group + group]) continue;
+            mark(cell, node, n_out, node.first + group);
+            const double slope = node.weights[entry];
+            cell.deltas[node.first + group] += node.sign * (slope * delta);
+            cell.eps[node.first + group] +=
+                magnitude(slope) * (cell.eps[slot] + (slope == 1.0 ? 0.0 : kU * magnitude(delta)));
+        }
+    }
+}
+
+}  // namespace detail
+
+// Write the forms of the nodes from `begin` to `end`, from the slots before and the winners.
+template <int D>
+void compose_graph(const GraphCell& cell, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+        const GraphNode& node = cell.nodes[i];
+        if (node.kind == kBlock) detail::compose_block<D>(cell, node);
+        if (node.kind == kSparse) detail::compose_sparse<D>(cell, node);
+        if (node.kind == kMaxima) detail::compose_maxima<D>(cell, node);
+        for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g)
+            cell.when[node.first_group + g] = -kInfinity;
+    }
+}
+
+// Change the winners of some groups of a node, whose entries are the same forms in all of them, and all forms
+// downstream. Lists the slots that were known to be constant and may be no more; returns how many they are.
+template <int D>
+std::int64_t flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_groups,
+                         const std::int32_t* groups, std::int32_t winner, std::int32_t* woken) {
+    const GraphNode& changed = cell.nodes[at];
+    const std::int64_t start = changed.starts[groups[0]];
+    const GraphForm<D> f = detail::difference<D>(
+        cell, detail::entry_of<D>(cell, changed, start + winner),
+        detail::entry_of<D>(cell, changed, start + cell.winners[changed.first_group + groups[0]]));
+    const double f_size = detail::size_of<D>(cell, f), tiny = kTiny * cell.scale;
+    std::int64_t n_woken = 0;
+    for (std::int64_t i = 0; i < cell.n_nodes; ++i) cell.n_dirty[i] = 0;
+    for (std::int64_t g = 0; g < n_groups; ++g) {
+        const std::int64_t slot = changed.first + groups[g];
+        detail::mark(cell, changed, cell.n_dirty[at], slot);
+        cell.deltas[slot] = changed.sign;
+        cell.winners[changed.first_group + groups[g]] = winner;
+        cell.when[changed.first_group + groups[g]] = -kInfinity;
+    }
+    for (std::int64_t i = at; i < cell.n_nodes; ++i) {
+        const GraphNode& node = cell.nodes[i];
+        std::int64_t& n_out = cell.n_dirty[i];
+        for (std::int64_t s = 0; i > at && s < node.n_sources; ++s) {
+            const std::int32_t from = node.sources[s];
+            if (from < at || cell.n_dirty[from] == 0) continue;
+            const GraphNode& source = cell.nodes[from];
+            if (node.kind == kBlock)
+                detail::mark_block(cell, node, source, cell.n_dirty[from], n_out);
+            if (node.kind == kSparse)
+                detail::carry_sparse(cell, node, source, cell.n_dirty[from], n_out);
+            if (node.kind == kMaxima)
+                detail::carry_maxima(cell, node, source, cell.n_dirty[from], n_out);
+        }
+        if (i > at && node.kind == kBlock) detail::carry_block(cell, node, n_out);
+        for (std::int64_t j = 0; j < n_out; ++j) {
+            const std::int64_t slot = cell.dirty[node.first_dirty + j];
+            const double delta = cell.deltas[slot];
+            if (i > at) cell.eps[slot] = cell.eps[slot] * (1.0 + 2.0 * node.kappa) + kTiny;
+            const double eps = cell.eps[slot];
+            if (detail::is_constant<D>(cell, slot))
+                woken[n_woken++] = static_cast<std::int32_t>(slot);
+            for (int k = 0; k <= D; ++k) detail::column_of<D>(cell, k)[slot] += delta * f.at[k];
+            const double grown = magnitude(delta) * (f.radius + 2.0 * kU * f_size) +
+                                 eps * (f_size + f.radius) +
+                                 2.0 * kU * detail::size_at<D>(cell, slot);
+            cell.radii[slot] = (cell.radii[slot] + grown) * detail::kGraphUp + tiny;
+        }
+    }
+    for (std::int64_t i = at; i < cell.n_nodes; ++i)
+        for (std::int64_t j = 0; j < cell.n_dirty[i]; ++j)
+            cell.marks[cell.dirty[cell.nodes[i].first_dirty + j]] = 0;
+    return n_woken;
+}
+
+namespace detail {
+
+// Say by how much the winner of a group leads: `visit(gap, rival)` gets forms that are positive on the cell, one for
+// each rival, but for those that are known to be constant.
+template <int D, class Visit>
+void for_rivals(const GraphCell& cell, const GraphNode& node, std::int64_t group,
+                const Visit& visit) {
+    const std::int64_t start = node.starts[group],
+                       winner = start + cell.winners[node.first_group + group];
+    const GraphForm<D> leader = entry_of<D>(cell, node, winner);
+    for (std::int64_t j = start; j < node.starts[group + 1]; ++j) {
+        if (j == winner || node.is_repeated[j]) continue;
+        const GraphForm<D> gap = difference<D>(cell, leader, entry_of<D>(cell, node, j));
+        bool is_flat = gap.radius == 0.0;
+        for (int k = 0; k < D; ++k) is_flat = is_flat && gap.at[k] == 0.0;
+        if (!is_flat) visit(gap, j - start);
+    }
+}
+
+// Gaps f are positive on the cell, so f > 0 at the end of a line means that it vanishes nowhere on the way. f(t) is
+// known up to err(t) = (1 + 2^-30) (2 e + 4 u (|a t| + |c|)) + X T, since |t| <= X. Where the slope is certain, f vanishes
+// within err(t) / (|a| - e / X) of t = -c / a.
+inline double error_on_line(const GraphCell& cell, const GraphForm<1>& gap, double t) {
+    const double sizes = magnitude(gap.at[0] * t) + magnitude(gap.at[1]);
+    return (2.0 * gap.radius + 4.0 * kU * sizes) * kGraphUp + kTiny * cell.scale;
+}
+
+inline bool is_ahead(const GraphCell& cell, const GraphForm<1>& gap, double t) {
+    return gap.at[0] * t + gap.at[1] > error_on_line(cell, gap, t);
+}
+
+struct Span {
+    double low, high;
+};
+
+// Where a gap vanishes: between two points, both infinite if not before the end.
+inline Span vanishing(const GraphCell& cell, const GraphForm<1>& gap, double end) {
+    if (is_ahead(cell, gap, end)) return {kInfinity, kInfinity};
+    const double sure = -gap.at[0] - gap.radius / cell.scale * kGraphUp;
+    const double zero = gap.at[1] / -gap.at[0];
+    if (!(sure > 0.0 && magnitude(zero) <= cell.scale)) return {-cell.scale, kInfinity};
+    const double off =
+        (error_on_line(cell, gap, zero) / sure) * kGraphUp + 4.0 * kU * magnitude(zero) + kTiny;
+    return {zero - off, zero + off};
+}
+
+}  // namespace detail
+
+// Write by how much winners lead in the groups that are looked at, with radii, and the node, group and rival of each
+// gap.
+template <int D>
+std::int64_t graph_gaps(const GraphCell& cell, const std::uint8_t* is_looked_at, double* gaps,
+                        double* radii, std::int32_t* names) {
+    std::int64_t n = 0;
+    for (std::int64_t i = 0; i < cell.n_nodes; ++i) {
+        const GraphNode& node = cell.nodes[i];
+        for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g) {
+            if (!is_looked_at[node.first_group + g]) continue;
+            detail::for_rivals<D>(cell, node, g, [&](const GraphForm<D>& gap, std::int64_t rival) {
+                for (int k = 0; k <= D; ++k) gaps[(D + 1) * n + k] = gap.at[k];
+                radii[n] = gap.radius;
+                names[3 * n] = static_cast<std::int32_t>(i);
+                names[3 * n + 1] = static_cast<std::int32_t>(g);
+                names[3 * n + 2] = static_cast<std::int32_t>(rival);
+                ++n;
+            });
+        }
+    }
+    return n;
+}
+
+// The first point to the right where a winner may be overtaken, on a line up to `end`.
+//
+// `when` has for each group a point before which no gap of it vanishes, or minus infinity where its forms have
+// changed since. No gap vanishes before the least of the points that gaps surely vanish before, but those that may be 0
+// there: they are listed. Returns how many; `at` gets that point, or `end` if there is none before.
+inline std::int64_t next_on_line(const GraphCell& cell, const std::uint8_t* is_looked_at,
+                                 double end, double* gaps, double* radii, std::int32_t* names,
+                                 double* at) {
+    double first = kInfinity, bound = end;
+    for (std::int64_t i = 0; i < cell.n_nodes; ++i) {
+        const GraphNode& node = cell.nodes[i];
+        if (node.kind != kMaxima) continue;
+        double* when = cell.when + node.first_group;
+        for (std::int64_t g = 0; g < node.n_rows; ++g) {
+            if (when[g] != -kInfinity) continue;
+            when[g] = kInfinity;
+            if (!is_looked_at[node.first_group + g]) continue;
+            detail::for_rivals<1>(cell, node, g, [&](const GraphForm<1>& gap, std::int64_t) {
+                const double low = detail::vanishing(cell, gap, end).low;
+                when[g] = low < when[g] ? low : when[g];
+            });
+        }
+        for (std::int64_t g = 0; g < node.n_rows; ++g) first = when[g] < first ? when[g] : first;
+    }
+    // The second time `first` is the bound that the first time has found, so that all that vanish before are seen.
+    std::int64_t n = 0;
+    for (int round = 0; round < 3 && first < kInfinity; ++round) {
+        n = 0;
+        for (std::int64_t i = 0; i < cell.n_nodes; ++i) {
+            const GraphNode& node = cell.nodes[i];
+            const double* when = cell.when + node.first_group;
+            for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g) {
+                if (when[g] > first) continue;
+                detail::for_rivals<1>(
+                    cell, node, g, [&](const GraphForm<1>& gap, std::int64_t rival) {
+                        const double last = detail::vanishing(cell, gap, end).high;
+                        bound = last < bound ? last : bound;
+                        if (detail::is_ahead(cell, gap, first < end ? first : end)) return;
+                        gaps[2 * n] = gap.at[0], gaps[2 * n + 1] = gap.at[1], radii[n] = gap.radius;
+                        names[3 * n] = static_cast<std::int32_t>(i);
+                        names[3 * n + 1] = static_cast<std::int32_t>(g);
+                        names[3 * n + 2] = static_cast<std::int32_t>(rival);
+                        ++n;
+                    });
+            }
+        }
+        if (round > 0 && bound == first) break;
+        first = bound;
+    }
+    *at = bound;
+    return n;
+}
+
+}  // namespace hardmax

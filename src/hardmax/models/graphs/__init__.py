@@ -1,0 +1,1 @@
+"""Networks whose layers form a directed graph: convolutions, sums, maxima."""

@@ -1,0 +1,522 @@
+r"""Building networks of any shape, operation by operation.
+
+A signal is an array of slots with the shape of the tensor it stands for, without the batch. What
+only moves numbers (`reshape`, `transpose`, slices, `concatenate`) is done to that array.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hardmax.errors import ArgumentError, ShapeMismatchError
+from hardmax.models.formats.activations import Activation
+from hardmax.models.graphs.graph_networks import (
+    BlockMap,
+    GraphNetwork,
+    Maxima,
+    Node,
+    SparseMap,
+)
+from hardmax.typing import FloatArray, IntArray
+
+Signal = IntArray
+_MOST_SLOTS = 1 << 27
+_FEW_CHANNELS = 4
+"""Convolutions of so few channels to so few are kept as sparse rows."""
+
+
+class GraphBuilder:
+    """Collects the nodes of a `GraphNetwork`.
+
+    Attributes:
+        notes: What was rounded or left off, in words.
+
+    Examples:
+        >>> build = GraphBuilder()
+        >>> x = build.input((2,))
+        >>> hidden = build.relu(build.multiply(x, np.eye(2), [0.0, -1.0]))
+        >>> build.finish(build.add(x, hidden))([1.0, 3.0]).tolist()
+        [2.0, 5.0]
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self._nodes: list[Node] = []
+        self._n_slots = 0
+        self._input_shape: tuple[int, ...] | None = None
+        self._maker: dict[int, Maxima] = {}
+
+    def input(self, shape: Sequence[int]) -> Signal:
+        """Return the input, of a shape without the batch."""
+        if self._input_shape is not None:
+            raise ArgumentError("a network must have one input; got another.")
+        self._input_shape = tuple(int(n) for n in shape)
+        if not all(n > 0 for n in self._input_shape):
+            raise ShapeMismatchError(f"an input must have a shape; got {self._input_shape}.")
+        return self._take(prod(self._input_shape)).reshape(self._input_shape)
+
+    def finish(self, output: Signal) -> GraphNetwork:
+        """Return the network with the given output, without nodes that do not lead to it."""
+        if self._input_shape is None:
+            raise ArgumentError("a network must have an input; got none.")
+        needed = np.zeros(self._n_slots, dtype=np.bool_)
+        needed[output.ravel()] = True
+        kept = []
+        for node in reversed(self._nodes):
+            if needed[node.slots].any():
+                needed[node.read_slots] = True
+                kept.append(node)
+        return _renumbered(self._input_shape, output, kept[::-1], tuple(self.notes))
+
+    def convolve(
+        self,
+        x: Signal,
+        kernel: FloatArray,
+        bias: FloatArray | None = None,
+        *,
+        strides: Sequence[int] = (),
+        pads: Sequence[tuple[int, int]] = (),
+        dilations: Sequence[int] = (),
+        groups: int = 1,
+        name: str = "convolution",
+    ) -> Signal:
+        """Convolve a signal `(C, *sizes)` with a kernel `(K, C / groups, *sides)`."""
+        sides = kernel.shape[2:]
+        if x.ndim != kernel.ndim - 1 or x.shape[0] != kernel.shape[1] * groups:
+            raise ShapeMismatchError(
+                f"a kernel of shape {kernel.shape} in {groups} groups does not fit a signal of "
+                f"shape {x.shape}."
+            )
+        n_out, n_in = kernel.shape[0] // groups, kernel.shape[1]
+        if kernel.shape[0] % groups:
+            raise ShapeMismatchError(f"{kernel.shape[0]} channels do not fit {groups} groups.")
+        shape, places = window_places(x.shape[1:], sides, strides, pads, dilations)
+        n_rows, total = len(places), kernel.shape[0]
+        offsets = np.zeros(total) if bias is None else _floats(bias)
+        # (K, C, taps): one kernel for each group, channels last.
+        flat = _floats(kernel).reshape(groups, n_out, n_in, -1)
+        if groups > 1 and n_in <= _FEW_CHANNELS and n_out <= _FEW_CHANNELS:
+            return self._convolve_sparsely(x, flat, offsets, places, shape, name)
+        if n_in > 1:
+            x = self._with_channels_last(x)
+        bases = x.reshape(x.shape[0], -1)
+        slots = self._take(n_rows * total)
+        for g in range(groups):
+            base = np.append(bases[g * n_in], -1)
+            self._add(
+                BlockMap(
+                    name,
+                    base[places],
+                    np.ascontiguousarray(flat[g].transpose(2, 1, 0)),
+                    np.ascontiguousarray(offsets[g * n_out : (g + 1) * n_out]),
+                    int(slots[0]) + g * n_out,
+                    total,
+                )
+            )
+        return slots.reshape(n_rows, total).T.reshape(total, *shape)
+
+    def _convolve_sparsely(
+        self,
+        x: Signal,
+        kernel: FloatArray,
+        bias: FloatArray,
+        places: IntArray,
+        shape: tuple[int, ...],
+        name: str,
+    ) -> Signal:
+        groups, n_out, n_in, _ = kernel.shape
+        pixels = x.reshape(x.shape[0], -1)
+        padded = np.concatenate([pixels, np.full((len(pixels), 1), -1)], axis=1)
+        read = padded.reshape(groups, n_in, -1)[:, :, places]  # (groups, n_in, rows, taps)
+        read = np.broadcast_to(read[:, np.newaxis], (groups, n_out, *read.shape[1:]))
+        weight = np.broadcast_to(kernel[:, :, :, np.newaxis], read.shape)
+        order = (0, 1, 3, 2, 4)
+        columns = read.transpose(order).reshape(groups * n_out * len(places), -1)
+        weights = weight.transpose(order).reshape(columns.shape)
+        biases = np.repeat(bias, len(places))
+        return self._sparse(columns, weights, biases, name).reshape(groups * n_out, *shape)
+
+    def multiply(
+        self, x: Signal, matrix: FloatArray, bias: Any = None, name: str = "matrix"
+    ) -> Signal:
+        """Multiply the last axis of a signal by a matrix `(n_in, n_out)`, and add a bias."""
+        matrix = _floats(matrix)
+        if matrix.ndim != 2 or x.ndim < 1 or x.shape[-1] != len(matrix):
+            raise ShapeMismatchError(
+                f"a matrix of shape {matrix.shape} does not fit a signal of shape {x.shape}."
+            )
+        n_in, n_out = matrix.shape
+        rows = x.reshape(-1, n_in)
+        order = np.argsort(rows[0], kind="stable")
+        bases = rows[:, order[0]]
+        if not np.array_equal(rows[:, order], bases[:, np.newaxis] + np.arange(n_in)):
+            rows = self._copied(rows)
+            order, bases = np.arange(n_in), rows[:, 0]
+        if len(np.unique(bases)) < len(bases) or _overlap(bases, n_in):
+            bases = self._copied(rows)[:, 0]
+            order = np.arange(n_in)
+        slots = self._take(len(rows) * n_out)
+        offsets = np.zeros(n_out) if bias is None else np.broadcast_to(_floats(bias), (n_out,))
+        taps = bases[:, np.newaxis]
+        kernel = np.ascontiguousarray(matrix[order])[np.newaxis]
+        self._add(BlockMap(name, taps, kernel, offsets.copy(), int(slots[0]), n_out))
+        return slots.reshape(*x.shape[:-1], n_out)
+
+    def scale(self, x: Signal, factors: Any, shifts: Any = 0.0, name: str = "scale") -> Signal:
+        """Return `x * factors + shifts`, entry by entry, of arrays that broadcast."""
+        factor, shift = _floats(factors), _floats(shifts)
+        shape = np.broadcast_shapes(x.shape, factor.shape, shift.shape)
+        columns = np.broadcast_to(x, shape).reshape(-1, 1)
+        weights = np.broadcast_to(factor, shape).reshape(-1, 1)
+        biases = np.broadcast_to(shift, shape).ravel()
+        return self._sparse(columns, weights, biases, name).reshape(shape)
+
+    def add(self, x: Signal, y: Signal, factor: float = 1.0, name: str = "sum") -> Signal:
+        """Return `x + factor * y` of two signals that broadcast."""
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        columns = np.stack([np.broadcast_to(part, shape).ravel() for part in (x, y)], axis=1)
+        weights = np.broadcast_to(np.array([1.0, factor]), columns.shape)
+        return self._sparse(columns, weights, np.zeros(len(columns)), name).reshape(shape)
+
+    def combine(self, columns: IntArray, weights: FloatArray, name: str = "sum") -> Signal:
+        """Return sums of weights times slots, shape `(n_rows, n_entries)`; slots -1 for none."""
+        return self._sparse(columns, weights, np.zeros(len(columns)), name)
+
+    def constant(self, values: Any, name: str = "constant") -> Signal:
+        """Return a signal that is the same whatever goes in."""
+        array = _floats(values)
+        none = np.empty((array.size, 0), dtype=np.int64)
+        return self._sparse(none, np.empty(none.shape), array.ravel(), name).reshape(array.shape)
+
+    def relu(self, x: Signal, name: str = "relu") -> Signal:
+        """Return the positive part."""
+        columns = np.stack([np.full(x.size, -1), x.ravel()], axis=1)
+        slopes = np.broadcast_to(np.array([0.0, 1.0]), columns.shape)
+        return self.maximum(columns, slopes, np.zeros(columns.shape), name=name).reshape(x.shape)
+
+    def activate(self, x: Signal, activation: Activation, name: str = "") -> Signal:
+        """Apply an activation that is made of maxima; channels are the first axis, or the last.
+
+        Slopes of a `prelu` belong to the first axis of a signal with several axes.
+        """
+        label = name or activation.name
+        for stage in activation.stages:
+            if len(stage) == 1:
+                x = self._stage(x.ravel(), stage[0], label).reshape(x.shape)
+                continue
+            if len(stage) != x.shape[0]:
+                raise ShapeMismatchError(
+                    f"`{activation.name}` must have one slope for each of {x.shape[0]} channels; "
+                    f"got {len(stage)}."
+                )
+            rows = [
+                self._stage(row.ravel(), units, label) for row, units in zip(x, stage, strict=True)
+            ]
+            x = np.stack(rows).reshape(x.shape)
+        return x
+
+    def _stage(self, x: Signal, units: Sequence[Any], name: str) -> Signal:
+        """Apply signed maxima to each entry, and add them up."""
+        parts = []
+        for unit in units:
+            pieces = np.array(unit.pieces)
+            shape = (x.size, len(pieces))
+            columns = np.where(pieces[:, 0] == 0.0, -1, np.broadcast_to(x[:, np.newaxis], shape))
+            slopes, offsets = (np.broadcast_to(pieces[:, k], shape) for k in (0, 1))
+            parts.append(self.maximum(columns, slopes, offsets, sign=unit.sign, name=name))
+        if len(parts) == 1:
+            return parts[0]
+        columns = np.stack(parts, axis=1)
+        return self._sparse(columns, np.ones(columns.shape), np.zeros(x.size), name)
+
+    def larger(self, x: Signal, y: Signal, sign: float = 1.0, name: str = "max") -> Signal:
+        """Return the larger of two signals that broadcast; for `sign` -1 the smaller."""
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        columns = np.stack([np.broadcast_to(part, shape).ravel() for part in (x, y)], axis=1)
+        slopes = np.full(columns.shape, sign)
+        return self.maximum(columns, slopes, np.zeros(columns.shape), sign=sign, name=name).reshape(
+            shape
+        )
+
+    def max_pool(
+        self,
+        x: Signal,
+        sides: Sequence[int],
+        *,
+        strides: Sequence[int] = (),
+        pads: Sequence[tuple[int, int]] = (),
+        dilations: Sequence[int] = (),
+        name: str = "max_pool",
+    ) -> Signal:
+        """Return the largest entry in each window of a signal `(C, *sizes)`."""
+        shape, columns = self._windows(x, sides, strides or tuple(sides), pads, dilations)
+        slopes = np.where(columns < 0, 0.0, 1.0)
+        slots = self.maximum(columns, slopes, np.zeros(columns.shape), name=name, is_padded=True)
+        return slots.reshape(x.shape[0], *shape)
+
+    def average_pool(
+        self,
+        x: Signal,
+        sides: Sequence[int],
+        *,
+        strides: Sequence[int] = (),
+        pads: Sequence[tuple[int, int]] = (),
+        counts_padding: bool = False,
+        name: str = "average_pool",
+    ) -> Signal:
+        """Return the mean over each window of a signal `(C, *sizes)`, with rounded quotients."""
+        shape, columns = self._windows(x, sides, strides or tuple(sides), pads, ())
+        counts = (columns >= 0).sum(axis=1, keepdims=True)
+        if counts_padding:
+            counts = np.full_like(counts, prod(sides))
+        return self._means(columns, counts, name).reshape(x.shape[0], *shape)
+
+    def mean(self, x: Signal, axes: Sequence[int], name: str = "mean") -> Signal:
+        """Return the mean over some axes, which are left with one entry."""
+        moved = np.moveaxis(x, axes, range(-len(axes), 0))
+        columns = moved.reshape(prod(moved.shape[: x.ndim - len(axes)]), -1)
+        counts = np.full((len(columns), 1), columns.shape[1])
+        shape = [1 if k in {a % x.ndim for a in axes} else n for k, n in enumerate(x.shape)]
+        return self._means(columns, counts, name).reshape(shape)
+
+    def _means(self, columns: IntArray, counts: IntArray, name: str) -> Signal:
+        distinct = np.unique(counts)
+        odd = [int(n) for n in distinct if n & (n - 1)]
+        if odd:
+            self.note(f"{name}: 1/{odd[0]} is rounded to a float64")
+        weights = np.broadcast_to(1.0 / counts, columns.shape)
+        return self._sparse(columns, weights, np.zeros(len(columns)), name)
+
+    def _windows(
+        self,
+        x: Signal,
+        sides: Sequence[int],
+        strides: Sequence[int],
+        pads: Sequence[tuple[int, int]],
+        dilations: Sequence[int],
+    ) -> tuple[tuple[int, ...], IntArray]:
+        if x.ndim != len(sides) + 1:
+            raise ShapeMismatchError(
+                f"a window {tuple(sides)} does not fit a signal of shape {x.shape}."
+            )
+        shape, places = window_places(x.shape[1:], sides, strides, pads, dilations)
+        pixels = x.reshape(x.shape[0], -1)
+        padded = np.concatenate([pixels, np.full((len(pixels), 1), -1)], axis=1)
+        return shape, padded[:, places].reshape(-1, places.shape[1])
+
+    def maximum(
+        self,
+        columns: IntArray,
+        slopes: FloatArray,
+        offsets: FloatArray,
+        *,
+        sign: float = 1.0,
+        name: str = "maximum",
+        is_padded: bool = False,
+    ) -> Signal:
+        """Return `sign` times the largest of `slopes * slots + offsets` in each row.
+
+        Args:
+            columns: Slots, shape `(n_rows, n_entries)`; -1 for a constant.
+            slopes: Shape `(n_rows, n_entries)`.
+            offsets: Shape `(n_rows, n_entries)`.
+            sign: 1.0, or -1.0 for minima of the opposite.
+            name: What it is called.
+            is_padded: Whether -1 means that there is no entry.
+
+        A maximum of plain maxima is one maximum: the entries of the inner ones take their place.
+        """
+        is_there = columns >= 0 if is_padded else np.ones(columns.shape, dtype=np.bool_)
+        if not is_there.any(axis=1).all():
+            raise ArgumentError("a window must cover at least one entry.")
+        flat = self._flattened(columns, slopes, offsets, is_there, sign)
+        slots = self._take(len(columns))
+        node = Maxima(name, *flat, sign, int(slots[0]))
+        self._add(node)
+        return slots
+
+    def _flattened(
+        self,
+        columns: IntArray,
+        slopes: FloatArray,
+        offsets: FloatArray,
+        is_there: Any,
+        sign: float,
+    ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+        inner = [self._maker.get(int(slot)) for slot in np.unique(columns[is_there])]
+        plain = (slopes[is_there] == 1.0) & (offsets[is_there] == 0.0)
+        if sign != 1.0 or not plain.all() or any(m is None or m.sign != 1.0 for m in inner):
+            counts = is_there.sum(axis=1)
+            starts = np.concatenate([[0], np.cumsum(counts)])
+            parts = (np.ascontiguousarray(a[is_there]) for a in (columns, slopes, offsets))
+            read, slope, offset = parts
+            return starts, read.astype(np.int64), slope, offset
+        ends: list[int] = [0]
+        entries: list[tuple[int, float, float]] = []
+        for row, there in zip(columns, is_there, strict=True):
+            found: dict[tuple[int, float, float], None] = {}
+            for slot in row[there].tolist():
+                node = self._maker[slot]
+                g = slot - node.first
+                for j in range(node.starts[g], node.starts[g + 1]):
+                    entry = int(node.columns[j]), float(node.slopes[j]), float(node.offsets[j])
+                    found.setdefault(entry)
+            entries += list(found)
+            ends.append(len(entries))
+        table = np.array(entries)
+        slots = np.array([slot for slot, _, _ in entries])
+        return np.array(ends), slots, table[:, 1].copy(), table[:, 2].copy()
+
+    def pad(self, x: Signal, pads: Sequence[tuple[int, int]], value: float = 0.0) -> Signal:
+        """Put constants around a signal, `(before, after)` of each axis; negative ones cut."""
+        cut = tuple(
+            slice(max(0, -a), n - max(0, -b)) for (a, b), n in zip(pads, x.shape, strict=True)
+        )
+        x = x[cut]
+        rest = [(max(0, a), max(0, b)) for a, b in pads]
+        if not any(a or b for a, b in rest):
+            return x
+        return np.pad(x, rest, constant_values=int(self.constant([value], "padding")[0]))
+
+    def flatten(self, x: Signal) -> Signal:
+        """Return a signal with one axis."""
+        return x.reshape(-1)
+
+    def note(self, text: str) -> None:
+        """Say once that something was rounded or left off."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _sparse(
+        self, columns: IntArray, weights: FloatArray, bias: FloatArray, name: str
+    ) -> Signal:
+        """Add sums of the entries of each row, those with slot -1 or weight 0 left out."""
+        is_there = (columns >= 0) & (weights != 0.0)
+        starts = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
+        read, weight = (np.ascontiguousarray(a[is_there]) for a in (columns, weights))
+        slots = self._take(len(columns))
+        self._add(SparseMap(name, starts, read, weight, np.array(bias), int(slots[0])))
+        return slots
+
+    def _copied(self, rows: IntArray) -> IntArray:
+        """Return slots in order with the same numbers."""
+        columns = rows.reshape(-1, 1)
+        ones = np.ones(columns.shape)
+        return self._sparse(columns, ones, np.zeros(len(columns)), "copy").reshape(rows.shape)
+
+    def _with_channels_last(self, x: Signal) -> Signal:
+        """Return a signal `(C, *sizes)` whose channels have consecutive slots, or a copy."""
+        n = x.shape[0]
+        pixels = x.reshape(n, -1).T
+        if np.array_equal(pixels, pixels[:, :1] + np.arange(n)) and not _overlap(pixels[:, 0], n):
+            return x
+        return self._copied(pixels).T.reshape(x.shape)
+
+    def _take(self, n: int) -> IntArray:
+        if self._n_slots + n > _MOST_SLOTS:
+            raise ArgumentError(
+                f"a network must compute at most {_MOST_SLOTS:,} numbers for one input; got more."
+            )
+        slots = np.arange(self._n_slots, self._n_slots + n)
+        self._n_slots += n
+        return slots
+
+    def _add(self, node: Node) -> None:
+        self._nodes.append(node)
+        if isinstance(node, Maxima):
+            self._maker.update(dict.fromkeys(node.slots.tolist(), node))
+
+
+def window_places(
+    sizes: Sequence[int],
+    sides: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilations: Sequence[int],
+) -> tuple[tuple[int, ...], IntArray]:
+    """Return how many windows fit along each axis, and which pixel each place of a window covers.
+
+    Returns:
+        The shape of the windows, and pixels in the order of the axes, `prod(sizes)` for padding:
+        shape `(n_windows, n_places)`.
+
+    Examples:
+        >>> shape, places = window_places([3], [2], [1], [(0, 1)], [1])
+        >>> shape, places.tolist()
+        ((3,), [[0, 1], [1, 2], [2, 3]])
+    """
+    n = len(sides)
+    strides, dilations = strides or (1,) * n, dilations or (1,) * n
+    pads = pads or ((0, 0),) * n
+    if not len(sizes) == len(strides) == len(pads) == len(dilations) == n:
+        raise ShapeMismatchError(f"windows {tuple(sides)} do not fit axes {tuple(sizes)}.")
+    shape = []
+    places, is_inside = np.zeros((1, 1), dtype=np.int64), np.ones((1, 1), dtype=np.bool_)
+    for size, side, stride, (low, high), step in zip(
+        sizes, sides, strides, pads, dilations, strict=True
+    ):
+        if min(side, stride, step) < 1:
+            raise ArgumentError("sides, strides and dilations must be positive.")
+        count = (size + low + high - step * (side - 1) - 1) // stride + 1
+        if count < 1:
+            raise ShapeMismatchError(f"a window of side {side} does not fit an axis of {size}.")
+        shape.append(count)
+        along = (np.arange(count) * stride - low)[:, np.newaxis] + step * np.arange(side)
+        inside = (along >= 0) & (along < size)
+        joined = places[:, np.newaxis, :, np.newaxis] * size + along[np.newaxis, :, np.newaxis]
+        both = is_inside[:, np.newaxis, :, np.newaxis] & inside[np.newaxis, :, np.newaxis]
+        places = joined.reshape(len(places) * count, -1)
+        is_inside = both.reshape(places.shape)
+    return tuple(shape), np.where(is_inside, places, prod(sizes))
+
+
+def _overlap(bases: IntArray, n: int) -> bool:
+    """Whether runs of `n` slots from different bases on have a slot in common."""
+    return bool((np.diff(np.unique(bases)) < n).any())
+
+
+def _floats(array: Any) -> FloatArray:
+    read = np.asarray(array, dtype=np.float64)
+    if not np.isfinite(read).all():
+        raise ArgumentError("weights must be finite numbers; some are not.")
+    return read
+
+
+def _renumbered(
+    input_shape: tuple[int, ...], output: Signal, nodes: list[Node], notes: tuple[str, ...]
+) -> GraphNetwork:
+    """Give slots without gaps to the nodes that are kept."""
+    n_in = prod(input_shape)
+    written = [node.slots.ravel() for node in nodes]
+    used = np.unique(np.concatenate([np.arange(n_in), *written, output.ravel()]))
+    new = np.full(int(used[-1]) + 2, -1, dtype=np.int64)
+    new[used] = np.arange(len(used))
+    kept: list[Node] = []
+    for node in nodes:
+        first = int(new[node.first])
+        if isinstance(node, BlockMap):
+            stride = (
+                int(new[node.first + node.stride] - first) if len(node.taps) > 1 else node.stride
+            )
+            taps = new[node.taps]
+            kept.append(BlockMap(node.name, taps, node.kernel, node.bias, first, stride))
+        elif isinstance(node, SparseMap):
+            columns = new[node.columns]
+            kept.append(SparseMap(node.name, node.starts, columns, node.weights, node.bias, first))
+        else:
+            kept.append(
+                Maxima(
+                    node.name,
+                    node.starts,
+                    new[node.columns],
+                    node.slopes,
+                    node.offsets,
+                    node.sign,
+                    first,
+                )
+            )
+    return GraphNetwork(
+        input_shape, output.shape, tuple(kept), len(used), new[output.ravel()], notes
+    )

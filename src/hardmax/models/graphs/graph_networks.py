@@ -1,0 +1,337 @@
+r"""Networks of any shape: convolutions, residual connections, pools, as a graph of slots.
+
+Every number a network computes has a slot. The input has the first ones; each node writes slots of
+its own from slots before it, so the nodes are in topological order and any directed graph can be
+written down. Reshaping, slicing and joining are bookkeeping of slots and cost nothing. Convolutions
+stay what they are: a kernel, and for each output the places it is laid on.
+
+All weights are float64 numbers as stored; nothing is multiplied out, so the network is the one that
+was given, exactly, but for what `notes` say was rounded when it was read.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hardmax._ground.display import html_card
+from hardmax.errors import ShapeMismatchError
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.typing import ArrayLike, FloatArray, IntArray
+
+_MOST_EXPANDED = 1 << 24
+"""How many weights a network may have that is written out as dense matrices."""
+_MOST_VALUES = 1 << 22
+"""How many values are held at once while points are evaluated."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockMap:
+    r"""A convolution or a matrix: $y_{rk} = b_k + \sum_{tc} K_{tck}\, z_{p(r,t) + c}$.
+
+    Attributes:
+        name: What it was called.
+        taps: The $p(r, t)$, the first slot of the channels under each tap, -1 for padding: shape
+            `(n_rows, n_taps)`.
+        kernel: The $K$, shape `(n_taps, n_channels, n_columns)`.
+        bias: The $b$, shape `(n_columns,)`.
+        first: The slot of $y_{00}$; $y_{rk}$ has the slot `first + r * stride + k`.
+        stride: How far rows are apart.
+    """
+
+    name: str
+    taps: IntArray
+    kernel: FloatArray
+    bias: FloatArray
+    first: int
+    stride: int
+
+    @property
+    def slots(self) -> IntArray:
+        """The slots it writes, shape `(n_rows, n_columns)`."""
+        rows = self.first + self.stride * np.arange(len(self.taps))
+        return np.asarray(rows[:, np.newaxis] + np.arange(len(self.bias)))
+
+    @property
+    def read_slots(self) -> IntArray:
+        """The slots it reads, each once."""
+        bases = np.unique(self.taps[self.taps >= 0])
+        return np.unique(bases[:, np.newaxis] + np.arange(self.kernel.shape[1]))
+
+    def apply(self, values: FloatArray) -> None:
+        """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
+        n_channels = self.kernel.shape[1]
+        out = np.zeros((len(self.taps), len(self.bias), values.shape[1]))
+        out += self.bias[:, np.newaxis]
+        for tap, kernel in zip(self.taps.T, self.kernel, strict=True):
+            rows = np.flatnonzero(tap >= 0)
+            read = values[tap[rows][:, np.newaxis] + np.arange(n_channels)]
+            out[rows] += np.einsum("ck,rcp->rkp", kernel, read, optimize=True)
+        values[self.slots] = out
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMap:
+    r"""Sums $y_r = b_r + \sum_j w_j z_{s_j}$ over the entries `starts[r] <= j < starts[r + 1]`.
+
+    Attributes:
+        name: What it was called.
+        starts: Where the entries of each row begin, shape `(n_rows + 1,)`.
+        columns: The slots $s_j$.
+        weights: The $w_j$.
+        bias: The $b_r$, shape `(n_rows,)`.
+        first: The slot of $y_0$; the others follow.
+    """
+
+    name: str
+    starts: IntArray
+    columns: IntArray
+    weights: FloatArray
+    bias: FloatArray
+    first: int
+
+    @property
+    def slots(self) -> IntArray:
+        """The slots it writes, shape `(n_rows,)`."""
+        return self.first + np.arange(len(self.bias))
+
+    @property
+    def read_slots(self) -> IntArray:
+        """The slots it reads, each once."""
+        return np.unique(self.columns)
+
+    def apply(self, values: FloatArray) -> None:
+        """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
+        out = np.repeat(self.bias[:, np.newaxis], values.shape[1], axis=1)
+        rows = np.repeat(np.arange(len(self.bias)), np.diff(self.starts))
+        np.add.at(out, rows, self.weights[:, np.newaxis] * values[self.columns])
+        values[self.slots] = out
+
+
+@dataclass(frozen=True, eq=False)
+class Maxima:
+    r"""Groups of forms: $y_g = \sigma \max_j (\alpha_j z_{s_j} + \gamma_j)$, $j$ in the group.
+
+    A ReLU unit is a group of the entries 0 and $z$, a max pool one of the places under its window.
+
+    Attributes:
+        name: What it was called.
+        starts: Where the entries of each group begin, shape `(n_groups + 1,)`.
+        columns: The slots $s_j$, -1 where an entry is a constant.
+        slopes: The $\alpha_j$, 0 for constants.
+        offsets: The $\gamma_j$.
+        sign: The $\sigma$, 1.0 or -1.0.
+        first: The slot of $y_0$; the others follow.
+    """
+
+    name: str
+    starts: IntArray
+    columns: IntArray
+    slopes: FloatArray
+    offsets: FloatArray
+    sign: float
+    first: int
+
+    @property
+    def n_groups(self) -> int:
+        """How many maxima there are."""
+        return len(self.starts) - 1
+
+    @property
+    def slots(self) -> IntArray:
+        """The slots it writes, shape `(n_groups,)`."""
+        return self.first + np.arange(self.n_groups)
+
+    @property
+    def read_slots(self) -> IntArray:
+        """The slots it reads, each once."""
+        return np.unique(self.columns[self.columns >= 0])
+
+    def apply(self, values: FloatArray) -> None:
+        """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
+        scores = self.slopes[:, np.newaxis] * values[self.columns] + self.offsets[:, np.newaxis]
+        values[self.slots] = self.sign * np.maximum.reduceat(scores, self.starts[:-1])
+
+
+Node = BlockMap | SparseMap | Maxima
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphNetwork:
+    r"""A piecewise linear network whose nodes form a directed graph.
+
+    Made by `load_onnx`, `from_torch` and `GraphBuilder`. On a segment or a planar slice,
+    `enumerate_regions` finds its cells exactly, and `cell_at` the one cell around a point, with
+    convolutions as they are. A small network is also an argmax network (`network`), for which
+    everything in this library works.
+
+    Attributes:
+        input_shape: The shape of an input, without the batch.
+        output_shape: The shape of an output.
+        nodes: What is computed, in order.
+        n_slots: How many numbers that are, the inputs included.
+        outputs: The slots of the output, shape `(dim_out,)`.
+        notes: What was left off or rounded when it was read.
+
+    Examples:
+        >>> from hardmax.models import GraphBuilder
+        >>> build = GraphBuilder()
+        >>> x = build.input((1, 3, 3))
+        >>> kernel = np.array([[[[1.0, -1.0], [0.0, 0.5]]]])
+        >>> y = build.max_pool(build.relu(build.convolve(x, kernel)), (2, 2))
+        >>> net = build.finish(build.add(build.flatten(y), build.flatten(y)))
+        >>> net
+        GraphNetwork(1x3x3 -> 1, 1 maximum of 5 entries)
+        >>> net(np.arange(9.0)).tolist()
+        [6.0]
+    """
+
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    n_slots: int
+    outputs: IntArray
+    notes: tuple[str, ...] = ()
+
+    _repr_html_ = html_card
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.input_shape))
+        n_entries = sum(len(node.columns) for node in self.maxima)
+        what = "1 maximum" if self.n_groups == 1 else f"{self.n_groups:,} maxima"
+        return f"GraphNetwork({shape} -> {self.dim_out}, {what} of {n_entries:,} entries)"
+
+    @property
+    def dim_in(self) -> int:
+        """How many numbers go in."""
+        return prod(self.input_shape)
+
+    @property
+    def dim_out(self) -> int:
+        """How many numbers come out."""
+        return len(self.outputs)
+
+    @property
+    def maxima(self) -> list[Maxima]:
+        """The nodes that decide something, in order."""
+        return [node for node in self.nodes if isinstance(node, Maxima)]
+
+    @property
+    def n_groups(self) -> int:
+        """How many maxima there are: the entries of a signature."""
+        return sum(node.n_groups for node in self.maxima)
+
+    @property
+    def n_parameters(self) -> int:
+        """How many weights and biases are stored."""
+        total = 0
+        for node in self.nodes:
+            if isinstance(node, BlockMap):
+                total += node.kernel.size + node.bias.size
+            elif isinstance(node, SparseMap):
+                total += node.weights.size + node.bias.size
+        return total
+
+    def __call__(self, x: ArrayLike) -> FloatArray:
+        """Evaluate the network in floats.
+
+        Args:
+            x: One input, flat or of the shape `input_shape`, or a batch of them.
+
+        Returns:
+            Shape `(dim_out,)`, or `(n_points, dim_out)` for a batch.
+        """
+        points, is_batch = self.read_points(x)
+        step = max(1, _MOST_VALUES // self.n_slots)
+        parts = [self._values(points[i : i + step]) for i in range(0, len(points), step)]
+        values = np.concatenate(parts) if parts else np.empty((0, self.dim_out))
+        return values if is_batch else values[0]
+
+    def read_points(self, x: Any) -> tuple[FloatArray, bool]:
+        """Return inputs as rows, and whether they were a batch."""
+        array = np.asarray(x, dtype=np.float64)
+        if array.shape in ((self.dim_in,), self.input_shape):
+            return array.reshape(1, -1), False
+        if array.shape[1:] in ((self.dim_in,), self.input_shape):
+            return array.reshape(len(array), -1), True
+        raise ShapeMismatchError(
+            f"`x` must have shape {self.input_shape} or ({self.dim_in},), or be a batch of such; "
+            f"got {array.shape}."
+        )
+
+    def _values(self, points: FloatArray) -> FloatArray:
+        values = np.zeros((self.n_slots, len(points)))
+        values[: self.dim_in] = points.T
+        for node in self.nodes:
+            node.apply(values)
+        return np.ascontiguousarray(values[self.outputs].T)
+
+    @cached_property
+    def network(self) -> ArgmaxNetwork:
+        """The same network with dense matrices, if it is small: each node one layer.
+
+        The stream holds all slots, and a node adds what it writes; a node without decisions is a
+        layer of groups of one form, so nothing is multiplied out.
+
+        Raises:
+            ShapeMismatchError: If there would be too many weights.
+        """
+        size = self.n_slots * sum(node.slots.size for node in self.nodes)
+        if size > _MOST_EXPANDED:
+            raise ShapeMismatchError(
+                f"`model` must have at most {_MOST_EXPANDED:,} weights to be written out as dense "
+                f"matrices; it would have {size:,}. On segments and planar slices "
+                "`enumerate_regions` takes it as it is, and `cell_at` at any point."
+            )
+        embedding = np.zeros((self.dim_in, self.n_slots))
+        embedding[:, : self.dim_in] = np.eye(self.dim_in)
+        readout = np.zeros((self.n_slots, self.dim_out))
+        readout[self.outputs, np.arange(self.dim_out)] = 1.0
+        return ArgmaxNetwork(
+            tuple(_dense_layer(node, self.n_slots) for node in self.nodes),
+            AffineMap(embedding, np.zeros(self.n_slots)),
+            AffineMap(readout, np.zeros(self.dim_out)),
+        )
+
+
+def _dense_layer(node: Node, n_slots: int) -> ArgmaxLayer:
+    """Return a node as a layer that adds its slots to a stream of all of them."""
+    slots = node.slots.ravel()
+    n = len(slots)
+    place = np.zeros((n, n_slots))
+    place[np.arange(n), slots] = 1.0
+    if isinstance(node, Maxima):
+        n_forms = len(node.columns)
+        slopes = np.zeros((n_forms, n_slots))
+        variable = np.flatnonzero(node.columns >= 0)
+        slopes[variable, node.columns[variable]] = node.slopes[variable]
+        offsets, starts = node.offsets, node.starts
+        query = AffineMap.identity(n_slots)
+        place *= node.sign
+    else:
+        weight = np.zeros((n_slots, n))
+        if isinstance(node, BlockMap):
+            columns = np.arange(n).reshape(node.slots.shape)
+            for tap, kernel in zip(node.taps.T, node.kernel, strict=True):
+                for row in np.flatnonzero(tap >= 0):
+                    weight[tap[row] : tap[row] + len(kernel), columns[row]] += kernel
+            bias = np.tile(node.bias, len(node.taps))
+        else:
+            rows = np.repeat(np.arange(n), np.diff(node.starts))
+            np.add.at(weight, (node.columns, rows), node.weights)
+            bias = node.bias
+        query = AffineMap(weight, bias)
+        slopes, offsets, starts, n_forms = np.eye(n), np.zeros(n), np.arange(n + 1), n
+    return ArgmaxLayer(
+        query=query,
+        slopes=slopes,
+        offsets=offsets,
+        starts=starts,
+        slots=np.arange(n),
+        gains=np.ones(n_forms),
+        values=np.zeros((n_forms, 1)),
+        output=AffineMap(place, np.zeros(n_slots)),
+        residual=True,
+    )

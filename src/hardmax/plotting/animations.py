@@ -1,0 +1,181 @@
+"""Moving pictures: a head as its temperature falls, a partition as layer after layer cuts it."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from hardmax._ground.files import replacing, write_text
+from hardmax.errors import ArgumentError
+from hardmax.geometry.domains import Box
+from hardmax.models.heads import AttentionHead
+from hardmax.plotting.dispatch import plot
+from hardmax.plotting.partitions import layers_that_cut
+from hardmax.plotting.stability import plot_annealing
+from hardmax.plotting.style import off_screen
+from hardmax.regions.partition import Partition
+
+_KINDS = (".gif", ".html")
+
+
+def animate_temperature(
+    head: AttentionHead,
+    temperatures: Sequence[float],
+    box: Box,
+    path: str | Path,
+    *,
+    seconds: float = 0.2,
+    resolution: int = 240,
+) -> Path:
+    """Write a moving picture of a head at a list of temperatures, the exact walls over it.
+
+    Args:
+        head: A head on the plane.
+        temperatures: At least 0 each, one frame for each.
+        box: What to show.
+        path: A `.gif`, or a `.html` page with a slider that needs no other file.
+        seconds: How long a frame is shown.
+        resolution: How many points along each side are evaluated.
+
+    Returns:
+        The path.
+
+    Raises:
+        ArgumentError: If the path has another ending, the head is not on the plane, or there is no
+            temperature.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> head = AttentionHead(np.eye(2), [[1.0, 0.0], [-1.0, 1.0]], np.eye(2), np.eye(2))
+        >>> target = Path(tempfile.mkdtemp()) / "head.gif"
+        >>> box = Box([-1, -1], [1, 1])
+        >>> animate_temperature(head, np.geomspace(1, 0.1, 2), box, target, resolution=8).name
+        'head.gif'
+    """
+    if not len(temperatures):
+        raise ArgumentError("`temperatures` must hold at least one; got none.")
+    figures = (plot_annealing(head, [tau], box, resolution=resolution)[0] for tau in temperatures)
+    return _write(figures, path, seconds)
+
+
+def animate_depth(
+    partition: Partition, path: str | Path, *, box: Box | None = None, seconds: float = 1.0
+) -> Path:
+    """Write a moving picture of a partition of the plane: what one layer cuts, then two, and so on.
+
+    Layers that cut nothing are passed over.
+
+    Args:
+        partition: The partition of the whole model.
+        path: A `.gif`, or a `.html` page with a slider that needs no other file.
+        box: What to show, as `plot` takes it.
+        seconds: How long a frame is shown.
+
+    Returns:
+        The path.
+
+    Raises:
+        ArgumentError: If the path has another ending, or the partition is not one of the plane.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax import ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
+        >>> animate_depth(part, Path(tempfile.mkdtemp()) / "depth.html").name
+        'depth.html'
+    """
+    if partition.domain.dim != 2:
+        raise ArgumentError(
+            f"`partition` must be one of a plane; got dimension {partition.domain.dim}."
+        )
+    counts = layers_that_cut(partition)
+    n_layers = len(partition.network.layers)
+
+    def frame(depth: int, n_cells: int) -> Any:
+        ax = plot(partition, box=box, colour="cell", layers=depth, legend=False)
+        words = f"{depth} of {n_layers} layers" if n_layers > 1 else "1 layer"
+        ax.set_title(f"{words}: {n_cells} cell{'s' * (n_cells != 1)}")
+        return ax.figure
+
+    return _write((frame(*pair) for pair in counts.items()), path, seconds)
+
+
+def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
+    """Draw figures one after the other, in this order, and write them to one file."""
+    from PIL import Image
+
+    target = Path(path)
+    if target.suffix.lower() not in _KINDS:
+        raise ArgumentError(f"`path` must end in {' or '.join(_KINDS)}; got {target}.")
+    if not seconds > 0:
+        raise ArgumentError(f"`seconds` must be positive; got {seconds!r}.")
+    frames = []
+    with off_screen():
+        for figure in figures:
+            stream = BytesIO()
+            # Frames have one size: nothing is cut off their margins.
+            figure.savefig(stream, format="png", dpi=110, bbox_inches=figure.bbox_inches)
+            frames.append(stream.getvalue())
+    if target.suffix.lower() == ".html":
+        write_text(target, _page(frames, seconds))
+        return target
+    images = [Image.open(BytesIO(frame)).convert("RGB") for frame in frames]
+    with replacing(target) as out:
+        images[0].save(
+            out,
+            format="GIF",
+            save_all=True,
+            append_images=images[1:],
+            duration=round(1000 * seconds),
+            loop=0,
+        )
+    return target
+
+
+def _page(frames: Sequence[bytes], seconds: float) -> str:
+    """Write a page with all frames in it, a slider and a button."""
+    pictures = "".join(
+        f'<img alt="frame {k + 1} of {len(frames)}" '
+        f'src="data:image/png;base64,{b64encode(frame).decode("ascii")}"{" hidden" * (k > 0)}>\n'
+        for k, frame in enumerate(frames)
+    )
+    return _PAGE.format(pictures=pictures, last=len(frames) - 1, pause=round(1000 * seconds))
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>hardmax</title>
+<style>
+body {{ margin: 1rem auto; max-width: 34rem; font: 1rem system-ui; text-align: center; }}
+img {{ max-width: 100%; }}
+form {{ display: flex; gap: 0.8rem; padding: 0 1rem; }}
+input {{ flex: 1; }}
+</style>
+{pictures}<form>
+<button type="button" id="play">pause</button>
+<input id="frame" type="range" min="0" max="{last}" value="0" aria-label="frame">
+</form>
+<script>
+const frames = [...document.images], slider = document.getElementById("frame");
+const button = document.getElementById("play");
+let timer = 0;
+const show = () => frames.forEach((one, k) => (one.hidden = k !== Number(slider.value)));
+const stop = () => (clearInterval(timer), (timer = 0), (button.textContent = "play"));
+const play = () => {{
+  timer = setInterval(() => {{
+    slider.value = (Number(slider.value) + 1) % frames.length;
+    show();
+  }}, {pause});
+  button.textContent = "pause";
+}};
+button.onclick = () => (timer ? stop() : play());
+slider.oninput = () => (stop(), show());
+play();
+</script>
+</html>
+"""

@@ -1,0 +1,1 @@
+"""Cells of networks of any shape on lines and planes."""

@@ -1,0 +1,38 @@
+"""How much of a domain has been explored, for who waits: floats, nothing is decided by them."""
+
+import numpy as np
+
+from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell
+
+_MOST_DIM = 4
+"""Beyond, a volume takes longer than what it is shown for."""
+
+
+def volume(cell: PlaneCell | SpaceCell) -> float:
+    """Return about the volume of a bounded cell of a stack; NaN in many dimensions."""
+    if isinstance(cell, PlaneCell):
+        # An edge has its line first, then the vertex where it starts.
+        x, y = cell.edges[:, N_EDGE // 2 : N_EDGE // 2 + 2].T
+        return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
+    dim = cell.vertices.shape[1] // 2 - 1
+    if dim > _MOST_DIM:
+        return float("nan")
+    if dim == 1:
+        return float(np.ptp(cell.vertices[:, 0]))
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        return float(ConvexHull(cell.vertices[:, :dim]).volume)
+    except (QhullError, ValueError):
+        return 0.0
+
+
+def explored_text(left: float, whole: float) -> str:
+    """Say which share of a domain has been explored; nothing if that cannot be told.
+
+    Examples:
+        >>> explored_text(0.25, 1.0), explored_text(float("nan"), 1.0)
+        (', 75.00 % of the volume', '')
+    """
+    share = 1.0 - left / whole if 0.0 < whole < np.inf else np.nan
+    return "" if np.isnan(share) else f", {100 * min(max(share, 0.0), 1.0):.2f} % of the volume"
