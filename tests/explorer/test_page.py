@@ -269,6 +269,18 @@ def test_a_link_restores_the_state(shown, chromium, page_file):
     other.context.close()
 
 
+def test_what_is_too_large_for_a_link_is_left_out_and_said(shown):
+    large = "{ kind: 'ReluNetwork', weights: [Array(2).fill(Array(4000).fill(0.125)),"
+    large += " Array(4000).fill([0])], biases: [Array(4000).fill(0.5), [0]] }"
+    shown(f"Object.assign(app.state.regions, {{ source: {{ kind: 'file' }}, model: {large} }})")
+    shown("app.view.change(() => (app.state.head.bias = 'own'))")
+    assert 100 < len(shown("location.hash")) < 3000
+    shown("(app.state.view = 'regions', app.show())")
+    shown("void app.save('link')")
+    assert "too large for a link" in shown.tab.get_by_role("alert").inner_text()
+    assert shown("location.hash") == ""
+
+
 def test_a_link_that_says_nothing_shows_the_page_as_usual(chromium, page_file):
     one = Shown(chromium)
     for link in ("#x", "#e30", "#bnVsbA", "#eyJoZWFkIjp7ImtleXMiOltbMSwyXV19fQ"):

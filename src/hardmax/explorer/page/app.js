@@ -27,10 +27,15 @@ const firstState = () => ({
   real: firstReal(),
 });
 
+const MOST_LINK = 24000;
+const MOST_HISTORY = 2e7;
+
 // --- Links -----------------------------------------------------------------------------------------
 
+// The state as the end of an address, or nothing if it is too long for one.
 function toLink(state) {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
+  if (bytes.length > MOST_LINK) return "";
   return btoa(String.fromCharCode(...bytes))
     .replace(/\+/g, "-")
     .replace(/\//g, "_")
@@ -43,8 +48,6 @@ function fromLink(text) {
   );
   return JSON.parse(new TextDecoder().decode(bytes));
 }
-
-const MOST_LINK = 30000;
 
 // What a link may say: known views, numbers that are finite, not too much of anything.
 function checked(given) {
@@ -87,6 +90,8 @@ class App {
   // `models` are heads at work that the page has, `offers` names of checkpoints that the server can run.
   constructor(engineBytes, start, presets, { models, offers }, source) {
     Object.assign(this, { engineBytes, presets, models, offers, source, undone: [], history: [] });
+    // Questions are numbered through all views, so that a late answer is known.
+    this.asked = 0;
     this.state = this.stateOfLink() ?? checked(start ?? {});
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.theme = null;
@@ -280,13 +285,20 @@ class App {
   commit() {
     const now = JSON.stringify(this.state);
     if (now === this.last) return;
-    this.history.push(this.last);
-    if (this.history.length > 200) this.history.shift();
+    this.remember();
     this.undone.length = 0;
     this.last = now;
     this.marks();
     this.writeLink();
     this.tellAround();
+  }
+
+  // Keep what was before, of large models less.
+  remember() {
+    const { history } = this;
+    history.push(this.last);
+    const size = () => history.reduce((sum, text) => sum + text.length, 0);
+    while (history.length > 200 || (history.length > 1 && size() > MOST_HISTORY)) history.shift();
   }
 
   // Inside another page, both sides share the state.
@@ -303,8 +315,10 @@ class App {
   }
 
   writeLink() {
-    const link = toLink(this.state);
-    this.link = link.length <= MOST_LINK ? `#${link}` : "";
+    // Too long for an address: the view alone, or nothing.
+    const { view } = this.state,
+      link = toLink(this.state) || toLink({ view, [view]: this.state[view] });
+    this.link = link ? `#${link}` : "";
     // A page without an address of its own (an embedded one) has no link to keep.
     try {
       history.replaceState(null, "", this.link || location.pathname);
@@ -411,6 +425,8 @@ class App {
   async save(kind) {
     if (kind === "link") {
       this.writeLink();
+      if (!this.link)
+        return this.view.warn?.("this is too large for a link: one HTML file holds it");
       await navigator.clipboard?.writeText(location.href).catch(() => {});
       this.announce("the link is in the address bar");
       return;

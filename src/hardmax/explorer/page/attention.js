@@ -125,8 +125,8 @@ export function leaderOf(scores) {
 
 const MOST_ASKED = 32;
 
-// For each head of each layer the mean over tokens of the largest weight: how hard it is. With many
-// tokens, every so manieth is asked.
+// For each head of each layer the mean over tokens of the largest weight: how hard it is. Of many tokens
+// some are asked, at equal distances.
 export function hardness({ layers, labels }) {
   const n = labels.length,
     step = Math.ceil(n / MOST_ASKED);

@@ -26,8 +26,8 @@ const SLOW = 1500;
 const MOST_COUNTED = 400000;
 
 // What a view of cells adds: `given`, its part of the state; `model`, plain data; `domain`; `network`;
-// `shown`, what it wants to know about cells when they come; `counts`, numbers of its panel; grab(point, tolerance); paintOver(pen, surface); and, with `isLight`,
-// that regions and maps are not counted.
+// `shown`, what it wants to know about cells when they come; `counts`, numbers of its panel;
+// grab(point, tolerance); paintOver(pen, surface); and, with `isLight`, that regions and maps are not counted.
 export class CellsView {
   constructor(app, stage) {
     Object.assign(this, {
@@ -35,7 +35,6 @@ export class CellsView {
       stage,
       cells: null,
       hovered: -1,
-      asked: 0,
       waiting: null,
       question: null,
       latency: 0,
@@ -99,7 +98,7 @@ export class CellsView {
     }
     this.question = {
       ...this.waiting,
-      id: ++this.asked,
+      id: ++this.app.asked,
       since: performance.now(),
       isAnswered: false,
     };

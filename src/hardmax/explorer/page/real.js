@@ -232,8 +232,9 @@ export class RealView extends CellsView {
 
   // Ask the server to run a checkpoint that it offers, on tokens or a text or what it chooses.
   load(name, given = {}) {
+    this.alarm.hidden = true;
     this.status.textContent = `running ${name} …`;
-    this.app.server.heads({ id: ++this.asked, name, ...given });
+    this.app.server.heads({ id: ++this.app.asked, name, ...given });
   }
 
   // What was typed: numbers of tokens with commas, or else a text.
