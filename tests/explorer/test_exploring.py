@@ -12,6 +12,7 @@ import hardmax as hm
 from hardmax.errors import ArgumentError
 from hardmax.explorer.joined_page import program
 from hardmax.explorer.plain_data import domain_data, model_data
+from tests.explorer.conftest import PAGE
 
 
 def start_of(text):
@@ -30,6 +31,12 @@ def test_the_page_is_one_file_that_asks_for_nothing(tmp_path):
 
 def test_modules_of_the_program_keep_no_imports_or_exports():
     assert not re.search(r"^(import|export) ", program(), re.MULTILINE)
+
+
+def test_the_checker_uses_nothing_else_of_the_page():
+    text = (PAGE / "checker.js").read_text(encoding="utf-8")
+    assert "import" not in text
+    assert "modules." not in text
 
 
 def test_text_in_a_model_cannot_end_its_element(tmp_path):
@@ -62,6 +69,7 @@ def test_a_slice_is_a_chart():
         (3, None, "`model` must be a model"),
         (hm.ReluNetwork([np.ones((3, 2)), np.ones((2, 1))]), None, "must be a plane in R\\^3"),
         (hm.ReluNetwork([np.ones((3, 2)), np.ones((2, 1))]), hm.WholeSpace(3), "dimension 2"),
+        ([], None, "a list of `HeadArrays`"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(obj, domain, message):

@@ -154,6 +154,24 @@ def test_a_dropped_model_has_the_counts_of_the_library(shown, tmp_path):
     assert counts == (part.n_cells, part.n_regions, part.n_affine_maps)
 
 
+def test_what_the_page_saved_as_json_can_be_dropped_again(shown, tmp_path):
+    shown("app.go('regions')")
+    shown.wait_for("app.view.cells?.counts")
+    shown("app.view.choose('shattering')")
+    shown.wait_for("app.view.cells.counts && app.view.cells.found.n === 256")
+    (tmp_path / "saved.json").write_bytes(saved(shown, "JSON"))
+    shown("app.view.choose('relu')")
+    shown.wait_for("app.view.cells.counts && app.view.cells.found.n !== 256")
+    drop(shown, tmp_path / "saved.json")
+    shown.wait_for("app.view.given.name === 'saved.json' && app.view.cells.found.n === 256")
+    content = json.loads((tmp_path / "saved.json").read_text())
+    for domain in ({"box": [0, 0, 0, 1]}, {"box": [0, 0, "x", 1]}, {"plane": 1, "chart": {}}):
+        (tmp_path / "bad.json").write_text(json.dumps({**content, "domain": domain}))
+        drop(shown, tmp_path / "bad.json")
+        shown.wait_for("!app.view.alarm.hidden")
+        assert shown("app.view.cells.found.n") == 256
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0{}", b"\0" * 8])
 def test_a_file_that_is_no_model_is_refused_with_a_reason(shown, tmp_path, content):
     (tmp_path / "bad.safetensors").write_bytes(content)

@@ -1,7 +1,7 @@
 // Heads of a model at work: the queries and keys of its layers for one sequence, from files; the plane
 // through three queries, and the path between two.
 import { chartForms, layerScores } from "./exact.js";
-import { affine, networkOf, readHeader } from "./models.js";
+import { affine, isJson, networkOf, readHeader } from "./models.js";
 
 export const HEADS_FORMAT = "hardmax.heads/1";
 const MOST_NUMBERS = 2e6;
@@ -52,8 +52,6 @@ export function kindOfFile(buffer) {
     return "model";
   }
 }
-
-const isJson = (buffer) => new Uint8Array(buffer)[0] === "{".charCodeAt(0);
 
 // A file of heads: JSON as the page saves it, or a cache as TransformerLens makes them, in safetensors:
 // tensors blocks.0.attn.hook_q and hook_k of shape (batch, n, heads, d), of which the first sequence is read.

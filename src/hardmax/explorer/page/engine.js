@@ -235,8 +235,13 @@ function meanOf(numbers) {
 // for a x + b y <= c; with `chart`, a map { weight: (2, n), bias: (n) } from the plane to inputs.
 export function readDomain(domain) {
   const chart = domain.chart ? affine(domain.chart.weight, domain.chart.bias) : null;
+  const numbers = chart ? [...chart.weight, ...chart.bias] : [];
+  const isPlane = !chart || (chart.nIn === 2 && chart.weight.length === 2 * chart.nOut);
+  if (!isPlane || ![...numbers, ...(domain.box ?? [])].every(Number.isFinite))
+    throw new Error("the domain is no plane");
   if (domain.box) {
     const [x0, y0, x1, y1] = domain.box;
+    if (!(x0 < x1 && y0 < y1)) throw new Error("the domain has no interior");
     const corners = [
       [x0, y0],
       [x1, y0],

@@ -413,6 +413,15 @@ export function readHeader(
 
 const KINDS = { F64: Float64Array, F32: Float32Array, I64: BigInt64Array };
 
+export const isJson = (buffer) => new Uint8Array(buffer)[0] === "{".charCodeAt(0);
+
+// Read a model, and its domain, from JSON that the page saved.
+export function readSaved(buffer) {
+  const { model, domain } = JSON.parse(new TextDecoder().decode(buffer));
+  if (!model?.kind) throw new Error("this is not a model file of hardmax: it has no `model`");
+  return { model, domain };
+}
+
 // Read a model file: safetensors with the metadata of `hardmax`. Only the structure is checked here.
 export function readModelFile(buffer) {
   const refuse = (why) => new Error(`this is not a model file of hardmax: ${why}`);

@@ -3,7 +3,14 @@ import { CellsView } from "./cells.js";
 import { css, strongColour } from "./colours.js";
 import { button, choice, element, numbers, pointerSection, section, slider } from "./controls.js";
 import { curveNetwork, knotsOf } from "./curves.js";
-import { networkOf, randomRelu, randomTransformer, readModelFile } from "./models.js";
+import {
+  isJson,
+  networkOf,
+  randomRelu,
+  randomTransformer,
+  readModelFile,
+  readSaved,
+} from "./models.js";
 import { onScreen } from "./surface.js";
 import { WeightPanel } from "./weights.js";
 
@@ -125,7 +132,7 @@ export class RegionsView extends CellsView {
     );
     this.file = element("input", {
       type: "file",
-      accept: ".safetensors",
+      accept: ".safetensors,.json",
       hidden: true,
       onchange: () => this.file.files[0] && this.open(this.file.files[0]),
     });
@@ -258,18 +265,21 @@ export class RegionsView extends CellsView {
   // A file dropped on the page, or chosen.
   async open(file) {
     try {
-      const model = readModelFile(await file.arrayBuffer());
+      const buffer = await file.arrayBuffer();
+      const { model, domain: saved } = isJson(buffer)
+        ? readSaved(buffer)
+        : { model: readModelFile(buffer) };
       const network = networkOf(model);
       const { size } = this.given,
         n = network.embedding.nIn;
       if (n < 2) throw new Error("the model takes one number: there is no plane to look at");
       // Of more inputs the first two, the others 0.
       const weight = [0, 1].map((i) => Array.from({ length: n }, (_, k) => (i === k ? 1 : 0)));
-      const domain =
-        n > 2
-          ? { box: [-size, -size, size, size], chart: { weight, bias: Array(n).fill(0) } }
-          : null;
-      const name = n > 2 ? `${file.name}: inputs 0 and 1, the others 0` : file.name;
+      const isCut = n > 2 && !saved;
+      const domain = isCut
+        ? { box: [-size, -size, size, size], chart: { weight, bias: Array(n).fill(0) } }
+        : (saved ?? null);
+      const name = isCut ? `${file.name}: inputs 0 and 1, the others 0` : file.name;
       this.change(() =>
         Object.assign(this.given, { source: { kind: "file" }, model, name, domain, depth: 99 }),
       );
