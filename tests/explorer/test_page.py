@@ -90,6 +90,7 @@ def test_every_cell_is_reached_without_a_mouse(shown):
 
 
 def pixel(shown, x, y):
+    shown("app.view.surface.paint()")
     px, py = shown(f"app.view.surface.toScreen({x}, {y})")
     place = f"Math.round({px} * app.view.surface.ratio), Math.round({py} * app.view.surface.ratio)"
     context = "app.view.surface.canvas.getContext('2d')"
@@ -108,7 +109,6 @@ def test_the_field_blends_into_the_diagram_as_it_cools(shown):
     for position in (0, 70):
         slider = shown.tab.get_by_label("temperature")
         slider.fill(str(position))
-        shown.tab.wait_for_timeout(100)
         colours[position] = pixel(shown, -0.25, 1.0), pixel(shown, 0.25, 1.0)
     hard, soft = (np.array(colours[position], dtype=float) for position in (0, 70))
     assert shown("app.state.head.tau") == pytest.approx(0.5623)
