@@ -59,7 +59,8 @@ reproduce: $(READY)  ## run the main job: every result the library can regenerat
 # Strict: a warning is an error. It loads nothing from the network, and neither do the pages.
 docs: page  ## make the site in build/site: pages, reference, gallery, ledger, search, explorer
 	@$(call install,--group docs)
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto docs build/site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto --doctree-dir build/doctrees docs build/site
+	$(BIN)/python docs/site/check_links.py build/site
 	@echo "build/site/index.html"
 
 explorer: $(ENGINE)  ## compile the core for browsers: the engine of the page of `hardmax explore`
@@ -95,9 +96,10 @@ contracts: $(READY)  ## check that imports go only downwards
 
 check: lint types contracts test  ## everything that must pass before a change lands
 
-bench: $(READY)  ## measure against the peers, as ratios in one run
+# One thread, as one core is what times are compared on; on a quiet machine about three minutes.
+bench: $(READY)  ## measure beside other programs in one run; writes results/benchmarks.html
 	@$(call install,--no-build-isolation --editable '.[bench]')
-	$(BIN)/python -m benchmarks
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.page
 
 debug: $(READY)  ## build the core for stepping through (docs/core.md); use it with HARDMAX_BUILD=debug
 	HARDMAX_BUILD=debug $(BIN)/python -m hardmax._core

@@ -43,8 +43,8 @@ from hardmax.regions.stores import open_partition
 SQUARE = Box([-1, -1], [1, 1])
 NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256), (6, 4)]
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
-KILLS, KILLED = 20, (2, 256, 256, 256)
-PAUSES, SOME_FOLDS = (20.0, 40.0), (6, 4)
+KILLS, MOMENTS, SOME_FOLDS = 20, (0.0, 5.0), (6, 4)
+PAUSES = 20.0, 40.0
 """Seconds between kills of Dask workers: on a busy machine one takes as long to begin."""
 
 
@@ -107,8 +107,10 @@ def row(dims: tuple[int, ...], *ways: str) -> None:
         )
 
 
-def _search(folder: str) -> None:
-    enumerate_regions(gaussian(0, *KILLED).model, SQUARE, store=folder, workers=2)
+def _search(folder: str, ready: object) -> None:
+    model = folded(*SOME_FOLDS).model
+    ready.send(True)
+    enumerate_regions(model, UNIT, store=folder, workers=2)
 
 
 def _busy() -> None:
@@ -119,22 +121,26 @@ def _busy() -> None:
 def kills() -> None:
     """Kill a search again and again, go on with it, and compare."""
     context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
-    model, seen, n_killed = gaussian(0, *KILLED).model, [], 0
+    model, seen, n_killed = folded(*SOME_FOLDS).model, [], 0
     load = context.Process(target=_busy, daemon=True)
     load.start()
     with tempfile.TemporaryDirectory() as folder:
-        # The first moments are those of starting Python.
         for _ in range(KILLS):
-            process = context.Process(target=_search, args=(folder,))
+            is_ready, ready = context.Pipe(duplex=False)
+            process = context.Process(target=_search, args=(folder, ready))
             process.start()
-            time.sleep(rng.uniform(1.0, 3.0))
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
+            is_ready.recv()
+            process.join(rng.uniform(*MOMENTS))
+            if process.exitcode is None:
+                os.kill(process.pid, signal.SIGKILL)
+                process.join()
             n_killed += process.exitcode == -signal.SIGKILL
             if (Path(folder) / MANIFEST).exists():
-                seen.append(open_partition(folder).n_found)
-        part = enumerate_regions(model, SQUARE, store=folder)
-        whole = enumerate_regions(model, SQUARE)
+                part = open_partition(folder)
+                assert sum(shard.n_found for shard in part.shards()) == part.n_found
+                seen.append(part.n_found)
+        part = enumerate_regions(model, UNIT, store=folder)
+        whole = enumerate_regions(model, UNIT)
         told = compared(part, whole)
     load.kill()
     print(f"killed {n_killed} times, with {seen} cells; then {part.n_cells} of {whole.n_cells}:")

@@ -1,10 +1,11 @@
 """Train a small classifier with PyTorch, and write its weights beside this file.
 
-    python examples/train_spirals.py
+    python examples/train_spirals.py [STEPS]
 
 Two interleaved spirals, a network 2 -> 16 -> 16 -> 2 with ReLU, some seconds on one core.
 """
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ model = torch.nn.Sequential(
     torch.nn.Linear(16, 2),
 ).double()
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-for _ in range(2000):
+for _ in range(int(sys.argv[1]) if sys.argv[1:] else 2000):
     optimiser.zero_grad()
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     optimiser.step()

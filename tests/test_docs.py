@@ -5,6 +5,7 @@ import doctest
 import inspect
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import hardmax as hm
 from hardmax._ground.public_names import PACKAGES
 from hardmax.cli import main
 
@@ -54,6 +56,24 @@ def test_examples_on_the_page_print_what_they_show(page, tmp_path, monkeypatch):
     found = doctest.DocTestParser().get_doctest(text, {"shell": shell}, page.name, str(page), 0)
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
     assert runner.run(found).failed == 0
+
+
+def test_the_classifier_of_the_tutorial_is_trained_as_shown(tmp_path):
+    """By its script, for two steps; what the pages read has the same tensors."""
+    torch = pytest.importorskip("torch")
+    load = import_module("safetensors.numpy").load_file
+    script = Path(shutil.copy(ROOT / "examples" / "train_spirals.py", tmp_path))
+    subprocess.run([sys.executable, script, "2"], check=True, capture_output=True)
+    made, kept = (load(folder / "spirals.safetensors") for folder in (tmp_path, ROOT / "examples"))
+    assert {name: array.shape for name, array in made.items()} == {
+        name: array.shape for name, array in kept.items()
+    }
+    layers = torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 16), torch.nn.ReLU()
+    module = torch.nn.Sequential(*layers, torch.nn.Linear(16, 2)).double()
+    module.load_state_dict({name: torch.tensor(array) for name, array in kept.items()})
+    read = hm.constructions.read_network_file(ROOT / "examples" / "spirals.safetensors").network
+    for one, other in zip(hm.from_torch(module).weights, read.weights, strict=True):
+        assert (one == other).all()
 
 
 def test_the_readme_has_examples():

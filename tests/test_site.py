@@ -110,3 +110,20 @@ def test_every_reference_has_a_title_and_no_braces():
     assert "**" in text
     assert ": **." not in text
     assert "\\" not in text
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="b.html#there">b</a> <a href="#here">a</a>'
+    )
+    (tmp_path / "b.html").write_text(
+        '<a href="a.html#here">a</a> <a href="https://example.org">out</a>'
+    )
+    check = import_module("check_links").broken_links
+    assert check(tmp_path) == ["a.html: b.html#there"]
+    (tmp_path / "b.html").write_text(
+        '<p id="there"><script src="https://example.org/x.js"></script>'
+    )
+    assert [line.partition(" ")[0] for line in check(tmp_path)] == ["b.html:"]
+    (tmp_path / "b.html").unlink()
+    assert check(tmp_path) == ["a.html: b.html#there"]

@@ -9,6 +9,21 @@
 #include "hardmax/polytopes.hpp"
 #include "hardmax/recomposing.hpp"
 #include "paths.hpp"
+#include "searches.hpp"
+
+#if !defined(HM_PLANE_ONLY)
+namespace hardmax {
+
+HM_SEARCH(extern, Polytopes<1>)
+HM_SEARCH(extern, Polygons)
+HM_SEARCH(extern, Polytopes<3>)
+HM_SEARCH(extern, Polytopes<4>)
+HM_SEARCH(extern, Polytopes<5>)
+HM_SEARCH(extern, Polytopes<6>)
+HM_SEARCH(extern, Polytopes<7>)
+
+}  // namespace hardmax
+#endif
 
 using namespace hardmax;
 

@@ -43,7 +43,8 @@ def package_page(package: str) -> str:
     module = import_module(package)
     names = public_names(package)
     rows = "".join(
-        f"| `{package}.{name}` | {_first_line(getattr(module, name))} |\n" for name in names
+        f"| {{py:obj}}`{name} <{package}.{name}>` | {_first_line(getattr(module, name))} |\n"
+        for name in names
     )
     text = f"# {package}\n\n{_first_line(module)}\n\n| name | what it is |\n|---|---|\n{rows}\n"
     return text + "".join(_entry(package, name, getattr(module, name)) for name in names)

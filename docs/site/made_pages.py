@@ -36,6 +36,8 @@ COPIED = {
     "../CONTRIBUTING.md": "project/contributing.md",
     "../SECURITY.md": "project/security.md",
     "references.bib": "papers/references.md",
+    "../src/hardmax/__init__.pyi": "reference/index.md",
+    "../src/hardmax/papers/ledger.py": "papers/right_and_wrong.md",
 }
 """Files of the checkout that pages link to, and the page of the site that has their text."""
 

@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
+KINDS = ("class", "function", "exception", "data")
 CITATION = re.compile(r"\[([A-Z][A-Za-z]*\d\d)\]")
 CALL = re.compile(r"(?:hm\.|hardmax\.)?(\w+(?:\.\w+)*)(?:\(.*\))?", re.DOTALL)
 
@@ -40,7 +41,7 @@ class LinkNames(SphinxPostTransform):
             {
                 name: entry
                 for name, entry in domain.objects.items()
-                if entry.objtype in ("class", "function", "exception", "data")
+                if entry.objtype in KINDS and not entry.aliased
             }
         )
         for node in list(self.document.findall(nodes.literal)):

@@ -91,9 +91,11 @@ def test_everything_is_written_and_verifies(net, tmp_path):
     assert checked.exit_code == 0
     assert lines(checked)["ok"] == f"these are all cells: {part.n_cells}"
     assert lines(checked)["domain"] == SQUARE
-    again = run("plot", out / "cells.parquet", "-o", tmp_path / "again.svg")
-    assert again.exit_code == 0
-    assert (tmp_path / "again.svg").read_text() == picture.read_text()
+    for option in ((), ("--dark",)):
+        again = run("plot", out / "cells.parquet", "-o", tmp_path / "again.svg", *option)
+        assert again.exit_code == 0
+        same = (tmp_path / "again.svg").read_text() == picture.read_text()
+        assert same == (not option)
 
 
 def test_a_certificate_that_proves_nothing_ends_with_status_1(net, tmp_path):

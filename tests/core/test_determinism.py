@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.models.heads import AttentionHead
+from hardmax.models.transformers import Block, HardTransformer
 from hardmax.regions._search import plane as planar
 from hardmax.regions._search import runs as core_runs
 from hardmax.regions._search import runs as shared_searches
@@ -132,3 +134,19 @@ def test_what_a_run_gives_away_is_found_by_others(model):
     assert len(runs) > 1
     found = core_runs.packed(runs, True, 2)
     assert digest(found) == digest(engine.explore(network, WholeSpace(dim)))
+
+
+def test_parts_of_a_group_that_are_given_away_need_no_integers():
+    # A vertex of a part lies on the walls of its group, where forms tie.
+    rng = np.random.default_rng(1)
+    keys = rng.normal(size=(12, 3))
+    network = HardTransformer([Block([AttentionHead(np.eye(3), keys, keys, np.eye(3))])]).network
+    start = spatial.search_domain(network, spatial.spatial_domain(Box([-2] * 3, [2] * 3), 3))
+    none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
+    run = core_runs.Run(start, Task(0, False, *none, start.cell, False), c_int32(0), stores=True)
+    while len(tasks := run.give_away()) < 4:
+        assert not tasks
+        assert run.go_on(-1, 1) == BUDGET
+    for task in tasks:
+        other = core_runs.Run(start, task, c_int32(0), stores=True)
+        assert other.go_on(-1, 10**6) == DONE

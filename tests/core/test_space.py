@@ -7,7 +7,9 @@ import pytest
 
 from hardmax._core.library import core
 from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork
+from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions._search import space as spatial
 from hardmax.regions._search.exact_space import SpatialPath
 from hardmax.regions._search.searches import BUDGET, CoreSearch
@@ -129,6 +131,19 @@ def test_sections_decide_fewer_signs_than_cuts():
     counted = spatial.explore(network, domain, count_only=True)
     assert counted.n_counted == made.n_counted > 1000
     assert counted.decisions.filtered < made.decisions.filtered / 2
+
+
+def test_sections_need_no_simple_vertices():
+    # All walls of the head pass through the origin, a vertex of every part.
+    rng = np.random.default_rng(2)
+    keys, weight, bias = (rng.normal(size=size) for size in ((6, 3), (3, 16), 16))
+    head = AttentionHead(np.eye(3), keys, keys, np.eye(3))
+    units = FeedForward(weight, bias, weight.T, None)
+    network, domain = HardTransformer([Block([head], units)]).network, Box([-2] * 3, [2] * 3)
+    made = spatial.explore(network, domain, count_only=True, max_cells=10**9)
+    counted = spatial.explore(network, domain, count_only=True)
+    assert counted.n_counted == made.n_counted > 100
+    assert counted.decisions.filtered < made.decisions.filtered / 5
 
 
 def test_few_rivals_are_looked_at_at_every_vertex_of_a_part():

@@ -1,13 +1,12 @@
 """Searches into folders: ended at any moment, gone on with, and as one that nobody ended."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 
 from hardmax import open_partition
 from hardmax._ground import files, progress
+from hardmax._ground.workers import Processes
 from hardmax.errors import ArgumentError, Interrupted, RecordFormatError, SizeLimitError, TaskError
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
@@ -60,7 +60,7 @@ def short_jobs(monkeypatch):
     """Jobs of a few steps each."""
     monkeypatch.setattr(durable, "LONG_S", 0.0)
     monkeypatch.setattr(durable, "SHORT_S", 0.0)
-    monkeypatch.setattr(runs, "_FIRST_BUDGET", 7)
+    monkeypatch.setattr(runs, "_FIRST_BUDGET", 20)
     monkeypatch.setattr(runs, "SLICE_S", 1e-6)
 
 
@@ -144,7 +144,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path):
     model, n_killed = gaussian_relu(5, [2, 20, 20]), 0
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([f"{root}/src", str(root)])}
-    for _ in range(5):
+    for _ in range(3):
         command = [sys.executable, "-c", KILLED, str(tmp_path)]
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
             process.stdout.readline()
@@ -337,26 +337,21 @@ def test_an_executor_that_breaks_is_made_again(tmp_path, short_jobs):
 def test_processes_search_and_may_be_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(durable, "LONG_S", 0.0)
     monkeypatch.setattr(durable, "SHORT_S", 0.0)
-    context = multiprocessing.get_context("spawn")
-    model, pools = gaussian_relu(5, [2, 60, 60, 60]), []
-
-    def make():
-        pools.append(ProcessPoolExecutor(2, mp_context=context))
-        return pools[-1]
-
+    model, pool, lost = gaussian_relu(5, [2, 60, 60]), Processes(2), []
     usual = manifests.Manifest.write
 
     def write(manifest, folder):
         usual(manifest, folder)
-        if len(pools) == 1 and manifest.n_cells:
-            # The first pool loses a process after its first cells.
-            for process in list(pools[0]._processes.values())[:1]:
-                os.kill(process.pid, signal.SIGKILL)
+        if not lost and manifest.n_cells:
+            lost.append(pool._children[0].pid)
+            os.kill(lost[0], signal.SIGKILL)
 
     monkeypatch.setattr(manifests.Manifest, "write", write)
-    part = enumerate_regions(model, SQUARE, store=tmp_path, workers=2, executor=make)
+    with pool:
+        part = enumerate_regions(model, SQUARE, store=tmp_path, workers=2, executor=pool)
+        assert {child.pid for child in pool._children} > set(lost)
+    assert len(lost) == 1
     assert_same(part, enumerate_regions(model, SQUARE))
-    assert len(pools) > 1
 
 
 def test_bytes_that_are_no_task_are_refused(short_jobs):

@@ -40,7 +40,7 @@ def test_the_page_stands_alone_and_escapes(survey, tmp_path):
     assert "<h1>a &lt;b&gt; &amp; c</h1>" in page
     assert not re.search(r"(?:src|href)=\"(?!#|data:)", page)
     assert "<script" not in page
-    assert page.count('<figure class="heat">') == 12
+    assert page.count('<figure class="heat">') == 14
     assert page.count("<svg") == 8
     for said in ("Certified", "Measured", "Gaussian queries", "power diagram"):
         assert said.lower() in page.lower()
@@ -55,14 +55,25 @@ def test_a_survey_without_effects_leaves_them_out(tmp_path):
         survey_heads(hm.load_checkpoint("hardmax"), [3, 1], words="a")
 
 
+def test_a_head_whose_first_key_wins_always_leaves_a_place_empty(tmp_path):
+    model = hm.load_checkpoint("hardmax")
+    found = survey_heads(model, [0, 0], with_effects=False)  # The second token sees two keys.
+    page = write_survey(found, tmp_path).read_text()
+    empty = [s for s in found.summaries if s.margin_without_sink is None]
+    assert empty
+    assert page.count("<td></td>") >= len(empty)
+
+
 def test_one_token_moves_through_the_first_heads_and_through_all_layers(survey):
     first, whole = survey.slices
     assert (first.is_whole, whole.is_whole) == (False, True)
+    assert (first.reach, first.drift) == (1.0, 0.0)
     assert first.tokens[0] == whole.tokens[0] == len(WORDS) - 1
     for found in survey.slices:
         assert found.plane.is_complete
         assert 1 < found.path.n_cells < found.plane.n_cells
-        # The path is the edge of the plane from 0 to the first unit vector.
+        assert found.drift <= 0.1
+        # The path is the part of the plane from 0 to the first unit vector.
         cells = set(map(tuple, found.plane.signatures.tolist()))
         assert set(map(tuple, found.path.signatures.tolist())) < cells
 

@@ -137,12 +137,6 @@ int write_section(Sections<D>& s, int end, const std::uint32_t* edges, int n_edg
 // or no third vertex lies on all that they share.
 template <int D>
 int write_edges(Sections<D>& s, int start, int n, int k, int n_edges) {
-    Word crowded = 0;  // vertices on more facets, the first 64 of them
-    for (int v = start; v < start + n; v++)
-        if (bit_count(s.masks[v]) > k) {
-            if (v - start >= 64) return -1;
-            crowded |= Word{1} << (v - start);
-        }
     for (int u = start; u < start + n; u++) {
         if (n_edges + n > Sections<D>::kEdges) return -1;
         const Word own = s.masks[u];
@@ -151,13 +145,13 @@ int write_edges(Sections<D>& s, int start, int n, int k, int n_edges) {
             s.edges[n_edges] = static_cast<std::uint32_t>(u << 16 | w);
             n_edges += bit_count(own & s.masks[w]) >= k - 1;
         }
-        if (u - start >= 64 || (crowded >> (u - start) & 1) == 0) continue;
+        if (bit_count(own) <= k) continue;
         int kept = first;
         for (int e = first; e < n_edges; e++) {
             const int w = static_cast<int>(s.edges[e] & 0xffff);
             const Word common = own & s.masks[w];
             bool is_edge = true;
-            for (int v = start; crowded >> (w - start) & 1 && v < start + n; v++)
+            for (int v = start; bit_count(s.masks[w]) > k && v < start + n; v++)
                 is_edge = is_edge && (v == u || v == w || (common & ~s.masks[v]) != 0);
             s.edges[kept] = s.edges[e];
             kept += is_edge;

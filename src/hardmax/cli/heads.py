@@ -50,6 +50,8 @@ def heads(
     Without MODEL it is the small transformer of the package, which sorts letters: `--text` is then
     letters, a bar, and the letters in order, 25 characters at most.
     """
+    import numpy as np
+
     from hardmax._ground.json_text import parse_json
     from hardmax.errors import ArgumentError
     from hardmax.models.checkpoints.loading import load_checkpoint
@@ -73,6 +75,12 @@ def heads(
     for name, said in (("margin", "temperatures"), ("mass", "of the weight")):
         real, null = survey.pooled[name], survey.pooled[f"{name}_null"]
         print(f"{name:<14}{real:.3f} {said} (Gaussian queries: {null:.3f}), medians over all rows")
+    distances = [(found.distance, found.distance_null) for found in survey.summaries]
+    real, null = np.median(distances, axis=0)
+    print(
+        f"{'distance':<14}at most {real:.3f} from hard routing, certified (Gaussian queries: "
+        f"{null:.3f}), medians over all heads"
+    )
     sharp = ", ".join(f"{layer}.{head}" for layer, head in survey.sharpest[:5])
     print(f"{'sharpest':<14}{sharp} (layer.head)")
     for found in survey.together:

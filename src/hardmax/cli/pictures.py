@@ -38,7 +38,8 @@ def plot(
         typer.Option(help="What to show of an unbounded domain: 'box:-3,3^2'."),
     ] = None,
     walls: Annotated[bool, typer.Option(help="Draw the walls between the cells.")] = True,
-    legend: Annotated[bool, typer.Option(help="Say which walls are whose.")] = False,
+    legend: Annotated[bool, typer.Option(help="Say which walls are whose.")] = True,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw on dark paper.")] = False,
 ) -> None:
     """Draw the cells of a model on a domain of dimension 2 or 3, or a saved partition."""
     from hardmax._ground.arguments import choice
@@ -56,7 +57,8 @@ def plot(
             raise ArgumentError(f"`--window` must be a box; got {window!r}.")
     part = _partition(file, domain)
     with calling(box="--window", obj="FILE"):
-        save_picture(part, "--output", target, colour=colour, walls=walls, legend=legend, box=box)
+        options = {"colour": colour, "walls": walls, "legend": legend, "box": box}
+        save_picture(part, "--output", target, theme="dark" if dark else "light", **options)
     print(f"{'picture':<14}{target}")
 
 
@@ -87,7 +89,9 @@ def check_folder(flag: str, path: Path) -> None:
         raise ArgumentError(f"`{flag}` must be a file in a folder that is there; got {path}.")
 
 
-def save_picture(part: "Partition", flag: str, path: Path, **options: Any) -> None:
+def save_picture(
+    part: "Partition", flag: str, path: Path, *, theme: str = "light", **options: Any
+) -> None:
     """Draw a partition, with its three counts above it, and write it in one step."""
     from hardmax._ground.files import replacing
     from hardmax.plotting.drawing import plot as draw
@@ -95,7 +99,7 @@ def save_picture(part: "Partition", flag: str, path: Path, **options: Any) -> No
 
     kind = path.suffix.lstrip(".").lower()
     metadata = {"metadata": {"Date": None}} if kind == "svg" else {}
-    with off_screen():
+    with off_screen(theme):
         axes = draw(part, **options)
         axes.set_title(", ".join(f"{count} {name}" for name, count in counts(part)))
         with opening(flag, path), replacing(path) as stream:

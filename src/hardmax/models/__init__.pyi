@@ -14,6 +14,7 @@ from .checkpoints.forward import LayerActivations as LayerActivations
 from .checkpoints.forward import run_transformer as run_transformer
 from .checkpoints.frozen_networks import attention_network as attention_network
 from .checkpoints.frozen_networks import frozen_network as frozen_network
+from .checkpoints.frozen_networks import moved_token as moved_token
 from .checkpoints.hardening import HeadEffect as HeadEffect
 from .checkpoints.hardening import JointEffect as JointEffect
 from .checkpoints.hardening import head_effects as head_effects

@@ -46,6 +46,9 @@ _MARKS = ("^", "_", "(+)", "sqrt", "binom", *_RELATIONS)
 _CLOSING = {"(": ")", "{": "}", "[": "]", "⟨": "⟩"}
 
 
+_GAP = '<mspace width="0.17em"/>'
+
+
 class _Token(NamedTuple):
     kind: str
     text: str
@@ -229,8 +232,11 @@ class _Setter:
             return "<mi>ℝ</mi>"
         if text in _PRODUCTS:
             return f"<mrow>{''.join(f'<mi>{letter}</mi>' for letter in text)}</mrow>"
-        gap = '<mspace width="0.17em"/>' if text in _FUNCTIONS and not is_called else ""
-        return f"<mi>{escape(text)}</mi>{gap}"
+        before = self.tokens[self.place - 2].kind if self.place > 1 else "none"
+        is_function = text in _FUNCTIONS
+        left = _GAP if is_function and before in ("word", "number", "close") else ""
+        right = _GAP if is_function and not is_called else ""
+        return f"{left}<mi>{escape(text)}</mi>{right}"
 
 
 def _number(text: str) -> str:

@@ -13,6 +13,8 @@ from hardmax.errors import DtypeError
 def plot(obj: Any, ax: Any = None, **options: Any) -> Any:
     """Draw a diagram, a polytope, a sum, a polynomial or a partition; return the matplotlib axes.
 
+    Inside `with hm.plotting.house_style("dark"):` it is drawn on dark paper.
+
     Args:
         obj: What to draw. Its type decides how.
         ax: Axes to draw into (3-D axes for objects in space); made if None.

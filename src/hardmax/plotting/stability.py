@@ -91,6 +91,7 @@ def plot_annealing(
             style = {"colors": tone("wall"), "linewidths": 0.7, "linestyles": "dashed"}
             ax.contour(*ticks, largest, levels=[limit], **style)
         ax.set_title(rf"$\tau = {tau:g}$")
+        name_axes(ax, "x")
         ax.set_xlim(extent[:2])
         ax.set_ylim(extent[2:])
         ax.set_aspect("equal")

@@ -73,10 +73,13 @@ def house_style(theme: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def off_screen() -> Iterator[None]:
+def off_screen(theme: str | None = None) -> Iterator[None]:
     """Make figures for files only, in the house's style: no window, no notebook shows them.
 
     The backend of the session is neither loaded nor changed, and no figure has to be closed.
+
+    Args:
+        theme: As for `house_style`.
 
     Examples:
         >>> with off_screen():
@@ -86,7 +89,7 @@ def off_screen() -> Iterator[None]:
     """
     token = _OFF_SCREEN.set(True)
     try:
-        with house_style():
+        with house_style(theme):
             yield
     finally:
         _OFF_SCREEN.reset(token)
@@ -138,6 +141,22 @@ def side_by_side(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any
     """Make a figure with panels in a row, 3-D ones if asked; returns the figure and its axes."""
     figure, (row,) = grid_of_panels(1, n_panels, spatial=spatial)
     return figure, row
+
+
+def two_in_a_row(n_panels: int) -> tuple[Any, list[Any]]:
+    """Make a figure with panels in rows of two; returns the figure and its axes.
+
+    Examples:
+        >>> with off_screen():
+        ...     figure, axes = two_in_a_row(3)
+        >>> len(figure.axes), len(axes)
+        (3, 3)
+    """
+    figure, rows = grid_of_panels((n_panels + 1) // 2, 2)
+    axes = [ax for row in rows for ax in row]
+    for ax in axes[n_panels:]:
+        ax.remove()
+    return figure, axes[:n_panels]
 
 
 def grid_of_panels(

@@ -45,7 +45,8 @@ The metadata entry `hardmax.model` is the network, as `save_model` writes it, in
 
 Format `hardmax.shard/1`, of the files of a stored search, has no network either, and its column
 `signatures` is binary: the winners of a cell one after the other, numbers of the type that `shapes`
-names, the least significant byte first. Lists took eighteen times as long to write.
+names, the least significant byte first. Lists took eighteen times as long to write. Likewise a
+column with one number for each cell has no lists, and `walls` has the codes of `WallNames`.
 """
 _OLD_FORMAT, _SHARD_FORMAT = "hardmax.partition/2", "hardmax.shard/1"
 _FORMATS = FORMAT, _OLD_FORMAT, _SHARD_FORMAT
@@ -79,8 +80,14 @@ def to_arrow(partition: Partition, *, is_shard: bool = False) -> Any:
     pa = _pyarrow()
     if len(partition.signatures) != partition.n_found:
         raise ArgumentError("`partition` must store its cells; this one was only counted.")
-    arrays = _arrays(partition)
-    columns = {name: _lists(pa, array, starts) for name, (array, starts) in arrays.items()}
+    arrays = _arrays(partition, is_shard)
+    columns = {
+        name: pa.array(array)
+        if is_shard and starts is None and array.ndim == 1
+        else _lists(pa, array, starts)
+        for name, (array, starts) in arrays.items()
+        if not (is_shard and name == "signatures")
+    }
     if is_shard:
         columns["signatures"] = _binary(pa, arrays["signatures"][0])
     shapes = {
@@ -148,9 +155,12 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
             raise RecordFormatError(
                 "`table` must hold what was written, every row in its place; it was changed."
             )
+        codes = arrays.pop("walls", None) if header["format"] == _SHARD_FORMAT else None
         cells = _cell_arrays(arrays, header, table.num_rows)
+        if codes is not None:
+            cells = _with_codes(cells, codes[0], network, len(where.exact_rows))
         _refuse_impossible(cells, network, where.dim)
-        if cells.walls is not None and header["engine"] == "planar":
+        if codes is None and cells.walls is not None and header["engine"] == "planar":
             cells = _with_wall_names(cells, network, len(where.exact_rows))
     except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(error) from None
@@ -270,12 +280,15 @@ def _stored_domain(text: Any) -> Any:
     return parse_domain(text)
 
 
-def _arrays(partition: Partition) -> _Arrays:
+def _arrays(partition: Partition, is_shard: bool) -> _Arrays:
     """List the arrays of a partition by name; with starts, unless there is one entry per cell."""
     cells = partition.cells
     arrays: _Arrays = {}
     for name in _BY_CELL + _BY_VERTEX:
-        array = partition.signatures if name == "signatures" else getattr(cells, name)
+        if name == "walls" and is_shard and cells.wall_names is not None:
+            array: Any = cells.wall_names.codes
+        else:
+            array = partition.signatures if name == "signatures" else getattr(cells, name)
         if array is not None:
             arrays[name] = array, cells.starts if name in _BY_VERTEX else None
     if cells.facets is not None:
@@ -312,6 +325,14 @@ def _read_binary(column: Any, dtype: str, width: int) -> AnyArray:
     return content.reshape(len(column), width).astype(np.dtype(dtype))
 
 
+def _read_numbers(column: Any, dtype: str) -> AnyArray:
+    """Return a column with a number for each cell."""
+    kind = str(column.type)
+    if _ARROW_NAMES.get(kind, kind) != dtype or column.null_count:
+        raise ValueError(f"a column must hold numbers {dtype}; got {column.type}")
+    return np.array(column.to_numpy(zero_copy_only=False))
+
+
 def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
     """Read the columns that a header names back into what `_arrays` lists."""
     arrays: _Arrays = {}
@@ -319,6 +340,9 @@ def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
         column = table.column(name).combine_chunks()
         if name == "signatures" and header["format"] == _SHARD_FORMAT:
             arrays[name] = _read_binary(column, dtype, *shape), None
+            continue
+        if name == "map_radii" and header["format"] == _SHARD_FORMAT and not shape:
+            arrays[name] = _read_numbers(column, dtype), None
             continue
         kind = str(getattr(column.type, "value_type", None))
         kind = _ARROW_NAMES.get(kind, kind)
@@ -366,6 +390,21 @@ def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellA
     if "walls" in values:
         cells.__dict__["walls"] = values["walls"]
     return cells
+
+
+def _with_codes(
+    cells: CellArrays, codes: AnyArray, network: ArgmaxNetwork, n_rows: int
+) -> CellArrays:
+    """Name the edges of polygons by codes that were stored.
+
+    Raises:
+        ValueError: If there is no form, or no row of the domain, with such a code.
+    """
+    layer_starts = tuple(layer.starts for layer in network.layers)
+    _require("walls", (codes >= -4 - n_rows) & (codes < form_starts(layer_starts)[-1]))
+    if cells.starts is None or len(codes) != cells.starts[-1]:
+        raise ValueError("walls must come with vertices")
+    return replace(cells, wall_names=WallNames(codes, layer_starts))
 
 
 def _with_wall_names(cells: CellArrays, network: ArgmaxNetwork, n_rows: int) -> CellArrays:

@@ -24,6 +24,7 @@ from hardmax.models.graphs.jacobians import (
     cell_constants,
     gradient_columns,
     gradient_errors,
+    gradient_of,
 )
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.regions._graphs.lines import cross
@@ -244,9 +245,8 @@ def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
     normal = np.zeros(network.dim_in)
     if wall is not None:
         nearest = gaps.only(int(np.where(is_decision, np.inf, highs).argmin()))
-        for inputs, values in gradient_columns(network, walk.winners):
-            normal[inputs] = -nearest.differences(values)[0]
-        normal /= np.linalg.norm(normal)
+        gradient = gradient_of(network, walk.winners, nearest.columns[0], nearest.slopes[0])
+        normal = -gradient / np.linalg.norm(gradient)
     return LocalCell(
         network,
         point,

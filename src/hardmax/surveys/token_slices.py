@@ -8,14 +8,21 @@ from hardmax._ground.display import html_card, short_repr
 from hardmax.geometry.domains import Box, Segment, Slice
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.checkpoints.forward import Activations, run_transformer
-from hardmax.models.checkpoints.frozen_networks import attention_network, frozen_network
+from hardmax.models.checkpoints.frozen_networks import (
+    attention_network,
+    frozen_network,
+    moved_token,
+)
 from hardmax.models.checkpoints.weights import TransformerWeights
+from hardmax.models.evaluation import forward
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray
 
 _MOST_CELLS = 60_000
-_WINDOW = Box(np.full(2, -0.25), np.full(2, 1.25))
+_MOST_DRIFT = 0.1
+_MOST_HALVINGS = 24
+_WINDOW = Box(np.full(2, -1.0), np.full(2, 1.0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,14 +32,21 @@ class TokenSlice:
     Attributes:
         is_whole: Whether all layers are counted (`models.frozen_network`), or the heads of the
             first one (`models.attention_network`).
-        tokens: The token that moves, the one its path leads to, and the third of the plane.
-        path: The cells on the straight path between the vectors of the first two.
-        plane: The cells on the plane through all three, the first at 0, the others at the unit
-            vectors; the search stops at 60 000.
+        tokens: The token that moves, and the two it moves towards.
+        reach: How far, as a share of the way to each of the two. It is 1 for the heads of the first
+            layer; for all layers it is halved until the frozen norms change the output by at most
+            a tenth.
+        drift: By how much they do, relative, at most, measured at the four ends of the two ways,
+            forth and back; 0 for the heads of the first layer, where no norm is frozen.
+        path: The cells on the straight path towards the first of the two.
+        plane: The cells on the plane, the token in the middle, as far as its reach to both sides;
+            the search stops at 60 000.
     """
 
     is_whole: bool
     tokens: tuple[int, int, int]
+    reach: float
+    drift: float
     path: Partition
     plane: Partition
 
@@ -48,7 +62,8 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
     other two tokens are the one farthest from it, and the one farthest from the line through both.
 
     Returns:
-        One or two slices; none if the vectors of the tokens span no plane.
+        One or two slices; none if the vectors of the tokens span no plane. All layers are left out
+        if frozen norms do not hold even beside the token, as on a wall.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -59,36 +74,64 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
     """
     is_causal = model.layers[0].attention.is_causal
     position = len(activations.embedded) - 1 if is_causal else 0
-    found = []
+    read = activations.layers[0].inputs
+    chosen = _towards(read, position)
+    if chosen is None:
+        return ()
     network = attention_network(model, activations, 0, position)
-    found.append(_slice(network, activations.layers[0].inputs, position, is_whole=False))
-    if all(layer.mlp.activation == "relu" and layer.mlp.gate is None for layer in model.layers):
-        everywhere = [
-            (i, h) for i, layer in enumerate(model.layers) for h in range(layer.attention.n_heads)
-        ]
-        hard = run_transformer(model, vectors=activations.embedded, hard=everywhere)
-        network = frozen_network(model, hard, position)
-        found.append(_slice(network, hard.embedded, position, is_whole=True))
-    return tuple(one for one in found if one is not None)
+    found = [_slice(network, read, chosen, reach=1.0, drift=0.0, is_whole=False)]
+    if any(layer.mlp.activation != "relu" or layer.mlp.gate for layer in model.layers):
+        return tuple(found)
+    everywhere = [
+        (i, h) for i, layer in enumerate(model.layers) for h in range(layer.attention.n_heads)
+    ]
+    hard = run_transformer(model, vectors=activations.embedded, hard=everywhere)
+    chosen = _towards(hard.embedded, position)
+    if chosen is None:
+        return tuple(found)
+    network = frozen_network(model, hard, position)
+    ways = hard.embedded[list(chosen[1:])] - hard.embedded[position]
+    for reach in 0.5 ** np.arange(_MOST_HALVINGS):
+        ends = hard.embedded[position] + reach * np.vstack([ways, -ways])
+        true = np.array([moved_token(model, hard, end, position) for end in ends])
+        gaps = np.linalg.norm(forward(network, ends) - true, axis=1)
+        drift = float((gaps / np.linalg.norm(true, axis=1)).max())
+        if drift <= _MOST_DRIFT:
+            rows, far = hard.embedded, float(reach)
+            found.append(_slice(network, rows, chosen, reach=far, drift=drift, is_whole=True))
+            break
+    return tuple(found)
 
 
-def _slice(
-    network: ArgmaxNetwork, rows: FloatArray, position: int, *, is_whole: bool
-) -> TokenSlice | None:
-    start = rows[position]
-    moved = rows - start
+def _towards(rows: FloatArray, position: int) -> tuple[int, int, int] | None:
+    """A token, the one farthest from it, and the one farthest from the line through both."""
+    moved = rows - rows[position]
     second = int((moved**2).sum(axis=1).argmax())
     length = moved[second] @ moved[second]
     if not length:
         return None
     beside = moved - np.outer(moved @ moved[second] / length, moved[second])
     third = int((beside**2).sum(axis=1).argmax())
-    if np.linalg.matrix_rank(moved[[second, third]]) < 2:
-        return None
-    plane = Slice(start, moved[[second, third]], _WINDOW)
+    spans = np.linalg.matrix_rank(moved[[second, third]]) == 2
+    return (position, second, third) if spans else None
+
+
+def _slice(
+    network: ArgmaxNetwork,
+    rows: FloatArray,
+    tokens: tuple[int, int, int],
+    *,
+    reach: float,
+    drift: float,
+    is_whole: bool,
+) -> TokenSlice:
+    start = rows[tokens[0]]
+    ways = reach * (rows[list(tokens[1:])] - start)
     return TokenSlice(
         is_whole,
-        (position, second, third),
-        enumerate_regions(network, Segment(start, rows[second])),
-        enumerate_regions(network, plane, max_cells=_MOST_CELLS),
+        tokens,
+        reach,
+        drift,
+        enumerate_regions(network, Segment(start, start + ways[0])),
+        enumerate_regions(network, Slice(start, ways, _WINDOW), max_cells=_MOST_CELLS),
     )

@@ -40,6 +40,20 @@ def test_at_the_reference_it_is_the_model_with_hard_heads(name, config):
         np.testing.assert_allclose(got, found.hidden[position], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["torch_last", "torch_first"])
+def test_norms_that_divide_agree_beside_the_reference_and_not_far_away(name):
+    """Beside the reference the two agree, far from it the sizes of the norms differ."""
+    model, found = hard_run(name)
+    network = hm.models.frozen_network(model, found, 2)
+    x = found.embedded[2]
+    np.testing.assert_allclose(hm.models.moved_token(model, found, x, 2), found.hidden[2])
+    near, far = x + 1e-7, x + np.random.default_rng(0).standard_normal(8)
+    for point, close in ((near, True), (far, False)):
+        frozen = forward(network, point[None])[0]
+        whole = hm.models.moved_token(model, found, point, 2)
+        assert np.allclose(frozen, whole, atol=1e-5) == close
+
+
 def test_frozen_norms_still_ignore_a_constant():
     model, found = hard_run("gpt2", activation_function="relu")
     network = hm.models.frozen_network(model, found)

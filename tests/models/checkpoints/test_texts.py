@@ -43,6 +43,16 @@ def test_word_pieces_are_the_longest_there_are(tmp_path):
     assert tokenise(folder, "Un").words == ("[CLS]", "[UNK]", "[SEP]")
 
 
+def test_word_pieces_of_a_tokenizer_file_know_whether_case_counts(tmp_path):
+    words = {w: i for i, w in enumerate(["[CLS]", "[SEP]", "[UNK]", "a", "A"])}
+    content = {"model": {"type": "WordPiece", "vocab": words}, "normalizer": {"lowercase": False}}
+    folder = folder_with(tmp_path, tokenizer_json=json.dumps(content))
+    assert tokenise(folder, "A a").words == ("[CLS]", "A", "a", "[SEP]")
+    del content["normalizer"]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    assert tokenise(folder, "A a").words == ("[CLS]", "a", "a", "[SEP]")
+
+
 def test_symbols_are_the_longest_that_fit(tmp_path):
     words = ["[CLS]", "[SEP]", "C", "Cl", "[C@H]", "(", ")", "=", "O", ">>"]
     folder = folder_with(tmp_path, vocab_txt="\n".join(words))

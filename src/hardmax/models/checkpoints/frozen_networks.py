@@ -24,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax._ground.arguments import integer
+from hardmax._ground.arguments import Sizes, integer
 from hardmax.errors import ArgumentError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.checkpoints.forward import Activations
@@ -39,7 +39,7 @@ from hardmax.models.checkpoints.weights import (
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import relu_layer
 from hardmax.models.transformers import attention_layer
-from hardmax.typing import FloatArray
+from hardmax.typing import ArrayLike, FloatArray
 
 
 def attention_network(
@@ -108,13 +108,7 @@ def frozen_network(
         >>> part.n_cells >= part.n_regions > 1
         True
     """
-    for number, layer in enumerate(weights.layers):
-        if layer.mlp.activation != "relu" or layer.mlp.gate is not None:
-            kind = f"a gate with {layer.mlp.activation}" if layer.mlp.gate else layer.mlp.activation
-            raise ArgumentError(
-                "`weights` must have ReLU in every layer to be piecewise linear with frozen norms; "
-                f"layer {number} has {kind}. `attention_network` is for any model."
-            )
+    _refuse_other_activations(weights)
     dim = weights.dim
     x = activations.embedded[_row(position, len(activations.embedded))]
     layers: list[ArgmaxLayer] = []
@@ -137,6 +131,46 @@ def frozen_network(
     if weights.final_norm is not None:
         through = _composed(through, _frozen(weights.final_norm, x))
     return ArgmaxNetwork(tuple(layers), AffineMap.identity(dim), through)
+
+
+def moved_token(
+    weights: TransformerWeights, activations: Activations, x: ArrayLike, position: int = -1
+) -> FloatArray:
+    """Return what leaves a model with hard heads for one token, moved; memory kept, norms whole.
+
+    It differs from `frozen_network` only in that every norm divides by the size at hand, so the two
+    tell how far the frozen norms can be trusted. Computed in floats, but for who wins.
+
+    Args:
+        weights: The model, with ReLU and without gates.
+        activations: What `run_transformer` computed with it.
+        x: The token's vector at the entrance of the first layer, shape `(d,)`.
+        position: The token, counted from the end if negative.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> from hardmax.models import run_transformer
+        >>> model = load_checkpoint("hardmax")
+        >>> everywhere = [(i, h) for i in range(2) for h in range(16)]
+        >>> ran = run_transformer(model, [2, 0, 1, 26], hard=everywhere)
+        >>> bool(abs(moved_token(model, ran, ran.embedded[-1]) - ran.hidden[-1]).max() < 1e-12)
+        True
+    """
+    _refuse_other_activations(weights)
+    moved = Sizes(d=weights.dim).floats("x", x, ("d",))
+    for number, layer in enumerate(weights.layers):
+        *_, moved = _reference(layer, _heads(weights, activations, number, position), moved)
+    return moved if weights.final_norm is None else weights.final_norm(moved)
+
+
+def _refuse_other_activations(weights: TransformerWeights) -> None:
+    for number, layer in enumerate(weights.layers):
+        if layer.mlp.activation != "relu" or layer.mlp.gate is not None:
+            kind = f"a gate with {layer.mlp.activation}" if layer.mlp.gate else layer.mlp.activation
+            raise ArgumentError(
+                "`weights` must have ReLU in every layer to be piecewise linear with frozen norms; "
+                f"layer {number} has {kind}. `attention_network` is for any model."
+            )
 
 
 def _heads(

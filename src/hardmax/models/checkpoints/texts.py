@@ -81,6 +81,9 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     if (folder / "vocab.txt").is_file():
         return _from_list(read_text(folder / "vocab.txt").splitlines(), settings, text)
     if isinstance(model, dict) and kind == "WordPiece":
+        normalizer = described.get("normalizer")
+        if isinstance(normalizer, dict) and "lowercase" in normalizer:
+            settings = {"do_lower_case": normalizer["lowercase"], **settings}
         return _word_pieces(_vocabulary(model), settings, text)
     if isinstance(model, dict) and kind == "BPE":
         steps = _word_steps(described)

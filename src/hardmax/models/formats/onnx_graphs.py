@@ -33,12 +33,11 @@ from hardmax.models.formats.graph_operations import (
     with_ceiling,
 )
 from hardmax.models.formats.onnx_files import OnnxGraph, OnnxNode, read_onnx
-from hardmax.models.graphs.building import GraphBuilder
+from hardmax.models.graphs.building import GraphBuilder, require_room
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.typing import AnyArray
 
 _MOST_INPUTS = 1 << 24
-_MOST_FOLDED = 1 << 26
 
 
 def load_onnx(
@@ -322,13 +321,16 @@ def _global_max_pool(call: _Call) -> Traced:
     return x.like(call.build.max_pool(image, image.shape[1:], name=call.name))
 
 
-def _mean(call: _Call) -> Traced:
-    x, axes = call.x, call.integers(1, "axes")
-    listed = list(range(len(x.shape))) if axes is None else axes
-    found = call.build.mean(x.slots, listed, call.name)
-    if call.attributes.get("keepdims", 1):
-        return Traced(found)
-    return Traced(found.squeeze(tuple(a % found.ndim for a in listed)))
+def _along(reduce: Callable[..., Any]) -> Callable[[_Call], Traced]:
+    """A mean or a sum over some axes."""
+
+    def apply(call: _Call) -> Traced:
+        x, axes = call.x, call.integers(1, "axes")
+        listed = list(range(len(x.shape))) if axes is None else axes
+        keeps = bool(call.attributes.get("keepdims", 1))
+        return Traced(reduce(call.build, x.slots, listed, call.name, keeps_axes=keeps))
+
+    return apply
 
 
 def _batch_norm(call: _Call) -> Traced:
@@ -459,7 +461,9 @@ def _pad(call: _Call) -> Traced:
 
 
 def _expand(call: _Call, array: AnyArray) -> AnyArray:
-    return np.broadcast_to(array, np.broadcast_shapes(array.shape, call.integers(1, "shape") or ()))
+    shape = np.broadcast_shapes(array.shape, tuple(call.integers(1, "shape") or ()))
+    require_room(prod(shape))
+    return np.broadcast_to(array, shape)
 
 
 def _constant(call: _Call) -> AnyArray:
@@ -471,8 +475,7 @@ def _constant(call: _Call) -> AnyArray:
 
 def _constant_of_shape(call: _Call) -> AnyArray:
     shape = call.integers(0, "shape") or []
-    if prod(shape) > _MOST_FOLDED:
-        raise ArgumentError(f"it would have {prod(shape):,} numbers")
+    require_room(prod(shape))
     value = call.attributes.get("value", np.zeros(1, dtype=np.float32))
     return np.full(shape, np.asarray(value).ravel()[0])
 
@@ -537,7 +540,8 @@ _NODES: dict[str, Callable[[_Call], Any]] = {
     "GlobalMaxPool": _global_max_pool,
     "AveragePool": _average_pool,
     "GlobalAveragePool": _global_pool,
-    "ReduceMean": _mean,
+    "ReduceMean": _along(GraphBuilder.mean),
+    "ReduceSum": _along(GraphBuilder.total),
     "Add": _sum,
     "Sum": _sum,
     "Sub": lambda call: added(call.build, call.inputs[0], call.inputs[1], -1.0, call.name),

@@ -356,14 +356,38 @@ def _mean(
     *,
     dtype: Any = None,
 ) -> Traced:
-    listed = _given(axes, 1)
-    found = build.mean(x.slots, listed, name)
-    return Traced(found if keepdim else found.squeeze(tuple(a % found.ndim for a in listed)))
+    return Traced(build.mean(x.slots, _given(axes, 1), name, keeps_axes=keepdim))
 
 
 def _cat(build: GraphBuilder, name: str, parts: list[Any], axis: int = 0) -> Traced:
     slots = [p.slots if isinstance(p, Traced) else build.constant(real(p)) for p in parts]
     return Traced(np.concatenate(slots, axis=axis))
+
+
+def _split(build: GraphBuilder, name: str, x: Traced, sizes: Any, axis: int = 0) -> list[Traced]:
+    n = x.shape[axis]
+    places = np.cumsum(sizes)[:-1] if isinstance(sizes, list) else np.arange(sizes, n, int(sizes))
+    return [Traced(part) for part in np.split(x.slots, places, axis=axis)]
+
+
+def _chunk(build: GraphBuilder, name: str, x: Traced, n: int, axis: int = 0) -> list[Traced]:
+    return _split(build, name, x, -(-x.shape[axis] // n), axis)
+
+
+def _stack(build: GraphBuilder, name: str, parts: list[Any], axis: int = 0) -> Traced:
+    return Traced(np.stack([part.slots for part in parts], axis=axis))
+
+
+def _sum(
+    build: GraphBuilder,
+    name: str,
+    x: Traced,
+    axes: Any,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Traced:
+    return Traced(build.total(x.slots, _given(axes, 1), name, keeps_axes=keepdim))
 
 
 def _slice(
@@ -454,7 +478,13 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "div": lambda build, name, a, b: divided(build, a, b, name),
     "neg": lambda build, name, a: multiplied(build, a, -1.0, name),
     "mean": _mean,
+    "sum": _sum,
     "cat": _cat,
+    "stack": _stack,
+    "split": _split,
+    "split_with_sizes": _split,
+    "chunk": _chunk,
+    "unbind": lambda build, name, x, axis=0: [Traced(p) for p in np.moveaxis(x.slots, axis, 0)],
     **dict.fromkeys(("view", "reshape", "_unsafe_view"), _view),
     "flatten": _flatten,
     "unsqueeze": lambda build, name, x, axis: Traced(np.expand_dims(x.slots, axis)),

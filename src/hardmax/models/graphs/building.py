@@ -273,13 +273,20 @@ class GraphBuilder:
             counts = np.full_like(counts, prod(sides))
         return self._means(columns, counts, name).reshape(x.shape[0], *shape)
 
-    def mean(self, x: Signal, axes: Sequence[int], name: str = "mean") -> Signal:
-        """Return the mean over some axes, which are left with one entry."""
-        moved = np.moveaxis(x, axes, range(-len(axes), 0))
-        columns = moved.reshape(prod(moved.shape[: x.ndim - len(axes)]), -1)
+    def mean(
+        self, x: Signal, axes: Sequence[int], name: str = "mean", *, keeps_axes: bool = True
+    ) -> Signal:
+        """Return the mean over some axes, which are left with one entry or dropped."""
+        columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
         counts = np.full((len(columns), 1), columns.shape[1])
-        shape = [1 if k in {a % x.ndim for a in axes} else n for k, n in enumerate(x.shape)]
         return self._means(columns, counts, name).reshape(shape)
+
+    def total(
+        self, x: Signal, axes: Sequence[int], name: str = "total", *, keeps_axes: bool = True
+    ) -> Signal:
+        """Return the sum over some axes, which are left with one entry or dropped."""
+        columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
+        return self.combine(columns, np.ones(columns.shape), name).reshape(shape)
 
     def _means(self, columns: IntArray, counts: IntArray, name: str) -> Signal:
         distinct = np.unique(counts)
@@ -331,11 +338,11 @@ class GraphBuilder:
         is_there = columns >= 0 if is_padded else np.ones(columns.shape, dtype=np.bool_)
         if not is_there.any(axis=1).all():
             raise ArgumentError("a window must cover at least one entry.")
-        flat = self._flattened(columns, slopes, offsets, is_there, sign)
+        order = _by_slots(columns)
+        parts = (array[order] for array in (columns, slopes, offsets, is_there))
         slots = self._take(len(columns))
-        node = Maxima(name, *flat, sign, int(slots[0]))
-        self._add(node)
-        return slots
+        self._add(Maxima(name, *self._flattened(*parts, sign), sign, int(slots[0])))
+        return slots[np.argsort(order)]
 
     def _flattened(
         self,
@@ -376,6 +383,7 @@ class GraphBuilder:
         )
         x = x[cut]
         rest = [(max(0, a), max(0, b)) for a, b in pads]
+        require_room(prod(n + a + b for n, (a, b) in zip(x.shape, rest, strict=True)))
         if not any(a or b for a, b in rest):
             return x
         return np.pad(x, rest, constant_values=int(self.constant([value], "padding")[0]))
@@ -393,18 +401,21 @@ class GraphBuilder:
         self, columns: IntArray, weights: FloatArray, bias: FloatArray, name: str
     ) -> Signal:
         """Add sums of the entries of each row, those with slot -1 or weight 0 left out."""
+        order = _by_slots(columns)
+        columns, weights, bias = columns[order], weights[order], bias[order]
         is_there = (columns >= 0) & (weights != 0.0)
         starts = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
         read, weight = (np.ascontiguousarray(a[is_there]) for a in (columns, weights))
         slots = self._take(len(columns))
         self._add(SparseMap(name, starts, read, weight, np.array(bias), int(slots[0])))
-        return slots
+        return slots[np.argsort(order)]
 
     def _copied(self, rows: IntArray) -> IntArray:
         """Return slots in order with the same numbers."""
-        columns = rows.reshape(-1, 1)
-        ones = np.ones(columns.shape)
-        return self._sparse(columns, ones, np.zeros(len(columns)), "copy").reshape(rows.shape)
+        slots, n = self._take(rows.size), rows.size
+        entries = np.arange(n + 1), rows.ravel(), np.ones(n), np.zeros(n)
+        self._add(SparseMap("copy", *entries, int(slots[0])))
+        return slots.reshape(rows.shape)
 
     def _with_channels_last(self, x: Signal) -> Signal:
         """Return a signal `(C, *sizes)` whose channels have consecutive slots, or a copy."""
@@ -415,10 +426,7 @@ class GraphBuilder:
         return self._copied(pixels).T.reshape(x.shape)
 
     def _take(self, n: int) -> IntArray:
-        if self._n_slots + n > _MOST_SLOTS:
-            raise ArgumentError(
-                f"a network must compute at most {_MOST_SLOTS:,} numbers for one input; got more."
-            )
+        require_room(self._n_slots + n)
         slots = np.arange(self._n_slots, self._n_slots + n)
         self._n_slots += n
         return slots
@@ -463,6 +471,7 @@ def window_places(
         if count < 1:
             raise ShapeMismatchError(f"a window of side {side} does not fit an axis of {size}.")
         shape.append(count)
+        require_room(places.size * count * side)
         along = (np.arange(count) * stride - low)[:, np.newaxis] + step * np.arange(side)
         inside = (along >= 0) & (along < size)
         joined = places[:, np.newaxis, :, np.newaxis] * size + along[np.newaxis, :, np.newaxis]
@@ -470,6 +479,30 @@ def window_places(
         places = joined.reshape(len(places) * count, -1)
         is_inside = both.reshape(places.shape)
     return tuple(shape), np.where(is_inside, places, prod(sizes))
+
+
+def _by_slots(columns: IntArray) -> IntArray:
+    """The order of rows by what they read: what is computed entry by entry stays as it lies."""
+    if columns.shape[1] == 0:
+        return np.arange(len(columns))
+    return np.argsort(columns.max(axis=1), kind="stable")
+
+
+def require_room(n: int) -> None:
+    """Raise if a network would compute more numbers than this library takes."""
+    if n > _MOST_SLOTS:
+        raise ArgumentError(
+            f"a network must compute at most {_MOST_SLOTS:,} numbers for one input; got {n:,}."
+        )
+
+
+def _rows_along(x: Signal, axes: Sequence[int], *, keeps_axes: bool) -> tuple[IntArray, list[int]]:
+    """The entries along some axes as rows, and the shape that one number for each row has."""
+    along = {a % x.ndim for a in axes}
+    moved = np.moveaxis(x, sorted(along), range(-len(along), 0))
+    columns = moved.reshape(prod(moved.shape[: x.ndim - len(along)]), -1)
+    kept = [1 if k in along else n for k, n in enumerate(x.shape)]
+    return columns, kept if keeps_axes else [n for k, n in enumerate(x.shape) if k not in along]
 
 
 def _overlap(bases: IntArray, n: int) -> bool:

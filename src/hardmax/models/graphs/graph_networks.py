@@ -68,7 +68,7 @@ class BlockMap:
         for tap, kernel in zip(self.taps.T, self.kernel, strict=True):
             rows = np.flatnonzero(tap >= 0)
             read = values[tap[rows][:, np.newaxis] + np.arange(n_channels)]
-            out[rows] += np.einsum("ck,rcp->rkp", kernel, read, optimize=True)
+            out[rows] += kernel.T @ read
         values[self.slots] = out
 
 

@@ -36,6 +36,30 @@ def gradient_columns(
         yield slice(begin, end), values
 
 
+def gradient_of(
+    network: GraphNetwork, winners: AnyArray, slots: AnyArray, weights: AnyArray
+) -> FloatArray:
+    """Return the gradient of one sum of weights times slots, rounded, from the last node back."""
+    adjoint = np.zeros(network.n_slots)
+    np.add.at(adjoint, slots, weights)
+    for node, won in reversed(list(_with_winners(network, winners))):
+        given = adjoint[node.slots]
+        if isinstance(node, Maxima):
+            entries = node.starts[:-1] + won
+            slopes = np.where(node.columns[entries] < 0, 0.0, node.sign * node.slopes[entries])
+            np.add.at(adjoint, node.columns[entries], slopes * given)
+        elif isinstance(node, SparseMap):
+            rows = np.repeat(np.arange(len(node.bias)), np.diff(node.starts))
+            np.add.at(adjoint, node.columns, node.weights * given[rows])
+        else:
+            channels = np.arange(node.kernel.shape[1])
+            for tap, kernel in zip(node.taps.T, node.kernel, strict=True):
+                rows = np.flatnonzero(tap >= 0)
+                read = tap[rows][:, np.newaxis] + channels
+                np.add.at(adjoint, read, given[rows] @ kernel.T)
+    return adjoint[: network.dim_in]
+
+
 def cell_constants(network: GraphNetwork, winners: AnyArray) -> FloatArray:
     """Return the $c_i$ of all slots on a cell, rounded: what they would be at 0."""
     values = np.zeros((network.n_slots, 1))
@@ -93,5 +117,5 @@ def _linear(node: Node, winners: AnyArray, values: FloatArray, *, is_absolute: b
     for tap, kernel in zip(node.taps.T, node.kernel, strict=True):
         rows = np.flatnonzero(tap >= 0)
         read = values[tap[rows][:, np.newaxis] + channels]
-        out[rows] += np.einsum("ck,rcp->rkp", size(kernel), read, optimize=True)
+        out[rows] += size(kernel).T @ read
     return out

@@ -36,6 +36,15 @@ class _Vertex(NamedTuple):
     off_y: float
 
 
+class _Column(NamedTuple):
+    """All gaps at a vertex, how wrong they may be, and the one that is surely negative by most."""
+
+    values: FloatArray
+    errors: FloatArray
+    gap: int
+    lowest: float
+
+
 @dataclass(frozen=True, eq=False)
 class PlanePieces:
     """What a walk over a planar slice has found, in the order it was found.
@@ -162,8 +171,7 @@ class _Cells:
 
     def polygon(self) -> _Polygon:
         """Cut the domain by all gaps of the cell."""
-        self._gaps, self._radii, self._names = self.walk.gaps()
-        self._sizes = np.abs(self._gaps)
+        self._read_gaps(*self.walk.gaps())
         self._exact: dict[int, Row] = {}
         self._keys: dict[int, tuple[object, ...]] = {}
         # Gaps that are zero on the cell though floats do not know it.
@@ -173,9 +181,14 @@ class _Cells:
             self._corners = [self._vertex(edges[i - 1], edges[i]) for i in range(len(edges))]
         vertices = list(self._corners)
         columns = [self._column(vertex) for vertex in vertices]
+        # What is positive at all corners of the domain is so on all of it.
+        near = np.flatnonzero(np.any([~(c.values > c.errors) for c in columns], axis=0))
+        self._read_gaps(self._gaps[near], self._radii[near], self._names[near])
+        columns = [_column(c.values[near], c.errors[near]) for c in columns]
         decided: dict[tuple[int, int, int], int] = {}
         while True:
-            cut = self._violated(columns)
+            worst = min(columns, key=lambda column: column.lowest)
+            cut = worst.gap if worst.lowest < 0.0 else None
             if cut is None:
                 cut, zeros = self._violated_exactly(edges, vertices, columns, decided)
             if cut is None:
@@ -216,29 +229,16 @@ class _Cells:
             walk.move_to(signature.astype(np.int32))
         return found
 
-    def _violated(self, columns: list[tuple[FloatArray, FloatArray]]) -> int | None:
-        """The gap that is negative by most at a vertex, of those that surely are."""
-        best, worst = None, 0.0
-        for values, errors in columns:
-            if len(values) == 0:
-                return None
-            with np.errstate(invalid="ignore"):
-                sure = np.where(values < -errors, values, 0.0)
-            i = int(sure.argmin())
-            if sure[i] < worst:
-                best, worst = i, float(sure[i])
-        return best
-
     def _violated_exactly(
         self,
         edges: list[int],
         vertices: list[_Vertex],
-        columns: list[tuple[FloatArray, FloatArray]],
+        columns: list[_Column],
         decided: dict[tuple[int, int, int], int],
     ) -> tuple[int | None, list[set[int]]]:
         """A gap that is negative at a vertex; if there is none, which vanish at each vertex."""
         zeros = []
-        for k, (values, errors) in enumerate(columns):
+        for k, (values, errors, _, _) in enumerate(columns):
             vanishing = set()
             for i in np.flatnonzero(~(values > errors)).tolist():
                 if i in (edges[k - 1], edges[k]):
@@ -270,14 +270,14 @@ class _Cells:
         self,
         edges: list[int],
         vertices: list[_Vertex],
-        columns: list[tuple[FloatArray, FloatArray]],
+        columns: list[_Column],
         gap: int,
         decided: dict[tuple[int, int, int], int],
-    ) -> tuple[list[int], list[_Vertex], list[tuple[FloatArray, FloatArray]]]:
+    ) -> tuple[list[int], list[_Vertex], list[_Column]]:
         """Cut a polygon by a gap that is negative at some vertex; edge i begins at vertex i."""
         n = len(edges)
         signs = []
-        for k, (values, errors) in enumerate(columns):
+        for k, (values, errors, _, _) in enumerate(columns):
             value, error = values[gap], errors[gap]
             if value > error or value < -error:
                 signs.append(1 if value > 0.0 else -1)
@@ -355,11 +355,15 @@ class _Cells:
             return _Vertex(0.0, 0.0, np.inf, np.inf)
         return _Vertex(x, y, off_x, off_y)
 
-    def _column(self, vertex: _Vertex) -> tuple[FloatArray, FloatArray]:
+    def _read_gaps(self, gaps: FloatArray, radii: FloatArray, names: AnyArray) -> None:
+        self._gaps, self._radii, self._names = gaps, radii, names
+        self._sizes = np.abs(gaps)
+
+    def _column(self, vertex: _Vertex) -> _Column:
         """The values of all gaps at a vertex, and how wrong they may be."""
         x, y, off_x, off_y = vertex
         if off_x == np.inf:
-            return np.zeros(len(self._gaps)), np.full(len(self._gaps), np.inf)
+            return _column(np.zeros(len(self._gaps)), np.full(len(self._gaps), np.inf))
         with np.errstate(all="ignore"):
             values = self._gaps @ np.array([x, y, 1.0])
             moved = np.array(
@@ -367,7 +371,16 @@ class _Cells:
             )
             reach = 1.0 + (abs(x) + abs(y) + off_x + off_y) / self.walk.scale
             errors = (self._sizes @ moved + reach * self._radii) * (1.0 + 2.0**-20) + _TINY
-        return values, errors
+        return _column(values, errors)
+
+
+def _column(values: FloatArray, errors: FloatArray) -> _Column:
+    """Find the gap that is surely negative by most."""
+    if len(values) == 0:
+        return _Column(values, errors, -1, 0.0)
+    sure = np.where(values < -errors, values, 0.0)
+    gap = int(sure.argmin())
+    return _Column(values, errors, gap, float(sure[gap]))
 
 
 def _note(signature: AnyArray, seen: set[bytes], found: list[AnyArray]) -> None:

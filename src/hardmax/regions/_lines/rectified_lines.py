@@ -425,6 +425,8 @@ def norm(values: FloatArray) -> float:
     """A bound on the Euclidean norm, 0 only for zeros."""
     with np.errstate(over="ignore"):
         square = float(np.dot(values.ravel(), values.ravel()))
+        if square == 0.0 and not values.any():
+            return 0.0
         if not square > 2.0**-900:
             floored = np.where(values == 0.0, 0.0, np.maximum(np.abs(values), FLOOR))
             square = float((floored**2).sum())

@@ -159,8 +159,11 @@ class _Team:
                 except BrokenExecutor:
                     broken = True
                 if broken:
-                    self._collect(wait(self._under_way).done, show)
-                    pool.shutdown()
+                    self._collect(wait(self._under_way, 4 * LONG_S).done, show)
+                    for pending in self._under_way.values():
+                        self._blame(pending, "its worker was lost")
+                    self._under_way.clear()
+                    pool.shutdown(wait=False)
                     pool = make()
         except KeyboardInterrupt:
             with held_interrupts(deliver=False):

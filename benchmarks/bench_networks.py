@@ -1,0 +1,161 @@
+"""Networks of any shape on segments and planes through images, and SyReNN beside it.
+
+SyReNN is driven with dense layers (`drive_syrenn.cc`), so it takes part where a network is one of
+convolutions with strides and ReLUs alone, written out as matrices. Its program is named by the
+environment variable `HARDMAX_SYRENN`.
+"""
+
+import os
+import resource
+import time
+
+import numpy as np
+
+from benchmarks.peer_programs import syrenn
+from benchmarks.random_networks import Weights
+from hardmax.geometry.domains import Segment, Slice
+from hardmax.geometry.polytopes import Polytope
+from hardmax.models.graphs.building import GraphBuilder
+from hardmax.models.graphs.graph_networks import GraphNetwork
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.local_cells import cell_at
+from hardmax.typing import FloatArray
+
+_PADDED = [(1, 1), (1, 1)]
+_WIDE = [(2, 2), (2, 2)]
+
+
+class Draw:
+    """Weights N(0, 2 / fan-in) and biases N(0, 0.1^2), as float32 numbers."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def weights(self, *shape: int) -> FloatArray:
+        """Weights, the outputs first."""
+        fan = np.prod(shape[1:])
+        return self.rng.normal(0, np.sqrt(2 / fan), shape).astype(np.float32).astype(np.float64)
+
+    def biases(self, n: int) -> FloatArray:
+        """Biases of `n` outputs."""
+        return self.rng.normal(0, 0.1, n).astype(np.float32).astype(np.float64)
+
+
+def lenet(seed: int = 0) -> GraphNetwork:
+    """LeNet-5 with ReLUs and max pools, for 28 x 28."""
+    draw, build = Draw(seed), GraphBuilder()
+    h = build.input((1, 28, 28))
+    h = build.convolve(h, draw.weights(6, 1, 5, 5), draw.biases(6), pads=_WIDE)
+    h = build.max_pool(build.relu(h), (2, 2))
+    h = build.convolve(h, draw.weights(16, 6, 5, 5), draw.biases(16))
+    h = build.flatten(build.max_pool(build.relu(h), (2, 2)))
+    for n, m in ((400, 120), (120, 84)):
+        h = build.relu(build.multiply(h, draw.weights(m, n).T, draw.biases(m)))
+    return build.finish(build.multiply(h, draw.weights(10, 84).T))
+
+
+def resnet(seed: int = 0) -> GraphNetwork:
+    """ResNet-8 for 3 x 32 x 32: three blocks of 16, 32 and 64 channels, an average pool."""
+    draw, build = Draw(seed), GraphBuilder()
+
+    def convolved(h: FloatArray, n: int, side: int, stride: int) -> FloatArray:
+        kernel = draw.weights(n, h.shape[0], side, side)
+        pads = _PADDED if side == 3 else ()
+        return build.convolve(h, kernel, draw.biases(n), strides=(stride, stride), pads=pads)
+
+    h = build.relu(convolved(build.input((3, 32, 32)), 16, 3, 1))
+    for n, stride in ((16, 1), (32, 2), (64, 2)):
+        inner = convolved(build.relu(convolved(h, n, 3, stride)), n, 3, 1)
+        shortcut = h if stride == 1 else convolved(h, n, 1, stride)
+        h = build.relu(build.add(inner, shortcut))
+    h = build.flatten(build.average_pool(h, (8, 8)))
+    return build.finish(build.multiply(h, draw.weights(10, 64).T))
+
+
+def strided(seed: int = 0) -> GraphNetwork:
+    """Convolutions with strides and matrices, ReLUs between them: what SyReNN can be given."""
+    draw, build = Draw(seed), GraphBuilder()
+    h = build.input((1, 28, 28))
+    for n, c in ((6, 1), (16, 6)):
+        kernel, bias = draw.weights(n, c, 5, 5), draw.biases(n)
+        h = build.relu(build.convolve(h, kernel, bias, strides=(2, 2), pads=_WIDE))
+    h = build.relu(build.multiply(build.flatten(h), draw.weights(84, 784).T, draw.biases(84)))
+    return build.finish(build.multiply(h, draw.weights(10, 84).T))
+
+
+def dense_weights(net: GraphNetwork) -> Weights:
+    """The matrices of a network whose nodes are linear and ReLU in turn."""
+    weights, biases = [], []
+    columns = np.arange(net.dim_in)
+    for node in (node for node in net.nodes if hasattr(node, "taps") or hasattr(node, "bias")):
+        slots = node.slots.ravel()
+        values = np.zeros((net.n_slots, len(columns) + 1))
+        values[columns, np.arange(len(columns))] = 1.0
+        node.apply(values)
+        matrix = values[slots].T
+        weights.append(matrix[:-1] - matrix[-1])
+        biases.append(matrix[-1])
+        follower = next(
+            (m for m in net.maxima if set(m.columns[m.columns >= 0]) == set(slots)), None
+        )
+        if follower is not None:
+            order = np.argsort(np.argsort(follower.columns[follower.columns >= 0]))
+            weights[-1] = weights[-1][:, np.argsort(slots)][:, order]
+            biases[-1] = biases[-1][np.argsort(slots)][order]
+            columns = follower.slots
+    return Weights(weights, biases)
+
+
+def images(net: GraphNetwork) -> FloatArray:
+    """Three images of random pixels, as float32 numbers."""
+    drawn = np.random.default_rng(5).random((3, net.dim_in))
+    return drawn.astype(np.float32).astype(np.float64)
+
+
+def triangle(pictures: FloatArray, size: float) -> Slice:
+    """A part of the plane through three images, at the corner of the first."""
+    origin, directions = pictures[0], pictures[1:] - pictures[0]
+    sides = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]])
+    return Slice(origin, directions, Polytope(sides, np.array([0.0, 0.0, size])))
+
+
+def report(name: str, net: GraphNetwork, domain: Segment | Slice) -> None:
+    """Print one line: cells, pieces, questions to integers, CPU seconds, memory."""
+    start = time.process_time()
+    part = enumerate_regions(net, domain)
+    seconds = time.process_time() - start
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(
+        f"{name:28} {part.n_cells:>7} cells {part.n_pieces:>7} pieces "
+        f"{part.found.n_exact:>6} in integers {seconds:8.2f} s {memory:5.2f} GB",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print a table."""
+    small, large, plain = lenet(), resnet(), strided()
+    for name, net in (("LeNet", small), ("strided", plain), ("ResNet-8", large)):
+        pictures = images(net)
+        report(f"{name}, segment", net, Segment(pictures[0], pictures[1]))
+    for name, net, size in (("LeNet", small, 0.15), ("strided", plain, 0.25)):
+        report(f"{name}, triangle of {size}", net, triangle(images(net), size))
+    for name, net in (("LeNet", small), ("ResNet-8", large)):
+        start = time.process_time()
+        cell = cell_at(net, images(net)[0])
+        print(f"{name}, the cell of an image: {time.process_time() - start:.2f} s, {cell}")
+    pictures = images(plain)
+    corners = pictures[:1] + 0.25 * np.array([[0, 0], [1, 0], [0, 1]]) @ (
+        pictures[1:] - pictures[0]
+    )
+    domains = [pictures[:2], corners]
+    for domain, found in zip(
+        ("segment", "triangle"),
+        syrenn(os.environ.get("HARDMAX_SYRENN"), dense_weights(plain), domains),
+        strict=True,
+    ):
+        print(f"SyReNN, strided, {domain}: {found}")
+
+
+if __name__ == "__main__":
+    main()

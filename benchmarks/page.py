@@ -1,0 +1,209 @@
+"""`make bench`: every comparison in one run, written as a page; ends with status 1 if one fails.
+
+A comparison fails if hardmax counts wrongly, or if it is slower beside another program than the
+comparison allows: ratios within one run say the same on every machine. Programs that are missing
+are named with the way to get them.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.comparisons import SECTIONS, growing
+from benchmarks.measuring import Comparison, Measured
+from benchmarks.peer_programs import Programs
+from hardmax import __version__
+from hardmax._ground.files import write_text
+from hardmax.papers.pages import image, page
+from hardmax.plotting.style import off_screen, side_by_side
+
+_BUSY = 0.3
+"""A load above this many programs for each core makes times doubtful."""
+
+_WAYS = {
+    "SyReNN": "build benchmarks/drive_syrenn.cc as its first lines say, set HARDMAX_SYRENN",
+    "relucent": "pip install relucent in an environment of its own, HARDMAX_PEERS is its python",
+    "tropical-gemm": "pip install tropical-gemm",
+    "torch": "pip install torch",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--peers", default=os.environ.get("HARDMAX_PEERS"))
+    parser.add_argument("--syrenn", default=os.environ.get("HARDMAX_SYRENN"))
+    parser.add_argument("sections", nargs="*", help="words that titles begin with; all if none")
+    chosen = parser.parse_args()
+    programs = Programs(chosen.peers, chosen.syrenn)
+    load, start = os.getloadavg()[0], time.perf_counter()
+    tables = []
+    for title, counted, section in SECTIONS:
+        if chosen.sections and not title.lower().startswith(tuple(chosen.sections)):
+            continue
+        print(f"== {title}", flush=True)
+        found = section(programs)
+        for comparison in found:
+            print("\n".join(_lines(comparison)), flush=True)
+        tables.append((title, counted, (section.__doc__ or "").strip(), found))
+    growth = [] if chosen.sections else growing(programs)
+    failures = [text for *_, found in tables for one in found for text in one.failures]
+    about = _machine(load, time.perf_counter() - start)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    target = chosen.out / "benchmarks.html"
+    write_text(target, page("hardmax: benchmarks", _body(about, tables, growth, failures)))
+    kept = {
+        "machine": about,
+        "tables": {title: [asdict(one) for one in found] for title, *_, found in tables},
+        "growth": growth,
+        "failures": failures,
+    }
+    write_text(chosen.out / "benchmarks.json", json.dumps(kept, indent=1))
+    print(f"page: {target}")
+    if failures:
+        sys.exit("\n".join(["failed:", *failures]))
+
+
+def _machine(load: float, seconds: float) -> dict[str, str]:
+    """Say where and when this was measured, and whether the machine was quiet."""
+    names = [
+        line.partition(":")[2].strip()
+        for line in _text("/proc/cpuinfo").splitlines()
+        if line.startswith("model name")
+    ]
+    cores = os.cpu_count() or 1
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "processor": f"{names[0] if names else platform.processor()}, {cores} cores",
+        "versions": f"hardmax {__version__}, Python {platform.python_version()}, "
+        f"numpy {np.__version__}",
+        "load": f"{load:.2f} programs at the start"
+        + (": BUSY, these times are not for publishing" if load > _BUSY * cores else ""),
+        "took": f"{seconds:.0f} s",
+    }
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _lines(comparison: Comparison) -> list[str]:
+    return [
+        f"{comparison.case:36}{one.program:28}{_count(one):>9}{one.seconds:12.5f} "
+        f"{_verdict(comparison, one)}"
+        for one in comparison.found
+    ]
+
+
+def _count(one: Measured) -> str:
+    return "" if one.count is None else str(one.count)
+
+
+def _verdict(comparison: Comparison, one: Measured) -> str:
+    if one.count is None:
+        return one.remark
+    if one.count != comparison.truth:
+        return f"WRONG: {comparison.truth}"
+    ratio = comparison.ratio(one)
+    if one is comparison.found[0] or ratio is None:
+        return one.remark
+    return f"{ratio:.3g} times as long" + (f" ({one.remark})" if one.remark else "")
+
+
+def _body(
+    about: dict[str, str],
+    tables: Sequence[tuple[str, str, str, list[Comparison]]],
+    growth: Sequence[tuple[str, list[int], list[float]]],
+    failures: Sequence[str],
+) -> str:
+    facts = "; ".join(f"{name}: {value}" for name, value in about.items())
+    everyone = {one for *_, found in tables for row in found for one in row.found}
+    absent = sorted({one.program for one in everyone if one.remark == "not there"})
+    parts = [
+        "<header><h1>Benchmarks</h1>"
+        '<p class="lead">CPU seconds from arrays to the answer, models built anew each time, every '
+        "program on the same input in one run. A program that counts wrongly gets no "
+        "ratio. hardmax proves every sign; the others round, except where a table says so.</p>"
+        f'<p class="small">{escape(facts)}</p></header>'
+    ]
+    if absent:
+        ways = "".join(f"<li>{escape(name)}: {escape(_WAYS[name])}</li>" for name in absent)
+        parts.append(f"<p>Not there in this run:</p><ul>{ways}</ul>")
+    if failures:
+        words = "".join(f"<li>{escape(text)}</li>" for text in failures)
+        parts.append(f'<p class="verdict false">What fell short:</p><ul>{words}</ul>')
+    for title, counted, words, found in tables:
+        parts.append(f"<h2>{escape(title)}</h2><p>{escape(words)}</p>{_table(counted, found)}")
+    if growth:
+        parts.append(f"<h2>Growth</h2>{_growth(growth)}")
+    return "\n".join(parts)
+
+
+def _table(counted: str, found: Sequence[Comparison]) -> str:
+    head = "".join(
+        f"<th>{word}</th>"
+        for word in ("case", "program", counted, "CPU s", "times as long", "MB", "")
+    )
+    rows = "".join(_row(comparison, one) for comparison in found for one in comparison.found)
+    inner = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="table">{inner}</div>'
+
+
+def _row(comparison: Comparison, one: Measured) -> str:
+    is_ours = one is comparison.found[0]
+    case = escape(comparison.case) if is_ours else ""
+    name = f"<strong>{escape(one.program)}</strong>" if is_ours else escape(one.program)
+    if one.count is None:
+        return f'<tr><td>{case}</td><td>{name}</td><td colspan="5">{escape(one.remark)}</td></tr>'
+    is_right = one.count == comparison.truth
+    remark = escape(one.remark)
+    if not is_right:
+        remark = f'<span class="verdict false">wrong: there are {comparison.truth}</span>'
+    ratio = None if is_ours else comparison.ratio(one)
+    numbers = (
+        str(one.count),
+        f"{one.seconds:.3g}",
+        "" if ratio is None else f"{ratio:.3g}",
+        "" if one.megabytes is None else f"{one.megabytes:.0f}",
+    )
+    cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
+    return f"<tr><td>{case}</td><td>{name}</td>{cells}<td>{remark}</td></tr>"
+
+
+def _growth(growth: Sequence[tuple[str, list[int], list[float]]]) -> str:
+    """Draw seconds against cells, and say with which exponent they grow."""
+    with off_screen():
+        figure, (ax,) = side_by_side(1)
+        slopes = []
+        for name, cells, seconds in growth:
+            ax.loglog(cells, seconds, "o-", label=name, ms=4)
+            # Fitted where set-up no longer counts.
+            many = np.array(cells) > 300
+            if many.sum() > 1:
+                x, y = np.log(np.array(cells)[many]), np.log(np.array(seconds)[many])
+                slopes.append(f"{name} {np.polyfit(x, y, 1)[0]:.2f}")
+        ax.set_xlabel("cells")
+        ax.set_ylabel("CPU seconds")
+        ax.legend()
+        stream = BytesIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    words = f"Networks 2->[w, w, w] on the square. Fitted exponents: {', '.join(slopes)}."
+    drawn = image(stream.getvalue(), "svg+xml", "CPU seconds against cells")
+    return f"<p>{escape(words)}</p><figure>{drawn}</figure>"
+
+
+if __name__ == "__main__":
+    main()

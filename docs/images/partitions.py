@@ -1,0 +1,30 @@
+"""Draws the first picture of the README, on light and on dark paper."""
+
+from pathlib import Path
+
+import numpy as np
+
+import hardmax as hm
+from hardmax.papers.experiments.random_models import random_transformer
+from hardmax.plotting.style import off_screen, side_by_side
+
+BOX = hm.Box([-3, -3], [3, 3])
+
+
+def main() -> None:
+    """Write both pictures beside this file."""
+    for theme, name in (("light", "partitions.png"), ("dark", "partitions-dark.png")):
+        with off_screen(theme):
+            figure, axes = side_by_side(3)
+            for depth, ax in enumerate(axes, start=1):
+                model = random_transformer(np.random.default_rng(8), 6, 2, 4, depth)
+                part = hm.enumerate_regions(model, BOX)
+                hm.plot(part, ax, colour="cell")
+                ax.set(xticks=(), yticks=(), xlabel="", ylabel="")
+                ax.spines[:].set_visible(False)
+                ax.set_title(f"{depth} block{'s' * (depth > 1)}, {part.n_cells} cells")
+            figure.savefig(Path(__file__).parent / name, dpi=130)
+
+
+if __name__ == "__main__":
+    main()
