@@ -97,7 +97,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def local(checkpoint):
-    one = Local(offers=[checkpoint])
+    one = Local(offers=[checkpoint, "hardmax"])
     yield one
     one.close()
 
@@ -198,6 +198,8 @@ def test_a_checkpoint_that_is_offered_is_run_on_tokens(local, checkpoint):
         run = hm.models.run_transformer(weights, [3, 14, 15, 9])
         assert heads["layers"][0]["queries"] == run.layers[0].queries.tolist()
         assert heads["labels"] == ["3", "14", "15", "9"]
+        connection.send(json.dumps({**ask, "tokens": None, "text": "x" * 20_000}))
+        assert "characters" in json.loads(connection.recv(timeout=60))["error"]
         for tokens in ([3], [3, 31], [3, -1], [3, 1.5], "34", [True, 1], [0] * 20, [1] * 1000):
             connection.send(json.dumps({**ask, "tokens": tokens}))
             assert json.loads(connection.recv(timeout=60))["error"]
@@ -212,11 +214,16 @@ def test_a_page_runs_a_checkpoint_again_on_other_tokens(chromium, engine, local,
     shown.tab.get_by_label("checkpoint").select_option(checkpoint)
     shown.wait_for("app.view.data.labels.length === 16")
     assert "at random" in shown("app.view.about.textContent")
-    shown.tab.get_by_label("tokens by their numbers").fill("3, 14 15, 9")
+    shown.tab.get_by_label("a text, or tokens by their numbers").fill("3, 14 15, 9")
     shown.tab.get_by_role("button", name="run").click()
     shown.wait_for("app.view.data.labels.join() === '3,14,15,9' && app.view.cells")
     assert shown("app.view.layer.is_causal")
-    shown.tab.get_by_label("tokens by their numbers").fill("3, 99")
+    shown.tab.get_by_label("checkpoint").select_option("hardmax")
+    shown.tab.get_by_label("a text, or tokens by their numbers").fill("shrew|ehrsw")
+    shown.tab.keyboard.press("Enter")
+    shown.wait_for("app.view.data.labels.join('') === 'shrew|ehrsw'")
+    shown.tab.get_by_label("checkpoint").select_option(checkpoint)
+    shown.tab.get_by_label("a text, or tokens by their numbers").fill("3, 99")
     shown.tab.get_by_role("button", name="run").click()
     shown.wait_for("!app.view.alarm.hidden")
     assert shown.errors == []

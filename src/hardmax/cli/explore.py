@@ -33,6 +33,10 @@ def explore(
             help="The tokens that checkpoints are run on, by their numbers: 101,2023,102."
         ),
     ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(help="In place of tokens a text, cut as the files of the checkpoint say."),
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(help="Write the page, one file index.html, to this folder; open nothing."),
@@ -53,7 +57,7 @@ def explore(
     from hardmax.errors import ArgumentError
     from hardmax.explorer.exploring import Exploration
     from hardmax.explorer.exploring import explore as shown
-    from hardmax.explorer.heads_at_work import checkpoint_data
+    from hardmax.explorer.heads_at_work import SAMPLE, checkpoint_data
     from hardmax.geometry.domain_text import parse_domain
 
     start = Exploration({})
@@ -65,11 +69,11 @@ def explore(
         print(f"{'model':<14}{described(network)}")
     elif domain is not None:
         raise ArgumentError("`--domain` needs a MODEL.")
-    if tokens is not None and not checkpoint:
-        raise ArgumentError("`--tokens` needs a --checkpoint.")
+    if not (tokens is None and text is None) and not checkpoint:
+        raise ArgumentError("`--tokens` and `--text` need a --checkpoint.")
     if checkpoint:
         numbers = None if tokens is None else _numbers(tokens)
-        models = tuple(checkpoint_data(name, numbers) for name in checkpoint)
+        models = tuple(checkpoint_data(name, numbers, text) for name in checkpoint)
         first = start.start or {"view": "real", "real": {"name": models[0]["name"]}}
         start = Exploration(first, models)
         for data in models:
@@ -85,7 +89,7 @@ def explore(
             port,
             opens=not no_browser,
             models=start.models,
-            offers=checkpoint or (),
+            offers=(*(checkpoint or ()), SAMPLE),
         )
         return
     export.mkdir(parents=True, exist_ok=True)

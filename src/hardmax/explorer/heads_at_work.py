@@ -12,6 +12,7 @@ from hardmax.errors import ArgumentError
 from hardmax.models.checkpoints.forward import run_transformer
 from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
 from hardmax.models.checkpoints.loading import load_checkpoint
+from hardmax.models.checkpoints.texts import tokenise
 from hardmax.models.checkpoints.weights import TransformerWeights
 
 FORMAT = "hardmax.heads/1"
@@ -19,6 +20,8 @@ MOST_TOKENS = 256
 """A sequence has at most so many tokens."""
 MOST_NUMBERS = 2_000_000
 """Queries and keys have at most so many numbers."""
+SAMPLE = "hardmax"
+"""The checkpoint that comes with the package, as `load_checkpoint` names it."""
 _N_DRAWN = 16
 
 
@@ -78,31 +81,48 @@ def heads_data(
     }
 
 
-def checkpoint_data(name: str, tokens: Sequence[int] | None = None) -> dict[str, Any]:
-    """Run a checkpoint on tokens, and return its heads at work.
+def checkpoint_data(
+    name: str, tokens: Sequence[int] | None = None, text: str | None = None
+) -> dict[str, Any]:
+    """Run a checkpoint on tokens or a text, and return its heads at work.
 
     Args:
         name: A file, a folder or an installed package (see `load_checkpoint`); where it has several
             checkpoints, followed by `@` and which one.
-        tokens: The numbers of the tokens. If None, some are drawn from the vocabulary with a fixed
-            seed, or vectors where the model has no embedding, and `about` says so.
+        tokens: The numbers of the tokens.
+        text: In place of them a text, where the checkpoint says how to read it (`tokenise`). If
+            neither is given, tokens are drawn from the vocabulary with a fixed seed, or vectors
+            where the model has no embedding, and `about` says so.
 
     Raises:
         HardmaxError: If it cannot be read, or has no such tokens.
+
+    Examples:
+        >>> checkpoint_data("hardmax", text="cab|")["labels"]
+        ['c', 'a', 'b', '|']
     """
-    weights, rng = _loaded(name), np.random.default_rng(0)
-    if tokens is None and weights.embedding is None:
-        about, labels = "vectors drawn at random, as the model has no embedding", None
-        run = run_transformer(weights, vectors=rng.normal(size=(_N_DRAWN, weights.dim)))
+    source, select = _parts(name)
+    weights, rng = _loaded(source, select), np.random.default_rng(0)
+    labels: Sequence[str] | None = None
+    vectors = None
+    if text is not None:
+        found = tokenise(source, text, select)
+        labels, vectors = found.words, found.vectors
+        tokens = None if found.tokens is None else found.tokens.tolist()
+        about = "a text"
+    elif tokens is not None:
+        about = "tokens by their numbers"
+    elif weights.embedding is not None:
+        tokens = rng.integers(len(weights.embedding.tokens), size=_N_DRAWN).tolist()
+        about = "tokens drawn at random, by their numbers"
     else:
-        about = "tokens by their numbers" if tokens else "tokens drawn at random, by their numbers"
-        if tokens is None:
-            assert weights.embedding is not None
-            tokens = rng.integers(len(weights.embedding.tokens), size=_N_DRAWN).tolist()
+        vectors = rng.normal(size=(_N_DRAWN, weights.dim))
+        about = "vectors drawn at random, as the model has no embedding"
+    if tokens is not None:
         if not 2 <= len(tokens) <= MOST_TOKENS:
             raise ArgumentError(f"`tokens` must be 2 to {MOST_TOKENS}; got {len(tokens)}.")
-        labels = [str(integer("tokens", token, at_least=0)) for token in tokens]
-        run = run_transformer(weights, tokens)
+        labels = labels or [str(integer("tokens", token, at_least=0)) for token in tokens]
+    run = run_transformer(weights, tokens, vectors=vectors)
     heads = weights.layers[0].attention
     kind = f"{weights.family}, {len(weights.layers)} layers of {heads.n_heads} heads"
     sizes = f"d = {weights.dim}, d_k = {heads.head_dim}"
@@ -110,47 +130,25 @@ def checkpoint_data(name: str, tokens: Sequence[int] | None = None) -> dict[str,
     return heads_data(layers, labels, name=name, about=f"{kind}, {sizes}; {about}")
 
 
-@cache
-def _loaded(name: str) -> TransformerWeights:
+def _parts(name: str) -> tuple[str, str | None]:
+    """Split a name into the source of a checkpoint and which one it is."""
     source, _, select = (name, "", "") if Path(name).exists() else name.partition("@")
-    return load_checkpoint(source, select or None)
+    return source, select or None
+
+
+@cache
+def _loaded(source: str, select: str | None) -> TransformerWeights:
+    return load_checkpoint(source, select)
 
 
 @cache
 def sample_heads() -> dict[str, Any]:
-    """Return the heads of a small transformer with random weights, which the page has at hand.
+    """Return the heads of the small transformer of the package, which the page has at hand.
 
     Examples:
-        >>> sample_heads()["name"]
-        'random weights'
+        >>> sample_heads()["name"], "".join(sample_heads()["labels"])
+        ('hardmax', 'transformer|aefmnorrrst')
     """
-    dim, n_layers, n_tokens = 8, 3, 20
-    rng = np.random.default_rng(3)
-    state: dict[str, Any] = {}
-    for i in range(n_layers):
-        state |= {
-            f"layers.{i}.self_attn.in_proj_weight": rng.normal(size=(3 * dim, dim)),
-            f"layers.{i}.self_attn.out_proj.weight": rng.normal(size=(dim, dim)),
-            f"layers.{i}.linear1.weight": rng.normal(size=(2 * dim, dim)),
-            f"layers.{i}.linear2.weight": rng.normal(size=(dim, 2 * dim)),
-            f"layers.{i}.norm1.weight": np.ones(dim),
-            f"layers.{i}.norm2.weight": np.ones(dim),
-        }
-    weights = load_checkpoint(state, config={"nhead": dim // 2})
-    run = run_transformer(weights, vectors=rng.normal(size=(n_tokens, dim)))
-    # Few digits, so that the page is short.
-    layers = [
-        HeadArrays(
-            np.round(64 * one.queries) / 64,
-            np.round(64 * one.keys) / 64,
-            one.values,
-            is_causal=False,
-        )
-        for one in head_arrays(weights, run)
-    ]
-    return heads_data(
-        layers,
-        name="random weights",
-        about=f"{n_layers} layers of {dim // 2} heads and {n_tokens} vectors, drawn at random; "
-        "`hardmax explore --checkpoint` shows a trained model",
-    )
+    data = checkpoint_data(SAMPLE, text="transformer|aefmnorrrst")
+    about = "the small trained transformer of the package, putting letters in order"
+    return {**data, "about": f"{about}: {data['about']}"}

@@ -27,6 +27,8 @@ MOST_BYTES = 32 << 20
 """A message has at most so many bytes."""
 MOST_PAGES = 8
 """So many pages may be connected at once."""
+MOST_CHARACTERS = 10_000
+"""A text that a checkpoint is run on has at most so many characters."""
 MOST_PER_SECOND = 60
 """A page may send so many messages a second."""
 _HEADERS = {
@@ -186,18 +188,23 @@ class _Conversation:
         if not given_up.is_set():
             await self.say(id=number, **made)
 
-    def read_heads(self, message: dict[str, Any]) -> tuple[str, list[int] | None]:
-        """Read which checkpoint is to be run, and on which tokens."""
-        name, tokens = message.get("name"), message.get("tokens")
+    def read_heads(self, message: dict[str, Any]) -> tuple[str, list[int] | None, str | None]:
+        """Read which checkpoint is to be run, and on which tokens or text."""
+        name, tokens, text = (message.get(field) for field in ("name", "tokens", "text"))
         if not isinstance(name, str) or name not in self.offers:
             raise ArgumentError(f"`name` must be a checkpoint that is offered; got {name!r:.60}.")
         is_list = isinstance(tokens, list) and 2 <= len(tokens) <= MOST_TOKENS
         if tokens is not None and not (is_list and all(type(token) is int for token in tokens)):
             raise ArgumentError(f"`tokens` must be 2 to {MOST_TOKENS} integers.")
-        return name, tokens
+        if text is not None and not (isinstance(text, str) and len(text) <= MOST_CHARACTERS):
+            raise ArgumentError(f"`text` must have at most {MOST_CHARACTERS} characters.")
+        return name, tokens, text
 
     async def run_checkpoint(
-        self, number: int, question: tuple[str, list[int] | None], given_up: threading.Event
+        self,
+        number: int,
+        question: tuple[str, list[int] | None, str | None],
+        given_up: threading.Event,
     ) -> None:
         heads = await self.beside(checkpoint_data, *question)
         if not given_up.is_set():

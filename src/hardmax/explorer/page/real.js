@@ -98,8 +98,9 @@ export class RealView extends CellsView {
     });
     this.tokens = element("input", {
       type: "text",
-      "aria-label": "tokens by their numbers, with commas",
-      placeholder: "tokens by their numbers: 101, 2023, …",
+      "aria-label": "a text, or tokens by their numbers",
+      placeholder: "a text, or numbers of tokens",
+      onkeydown: (event) => event.key === "Enter" && this.runAgain(),
     });
     this.run = element(
       "div",
@@ -229,21 +230,19 @@ export class RealView extends CellsView {
 
   // --- Where heads come from -------------------------------------------------------------------------
 
-  // Ask the server to run a checkpoint that it offers.
-  load(name, tokens = null) {
+  // Ask the server to run a checkpoint that it offers, on tokens or a text or what it chooses.
+  load(name, given = {}) {
     this.alarm.hidden = true;
     this.status.textContent = `running ${name} …`;
-    this.app.server.heads({ id: ++this.app.asked, name, tokens });
+    this.app.server.heads({ id: ++this.app.asked, name, ...given });
   }
 
+  // What was typed: numbers of tokens with commas, or else a text.
   runAgain() {
-    const tokens = this.tokens.value
-      .split(/[\s,;]+/)
-      .filter(Boolean)
-      .map(Number);
-    if (tokens.length < 2 || !tokens.every((token) => Number.isInteger(token) && token >= 0))
-      this.warn("the tokens must be two numbers or more");
-    else this.load(this.names.value, tokens);
+    const text = this.tokens.value.trim(),
+      parts = text.split(/[\s,;]+/);
+    const isNumbers = parts.length > 1 && parts.every((part) => /^\d+$/.test(part));
+    this.load(this.names.value, isNumbers ? { tokens: parts.map(Number) } : { text });
   }
 
   // A file dropped on the page, or chosen.

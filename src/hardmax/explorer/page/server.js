@@ -48,9 +48,9 @@ export class Server {
     this.socket.send(JSON.stringify({ id, model, domain, depth, kind: "certificate" }));
   }
 
-  // Run a checkpoint that the server offers, on tokens or on its own choice of them.
-  heads({ id, name, tokens }) {
-    if (this.isOpen) this.socket.send(JSON.stringify({ id, kind: "heads", name, tokens }));
+  // Run a checkpoint that the server offers, on tokens, on a text, or on its own choice.
+  heads({ id, name, tokens, text }) {
+    if (this.isOpen) this.socket.send(JSON.stringify({ id, kind: "heads", name, tokens, text }));
   }
 
   cancel(id) {
