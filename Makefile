@@ -121,7 +121,7 @@ wheel: explorer  ## build the sdist and the wheel in dist/
 MACHINE ?= aarch64
 OTHER := $(CURDIR)/build/$(MACHINE)
 cross: explorer  ## build a wheel for Linux on another machine, MACHINE=aarch64, in dist/
-	@$(call install,--group wheel)
+	@$(call install,--group wheel --group compiler)
 	core/compiler-from-pypi.sh $(BIN)/python $(OTHER) $(MACHINE)
 	CXX=$(OTHER)/c++ CC=$(OTHER)/cc AR=$(OTHER)/ar RANLIB=$(OTHER)/ranlib _PYTHON_HOST_PLATFORM=linux-$(MACHINE) \
 	  SKBUILD_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Linux;-DCMAKE_SYSTEM_PROCESSOR=$(MACHINE)" \

@@ -14,15 +14,18 @@ from hardmax._ground.public_names import PACKAGES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+SCRIPTS = [DOCS / "site", ROOT / "release"]
 pytest.importorskip("sphinx", reason="the site is built with `make docs`")
 pytest.importorskip("latex2mathml", reason="the site is built with `make docs`")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def site_on_path():
-    sys.path.insert(0, str(DOCS / "site"))
+    folders = [str(folder) for folder in SCRIPTS]
+    sys.path[:0] = folders
     yield
-    sys.path.remove(str(DOCS / "site"))
+    for folder in folders:
+        sys.path.remove(folder)
 
 
 def test_every_page_stands_once_in_the_sidebar():
@@ -35,7 +38,7 @@ def test_every_page_stands_once_in_the_sidebar():
 
 
 def test_examples_of_what_makes_the_pages_run():
-    for path in sorted((DOCS / "site").glob("*.py")):
+    for path in sorted(path for folder in SCRIPTS for path in folder.glob("*.py")):
         assert doctest.testmod(import_module(path.stem)).failed == 0
 
 
