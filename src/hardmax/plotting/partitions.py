@@ -274,7 +274,8 @@ def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[Fl
     with np.errstate(over="ignore", invalid="ignore"):
         (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
         twice = np.add.reduceat(x0 * y1 - x1 * y0, starts[:-1])
-    areas = np.nan_to_num(np.abs(twice) / 2.0, posinf=np.finfo(float).max / len(twice))
+    most = np.finfo(float).max / len(twice)
+    areas = np.nan_to_num(np.abs(twice) / 2.0, nan=most, posinf=most)
     rng = np.random.default_rng(0)
     names = np.zeros(len(areas), np.int64)
     sizes = []
