@@ -262,6 +262,14 @@ def test_a_search_into_a_folder_goes_on(net, tmp_path):
     whole = enumerate_regions(NET, Box([-1, -1], [1, 1]))
     assert re.search(rf"cells +{whole.n_cells}\n", done.stdout)
     assert (tmp_path / "cells.json").read_text() == whole.certificate().to_json()
+    proof = str(tmp_path / "proof")
+    assert CliRunner().invoke(app, [*command, "--certificate", proof]).exit_code == 0
+    checked = CliRunner().invoke(app, ["verify", str(net), proof, "--domain", SQUARE])
+    assert checked.exit_code == 0, checked.output
+    assert f"these are all cells: {whole.n_cells}" in checked.stdout
+    (tmp_path / "empty").mkdir()
+    refused = CliRunner().invoke(app, ["verify", str(net), str(tmp_path / "empty")])
+    assert "must have parts of a certificate" in str(refused.exception)
     refused = CliRunner().invoke(app, [*command, "--max-cells", "3"])
     with pytest.raises(ArgumentError, match="`--max-cells` must be None with a `--store`"):
         raise refused.exception

@@ -46,7 +46,7 @@ def regions(
         Path | None,
         typer.Option(
             help="Write a certificate, for `hardmax verify`; with --store, in the plane, a folder "
-            "of its parts."
+            "of its parts, unless it ends in .json."
         ),
     ] = None,
     plot: Annotated[
@@ -268,7 +268,7 @@ def _save(part: "Partition", out: Path, parameters: dict[str, Any], seconds: flo
 def _certify(part: "Partition", path: Path, who: dict[str, Any]) -> None:
     from hardmax.regions.stores import StoredPartition
 
-    if isinstance(part, StoredPartition) and part.domain.dim == 2:
+    if isinstance(part, StoredPartition) and path.suffix != ".json":
         part.save_certificate(path, **who)
     else:
         part.certificate().save(path)

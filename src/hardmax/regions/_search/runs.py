@@ -81,7 +81,7 @@ def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
 
     Examples:
         >>> read_limits(None, 2)
-        Limits(cells=-1, seconds=2.0)
+        Limits(cells=-1, seconds=2.0, bytes=-1)
     """
     cells = -1 if max_cells is None else integer("max_cells", max_cells, at_least=0)
     if max_seconds is not None:
