@@ -8,6 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax.models import GraphBuilder, GraphNetwork
 from tests.graph_models import Numbers, mixed_network, plane_of, residual_network, segment_of
+from tests.graphs.sweep import check
 
 CASES = [(seed, seed % 2 == 1) for seed in range(6)]
 
@@ -33,6 +34,12 @@ def test_a_plane_has_the_cells_that_dense_layers_have(seed, are_integers):
     domain = plane_of(numbers, net.dim_in, is_triangle=seed % 2 == 0)
     part, dense = hm.enumerate_regions(net, domain), hm.enumerate_regions(net.network, domain)
     assert part.n_cells == dense.n_cells
+
+
+@pytest.mark.parametrize("seed", [20098, 20542, 20652, 30000, 30003, 30005, 30010, 30015])
+def test_repeated_and_dead_units_make_the_walls_they_make(seed):
+    """The first three have parts that are constant on a cell and differ beyond several edges."""
+    assert check(seed) == ""
 
 
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**60])

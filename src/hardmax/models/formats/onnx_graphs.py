@@ -37,7 +37,7 @@ from hardmax.models.graphs.building import GraphBuilder, require_room
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.typing import AnyArray
 
-_MOST_INPUTS = 1 << 24
+_MOST_INPUTS = 1 << 22
 
 
 def load_onnx(

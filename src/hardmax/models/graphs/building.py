@@ -339,9 +339,9 @@ class GraphBuilder:
         if not is_there.any(axis=1).all():
             raise ArgumentError("a window must cover at least one entry.")
         order = _by_slots(columns)
-        parts = (array[order] for array in (columns, slopes, offsets, is_there))
+        flat = self._flattened(columns[order], slopes[order], offsets[order], is_there[order], sign)
         slots = self._take(len(columns))
-        self._add(Maxima(name, *self._flattened(*parts, sign), sign, int(slots[0])))
+        self._add(Maxima(name, *flat, sign, int(slots[0])))
         return slots[np.argsort(order)]
 
     def _flattened(

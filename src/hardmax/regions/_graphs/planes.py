@@ -202,7 +202,7 @@ class _Cells:
     def neighbours(
         self, polygon: _Polygon, signature: AnyArray, seen: set[bytes]
     ) -> list[AnyArray]:
-        """Return the signatures beyond the edges that have not been seen; the walk comes back."""
+        """Return the signatures beyond the edges that have not been seen; the walk may move."""
         walk = self.walk
         found: list[AnyArray] = []
         wakes = bool(self._flat) or walk.may_wake()
@@ -224,9 +224,10 @@ class _Cells:
             names = [self.name(k) for k in (edge, *polygon.tied[i], *self._flat)]
             crossings.append((middle, (-line[0], -line[1]), [n[:2] for n in names]))
         for middle, outward, groups in crossings:
+            # Composed afresh: what is constant on the cell is known to be, also the second time.
+            walk.restore(signature)
             walk.settle(middle, outward, [(node, group) for node, group in groups])
             _note(walk.signature(), seen, found)
-            walk.move_to(signature.astype(np.int32))
         return found
 
     def _violated_exactly(

@@ -287,6 +287,12 @@ class Walk:
             node = int(np.searchsorted(self.exact.first_groups, index, "right")) - 1
             self.flip(node, index - int(self.exact.first_groups[node]), int(winners[index]))
 
+    def restore(self, winners: AnyArray) -> None:
+        """Go to the cell of given winners, and compose all of its forms afresh."""
+        self.winners[:] = winners
+        self.exact.forget(0)
+        self.compose()
+
     def gaps(self) -> tuple[FloatArray, FloatArray, AnyArray]:
         """By how much winners lead: forms `(n, dim + 1)`, radii, and node, group and rival."""
         where = map(address, (self.is_looked_at, self._gaps, self._gap_radii, self._names))
