@@ -14,7 +14,7 @@ from hardmax._ground.records import Record, code_fingerprint, file_digest, libra
 from hardmax.errors import RecordFormatError
 from hardmax.papers.claims import Claim, ClaimVerdict, Finding, Trial
 from hardmax.papers.ledger import REPEATS, all_claims
-from hardmax.papers.pages import Ruling, ledger, page
+from hardmax.papers.pages import Ruling, bibliography, ledger, page
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
     record = audit_record(results)
     files = [out / f"{name}.json", out / f"{name}.html"]
     title = f"{'Every claim' if name == 'audit' else name}, checked by running it"
-    body = f"<h1>{title}</h1>\n" + ledger(rulings(record), drawn)
+    body = f"<h1>{title}</h1>\n{ledger(rulings(record), drawn)}\n{bibliography()}"
     write_text(files[1], page(title, body))
     digests = {path.name: file_digest(path) for path in [files[1], *pictures.values()]}
     replace(record, results={**record.results, "files": digests}).save(files[0])

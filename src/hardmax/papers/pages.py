@@ -123,16 +123,16 @@ def sentence(text: str) -> str:
     return _WORK.sub(r'<a href="#work-\1">[\1]</a>', typeset(text))
 
 
-def bibliography(keys: Sequence[str]) -> str:
-    """List works, each with a link where there is one."""
+def bibliography() -> str:
+    """List the works that pages name, each with a link where there is one."""
     lines = []
-    for key in keys:
-        work = BIBLIOGRAPHY[key]
+    for key, work in BIBLIOGRAPHY.items():
         short = work.address.removeprefix("https://")
         link = f' <a href="{work.address}">{short}</a>' if short else ""
         words = escape(f"{work.authors}: {work.title}. {work.where}.")
         lines.append(f'<li id="work-{key}"><strong>[{key}]</strong> {words}{link}</li>')
-    return f'<ul class="works">{"".join(lines)}</ul>'
+    works = f'<ul class="works">{"".join(lines)}</ul>'
+    return f'<section id="works"><h2>Bibliography</h2>{works}</section>'
 
 
 def _aspect(data: bytes, kind: str) -> float:

@@ -88,9 +88,7 @@ def write_report(
         ]
     if rulings:
         body.append(f'<section id="ledger"><h2>The ledger</h2>{ledger(rulings)}</section>')
-    works = bibliography(list(BIBLIOGRAPHY))
-    body.append(f'<section id="works"><h2>Bibliography</h2>{works}</section>')
-    body.append(_footer(records, known))
+    body += [bibliography(), _footer(records, known)]
     path = out / "report.html"
     title = "hardmax: the exact geometry of transformers at zero temperature"
     write_text(path, page(title, "\n".join(body)))
