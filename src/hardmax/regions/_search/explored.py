@@ -13,7 +13,8 @@ def volume(cell: PlaneCell | SpaceCell) -> float:
     if isinstance(cell, PlaneCell):
         # An edge has its line first, then the vertex where it starts.
         x, y = cell.edges[:, N_EDGE // 2 : N_EDGE // 2 + 2].T
-        return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
     dim = cell.vertices.shape[1] // 2 - 1
     if dim > _MOST_DIM:
         return float("nan")

@@ -226,9 +226,11 @@ class Run:
         """Search until done or stopped; say whether everything was searched."""
         deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
         with track(iter(()), "cells") as bar:
-            whole = self.domain.volume() if progress else np.nan
-            shown = partial(bar.advance, more=partial(_explored, self, whole))
-            return self._work(limits, deadline, shown if progress else _ignored)
+            shown = partial(bar.advance, more=self._explored) if progress else _ignored
+            return self._work(limits, deadline, shown)
+
+    def _explored(self) -> str:
+        return explored_text(self.measure_left(), self.domain.volume())
 
     def _work(self, limits: Limits, deadline: float | None, advance: Any) -> bool:
         budget, shown, steps = self.first_budget, 0, 0
@@ -294,10 +296,6 @@ class Run:
             cells.map_radii[cell] = np.nextafter(nearest, np.float32(np.inf))
 
 
-def _explored(run: Run, whole: float) -> str:
-    return explored_text(run.measure_left(), whole)
-
-
 def _ignored(n_steps: int) -> None:
     """Do nothing."""
 
@@ -324,8 +322,7 @@ def share(
     Returns:
         Whether everything was searched.
     """
-    whole = runs[0].domain.volume() if progress else np.nan
-    team = _Team(runs, begin, is_wanted, max_seconds, whole)
+    team = _Team(runs, begin, is_wanted, max_seconds, progress)
     core()  # Loaded by one thread, not by several at once.
     threads = [Thread(target=team.work, daemon=True) for _ in range(workers)]
     # An interrupt in `join` would make a thread that still runs look as if it had ended.
@@ -360,10 +357,10 @@ class _Team:
         begin: Callable[[Task], Run],
         is_wanted: c_int32,
         max_seconds: float | None,
-        whole: float,
+        progress: bool,
     ) -> None:
         self._begin = begin
-        self._whole = whole
+        self._progress = progress
         self._is_wanted = is_wanted
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
         self._waiting: deque[Task] = deque()
@@ -385,7 +382,7 @@ class _Team:
         with self._changed:
             waiting = [task.cell for task in self._waiting]
         left = sum(run.left for run in list(self.runs)) + sum(map(volume, waiting))
-        return explored_text(left, self._whole)
+        return explored_text(left, self.runs[0].domain.volume())
 
     def work(self) -> None:
         """Search until nothing is left; what one thread runs."""
@@ -428,7 +425,7 @@ class _Team:
         budget, measured = run.first_budget, -np.inf
         while True:
             began = time.perf_counter()
-            if began - measured > _MEASURED_S and not np.isnan(self._whole):
+            if began - measured > _MEASURED_S and self._progress:
                 run.measure_left()
                 measured = began
             status = run.go_on(-1, budget)
