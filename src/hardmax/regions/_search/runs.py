@@ -422,7 +422,7 @@ class _Team:
         return run
 
     def _search(self, run: Run) -> None:
-        budget, measured = run.first_budget, -np.inf
+        budget, measured = run.first_budget, time.perf_counter()
         while True:
             began = time.perf_counter()
             if began - measured > _MEASURED_S and self._progress:
