@@ -585,7 +585,7 @@ int32_t hm_search_replace(void* search, int32_t n_parts, const int32_t* winners,
 void hm_search_set_vertices(void* search, const double* vertices) {
     with_search(search, [&](auto& s) {
         set_vertices(s.cells, s.top().place, vertices);
-        s.is_sharp = true;
+        s.is_precise = true;
     });
 }
 
@@ -626,8 +626,8 @@ int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n, cons
     return end;
 }
 
-int32_t hm_test_sharpen(void* search) {
-    return with_search(search, [&](auto& s) { return detail::sharpen(s) ? 1 : 0; });
+int32_t hm_test_improve(void* search) {
+    return with_search(search, [&](auto& s) { return detail::improve(s) ? 1 : 0; });
 }
 
 void hm_test_meet(const double* one, const double* other, double* vertex) {

@@ -77,7 +77,7 @@ int measure_cell(Solids<D>& at, const FacetTable& t, std::int64_t cell, int want
     solid.n_words = (solid.n + 63) / 64;
     solid.rho = t.blurs[2 * cell], solid.far_rho = t.blurs[2 * cell + 1];
     solid.scale = at.path.scale;
-    solid.is_sharp = false;
+    solid.is_precise = false;
     solid.n_rows = n_facets + at.n_borders;
     for (int f = 0; f < at.n_borders; f++) solid.rows[n_facets + f] = at.borders[f];
     go_to_cell(at.path, t, cell, at.known);
@@ -90,7 +90,7 @@ int measure_cell(Solids<D>& at, const FacetTable& t, std::int64_t cell, int want
     read_rows([&](const Wall& wall) { return wall_form(at.path, wall); });
     wanted = measure(solid, wanted, found);
     if (wanted == 0 || n_facets == 0) return wanted;
-    solid.is_sharp = true;
+    solid.is_precise = true;
     compose_doubled(at.path, at.doubled, at.known);
     read_rows([&](const Wall& wall) { return detail::nearest_form(at.path, at.doubled, wall); });
     return measure(solid, wanted, found);

@@ -68,8 +68,8 @@ def assert_enclosed(search, path, layer):
 
 
 @pytest.mark.parametrize(("name", "where"), sorted(set(CASES)))
-@pytest.mark.parametrize("sharpens", [False, True])
-def test_scores_lie_within_their_radii_at_every_step(name, where, sharpens, monkeypatch):
+@pytest.mark.parametrize("improves", [False, True])
+def test_scores_lie_within_their_radii_at_every_step(name, where, improves, monkeypatch):
     network, domain = MODELS[name].network, DOMAINS[where]
     plain = planar.explore(network, domain)
     run, path_of, n_looks = CoreSearch.run, {}, [0]
@@ -84,8 +84,8 @@ def test_scores_lie_within_their_radii_at_every_step(name, where, sharpens, monk
                 return status
             (layer, position, _), _ = search.top()
             if position >= 0 and layer < len(network.layers):
-                if sharpens:
-                    core().hm_test_sharpen(search.address)
+                if improves:
+                    core().hm_test_improve(search.address)
                 n_looks[0] += 1
                 if n_looks[0] % 5 == 1:
                     assert_enclosed(search, path, layer)

@@ -61,9 +61,9 @@ def assert_vertices_enclosed(cell, exact):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("is_bounded", [True, False])
-@pytest.mark.parametrize(("sharpens", "stores"), [(False, False), (False, True), (True, True)])
+@pytest.mark.parametrize(("improves", "stores"), [(False, False), (False, True), (True, True)])
 def test_everything_lies_within_its_radius_at_every_step(
-    name, is_bounded, sharpens, stores, monkeypatch
+    name, is_bounded, improves, stores, monkeypatch
 ):
     network = MODELS[name].network
     dim = network.dim_in
@@ -84,8 +84,8 @@ def test_everything_lies_within_its_radius_at_every_step(
                 return status
             (layer, position, _), _ = search.top()
             if position >= 0 and layer < len(network.layers):
-                if sharpens:
-                    core().hm_test_sharpen(search.address)
+                if improves:
+                    core().hm_test_improve(search.address)
                 n_looks[0] += 1
                 if n_looks[0] % 5 == 1:
                     assert_enclosed(search, path, layer)

@@ -395,11 +395,11 @@ def test_vertices_of_almost_parallel_walls_are_rounded_from_their_lines(monkeypa
     second = np.array([[1.0], [-0.12399679334169628], [0.6673346097787775]])
     network = ReluNetwork([first, second, np.ones((1, 1))], [bias, [-0.24642622328440306], None])
     check(network.network, (-2.0, -2.0), (2.0, 2.0))
-    sharpened = []
-    monkeypatch.setattr(PlanarPath, "sharpen_top", lambda path: sharpened.append(blunt(path)))
+    improved = []
+    monkeypatch.setattr(PlanarPath, "improve_top", lambda path: improved.append(blunt(path)))
     with pytest.raises(AssertionError):
         check(network.network, (-2.0, -2.0), (2.0, 2.0))
-    assert sharpened
+    assert improved
 
 
 def blunt(path):

@@ -45,7 +45,7 @@ def quiet_box(model, dim, radius):
 @pytest.mark.parametrize("error", [1e-9, 1e-3, 0.1, 0.9])
 def test_one_head_with_two_keys_gets_the_temperature_of_the_formula(error):
     found = temperature_for(SIGN, Box([0.5], [2.0]), error)
-    # The lead is at least 1 and the values differ by 2.
+    # The gap is at least 1 and the values differ by 2.
     exact = 1.0 / math.log(2.0 / error - 1.0)
     assert exact * (1 - 2.0**-11) <= found.temperature <= exact
     assert 0.99 * error <= found.bound <= found.error == error

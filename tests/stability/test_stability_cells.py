@@ -81,16 +81,16 @@ def test_infinite_distances_are_told_from_distances_beyond_floats_and_from_infin
 
 
 def margins_by_definition(block, x):
-    """The least lead of the heads of one block at a batch of points."""
-    leads = []
+    """The least gap of the heads of one block at a batch of points."""
+    gaps = []
     for head in block.heads:
         ordered = np.sort(head.scores(x), axis=1)
-        leads.append(ordered[:, -1] - ordered[:, -2])
-    return np.min(leads, axis=0)
+        gaps.append(ordered[:, -1] - ordered[:, -2])
+    return np.min(gaps, axis=0)
 
 
 def test_the_band_of_three_keys_is_counted_by_hand():
-    # Leads: 1/2 + x and 1/2 - x in the middle, |x| - 1/2 outside (over key 0).
+    # Gaps: 1/2 + x and 1/2 - x in the middle, |x| - 1/2 outside (over key 0).
     bands = sb.margin_bands(THREE, Box([-2], [3]), 0.25)
     assert bands.volumes.tolist() == [Fraction(5, 4), Fraction(1, 2), Fraction(9, 4)]
     assert bands.inside == Fraction(4, 5)

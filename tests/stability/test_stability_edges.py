@@ -50,7 +50,7 @@ def test_walls_of_units_at_fractions_do_not_loosen_the_hard_share(wall):
     unit = FeedForward([[wall]], [-1.0], [[1.0]], None)
     model = HardTransformer([Block([head], unit)])
     share = sb.hard_share(model, Box([-1], [2]), tau=0.01, epsilon=0.1)
-    # The lead is 2|x|: hard where |x| >= 0.005 log 9.
+    # The gap is 2|x|: hard where |x| >= 0.005 log 9.
     exact = 1 - 0.01 * np.log(9) / 3
     assert float(share.lower) <= exact <= float(share.upper)
     assert share.upper - share.lower < Fraction(1, 10**5)
@@ -63,7 +63,7 @@ def test_sampled_and_exact_margins_agree_where_different_keys_have_one_score():
     model = HardTransformer([Block([head])], embedding=([[1.0, 0.0]], None))
     box = Box([-1], [3])
     assert sb.margin_bands(model, box, 1.0).inside == Fraction(3, 4)
-    # Without the second key the leads are the same, and the points drawn as well.
+    # Without the second key the gaps are the same, and the points drawn as well.
     assert sb.sample_margin_share(model, box, 1.0, 200) == sb.sample_margin_share(
         SIGN, box, 1.0, 200
     )

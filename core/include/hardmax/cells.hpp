@@ -12,7 +12,7 @@ namespace hardmax {
 
 // A vertex that is written down is off by at most this times its largest coordinate, or the scale if
 // that is larger; a direction by at most this. One that lies beyond all floats has such a coordinate.
-constexpr double kStoredBlur = 0x1p-30;
+constexpr double kStoredRadius = 0x1p-30;
 
 // Arrays of the caller. Of signatures one is used: one byte for a winner where that is enough.
 struct Cells {

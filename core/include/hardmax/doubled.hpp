@@ -240,15 +240,15 @@ bool compose_doubled(Path<D>& path, DoubledPath<D>& doubled, int layer) {
 // Replace the forms on the path, up to the scores of a layer, by the nearest floats; return whether
 // there was anything to do.
 template <int D>
-bool sharpen_path(Path<D>& path, DoubledPath<D>& doubled, int layer) {
+bool improve_path(Path<D>& path, DoubledPath<D>& doubled, int layer) {
     compose_doubled(path, doubled, layer);
     bool is_changed = false;
     for (int l = 0; l <= layer; l++) {
         const Layer& now = path.network->layers[l];
         Frame<D>& frame = path.frames[l];
-        if (!is_changed && frame.sharpened_version == frame.version) continue;
+        if (!is_changed && frame.improved_version == frame.version) continue;
         is_changed = true;
-        frame.sharpened_version = frame.version;
+        frame.improved_version = frame.version;
         detail::replace(doubled.scores[l], frame.scores, now.n_scores(), path.scale);
         // Only a residual layer passes its stream on; the others have passed it to the scores.
         if (now.residual) detail::replace(doubled.streams[l], frame.stream, now.dim_in, path.scale);

@@ -50,10 +50,10 @@ std::uint64_t exceeded_in(const Bounds<D>& box, double rho, const Forms<D>& form
     Lanes value = all(0.0), rise = all(0.0);
     for (int k = 0; k <= D; k++) {
         const double* row = forms.coefficient[k];
-        const Lanes lead =
+        const Lanes gap =
             all(row[leader.form]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
-        value += k < D ? lead * all(box.middle[k]) : lead;
-        if (k < D) rise += absolute(lead) * all(box.half[k]);
+        value += k < D ? gap * all(box.middle[k]) : gap;
+        if (k < D) rise += absolute(gap) * all(box.half[k]);
     }
     // Twice the errors of both forms, kKappa times their sizes among them, pay for what is rounded.
     const Lanes error = load(contest.error + m) + all(leader.error),
@@ -72,22 +72,22 @@ std::uint64_t exceeded(const Forms<Cell::dim>& forms, int leader, const Contest&
     constexpr int D = Cell::dim;
     int form[kLanes];
     for (int i = 0; i < kLanes; i++) form[i] = contest.form[least(m + i, count - 1)];
-    Lanes lead[D + 1];
+    Lanes gap[D + 1];
     for (int k = 0; k <= D; k++) {
         const double* row = forms.coefficient[k];
-        lead[k] = all(row[leader]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
+        gap[k] = all(row[leader]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
     }
     // The differences round; the errors of both forms, kKappa times their sizes, pay for that.
     const Lanes bound = (load(contest.error + m) + all(error)) * all(kUp);
     LaneBits is_exceeded = LaneBits{} - 1;
     for (int i = 0; i < cell.n; i++) {
         const bool is_far = cell.is_far(i);
-        Lanes value = lead[0] * all(is_far ? cell.d(i, 0) : cell.x(i, 0));
-        for (int k = 1; k < D; k++) value += lead[k] * all(is_far ? cell.d(i, k) : cell.x(i, k));
+        Lanes value = gap[0] * all(is_far ? cell.d(i, 0) : cell.x(i, 0));
+        for (int k = 1; k < D; k++) value += gap[k] * all(is_far ? cell.d(i, k) : cell.x(i, k));
         if (is_far)
             is_exceeded &= value > (load(contest.far_error + m) + all(far_error)) * all(kUp);
         else if (!known.all_vanish(cell, i))
-            is_exceeded &= value + lead[D] > bound;
+            is_exceeded &= value + gap[D] > bound;
     }
     LaneMask mask;
     mask.add(is_exceeded, 0);
@@ -140,21 +140,21 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
         double x[D];
         for (int k = 0; k < D; k++)
             x[k] = v < 0 ? middle[k] : cell.is_far(v) ? cell.d(v, k) : cell.x(v, k);
-        int lead = 0;
+        int top = 0;
         double best = -kBeyond;
         for (int m = 0; m < count; m++) {
             const int j = contest.form[m];
             double value = forms.coefficient[0][j] * x[0];
             for (int k = 1; k < D; k++) value += forms.coefficient[k][j] * x[k];
             value += forms.coefficient[D][j];
-            if (value > best) best = value, lead = m;
+            if (value > best) best = value, top = m;
         }
-        const int leader = contest.form[lead];
-        const double error = contest.error[lead], far_error = contest.far_error[lead];
+        const int leader = contest.form[top];
+        const double error = contest.error[top], far_error = contest.far_error[top];
         // In space a cell has many vertices: a box around them settles most of many forms.
         if (D > 2 && v < 0 && count >= 2 * kLanes && !reach.has_far) {
             const Bounds<D> box = box_around(cell);
-            const Leader in_middle{leader, error, contest.slopes[lead]};
+            const Leader in_middle{leader, error, contest.slopes[top]};
             drop(leader,
                  [&](int m) { return exceeded_in(box, 0.0, forms, in_middle, contest, m, count); });
         }

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 4
+#define HM_INTERFACE_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -451,7 +451,7 @@ HM_API int64_t hm_line_maps_compose(void* memory, int64_t first, double* values,
 
 /* Look at the cell on top in twice the precision, whether needed or not; returns whether anything is
  * known better. */
-HM_API int32_t hm_test_sharpen(void* search);
+HM_API int32_t hm_test_improve(void* search);
 /* Write where the lines of two edges, rows of 12 numbers, meet into vertex[6]. */
 HM_API void hm_test_meet(const double* one, const double* other, double* vertex);
 /* Scale an exact form in three dimensions, four numbers, to the eight numbers of a facet. */

@@ -9,7 +9,7 @@
 //
 // On each side the edges are disjoint intervals of L. Two of different sides share a part of the wall
 // if and only if each begins before the other ends. That is decided
-//   by floats: a stored vertex is off by at most kStoredBlur times its size (`is_blurred`), and
+//   by floats: a stored vertex is off by at most kStoredRadius times its size (`is_imprecise`), and
 //   points on L are in the order of a coordinate in which two of them are proven to differ;
 //   by names: two ends on L are the same point if the walls that meet L there are the same line.
 //   A wall of a layer up to l is, if its forms are. A wall of a layer after l is, if its forms are
@@ -211,7 +211,7 @@ void sort_by(T* items, std::int64_t n, Key key) {
 inline double stored_error(const StoredPolygons& p, std::int64_t vertex) {
     const double* point = p.points + 2 * vertex;
     const double size = bound(bound(p.scale, magnitude(point[0])), magnitude(point[1]));
-    return size < 1e300 ? 2.0 * kStoredBlur * size : kInfinity;
+    return size < 1e300 ? 2.0 * kStoredRadius * size : kInfinity;
 }
 
 inline std::int64_t edge_after(const StoredPolygons& p, const WallLines& lines, std::int64_t edge) {
@@ -243,11 +243,11 @@ inline Course course_of(const StoredPolygons& p, const WallLines& lines, std::in
         const std::int64_t next = edge_after(p, lines, e);
         const bool is_far = p.is_far(e) || p.is_far(next);
         for (int k = 0; k < 2; k++) {
-            // Directions are known up to kStoredBlur, and one of their coordinates is 1 or -1.
+            // Directions are known up to kStoredRadius, and one of their coordinates is 1 or -1.
             const double step = is_far ? p.directions[2 * next + k] - p.directions[2 * e + k]
                                        : p.points[2 * next + k] - p.points[2 * e + k];
             const double error =
-                is_far ? 4.0 * kStoredBlur : stored_error(p, e) + stored_error(p, next);
+                is_far ? 4.0 * kStoredRadius : stored_error(p, e) + stored_error(p, next);
             const double length = magnitude(step) * (is_far ? 1e300 : 1.0);
             if (!(magnitude(step) > error) || !(length > longest)) continue;
             longest = length;

@@ -54,8 +54,8 @@ struct Frame {
     std::int64_t ray_layer = kNoRay;
     int ray_unit_layer = -1, ray_unit = -1;
     int n_varying = D;  // how many forms before the layer vary, D or more: see `varying.hpp`
-    std::int64_t doubled_version = -1;    // the region for which doubled forms are known
-    std::int64_t sharpened_version = -1;  // the region on which they took the place of the forms
+    std::int64_t doubled_version = -1;   // the region for which doubled forms are known
+    std::int64_t improved_version = -1;  // the region on which they took the place of the forms
     // Scores for typical winners of a plain layer before, from which those of a region differ in few
     // terms: see `score_near_anchor`.
     Forms<D> anchor;

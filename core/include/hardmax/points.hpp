@@ -124,10 +124,10 @@ inline void find_winners(const Layer& layer, const Enclosures& scores, LaneBits*
         for (int j = first; j < end; j++) {
             if (layer.first[j] != j) continue;
             const LaneBits is_it = who == (LaneBits{} + j);
-            const Lanes lead = best - scores.value[j], both = radius + scores.radius[j];
-            const LaneBits equal = is_zero(lead) & is_zero(both);
-            const LaneBits leads = (lead > both * all(kUp)) & (lead < all(kInfinity));
-            sure &= is_it | leads | equal;
+            const Lanes gap = best - scores.value[j], both = radius + scores.radius[j];
+            const LaneBits equal = is_zero(gap) & is_zero(both);
+            const LaneBits exceeds = (gap > both * all(kUp)) & (gap < all(kInfinity));
+            sure &= is_it | exceeds | equal;
             tied |= equal & ~is_it;
         }
         // A group of one form has nothing to decide.

@@ -164,7 +164,7 @@ struct Polygons {
         plant(crowd, polygon.edges, polygon.n, scale);
     }
     int begin_walk(const Polygon& polygon) {
-        const int m = lead_in_the_middle(crowd, polygon.edges, polygon.n);
+        const int m = largest_in_the_middle(crowd, polygon.edges, polygon.n);
         crowd.queue[0] = m;
         crowd.is_queued[m] = 1;
         return 1;
@@ -292,22 +292,22 @@ inline bool Polygons::name_edges(const GroupSplit<Polygons>& split, Part& part, 
 namespace detail {
 
 // Whether a vertex is too uncertain to be written down.
-inline bool is_blurred(const Vertex& v, double scale) {
+inline bool is_imprecise(const Vertex& v, double scale) {
     const double size = larger(scale, larger(magnitude(v.x), magnitude(v.y)));
-    return !(v.rho <= kStoredBlur * size && v.far_rho <= kStoredBlur);
+    return !(v.rho <= kStoredRadius * size && v.far_rho <= kStoredRadius);
 }
 
 // Find the vertices where lines meet; say whether all of them are known well enough.
 inline bool set_vertices(Edge* polygon, int n, double scale) {
-    bool is_sharp = true;
+    bool is_precise = true;
     for (int i = 0; i < n; i++) {
         const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
         // Between two sides of the domain the vertex is known.
         if (!polygon[i].is_met && (before.wall.layer >= 0 || polygon[i].wall.layer >= 0))
             polygon[i].start = meet(before, polygon[i]);
-        is_sharp = is_sharp && !is_blurred(polygon[i].start, scale);
+        is_precise = is_precise && !is_imprecise(polygon[i].start, scale);
     }
-    return is_sharp;
+    return is_precise;
 }
 
 // Take other lines for those of a polygon.
@@ -335,19 +335,19 @@ inline bool has_room(const Polygons&, const Polygons::Place& place, const Networ
     return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices;
 }
 
-// Write a cell down; False if a vertex is too uncertain. With `is_sharp` the vertices are those of
+// Write a cell down; False if a vertex is too uncertain. With `is_precise` the vertices are those of
 // the polygon, as the caller has set them.
 inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>& path,
-                       Path<2>& pure, DoubledPath<2>& doubled, bool is_sharp, Cells& cells) {
+                       Path<2>& pure, DoubledPath<2>& doubled, bool is_precise, Cells& cells) {
     const Network& network = *path.network;
     Edge* polygon = polygons.edges + place.start;
     const int n = place.n, last = network.n_layers - 1;
     Path<2>& fresh = detail::fresh_path(path, pure);
     // As long as no forms were replaced, the lines of the search are those composed afresh, and where
     // two of them meet was found by the same computation.
-    if (!is_sharp && &fresh != &path)
+    if (!is_precise && &fresh != &path)
         detail::set_lines(polygon, n, [&](const Wall& wall) { return wall_form(fresh, wall); });
-    if (!is_sharp && !detail::set_vertices(polygon, n, path.scale)) {
+    if (!is_precise && !detail::set_vertices(polygon, n, path.scale)) {
         if (last < 0) return false;
         compose_doubled(path, doubled, last);
         detail::set_lines(polygon, n, [&](const Wall& wall) {
@@ -378,7 +378,7 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
 }
 
 // Read the lines and vertices of a polygon anew; say whether anything is known better.
-inline bool sharpen_cell(Polygons& polygons, const Polygons::Place& place, const Path<2>& path) {
+inline bool improve_cell(Polygons& polygons, const Polygons::Place& place, const Path<2>& path) {
     Edge* polygon = polygons.edges + place.start;
     bool is_clearer = false;
     for (int i = 0; i < place.n; i++) {

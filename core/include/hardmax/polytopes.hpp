@@ -822,17 +822,17 @@ bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, do
                   bool are_simple_known) {
     const Facet<D>* lists[kLanes][D];
     int waiting[kLanes], n_waiting = 0;
-    bool is_sharp = true;
+    bool is_precise = true;
     const auto compute = [&] {
         Point<D> found[kLanes], far[kLanes];
         if (n_waiting > 0) meet(lists, n_waiting, scale, found, s.has_far ? far : nullptr);
         for (int m = 0; m < n_waiting; m++) {
             s.points[waiting[m]] = found[m];
             const double size = larger(scale, size_of(found[m]));
-            is_sharp = is_sharp && found[m].rho <= kStoredBlur * size;
+            is_precise = is_precise && found[m].rho <= kStoredRadius * size;
             if (!s.has_far) continue;
             s.directions[waiting[m]] = far[m];
-            is_sharp = is_sharp && far[m].rho <= kStoredBlur;
+            is_precise = is_precise && far[m].rho <= kStoredRadius;
         }
         n_waiting = 0;
     };
@@ -851,7 +851,7 @@ bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, do
         if (n_waiting == kLanes) compute();
     }
     compute();
-    return is_sharp;
+    return is_precise;
 }
 
 // Which forms on the list of a polytope are facets, as bits.
@@ -908,11 +908,11 @@ void sort_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place,
 
 }  // namespace detail
 
-// Write a cell down; False if a vertex is too uncertain. With `is_sharp` the vertices are those on the
+// Write a cell down; False if a vertex is too uncertain. With `is_precise` the vertices are those on the
 // stack, as the caller has set them.
 template <int D>
 bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path<D>& path,
-                Path<D>& pure, DoubledPath<D>& doubled, bool is_sharp, Cells& cells) {
+                Path<D>& pure, DoubledPath<D>& doubled, bool is_precise, Cells& cells) {
     const Network& network = *path.network;
     if (!cells.points) {
         // Only the winners are asked for; a group that ties everywhere has two.
@@ -923,9 +923,9 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
     }
     const int last = network.n_layers - 1, *rows = s.facets + place.first_facet;
     Path<D>& fresh = detail::fresh_path(path, pure);
-    if (!is_sharp) {
-        bool is_known = place.is_canonical && place.reach.rho <= kStoredBlur * path.scale &&
-                        place.reach.far_rho <= kStoredBlur;
+    if (!is_precise) {
+        bool is_known = place.is_canonical && place.reach.rho <= kStoredRadius * path.scale &&
+                        place.reach.far_rho <= kStoredRadius;
         for (int f = 0; f < place.n_facets; f++) {
             Facet<D>& facet = s.pool[rows[f]];
             if (facet.is_pure || facet.wall.layer < 0) continue;
@@ -1018,7 +1018,7 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
 // Read the facets and vertices of a polytope anew; say whether anything is known better. Facets are
 // shared with other polytopes on the stack, for which they are as good.
 template <int D>
-bool sharpen_cell(Polytopes<D>& s, typename Polytopes<D>::Place& place, const Path<D>& path) {
+bool improve_cell(Polytopes<D>& s, typename Polytopes<D>::Place& place, const Path<D>& path) {
     bool is_clearer = false;
     for (int f = place.first_facet; f < place.first_facet + place.n_facets; f++) {
         Facet<D>& facet = s.pool[s.facets[f]];

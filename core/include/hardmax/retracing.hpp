@@ -82,7 +82,7 @@ void enter(Retracing& to, const Winner* signature) {
                     static_cast<std::int8_t>(path.signature[layer.first_group + g]);
         }
         to.may_differ[l] = detail::may_differ(path, l);
-        if (to.may_differ[l] && sharpen_path(path, to.doubled, l))
+        if (to.may_differ[l] && improve_path(path, to.doubled, l))
             to.may_differ[l] = detail::may_differ(path, l);
     }
 }

@@ -12,7 +12,7 @@
 // An undecided sign leaves the stack as it is: the cell on top is looked at in twice the precision,
 // and if that does not help, it comes back as kUnclear, to be split by its next group in exact
 // arithmetic by the caller. Likewise a cell with a vertex that is not known to a few digits comes
-// back as kBlurred, to have its vertices computed from its walls.
+// back as kImprecise, to have its vertices computed from its walls.
 //
 // A kind of cell, `Polygons` or `Polytopes<D>`, says how cells lie on the stack, and gives signs,
 // cuts and what is stored.
@@ -30,7 +30,7 @@ enum Status : int {
     kCellsFull,
     kCellLimit,
     kUnclear,
-    kBlurred,
+    kImprecise,
     kOngoing = -1,
 };
 
@@ -66,7 +66,7 @@ struct Search {
     bool has_far;         // the domain is unbounded
     bool stores;          // cells are stored, not only counted
     bool counts_at_once;  // cells of the last layer may be counted without making them
-    bool is_sharp;        // the vertices of the cell on top have been set by the caller
+    bool is_precise;      // the vertices of the cell on top have been set by the caller
     std::int64_t n_cells;
 
     Item<Place>& top() { return items[n_items - 1]; }
@@ -464,9 +464,10 @@ int pass_on(Search<Kind>& s, Cells& cells) {
         item.position = kNotEntered;
         return kOngoing;
     }
-    if (s.stores && !store_cell(s.cells, item.place, s.path, s.pure, s.doubled, s.is_sharp, cells))
-        return kBlurred;
-    s.is_sharp = false;
+    if (s.stores &&
+        !store_cell(s.cells, item.place, s.path, s.pure, s.doubled, s.is_precise, cells))
+        return kImprecise;
+    s.is_precise = false;
     s.n_cells++;
     s.n_items--;
     return kOngoing;
@@ -474,13 +475,13 @@ int pass_on(Search<Kind>& s, Cells& cells) {
 
 // Look at the cell on top in twice the precision; say whether anything is known better.
 template <class Kind>
-bool sharpen(Search<Kind>& s) {
+bool improve(Search<Kind>& s) {
     auto& item = s.top();
     item.window = -1;
     const int l = least(item.layer, s.path.network->n_layers - 1);
-    const bool is_clearer = sharpen_path(s.path, s.doubled, l);
+    const bool is_clearer = improve_path(s.path, s.doubled, l);
     for (int i = 0; i <= l; i++) s.path.frames[i].window.index = -1;
-    return sharpen_cell(s.cells, item.place, s.path) || is_clearer;
+    return improve_cell(s.cells, item.place, s.path) || is_clearer;
 }
 
 }  // namespace detail
@@ -506,7 +507,7 @@ int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
             status = detail::split_by_units(s, cells);
         else
             status = detail::split_by_group(s);
-        if (status == kUnclear && detail::sharpen(s)) continue;
+        if (status == kUnclear && detail::improve(s)) continue;
         if (status != kOngoing) return status;
         if (__atomic_load_n(is_wanted, __ATOMIC_RELAXED)) break;
     }

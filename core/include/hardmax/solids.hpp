@@ -15,7 +15,7 @@ struct Solid {
     const double* directions;  // (n, D), or null
     double rho, far_rho;       // vertices and directions are off by at most this
     double scale;              // that of the domain
-    bool is_sharp;             // the rows are known better than those that the vertices came from
+    bool is_precise;           // the rows are known better than those that the vertices came from
     int n, n_rows, n_words;
     Facet<D>* rows;  // (room_rows)
     Word* sets;      // (room_rows, n_words): the vertices on each row
@@ -167,7 +167,7 @@ bool find_incidences(Solid<D>& s) {
             if (s.lies_on(i, f)) s.tight[n_tight++] = s.rows + f;
         if (n_tight < D) return false;
         if (n_tight == D) {
-            if (!s.is_sharp) continue;
+            if (!s.is_precise) continue;
             const Facet<D>* tight[D];
             for (int t = 0; t < D; t++) tight[t] = s.tight[t];
             Point<D> better{};
@@ -206,7 +206,7 @@ double off_where_round(const Solid<D>& s, int i, const double (&T)[D][D]) {
         if (n_tight < D) tight[n_tight] = s.rows + f;
         n_tight++;
     }
-    if (!s.is_sharp || n_tight != D || v.rho == 0.0) return simple;
+    if (!s.is_precise || n_tight != D || v.rho == 0.0) return simple;
     const Facet<D>* const(&list)[D] = tight;
     const Systems<D> system = side_by_side<D>(&list, 1);
     Lanes inverses[D][D];

@@ -133,11 +133,11 @@ inline void find_ties(Plane& s, const StoredPolygons& p, std::int64_t cell, std:
         edge.start = {p.points[2 * v], p.points[2 * v + 1], detail::stored_error(p, v), 0, 0, 0};
         if (!p.is_far(v)) continue;
         edge.start.dx = p.directions[2 * v], edge.start.dy = p.directions[2 * v + 1];
-        edge.start.far_rho = 2.0 * kStoredBlur;
+        edge.start.far_rho = 2.0 * kStoredRadius;
     }
     std::uint8_t* marks = may_tie + start;
     if (!detail::mark_all_ties(s, s.cells.edges, n, marks)) return;
-    if (sharpen_path(s.path, s.doubled, s.path.network->n_layers - 1))
+    if (improve_path(s.path, s.doubled, s.path.network->n_layers - 1))
         detail::mark_all_ties(s, s.cells.edges, n, marks);
 }
 

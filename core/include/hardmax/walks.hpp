@@ -113,9 +113,9 @@ inline int shortened(const Crowd& crowd, int source, int length, int to, const B
         for (int p = source; p < source + length; p++) {
             const int m = crowd.listed[p];
             const double d1 = a1[leader] - a1[m], d2 = a2[leader] - a2[m], d3 = c[leader] - c[m];
-            const double lead = d1 * box.x + d2 * box.y + one * d3 -
-                                (magnitude(d1) * box.half_width + magnitude(d2) * box.half_height);
-            if (!(lead > error)) crowd.listed[to + kept++] = m;
+            const double gap = d1 * box.x + d2 * box.y + one * d3 -
+                               (magnitude(d1) * box.half_width + magnitude(d2) * box.half_height);
+            if (!(gap > error)) crowd.listed[to + kept++] = m;
         }
         source = to, length = kept;
     }
@@ -267,7 +267,7 @@ inline const Box& box_at(const Crowd& crowd, const Vertex& v) {
 }
 
 // The position of the form that leads at the mean of the vertices, up to rounding.
-inline int lead_in_the_middle(Crowd& crowd, const Edge* polygon, int n) {
+inline int largest_in_the_middle(Crowd& crowd, const Edge* polygon, int n) {
     double x = 0.0, y = 0.0, best = -kBeyond;
     for (int i = 0; i < n; i++) {
         x += polygon[i].start.x / n;
@@ -298,7 +298,7 @@ inline double blur_at(const Crowd& crowd, const Vertex& v, double scale) {
 }
 
 // One form less another at a vertex, or along its direction.
-inline double lead_at(const Crowd& crowd, int plus, int minus, const Vertex& v) {
+inline double gap_at(const Crowd& crowd, int plus, int minus, const Vertex& v) {
     const double* const* coefficient = crowd.forms.coefficient;
     const double d1 = coefficient[0][plus] - coefficient[0][minus];
     const double d2 = coefficient[1][plus] - coefficient[1][minus];
@@ -308,7 +308,7 @@ inline double lead_at(const Crowd& crowd, int plus, int minus, const Vertex& v) 
 
 // Whether a form may be at least form w at a vertex; written so that NaN counts as a tie.
 inline bool may_tie(const Crowd& crowd, int m, int w, const Vertex& v, double scale) {
-    return !(lead_at(crowd, m, w, v) < -blur_at(crowd, v, scale));
+    return !(gap_at(crowd, m, w, v) < -blur_at(crowd, v, scale));
 }
 
 // A form that certainly exceeds form w at a vertex, or -1 if the largest does not.
@@ -330,19 +330,19 @@ inline int largest_rival(const Crowd& crowd, int w, const Vertex& v, double scal
         int found = -1;
         for (int p = box->start; p < box->start + box->length; p++) {
             const int m = crowd.listed[p];
-            const double lead = share == kInfinity
-                                    ? lead_at(crowd, m, w, v)
-                                    : (a1[m] - a1[w]) * x + (a2[m] - a2[w]) * y + (c[m] - c[w]);
-            if (lead > best) best = lead, found = m;
+            const double gap = share == kInfinity
+                                   ? gap_at(crowd, m, w, v)
+                                   : (a1[m] - a1[w]) * x + (a2[m] - a2[w]) * y + (c[m] - c[w]);
+            if (gap > best) best = gap, found = m;
         }
-        if (found < 0 || (rival >= 0 && !(lead_at(crowd, found, w, v) > blur))) return rival;
+        if (found < 0 || (rival >= 0 && !(gap_at(crowd, found, w, v) > blur))) return rival;
         const double at_point =
             (a1[found] - a1[w]) * crowd.x[w] + (a2[found] - a2[w]) * crowd.y[w] + (c[found] - c[w]);
         if (!(at_point < 0.0)) return found;
         // Where this form ties: another one that exceeds w even there ties earlier. Rounding can say
         // so of forms that do not, so the way is only ever shortened, which ends.
-        const double lead = lead_at(crowd, found, w, v);
-        const double tie = v.is_far() ? at_point / -lead : at_point / (at_point - lead);
+        const double gap = gap_at(crowd, found, w, v);
+        const double tie = v.is_far() ? at_point / -gap : at_point / (at_point - gap);
         if (!(tie < share)) return rival >= 0 ? rival : found;
         rival = found;
         share = tie;
@@ -363,7 +363,7 @@ inline int next_tie(const Crowd& crowd, int w, const Edge& before, const Edge& a
     for (int p = since; p < box.length; p++) {
         const int m = crowd.listed[box.start + p];
         // Written so that NaN counts as a tie.
-        if (m == w || m == one || m == other || lead_at(crowd, m, w, at.start) < -blur) continue;
+        if (m == w || m == one || m == other || gap_at(crowd, m, w, at.start) < -blur) continue;
         since = p + 1;
         return m;
     }
@@ -416,8 +416,8 @@ inline int push_neighbours(Crowd& crowd, int w, const Edge* part, int n, int n_q
                      there = blur_at(crowd, after.start, scale);
         for (int p = box.start; p < box.start + box.length; p++) {
             const int m = crowd.listed[p];
-            if (lead_at(crowd, m, w, edge.start) < -here ||
-                lead_at(crowd, m, w, after.start) < -there)
+            if (gap_at(crowd, m, w, edge.start) < -here ||
+                gap_at(crowd, m, w, after.start) < -there)
                 continue;
             push(m);
         }

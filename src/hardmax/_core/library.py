@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 4
+INTERFACE_VERSION = 5
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -162,7 +162,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_test_line_blurs": (c_int32, _AT, c_int64, _AT, _AT),
     "hm_test_is_positive": (c_int32, _AT, _AT, c_int32),
     "hm_test_is_inside": (c_int32, _AT, c_double, _AT, _AT, c_int32),
-    "hm_test_sharpen": (c_int32, _AT),
+    "hm_test_improve": (c_int32, _AT),
     "hm_test_meet": (None, _AT, _AT, _AT),
     "hm_test_facet": (None, _AT, _AT),
     "hm_test_meet_facets": (None, _AT, c_double, _AT),

@@ -8,7 +8,7 @@ import typer
 
 def stability(
     keys: Annotated[int, typer.Option(help="Number of keys N of the head.")],
-    margin: Annotated[float, typer.Option(help="Lead of the winner over every rival.")],
+    margin: Annotated[float, typer.Option(help="By how much the winner leads every rival.")],
     d_k: Annotated[int, typer.Option("--d-k", help="Head size d_k.")],
     tau: Annotated[
         float | None, typer.Option(help="One temperature more, in the units of the margin.")

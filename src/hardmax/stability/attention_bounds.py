@@ -46,7 +46,7 @@ def output_bound(
 
     Args:
         n_keys: The $N$, at least 1.
-        margin: The lead $\delta \ge 0$ of the winner.
+        margin: The gap $\delta \ge 0$ of the winner.
         tau: The temperature $\tau > 0$.
         distance: The $D_v \ge 0$, in any norm.
 
@@ -78,7 +78,7 @@ def jacobian_bound(
 
     Args:
         n_keys: The $N$, at least 1.
-        margin: The lead $\delta \ge 0$ of the winner.
+        margin: The gap $\delta \ge 0$ of the winner.
         tau: The temperature $\tau > 0$.
         value_distance: The $D_v$, Euclidean.
         key_distance: The $D_k$: of the keys for the derivative by the query, of the $W_Q k_j$ for

@@ -87,7 +87,7 @@ def temperature_for(model: Any, domain: Any, error: float) -> CertifiedTemperatu
             temperature.
 
     Examples:
-        Two keys at -1 and 1: the lead is $2|x|$, the values differ by 2.
+        Two keys at -1 and 1: the gap is $2|x|$, the values differ by 2.
 
         >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])

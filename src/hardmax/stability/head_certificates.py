@@ -215,7 +215,7 @@ def _certify(
     tied = tuple(j for j, s in enumerate(scores) if s == top)
     winner, c = tied[0], len(tied)
     below = [j for j in range(n) if scores[j] != top]
-    lead = min((top - scores[j] for j in below), default=0)
+    gap = min((top - scores[j] for j in below), default=0)
     on_wall = any(geometry.copies[j] != geometry.copies[winner] for j in tied)
     weights = [arb(1) if s == top else (-(fmpz(top - s) * unit) / tau).exp() for s in scores]
     total = sum(weights, arb(0))
@@ -225,11 +225,11 @@ def _certify(
     moved = [sum((weights[j] * rows[j][k] for j in below), arb(0)) for k in range(len(rows[0]))]
     dv, da, near, far = geometry.around(winner)
     jacobian = _covariance(shares, dv, da) * (1 / tau)
-    # The most that rivals with this lead could get, together and without the copies of i.
-    r = (-(fmpz(lead) * unit) / tau).exp() if below else arb(0)
+    # The most that rivals with this gap could get, together and without the copies of i.
+    r = (-(fmpz(gap) * unit) / tau).exp() if below else arb(0)
     odds = len(below) * r
     rivals = (c - 1 + odds) / (c + odds)
-    margin = 0.0 if on_wall else (rounded_down(fmpz(lead) * unit) if below else np.inf)
+    margin = 0.0 if on_wall else (rounded_down(fmpz(gap) * unit) if below else np.inf)
     return (
         winner,
         margin,

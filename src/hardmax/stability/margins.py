@@ -16,7 +16,7 @@ from hardmax.models.evaluation import cell_signature
 from hardmax.models.points import PointBatch
 from hardmax.regions.cell_rows import Wall, cell_rows
 from hardmax.regions.charted_domains import ChartedDomain, charted
-from hardmax.stability.cells.cell_leads import cell_leads
+from hardmax.stability.cells.cell_gaps import cell_gaps
 from hardmax.stability.models import head_names, read_model
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
@@ -109,16 +109,16 @@ def _measure_cell(
     walls: list[tuple[Wall, ...]],
 ) -> None:
     """Fill in what concerns the points of one cell."""
-    leads = cell_leads(network, space, name)
+    gaps = cell_gaps(network, space, name)
     rows = [(row, named) for row, named in cell_rows(network, space, name).walls.items()]
     lengths = [sum(x * x for x in row[:-1]) for row, _ in rows]
     for i, point in zip(members, homogeneous_points(points[members]).tolist(), strict=True):
         least: list[Fraction | None] = [None] * scores.shape[1]
-        for lead in leads.leads:
-            height = sum(a * b for a, b in zip(lead.row, point, strict=True))
-            value = lead.unit * Fraction(height, point[-1])
-            known = least[lead.head]
-            least[lead.head] = value if known is None else min(known, value)
+        for gap in gaps.gaps:
+            height = sum(a * b for a, b in zip(gap.row, point, strict=True))
+            value = gap.unit * Fraction(height, point[-1])
+            known = least[gap.head]
+            least[gap.head] = value if known is None else min(known, value)
         scores[i] = [np.inf if value is None else max(rounded_below(value), 0.0) for value in least]
         squares = [
             Fraction(

@@ -38,11 +38,11 @@ from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import BoolArray, FloatArray
 
 
-class EnclosedLeads(NamedTuple):
-    """Lower and upper ends of leads.
+class EnclosedGaps(NamedTuple):
+    """Lower and upper ends of gaps.
 
     Attributes:
-        low: No lead is below this, shape `(n_points, n_heads)`; `inf` for heads with one key.
+        low: No gap is below this, shape `(n_points, n_heads)`; `inf` for heads with one key.
         high: None is above this.
         is_known: False where floats could not decide a winner; the ends then say nothing.
     """
@@ -52,10 +52,10 @@ class EnclosedLeads(NamedTuple):
     is_known: BoolArray
 
 
-def enclosed_leads(network: ArgmaxNetwork, points: FloatArray) -> EnclosedLeads:
-    """Evaluate the leads of all heads; points near a wall are marked unknown."""
+def enclosed_gaps(network: ArgmaxNetwork, points: FloatArray) -> EnclosedGaps:
+    """Evaluate the gaps of all heads; points near a wall are marked unknown."""
     is_known = np.ones(len(points), dtype=bool)
-    leads: list[tuple[FloatArray, FloatArray]] = []
+    gaps: list[tuple[FloatArray, FloatArray]] = []
 
     def contribute(place: Place, query: Enclosed) -> Enclosed:
         layer, scores = place.layer, enclosed_scores(place.layer, query)
@@ -68,18 +68,18 @@ def enclosed_leads(network: ArgmaxNetwork, points: FloatArray) -> EnclosedLeads:
             total = enclosed_sum(Enclosed(blocks.values[where], blocks.radii[where]), part)
             blocks.values[where], blocks.radii[where] = total
             if layer.is_table[group]:
-                leads.append((low, high))
+                gaps.append((low, high))
         return blocks
 
     decide(network, Enclosed.exactly(points), ENCLOSED, contribute)
-    ends = np.array(leads).reshape(len(leads), 2, len(points))
-    return EnclosedLeads(ends[:, 0].T, ends[:, 1].T, is_known)
+    ends = np.array(gaps).reshape(len(gaps), 2, len(points))
+    return EnclosedGaps(ends[:, 0].T, ends[:, 1].T, is_known)
 
 
 def _group(
     layer: ArgmaxLayer, scores: Enclosed, group: int
 ) -> tuple[Enclosed, FloatArray, FloatArray]:
-    """What a group contributes, and the ends of its winner's lead."""
+    """What a group contributes, and the ends of its winner's gap."""
     forms = slice(int(layer.starts[group]), int(layer.starts[group + 1]))
     values, radii = scores.values[:, forms], scores.radii[:, forms]
     each = np.arange(len(values))
@@ -195,9 +195,9 @@ def sample_margin_share(
     charted_one, _ = charted_network(network, where)
 
     def decide(points: FloatArray) -> BoolArray:
-        leads = enclosed_leads(charted_one, points)
-        hit = (leads.low >= levels).all(axis=1) & leads.is_known
-        open_ = np.flatnonzero(~hit & ~((leads.high < levels).any(axis=1) & leads.is_known))
+        gaps = enclosed_gaps(charted_one, points)
+        hit = (gaps.low >= levels).all(axis=1) & gaps.is_known
+        open_ = np.flatnonzero(~hit & ~((gaps.high < levels).any(axis=1) & gaps.is_known))
         if len(open_):
             # Rounded down, but a level is a float64: the comparison is the exact one.
             hit[open_] = (measure_margins(charted_one, points[open_]).scores >= levels).all(axis=1)

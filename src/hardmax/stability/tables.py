@@ -174,7 +174,7 @@ def stability_table(
 
     Args:
         n_keys: The number of keys, at least 1.
-        margin: The lead of the winner, at least 0.
+        margin: The gap of the winner, at least 0.
         d_k: The head size, at least 1.
         tau: One temperature more, above 0.
         epsilon: The share of the mass that rivals may have, between 0 and 1.

@@ -7,7 +7,7 @@ $\varepsilon$ of the mass, whatever the scores, if and only if $(N-1)e^{-\delta/
 $$\delta \ge \tau\ell, \qquad \tau \le \delta/\ell, \qquad
   \ell = \log\frac{(N-1)(1-\varepsilon)}{\varepsilon},$$
 
-slightly better than $\log((N-1)/\varepsilon)$. Conversely no scores with a smaller lead than
+slightly better than $\log((N-1)/\varepsilon)$. Conversely no scores with a smaller gap than
 $\tau\log\frac{1-\varepsilon}{\varepsilon}$ give that accuracy: the second key alone takes more.
 The usual scaling divides raw scores by $\sqrt{d_k}$, so it is $\tau = \sqrt{d_k}$ on raw scores and
 $\tau = 1$ on scaled logits.
@@ -33,7 +33,7 @@ from hardmax.typing import ArrayLike, FloatArray
 
 
 def margin_for_accuracy(n_keys: ArrayLike, tau: ArrayLike, epsilon: ArrayLike) -> FloatArray:
-    r"""Return the lead $\delta$ from which on rivals never get more than $\varepsilon$, rounded up.
+    r"""Return the gap $\delta$ from which on rivals never get more than $\varepsilon$, rounded up.
 
     Args:
         n_keys: The $N$, at least 1.
@@ -88,7 +88,7 @@ def accuracy(n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike) -> FloatArray
 
 
 def necessary_margin(tau: ArrayLike, epsilon: ArrayLike) -> FloatArray:
-    r"""Return $\tau\log\frac{1-\varepsilon}{\varepsilon}$, or 0: with less lead rivals get more.
+    r"""Return $\tau\log\frac{1-\varepsilon}{\varepsilon}$, or 0: with less gap rivals get more.
 
     Rounded down, so that every point with a smaller margin is certainly not $\varepsilon$-hard.
 

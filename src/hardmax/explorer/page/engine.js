@@ -26,7 +26,7 @@ const DONE = 0,
   CELLS_FULL = 3,
   CELL_LIMIT = 4,
   UNCLEAR = 5,
-  BLURRED = 6;
+  IMPRECISE = 6;
 const EDGE = 12;
 
 // Memory of the module is handed out piece by piece, and taken back all at once.
@@ -481,7 +481,7 @@ export class Search {
       else if (status === CELLS_FULL)
         this.makeColumns(2 * this.columns.nCells, 2 * this.columns.nVertices + this.top().n);
       else if (status === UNCLEAR) this.splitTop();
-      else if (status === BLURRED) this.sharpenTop();
+      else if (status === IMPRECISE) this.improveTop();
       if (performance.now() - began > milliseconds) return false;
     }
   }
@@ -652,7 +652,7 @@ export class Search {
   }
 
   // Replace the vertices of the cell on top by the nearest floats to the true ones.
-  sharpenTop() {
+  improveTop() {
     this.nExact++;
     const { walls } = this.top();
     const whole = polygonOf(

@@ -132,14 +132,14 @@ class _Run:
             the true breakpoint and as precise as the coordinate, `(n, 3)`; and the names.
         prefix: The winners of the layers before, on the first interval.
         outer: The exact ends of the first and the last interval, as far as they are known.
-        is_sharp: Whether this is one interval with values known to all digits.
+        is_precise: Whether this is one interval with values known to all digits.
     """
 
     index: int
     rows: tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
     prefix: AnyArray
     outer: tuple[Fraction | None, Fraction | None]
-    is_sharp: bool = False
+    is_precise: bool = False
 
     def part(self, begin: int, end: int, prefix: AnyArray) -> "_Run":
         """The intervals from one up to another, with the winners on the first."""
@@ -312,8 +312,8 @@ class RectifiedLine:
         if status == _OPEN:
             is_open = memory.copied(record.is_open, (n - 1,), np.bool_)
         prefix = np.concatenate([run.prefix, states[: starts[index] - starts[run.index]]])
-        is_sharp = run.is_sharp and index == run.index
-        return status, _Run(index, rows, prefix, run.outer, is_sharp), is_open
+        is_precise = run.is_precise and index == run.index
+        return status, _Run(index, rows, prefix, run.outer, is_precise), is_open
 
     def _search(self, run: _Run) -> Iterator[CellRun | Intervals | int]:
         """Cut intervals by the layers that are left."""
@@ -337,14 +337,14 @@ class RectifiedLine:
                 yield from self._search(part)
                 continue
             ends = run.points(self.reach)[begin : begin + 2]
-            sharp = None if run.is_sharp else self._sharpened(part, ends)
+            sharp = None if run.is_precise else self._improved(part, ends)
             if sharp is not None:
                 yield from self._search(sharp)
                 continue
             self.search.decisions.rational += int(self.layers.widths[run.index])
             yield from self._exact_parts(run.index, ends, prefix)
 
-    def _sharpened(self, run: _Run, ends: Points) -> _Run | None:
+    def _improved(self, run: _Run, ends: Points) -> _Run | None:
         """Start again with one interval, its values known to all digits; None if that is in vain.
 
         Where the ends are not known exactly, how far they may be off is measured by the length; on

@@ -52,7 +52,7 @@ class ExactPath:
         """Split the cell on top of the stack by its next group."""
         raise NotImplementedError
 
-    def sharpen_top(self) -> None:
+    def improve_top(self) -> None:
         """Replace the vertices of the cell on top by the nearest floats to the true ones."""
         raise NotImplementedError
 

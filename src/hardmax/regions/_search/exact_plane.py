@@ -177,7 +177,7 @@ class PlanarPath(ExactPath):
         a1, a2, c = self.difference(wall, refresh=refresh)
         return a1, a2, c, 0
 
-    def sharpen_top(self) -> None:
+    def improve_top(self) -> None:
         """Replace the vertices of the cell on top by the nearest floats to the true ones."""
         _, (_, walls) = self.search.top()
         lines = [self.line(wall, refresh=False) for wall in walls.tolist()]

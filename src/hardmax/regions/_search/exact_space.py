@@ -65,7 +65,7 @@ class SpatialPath(ExactPath):
         masks = [sum(word << 64 * w for w, word in enumerate(row)) for row in words]
         return from_masks(forms, masks)
 
-    def sharpen_top(self) -> None:
+    def improve_top(self) -> None:
         """Replace the vertices of the cell on top by the nearest floats to the true ones."""
         _, cell = self.search.top()
         exact = self.exact_cell(cell, refresh=False)

@@ -29,11 +29,11 @@ from hardmax.regions._search.explored import explored_text, volume
 from hardmax.regions._search.networks import CoreNetwork, core_network
 from hardmax.regions._search.rounded_forms import rounded_forms
 from hardmax.regions._search.searches import (
-    BLURRED,
     BUDGET,
     CELL_LIMIT,
     CELLS_FULL,
     DONE,
+    IMPRECISE,
     STACK_FULL,
     UNCLEAR,
     CellColumns,
@@ -271,11 +271,11 @@ class Run:
         return self.columns.first_signature().astype(">u4").tobytes()
 
     def make_way(self, status: int) -> None:
-        """Split exactly, sharpen vertices, or make room."""
+        """Split exactly, improve vertices, or make room."""
         if status == UNCLEAR:
             self.path.split_top()
-        elif status == BLURRED:
-            self.path.sharpen_top()
+        elif status == IMPRECISE:
+            self.path.improve_top()
         elif status == STACK_FULL:
             self.search.grow()
         elif status == CELLS_FULL:

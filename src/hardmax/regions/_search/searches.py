@@ -14,7 +14,7 @@ from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare
 from hardmax.regions._search.networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray
 
-DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, BLURRED = range(7)
+DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, IMPRECISE = range(7)
 """Why a search stopped."""
 FIRST_CELLS, FIRST_VERTICES = 2048, 5
 """Room for so many cells at first, in the plane each with so many vertices."""

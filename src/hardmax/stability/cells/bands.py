@@ -19,7 +19,7 @@ from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.polytopes import Polytope
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.engines import enumerate_regions
-from hardmax.stability.cells.cell_leads import cell_leads
+from hardmax.stability.cells.cell_gaps import cell_gaps
 from hardmax.stability.models import head_names, read_model
 from hardmax.typing import FloatArray, WideArray
 
@@ -68,7 +68,7 @@ class MarginBands:
 def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> MarginBands:
     r"""Measure exactly where every head of the hard model leads by at least $\delta$.
 
-    The model may be deep: a lead of a later head is the lead in the hard network. The work is one
+    The model may be deep: a gap of a later head is the gap in the hard network. The work is one
     exact volume for each cell, quick in dimensions 1 and 2.
 
     Args:
@@ -80,7 +80,7 @@ def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> Mar
         ArgumentError: If the domain is unbounded, or a margin negative.
 
     Examples:
-        Two keys at -1 and 1: the lead is $2|x|$.
+        Two keys at -1 and 1: the gap is $2|x|$.
 
         >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
@@ -94,8 +94,8 @@ def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> Mar
     exact = [Fraction(float(level)) for level in levels]
     volumes = np.empty(partition.n_found, dtype=object)
     for i, name in enumerate(partition.signatures.tolist()):
-        cell = cell_leads(network, partition.domain, name)
-        volumes[i] = polytope_volume(cell.rows_at(exact.__getitem__, cell.leads), cell.dim)
+        cell = cell_gaps(network, partition.domain, name)
+        volumes[i] = polytope_volume(cell.rows_at(exact.__getitem__, cell.gaps), cell.dim)
     return MarginBands(owned(levels), volumes, total)
 
 

@@ -4,7 +4,7 @@ A cell is *$\varepsilon$-hard* at temperature $\tau$ if it contains a point wher
 soft model puts at least $1 - \varepsilon$ on the key the cell is named after. The closed cell is
 meant, inside the closed domain.
 
-*One layer of heads.* The heads of both models see the same stream, and leads are affine on the
+*One layer of heads.* The heads of both models see the same stream, and gaps are affine on the
 cell. A linear program gives the largest margin that some point of the cell has in every head,
 another the largest temperature at which the margins suffice (`hardness_levels`); cutting planes
 enclose the temperature at which the cell truly stops being $\varepsilon$-hard (`cutting_planes`).
@@ -31,7 +31,7 @@ from hardmax.exact.directed_rounding import read_broadcast
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
-from hardmax.stability.cells.cell_leads import cell_leads
+from hardmax.stability.cells.cell_gaps import cell_gaps
 from hardmax.stability.cells.cutting_planes import critical_temperature
 from hardmax.stability.margins import rounded_below
 from hardmax.stability.models import (
@@ -153,7 +153,7 @@ def cell_margins(model: Any, domain: Any) -> CellMargins:
     network, partition = _enumerated(read_model(model), domain)
     heights = []
     for name in partition.signatures.tolist():
-        cell = cell_leads(network, partition.domain, name)
+        cell = cell_gaps(network, partition.domain, name)
         heights.append(cell.largest_level(lambda head: Fraction(1)))
     exact = np.empty(len(heights), dtype=object)
     exact[:] = [np.inf if h.value is None else h.value for h in heights]
@@ -199,7 +199,7 @@ def persistence(model: Any, domain: Any, epsilon: float, *, rounds: int = 10) ->
     n_rounds = integer("rounds", rounds, at_least=0)
     found = []
     for name in partition.signatures.tolist():
-        cell = cell_leads(network, partition.domain, name)
+        cell = cell_gaps(network, partition.domain, name)
         found.append(critical_temperature(cell, eps, n_rounds))
     return Persistence(
         partition,

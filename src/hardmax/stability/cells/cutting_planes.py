@@ -27,7 +27,7 @@ from flint import arb, ctx, fmpz
 
 from hardmax.exact.directed_rounding import PRECISION, rounded_down
 from hardmax.geometry.linear_programs import largest_height
-from hardmax.stability.cells.cell_leads import CellLeads, Lead
+from hardmax.stability.cells.cell_gaps import CellGaps, ScoreGap
 from hardmax.stability.cells.hardness_levels import necessary_levels, sufficient_levels
 from hardmax.typing import FloatArray
 
@@ -39,11 +39,11 @@ class Cut(NamedTuple):
     r"""A necessary condition $\sum_j w_j g_j \ge \tau L$.
 
     Attributes:
-        lead: The weighted lead.
+        gap: The weighted gap.
         level: The $L > 0$.
     """
 
-    lead: Lead
+    gap: ScoreGap
     level: Fraction
 
 
@@ -67,12 +67,12 @@ class CriticalTemperature(NamedTuple):
 
 
 def critical_temperature(
-    cell: CellLeads, epsilon: float, rounds: int, enough: Fraction | None = None
+    cell: CellGaps, epsilon: float, rounds: int, enough: Fraction | None = None
 ) -> CriticalTemperature:
     r"""Enclose the largest temperature at which a cell is $\varepsilon$-hard.
 
     Args:
-        cell: The leads on the cell; all heads in one layer.
+        cell: The gaps on the cell; all heads in one layer.
         epsilon: The $\varepsilon$, between 0 and 1.
         rounds: How many times cuts are added.
         enough: Stop as soon as this temperature is decided.
@@ -82,8 +82,8 @@ def critical_temperature(
         return CriticalTemperature(None, None, None, first.point, first.direction)
     lower, point, upper = first.value, first.point, None
     single, mean = necessary_levels(cell, epsilon)
-    rows = cell.wall_rows() + [lead.height_row(single(lead.head)) for lead in cell.leads]
-    rows += [lead.height_row(mean(lead.head)) for lead in cell.mean_leads()]
+    rows = cell.wall_rows() + [gap.height_row(single(gap.head)) for gap in cell.gaps]
+    rows += [gap.height_row(mean(gap.head)) for gap in cell.mean_gaps()]
     for done in range(rounds + 1):
         height = largest_height(rows, cell.dim)
         upper = height.value
@@ -96,63 +96,67 @@ def critical_temperature(
         if done == rounds or is_decided or upper - lower <= upper / 10**6:
             break
         cuts = [cut for cut in cuts_at(cell, height.point, upper, epsilon) if cut.level > 0]
-        rows += [cut.lead.height_row(cut.level) for cut in cuts]
+        rows += [cut.gap.height_row(cut.level) for cut in cuts]
     return CriticalTemperature(first.value, lower, upper, point, None)
 
 
-def cuts_at(cell: CellLeads, point: Sequence[Fraction], tau: Fraction, epsilon: float) -> list[Cut]:
+def cuts_at(cell: CellGaps, point: Sequence[Fraction], tau: Fraction, epsilon: float) -> list[Cut]:
     """Return for every head the cut of its softmax at a point, proved for any point."""
     cuts = []
-    for head, leads in _by_head(cell).items():
-        gaps = [lead.at(point) for lead in leads]
-        least = min(gaps)
+    for head, gaps in _by_head(cell).items():
+        at_point = [gap.at(point) for gap in gaps]
+        least = min(at_point)
         # In units of the temperature, cut off where the exponential underflows in any case.
-        beyond = [min((g - least) / tau, Fraction(_FAR)) if tau > 0 else Fraction(0) for g in gaps]
+        beyond = [
+            min((g - least) / tau, Fraction(_FAR)) if tau > 0 else Fraction(0) for g in at_point
+        ]
         counts = _counts(-np.array([float(x) for x in beyond]))
         total = sum(counts)
-        rows = zip(*(lead.row for lead in leads), strict=True)
+        rows = zip(*(gap.row for gap in gaps), strict=True)
         row = tuple(sum(n * x for n, x in zip(counts, column, strict=True)) for column in rows)
         level = _entropy_level(counts, cell.n_winners[head], epsilon)
-        cuts.append(Cut(Lead(head, row, leads[0].unit / total), level))
+        cuts.append(Cut(ScoreGap(head, row, gaps[0].unit / total), level))
     return cuts
 
 
-def hard_up_to(cell: CellLeads, point: Sequence[Fraction], epsilon: float) -> Fraction:
+def hard_up_to(cell: CellGaps, point: Sequence[Fraction], epsilon: float) -> Fraction:
     r"""Return a temperature at which a point is certainly $\varepsilon$-hard, near the largest."""
     heads = _by_head(cell)
-    gaps = {head: [lead.at(point) for lead in leads] for head, leads in heads.items()}
-    largest = max(max(values) for values in gaps.values())
-    if largest <= 0 or any(min(values) < 0 for values in gaps.values()):
+    at_point = {head: [gap.at(point) for gap in gaps] for head, gaps in heads.items()}
+    largest = max(max(values) for values in at_point.values())
+    if largest <= 0 or any(min(values) < 0 for values in at_point.values()):
         return Fraction(0)
-    # Leads in units of a power of two near the largest are floats whatever their size.
+    # Gaps in units of a power of two near the largest are floats whatever their size.
     unit = Fraction(2) ** (largest.numerator.bit_length() - largest.denominator.bit_length())
-    floats = {head: np.array([float(g / unit) for g in values]) for head, values in gaps.items()}
+    floats = {
+        head: np.array([float(g / unit) for g in values]) for head, values in at_point.items()
+    }
     limits = {h: np.log(cell.n_winners[h]) + np.log(epsilon) - np.log1p(-epsilon) for h in heads}
     tau = min(_float_limit(floats[head], float(limits[head])) for head in heads)
     for slack in (1e-12, 1e-9, 1e-6, 1e-3):
         candidate = unit * Fraction(tau * (1.0 - slack))
-        if candidate > 0 and is_hard(cell, gaps, candidate, epsilon):
+        if candidate > 0 and is_hard(cell, at_point, candidate, epsilon):
             return candidate
     return Fraction(0)
 
 
 def is_hard(
-    cell: CellLeads, gaps: dict[int, list[Fraction]], tau: Fraction, epsilon: float
+    cell: CellGaps, at_point: dict[int, list[Fraction]], tau: Fraction, epsilon: float
 ) -> bool:
-    r"""Decide in balls whether given leads are $\varepsilon$-hard; False if that is unclear."""
+    r"""Decide in balls whether given gaps are $\varepsilon$-hard; False if that is unclear."""
     with ctx.workprec(PRECISION):
         eps, t = arb(epsilon), _ball(tau)
-        for head, values in gaps.items():
+        for head, values in at_point.items():
             total = sum(((-_ball(g) / t).exp() for g in values), arb(0))
             if not total * (1 - eps) <= cell.n_winners[head] * eps:
                 return False
     return True
 
 
-def _by_head(cell: CellLeads) -> dict[int, list[Lead]]:
-    heads: dict[int, list[Lead]] = {}
-    for lead in cell.leads:
-        heads.setdefault(lead.head, []).append(lead)
+def _by_head(cell: CellGaps) -> dict[int, list[ScoreGap]]:
+    heads: dict[int, list[ScoreGap]] = {}
+    for gap in cell.gaps:
+        heads.setdefault(gap.head, []).append(gap)
     return heads
 
 
@@ -172,23 +176,26 @@ def _entropy_level(counts: list[int], n_winners: int, epsilon: float) -> Fractio
         return Fraction(rounded_down(entropy + ((1 - eps) / (n_winners * eps)).log()))
 
 
-def _float_limit(gaps: FloatArray, limit: float) -> float:
+def _float_limit(at_point: FloatArray, limit: float) -> float:
     r"""Find by bisection the largest $\tau$ with $\log\sum e^{-g/\tau} \le$ `limit`, in floats."""
-    if np.log(len(gaps)) <= limit:
+    if np.log(len(at_point)) <= limit:
         return 1e300
-    if not gaps.any():
+    if not at_point.any():
         return 0.0
-    low, high = 0.0, float(gaps.max()) / max(np.log(len(gaps)) - limit, 1e-12) + float(gaps.max())
-    while _log_sum(gaps, high) <= limit:
+    low, high = (
+        0.0,
+        float(at_point.max()) / max(np.log(len(at_point)) - limit, 1e-12) + float(at_point.max()),
+    )
+    while _log_sum(at_point, high) <= limit:
         high *= 2.0
     for _ in range(100):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if _log_sum(gaps, middle) <= limit else (low, middle)
+        low, high = (middle, high) if _log_sum(at_point, middle) <= limit else (low, middle)
     return low
 
 
-def _log_sum(gaps: FloatArray, tau: float) -> float:
-    exponents = -gaps / tau if tau > 0.0 else np.full(len(gaps), -np.inf)
+def _log_sum(at_point: FloatArray, tau: float) -> float:
+    exponents = -at_point / tau if tau > 0.0 else np.full(len(at_point), -np.inf)
     top = float(exponents.max())
     return top if np.isinf(top) else top + float(np.log(np.exp(exponents - top).sum()))
 

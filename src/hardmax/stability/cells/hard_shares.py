@@ -18,7 +18,7 @@ from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.polytopes import Polytope
 from hardmax.regions.engines import enumerate_regions
 from hardmax.stability.cells.bands import domain_volume
-from hardmax.stability.cells.cell_leads import CellLeads, cell_leads
+from hardmax.stability.cells.cell_gaps import CellGaps, cell_gaps
 from hardmax.stability.cells.cutting_planes import critical_temperature, cuts_at, is_hard
 from hardmax.stability.cells.hardness_levels import necessary_levels
 from hardmax.stability.models import has_one_attention_layer, read_soft_model
@@ -80,7 +80,7 @@ def hard_share(
         ArgumentError: If heads are stacked; `sample_hard_share` works for such models.
 
     Examples:
-        Two keys at -1 and 1: the lead is $2|x|$, and one number decides.
+        Two keys at -1 and 1: the gap is $2|x|$, and one number decides.
 
         >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
@@ -100,7 +100,7 @@ def hard_share(
     total = domain_volume(partition.domain)
     lower, upper = Fraction(0), Fraction(0)
     for name in partition.signatures.tolist():
-        cell = cell_leads(network, partition.domain, name)
+        cell = cell_gaps(network, partition.domain, name)
         outside = _outer_polytope(cell, temperature, eps, n_rounds)
         if outside is None:
             continue
@@ -109,11 +109,11 @@ def hard_share(
     return HardShare(float(temperature), eps, lower / total, upper / total)
 
 
-def _outer_polytope(cell: CellLeads, tau: Fraction, epsilon: float, rounds: int) -> Polytope | None:
+def _outer_polytope(cell: CellGaps, tau: Fraction, epsilon: float, rounds: int) -> Polytope | None:
     """Return a polytope around the hard points of a cell; None if they have no interior."""
     single, mean = necessary_levels(cell, epsilon)
-    rows = cell.rows_at(lambda head: tau * single(head), cell.leads)
-    rows += [lead.row_at(tau * mean(lead.head)) for lead in cell.mean_leads()]
+    rows = cell.rows_at(lambda head: tau * single(head), cell.gaps)
+    rows += [gap.row_at(tau * mean(gap.head)) for gap in cell.mean_gaps()]
     for done in range(rounds + 1):
         if any(not any(row[:-1]) and row[-1] < 0 for row in rows):
             return None
@@ -124,9 +124,7 @@ def _outer_polytope(cell: CellLeads, tau: Fraction, epsilon: float, rounds: int)
             break
         rows = _needed(polytope)
         for vertex in polytope.exact_vertices.tolist():
-            rows += [
-                cut.lead.row_at(tau * cut.level) for cut in cuts_at(cell, vertex, tau, epsilon)
-            ]
+            rows += [cut.gap.row_at(tau * cut.level) for cut in cuts_at(cell, vertex, tau, epsilon)]
     return polytope
 
 
@@ -135,7 +133,7 @@ def _needed(polytope: Polytope) -> list[Vector]:
     return [tuple(polytope.rows[i].tolist()) for i in polytope.facets.rows.tolist()]
 
 
-def _inner_volume(cell: CellLeads, outside: Polytope, tau: Fraction, epsilon: float) -> Fraction:
+def _inner_volume(cell: CellGaps, outside: Polytope, tau: Fraction, epsilon: float) -> Fraction:
     """Return the volume of a hull of points that are certainly hard."""
     best = critical_temperature(cell, epsilon, _ROUNDS_TO_DECIDE, enough=tau)
     if best.lower is not None and best.lower < tau:
@@ -166,7 +164,7 @@ def _targets(outside: Polytope) -> list[Point]:
 
 
 def _last_hard(
-    cell: CellLeads, centre: Point, target: Point, tau: Fraction, epsilon: float
+    cell: CellGaps, centre: Point, target: Point, tau: Fraction, epsilon: float
 ) -> Point | None:
     """Return a dyadic point near the segment to the target, the last that is certainly hard."""
     best: Point | None = None
@@ -188,13 +186,13 @@ def _between(start: Point, end: Point, step: Fraction) -> Point:
     return tuple(a + step * (b - a) for a, b in zip(start, end, strict=True))
 
 
-def _is_hard_point(cell: CellLeads, point: Point, tau: Fraction, epsilon: float) -> bool:
+def _is_hard_point(cell: CellGaps, point: Point, tau: Fraction, epsilon: float) -> bool:
     for wall in cell.walls:
         if sum((a * t for a, t in zip(wall, point, strict=False)), Fraction(wall[-1])) < 0:
             return False
     gaps: dict[int, list[Fraction]] = {}
-    for lead in cell.leads:
-        gaps.setdefault(lead.head, []).append(lead.at(point))
+    for gap in cell.gaps:
+        gaps.setdefault(gap.head, []).append(gap.at(point))
     if any(min(values) < 0 for values in gaps.values()):
         return False
     return is_hard(cell, gaps, tau, epsilon)

@@ -1,4 +1,4 @@
-r"""What a lead must be, in temperatures, for a head to be $\varepsilon$-hard: enough, or necessary.
+r"""What a gap must be, in temperatures, for a head to be $\varepsilon$-hard: enough, or necessary.
 
 A head whose $c$ copies of the winner lead $n$ rivals by $g_1, \dots, g_n$ puts at least $1 -
 \varepsilon$ on the copies if and only if $\sum_j e^{-g_j/\tau} \le c\varepsilon/(1-\varepsilon)$.
@@ -16,25 +16,25 @@ from fractions import Fraction
 from flint import arb, ctx
 
 from hardmax.exact.directed_rounding import PRECISION, rounded_down, rounded_up
-from hardmax.stability.cells.cell_leads import CellLeads
+from hardmax.stability.cells.cell_gaps import CellGaps
 
 Levels = Callable[[int], Fraction]
 """From the index of a head to a multiple of the temperature."""
 
 
-def sufficient_levels(cell: CellLeads, epsilon: float) -> Levels:
+def sufficient_levels(cell: CellGaps, epsilon: float) -> Levels:
     r"""Return $\max(\ell, 0)$ for each head of a cell, rounded up."""
     return _levels(cell, epsilon, rounded_up, each=False)
 
 
-def necessary_levels(cell: CellLeads, epsilon: float) -> tuple[Levels, Levels]:
-    """Return the levels that each lead and the mean lead of a head must reach, rounded down."""
+def necessary_levels(cell: CellGaps, epsilon: float) -> tuple[Levels, Levels]:
+    """Return the levels that each gap and the mean gap of a head must reach, rounded down."""
     single = _levels(cell, epsilon, rounded_down, each=True)
     return single, _levels(cell, epsilon, rounded_down, each=False)
 
 
 def _levels(
-    cell: CellLeads, epsilon: float, rounding: Callable[[arb], float], *, each: bool
+    cell: CellGaps, epsilon: float, rounding: Callable[[arb], float], *, each: bool
 ) -> Levels:
     levels = []
     with ctx.workprec(PRECISION):

@@ -15,7 +15,7 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import charted_network
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
-from hardmax.stability.cells.cell_leads import CellLeads, cell_leads
+from hardmax.stability.cells.cell_gaps import CellGaps, cell_gaps
 from hardmax.stability.cells.cutting_planes import critical_temperature
 from hardmax.stability.cells.hardness_levels import sufficient_levels
 from hardmax.stability.cells.soft_search import float_walls, hardest_point, worst_odds
@@ -137,7 +137,7 @@ def persistent_cells(
     points = np.full((n, partition.domain.dim), np.nan)
     rivals = np.ones((n, len(heads)))
     for i in range(n):
-        cell = cell_leads(network, partition.domain, partition.signatures[i])
+        cell = cell_gaps(network, partition.domain, partition.signatures[i])
         if finder.is_single:
             level = critical_temperature(cell, eps, _ROUNDS, enough=finder.exact_tau)
             by_margin[i] = level.by_margins is None or level.by_margins >= finder.exact_tau
@@ -198,7 +198,7 @@ class _Finder:
     def witness(
         self,
         index: int,
-        cell: CellLeads,
+        cell: CellGaps,
         start: tuple[Fraction, ...],
         direction: tuple[Fraction, ...] | None,
     ) -> _Found | None:
@@ -233,7 +233,7 @@ class _Finder:
     def _proposals(
         self,
         index: int,
-        cell: CellLeads,
+        cell: CellGaps,
         start: tuple[Fraction, ...],
         direction: tuple[Fraction, ...] | None,
     ) -> Iterator[FloatArray]:

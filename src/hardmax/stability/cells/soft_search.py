@@ -8,7 +8,7 @@ from hardmax.exact.integer_vectors import rounded_directions
 from hardmax.models._arithmetic.form_scores import plain_scores
 from hardmax.models._arithmetic.layers import FLOATS, decide
 from hardmax.models.argmax import ArgmaxNetwork, Place
-from hardmax.stability.cells.cell_leads import CellLeads
+from hardmax.stability.cells.cell_gaps import CellGaps
 from hardmax.typing import FloatArray, IntArray
 
 
@@ -24,9 +24,9 @@ class FloatWalls(NamedTuple):
     offsets: FloatArray
 
 
-def float_walls(cell: CellLeads) -> FloatWalls:
+def float_walls(cell: CellGaps) -> FloatWalls:
     """Round the walls of a cell, those of its heads included."""
-    rows = [row for row in (*cell.walls, *(lead.row for lead in cell.leads)) if any(row)]
+    rows = [row for row in (*cell.walls, *(gap.row for gap in cell.gaps)) if any(row)]
     scaled = rounded_directions(rows, cell.dim + 1)
     return FloatWalls(scaled[:, :-1], scaled[:, -1])
 

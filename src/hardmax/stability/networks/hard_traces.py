@@ -108,12 +108,12 @@ def cell_trace(
             low, high = spread(row)
             return interval(arb(low) * unit, arb(high) * unit)
 
-        def lead(row: _Row, unit: arb = unit) -> arb:
+        def gap(row: _Row, unit: arb = unit) -> arb:
             # A winner leads on the whole cell, whatever a larger set says.
             low, high = spread(row)
             return interval(arb(max(low, fmpq(0))) * unit, arb(high) * unit)
 
-        yield _decisions(layer, scores, winners, score, lead)
+        yield _decisions(layer, scores, winners, score, gap)
 
 
 def _unit(scores: RationalForms) -> arb:
@@ -129,9 +129,9 @@ def _decisions(
     scores: RationalForms,
     names: list[int],
     ball: Callable[[_Row], arb],
-    lead: Callable[[_Row], arb] | None = None,
+    gap: Callable[[_Row], arb] | None = None,
 ) -> HardLayer:
-    rows, lead = scores.rows, lead or ball
+    rows, gap = scores.rows, gap or ball
     winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
     tied, gaps = [], []
     for winner, (start, end) in zip(winners, _groups(layer), strict=True):
@@ -141,7 +141,7 @@ def _decisions(
             if rival == best:
                 gaps.append(arb(0))
             else:
-                gaps.append(lead([b - r for b, r in zip(best, rival, strict=True)]))
+                gaps.append(gap([b - r for b, r in zip(best, rival, strict=True)]))
     return HardLayer(layer, winners, tied, [ball(row) for row in rows], gaps)
 
 

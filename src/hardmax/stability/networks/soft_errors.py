@@ -21,7 +21,7 @@ class SoftErrors(NamedTuple):
         output: Soft minus hard, for each output.
         rivals: For each head a ball whose upper end is the most that keys other than the hard
             winner can get.
-        margins: For each head its lead in the hard network; None without rivals.
+        margins: For each head its gap in the hard network; None without rivals.
         units_agree: Whether every unit certainly has the same winner.
     """
 
@@ -39,23 +39,23 @@ class _Prepared:
         self.rows: list[list[fmpz]] = [row[:-1] for row in matrix.tolist()]
         self.unit = arb(2) ** exponent
         self.values = rows_of(ball_matrix(layer.values))
-        self._leads: dict[tuple[int, int], arb_mat] = {}
+        self._gaps: dict[tuple[int, int], arb_mat] = {}
         self._moved: dict[tuple[int, ...], list[list[arb]]] = {}
 
     def slope(self, form: int) -> arb_mat:
         """The slope of one score in the stream, as a row."""
         return arb_mat(1, len(self.rows[form]), [arb(x) * self.unit for x in self.rows[form]])
 
-    def leads(self, winner: int, start: int, end: int) -> arb_mat:
+    def gaps(self, winner: int, start: int, end: int) -> arb_mat:
         """The slopes of winner minus form for all forms of a group, formed exactly."""
-        if (winner, start) not in self._leads:
+        if (winner, start) not in self._gaps:
             best = self.rows[winner]
             table = [
                 [arb(b - r) * self.unit for b, r in zip(best, rival, strict=True)]
                 for rival in self.rows[start:end]
             ]
-            self._leads[winner, start] = arb_mat(table)
-        return self._leads[winner, start]
+            self._gaps[winner, start] = arb_mat(table)
+        return self._gaps[winner, start]
 
     def moved(self, tied: list[int], start: int, end: int) -> list[list[arb]]:
         """The values of a group minus the mean over the tied winners."""
@@ -69,7 +69,7 @@ class _Prepared:
 class ErrorPass:
     """Carries errors of the soft stream through a network at given temperatures.
 
-    An error is mapped without biases, and the queries are part of the leads: of a step through a
+    An error is mapped without biases, and the queries are part of the gaps: of a step through a
     layer the second half is left.
     """
 
@@ -122,7 +122,7 @@ class _Step:
         self.prepared, self.hard, self.tau = prepared, hard, tau
         self.column = None if error is None else arb_mat(len(error), 1, error)
         self.rivals = arb(0)
-        self._leads: dict[int, list[arb]] = {}
+        self._gaps: dict[int, list[arb]] = {}
 
     def contribution(self, group: int) -> list[arb]:
         """Soft minus hard of what a group contributes to its block."""
@@ -133,22 +133,22 @@ class _Step:
             self.rivals = arb(0)
             return []
         if layer.passes_maximum[group]:
-            return [self._winner_error(group) + _largest([-g for g in self.leads(group)])]
+            return [self._winner_error(group) + _largest([-g for g in self.gaps(group)])]
         return self._decided(group)
 
-    def leads(self, group: int) -> list[arb]:
+    def gaps(self, group: int) -> list[arb]:
         """The $G_j$ of a group: how far the hard winner leads in the soft network."""
-        if group not in self._leads:
+        if group not in self._gaps:
             start, end = self._forms(group)
             gaps = self.hard.gaps[start:end]
             if self.column is not None:
-                moved = self.prepared.leads(self.hard.winners[group], start, end) * self.column
+                moved = self.prepared.gaps(self.hard.winners[group], start, end) * self.column
                 gaps = [g + d for g, d in zip(gaps, moved.entries(), strict=True)]
-            self._leads[group] = gaps
-        return self._leads[group]
+            self._gaps[group] = gaps
+        return self._gaps[group]
 
     def margin(self, group: int) -> arb | None:
-        """The least lead of a head's winner in the hard network, 0 on a wall."""
+        """The least gap of a head's winner in the hard network, 0 on a wall."""
         start, end = self._forms(group)
         tied = self.hard.tied[group]
         rows = self.prepared.rows
@@ -164,7 +164,7 @@ class _Step:
         start, _ = self._forms(group)
         tied = self.hard.tied[group]
         return all(
-            g.is_zero() if j in tied else g > 0 for j, g in enumerate(self.leads(group), start)
+            g.is_zero() if j in tied else g > 0 for j, g in enumerate(self.gaps(group), start)
         )
 
     def _forms(self, group: int) -> tuple[int, int]:
@@ -177,7 +177,7 @@ class _Step:
     def _softened(self, group: int) -> list[arb]:
         start, end = self._forms(group)
         tied = self.hard.tied[group]
-        low, high = _exponentials(self.leads(group), self.tau)
+        low, high = _exponentials(self.gaps(group), self.tau)
         low_total, high_total = sum(low, arb(0)), sum(high, arb(0))
         kept = sum((low[j - start] for j in tied), arb(0))
         lost = sum((h for j, h in enumerate(high, start) if j not in tied), arb(0))
@@ -186,7 +186,7 @@ class _Step:
         result = [arb(0)] * len(moved[0])
         is_thin = True
         # Copies of the winner have equal weights, and their values minus the mean add up to 0.
-        are_copies = all(self.leads(group)[j - start].is_zero() for j in tied)
+        are_copies = all(self.gaps(group)[j - start].is_zero() for j in tied)
         for j, row in enumerate(moved, start):
             if j in tied and are_copies:
                 continue
@@ -204,9 +204,9 @@ class _Step:
         """A group that stays hard: every form that may win now, against those that did."""
         start, _ = self._forms(group)
         layer, values = self.hard.layer, self.prepared.values
-        leads = self.leads(group)
-        best = _smallest([g.upper() for g in leads])
-        candidates = [j for j, g in enumerate(leads, start) if not g > best]
+        gaps = self.gaps(group)
+        best = _smallest([g.upper() for g in gaps])
+        candidates = [j for j, g in enumerate(gaps, start) if not g > best]
         tied = self.hard.tied[group]
         hard = mean_row([self._passed(j, arb(0)) for j in tied])
         column = self.column
@@ -228,13 +228,13 @@ class _Step:
         return row
 
 
-def _exponentials(leads: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
+def _exponentials(gaps: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
     r"""Lower and upper ends of the $e^{-G/\tau}$, all divided by a common factor.
 
-    The ends of the leads are divided one by one: the radius of a ball has few digits, and a lead
+    The ends of the gaps are divided one by one: the radius of a ball has few digits, and a gap
     that begins at 0 would begin below it.
     """
-    least, most = ([(-end / tau) for end in ends] for ends in _ends(leads))
+    least, most = ([(-end / tau) for end in ends] for ends in _ends(gaps))
     shift = _largest([t.upper() for t in most])
     low = [(t.lower() - shift).exp().lower().nonnegative_part() for t in least]
     high = [(t.upper() - shift).exp().upper() for t in most]

@@ -33,7 +33,7 @@ def soft_mean_gap(n: ArrayLike, tau: ArrayLike, margin: ArrayLike = 0.0) -> Floa
     Args:
         n: How many numbers there are, at least 1.
         tau: The temperature, above 0.
-        margin: The lead $\delta \ge 0$ of the largest.
+        margin: The gap $\delta \ge 0$ of the largest.
 
     Examples:
         >>> soft_mean_gap([1, 2, 3, 8], 1.0).round(5).tolist()

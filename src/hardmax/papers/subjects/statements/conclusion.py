@@ -46,9 +46,9 @@ def _as_hard(layers: Layers, head: int) -> IntArray:
 
 
 def _as_hard_if_safe(layers: Layers, head: int) -> IntArray:
-    """Claim the hard route where its lead exceeds what the soft error can take off it.
+    """Claim the hard route where its gap exceeds what the soft error can take off it.
 
-    The score of key j moves by <a_j, error>, so the lead over key i by at most |a_j - a_i|_1 times
+    The score of key j moves by <a_j, error>, so the gap over key i by at most |a_j - a_i|_1 times
     the largest entry of the error.
     """
     forms, points = layers.heads[head].forms, layers.hard[head]
@@ -88,7 +88,7 @@ def _check_persistence(route: Route) -> Finding:
         "N = 16, d = d_k = 8, Gaussian weights, 400 inputs: routes of the soft model that are as "
         f"claimed: {', '.join(notes)}.",
         "One layer's argmax partition is the same at every temperature; behind it the route of the "
-        "hard model is kept where its lead exceeds the soft error of the layers before.",
+        "hard model is kept where its gap exceeds the soft error of the layers before.",
     )
 
 

@@ -1,6 +1,6 @@
-r"""The leads of the winners on a cell as exact affine forms, and what they say about a level.
+r"""The gaps of the winners on a cell as exact affine forms, and what they say about a level.
 
-On the cell of a signature every lead $g_{h,j} = s_{h,w} - s_{h,j}$ of a head's winner over a rival
+On the cell of a signature every gap $g_{h,j} = s_{h,w} - s_{h,j}$ of a head's winner over a rival
 is an affine function of the coordinates. "Every head leads by at least $\delta_h$" is therefore a
 polyhedron in each cell, and the largest level that some point of the cell reaches is a linear
 program.
@@ -18,11 +18,11 @@ from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import IntArray
 
 
-class Lead(NamedTuple):
-    r"""One lead $u(\langle a, t\rangle + c)$.
+class ScoreGap(NamedTuple):
+    r"""One gap $u(\langle a, t\rangle + c)$.
 
     Attributes:
-        head: Whose lead, as an index among the heads.
+        head: Whose gap, as an index among the heads.
         row: The integers $(a, c)$.
         unit: The $u > 0$.
     """
@@ -32,37 +32,37 @@ class Lead(NamedTuple):
     unit: Fraction
 
     def height_row(self, weight: Fraction) -> Vector:
-        """The row of a program that asks the lead to be at least `weight` times the height."""
+        """The row of a program that asks the gap to be at least `weight` times the height."""
         scaled = weight / self.unit
         *a, c = (scaled.denominator * x for x in self.row)
         return (*a, scaled.numerator, c)
 
     def row_at(self, level: Fraction) -> Vector:
-        r"""The row $(a, b)$, meaning $\langle a, t\rangle \le b$, of a lead of at least `level`."""
+        r"""The row $(a, b)$, meaning $\langle a, t\rangle \le b$, of a gap of at least `level`."""
         *a, k, c = self.height_row(level)
         return (*(-x for x in a), c - k)
 
     def at(self, point: Sequence[Fraction]) -> Fraction:
-        """The lead at a rational point."""
+        """The gap at a rational point."""
         return self.unit * sum(
             (a * t for a, t in zip(self.row, point, strict=False)), Fraction(self.row[-1])
         )
 
 
-class CellLeads(NamedTuple):
-    """The leads on one cell.
+class CellGaps(NamedTuple):
+    """The gaps on one cell.
 
     Attributes:
         dim: The dimension of the coordinates.
         walls: Integers $(a, c)$, not negative in the cell, of the domain and of the units.
-        leads: The leads of all heads, one for each rival that is not a copy of the winner.
+        gaps: The gaps of all heads, one for each rival that is not a copy of the winner.
         n_winners: For each head how many keys coincide with the winner, itself included.
         n_rivals: For each head how many keys do not.
     """
 
     dim: int
     walls: list[Vector]
-    leads: list[Lead]
+    gaps: list[ScoreGap]
     n_winners: list[int]
     n_rivals: list[int]
 
@@ -72,46 +72,46 @@ class CellLeads(NamedTuple):
         Args:
             weights: The $w_h \ge 0$ of a head.
         """
-        return largest_height(self._level_rows(self.leads, weights), self.dim)
+        return largest_height(self._level_rows(self.gaps, weights), self.dim)
 
-    def mean_leads(self) -> list[Lead]:
-        """The mean lead of every head over its rivals."""
+    def mean_gaps(self) -> list[ScoreGap]:
+        """The mean gap of every head over its rivals."""
         found = []
         for head, n in enumerate(self.n_rivals):
-            own = [lead for lead in self.leads if lead.head == head]
+            own = [gap for gap in self.gaps if gap.head == head]
             if own:
-                # All leads of a head have the same unit.
-                total = tuple(map(sum, zip(*(lead.row for lead in own), strict=True)))
-                found.append(Lead(head, total, own[0].unit / n))
+                # All gaps of a head have the same unit.
+                total = tuple(map(sum, zip(*(gap.row for gap in own), strict=True)))
+                found.append(ScoreGap(head, total, own[0].unit / n))
         return found
 
-    def of_heads(self, heads: Container[int]) -> "CellLeads":
-        """The same cell with the leads of some heads only; the others are walls."""
-        kept = [lead for lead in self.leads if lead.head in heads]
-        others = [lead.row for lead in self.leads if lead.head not in heads]
-        return self._replace(leads=kept, walls=[*self.walls, *others])
+    def of_heads(self, heads: Container[int]) -> "CellGaps":
+        """The same cell with the gaps of some heads only; the others are walls."""
+        kept = [gap for gap in self.gaps if gap.head in heads]
+        others = [gap.row for gap in self.gaps if gap.head not in heads]
+        return self._replace(gaps=kept, walls=[*self.walls, *others])
 
     def wall_rows(self) -> list[Vector]:
         """The walls as rows of a program, without a weight on its height."""
         return [(*wall[:-1], 0, wall[-1]) for wall in self.walls]
 
-    def rows_at(self, levels: Callable[[int], Fraction], leads: Sequence[Lead]) -> list[Vector]:
+    def rows_at(self, levels: Callable[[int], Fraction], gaps: Sequence[ScoreGap]) -> list[Vector]:
         r"""Rows $(a, b)$ for $\langle a, t\rangle \le b$ of the part where $g_h \ge \delta_h$."""
         rows: list[Vector] = [(*(-x for x in wall[:-1]), wall[-1]) for wall in self.walls]
-        return rows + [lead.row_at(levels(lead.head)) for lead in leads]
+        return rows + [gap.row_at(levels(gap.head)) for gap in gaps]
 
     def _level_rows(
-        self, leads: Sequence[Lead], weights: Callable[[int], Fraction]
+        self, gaps: Sequence[ScoreGap], weights: Callable[[int], Fraction]
     ) -> list[Vector]:
-        return self.wall_rows() + [lead.height_row(weights(lead.head)) for lead in leads]
+        return self.wall_rows() + [gap.height_row(weights(gap.head)) for gap in gaps]
 
 
-def cell_leads(
+def cell_gaps(
     network: ArgmaxNetwork, domain: ChartedDomain, signature: Sequence[int] | IntArray
-) -> CellLeads:
-    """Compose the leads of all heads on the cell of a signature, exactly."""
+) -> CellGaps:
+    """Compose the gaps of all heads on the cell of a signature, exactly."""
     walls: list[Vector] = list(domain.cone_rows[:-1])
-    leads: list[Lead] = []
+    gaps: list[ScoreGap] = []
     n_winners: list[int] = []
     n_rivals: list[int] = []
     for layer, scores, winners in exact_layers(network, domain.coordinates, signature):
@@ -125,9 +125,9 @@ def cell_leads(
                 if rival != best
             ]
             if layer.is_table[group]:
-                leads += [Lead(len(n_winners), row, unit) for row in below]
+                gaps += [ScoreGap(len(n_winners), row, unit) for row in below]
                 n_winners.append(end - start - len(below))
                 n_rivals.append(len(below))
             else:
                 walls += [row for row in below if any(row[:-1])]
-    return CellLeads(domain.dim, walls, leads, n_winners, n_rivals)
+    return CellGaps(domain.dim, walls, gaps, n_winners, n_rivals)
