@@ -191,6 +191,7 @@ def shown():
         hm.tropical.order_k_diagram(hm.PowerDiagram.from_keys(points[:6]), 2),
         *transformer.network.places,
         *checkpoint_parts(),
+        *graph_parts(),
         hm.explore(small),
         hm.models.LogLiftedHead(points, points),
         hm.models.Normalisation("rms", gain=np.ones(30)),
@@ -222,6 +223,23 @@ def shown():
         hm.stability.sample_hard_share(small, domain, 0.1, 0.05, 100, 0),
         hm.stability.error_curves(transformer, points, [0.1, 1.0]),
     ]
+
+
+def graph_parts():
+    """A network of any shape, its nodes, its cells on a segment and a plane, and at a point."""
+    build = hm.models.GraphBuilder()
+    x = build.input((1, 4, 4))
+    h = build.relu(build.convolve(x, RNG.normal(size=(3, 1, 2, 2))))
+    h = build.average_pool(h, (3, 3))
+    net = build.finish(build.multiply(build.flatten(h), RNG.normal(size=(3, 2))))
+    parts = [
+        hm.enumerate_regions(net, hm.Segment(RNG.normal(size=16), RNG.normal(size=16))),
+        hm.enumerate_regions(
+            net, hm.Slice(np.zeros(16), RNG.normal(size=(2, 16)), hm.Box([0, 0], [1, 1]))
+        ),
+    ]
+    cell = hm.cell_at(net, RNG.normal(size=16))
+    return [build, net, *net.nodes, *parts, *(part.found for part in parts), cell, cell.wall]
 
 
 def test_every_public_class_is_among_the_objects_shown():

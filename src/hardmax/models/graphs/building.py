@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.display import card
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.formats.activations import Activation
 from hardmax.models.graphs.graph_networks import (
@@ -47,6 +48,12 @@ class GraphBuilder:
         self._n_slots = 0
         self._input_shape: tuple[int, ...] | None = None
         self._maker: dict[int, Maxima] = {}
+
+    def __repr__(self) -> str:
+        return f"GraphBuilder({len(self._nodes)} nodes, {self._n_slots:,} slots)"
+
+    def _repr_html_(self) -> str:
+        return card(repr(self), {"notes": self.notes})
 
     def input(self, shape: Sequence[int]) -> Signal:
         """Return the input, of a shape without the batch."""

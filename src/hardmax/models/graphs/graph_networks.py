@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.display import html_card
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ShapeMismatchError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import ArrayLike, FloatArray, IntArray
@@ -47,6 +47,9 @@ class BlockMap:
     bias: FloatArray
     first: int
     stride: int
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def slots(self) -> IntArray:
@@ -92,6 +95,9 @@ class SparseMap:
     bias: FloatArray
     first: int
 
+    __repr__ = short_repr
+    _repr_html_ = html_card
+
     @property
     def slots(self) -> IntArray:
         """The slots it writes, shape `(n_rows,)`."""
@@ -133,6 +139,9 @@ class Maxima:
     offsets: FloatArray
     sign: float
     first: int
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
     @property
     def n_groups(self) -> int:

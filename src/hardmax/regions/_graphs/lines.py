@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.regions._graphs.walks import Walk
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -42,6 +43,9 @@ class LinePieces:
     map_radii: FloatArray
     is_complete: bool
     n_exact: int
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 def explore_line(

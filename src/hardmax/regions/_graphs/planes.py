@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.regions._graphs.walks import Walk
 from hardmax.regions.charted_domains import ChartedDomain
@@ -71,6 +72,9 @@ class PlanePieces:
     map_radii: FloatArray
     is_complete: bool
     n_exact: int
+
+    __repr__ = short_repr
+    _repr_html_ = html_card
 
 
 def domain_polygon(domain: ChartedDomain) -> tuple[list[Row], list[tuple[Fraction, Fraction]]]:
