@@ -192,6 +192,10 @@ def stack_panels(figure: Any) -> bool:
     for place, ax in enumerate(panels):
         ax.set_subplotspec(grid[place])
     figure.set_size_inches(_NARROW, 0.92 * _NARROW * len(panels))
+    for legend in list(figure.legends):
+        names = [text.get_text() for text in legend.get_texts()]
+        legend.remove()
+        figure.legend(legend.legend_handles, names, loc="outside lower center", ncols=2)
     return True
 
 
