@@ -206,7 +206,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        4
+        5
     """
     folder = library_folder()
     baseline = load(folder, "baseline")
