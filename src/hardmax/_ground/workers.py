@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -232,7 +232,9 @@ class Processes(Executor):
                 child.kill()
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
         for child in self._children:
-            child.stdin.close()
+            # One that was lost did not read all that it was told.
+            with suppress(OSError):
+                child.stdin.close()
             child.stdout.close()
             child.wait()
 
