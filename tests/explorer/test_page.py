@@ -148,7 +148,7 @@ def test_a_dropped_model_has_the_counts_of_the_library(shown, tmp_path):
     model = model_of_tests()
     hm.save_model(model, tmp_path / "net.safetensors")
     drop(shown, tmp_path / "net.safetensors")
-    shown.wait_for("app.view.cells?.counts && app.view.given.name === 'net.safetensors'")
+    wait_for_model(shown, model)
     part = hm.enumerate_regions(model, hm.Box([-4, -4], [4, 4]))
     counts = tuple(shown.count(name) for name in ("cells", "regions", "maps"))
     assert counts == (part.n_cells, part.n_regions, part.n_affine_maps)
@@ -181,11 +181,20 @@ def test_a_file_that_is_no_model_is_refused_with_a_reason(shown, tmp_path, conte
     assert "not a model file" in alarm.inner_text()
 
 
+def wait_for_model(shown, model):
+    """Wait until the cells are those of a dropped model, whose layers are not as many as before."""
+    n_layers = len(model.network.layers)
+    shown.wait_for(
+        "app.view.cells?.counts && app.view.given.name === 'net.safetensors'"
+        f" && app.view.cells.network.layers.length === {n_layers}"
+    )
+
+
 def test_the_signature_map_and_wall_under_the_pointer_are_those_of_the_library(shown, tmp_path):
     model = model_of_tests()
     hm.save_model(model, tmp_path / "net.safetensors")
     drop(shown, tmp_path / "net.safetensors")
-    shown.wait_for("app.view.cells?.counts && app.view.given.name === 'net.safetensors'")
+    wait_for_model(shown, model)
     point = [0.6, -1.3]
     shown.tab.mouse.move(*shown.at(*point))
     x, y = shown("app.view.pointer")
