@@ -96,7 +96,7 @@ contracts: $(READY)  ## check that imports go only downwards
 
 check: lint types contracts test  ## everything that must pass before a change lands
 
-# One thread, as one core is what times are compared on; on a quiet machine about three minutes.
+# One thread, as one core is what times are compared on.
 bench: $(READY)  ## measure beside other programs in one run; writes results/benchmarks.html
 	@$(call install,--no-build-isolation --editable '.[bench]')
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.page

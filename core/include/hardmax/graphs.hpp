@@ -251,8 +251,11 @@ inline void carry_block(const GraphCell& cell, const GraphNode& node, std::int64
     }
 }
 
-inline void carry_sparse(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
-                         std::int64_t n_in, std::int64_t& n_out) {
+// Call a function with every change of what a node reads, and where it reads it: slot, change, and
+// row or group and entry of the node.
+template <class F>
+void for_all_uses(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
+                  std::int64_t n_in, F call) {
     for (std::int64_t i = 0; i < n_in; ++i) {
         const std::int64_t slot = cell.dirty[source.first_dirty + i];
         const double delta = cell.deltas[slot];
@@ -260,36 +263,32 @@ inline void carry_sparse(const GraphCell& cell, const GraphNode& node, const Gra
             slot >= node.low + node.n_readable)
             continue;
         const std::int64_t at = slot - node.low;
-        for (std::int64_t j = node.use_starts[at]; j < node.use_starts[at + 1]; ++j) {
-            const std::int64_t row = node.uses[2 * j], entry = node.uses[2 * j + 1];
-            mark(cell, node, n_out, node.first + row);
-            cell.deltas[node.first + row] += delta * node.weights[entry];
-            cell.eps[node.first + row] +=
-                magnitude(node.weights[entry]) * (cell.eps[slot] + node.kappa * magnitude(delta));
-        }
+        for (std::int64_t j = node.use_starts[at]; j < node.use_starts[at + 1]; ++j)
+            call(slot, delta, node.uses[2 * j], node.uses[2 * j + 1]);
     }
+}
+
+inline void carry_sparse(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
+                         std::int64_t n_in, std::int64_t& n_out) {
+    for_all_uses(cell, node, source, n_in, [&](auto slot, double delta, auto row, auto entry) {
+        mark(cell, node, n_out, node.first + row);
+        cell.deltas[node.first + row] += delta * node.weights[entry];
+        cell.eps[node.first + row] +=
+            magnitude(node.weights[entry]) * (cell.eps[slot] + node.kappa * magnitude(delta));
+    });
 }
 
 inline void carry_maxima(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
                          std::int64_t n_in, std::int64_t& n_out) {
-    for (std::int64_t i = 0; i < n_in; ++i) {
-        const std::int64_t slot = cell.dirty[source.first_dirty + i];
-        const double delta = cell.deltas[slot];
-        if ((delta == 0.0 && cell.eps[slot] == 0.0) || slot < node.low ||
-            slot >= node.low + node.n_readable)
-            continue;
-        const std::int64_t at = slot - node.low;
-        for (std::int64_t j = node.use_starts[at]; j < node.use_starts[at + 1]; ++j) {
-            const std::int64_t group = node.uses[2 * j], entry = node.uses[2 * j + 1];
-            cell.when[node.first_group + group] = -kInfinity;
-            if (entry != node.starts[group] + cell.winners[node.first_group + group]) continue;
-            mark(cell, node, n_out, node.first + group);
-            const double slope = node.weights[entry];
-            cell.deltas[node.first + group] += node.sign * (slope * delta);
-            cell.eps[node.first + group] +=
-                magnitude(slope) * (cell.eps[slot] + (slope == 1.0 ? 0.0 : kU * magnitude(delta)));
-        }
-    }
+    for_all_uses(cell, node, source, n_in, [&](auto slot, double delta, auto group, auto entry) {
+        cell.when[node.first_group + group] = -kInfinity;
+        if (entry != node.starts[group] + cell.winners[node.first_group + group]) return;
+        mark(cell, node, n_out, node.first + group);
+        const double slope = node.weights[entry];
+        cell.deltas[node.first + group] += node.sign * (slope * delta);
+        cell.eps[node.first + group] +=
+            magnitude(slope) * (cell.eps[slot] + (slope == 1.0 ? 0.0 : kU * magnitude(delta)));
+    });
 }
 
 }  // namespace detail

@@ -8,7 +8,14 @@ from types import ModuleType
 from typing import Any
 
 from hardmax.errors import ArgumentError, RecordFormatError
-from hardmax.models.checkpoints import albert, bert, distilbert, gpt2, llama, torch_encoder
+from hardmax.models.checkpoints.families import (
+    albert,
+    bert,
+    distilbert,
+    gpt2,
+    llama,
+    torch_encoder,
+)
 from hardmax.models.checkpoints.named_tensors import NamedTensors
 from hardmax.models.checkpoints.reading import (
     INDEX,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.checkpoints.bert import read_embedding
+from hardmax.models.checkpoints.families.bert import read_embedding
 from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
 from hardmax.models.checkpoints.weights import LayerWeights, MlpWeights, TransformerWeights
 

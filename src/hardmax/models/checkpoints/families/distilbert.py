@@ -1,6 +1,6 @@
 """DistilBERT: BERT without types of tokens, under names of its own."""
 
-from hardmax.models.checkpoints.bert import read_embedding
+from hardmax.models.checkpoints.families.bert import read_embedding
 from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
 from hardmax.models.checkpoints.weights import LayerWeights, MlpWeights, TransformerWeights
 

@@ -1,0 +1,1 @@
+"""What the families of trained transformers call their weights: one short file for each."""
