@@ -34,6 +34,7 @@ from hardmax.regions._search.searches import (
     CELLS_FULL,
     DONE,
     IMPRECISE,
+    NOBODY,
     STACK_FULL,
     UNCLEAR,
     CellColumns,
@@ -51,8 +52,8 @@ from hardmax.typing import AnyArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
-_SHORT_BUDGET = 256
-"""Steps until a run that was asked for work looks up again, whether it could give any or not."""
+_LEAST_BETWEEN = 2048
+"""Steps that a run which was asked for work makes before it listens again: giving takes as long."""
 _LEAST_STEPS = 8
 _MEASURED_S = 0.5
 SLICE_S = 0.05
@@ -74,6 +75,8 @@ class Limits(NamedTuple):
 
 
 _BRIEFLY = Limits(-1, 0.0)
+_WORTH_THREADS_S = 0.002
+"""From how many seconds on several threads share what is left."""
 
 
 def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
@@ -142,18 +145,21 @@ def explore_domain(
     """
     is_wanted = c_int32(0)
 
-    def begin(task: Task) -> Run:
-        return Run(domain, [task], is_wanted, stores=not count_only)
+    def begin(stack: list[Task]) -> Run:
+        return Run(domain, stack, is_wanted, stores=not count_only)
 
-    runs = [begin(domain.first_task())]
+    runs = [begin([domain.first_task()])]
 
     def work() -> bool:
         if workers == 1 or limits.cells >= 0:
             return runs[0].work(limits, progress)
-        # A search that ends at once is not worth a thread.
-        if runs[0].work(_BRIEFLY, False):
-            return True
-        return share(runs, begin, is_wanted, limits.seconds, workers, progress)
+        # A search that ends soon is not worth a thread.
+        began = time.perf_counter()
+        while not runs[0].work(_BRIEFLY, False):
+            spent = time.perf_counter() - began
+            if not runs[0].seconds_left(spent) < _WORTH_THREADS_S:
+                return share(runs, begin, is_wanted, limits.seconds, workers, progress)
+        return True
 
     return packed_when_done(work, lambda is_complete: packed(runs, is_complete, workers))
 
@@ -217,6 +223,16 @@ class Run:
         self.left = sum(volume(self.search.item(i)[1]) for i in range(n_items))
         return self.left
 
+    def seconds_left(self, spent: float) -> float:
+        """Estimate how long it will take, at least, from the area searched; NaN if nobody knows.
+
+        The cell that comes last on the stack is about the largest.
+        """
+        if self.domain.dim != 2:
+            return np.nan
+        left, whole = volume(self.search.item(0)[1]), self.domain.volume()
+        return spent * left / max(whole - left, 1e-9 * whole)
+
     def give_away(self) -> list[Task]:
         """Give the lower half of the stack away, if there is more than one cell on it."""
         n_items = self.search.counts()[3]
@@ -260,9 +276,12 @@ class Run:
             return False
         return 2 * self.columns.n_bytes() > most_bytes
 
-    def go_on(self, limit: int, budget: int) -> int:
-        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped."""
-        return self.search.run(self.room, limit, budget, self.is_wanted)
+    def go_on(self, limit: int, budget: int, *, listens: bool = True) -> int:
+        """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
+
+        If it listens, it also stops where another thread wants some of the work.
+        """
+        return self.search.run(self.room, limit, budget, self.is_wanted if listens else NOBODY)
 
     def first_signature(self) -> bytes:
         """Return what sorts runs of one search by their cells; nothing where none are stored."""
@@ -302,7 +321,7 @@ def _ignored(n_steps: int) -> None:
 
 def share(
     runs: list[Run],
-    begin: Callable[[Task], Run],
+    begin: Callable[[list[Task]], Run],
     is_wanted: c_int32,
     max_seconds: float | None,
     workers: int,
@@ -313,7 +332,7 @@ def share(
     Args:
         runs: One run that has not begun; all others are added, also where an interrupt ends the
             search.
-        begin: Makes a run of a task that was given away.
+        begin: Makes a run of a stack that was given away.
         is_wanted: Ends a slice of any run early, where it is set: somebody has nothing to do.
         max_seconds: Stop after about so many seconds.
         workers: How many threads.
@@ -349,12 +368,12 @@ def share(
 
 
 class _Team:
-    """What the threads share: tasks that wait, and runs."""
+    """What the threads share: stacks that wait, and runs."""
 
     def __init__(
         self,
         runs: list[Run],
-        begin: Callable[[Task], Run],
+        begin: Callable[[list[Task]], Run],
         is_wanted: c_int32,
         max_seconds: float | None,
         progress: bool,
@@ -363,7 +382,7 @@ class _Team:
         self._progress = progress
         self._is_wanted = is_wanted
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
-        self._waiting: deque[Task] = deque()
+        self._waiting: deque[list[Task]] = deque()
         self._changed = Condition()
         self._n_busy = 0
         self._n_idle = 0
@@ -380,7 +399,7 @@ class _Team:
     def explored(self) -> str:
         """Say how much of the domain has been explored, as the threads have last measured it."""
         with self._changed:
-            waiting = [task.cell for task in self._waiting]
+            waiting = [task.cell for stack in self._waiting for task in stack]
         left = sum(run.left for run in list(self.runs)) + sum(map(volume, waiting))
         return explored_text(left, self.runs[0].domain.volume())
 
@@ -399,7 +418,7 @@ class _Team:
                 self._changed.notify_all()
 
     def _next(self) -> Run | None:
-        """Wait for a task, and return its run; None if nothing is left."""
+        """Wait for a stack, and return its run; None if nothing is left."""
         with self._changed:
             self._n_idle += 1
             while not (self._first or self._waiting or self.is_stopped):
@@ -413,29 +432,30 @@ class _Team:
                 self.is_complete = self.is_complete and not (self._first or self._waiting)
                 return None
             run, self._first = self._first, None
-            task = self._waiting.popleft() if run is None else None
+            stack = self._waiting.popleft() if run is None else None
             self._n_busy += 1
-        if task is not None:
-            run = self._begin(task)
+        if stack is not None:
+            run = self._begin(stack)
             with self._changed:
                 self.runs.append(run)
         return run
 
     def _search(self, run: Run) -> None:
-        budget, measured = run.first_budget, time.perf_counter()
+        budget, measured, listens = run.first_budget, time.perf_counter(), True
         while True:
             began = time.perf_counter()
             if began - measured > _MEASURED_S and self._progress:
                 run.measure_left()
                 measured = began
-            status = run.go_on(-1, budget)
+            status = run.go_on(-1, budget, listens=listens)
             if status == DONE:
                 run.left = 0.0
                 return
             if status == BUDGET:
-                if self._n_idle > len(self._waiting):
+                listens = not listens or self._n_idle <= len(self._waiting)
+                if not listens:
                     self._offer(run.give_away())
-                    budget = _SHORT_BUDGET
+                    budget = min(budget, _LEAST_BETWEEN)
                 else:
                     spent = max(time.perf_counter() - began, 1e-6)
                     budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
@@ -449,9 +469,10 @@ class _Team:
                     self._changed.notify_all()
                 return
 
-    def _offer(self, tasks: list[Task]) -> None:
+    def _offer(self, stack: list[Task]) -> None:
         with self._changed:
-            self._waiting.extend(tasks)
+            if stack:
+                self._waiting.append(stack)
             self._is_wanted.value = 0
             self._changed.notify_all()
 

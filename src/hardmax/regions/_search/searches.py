@@ -18,11 +18,13 @@ DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, IMPRECISE = range(7)
 """Why a search stopped."""
 FIRST_CELLS, FIRST_VERTICES = 2048, 5
 """Room for so many cells at first, in the plane each with so many vertices."""
-_NOBODY = c_int32(0)
+NOBODY = c_int32(0)
 _NOT_ENTERED = -1
 """How many groups of its layer are done for a cell that is a region of the layers before."""
 FIRST_ROOM = 256, 48
 """Edges, or vertices, and cells that the stack has room for at first."""
+_LARGE_BYTES = 1 << 22
+"""From so many bytes on, threads join what threads have found."""
 N_EDGE = 12
 """Numbers of an edge: its line `a1, a2, c`, far offset, radii of slopes and offset; its start
 `x, y`, radius, `dx, dy`, radius."""
@@ -441,8 +443,12 @@ def joined(parts: list[CellColumns], workers: int) -> FoundCells:
     columns = first.columns
     jobs = [(column, *one) for one in zip(others, ends[:-1], strict=True) for column in columns]
     jobs.sort(key=lambda job: job[0].n_bytes(job[1].sizes()), reverse=True)
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(copy, jobs))
+    if sum(column.n_bytes(ends[-1]) for column in columns) < _LARGE_BYTES:
+        for job in jobs:
+            copy(job)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(copy, jobs))
     for part in others:
         part.leave_block()
     return whole
@@ -524,7 +530,7 @@ class CoreSearch:
         """Compose the stream after a layer again, after the layer was refreshed."""
         self._core.hm_search_recompose(self.address, layer)
 
-    def run(self, room: CellsRoom, limit: int, budget: int, is_wanted: c_int32 = _NOBODY) -> int:
+    def run(self, room: CellsRoom, limit: int, budget: int, is_wanted: c_int32 = NOBODY) -> int:
         """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
 
         Another thread ends it early by setting `is_wanted`.
