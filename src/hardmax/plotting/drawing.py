@@ -2,6 +2,7 @@
 
 from hardmax.plotting import (  # noqa: F401
     diagrams,
+    graphs,
     level_sets,
     partitions,
     polynomials,

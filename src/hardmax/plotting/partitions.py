@@ -8,7 +8,7 @@ import numpy as np
 from hardmax._ground import palette
 from hardmax._ground.arguments import choice, integer
 from hardmax.errors import ArgumentError
-from hardmax.geometry.domains import Box, Slice
+from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.plotting.diagrams import default_box, fill_solids
@@ -86,7 +86,7 @@ def plot_partition(
     else:
         colours = _colours(partition, colour, layers)
         draw_cells(partition, ax, colours, box, walls, legend, layers)
-    name_axes(ax, "t" if isinstance(partition.domain, Slice) else "x")
+    name_axes(ax, "t" if partition.domain.stages else "x")
     return ax
 
 
@@ -100,8 +100,6 @@ def draw_cells(
     layers: int | None = None,
 ) -> None:
     """Fill the cells of a partition of the plane in given colours, shape `(n_cells, 3)`."""
-    from matplotlib.collections import LineCollection, PolyCollection
-
     window = _window(partition) if box is None else box
     corners, starts = _corners(partition, window)
     ax.set_xlim(window.low[0], window.high[0])
@@ -117,16 +115,7 @@ def draw_cells(
         lines = _walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
         if legend:
             _draw_legend(partition.network, ax, walls == "units")
-    if len(polygons) > _MOST_POLYGONS:
-        extent = (window.low[0], window.high[0], window.low[1], window.high[1])
-        image = mean_image(polygons, colours, lines, window, _side_in_points(ax))
-        ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
-        return
-    # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
-    ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=0.2))
-    for drawn in lines:
-        ends = list(drawn.ends)
-        ax.add_collection(LineCollection(ends, colors=drawn.colours, linewidths=drawn.widths))
+    draw_polygons(ax, polygons, colours, lines, window)
 
 
 def layers_that_cut(partition: Partition) -> dict[int, int]:
@@ -224,7 +213,6 @@ def _walls(
     assert owners is not None
     cell = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     is_drawn = np.isin(np.arange(len(starts) - 1), cells)[cell]
-    points = _side_in_points(ax) / float((window.high - window.low).max())
     blocks = _blocks(partition.network)
     strong = np.array([to_rgb(colour) for colour in series_colours()])
     sizes = _sizes(partition, edges, starts)
@@ -232,20 +220,55 @@ def _walls(
     lines = []
     for depth, layer in enumerate(partition.network.layers[:layers]):
         shown = np.flatnonzero((owners[:, 0] == depth) & is_drawn)
-        room = points * sizes[depth][cell[shown]] / _WALLS_APART
+        room = room_for_walls(ax, window, sizes[depth][cell[shown]])
         is_head, is_last = bool(layer.is_table.all()), depth == len(blocks) - 1
         beside = _OF_UNITS if heads and not is_head else 1.0
         width = max(beside * _WIDEST * _NARROWER ** blocks[depth], _THINNEST)
-        seen = room > _THINNEST
-        shown, room = shown[seen], room[seen]
-        colours = np.empty((len(shown), 4))
-        groups = owners[shown, 1].astype(int) % len(strong)
-        colours[:, :3] = (
-            strong[groups] if is_head or (of_units and is_last) else to_rgb(tone("wall"))
-        )
-        colours[:, 3] = np.clip(room / width, 0.15, 1.0)
-        lines.append(Lines(edges[shown], colours, np.clip(room, _THINNEST, width)))
+        colours = np.tile(to_rgb(tone("wall")), (len(shown), 1))
+        if is_head or (of_units and is_last):
+            colours = strong[owners[shown, 1].astype(int) % len(strong)]
+        lines.append(lines_with_room(edges[shown], colours, room, width))
     return lines[::-1]
+
+
+def lines_with_room(ends: FloatArray, colours: FloatArray, room: FloatArray, width: float) -> Lines:
+    """Return lines of a width, thinner and fainter where there is less room, none where too little.
+
+    Args:
+        ends: Shape `(n, 2, 2)`.
+        colours: Shape `(n, 3)`.
+        room: How wide each may be, in points.
+        width: How wide they are where there is room.
+    """
+    seen = room > _THINNEST
+    room = room[seen]
+    faint = np.clip(room / width, 0.15, 1.0)
+    shaded = np.column_stack([colours[seen], faint])
+    return Lines(ends[seen], shaded, np.clip(room, _THINNEST, width))
+
+
+def draw_polygons(
+    ax: Any, polygons: list[FloatArray], colours: FloatArray, lines: list[Lines], window: Box
+) -> None:
+    """Fill polygons and draw lines on them; many as an image whose pixels are means."""
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    if len(polygons) > _MOST_POLYGONS:
+        extent = (window.low[0], window.high[0], window.low[1], window.high[1])
+        image = mean_image(polygons, colours, lines, window, _side_in_points(ax))
+        ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
+        return
+    # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
+    ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=0.2))
+    for drawn in lines:
+        ends = list(drawn.ends)
+        ax.add_collection(LineCollection(ends, colors=drawn.colours, linewidths=drawn.widths))
+
+
+def room_for_walls(ax: Any, window: Box, sizes: FloatArray) -> FloatArray:
+    """Return how wide, in points, the walls of cells of some sizes may be."""
+    points = _side_in_points(ax) / float((window.high - window.low).max())
+    return np.asarray(points * sizes / _WALLS_APART)
 
 
 def _side_in_points(ax: Any) -> float:
@@ -297,9 +320,9 @@ def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
     strong = series_colours()
     n_heads = max((layers[k].n_groups for k in range(len(layers)) if has_heads[k]), default=0)
     n_units = 0 if has_heads[-1] else layers[-1].n_groups
-    names = [(strong[h], f"head {h + 1}") for h in range(min(n_heads, len(strong)))]
+    names = list(zip(strong, _names_of_colours("head", n_heads, len(strong)), strict=False))
     if of_units:
-        names += [(strong[u], f"unit {u + 1}") for u in range(min(n_units, len(strong)))]
+        names += zip(strong, _names_of_colours("unit", n_units, len(strong)), strict=False)
     elif n_heads and not all(has_heads):
         units = "soft" if tone("wall") == tone("paper") else "wall"
         names.append((tone(units), "units"))
@@ -313,6 +336,21 @@ def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
         ]
     if handles:
         ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _names_of_colours(word: str, n: int, n_colours: int) -> list[str]:
+    """Name what has each colour, where colours are used again after the last.
+
+    Examples:
+        >>> _names_of_colours("head", 2, 7), _names_of_colours("head", 16, 7)[1:3]
+        (['head 1', 'head 2'], ['heads 2, 9, 16', 'heads 3, 10'])
+    """
+    names = []
+    for first in range(min(n, n_colours)):
+        members = range(first + 1, n + 1, n_colours)
+        shown = ", ".join(map(str, members[:3])) + ", ..." * (len(members) > 3)
+        names.append(f"{word}{'s' * (len(members) > 1)} {shown}")
+    return names
 
 
 def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box | None) -> None:

@@ -8,7 +8,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.minkowski import MinkowskiVertices
 from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.dispatch import plot
-from hardmax.plotting.style import cell_colours, new_axes, tone
+from hardmax.plotting.style import cell_colours, name_axes, new_axes, tone
 from hardmax.typing import FloatArray
 
 
@@ -37,6 +37,7 @@ def plot_polytope(
             "`obj` must be a bounded polytope in R^2 or R^3 to be drawn; "
             f"got {kind} one in R^{dim}."
         )
+    is_new = ax is None
     ax = new_axes(dim) if ax is None else ax
     colour = cell_colours([0])[0] if colour is None else colour
     if dim == 2:
@@ -55,6 +56,8 @@ def plot_polytope(
         if vertices:
             ax.plot(*polytope.vertices.T, "o", color=tone("ink"), markersize=2.2)
         frame(ax, polytope.vertices)
+    if is_new:
+        name_axes(ax, "x")
     return ax
 
 
