@@ -550,10 +550,15 @@ class ArgmaxNetwork(WithoutCaches):
         """The dimension of the output."""
         return self.readout.dim_out
 
-    @property
+    @quickly_cached
     def n_groups(self) -> int:
         """The length of a signature."""
         return sum(layer.n_groups for layer in self.layers)
+
+    @quickly_cached
+    def n_weights(self) -> int:
+        """How many numbers the matrices of all layers have."""
+        return sum(layer.query.weight.size + layer.output.weight.size for layer in self.layers)
 
     @cached_property
     def places(self) -> tuple[Place, ...]:

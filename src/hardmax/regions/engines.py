@@ -238,9 +238,8 @@ def _along_a_line(
     from hardmax.regions._search import space as spatial
 
     if is_rectified(network):
-        weights = (layer.query.weight.size + layer.output.weight.size for layer in network.layers)
         # A search that was stopped early must have the first cells, not any.
-        may_turn = sum(weights) <= _NARROW and (limits["count_only"] or len(limits) == 1)
+        may_turn = network.n_weights <= _NARROW and (limits["count_only"] or len(limits) == 1)
         found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)
         if found.cells.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:
             return found

@@ -24,6 +24,7 @@ ties of such units are known without leaving float64.
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -126,9 +127,8 @@ def enclosed_multiple(factors: FloatArray, numbers: Enclosed) -> Enclosed:
 
 def known(values: FloatArray, radii: FloatArray) -> Enclosed:
     """Mark what overflowed as unknown."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = values.sum() + radii.sum()
-    if np.isfinite(total):  # Nearly always, and then every entry is.
+    # Nearly always the sums of squares are finite, and then every entry is.
+    if isfinite(float(np.vdot(values, values)) + float(np.vdot(radii, radii))):
         return Enclosed(values, radii)
     lost = ~(np.isfinite(values) & np.isfinite(radii))
     return Enclosed(np.where(lost, 0.0, values), np.where(lost, np.inf, radii))

@@ -48,6 +48,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -423,14 +424,14 @@ def _end(stream: LineForms, where: Fraction | None, side: float) -> _End:
 
 def norm(values: FloatArray) -> float:
     """A bound on the Euclidean norm, 0 only for zeros."""
-    with np.errstate(over="ignore"):
-        square = float(np.dot(values.ravel(), values.ravel()))
-        if square == 0.0 and not values.any():
-            return 0.0
-        if not square > 2.0**-900:
-            floored = np.where(values == 0.0, 0.0, np.maximum(np.abs(values), FLOOR))
+    square = float(np.vdot(values, values))
+    if square == 0.0 and not values.any():
+        return 0.0
+    if not square > 2.0**-900:
+        floored = np.where(values == 0.0, 0.0, np.maximum(np.abs(values), FLOOR))
+        with np.errstate(over="ignore"):
             square = float((floored**2).sum())
-    return float(np.sqrt(square)) * RAISE
+    return sqrt(square) * RAISE
 
 
 def _merged(
