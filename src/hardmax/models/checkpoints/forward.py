@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax._ground.arguments import Sizes, integer
 from hardmax._ground.display import html_card, short_repr
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, NonFiniteError
 from hardmax.models.checkpoints.weights import (
     AttentionWeights,
     EmbeddingWeights,
@@ -109,6 +109,7 @@ def run_transformer(
     Raises:
         ArgumentError: If neither or both are given, or a number is none of the vocabulary's, or
             there are more tokens than positions, or there is no such head.
+        NonFiniteError: If something overflows.
 
     Examples:
         >>> d, rng = 4, np.random.default_rng(0)
@@ -145,12 +146,14 @@ def run_transformer(
         most = weights.layers[layer].attention.n_heads - 1
         heads_of.setdefault(layer, set()).add(integer("hard", head, at_least=0, at_most=most))
     hidden, layers = embedded, []
-    for number, layer_weights in enumerate(weights.layers):
-        layers.append(_layer(layer_weights, hidden, heads_of.get(number, ())))
-        hidden = layers[-1].outputs
-    if weights.final_norm is not None:
-        hidden = weights.final_norm(hidden)
-    logits = None if weights.unembedding is None else product(hidden, weights.unembedding)
+    with np.errstate(all="ignore"):
+        for number, layer_weights in enumerate(weights.layers):
+            layers.append(_layer(layer_weights, hidden, heads_of.get(number, ())))
+            hidden = layers[-1].outputs
+        if weights.final_norm is not None:
+            hidden = weights.final_norm(hidden)
+        logits = None if weights.unembedding is None else product(hidden, weights.unembedding)
+    _refuse_overflow(hidden if logits is None else logits)
     return Activations(embedded, tuple(layers), hidden, logits)
 
 
@@ -184,10 +187,19 @@ def run_from_layer(
     rows = before.weights.copy()
     for head, replaced in given.items():
         rows[head] = replaced
-    hidden = _outputs(weights.layers[layer], x, before.values, rows)
-    for after in weights.layers[layer + 1 :]:
-        hidden = _layer(after, hidden).outputs
-    return hidden if weights.final_norm is None else weights.final_norm(hidden)
+    with np.errstate(all="ignore"):
+        hidden = _outputs(weights.layers[layer], x, before.values, rows)
+        for after in weights.layers[layer + 1 :]:
+            hidden = _layer(after, hidden).outputs
+        hidden = hidden if weights.final_norm is None else weights.final_norm(hidden)
+    _refuse_overflow(hidden)
+    return hidden
+
+
+def _refuse_overflow(outputs: FloatArray) -> None:
+    """Refuse what overflowed on the way: scores and sums that did leave a NaN to the end."""
+    if not np.isfinite(outputs).all():
+        raise NonFiniteError("`weights` must keep the forward pass within float64; it overflows.")
 
 
 def _embedded(embedding: EmbeddingWeights, tokens: Any, token_types: Any) -> FloatArray:

@@ -19,6 +19,7 @@ _ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
+_LARGEST = 1e15
 _KINDS: dict[str, tuple[type, ...]] = {
     "a whole number": (int,),
     "a number": (int, float),
@@ -113,8 +114,11 @@ class NamedTensors:
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Return a number of the configuration."""
-        return float(self._entry(name, default, "a number"))
+        """Return a number of the configuration, 0 or more."""
+        value = self._entry(name, default, "a number")
+        if not 0 <= value <= _LARGEST:
+            raise RecordFormatError(f"`{name}` must be from 0 to {_LARGEST:g}; it is {value!r:.40}")
+        return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a truth value of the configuration."""

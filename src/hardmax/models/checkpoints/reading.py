@@ -90,6 +90,8 @@ def _read_shards(path: Path) -> dict[str, AnyArray]:
             raise RecordFormatError(
                 f"`source` must name files beside it; {path} names {file!r:.60}."
             )
+        if not (path.parent / file).is_file():
+            raise RecordFormatError(f"`source` must have the files of its index; {file!r} is none.")
         tensors.update(read_weights(path.parent / file)[0])
     missing = next((name for name in shards if name not in tensors), None)
     if missing is not None:
@@ -168,14 +170,15 @@ def _from_onnx(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
         outside = [t.name for t in graph.initializer if t.data_location]
         if outside:
             raise ValueError(f"`{outside[0]:.60}` is kept in another file, which is not read")
-        tensors = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+        # Names that are not UTF-8 come back as bytes.
+        tensors = {str(t.name): onnx.numpy_helper.to_array(t) for t in graph.initializer}
     except Exception as error:  # protobuf and onnx raise types of their own on damaged data.
         raise RecordFormatError(
             f"`source` must be an ONNX file; reading {path} failed: "
             f"{type(error).__name__}: {error!s:.200}."
         ) from None
     for node in graph.node:
-        parts = node.name.strip("/").split("/")
+        parts = str(node.name).strip("/").split("/")
         if node.op_type == "MatMul" and len(parts) > 1:
             matrix = tensors.get(node.input[1])
             if matrix is not None and matrix.ndim == 2:

@@ -1,19 +1,15 @@
 """Texts as the tokens of a checkpoint, with what lies beside its weights.
 
-Four kinds are read. *WordPiece*: words in lower case or not, cut into the longest pieces of
-`vocab.txt` or `tokenizer.json`. *Pairs of bytes*: bytes merged in the order of the merges of
-`tokenizer.json`, `merges.txt` or a GGUF file; words are those of GPT-2, except that a
-tokeniser may want every digit alone. *Symbols*: a `vocab.txt` of single characters, or one without
-pieces of words, as of chemical formulas: the longest that fit, from the left. *Amino acids*: the
-six loops of a T-cell receptor, for models with the embedder of SCEPTR.
+`tokenizer.json` says all there is to say (`tokenisers.described`). Where there is none, what it
+would say is made of what is there: a `vocab.txt` with pieces of words; `vocab.json` with
+`merges.txt`, as of GPT-2; the header of a GGUF file. A `vocab.txt` of single characters, or without
+pieces of words, as of chemical formulas, is one of *symbols*: the longest that fit, from the left.
+*Amino acids*: the six loops of a T-cell receptor, for models with the embedder of SCEPTR.
 """
 
 import os
-import re
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,9 +17,12 @@ import numpy as np
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.files import read_text
 from hardmax._ground.json_text import parse_json
-from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.errors import ArgumentError
 from hardmax.models.checkpoints.loading import weights_file
 from hardmax.models.checkpoints.reading import read_config, read_weights
+from hardmax.models.checkpoints.tokenisers.described import Token, described_tokens
+from hardmax.models.checkpoints.tokenisers.gguf_headers import gguf_tokens
+from hardmax.models.checkpoints.tokenisers.vocabularies import longest_symbols
 from hardmax.models.formats.gguf_files import read_gguf
 from hardmax.typing import FloatArray, IntArray
 
@@ -31,9 +30,6 @@ _AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 _LETTERS = "_token_embedder._token_embedding._token_embeddings"
 _LOOPS = "_token_embedder._compartment_embedding._token_embeddings"
 _PROJECTOR = "_self_attention_stack._initial_projector.weight"
-_LONGEST_WORD = 100
-# What GPT-2 calls a word: letters, digits or signs with a space before them, or spaces.
-_GPT2_WORD = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,32 +72,17 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     folder = path.parent
     settings = read_config(folder / "tokenizer_config.json")
     described = read_config(folder / "tokenizer.json")
-    model = described.get("model")
-    kind = model.get("type") if isinstance(model, dict) else None
+    if described:
+        return _numbered(described_tokens(_with_case(described, settings), text))
     if (folder / "vocab.txt").is_file():
-        return _from_list(read_text(folder / "vocab.txt").splitlines(), settings, text)
-    if isinstance(model, dict) and kind == "WordPiece":
-        normalizer = described.get("normalizer")
-        if isinstance(normalizer, dict) and "lowercase" in normalizer:
-            settings = {"do_lower_case": normalizer["lowercase"], **settings}
-        return _word_pieces(_vocabulary(model), settings, text)
-    if isinstance(model, dict) and kind == "BPE":
-        steps = _word_steps(described)
-        if not steps <= {"ByteLevel", "Digits"}:
-            named = ", ".join(sorted(steps)) or "none"
-            raise ArgumentError(
-                f"`text` must be for a tokeniser that cuts words as GPT-2 does; {folder} has other "
-                f"steps: {named:.100}. State the tokens as numbers."
-            )
-        alone = "Digits" in steps
-        return _byte_pairs(_vocabulary(model), _merges(model.get("merges")), alone, text)
+        return _numbered(_from_list(read_text(folder / "vocab.txt").splitlines(), settings, text))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         listed = read_text(folder / "merges.txt").splitlines()
         merges = [line for line in listed if line and not line.startswith("#version")]
-        vocabulary = _vocabulary({"vocab": parse_json(read_text(folder / "vocab.json"))})
-        return _byte_pairs(vocabulary, _merges(merges), False, text)
+        vocabulary = parse_json(read_text(folder / "vocab.json"))
+        return _numbered(described_tokens(_as_gpt2(vocabulary, merges), text))
     if path.suffix == ".gguf":
-        return _from_gguf(read_gguf(path).fields, text)
+        return _numbered(gguf_tokens(read_gguf(path).fields, text))
     if path.suffix in (".pt", ".pth", ".bin"):
         tensors = read_weights(path)[0]
         if all(name in tensors for name in (_LETTERS, _LOOPS, _PROJECTOR)):
@@ -113,151 +94,56 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     )
 
 
-def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
-    found = model.get("vocab")
-    if not isinstance(found, dict) or not all(type(n) is int for n in found.values()):
-        raise RecordFormatError("`source` must have a vocabulary of words with numbers.")
-    return found
+def _numbered(tokens: list[Token]) -> TokenisedText:
+    words, numbers = [word for word, _ in tokens], [number for _, number in tokens]
+    return TokenisedText(tuple(words), np.array(numbers, dtype=np.int64))
 
 
-def _merges(listed: Any) -> list[tuple[str, str]]:
-    """Pairs that are merged, first ones first; written with a space or as a list of two."""
-    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in listed or ()]
-    if not pairs or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        raise RecordFormatError("`source` must have merges of two parts each.")
-    return [(str(first), str(second)) for first, second in pairs]
+def _with_case(described: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A description of pieces of words, with what the settings say of capital letters."""
+    step, lowers = described.get("normalizer"), settings.get("do_lower_case")
+    if lowers is None or not isinstance(step, dict) or step.get("type") != "BertNormalizer":
+        return described
+    return {**described, "normalizer": {**step, "lowercase": lowers is True}}
 
 
-def _word_steps(described: Mapping[str, Any]) -> set[str]:
-    """The kinds of steps that cut a text into words."""
-    first = described.get("pre_tokenizer")
-    if not isinstance(first, dict):
-        return {"none"}
+def _from_list(vocabulary: list[str], settings: Mapping[str, Any], text: str) -> list[Token]:
+    numbers = {word: i for i, word in enumerate(vocabulary)}
+    if any(word.startswith("##") for word in vocabulary):
+        return described_tokens(_as_bert(numbers, settings), text)
+    symbols = longest_symbols(text, numbers)
+    if "[CLS]" in numbers and "[SEP]" in numbers:
+        symbols = ["[CLS]", *symbols, "[SEP]"]
+    unknown = next((symbol for symbol in symbols if symbol not in numbers), None)
+    if unknown is not None:
+        raise ArgumentError(f"`text` must be made of what the model knows; {unknown!r:.40} is not.")
+    return [(symbol, numbers[symbol]) for symbol in symbols]
+
+
+def _as_bert(numbers: dict[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
+    if "[CLS]" not in numbers or "[SEP]" not in numbers:
+        raise ArgumentError("`text` must be for a vocabulary with [CLS] and [SEP]; this has none.")
+    marks = ("[CLS]", "[SEP]", "[MASK]", "[UNK]", "[PAD]")
+    lowers = settings.get("do_lower_case", True) is True
+    first, last = ([mark, numbers[mark]] for mark in marks[:2])
     return {
-        str(part.get("type"))
-        for part in first.get("pretokenizers", [first])
-        if isinstance(part, dict)
+        "added_tokens": [{"content": m, "id": numbers[m]} for m in marks if m in numbers],
+        "normalizer": {"type": "BertNormalizer", "lowercase": lowers},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {"type": "WordPiece", "vocab": numbers},
+        "post_processor": {"type": "BertProcessing", "cls": first, "sep": last},
     }
 
 
-def _from_list(vocabulary: list[str], settings: Mapping[str, Any], text: str) -> TokenisedText:
-    numbers = {word: i for i, word in enumerate(vocabulary)}
-    if any(word.startswith("##") for word in vocabulary):
-        return _word_pieces(numbers, settings, text)
-    symbols = _symbols(text, numbers)
-    framed = "[CLS]" in numbers and "[SEP]" in numbers
-    return _numbered(["[CLS]", *symbols, "[SEP]"] if framed else symbols, numbers)
-
-
-def _symbols(text: str, numbers: Mapping[str, int]) -> list[str]:
-    """Cut a text into the longest symbols there are, from the left; one that is not known stays."""
-    longest = max(map(len, numbers), default=1)
-    symbols, start = [], 0
-    while start < len(text):
-        ends = range(min(len(text), start + longest), start, -1)
-        end = next((end for end in ends if text[start:end] in numbers), start + 1)
-        symbols.append(text[start:end])
-        start = end
-    return symbols
-
-
-def _numbered(words: Sequence[str], numbers: Mapping[str, int]) -> TokenisedText:
-    unknown = next((word for word in words if word not in numbers), None)
-    if unknown is not None:
-        raise ArgumentError(f"`text` must be made of what the model knows; {unknown!r:.40} is not.")
-    return TokenisedText(tuple(words), np.array([numbers[word] for word in words], dtype=np.int64))
-
-
-def _word_pieces(
-    numbers: Mapping[str, int], settings: Mapping[str, Any], text: str
-) -> TokenisedText:
-    if "[CLS]" not in numbers or "[SEP]" not in numbers:
-        raise ArgumentError("`text` must be for a vocabulary with [CLS] and [SEP]; this has none.")
-    pieces = ["[CLS]"]
-    for word in _bert_words(text, lower=settings.get("do_lower_case", True) is True):
-        pieces += _longest_pieces(word, numbers)
-    return _numbered([*pieces, "[SEP]"], numbers)
-
-
-def _bert_words(text: str, *, lower: bool) -> list[str]:
-    """Cut at spaces, and at signs, each of which is a word; so are the signs of Chinese."""
-    if lower:
-        parts = unicodedata.normalize("NFD", text.lower())
-        text = "".join(c for c in parts if unicodedata.category(c) != "Mn")
-    spaced = []
-    for c in text:
-        kind = unicodedata.category(c)
-        if kind == "Cc" and not c.isspace():
-            continue
-        alone = kind[0] == "P" or c in "$+<=>^`|~" or "\u4e00" <= c <= "\u9fff"
-        spaced.append(f" {c} " if alone else c)
-    return "".join(spaced).split()
-
-
-def _longest_pieces(word: str, numbers: Mapping[str, int]) -> list[str]:
-    """Cut a word into the longest pieces there are, from the left."""
-    pieces: list[str] = []
-    start = 0
-    while start < len(word):
-        mark = "##" if start else ""
-        ends = range(len(word), start, -1) if len(word) <= _LONGEST_WORD else ()
-        end = next((end for end in ends if mark + word[start:end] in numbers), None)
-        if end is None:
-            return ["[UNK]"]
-        pieces.append(mark + word[start:end])
-        start = end
-    return pieces
-
-
-def _byte_pairs(
-    numbers: Mapping[str, int], merges: Sequence[tuple[str, str]], alone: bool, text: str
-) -> TokenisedText:
-    letters = _byte_letters()
-    ranks = {pair: i for i, pair in enumerate(merges)}
-    runs = re.split(r"(\d)", text) if alone else [text]
-    pieces = [
-        piece
-        for run in runs
-        for word in _GPT2_WORD.findall(run)
-        for piece in _merged([letters[byte] for byte in word.encode()], ranks.get)
-    ]
-    found = _numbered(pieces, numbers)
-    assert found.tokens is not None
-    back = {letter: byte for byte, letter in enumerate(letters)}
-    shown = (bytes(back[c] for c in piece).decode(errors="replace") for piece in found.words)
-    words, tokens = [*shown], [*found.tokens.tolist()]
-    if "<s>" in numbers and "</s>" in numbers:  # As RoBERTa frames a text.
-        words, tokens = ["<s>", *words, "</s>"], [numbers["<s>"], *tokens, numbers["</s>"]]
-    return TokenisedText(tuple(words), np.array(tokens, dtype=np.int64))
-
-
-def _merged(parts: list[str], rank: Callable[[tuple[str, str]], int | None]) -> list[str]:
-    """Merge neighbours, the pair of the lowest rank first, until there is none."""
-    while len(parts) > 1:
-        ranked = [(rank(pair), i) for i, pair in enumerate(pairwise(parts))]
-        known = [(r, i) for r, i in ranked if r is not None]
-        if not known:
-            break
-        _, i = min(known)
-        parts = [*parts[:i], parts[i] + parts[i + 1], *parts[i + 2 :]]
-    return parts
-
-
-def _byte_letters() -> list[str]:
-    """A printable letter for each byte, as GPT-2 has them: itself, or one from 256 on."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    code = {byte: byte for byte in printable} | {byte: 256 + i for i, byte in enumerate(others)}
-    return [chr(code[byte]) for byte in range(256)]
-
-
-def _from_gguf(fields: Mapping[str, Any], text: str) -> TokenisedText:
-    words, merges = fields.get("tokenizer.ggml.tokens"), fields.get("tokenizer.ggml.merges")
-    if fields.get("tokenizer.ggml.model") != "gpt2" or words is None or merges is None:
-        raise ArgumentError("`text` must be for a GGUF file with pairs of bytes; this has none.")
-    alone = fields.get("tokenizer.ggml.pre") in ("smollm", "refact", "starcoder")
-    numbers = {word: i for i, word in enumerate(words)}
-    return _byte_pairs(numbers, _merges(merges), alone, text)
+def _as_gpt2(vocabulary: Any, merges: list[str]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
+    }
+    if isinstance(vocabulary, dict) and "<s>" in vocabulary and "</s>" in vocabulary:
+        first, last = ([word, vocabulary[word]] for word in ("<s>", "</s>"))  # As RoBERTa does.
+        described["post_processor"] = {"type": "RobertaProcessing", "cls": first, "sep": last}
+    return described
 
 
 def _receptor(

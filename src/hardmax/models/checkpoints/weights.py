@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hardmax._ground.display import html_card, short_repr
+from hardmax.errors import NonFiniteError
 from hardmax.models.variants.rotary import Pairing
 from hardmax.typing import AnyArray, BoolArray, FloatArray
 
@@ -73,8 +74,11 @@ class Norm:
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Apply it to rows, shape `(..., d)`."""
-        centred = x - x.mean(axis=-1, keepdims=True) if self.kind == "layer" else x
-        size = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self.epsilon)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = x - x.mean(axis=-1, keepdims=True) if self.kind == "layer" else x
+            size = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self.epsilon)
+        if not (size > 0.0).all() or np.isinf(size).any():
+            raise NonFiniteError("`x` must have rows of a size above 0 that does not overflow.")
         y = centred / size * self.scale
         return np.asarray(y if self.shift is None else y + self.shift)
 

@@ -27,6 +27,9 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     epsilon = tensors.number("rms_norm_eps", 1e-6)
     activation = tensors.activation("hidden_act", "silu")
     head_dim = tensors.integer("head_dim", d // n_heads)
+    asked = tensors.shape(f"{prefix}{MARK}")
+    if asked[:1] != (n_heads * head_dim,):
+        raise RecordFormatError(f"{n_heads} heads of {head_dim} numbers do not fit to {asked}")
     # Of Hugging Face the halves of a head turn together; of GGUF files of Llama, neighbours.
     pairing = tensors.config.get("rope_pairing", "halves")
     if pairing not in ("halves", "interleaved"):
@@ -91,21 +94,26 @@ def _frequencies(tensors: NamedTensors, head_dim: int) -> FloatArray:
     said = NamedTensors({}, {"rope_theta": tensors.config.get("rope_theta"), **nested})
     base = said.number("rope_theta", 10_000.0)
     share = tensors.number("partial_rotary_factor", said.number("partial_rotary_factor", 1.0))
-    if base <= 0 or share != 1.0:
-        raise RecordFormatError(f"rotary positions of base {base} and share {share} are not read")
-    theta = np.asarray(base ** (-np.arange(0, head_dim, 2) / head_dim))
+    if share != 1.0:
+        raise RecordFormatError(f"rotary positions of a share {share} of a head are not read")
     factors = tensors.optional("rope_freqs.weight", head_dim // 2)
-    if factors is not None:
-        return np.asarray(theta / factors)
     kind = nested.get("rope_type", nested.get("type", "default"))
-    if kind == "default":
-        return theta
-    if kind == "linear":
-        return np.asarray(theta / said.number("factor"))
-    if kind == "llama3":
-        low, high = said.number("low_freq_factor"), said.number("high_freq_factor")
-        turns = said.number("original_max_position_embeddings") * theta / (2 * np.pi)
-        # As it is above `high` turns in the original context, stretched below `low`.
-        kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
-        return np.asarray(theta * (kept + (1 - kept) / said.number("factor")))
-    raise RecordFormatError(f"`rope_type` is {kind!r:.40}; computed are default, linear, llama3")
+    with np.errstate(all="ignore"):
+        theta = np.asarray(base ** (-np.arange(0, head_dim, 2) / head_dim))
+        if factors is not None:
+            theta = theta / factors
+        elif kind == "linear":
+            theta = theta / said.number("factor")
+        elif kind == "llama3":
+            low, high = said.number("low_freq_factor"), said.number("high_freq_factor")
+            turns = said.number("original_max_position_embeddings") * theta / (2 * np.pi)
+            # As it is above `high` turns in the original context, stretched below `low`.
+            kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+            theta = theta * (kept + (1 - kept) / said.number("factor"))
+        elif kind != "default":
+            raise RecordFormatError(
+                f"`rope_type` is {kind!r:.40}; computed are default, linear, llama3"
+            )
+    if not np.isfinite(theta).all():
+        raise RecordFormatError(f"rotary positions of base {base:g} and {nested} have no angles")
+    return np.asarray(theta)

@@ -1,0 +1,208 @@
+"""Tokenisers as `tokenizer.json` describes them: clean, cut, look up, and frame a text."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.models.checkpoints.tokenisers.steps import Step, normalised, words
+from hardmax.models.checkpoints.tokenisers.vocabularies import (
+    byte_letters,
+    known_symbols,
+    likeliest_pieces,
+    longest_pieces,
+    merged_pairs,
+    shown,
+)
+
+Token = tuple[str, int]
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
+
+
+def described_tokens(described: Mapping[str, Any], text: str) -> list[Token]:
+    """Return the tokens of a text, each with what it stands for and its number.
+
+    Args:
+        described: The content of `tokenizer.json`: `model`, and where there are such
+            `normalizer`, `pre_tokenizer`, `post_processor`, `added_tokens`.
+        text: The text.
+
+    Raises:
+        ArgumentError: If a part of the text is not in the vocabulary, which has no word for that.
+        RecordFormatError: If the description is damaged, or has a step that is not read.
+
+    Examples:
+        >>> model = {"type": "WordLevel", "vocab": {"a": 0, "b": 1, "?": 2}, "unk_token": "?"}
+        >>> described_tokens({"model": model, "pre_tokenizer": {"type": "Whitespace"}}, "b a c")
+        [('b', 1), ('a', 0), ('?', 2)]
+    """
+    try:
+        return _tokens(described, text)
+    except RecordFormatError as error:
+        raise RecordFormatError(
+            f"`source` must have a tokenizer.json that is understood: {str(error).rstrip('.')}."
+        ) from None
+    except ArgumentError:
+        raise
+    except _DAMAGED as error:
+        raise RecordFormatError(
+            f"`source` must have a sound tokenizer.json: {type(error).__name__}: {error!s:.100}."
+        ) from None
+
+
+def _tokens(described: Mapping[str, Any], text: str) -> list[Token]:
+    look_up, vocabulary = _model(described["model"])
+    added = {entry["content"]: entry for entry in described.get("added_tokens") or ()}
+    back = None
+    cuts = described.get("pre_tokenizer")
+    if _has(cuts, "ByteLevel") or _has(described.get("normalizer"), "ByteLevel"):
+        back = {letter: byte for byte, letter in enumerate(byte_letters())}
+    found: list[Token] = []
+    at_start = True
+    for part in _around(text, added):
+        if part in added:
+            found.append((part, _number(part, vocabulary, added)))
+        else:
+            clean = normalised(part, described.get("normalizer"))
+            cut = words([clean], cuts, at_start=at_start) if clean else []
+            for piece in (piece for word in cut if word for piece in look_up(word)):
+                found.append((shown(piece, back), _number(piece, vocabulary, added)))
+        at_start = False
+    before, behind = _frame(described.get("post_processor"))
+    for word, number in (tokens := [*before, *found, *behind]):
+        if not isinstance(word, str) or type(number) is not int or not 0 <= number < 2**31:
+            raise RecordFormatError(f"the number of {word!r:.40} is {number!r:.40}")
+    return tokens
+
+
+def _has(step: Step, kind: str) -> bool:
+    if step is None:
+        return False
+    inner = [*step.get("pretokenizers", ()), *step.get("normalizers", ())]
+    return step["type"] == kind or any(_has(part, kind) for part in inner)
+
+
+def _number(piece: str, vocabulary: Mapping[str, int], added: Mapping[str, Any]) -> int:
+    number = added[piece]["id"] if piece in added else vocabulary.get(piece)
+    if number is None:
+        raise ArgumentError(f"`text` must be made of what the model knows; {piece!r:.40} is not.")
+    return int(number)
+
+
+def _around(text: str, added: Mapping[str, Any]) -> Iterator[str]:
+    """Cut a text where tokens stand in it that are no part of the vocabulary, and yield both."""
+    choices = []
+    for content in sorted(filter(None, added), key=len, reverse=True):
+        left = r"\s*" if added[content].get("lstrip") else ""
+        right = r"\s*" if added[content].get("rstrip") else ""
+        edge = r"\b" if added[content].get("single_word") else ""
+        choices.append(f"{left}{edge}({re.escape(content)}){edge}{right}")
+    end = 0
+    for match in re.finditer("|".join(choices), text) if choices else ():
+        yield from filter(None, [text[end : match.start()]])
+        yield next(group for group in match.groups() if group is not None)
+        end = match.end()
+    yield from filter(None, [text[end:]])
+
+
+def _model(model: Mapping[str, Any]) -> tuple[Callable[[str], list[str]], Mapping[str, int]]:
+    """What cuts a word into pieces, and the numbers of these."""
+    kind = model.get("type", "BPE" if "merges" in model else None)
+    if kind == "Unigram":
+        return _unigrams(model)
+    vocabulary = numbered(model["vocab"])
+    unknown = model.get("unk_token")
+    if kind == "BPE":
+        return _byte_pairs(model, vocabulary), vocabulary
+    if kind == "WordLevel":
+        return lambda word: known_symbols([word], vocabulary, unknown=unknown), vocabulary
+    if kind != "WordPiece":
+        raise RecordFormatError(f"the kind {kind!r:.40} of vocabularies is not read")
+    unknown, mark = model.get("unk_token", "[UNK]"), model.get("continuing_subword_prefix", "##")
+    longest = model.get("max_input_chars_per_word", 100)
+    return lambda word: longest_pieces(
+        word, vocabulary, mark=mark, unknown=unknown, longest=longest
+    ), vocabulary
+
+
+def numbered(vocabulary: Any) -> dict[str, int]:
+    """Return a vocabulary if it is one: words with numbers."""
+    if not isinstance(vocabulary, dict) or not all(type(n) is int for n in vocabulary.values()):
+        raise RecordFormatError("`source` must have a vocabulary of words with numbers.")
+    return vocabulary
+
+
+def read_merges(listed: Any) -> dict[tuple[str, str], int]:
+    """Return pairs that are merged with their ranks; written with a space or as a list of two."""
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in listed or ()]
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise RecordFormatError("`source` must have merges of two parts each.")
+    return {(str(first), str(second)): i for i, (first, second) in enumerate(pairs)}
+
+
+def _byte_pairs(
+    model: Mapping[str, Any], vocabulary: Mapping[str, int]
+) -> Callable[[str], list[str]]:
+    ranks = read_merges(model["merges"])
+    prefix, suffix = model.get("continuing_subword_prefix"), model.get("end_of_word_suffix")
+
+    def look_up(word: str) -> list[str]:
+        if model.get("ignore_merges") and word in vocabulary:
+            return [word]
+        symbols = [word[0], *((prefix or "") + c for c in word[1:])]
+        symbols[-1] += suffix or ""
+        known = known_symbols(
+            symbols,
+            vocabulary,
+            unknown=model.get("unk_token"),
+            falls_back=model.get("byte_fallback") is True,
+            fuses=model.get("fuse_unk") is True,
+        )
+        return merged_pairs(known, ranks.get)
+
+    if prefix:
+        raise RecordFormatError("merges with a mark of continued words are not read")
+    return look_up
+
+
+def _unigrams(model: Mapping[str, Any]) -> tuple[Callable[[str], list[str]], Mapping[str, int]]:
+    listed = [(str(piece), float(score)) for piece, score in model["vocab"]]
+    scores, unknown_id = dict(listed), model.get("unk_id")
+    vocabulary = {piece: i for i, (piece, _) in enumerate(listed)}
+    unknown = None if unknown_id is None else listed[unknown_id][0]
+    lowest = min(scores.values(), default=0.0) - 10.0
+    falls_back = model.get("byte_fallback") is True
+
+    def look_up(word: str) -> list[str]:
+        found = likeliest_pieces(word, scores, lowest)
+        return known_symbols(found, vocabulary, unknown=unknown, falls_back=falls_back)
+
+    return look_up, vocabulary
+
+
+def _frame(step: Step) -> tuple[list[Token], list[Token]]:
+    """The tokens that a `post_processor` puts before and behind one text."""
+    if step is None or step["type"] == "ByteLevel":
+        return [], []
+    kind = step["type"]
+    if kind == "Sequence":
+        before: list[Token] = []
+        behind: list[Token] = []
+        for part in step["processors"]:
+            first, last = _frame(part)
+            before, behind = first + before, behind + last
+        return before, behind
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        (first_word, first_id), (last_word, last_id) = step["cls"], step["sep"]
+        return [(first_word, first_id)], [(last_word, last_id)]
+    if kind != "TemplateProcessing":
+        raise RecordFormatError(f"texts that are framed by {kind!r:.40} are not read")
+    sides: tuple[list[Token], list[Token]] = ([], [])
+    side = 0
+    for entry in step["single"]:
+        if "Sequence" in entry:
+            side = 1
+            continue
+        special = step["special_tokens"][entry["SpecialToken"]["id"]]
+        sides[side].extend(zip(special["tokens"], special["ids"], strict=True))
+    return sides

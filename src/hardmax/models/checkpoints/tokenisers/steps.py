@@ -1,0 +1,178 @@
+"""What `tokenizer.json` does to a text before its vocabulary is asked: clean it, cut it.
+
+A step is an object with a `type`; a step of several is a `Sequence`. Those of the published
+tokenisers are known, others are refused by name.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from hardmax.errors import RecordFormatError
+from hardmax.models.checkpoints.tokenisers.charsmaps import mapped_characters
+from hardmax.models.checkpoints.tokenisers.patterns import GPT2, SPACES, compiled, pieces
+from hardmax.models.checkpoints.tokenisers.vocabularies import byte_letters
+
+_LONGEST = 1_000_000
+_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+_CHINESE = (
+    *((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF)),
+    *((0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0x2F800, 0x2FA1F)),
+)
+Step = Mapping[str, Any] | None
+
+
+def normalised(text: str, step: Step) -> str:
+    """Return a text as the `normalizer` of a tokeniser leaves it.
+
+    Examples:
+        >>> normalised("Ça va", {"type": "BertNormalizer", "lowercase": True})
+        'ca va'
+    """
+    if step is None:
+        return text
+    if len(text) > _LONGEST:
+        raise RecordFormatError(f"its normaliser makes more than {_LONGEST} characters of a text")
+    kind = step["type"]
+    if kind == "Sequence":
+        for part in step["normalizers"]:
+            text = normalised(text, part)
+        return text
+    if kind in _FORMS:
+        return unicodedata.normalize(kind, text)
+    if kind == "Lowercase":
+        return text.lower()
+    if kind == "Strip":
+        text = text.lstrip(SPACES) if step.get("strip_left", True) else text
+        return text.rstrip(SPACES) if step.get("strip_right", True) else text
+    if kind == "StripAccents":
+        return "".join(c for c in text if unicodedata.category(c)[0] != "M")
+    if kind == "Prepend":
+        return str(step["prepend"]) + text if text else text
+    if kind == "Replace":
+        content = str(step["content"])
+        return _pattern(step["pattern"], text).sub(lambda _: content, text)
+    if kind == "BertNormalizer":
+        return _as_bert(text, step)
+    if kind == "ByteLevel":
+        return _in_letters(text)
+    if kind == "Precompiled":
+        return mapped_characters(text, step["precompiled_charsmap"])
+    raise RecordFormatError(f"the normaliser {kind!r:.40} is not read")
+
+
+def _pattern(described: Mapping[str, str], text: str) -> re.Pattern[str]:
+    if "String" in described:
+        return re.compile(re.escape(described["String"]))
+    return compiled(described["Regex"], text)
+
+
+def _as_bert(text: str, step: Mapping[str, Any]) -> str:
+    lowers = step.get("lowercase", True) is True
+    if step.get("clean_text", True):
+        kept = (c for c in text if not _is_control(c) and c not in "\0\ufffd")
+        text = "".join(" " if c in SPACES else c for c in kept)
+    if step.get("handle_chinese_chars", True):
+        text = "".join(f" {c} " if _is_chinese(c) else c for c in text)
+    strips = step.get("strip_accents")
+    if lowers if strips is None else strips:
+        parts = unicodedata.normalize("NFD", text)
+        text = "".join(c for c in parts if unicodedata.category(c) != "Mn")
+    return text.lower() if lowers else text
+
+
+def _is_control(c: str) -> bool:
+    return c not in "\t\n\r" and unicodedata.category(c) in ("Cc", "Cf", "Cn", "Co")
+
+
+def _is_chinese(c: str) -> bool:
+    return any(low <= ord(c) <= high for low, high in _CHINESE)
+
+
+def words(parts: list[str], step: Step, *, at_start: bool = True) -> list[str]:
+    """Cut pieces of a text into words, as the `pre_tokenizer` of a tokeniser does.
+
+    Args:
+        parts: The pieces.
+        step: The step.
+        at_start: Whether the text begins with the first of them.
+
+    Examples:
+        >>> words(["two words"], {"type": "Metaspace", "prepend_scheme": "always"})
+        ['▁two', '▁words']
+    """
+    if step is None:
+        return parts
+    kind = step["type"]
+    if kind == "Sequence":
+        for part in step["pretokenizers"]:
+            parts = words(parts, part, at_start=at_start)
+        return parts
+    if kind not in _CUTS:
+        raise RecordFormatError(f"words that are cut by {kind!r:.40} are not read")
+    return [
+        word
+        for i, part in enumerate(parts)
+        for word in _CUTS[kind](part, step, at_start and i == 0)
+    ]
+
+
+def _split(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+    inverted = step.get("invert", False) is True
+    pattern = _pattern(step["pattern"], text)
+    return pieces(text, pattern, step["behavior"], inverted=inverted)
+
+
+def _bytes(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+    if step.get("add_prefix_space", True) and not text.startswith(" "):
+        text = f" {text}"
+    cut = [text]
+    if step.get("use_regex", True):
+        cut = pieces(text, compiled(GPT2, text), "Isolated")
+    return [_in_letters(word) for word in cut]
+
+
+def _in_letters(text: str) -> str:
+    letters = byte_letters()
+    return "".join(letters[byte] for byte in text.encode())
+
+
+def _spaced(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
+    mark = str(step.get("replacement", "▁"))
+    older = "always" if step.get("add_prefix_space", True) else "never"
+    scheme = step.get("prepend_scheme", older)
+    text = text.replace(" ", mark)
+    wanted = scheme == "always" or (scheme == "first" and at_start)
+    if wanted and not text.startswith(mark):
+        text = mark + text
+    if not step.get("split", True):
+        return [text]
+    return pieces(text, re.compile(re.escape(mark)), "MergedWithNext")
+
+
+def _digits(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+    behaviour = "Isolated" if step.get("individual_digits", False) else "Contiguous"
+    return pieces(text, compiled(r"\p{N}", text), behaviour)
+
+
+def _signs(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+    pattern = compiled(r"[!-/:-@\[-`{-~\p{P}]", text)
+    return pieces(text, pattern, step.get("behavior", "Isolated"))
+
+
+def _bert_words(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
+    parts = pieces(text, compiled(r"\s+", text), "Removed")
+    return [word for part in parts for word in _signs(part, {}, at_start)]
+
+
+_CUTS = {
+    "Split": _split,
+    "ByteLevel": _bytes,
+    "Metaspace": _spaced,
+    "Digits": _digits,
+    "Punctuation": _signs,
+    "BertPreTokenizer": _bert_words,
+    "WhitespaceSplit": lambda text, *_: pieces(text, compiled(r"\s+", text), "Removed"),
+    "Whitespace": lambda text, *_: compiled(r"\w+|[^\w\s]+", text).findall(text),
+}
