@@ -120,7 +120,7 @@ def survey_page(survey: HeadSurvey, title: str) -> str:
         f"<header><h1>{escape(title)}</h1>{_lead(survey)}</header>",
         _certified_and_measured(survey),
         "<h2>Every head</h2>",
-        '<p class="small">Rows are layers, columns are heads. On the right, on the same scale, '
+        '<p class="small">Rows are layers, columns are heads. Beside each, on the same scale, '
         "what Gaussian queries with the mean and covariance of the real ones give for the same "
         "keys: only a difference between the two is a property of what the model asks.</p>",
         *(_map_pair(survey, *entry) for entry in _MAPS if entry[0] in survey.table[0]),
@@ -136,9 +136,10 @@ def survey_page(survey: HeadSurvey, title: str) -> str:
 
 def _lead(survey: HeadSurvey) -> str:
     pooled = survey.pooled
+    model = survey.model.removeprefix("TransformerWeights(").removesuffix(")")
     shown = " ".join(f"<span>{escape(word) or '&nbsp;'}</span>" for word in survey.words)
     return (
-        f'<p class="lead">{escape(survey.model)}: {len(survey.summaries)} heads on a sequence of '
+        f'<p class="lead">{escape(model)}: {len(survey.summaries)} heads on a sequence of '
         f"{len(survey.words)} tokens. Over all tokens of all heads the best key leads the next by "
         f"{pooled['margin']:.2f} temperatures and has {pooled['mass']:.2f} of the weight "
         f"(medians); Gaussian queries give {pooled['margin_null']:.2f} and "
@@ -170,7 +171,10 @@ def _certified_and_measured(survey: HeadSurvey) -> str:
 
 def _map_pair(survey: HeadSurvey, name: str, heading: str, said: str, certified: bool) -> str:
     real, null = (_grid(survey, f"{name}{kind}") for kind in ("", "_null"))
-    top = max((v for v in (*real.ravel(), *null.ravel()) if not np.isnan(v)), default=0.0) or 1.0
+    known = np.concatenate([real.ravel(), null.ravel()])
+    known = known[~np.isnan(known)]
+    # A few heads far ahead would leave all others pale: they share the deepest colour.
+    top = float(np.quantile(known, 0.98) or known.max()) if len(known) else 0.0
     kind = "certified" if certified else "measured"
     return (
         f'<section><h3>{escape(heading)} <span class="kind">{kind}</span></h3>'
@@ -208,7 +212,8 @@ def _heat_map(grid: FloatArray, top: float, caption: str) -> str:
 def _heat(value: float, top: float) -> str:
     if np.isnan(value):
         return "<td></td>"
-    return f'<td style="--v:{100 * max(value, 0.0) / top:.0f}%">{_short(value)}</td>'
+    share = min(max(value, 0.0) / (top or 1.0), 1.0)
+    return f'<td style="--v:{100 * share:.0f}%">{_short(value)}</td>'
 
 
 def _short(value: float) -> str:
@@ -315,9 +320,9 @@ def _ways(survey: HeadSurvey) -> str:
         picture = _plane_picture(found.plane)
         drawn = f'<figure class="cut">{picture}</figure>' if picture else ""
         parts.append(
-            f"<h3>{what}</h3><p><code>{a}</code> moves {far} towards <code>{b}</code>: there are "
-            f"{found.path.n_cells} cells on the path. On the plane with <code>{c}</code>, as far "
-            f"to all four sides, there are {found.plane.n_cells}. {kept}</p>{drawn}"
+            f"<h3>{what}</h3><p><code>{a}</code> moves {far} towards <code>{b}</code>. Cells on the "
+            f"path: {found.path.n_cells}; on the plane with <code>{c}</code>, as far to all four "
+            f"sides: {found.plane.n_cells}. {kept}</p>{drawn}"
         )
     return (
         '<h2>One token\'s way through the model <span class="kind">exact</span></h2>'
@@ -363,7 +368,8 @@ def slice_picture(cut: HeadSlice, words: Sequence[str]) -> str:
         )
         area, centre = _centroid(corners)
         if area > _LABELLED * _SIZE**2:
-            labels.append(f'<text x="{centre[0]:.1f}" y="{centre[1]:.1f}">{word}</text>')
+            said = word if any(c.isalnum() for c in words[key]) else f"&ldquo;{word}&rdquo;"
+            labels.append(f'<text x="{centre[0]:.1f}" y="{centre[1]:.1f}">{said}</text>')
     shadows = _placed(cut.queries, low, extent)
     dots = [
         f'<circle class="{"ring" if i in cut.tokens else "dot"}" cx="{x:.1f}" cy="{y:.1f}" '

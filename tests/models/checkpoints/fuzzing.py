@@ -17,12 +17,12 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.errors import HardmaxError
-from tests.models.checkpoints.refresh import FOLDER, TOKENS
+from tests.models.checkpoints.refresh import ENCODERS, FOLDER, MODELS, TOKENS
 from tests.models.checkpoints.test_loading import state_of, write_llama_gguf
 from tests.models.checkpoints.tokenisers import TOKENISERS
 from tests.torch_saves import write_legacy_state_dict, write_state_dict
 
-KINDS = ("safetensors", "bin", "legacy", "gguf", "onnx", "config", "index", "tokenizer")
+KINDS = ("safetensors", "bin", "legacy", "gguf", "onnx", "config", "index", "tokenizer", "tensors")
 WORDS = (
     b"\xff" * 8,
     b"\0" * 8,
@@ -102,16 +102,41 @@ def damaged_json(value, rng):
     return value
 
 
+CHANGES = (
+    *(np.ravel, np.transpose, lambda a: a[0], lambda a: a[:0], lambda a: a[..., :-1]),
+    *(
+        lambda a: a[None],
+        lambda a: 1e37 * a,
+        lambda a: 1e300 * a.astype(np.float64),
+        lambda a: 0 * a,
+    ),
+    *(lambda a: np.full_like(a, np.nan), lambda a: np.full_like(a, -np.inf)),
+    *(lambda _: np.float32(1.0), lambda _: np.array("x"), lambda a: a.astype(">f4")),
+    *(lambda a: a.astype(np.int8), lambda a: a.astype(object), lambda a: a.astype(complex)),
+)
+
+
+def changed_tensors(rng):
+    """A state dict and its configuration, with another array in the place of one."""
+    names = [*MODELS, *ENCODERS]
+    tensors, config = state_of(names[rng.integers(len(names))])
+    name = list(tensors)[rng.integers(len(tensors))]
+    return {**tensors, name: CHANGES[rng.integers(len(CHANGES))](tensors[name])}, config
+
+
 def attempts(kind, n, seed):
     """Read `n` damaged checkpoints; return how many loaded, and what should not have happened."""
     rng = np.random.default_rng(seed)
     n_read, wrong = 0, []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        path = write_folder(folder, kind)
-        whole = None if kind == "tokenizer" else path.read_bytes()
+        path = None if kind == "tensors" else write_folder(folder, kind)
+        whole = path.read_bytes() if path and path.is_file() else None
         for number in range(n):
-            if kind == "tokenizer":
+            source, config = folder, None
+            if kind == "tensors":
+                source, config = changed_tensors(rng)
+            elif kind == "tokenizer":
                 sound = TOKENISERS[list(TOKENISERS)[number % len(TOKENISERS)]]
                 path.write_text(json.dumps(damaged_json(sound, rng)))
             elif kind in ("config", "index") and rng.random() < 0.8:
@@ -122,11 +147,7 @@ def attempts(kind, n, seed):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
-                    if kind == "tokenizer":
-                        hm.models.tokenise(folder, "ab 12 \u00e9\u4e2d ab")
-                    else:
-                        model = hm.load_checkpoint(folder)
-                        hm.analyze_heads(model, TOKENS[:3])
+                    _read(kind, source, config)
                 n_read += 1
             except HardmaxError:
                 pass
@@ -135,6 +156,17 @@ def attempts(kind, n, seed):
             if time.process_time() - start > 2.0:
                 wrong.append((kind, number, "takes more than 2 s"))
     return n_read, wrong
+
+
+def _read(kind, source, config):
+    if kind == "tokenizer":
+        hm.models.tokenise(source, "ab 12 \u00e9\u4e2d ab")
+        return
+    model = hm.load_checkpoint(source, config=config)
+    if model.embedding is None:
+        hm.analyze_heads(model, vectors=np.eye(3, model.dim))
+    else:
+        hm.analyze_heads(model, TOKENS[:3])
 
 
 def main():

@@ -15,6 +15,7 @@ from hardmax.models.checkpoints.weights import (
     LayerWeights,
     MlpWeights,
     TransformerWeights,
+    normed,
     product,
     seen_keys,
 )
@@ -150,8 +151,7 @@ def run_transformer(
         for number, layer_weights in enumerate(weights.layers):
             layers.append(_layer(layer_weights, hidden, heads_of.get(number, ())))
             hidden = layers[-1].outputs
-        if weights.final_norm is not None:
-            hidden = weights.final_norm(hidden)
+        hidden = normed(weights.final_norm, hidden)
         logits = None if weights.unembedding is None else product(hidden, weights.unembedding)
     _refuse_overflow(hidden if logits is None else logits)
     return Activations(embedded, tuple(layers), hidden, logits)
@@ -191,7 +191,7 @@ def run_from_layer(
         hidden = _outputs(weights.layers[layer], x, before.values, rows)
         for after in weights.layers[layer + 1 :]:
             hidden = _layer(after, hidden).outputs
-        hidden = hidden if weights.final_norm is None else weights.final_norm(hidden)
+        hidden = normed(weights.final_norm, hidden)
     _refuse_overflow(hidden)
     return hidden
 
@@ -235,7 +235,7 @@ def _refuse_unknown(name: str, numbers: Any, table: Any) -> None:
 
 
 def _layer(layer: LayerWeights, x: FloatArray, hard: Collection[int] = ()) -> LayerActivations:
-    inputs = layer.attention_norm(x) if layer.norm_first else x
+    inputs = normed(layer.attention_norm, x) if layer.norm_first else x
     queries, keys, values = _projected(layer.attention, inputs)
     scores = _scores(layer.attention, queries, keys)
     weights = soft_rows(scores)
@@ -255,9 +255,9 @@ def _outputs(
     if layer.attention.output_bias is not None:
         z = z + layer.attention.output_bias
     if layer.norm_first:
-        return np.asarray(z + _mlp(layer.mlp, layer.mlp_norm(z)))
-    z = layer.attention_norm(z)
-    return layer.mlp_norm(z + _mlp(layer.mlp, z))
+        return np.asarray(z + _mlp(layer.mlp, normed(layer.mlp_norm, z)))
+    z = normed(layer.attention_norm, z)
+    return normed(layer.mlp_norm, z + _mlp(layer.mlp, z))
 
 
 def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]:

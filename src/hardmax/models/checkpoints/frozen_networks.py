@@ -35,6 +35,7 @@ from hardmax.models.checkpoints.weights import (
     Linear,
     Norm,
     TransformerWeights,
+    normed,
 )
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import relu_layer
@@ -121,15 +122,15 @@ def frozen_network(
         if layer.norm_first:
             inner = [_behind(head, attention_norm) for head in heads]
             layers.append(_with_bias(attention_layer(inner, residual=True), layer.attention))
-            layers.append(_relu(layer, mlp_norm, residual=True))
+            if layer.mlp.up.weight.shape[1]:  # The last block of a compiled one has no units.
+                layers.append(_relu(layer, mlp_norm, residual=True))
         else:
             inner = [_behind(head, through) for head in heads]
             attention = _with_bias(attention_layer(inner, residual=False), layer.attention)
             layers.append(_added(attention, through))
             layers.append(_added(_relu(layer, attention_norm, residual=False), attention_norm))
             through = mlp_norm
-    if weights.final_norm is not None:
-        through = _composed(through, _frozen(weights.final_norm, x))
+    through = _composed(through, _frozen(weights.final_norm, x))
     return ArgmaxNetwork(tuple(layers), AffineMap.identity(dim), through)
 
 
@@ -160,7 +161,7 @@ def moved_token(
     moved = Sizes(d=weights.dim).floats("x", x, ("d",))
     for number, layer in enumerate(weights.layers):
         *_, moved = _reference(layer, _heads(weights, activations, number, position), moved)
-    return moved if weights.final_norm is None else weights.final_norm(moved)
+    return normed(weights.final_norm, moved)
 
 
 def _refuse_other_activations(weights: TransformerWeights) -> None:
@@ -184,23 +185,25 @@ def _reference(
     layer: LayerWeights, heads: list[AttentionHead], x: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """What the norm of the heads and that of the units read, and what the layer returns."""
-    inputs = layer.attention_norm(x) if layer.norm_first else x
+    inputs = normed(layer.attention_norm, x) if layer.norm_first else x
     u = x + np.sum([head(inputs) for head in heads], axis=0)
     if layer.attention.output_bias is not None:
         u = u + layer.attention.output_bias
     if layer.norm_first:
-        return x, u, u + _units(layer, layer.mlp_norm(u))
-    z = layer.attention_norm(u)
+        return x, u, u + _units(layer, normed(layer.mlp_norm, u))
+    z = normed(layer.attention_norm, u)
     after = z + _units(layer, z)
-    return u, after, layer.mlp_norm(after)
+    return u, after, normed(layer.mlp_norm, after)
 
 
 def _units(layer: LayerWeights, x: FloatArray) -> FloatArray:
     return layer.mlp.down(np.maximum(layer.mlp.up(x), 0.0))
 
 
-def _frozen(norm: Norm, x: FloatArray) -> AffineMap:
+def _frozen(norm: Norm | None, x: FloatArray) -> AffineMap:
     """A norm with the size it has at a point, as an affine map."""
+    if norm is None:
+        return AffineMap.identity(len(x))
     centre = np.eye(len(x)) - (1.0 / len(x) if norm.kind == "layer" else 0.0)
     centred = x @ centre
     size = np.sqrt((centred**2).mean() + norm.epsilon)
@@ -215,8 +218,8 @@ def _affine(linear: Linear) -> AffineMap:
 
 def _composed(first: AffineMap, second: AffineMap) -> AffineMap:
     """One map after another, rounded."""
-    if first.is_identity:
-        return second
+    if first.is_identity or second.is_identity:
+        return second if first.is_identity else first
     return AffineMap(first.weight @ second.weight, first.bias @ second.weight + second.bias)
 
 

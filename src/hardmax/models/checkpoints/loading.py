@@ -11,6 +11,7 @@ from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.models.checkpoints.families import (
     albert,
     bert,
+    compiled,
     distilbert,
     gpt2,
     llama,
@@ -27,7 +28,9 @@ from hardmax.models.checkpoints.reading import (
 from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.typing import AnyArray
 
-_FAMILIES: tuple[ModuleType, ...] = (gpt2, bert, distilbert, albert, llama, torch_encoder)
+_FAMILIES: tuple[ModuleType, ...] = (
+    *(gpt2, bert, distilbert, albert, llama, torch_encoder, compiled),
+)
 _SUPPORTED = (
     "GPT-2, BERT, RoBERTa, DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen2) or a "
     "stack of torch.nn.TransformerEncoderLayer"

@@ -18,13 +18,14 @@ from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.files import read_text
 from hardmax._ground.json_text import parse_json
 from hardmax.errors import ArgumentError
+from hardmax.models.checkpoints.families import compiled
 from hardmax.models.checkpoints.loading import weights_file
 from hardmax.models.checkpoints.reading import read_config, read_weights
 from hardmax.models.checkpoints.tokenisers.described import Token, described_tokens
 from hardmax.models.checkpoints.tokenisers.gguf_headers import gguf_tokens
 from hardmax.models.checkpoints.tokenisers.vocabularies import longest_symbols
 from hardmax.models.formats.gguf_files import read_gguf
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray, IntArray
 
 _AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 _LETTERS = "_token_embedder._token_embedding._token_embeddings"
@@ -56,7 +57,8 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     Args:
         source: The checkpoint, as `load_checkpoint` takes it.
         text: The text. For a T-cell receptor its six loops, CDR1, CDR2 and CDR3 of the alpha and
-            then of the beta chain, with spaces between them and `-` for one that is not known.
+            then of the beta chain, with spaces between them and `-` for one that is not known; for
+            a transformer that this library compiled its input, numbers with spaces between them.
         select: Which one, as in `load_checkpoint`.
 
     Raises:
@@ -83,11 +85,12 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
         return _numbered(described_tokens(_as_gpt2(vocabulary, merges), text))
     if path.suffix == ".gguf":
         return _numbered(gguf_tokens(read_gguf(path).fields, text))
-    if path.suffix in (".pt", ".pth", ".bin"):
-        tensors = read_weights(path)[0]
-        if all(name in tensors for name in (_LETTERS, _LOOPS, _PROJECTOR)):
-            arrays = (tensors[name].astype(np.float64) for name in (_LETTERS, _LOOPS, _PROJECTOR))
-            return _receptor(text, *arrays)
+    tensors = read_weights(path)[0]
+    if compiled.EMBEDDING in tensors:
+        return _input(text, tensors)
+    if all(name in tensors for name in (_LETTERS, _LOOPS, _PROJECTOR)):
+        arrays = (tensors[name].astype(np.float64) for name in (_LETTERS, _LOOPS, _PROJECTOR))
+        return _receptor(text, *arrays)
     raise ArgumentError(
         f"`text` must be for a model whose folder says how to read it (vocab.txt, tokenizer.json, "
         f"vocab.json with merges.txt, a GGUF file); {folder} does not. State the tokens as numbers."
@@ -144,6 +147,19 @@ def _as_gpt2(vocabulary: Any, merges: list[str]) -> dict[str, Any]:
         first, last = ([word, vocabulary[word]] for word in ("<s>", "</s>"))  # As RoBERTa does.
         described["post_processor"] = {"type": "RobertaProcessing", "cls": first, "sep": last}
     return described
+
+
+def _input(text: str, tensors: Mapping[str, AnyArray]) -> TokenisedText:
+    """The tokens of a compiled transformer at an input."""
+    try:
+        x = np.array([float(word) for word in text.replace(",", " ").split()])
+    except ValueError:
+        raise ArgumentError(f"`text` must be numbers, the input; got {text!r:.60}.") from None
+    n = tensors[compiled.EMBEDDING].shape[0]
+    if len(x) != n or not np.isfinite(x).all():
+        raise ArgumentError(f"`text` must be {n} finite numbers, the input; got {text!r:.60}.")
+    vectors = compiled.input_vectors(tensors, x)
+    return TokenisedText(tuple(f"token {i}" for i in range(len(vectors))), vectors=vectors)
 
 
 def _receptor(

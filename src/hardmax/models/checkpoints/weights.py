@@ -83,6 +83,11 @@ class Norm:
         return np.asarray(y if self.shift is None else y + self.shift)
 
 
+def normed(norm: Norm | None, x: FloatArray) -> FloatArray:
+    """Apply a norm if there is one."""
+    return x if norm is None else norm(x)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Rotary:
     r"""Rotary positions: pair $i$ turns by $n \theta_i$ at position $n$ (see `models.rotate`).
@@ -217,8 +222,8 @@ class LayerWeights:
     Attributes:
         attention: The heads.
         mlp: The feed-forward part.
-        attention_norm: The norm that belongs to the heads.
-        mlp_norm: The norm that belongs to the feed-forward part.
+        attention_norm: The norm that belongs to the heads; None if there is none.
+        mlp_norm: The norm that belongs to the feed-forward part, or None.
         norm_first: Whether they stand before.
 
     Examples:
@@ -233,8 +238,8 @@ class LayerWeights:
 
     attention: AttentionWeights
     mlp: MlpWeights
-    attention_norm: Norm
-    mlp_norm: Norm
+    attention_norm: Norm | None
+    mlp_norm: Norm | None
     norm_first: bool
 
     __repr__ = short_repr
@@ -274,8 +279,8 @@ class TransformerWeights:
     """A trained transformer, as `load_checkpoint` returns it.
 
     Attributes:
-        family: `"gpt2"`, `"bert"`, `"roberta"`, `"distilbert"`, `"albert"`, `"llama"` or
-            `"torch"`.
+        family: `"gpt2"`, `"bert"`, `"roberta"`, `"distilbert"`, `"albert"`, `"llama"`,
+            `"torch"` or `"compiled"`.
         layers: The layers in order; those that share weights share arrays.
         embedding: How tokens become vectors; None if the file does not say.
         final_norm: The norm behind the last layer, or None.
@@ -314,9 +319,11 @@ class TransformerWeights:
     def __repr__(self) -> str:
         heads = self.layers[0].attention
         shared = f" ({heads.n_kv_heads} of keys)" if heads.n_kv_heads != heads.n_heads else ""
+        counts = sorted({layer.attention.n_heads for layer in self.layers})
         return (
-            f"TransformerWeights({self.family}, {len(self.layers)} layers x {heads.n_heads} "
-            f"heads{shared}, d = {self.dim}, d_k = {heads.head_dim})"
+            f"TransformerWeights({self.family}, {len(self.layers)} layers x "
+            f"{' to '.join(map(str, counts[:: max(len(counts) - 1, 1)]))} heads{shared}, "
+            f"d = {self.dim}, d_k = {heads.head_dim})"
         )
 
     @property

@@ -37,7 +37,7 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
 
 def _group(tensors: NamedTensors, group: str) -> list[LayerWeights]:
     epsilon = tensors.number("layer_norm_eps", 1e-12)
-    d = tensors.shape(f"{group}.albert_layers.0.attention.query.weight")[1]
+    d = tensors.take(f"{group}.albert_layers.0.attention.query.weight", None, None).shape[1]
     n_heads = tensors.integer("num_attention_heads")
     activation = tensors.activation("hidden_act", "gelu_new")
     pattern = f"{group}.albert_layers.{{}}.attention.query.weight"

@@ -24,7 +24,7 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     activation = tensors.activation("activation", "relu")
     norm_first = tensors.flag("norm_first", False)
     n_heads = _n_heads(tensors)
-    d = tensors.shape(f"{prefix}{MARK}")[-1]
+    d = tensors.take(f"{prefix}{MARK}", None, None).shape[1]
     layers = []
     for i in range(tensors.count(f"{prefix}layers.{{}}.self_attn.in_proj_weight", "num_layers")):
         at = f"{prefix}layers.{i}"
