@@ -1,4 +1,4 @@
-#include "hardmax/graphs.hpp"
+#include "hardmax/graph_search.hpp"
 
 using namespace hardmax;
 
@@ -11,21 +11,24 @@ void hm_graph_compose(const hm_graph_cell* cell, int32_t dim, int64_t begin, int
         compose_graph<2>(*cell, begin, end);
 }
 
-int64_t hm_graph_flip(const hm_graph_cell* cell, int32_t dim, int64_t node, int64_t n_groups,
-                      const int32_t* groups, int32_t winner, int32_t* woken) {
-    return dim == 1 ? flip_groups<1>(*cell, node, n_groups, groups, winner, woken)
-                    : flip_groups<2>(*cell, node, n_groups, groups, winner, woken);
+void hm_graph_differentiate(const hm_graph_cell* cell, int64_t n_columns, double* derivatives,
+                            uint8_t* is_moved) {
+    differentiate_graph(*cell, n_columns, derivatives, is_moved);
 }
 
-int64_t hm_graph_gaps(const hm_graph_cell* cell, int32_t dim, const uint8_t* is_looked_at,
-                      double* gaps, double* radii, int32_t* names) {
-    return dim == 1 ? graph_gaps<1>(*cell, is_looked_at, gaps, radii, names)
-                    : graph_gaps<2>(*cell, is_looked_at, gaps, radii, names);
+size_t hm_graph_side_size(int32_t dim) { return dim == 1 ? sizeof(Side<1>) : sizeof(Side<2>); }
+
+void hm_graph_search_begin(hm_graph_search* search, int32_t dim, int64_t n_sides,
+                           const double* lines, const double* radii) {
+    if (dim == 1)
+        begin_graph_search<1>(*search, n_sides, lines, radii);
+    else
+        begin_graph_search<2>(*search, n_sides, lines, radii);
 }
 
-int64_t hm_graph_next(const hm_graph_cell* cell, const uint8_t* is_looked_at, double end,
-                      double* gaps, double* radii, int32_t* names, double* at) {
-    return next_on_line(*cell, is_looked_at, end, gaps, radii, names, at);
+int32_t hm_graph_search_run(hm_graph_search* search, int32_t dim, int64_t n_pieces) {
+    return dim == 1 ? run_graph_search<1>(*search, n_pieces)
+                    : run_graph_search<2>(*search, n_pieces);
 }
 
 }  // extern "C"

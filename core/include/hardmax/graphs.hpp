@@ -68,13 +68,6 @@ bool is_zero(const GraphCell& cell, std::int64_t slot) {
 }
 
 template <int D>
-bool is_constant(const GraphCell& cell, std::int64_t slot) {
-    bool is_flat = cell.radii[slot] == 0.0;
-    for (int k = 0; k < D; ++k) is_flat = is_flat && column_of<D>(cell, k)[slot] == 0.0;
-    return is_flat;
-}
-
-template <int D>
 void compose_block(const GraphCell& cell, const GraphNode& node) {
     const std::int64_t width = node.n_columns, n_terms = node.n_taps * node.n_channels;
     const double kappa = graph_kappa(n_terms), tiny = kTiny * cell.scale;
@@ -181,14 +174,12 @@ GraphForm<D> difference(const GraphCell& cell, const GraphForm<D>& one, const Gr
 
 // What the maximum of a group is on the cell.
 template <int D>
-void compose_maxima(const GraphCell& cell, const GraphNode& node) {
-    for (std::int64_t group = 0; group < node.n_rows; ++group) {
-        const std::int64_t winner = cell.winners[node.first_group + group];
-        const GraphForm<D> form = entry_of<D>(cell, node, node.starts[group] + winner);
-        const std::int64_t slot = node.first + group;
-        for (int k = 0; k <= D; ++k) column_of<D>(cell, k)[slot] = node.sign * form.at[k];
-        cell.radii[slot] = form.radius;
-    }
+void compose_maximum(const GraphCell& cell, const GraphNode& node, std::int64_t group) {
+    const std::int64_t winner = cell.winners[node.first_group + group];
+    const GraphForm<D> form = entry_of<D>(cell, node, node.starts[group] + winner);
+    const std::int64_t slot = node.first + group;
+    for (int k = 0; k <= D; ++k) column_of<D>(cell, k)[slot] = node.sign * form.at[k];
+    cell.radii[slot] = form.radius;
 }
 
 // Add to the list of slots that change.
@@ -281,7 +272,6 @@ inline void carry_sparse(const GraphCell& cell, const GraphNode& node, const Gra
 inline void carry_maxima(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
                          std::int64_t n_in, std::int64_t& n_out) {
     for_all_uses(cell, node, source, n_in, [&](auto slot, double delta, auto group, auto entry) {
-        cell.when[node.first_group + group] = -kInfinity;
         if (entry != node.starts[group] + cell.winners[node.first_group + group]) return;
         mark(cell, node, n_out, node.first + group);
         const double slope = node.weights[entry];
@@ -300,31 +290,90 @@ void compose_graph(const GraphCell& cell, std::int64_t begin, std::int64_t end) 
         const GraphNode& node = cell.nodes[i];
         if (node.kind == kBlock) detail::compose_block<D>(cell, node);
         if (node.kind == kSparse) detail::compose_sparse<D>(cell, node);
-        if (node.kind == kMaxima) detail::compose_maxima<D>(cell, node);
         for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g)
-            cell.when[node.first_group + g] = -kInfinity;
+            detail::compose_maximum<D>(cell, node, g);
+    }
+}
+
+namespace detail {
+
+// Add multiples of a row of derivatives to Chunk rows: those of `to`, `n` numbers apart.
+template <int Chunk>
+void add_row(const double* from, const double* weights, std::int64_t n, double* to) {
+    double factors[Chunk];
+    for (int k = 0; k < Chunk; ++k) factors[k] = weights[k];
+    for (std::int64_t i = 0; i < n; ++i)
+        for (int k = 0; k < Chunk; ++k) to[k * n + i] += factors[k] * from[i];
+}
+
+}  // namespace detail
+
+// Carry the derivatives of all slots by some inputs from node to node; a slot has n numbers, those of slots that
+// no input moves are not written.
+inline void differentiate_graph(const GraphCell& cell, std::int64_t n, double* derivatives,
+                                std::uint8_t* is_moved) {
+    const auto clear = [&](std::int64_t slot) {
+        if (is_moved[slot]) return;
+        is_moved[slot] = 1;
+        for (std::int64_t i = 0; i < n; ++i) derivatives[slot * n + i] = 0.0;
+    };
+    for (std::int64_t at = 0; at < cell.n_nodes; ++at) {
+        const GraphNode& node = cell.nodes[at];
+        for (std::int64_t row = 0; row < node.n_rows; ++row) {
+            const std::int64_t first = node.first + row * node.stride;
+            if (node.kind == kBlock) {
+                for (std::int64_t k = 0; k < node.n_columns; ++k) is_moved[first + k] = 0;
+                for (std::int64_t tap = 0; tap < node.n_taps; ++tap) {
+                    const std::int64_t base = node.columns[row * node.n_taps + tap];
+                    if (base < 0) continue;
+                    const double* kernel = node.weights + tap * node.n_channels * node.n_columns;
+                    for (std::int64_t c = 0; c < node.n_channels; ++c, kernel += node.n_columns) {
+                        if (!is_moved[base + c]) continue;
+                        const double* from = derivatives + (base + c) * n;
+                        for (std::int64_t k = 0; k < node.n_columns; ++k) clear(first + k);
+                        std::int64_t k = 0;
+                        for (; k + 4 <= node.n_columns; k += 4)
+                            detail::add_row<4>(from, kernel + k, n, derivatives + (first + k) * n);
+                        for (; k < node.n_columns; ++k)
+                            detail::add_row<1>(from, kernel + k, n, derivatives + (first + k) * n);
+                    }
+                }
+                continue;
+            }
+            is_moved[first] = 0;
+            const bool is_maximum = node.kind == kMaxima;
+            const std::int64_t begin =
+                node.starts[row] + (is_maximum ? cell.winners[node.first_group + row] : 0);
+            const std::int64_t end = is_maximum ? begin + 1 : node.starts[row + 1];
+            for (std::int64_t j = begin; j < end; ++j) {
+                const std::int64_t slot = node.columns[j];
+                const double weight = (is_maximum ? node.sign : 1.0) * node.weights[j];
+                if (slot < 0 || weight == 0.0 || !is_moved[slot]) continue;
+                clear(first);
+                detail::add_row<1>(derivatives + slot * n, &weight, n, derivatives + first * n);
+            }
+        }
     }
 }
 
 // Change the winners of some groups of a node, whose entries are the same forms in all of them, and all forms
-// downstream. Lists the slots that were known to be constant and may be no more; returns how many they are.
+// downstream; `is_stale` gets the nodes whose radii have grown. A maximum is read off anew, so that what is exact is
+// again so, in its radius too.
 template <int D>
-std::int64_t flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_groups,
-                         const std::int32_t* groups, std::int32_t winner, std::int32_t* woken) {
+void flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_groups,
+                 const std::int32_t* groups, std::int32_t winner, std::uint8_t* is_stale) {
     const GraphNode& changed = cell.nodes[at];
     const std::int64_t start = changed.starts[groups[0]];
     const GraphForm<D> f = detail::difference<D>(
         cell, detail::entry_of<D>(cell, changed, start + winner),
         detail::entry_of<D>(cell, changed, start + cell.winners[changed.first_group + groups[0]]));
     const double f_size = detail::size_of<D>(cell, f), tiny = kTiny * cell.scale;
-    std::int64_t n_woken = 0;
     for (std::int64_t i = 0; i < cell.n_nodes; ++i) cell.n_dirty[i] = 0;
     for (std::int64_t g = 0; g < n_groups; ++g) {
         const std::int64_t slot = changed.first + groups[g];
         detail::mark(cell, changed, cell.n_dirty[at], slot);
         cell.deltas[slot] = changed.sign;
         cell.winners[changed.first_group + groups[g]] = winner;
-        cell.when[changed.first_group + groups[g]] = -kInfinity;
     }
     for (std::int64_t i = at; i < cell.n_nodes; ++i) {
         const GraphNode& node = cell.nodes[i];
@@ -341,13 +390,15 @@ std::int64_t flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_
                 detail::carry_maxima(cell, node, source, cell.n_dirty[from], n_out);
         }
         if (i > at && node.kind == kBlock) detail::carry_block(cell, node, n_out);
+        if (n_out > 0) is_stale[i] = 1;
         for (std::int64_t j = 0; j < n_out; ++j) {
             const std::int64_t slot = cell.dirty[node.first_dirty + j];
-            const double delta = cell.deltas[slot];
             if (i > at) cell.eps[slot] = cell.eps[slot] * (1.0 + 2.0 * node.kappa) + kTiny;
-            const double eps = cell.eps[slot];
-            if (detail::is_constant<D>(cell, slot))
-                woken[n_woken++] = static_cast<std::int32_t>(slot);
+            if (node.kind == kMaxima) {
+                detail::compose_maximum<D>(cell, node, slot - node.first);
+                continue;
+            }
+            const double delta = cell.deltas[slot], eps = cell.eps[slot];
             for (int k = 0; k <= D; ++k) detail::column_of<D>(cell, k)[slot] += delta * f.at[k];
             const double grown = magnitude(delta) * (f.radius + 2.0 * kU * f_size) +
                                  eps * (f_size + f.radius) +
@@ -358,131 +409,6 @@ std::int64_t flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_
     for (std::int64_t i = at; i < cell.n_nodes; ++i)
         for (std::int64_t j = 0; j < cell.n_dirty[i]; ++j)
             cell.marks[cell.dirty[cell.nodes[i].first_dirty + j]] = 0;
-    return n_woken;
-}
-
-namespace detail {
-
-// Say by how much the winner of a group leads: `visit(gap, rival)` gets forms that are positive on the cell, one for
-// each rival, but for those that are known to be constant.
-template <int D, class Visit>
-void for_rivals(const GraphCell& cell, const GraphNode& node, std::int64_t group,
-                const Visit& visit) {
-    const std::int64_t start = node.starts[group],
-                       winner = start + cell.winners[node.first_group + group];
-    const GraphForm<D> leader = entry_of<D>(cell, node, winner);
-    for (std::int64_t j = start; j < node.starts[group + 1]; ++j) {
-        if (j == winner || node.is_repeated[j]) continue;
-        const GraphForm<D> gap = difference<D>(cell, leader, entry_of<D>(cell, node, j));
-        bool is_flat = gap.radius == 0.0;
-        for (int k = 0; k < D; ++k) is_flat = is_flat && gap.at[k] == 0.0;
-        if (!is_flat) visit(gap, j - start);
-    }
-}
-
-// Gaps f are positive on the cell, so f > 0 at the end of a line means that it vanishes nowhere on the way. f(t) is
-// known up to err(t) = (1 + 2^-30) (2 e + 4 u (|a t| + |c|)) + X T, since |t| <= X. Where the slope is certain, f vanishes
-// within err(t) / (|a| - e / X) of t = -c / a.
-inline double error_on_line(const GraphCell& cell, const GraphForm<1>& gap, double t) {
-    const double sizes = magnitude(gap.at[0] * t) + magnitude(gap.at[1]);
-    return (2.0 * gap.radius + 4.0 * kU * sizes) * kGraphUp + kTiny * cell.scale;
-}
-
-inline bool is_ahead(const GraphCell& cell, const GraphForm<1>& gap, double t) {
-    return gap.at[0] * t + gap.at[1] > error_on_line(cell, gap, t);
-}
-
-struct Span {
-    double low, high;
-};
-
-// Where a gap vanishes: between two points, both infinite if not before the end.
-inline Span vanishing(const GraphCell& cell, const GraphForm<1>& gap, double end) {
-    if (is_ahead(cell, gap, end)) return {kInfinity, kInfinity};
-    const double sure = -gap.at[0] - gap.radius / cell.scale * kGraphUp;
-    const double zero = gap.at[1] / -gap.at[0];
-    if (!(sure > 0.0 && magnitude(zero) <= cell.scale)) return {-cell.scale, kInfinity};
-    const double off =
-        (error_on_line(cell, gap, zero) / sure) * kGraphUp + 4.0 * kU * magnitude(zero) + kTiny;
-    return {zero - off, zero + off};
-}
-
-}  // namespace detail
-
-// Write by how much winners lead in the groups that are looked at, with radii, and the node, group and rival of each
-// gap.
-template <int D>
-std::int64_t graph_gaps(const GraphCell& cell, const std::uint8_t* is_looked_at, double* gaps,
-                        double* radii, std::int32_t* names) {
-    std::int64_t n = 0;
-    for (std::int64_t i = 0; i < cell.n_nodes; ++i) {
-        const GraphNode& node = cell.nodes[i];
-        for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g) {
-            if (!is_looked_at[node.first_group + g]) continue;
-            detail::for_rivals<D>(cell, node, g, [&](const GraphForm<D>& gap, std::int64_t rival) {
-                for (int k = 0; k <= D; ++k) gaps[(D + 1) * n + k] = gap.at[k];
-                radii[n] = gap.radius;
-                names[3 * n] = static_cast<std::int32_t>(i);
-                names[3 * n + 1] = static_cast<std::int32_t>(g);
-                names[3 * n + 2] = static_cast<std::int32_t>(rival);
-                ++n;
-            });
-        }
-    }
-    return n;
-}
-
-// The first point to the right where a winner may be overtaken, on a line up to `end`.
-//
-// `when` has for each group a point before which no gap of it vanishes, or minus infinity where its forms have
-// changed since. No gap vanishes before the least of the points that gaps surely vanish before, but those that may be 0
-// there: they are listed. Returns how many; `at` gets that point, or `end` if there is none before.
-inline std::int64_t next_on_line(const GraphCell& cell, const std::uint8_t* is_looked_at,
-                                 double end, double* gaps, double* radii, std::int32_t* names,
-                                 double* at) {
-    double first = kInfinity, bound = end;
-    for (std::int64_t i = 0; i < cell.n_nodes; ++i) {
-        const GraphNode& node = cell.nodes[i];
-        if (node.kind != kMaxima) continue;
-        double* when = cell.when + node.first_group;
-        for (std::int64_t g = 0; g < node.n_rows; ++g) {
-            if (when[g] != -kInfinity) continue;
-            when[g] = kInfinity;
-            if (!is_looked_at[node.first_group + g]) continue;
-            detail::for_rivals<1>(cell, node, g, [&](const GraphForm<1>& gap, std::int64_t) {
-                const double low = detail::vanishing(cell, gap, end).low;
-                when[g] = low < when[g] ? low : when[g];
-            });
-        }
-        for (std::int64_t g = 0; g < node.n_rows; ++g) first = when[g] < first ? when[g] : first;
-    }
-    // The second time `first` is the bound that the first time has found, so that all that vanish before are seen.
-    std::int64_t n = 0;
-    for (int round = 0; round < 3 && first < kInfinity; ++round) {
-        n = 0;
-        for (std::int64_t i = 0; i < cell.n_nodes; ++i) {
-            const GraphNode& node = cell.nodes[i];
-            const double* when = cell.when + node.first_group;
-            for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g) {
-                if (when[g] > first) continue;
-                detail::for_rivals<1>(
-                    cell, node, g, [&](const GraphForm<1>& gap, std::int64_t rival) {
-                        const double last = detail::vanishing(cell, gap, end).high;
-                        bound = last < bound ? last : bound;
-                        if (detail::is_ahead(cell, gap, first < end ? first : end)) return;
-                        gaps[2 * n] = gap.at[0], gaps[2 * n + 1] = gap.at[1], radii[n] = gap.radius;
-                        names[3 * n] = static_cast<std::int32_t>(i);
-                        names[3 * n + 1] = static_cast<std::int32_t>(g);
-                        names[3 * n + 2] = static_cast<std::int32_t>(rival);
-                        ++n;
-                    });
-            }
-        }
-        if (round > 0 && bound == first) break;
-        first = bound;
-    }
-    *at = bound;
-    return n;
 }
 
 }  // namespace hardmax

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 5
+#define HM_INTERFACE_VERSION 6
 
 #ifdef __cplusplus
 extern "C" {
@@ -323,14 +323,13 @@ typedef struct {
 } hm_graph_node;
 
 /* Forms (dim + 1, n_slots), offsets last, and radii (n_slots) of the cell with given winners (one for each group).
- * The rest is room to work in: when, deltas, eps, marks (zero), dirty (n_slots each), n_dirty (n_nodes). */
+ * The rest is room to work in: deltas, eps, marks (zero), dirty (n_slots each), n_dirty (n_nodes). */
 typedef struct {
     const hm_graph_node* nodes;
     int64_t n_nodes, n_slots;
     double scale; /* no coordinate of the domain is larger */
     double *forms, *radii;
     int32_t* winners;
-    double* when; /* (n_groups): on a line, where the winner of a group may be overtaken first */
     double *deltas, *eps;
     uint8_t* marks;
     int32_t* dirty;
@@ -339,17 +338,64 @@ typedef struct {
 
 /* Compose the forms of the nodes begin to end. `dim` is 1 or 2. */
 HM_API void hm_graph_compose(const hm_graph_cell* cell, int32_t dim, int64_t begin, int64_t end);
-/* Change the winners of groups of a node that have the same entries. Writes the slots that were constant and may be no
- * more to `woken`, returns how many. */
-HM_API int64_t hm_graph_flip(const hm_graph_cell* cell, int32_t dim, int64_t node, int64_t n_groups,
-                             const int32_t* groups, int32_t winner, int32_t* woken);
-/* By how much winners lead their rivals in the groups that are looked at: gaps (n, dim + 1), radii (n), names (n, 3):
- * node, group and rival. Returns n. */
-HM_API int64_t hm_graph_gaps(const hm_graph_cell* cell, int32_t dim, const uint8_t* is_looked_at,
-                             double* gaps, double* radii, int32_t* names);
-/* Those of the gaps on a line that may vanish first, and a point `at` that they vanish before if it is before `end`. */
-HM_API int64_t hm_graph_next(const hm_graph_cell* cell, const uint8_t* is_looked_at, double end,
-                             double* gaps, double* radii, int32_t* names, double* at);
+
+/* A cell on the stack of a search: its node, its sides, the groups of the node that may be open on it, and
+ * the group that was decided last, with its winner; -1 if all groups of the node have to be looked at. */
+typedef struct {
+    int64_t node, first_side, n_sides, first_open, n_open, group, winner;
+} hm_graph_item;
+
+/* Cells that were found, with room for more of them. A vertex has dim coordinates and a radius; the wall after it is a
+ * node, a group and a rival, -1 on the boundary of the domain. Changes are pairs of a group and its
+ * winner, against the cell before; all winners are 0 before the first. maps (n, dim + 2, n_outputs): slopes,
+ * offsets, radii. */
+typedef struct {
+    int64_t piece_room, vertex_room, change_room, n_pieces, n_vertices, n_changes;
+    int64_t *vertex_ends, *change_ends;
+    double* vertices;
+    int32_t *walls, *changes;
+    double* maps;
+} hm_graph_pieces;
+
+/* The sign of a form at a vertex: walls (3, 4) are node, group, winner and rival of the form and of the two sides that
+ * meet there, node -1 and the side's number for a side of the domain; 3 if it cannot be told. */
+typedef int32_t (*hm_graph_question)(const int32_t* walls);
+
+/* A search: see graph_search.hpp. Groups that are looked at stand for their members, member_starts (n_groups + 1);
+ * slots with equal numbers are equal functions, 0 the one that is zero. The stack has room for
+ * items, sides, signs (side_room) and lists of open groups. The rest is room to work in: is_stale (n_nodes), is_noted,
+ * noted, written (n_groups), entries (of the largest group), changes (n_groups, 2); all are zero at first. */
+typedef struct {
+    const hm_graph_cell* cell;
+    const uint8_t* is_looked_at;
+    const int32_t *member_starts, *members;
+    const int64_t* numbers;
+    const int32_t* outputs;
+    int64_t n_outputs, n_groups;
+    hm_graph_question ask;
+    hm_graph_pieces* pieces;
+    hm_graph_item* items;
+    void* sides;
+    int8_t* signs;
+    int32_t* open;
+    int64_t item_room, side_room, open_room, n_items;
+    uint8_t *is_stale, *is_noted;
+    int32_t *noted, *written, *entries, *changes;
+    int64_t n_noted, n_flips, n_asked;
+} hm_graph_search;
+
+/* Derivatives of all slots by some inputs, rounded: derivatives (n_slots, n_columns), those of the inputs given; of slots
+ * where is_moved (n_slots) is 0 they are zero and not written. */
+HM_API void hm_graph_differentiate(const hm_graph_cell* cell, int64_t n_columns,
+                                   double* derivatives, uint8_t* is_moved);
+
+HM_API size_t hm_graph_side_size(int32_t dim);
+/* Begin with a domain: lines (n, dim + 1) that are positive inside, in cyclic order, and their radii. */
+HM_API void hm_graph_search_begin(hm_graph_search* search, int32_t dim, int64_t n_sides,
+                                  const double* lines, const double* radii);
+/* Go on for n_pieces more. Returns 0 if nothing is left, 1 if so many were found, 2 if there is no room for more pieces, 3
+ * if the stack is too small, 4 if a question was not answered. */
+HM_API int32_t hm_graph_search_run(hm_graph_search* search, int32_t dim, int64_t n_pieces);
 
 /* Affine forms a1 x1 + a2 x2 + c of the plane in integers of 64-bit limbs, lowest first, in two's
  * complement, with at least three bits more than the longest: slopes (n, 2, slope_limbs) in one unit,

@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 5
+INTERFACE_VERSION = 6
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -112,9 +112,10 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_order_k_run": (c_int32, _AT, c_int32),
     "hm_order_k_read": (None, *5 * [_AT]),
     "hm_graph_compose": (None, _AT, c_int32, c_int64, c_int64),
-    "hm_graph_flip": (c_int64, _AT, c_int32, c_int64, c_int64, _AT, c_int32, _AT),
-    "hm_graph_gaps": (c_int64, _AT, c_int32, *4 * [_AT]),
-    "hm_graph_next": (c_int64, _AT, _AT, c_double, *4 * [_AT]),
+    "hm_graph_differentiate": (None, _AT, c_int64, _AT, _AT),
+    "hm_graph_side_size": (c_size_t, c_int32),
+    "hm_graph_search_begin": (None, _AT, c_int32, c_int64, _AT, _AT),
+    "hm_graph_search_run": (c_int32, _AT, c_int32, c_int64),
     "hm_line_enter": (None, _AT, _AT, _AT, _AT),
     "hm_line_advance": (c_int32, _AT, c_int64, _AT, _AT, _AT, c_int64, _AT, c_size_t),
     "hm_line_radii": (None, c_int64, _AT, _AT, _AT, c_double, c_double, _AT),

@@ -6,8 +6,8 @@ piece is a part of a cell with one class.
 """
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from hardmax._ground.display import html_card
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError
 from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
-from hardmax.regions._graphs.lines import LinePieces, explore_line
-from hardmax.regions._graphs.planes import PlanePieces, domain_polygon, explore_plane
-from hardmax.regions._graphs.walks import Walk, bound_of
+from hardmax.regions._graphs.cell_forms import CellForms, bound_of
+from hardmax.regions._graphs.domain_sides import domain_sides
+from hardmax.regions._graphs.searches import Pieces, Search, explore
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.counts import AtLeast, Count
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +54,7 @@ class GraphPartition:
 
     network: GraphNetwork
     domain: ChartedDomain
-    found: LinePieces | PlanePieces
+    found: Pieces
 
     _repr_html_ = html_card
 
@@ -78,50 +78,44 @@ class GraphPartition:
     @cached_property
     def n_cells(self) -> Count:
         """How many signatures the network has on the domain."""
-        n_groups = self.network.n_groups
-        if isinstance(self.found, LinePieces):
-            crossed = [(entries < n_groups).any() for entries, _ in self.found.changes]
-            return self._count(1 + sum(map(bool, crossed)))
-        rows = np.ascontiguousarray(self.found.signatures[:, :n_groups])
-        return self._count(len({row.tobytes() for row in rows}))
+        return self._count(int(self._is_new_cell.sum()))
+
+    @cached_property
+    def _is_new_cell(self) -> BoolArray:
+        """Which pieces differ from the one before in more than their class; cells come as one."""
+        is_new = np.zeros(len(self.found.maps), dtype=np.bool_)
+        is_new[self.found.changed_pieces[self.found.changes[:, 0] < self.network.n_groups]] = True
+        is_new[:1] = True
+        return is_new
 
     @cached_property
     def signatures(self) -> AnyArray:
         """The winner of each group on each piece, shape `(n_pieces, n_groups)`."""
-        n_groups = self.network.n_groups
-        if isinstance(self.found, PlanePieces):
-            return self.found.signatures[:, :n_groups]
-        rows = np.repeat(self.found.first[np.newaxis], len(self.found.maps), axis=0)
-        for i, (entries, winners) in enumerate(self.found.changes):
-            rows[i + 1 :, entries] = winners
-        return rows[:, :n_groups]
+        n_groups, found = self.network.n_groups, self.found
+        largest = max((int(np.diff(m.starts).max()) for m in self.network.maxima), default=1)
+        rows = np.zeros((len(found.maps), n_groups), dtype=np.min_scalar_type(largest))
+        row = np.zeros(n_groups + 1, dtype=rows.dtype)
+        for i, (begin, end) in enumerate(pairwise(found.change_starts)):
+            row[found.changes[begin:end, 0]] = found.changes[begin:end, 1]
+            rows[i] = row[:-1]
+        return rows
 
     @cached_property
     def classes(self) -> IntArray:
         """Which output is largest on each piece, shape `(n_pieces,)`; the first of equal ones."""
-        if self.network.dim_out == 1:
-            return np.zeros(len(self.found.maps), dtype=np.int64)
-        last = self.network.n_groups
-        if isinstance(self.found, PlanePieces):
-            return self.found.signatures[:, last].astype(np.int64)
-        classes = np.full(len(self.found.maps), self.found.first[last], dtype=np.int64)
-        for i, (entries, winners) in enumerate(self.found.changes):
-            at = np.flatnonzero(entries == last)
-            if len(at):
-                classes[i + 1 :] = winners[at[0]]
-        return classes
+        return self.found.winners_of(self.network.n_groups)
 
     @property
     def breakpoints(self) -> FloatArray:
         """Of a segment: where pieces meet, from left to right."""
-        if isinstance(self.found, PlanePieces):
+        if self.domain.dim == 2:
             raise ArgumentError("`breakpoints` are those of a segment; this is a plane.")
-        return self.found.breakpoints
+        return self.found.vertices[2::2, 0]
 
     @property
     def polygons(self) -> list[FloatArray]:
         """Of a plane: the vertices of each piece in cyclic order."""
-        if isinstance(self.found, LinePieces):
+        if self.domain.dim == 1:
             raise ArgumentError("`polygons` are those of a plane; this is a segment.")
         return np.split(self.found.vertices, self.found.starts[1:-1])
 
@@ -141,9 +135,8 @@ class GraphPartition:
                 "`decision_boundary` needs all pieces; the search was stopped early."
             )
         classes, found = self.classes, self.found
-        if isinstance(found, LinePieces):
-            changes = found.breakpoints[classes[1:] != classes[:-1]]
-            return np.asarray(changes[:, np.newaxis])
+        if self.domain.dim == 1:
+            return np.asarray(found.vertices[2::2][classes[1:] != classes[:-1]])
         decision = len(self.network.nodes)
         starts, vertices, walls = found.starts, found.vertices, found.walls
         after = np.arange(1, len(vertices) + 1)
@@ -170,32 +163,13 @@ def explore_graph(
         limits["max_pieces"] = integer("max_cells", max_cells, at_least=1)
     if max_seconds is not None:
         limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
-    network = with_decision(model)
-    if where.dim == 1:
-        rows = [(int(a), int(b)) for a, b in where.exact_rows.tolist()]
-        ends = _ends(rows)
-        walk = Walk(network, where, bound_of(ends))
-        bar: Progress[int] = track(1000, "pieces along the segment, of 1000 parts")
-        with bar:
-            done = 0
-
-            def show(at: float) -> None:
-                nonlocal done
-                part = int(1000 * (at - float(ends[0])) / float(ends[1] - ends[0]))
-                if part > done:
-                    bar.advance(part - done)
-                    done = part
-
-            line = explore_line(walk, model.outputs, *ends, progress=show, **limits)
-        return GraphPartition(model, where, line)
-    _, corners = domain_polygon(where)
-    walk = Walk(network, where, bound_of(x for corner in corners for x in corner))
+    sides, corners = domain_sides(where)
+    reach = bound_of(x for corner in corners for x in corner)
+    searches = [Search(CellForms(with_decision(model), where, reach), model.outputs, sides)]
     count: Progress[int] = track((), "pieces")
     with count:
-        plane = explore_plane(
-            walk, model.outputs, where, progress=lambda _: count.advance(), **limits
-        )
-    return GraphPartition(model, where, plane)
+        found = explore(searches, progress=count.advance, **limits)
+    return GraphPartition(model, where, found)
 
 
 def with_decision(model: GraphNetwork) -> GraphNetwork:
@@ -207,11 +181,3 @@ def with_decision(model: GraphNetwork) -> GraphNetwork:
         "decision", np.array([0, n]), model.outputs, np.ones(n), np.zeros(n), 1.0, model.n_slots
     )
     return replace(model, nodes=(*model.nodes, group), n_slots=model.n_slots + 1)
-
-
-def _ends(rows: list[tuple[int, int]]) -> tuple[Fraction, Fraction]:
-    low = [Fraction(b, a) for a, b in rows if a < 0]
-    high = [Fraction(b, a) for a, b in rows if a > 0]
-    if not low or not high:
-        raise ArgumentError("`domain` must be bounded for a network of this kind; it is not.")
-    return max(low), min(high)

@@ -27,9 +27,10 @@ from hardmax.models.graphs.jacobians import (
     gradient_of,
 )
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions._graphs.lines import cross
+from hardmax.regions._graphs.cell_forms import CellForms, bound_of
+from hardmax.regions._graphs.domain_sides import domain_sides
+from hardmax.regions._graphs.searches import Search, explore
 from hardmax.regions._graphs.value_numbers import repeated_entries
-from hardmax.regions._graphs.walks import Walk, bound_of
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.graph_partitions import with_decision
 from hardmax.typing import ArrayLike, FloatArray, IntArray
@@ -136,23 +137,27 @@ class LocalCell:
         way = np.asarray(direction, dtype=np.float64).ravel()
         end = number("reach", reach, above=0.0)
         domain = charted(_ray(self.point, way, 0.0, end), self.network.dim_in)
-        walk = Walk(self.network, domain, bound_of([Fraction(end)]))
-        walk.start_at((Fraction(0),), [(1,)])
-        walk.compose()
-        last = self.network.n_groups - 1
+        sides, _ = domain_sides(domain)
+        forms = CellForms(self.network, domain, bound_of([Fraction(end)]))
+        search = Search(forms, self.network.outputs, sides)
+        n_pieces = 64 if is_decision else 1
         while True:
-            before = int(walk.winners[last])
-            found = cross(walk, end, float(np.nextafter(end, -np.inf)), Fraction(end))
-            if found is None:
-                return None
-            at, off, (node, group, rival) = found
-            if is_decision and int(walk.winners[last]) == before:
-                continue
+            found = explore([search], max_pieces=n_pieces)
             if is_decision:
+                classes = found.winners_of(self.network.n_groups - 1)
                 node, group = len(self.network.nodes) - 1, 0
-                rival = int(walk.winners[last])
-            layer = self.network.nodes[node].name
-            return NearestWall(layer, group, rival, at, max(0.0, at - off), at + off)
+                crossed = np.flatnonzero(classes != classes[0])[:1]
+                rival, vertex = int(classes[crossed].sum()), 2 * int(crossed.sum())
+            else:
+                node, group, rival = (int(x) for x in found.walls[1])
+                crossed, vertex = np.flatnonzero(found.walls[1:2, 0] >= 0), 1
+            if len(crossed):
+                at, off = float(found.vertices[vertex, 0]), float(found.radii[vertex])
+                layer = self.network.nodes[node].name
+                return NearestWall(layer, group, rival, at, max(0.0, at - off), at + off)
+            if found.is_complete or not is_decision:
+                return None
+            n_pieces *= 8
 
 
 def cell_at(model: Any, x: ArrayLike) -> LocalCell:
@@ -223,36 +228,35 @@ def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
     way = np.zeros(network.dim_in)
     way[0] = 1.0
     domain = charted(_ray(point, way, -1.0, 1.0), network.dim_in)
-    walk = Walk(network, domain, 1.0)
-    walk.start_at((Fraction(0),), [])
-    walk.compose()
-    gaps = _gaps_of(walk)
+    cell = CellForms(network, domain, 1.0)
+    cell.start_at((Fraction(0),))
+    gaps = _gaps_of(cell)
     squares, sizes = np.zeros(len(gaps.names)), np.zeros(network.n_slots)
     weight = np.empty((network.dim_in, network.dim_out))
-    for inputs, values in gradient_columns(network, walk.winners):
+    for inputs, values in gradient_columns(network, cell.winners):
         sizes += np.einsum("ij,ij->i", values, values)
         differences = gaps.differences(values)
         squares += np.einsum("ij,ij->i", differences, differences)
         weight[inputs] = values[network.outputs].T
     norms = np.sqrt(sizes) * UP + TINY
-    errors = gradient_errors(network, walk.winners, norms)
-    lows, highs = _distances(walk, gaps, np.sqrt(squares), norms, errors)
+    errors = gradient_errors(network, cell.winners, norms)
+    lows, highs = _distances(cell, gaps, np.sqrt(squares), norms, errors)
     is_decision = gaps.names[:, 0] == (len(network.nodes) - 1 if network.dim_out > 1 else -1)
     wall, decision = (
-        _nearest(walk, gaps.names, np.where(which, lows, np.inf), np.where(which, highs, np.inf))
+        _nearest(cell, gaps.names, np.where(which, lows, np.inf), np.where(which, highs, np.inf))
         for which in (~is_decision, is_decision)
     )
     normal = np.zeros(network.dim_in)
     if wall is not None:
         nearest = gaps.only(int(np.where(is_decision, np.inf, highs).argmin()))
-        gradient = gradient_of(network, walk.winners, nearest.columns[0], nearest.slopes[0])
+        gradient = gradient_of(network, cell.winners, nearest.columns[0], nearest.slopes[0])
         normal = -gradient / np.linalg.norm(gradient)
     return LocalCell(
         network,
         point,
-        walk.winners[: network.n_groups - (network.dim_out > 1)].astype(np.int64),
+        cell.winners[: network.n_groups - (network.dim_out > 1)].astype(np.int64),
         weight,
-        cell_constants(network, walk.winners)[network.outputs],
+        cell_constants(network, cell.winners)[network.outputs],
         errors[network.outputs],
         wall,
         decision,
@@ -293,19 +297,19 @@ class _Gaps:
         return _Gaps(self.names[part], self.columns[part], self.slopes[part], self.offsets[part])
 
 
-def _gaps_of(walk: Walk) -> _Gaps:
+def _gaps_of(cell: CellForms) -> _Gaps:
     """List the winners and rivals of the cell, each kind once."""
     names, columns, slopes, offsets = [], [], [], []
-    for i, node in enumerate(walk.network.nodes):
+    for i, node in enumerate(cell.network.nodes):
         if not isinstance(node, Maxima):
             continue
         counts = np.diff(node.starts)
         groups = np.repeat(np.arange(node.n_groups), counts)
-        first = walk.group_index(i, 0)
-        won = (node.starts[:-1] + walk.winners[first : first + node.n_groups])[groups]
+        first = cell.group_index(i, 0)
+        won = (node.starts[:-1] + cell.winners[first : first + node.n_groups])[groups]
         entries = np.arange(len(groups))
-        is_rival = (entries != won) & (repeated_entries(node, walk.numbers) == 0)
-        kept = np.flatnonzero(is_rival & (walk.is_looked_at[first + groups] != 0))
+        is_rival = (entries != won) & (repeated_entries(node, cell.numbers) == 0)
+        kept = np.flatnonzero(is_rival & (cell.is_looked_at[first + groups] != 0))
         pairs = np.stack([won[kept], kept], axis=1)
         names.append(
             np.stack(
@@ -322,13 +326,13 @@ def _gaps_of(walk: Walk) -> _Gaps:
 
 
 def _distances(
-    walk: Walk, gaps: _Gaps, sizes: FloatArray, norms: FloatArray, errors: FloatArray
+    cell: CellForms, gaps: _Gaps, sizes: FloatArray, norms: FloatArray, errors: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the distances to the hyperplanes of gaps from below and above."""
     slopes = np.abs(gaps.slopes)
-    values = gaps.differences(walk.forms[-1][:, np.newaxis])[:, 0] + gaps.offsets
-    terms = slopes * np.abs(walk.forms[-1][gaps.columns])
-    off = (slopes * walk.radii[gaps.columns]).sum(axis=1)
+    values = gaps.differences(cell.forms[-1][:, np.newaxis])[:, 0] + gaps.offsets
+    terms = slopes * np.abs(cell.forms[-1][gaps.columns])
+    off = (slopes * cell.radii[gaps.columns]).sum(axis=1)
     off += 8.0 * 2.0**-53 * (terms.sum(axis=1) + np.abs(gaps.offsets))
     off = off * UP + TINY
     spread = (slopes * (errors + 8.0 * 2.0**-53 * norms)[gaps.columns]).sum(axis=1)
@@ -342,7 +346,7 @@ def _distances(
 
 
 def _nearest(
-    walk: Walk, names: IntArray, lows: FloatArray, highs: FloatArray
+    cell: CellForms, names: IntArray, lows: FloatArray, highs: FloatArray
 ) -> NearestWall | None:
     """The wall that is surely nearest, or one that may be; None if there is none."""
     if len(names) == 0 or not (highs < np.inf).any():
@@ -351,4 +355,4 @@ def _nearest(
     node, group, rival = (int(x) for x in names[i])
     low, high = float(lows.min()), float(highs[i])
     middle = (float(lows[i]) + high) / 2.0
-    return NearestWall(walk.network.nodes[node].name, group, rival, middle, low, high)
+    return NearestWall(cell.network.nodes[node].name, group, rival, middle, low, high)

@@ -1,12 +1,10 @@
-r"""A walk from cell to cell of a network on a line or a plane: the forms of the cell at hand.
+r"""The forms of a network of any shape on one cell of a line or a plane.
 
-Forms are floats with radii, composed by the core (`graphs.hpp`), changed where one maximum changes,
-and composed afresh after `_ANCHORED` changes. What they leave open is asked of integers
-(`ExactCell`), which compose only what a question depends on.
+Forms are floats with radii, composed by the core (`graphs.hpp`). What they leave open is asked of
+integers (`ExactCell`), which compose only what a question depends on.
 """
 
-import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from ctypes import Structure, addressof, byref, c_double, c_int64, c_void_p
 from fractions import Fraction
 from math import ceil, frexp
@@ -20,9 +18,8 @@ from hardmax.models.graphs.exact_cells import ExactCell, Form
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, SparseMap
 from hardmax.regions._graphs.value_numbers import repeated_entries, value_numbers
 from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray, IntArray
 
-_ANCHORED = 48
 _UNIT = 2.0**-53
 _TINY = 2.0**-1000
 _KINDS = {BlockMap: 0, SparseMap: 1, Maxima: 2}
@@ -61,15 +58,14 @@ class _CellRecord(Structure):
         *(
             (name, c_void_p)
             for name in (
-                *("forms", "radii", "winners", "when", "deltas", "eps", "marks", "dirty"),
-                "n_dirty",
+                *("forms", "radii", "winners", "deltas", "eps", "marks", "dirty", "n_dirty"),
             )
         ),
     )
 
 
-class Walk:
-    """The forms of a network on the cell at hand.
+class CellForms:
+    """The forms of a network on the cell at hand, which the core changes.
 
     Args:
         network: The network.
@@ -77,17 +73,18 @@ class Walk:
         reach: A bound on the coordinates of the domain.
 
     Attributes:
-        winners: The winner of each group; changed by `flip` and `move_to` alone.
+        winners: The winner of each group.
         forms: The forms of all slots, shape `(dim + 1, n_slots)`, offsets last.
         radii: How wrong they may be, shape `(n_slots,)`: offsets by this, slopes by this over the
             scale.
-        n_exact: How often integers were asked.
+        numbers: Equal for slots that are the same function (`value_numbers`).
+        representatives: For each group one that is the same function and changes with it.
+        is_looked_at: Which groups are such representatives, and have two entries that differ.
     """
 
     def __init__(self, network: GraphNetwork, domain: ChartedDomain, reach: float) -> None:
         self.network, self.dim = network, domain.dim
         self.scale = 2.0 ** max(0, frexp(reach)[1])
-        self.n_exact = 0
         coordinates = domain.coordinates
         rows = [[int(m) for m in row] for row in coordinates.rows]
         self.winners: AnyArray = np.zeros(network.n_groups, dtype=np.int32)
@@ -99,18 +96,7 @@ class Walk:
         self.forms, self.radii = np.zeros((self.dim + 1, n)), np.zeros(n)
         self._enter(rows, coordinates.exponent, coordinates.denominator)
         self._lay_out()
-        self.is_compared = np.zeros(n, dtype=np.bool_)
-        for node in network.maxima:
-            self.is_compared[node.columns[node.columns >= 0]] = True
-        self._may_wake = self.is_compared & ~_constant_slots(network, rows)
         self._number_groups()
-        largest = max((np.diff(node.starts).max() for node in network.maxima), default=1)
-        self._winner_type = np.min_scalar_type(int(largest))
-        n_gaps = sum(len(node.columns) - node.n_groups for node in network.maxima)
-        self._gaps, self._gap_radii = np.empty((n_gaps, self.dim + 1)), np.empty(n_gaps)
-        self._names = np.empty((n_gaps, 3), dtype=np.int32)
-        self._woken = np.empty(n, dtype=np.int32)
-        self._n_flips = 0
 
     def _enter(self, rows: list[list[int]], exponent: int, denominator: int) -> None:
         """Round the forms of the inputs."""
@@ -146,17 +132,11 @@ class Walk:
             record.n_sources = len(makers[makers >= 0])
             record.sources = self._lend(makers[makers >= 0], np.int32)
         self._records = records
-        room = [
-            np.zeros(network.n_groups),
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros(n, np.uint8),
-            np.zeros(n, np.int32),
-        ]
+        room = [np.zeros(n), np.zeros(n), np.zeros(n, np.uint8), np.zeros(n, np.int32)]
         room.append(np.zeros(len(nodes), np.int64))
         self._kept += room
         arrays = map(address, (self.forms, self.radii, self.winners, *room))
-        self._cell = _CellRecord(addressof(records), len(nodes), n, self.scale, *arrays)
+        self.record = _CellRecord(addressof(records), len(nodes), n, self.scale, *arrays)
 
     def _lend(self, array: Any, kind: Any) -> int:
         kept = np.ascontiguousarray(array, dtype=kind)
@@ -219,142 +199,45 @@ class Walk:
 
     def _number_groups(self) -> None:
         """Find groups that are the same function: one of them is looked at, all change together."""
-        self.is_looked_at = np.zeros(self.network.n_groups, dtype=np.uint8)
-        self._members: dict[tuple[int, int], AnyArray] = {}
+        n = self.network.n_groups
+        self.is_looked_at = np.zeros(n, dtype=np.uint8)
+        self.representatives = np.zeros(n, dtype=np.int64)
         for i, node in enumerate(self.network.nodes):
             if not isinstance(node, Maxima):
                 continue
             _, first, inverse = np.unique(
                 self.numbers[node.slots], return_index=True, return_inverse=True
             )
-            base = int(self.exact.first_groups[i])
+            base = self.group_index(i, 0)
             kinds = np.add.reduceat(1 - repeated_entries(node, self.numbers), node.starts[:-1])
             self.is_looked_at[base + first[kinds[first] > 1]] = 1
-            order = np.argsort(inverse, kind="stable")
-            parts = np.split(order, np.cumsum(np.bincount(inverse))[:-1])
-            for representative, part in zip(first.tolist(), parts, strict=True):
-                if len(part) > 1:
-                    self._members[i, representative] = part.astype(np.int32)
-
-    def signature(self) -> AnyArray:
-        """The winners, in as few bytes as hold them."""
-        return self.winners.astype(self._winner_type)
-
-    def members(self, node: int, group: int) -> AnyArray:
-        """The groups that are the same function as one that is looked at, itself included."""
-        found = self._members.get((node, group))
-        return np.array([group], dtype=np.int32) if found is None else found
+            self.representatives[base : base + node.n_groups] = base + first[inverse]
 
     def group_index(self, node: int, group: int) -> int:
-        """The place of a group in a signature."""
+        """Where the winner of a group of a node stands."""
         return int(self.exact.first_groups[node]) + group
 
     def compose(self, begin: int = 0, end: int | None = None) -> None:
-        """Compose the forms of nodes afresh."""
+        """Compose the forms of nodes from those before and the winners."""
         last = len(self.network.nodes) if end is None else end
-        core().hm_graph_compose(byref(self._cell), self.dim, begin, last)
-        self._n_flips = 0
+        core().hm_graph_compose(byref(self.record), self.dim, begin, last)
 
-    def flip(self, node: int, group: int, winner: int) -> AnyArray:
-        """Change the winner of a group and its likes; return what may wake up.
-
-        Returns:
-            The slots that groups compare and that were constant and may be no more.
-        """
-        groups = self.members(node, group)
-        n = core().hm_graph_flip(
-            byref(self._cell), self.dim, node, len(groups), address(groups), winner,
-            address(self._woken),
-        )  # fmt: skip
-        self.exact.forget(node)
-        self._n_flips += 1
-        if self._n_flips >= _ANCHORED:
-            self.compose()
-        woken = self._woken[:n]
-        return woken[self.is_compared[woken]]
-
-    def move_to(self, winners: AnyArray) -> None:
-        """Go to the cell of given winners."""
-        changed = np.flatnonzero(self.winners != winners)
-        changed = changed[self.is_looked_at[changed] != 0]
-        if len(changed) > 4:
-            first = int(np.searchsorted(self.exact.first_groups, changed[0], "right")) - 1
-            self.winners[:] = winners
-            self.exact.forget(0)
-            self.compose(first)
-            return
-        for index in changed.tolist():
-            node = int(np.searchsorted(self.exact.first_groups, index, "right")) - 1
-            self.flip(node, index - int(self.exact.first_groups[node]), int(winners[index]))
-
-    def restore(self, winners: AnyArray) -> None:
-        """Go to the cell of given winners, and compose all of its forms afresh."""
-        self.winners[:] = winners
-        self.exact.forget(0)
-        self.compose()
-
-    def gaps(self) -> tuple[FloatArray, FloatArray, AnyArray]:
-        """By how much winners lead: forms `(n, dim + 1)`, radii, and node, group and rival."""
-        where = map(address, (self.is_looked_at, self._gaps, self._gap_radii, self._names))
-        n = core().hm_graph_gaps(byref(self._cell), self.dim, *where)
-        return self._gaps[:n], self._gap_radii[:n], self._names[:n]
-
-    def next_on_line(self, end: float) -> tuple[float, FloatArray, AnyArray]:
-        """The gaps that may vanish first to the right, and a point before which one does."""
-        at = np.empty(1)
-        arrays = map(address, (self._gaps, self._gap_radii, self._names, at))
-        n = core().hm_graph_next(byref(self._cell), address(self.is_looked_at), end, *arrays)
-        return float(at[0]), self._gaps[:n], self._names[:n]
-
-    def gap_key(self, name: Sequence[int]) -> tuple[Any, ...]:
-        """What makes a gap the form it is: equal keys mean equal forms."""
-        node, group, rival = (int(x) for x in name)
-        winner = int(self.winners[self.group_index(node, group)])
-        maxima = self.network.nodes[node]
-        assert isinstance(maxima, Maxima)
-        key = []
-        for entry in (winner, rival):
-            j = maxima.starts[group] + entry
-            slot = int(maxima.columns[j])
-            number = 0 if slot < 0 else int(self.numbers[slot])
-            slope = float(maxima.slopes[j]) if number else 0.0
-            key += [number, slope, float(maxima.offsets[j])]
-        return tuple(key)
-
-    def exact_gap(self, name: Sequence[int], winner: int | None = None) -> Form:
-        """A gap in integers, up to a positive factor; of another entry if it was the winner."""
-        node, group, rival = (int(x) for x in name)
-        self.n_exact += 1
+    def exact_gap(self, node: int, group: int, winner: int, rival: int) -> Form:
+        """One entry of a group less another in integers, up to a positive factor."""
         entries = self.exact.entries(node, group)
-        if winner is None:
-            winner = int(self.winners[self.group_index(node, group)])
         return tuple(a - b for a, b in zip(entries[winner], entries[rival], strict=True))
 
-    def may_wake(self) -> bool:
-        """Whether a crossing may change more than the groups whose wall is crossed.
-
-        Entries that are the same constant on a cell make no wall on it, and may differ beyond.
-        """
-        is_flat = self._may_wake & (self.radii == 0.0)
-        return bool((is_flat & ~self.forms[:-1].any(axis=0)).any())
-
-    def start_at(self, point: Point, directions: Sequence[Sequence[int]]) -> None:
-        """Go to the cell that holds a point, moved by less and less along directions."""
+    def start_at(self, point: Point) -> None:
+        """Go to the cell that holds a point: the first of the entries that win there."""
         at = np.array([float(x) for x in point])
         sizes = np.abs(at) * (1.0 + 2.0**-50) + _TINY
         for i, node in enumerate(self.network.nodes):
             if isinstance(node, Maxima):
-                self._decide(i, node, point, directions, at, sizes)
+                self._decide(i, node, point, at, sizes)
             self.compose(i, i + 1)
 
     def _decide(
-        self,
-        i: int,
-        node: Maxima,
-        point: Point,
-        directions: Sequence[Sequence[int]],
-        at: FloatArray,
-        sizes: FloatArray,
+        self, i: int, node: Maxima, point: Point, at: FloatArray, sizes: FloatArray
     ) -> None:
         """Find the winners of a node at a point, with forms of all nodes before it."""
         columns, base = node.columns, self.group_index(i, 0)
@@ -384,67 +267,17 @@ class Walk:
         self.exact.forget(i)
         for group in np.flatnonzero(counts > 1).tolist():
             if self.is_looked_at[base + group]:
-                self.winners[base + group] = self._lexicographic(i, group, point, directions)
-        for (at_node, group), likes in self._members.items():
-            if at_node == i:
-                self.winners[base + likes] = self.winners[base + group]
+                self.winners[base + group] = self._winner_at(i, group, point)
+        part = slice(base, base + node.n_groups)
+        self.winners[part] = self.winners[self.representatives[part]]
 
-    def _lexicographic(
-        self, node: int, group: int, point: Point, directions: Sequence[Sequence[Any]]
-    ) -> int:
-        """Who wins at a point, and if several do, along directions from there; the first one."""
-        self.n_exact += 1
-        scores = []
-        for form in self.exact.entries(node, group):
-            value = sum(a * x for a, x in zip(form[:-1], point, strict=True)) + form[-1]
-            slopes = [sum(a * d for a, d in zip(form[:-1], way, strict=True)) for way in directions]
-            scores.append((value, *slopes))
+    def _winner_at(self, node: int, group: int, point: Point) -> int:
+        """Who wins at a point, the first one if several do."""
+        scores = [
+            sum(a * x for a, x in zip(form[:-1], point, strict=True)) + form[-1]
+            for form in self.exact.entries(node, group)
+        ]
         return scores.index(max(scores))
-
-    def settle(
-        self, point: Point, direction: Sequence[Any], groups: Iterable[tuple[int, int]]
-    ) -> None:
-        """Decide groups that tie at a point anew, for the cell beyond it, and what that wakes."""
-        waiting = sorted(set(groups))
-        seen = set(waiting)
-        while waiting:
-            node, group = heapq.heappop(waiting)
-            winner = self._lexicographic(node, group, point, [direction])
-            if winner == self.winners[self.group_index(node, group)]:
-                continue
-            for found in self.readers(self.flip(node, group, winner)):
-                if found not in seen:
-                    seen.add(found)
-                    heapq.heappush(waiting, found)
-
-    def readers(self, slots: AnyArray) -> list[tuple[int, int]]:
-        """The groups that are looked at and compare some of the slots."""
-        if len(slots) == 0:
-            return []
-        found = []
-        for i, node in enumerate(self.network.nodes):
-            if isinstance(node, Maxima):
-                entries = np.flatnonzero(np.isin(node.columns, slots))
-                groups = np.unique(np.searchsorted(node.starts, entries, "right") - 1)
-                base = self.group_index(i, 0)
-                found += [(i, int(g)) for g in groups if self.is_looked_at[base + g]]
-        return found
-
-
-def _constant_slots(network: GraphNetwork, inputs: Sequence[Sequence[int]]) -> BoolArray:
-    """Say which slots are constant on the whole domain, by how they are computed."""
-    constant = np.ones(network.n_slots, dtype=np.bool_)
-    constant[: len(inputs)] = [not any(row[:-1]) for row in inputs]
-    for node in network.nodes:
-        if isinstance(node, BlockMap):
-            channels = np.arange(node.kernel.shape[1])
-            read = constant[node.taps[:, :, np.newaxis] + channels].all(axis=2)
-            constant[node.slots] = (read | (node.taps < 0)).all(axis=1)[:, np.newaxis]
-            continue
-        rows = np.repeat(np.arange(len(node.starts) - 1), np.diff(node.starts))
-        varying = rows[(node.columns >= 0) & ~constant[node.columns]]
-        constant[node.slots[np.unique(varying)]] = False
-    return constant
 
 
 def bound_of(values: Iterable[Fraction]) -> float:
