@@ -24,7 +24,7 @@ inline Lanes choose(LaneBits mask, Lanes yes, Lanes no) {
     return (Lanes)((mask & (LaneBits)yes) | (~mask & (LaneBits)no));
 }
 // As `bound` of numbers: what is not a number stays.
-inline Lanes bound(Lanes most, Lanes x) { return (x <= most) | (most != most) ? most : x; }
+inline Lanes bound(Lanes most, Lanes x) { return ((x <= most) | (most != most)) ? most : x; }
 
 // The lowest n bits, n <= 64.
 inline std::uint64_t low_bits(int n) {
