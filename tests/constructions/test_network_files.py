@@ -16,7 +16,8 @@ from hardmax.constructions.compilers.maxout_compiler import compile_file
 from hardmax.constructions.compilers.state_dicts import load_network, read_network_file
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.geometry.domains import Box
-from hardmax.models.formats.onnx_networks import from_onnx
+from hardmax.models.formats.onnx_graphs import from_onnx
+from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork
 from hardmax.models.storage import save_model
 from tests.compiled_models import random_relu, state_dict
@@ -138,12 +139,11 @@ def test_a_final_activation_is_kept(tmp_path):
         ([("Tanh", ["h"], "a", {})], "not piecewise linear"),
         ([("Softplus", ["h"], "a", {})], "not piecewise linear"),
         ([("Sign", ["h"], "a", {})], "it jumps"),
-        ([("Relu", ["h"], "r", {}), ("Add", ["h", "r"], "a", {})], "skip connections"),
-        ([("Mul", ["h", "h"], "a", {})], "one signal"),
+        ([("Mul", ["h", "h"], "a", {})], "multiplies two tensors"),
         ([("Shrink", ["h"], "a", {"lambd": 0.3})], "jumps unless"),
-        ([("ThresholdedRelu", ["h"], "a", {})], "neither affine nor"),
-        ([("ReduceMax", ["h"], "a", {})], "neither affine nor"),
-        ([("PRelu", ["h", "low2"], "a", {})], "one for each of the 5 channels; got 3"),
+        ([("ThresholdedRelu", ["h"], "a", {})], "not piecewise linear, or not known here"),
+        ([("ReduceMax", ["h"], "a", {})], "not piecewise linear, or not known here"),
+        ([("PRelu", ["h", "low2"], "a", {})], "one slope for each of 5 channels; got 3"),
     ],
 )
 def test_other_graphs_are_refused_by_node_and_reason(tmp_path, nodes, message):
@@ -153,6 +153,29 @@ def test_other_graphs_are_refused_by_node_and_reason(tmp_path, nodes, message):
     with pytest.raises(RecordFormatError, match=message):
         from_onnx(path)
     with pytest.raises(HardmaxError, match=message):
+        load_network(path)
+
+
+def test_what_is_not_a_chain_is_read_as_a_graph_and_not_compiled(tmp_path):
+    path = tmp_path / "net.onnx"
+    nodes = [FIRST, ("Relu", ["h"], "r", {}), ("Add", ["h", "r"], "a", {}), LAST]
+    write_graph(path, nodes, CONSTANTS, dtype=F32)
+    net = from_onnx(path)
+    assert isinstance(net, GraphNetwork)
+    x = POINTS.astype(F32)
+    np.testing.assert_allclose(net(x), run_onnx(path, x), atol=2e-6)
+    with pytest.raises(RecordFormatError, match="skip connections"):
+        load_network(path)
+
+
+def test_what_is_left_off_is_not_left_off_silently(tmp_path):
+    path = tmp_path / "net.onnx"
+    nodes = [FIRST, ("Relu", ["h"], "a", {}), ("MatMul", ["a", "w1t"], "z", {})]
+    write_graph(path, [*nodes, ("Softmax", ["z"], "y", {})], CONSTANTS, dtype=F32)
+    net = from_onnx(path)
+    assert isinstance(net, GraphNetwork)
+    assert "Softmax" in net.notes[0]
+    with pytest.raises(RecordFormatError, match="Softmax at the end is left off"):
         load_network(path)
 
 

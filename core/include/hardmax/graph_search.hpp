@@ -127,18 +127,21 @@ Surrounding<D> surrounding(const Side<D>* sides, int n) {
     return box;
 }
 
-// Whether a gap of radius e is positive on the whole box: its value at the centre is more than what slopes take away,
-// e (1 + D) for the radius, since no coordinate is larger than the scale, and the rounding of all that.
+// What a gap (a, c) of radius e surely is at a point, and how fast it may fall from there: the true gap at x is no less
+// than value - fall |x - centre|_max, since e (1 + D) pays for its radius, no coordinate being larger than the scale.
+struct Lead {
+    double value, fall;
+};
 template <int D>
-bool is_positive_on(const Surrounding<D>& box, const double* at, double radius) {
-    double value = at[D], away = 0.0, sizes = magnitude(at[D]);
+Lead lead_at(const double* centre, const GraphForm<D>& gap) {
+    double value = gap.at[D], sizes = magnitude(gap.at[D]), fall = 0.0;
     for (int k = 0; k < D; ++k) {
-        const double product = at[k] * box.centre[k];
+        const double product = gap.at[k] * centre[k];
         value += product;
         sizes += magnitude(product);
-        away += magnitude(at[k]) * box.half[k];
+        fall += magnitude(gap.at[k]);
     }
-    return value > (away + (D + 2.0) * radius + kKappa * sizes) * kGraphUp + kTiny;
+    return {value - ((D + 2.0) * gap.radius + kKappa * sizes) * kGraphUp - kTiny, fall * kGraphUp};
 }
 
 template <int D>
@@ -244,16 +247,53 @@ struct Searching {
         return found;
     }
 
-    bool is_closed_quickly(const GraphNode& node, std::int64_t group, std::int32_t winner,
-                           const Surrounding<D>& box) const {
-        const std::int64_t start = node.starts[group];
-        const GraphForm<D> leader = entry_of<D>(cell, node, start + winner);
-        for (std::int64_t j = start; j < node.starts[group + 1]; ++j) {
-            if (j == start + winner || node.is_repeated[j]) continue;
-            const GraphForm<D> ahead = difference<D>(cell, leader, entry_of<D>(cell, node, j));
-            if (!is_positive_on<D>(box, ahead.at, ahead.radius)) return false;
+    // Visit by how much an entry of a group leads the others.
+    template <class Visit>
+    void for_leads(const GraphNode& node, std::int64_t group, std::int32_t winner,
+                   const Visit& visit) const {
+        const std::int64_t start = node.starts[group], end = node.starts[group + 1];
+        const std::int64_t other = end - start == 2 ? start + 1 - winner : -1;
+        // A ReLU unit: the form of one slot, or its negative.
+        if (other >= 0 && node.bias[start] == 0.0 && node.bias[start + 1] == 0.0 &&
+            (node.columns[start] < 0) != (node.columns[start + 1] < 0)) {
+            const std::int64_t entry = node.columns[start] < 0 ? start + 1 : start;
+            if (node.weights[entry] == 1.0) {
+                const std::int64_t slot = node.columns[entry];
+                const double sign = entry == other ? -1.0 : 1.0;
+                GraphForm<D> lead;
+                for (int k = 0; k <= D; ++k) lead.at[k] = sign * column_of<D>(cell, k)[slot];
+                lead.radius = cell.radii[slot];
+                return visit(lead);
+            }
         }
-        return !node.is_repeated[start + winner];
+        const GraphForm<D> leader = entry_of<D>(cell, node, start + winner);
+        for (std::int64_t j = start; j < end; ++j)
+            if (j != start + winner && !node.is_repeated[j])
+                visit(difference<D>(cell, leader, entry_of<D>(cell, node, j)));
+    }
+
+    // A distance from a point, in the largest coordinate, within which the winner at hand leads; 0 if none is known.
+    double reach_of(const GraphNode& node, std::int64_t group, const double* centre) const {
+        double reach = kInfinity;
+        for_leads(node, group, cell.winners[node.first_group + group],
+                  [&](const GraphForm<D>& gap) {
+                      const Lead lead = lead_at<D>(centre, gap);
+                      const double within = lead.fall > 0.0 ? lead.value / lead.fall : kInfinity;
+                      if (!(lead.value > 0.0)) reach = 0.0;
+                      if (within < reach) reach = within;
+                  });
+        return reach * (1.0 - 0x1p-30);
+    }
+
+    bool leads_on(const GraphNode& node, std::int64_t group, const Surrounding<D>& box) const {
+        bool leads = true;
+        for_leads(node, group, cell.winners[node.first_group + group],
+                  [&](const GraphForm<D>& gap) {
+                      double away = 0.0;
+                      for (int k = 0; k < D; ++k) away += magnitude(gap.at[k]) * box.half[k];
+                      leads = leads && lead_at<D>(box.centre, gap).value > away * kGraphUp + kTiny;
+                  });
+        return leads;
     }
 
     // List the entries of a group that no single other entry is ahead of on the whole cell; of entries that are equal
@@ -321,27 +361,68 @@ struct Searching {
         }
     }
 
-    // Decide groups of a node on a cell: those that are open are kept in the list. Returns how many, -1 if that could
-    // not be told. A list of all groups that are looked at is written down here.
-    int decide(int node, const std::int32_t* list, int n_list, std::int32_t* open, Side<D>* at,
-               int n) {
+    // Decide a group on a cell. Returns whether it is open, -1 if that could not be told; a winner that is not the one at
+    // hand is added to `changes`.
+    int decide_group(int node, std::int32_t group, const Surrounding<D>& box, Side<D>* at, int n,
+                     int& n_changes) {
         const GraphNode& maxima = cell.nodes[node];
+        if (leads_on(maxima, group, box)) return 0;
+        const int n_entries = candidates(node, group, at, n);
+        if (n_entries < 0) return -1;
+        if (n_entries > 1) return 1;
+        if (s.entries[0] == cell.winners[maxima.first_group + group]) return 0;
+        s.changes[2 * n_changes] = group;
+        s.changes[2 * n_changes++ + 1] = s.entries[0];
+        return 0;
+    }
+
+    // Decide groups of a node on a cell: list those that are open. Returns how many, -1 if that could not be told.
+    int decide_list(int node, const std::int32_t* list, int n_list, std::int32_t* open, Side<D>* at,
+                    int n) {
         const Surrounding<D> box = surrounding<D>(at, n);
-        const std::int32_t* winners = cell.winners + maxima.first_group;
-        const std::uint8_t* is_looked_at = s.is_looked_at + maxima.first_group;
         int n_open = 0, n_changes = 0;
         for (int i = 0; i < n_list; ++i) {
-            const std::int32_t group = list ? list[i] : i;
-            if (!list && !is_looked_at[group]) continue;
-            if (is_closed_quickly(maxima, group, winners[group], box)) continue;
-            const int n_entries = candidates(node, group, at, n);
-            if (n_entries < 0) return -1;
-            if (n_entries > 1) {
-                open[n_open++] = group;
-            } else if (s.entries[0] != winners[group]) {
-                s.changes[2 * n_changes] = group;
-                s.changes[2 * n_changes++ + 1] = s.entries[0];
+            const int is_open = decide_group(node, list[i], box, at, n, n_changes);
+            if (is_open < 0) return -1;
+            if (is_open) open[n_open++] = list[i];
+        }
+        if (n_changes > 0) change_winners(node, n_changes);
+        return n_open;
+    }
+
+    // Likewise all groups of a node. How far around the centre of the node winners lead is kept for each group until its
+    // forms change, so that on cells nearby most groups are not looked at.
+    int decide_all(int node, std::int32_t* open, Side<D>* at, int n) {
+        const GraphNode& maxima = cell.nodes[node];
+        const Surrounding<D> box = surrounding<D>(at, n);
+        double* reaches = cell.reaches + maxima.first_group;
+        const std::uint8_t* is_looked_at = s.is_looked_at + maxima.first_group;
+        double* centre = s.centres + D * node;
+        const auto farthest = [&] {
+            double distance = 0.0;
+            for (int k = 0; k < D; ++k) {
+                const double off = magnitude(box.centre[k] - centre[k]) + box.half[k];
+                distance = off <= distance ? distance : off;
             }
+            return distance * kGraphUp + kTiny;
+        };
+        double distance = farthest();
+        std::int64_t n_beyond = 0;
+        for (std::int64_t g = 0; g < maxima.n_rows; ++g) n_beyond += !(reaches[g] > distance);
+        if (4 * n_beyond > maxima.n_rows) {
+            for (int k = 0; k < D; ++k) centre[k] = box.centre[k];
+            for (std::int64_t g = 0; g < maxima.n_rows; ++g) reaches[g] = -1.0;
+            distance = farthest();
+        }
+        int n_open = 0, n_changes = 0;
+        for (std::int32_t g = 0; g < maxima.n_rows; ++g) {
+            if (reaches[g] > distance) continue;
+            if (reaches[g] < 0.0)
+                reaches[g] = is_looked_at[g] ? reach_of(maxima, g, centre) : kInfinity;
+            if (reaches[g] > distance || !is_looked_at[g]) continue;
+            const int is_open = decide_group(node, g, box, at, n, n_changes);
+            if (is_open < 0) return -1;
+            if (is_open) open[n_open++] = g;
         }
         if (n_changes > 0) change_winners(node, n_changes);
         return n_open;
@@ -482,7 +563,8 @@ struct Searching {
             if (maxima.kind == kMaxima) {
                 const int n_list = static_cast<int>(list ? item.n_open : maxima.n_rows);
                 if (top + n_list > s.open_room) return kGraphShort;
-                const int n_open = decide(node, list, n_list, open, at, n);
+                const int n_open = list ? decide_list(node, list, n_list, open, at, n)
+                                        : decide_all(node, open, at, n);
                 if (n_open < 0) return kGraphStopped;
                 if (n_open > 0) return split(item, node, open, n_open);
             }

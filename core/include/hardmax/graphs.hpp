@@ -272,6 +272,7 @@ inline void carry_sparse(const GraphCell& cell, const GraphNode& node, const Gra
 inline void carry_maxima(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
                          std::int64_t n_in, std::int64_t& n_out) {
     for_all_uses(cell, node, source, n_in, [&](auto slot, double delta, auto group, auto entry) {
+        cell.reaches[node.first_group + group] = -1.0;
         if (entry != node.starts[group] + cell.winners[node.first_group + group]) return;
         mark(cell, node, n_out, node.first + group);
         const double slope = node.weights[entry];
@@ -290,8 +291,10 @@ void compose_graph(const GraphCell& cell, std::int64_t begin, std::int64_t end) 
         const GraphNode& node = cell.nodes[i];
         if (node.kind == kBlock) detail::compose_block<D>(cell, node);
         if (node.kind == kSparse) detail::compose_sparse<D>(cell, node);
-        for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g)
+        for (std::int64_t g = 0; node.kind == kMaxima && g < node.n_rows; ++g) {
             detail::compose_maximum<D>(cell, node, g);
+            cell.reaches[node.first_group + g] = -1.0;
+        }
     }
 }
 
@@ -356,6 +359,30 @@ inline void differentiate_graph(const GraphCell& cell, std::int64_t n, double* d
     }
 }
 
+namespace detail {
+
+// Add multiples of a form to the forms of n slots.
+template <int D>
+void move_forms(const GraphCell& cell, const GraphForm<D>& f, std::int64_t first, std::int64_t n) {
+    const double size = size_of<D>(cell, f), tiny = kTiny * cell.scale;
+    const double by_delta = f.radius + 2.0 * kU * size, by_eps = size + f.radius;
+    const double *deltas = cell.deltas + first, *eps = cell.eps + first;
+    double *radii = cell.radii + first, *forms[D + 1];
+    for (int k = 0; k <= D; ++k) forms[k] = column_of<D>(cell, k) + first;
+    for (std::int64_t i = 0; i < n; ++i) {
+        double moved = 0.0;
+        for (int k = 0; k <= D; ++k) {
+            forms[k][i] += deltas[i] * f.at[k];
+            moved =
+                larger(moved, k < D ? cell.scale * magnitude(forms[k][i]) : magnitude(forms[k][i]));
+        }
+        const double grown = magnitude(deltas[i]) * by_delta + eps[i] * by_eps + 2.0 * kU * moved;
+        radii[i] = (radii[i] + grown) * kGraphUp + tiny;
+    }
+}
+
+}  // namespace detail
+
 // Change the winners of some groups of a node, whose entries are the same forms in all of them, and all forms
 // downstream; `is_stale` gets the nodes whose radii have grown. A maximum is read off anew, so that what is exact is
 // again so, in its radius too.
@@ -367,13 +394,13 @@ void flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_groups,
     const GraphForm<D> f = detail::difference<D>(
         cell, detail::entry_of<D>(cell, changed, start + winner),
         detail::entry_of<D>(cell, changed, start + cell.winners[changed.first_group + groups[0]]));
-    const double f_size = detail::size_of<D>(cell, f), tiny = kTiny * cell.scale;
     for (std::int64_t i = 0; i < cell.n_nodes; ++i) cell.n_dirty[i] = 0;
     for (std::int64_t g = 0; g < n_groups; ++g) {
         const std::int64_t slot = changed.first + groups[g];
         detail::mark(cell, changed, cell.n_dirty[at], slot);
         cell.deltas[slot] = changed.sign;
         cell.winners[changed.first_group + groups[g]] = winner;
+        cell.reaches[changed.first_group + groups[g]] = -1.0;
     }
     for (std::int64_t i = at; i < cell.n_nodes; ++i) {
         const GraphNode& node = cell.nodes[i];
@@ -391,19 +418,17 @@ void flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_groups,
         }
         if (i > at && node.kind == kBlock) detail::carry_block(cell, node, n_out);
         if (n_out > 0) is_stale[i] = 1;
-        for (std::int64_t j = 0; j < n_out; ++j) {
-            const std::int64_t slot = cell.dirty[node.first_dirty + j];
-            if (i > at) cell.eps[slot] = cell.eps[slot] * (1.0 + 2.0 * node.kappa) + kTiny;
-            if (node.kind == kMaxima) {
-                detail::compose_maximum<D>(cell, node, slot - node.first);
-                continue;
-            }
-            const double delta = cell.deltas[slot], eps = cell.eps[slot];
-            for (int k = 0; k <= D; ++k) detail::column_of<D>(cell, k)[slot] += delta * f.at[k];
-            const double grown = magnitude(delta) * (f.radius + 2.0 * kU * f_size) +
-                                 eps * (f_size + f.radius) +
-                                 2.0 * kU * detail::size_at<D>(cell, slot);
-            cell.radii[slot] = (cell.radii[slot] + grown) * detail::kGraphUp + tiny;
+        // The slots of a row of a block follow one another.
+        const std::int64_t step = node.kind == kBlock ? node.n_columns : 1;
+        for (std::int64_t j = 0; j < n_out; j += step) {
+            const std::int64_t first = cell.dirty[node.first_dirty + j];
+            if (i > at)
+                for (std::int64_t slot = first; slot < first + step; ++slot)
+                    cell.eps[slot] = cell.eps[slot] * (1.0 + 2.0 * node.kappa) + kTiny;
+            if (node.kind == kMaxima)
+                detail::compose_maximum<D>(cell, node, first - node.first);
+            else
+                detail::move_forms<D>(cell, f, first, step);
         }
     }
     for (std::int64_t i = at; i < cell.n_nodes; ++i)

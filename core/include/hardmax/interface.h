@@ -330,6 +330,8 @@ typedef struct {
     double scale; /* no coordinate of the domain is larger */
     double *forms, *radii;
     int32_t* winners;
+    double*
+        reaches; /* (n_groups): see `reach_of` in graph_search.hpp; -1 where forms have changed */
     double *deltas, *eps;
     uint8_t* marks;
     int32_t* dirty;
@@ -364,7 +366,8 @@ typedef int32_t (*hm_graph_question)(const int32_t* walls);
 /* A search: see graph_search.hpp. Groups that are looked at stand for their members, member_starts (n_groups + 1);
  * slots with equal numbers are equal functions, 0 the one that is zero. The stack has room for
  * items, sides, signs (side_room) and lists of open groups. The rest is room to work in: is_stale (n_nodes), is_noted,
- * noted, written (n_groups), entries (of the largest group), changes (n_groups, 2); all are zero at first. */
+ * noted, written (n_groups), entries (of the largest group), changes (n_groups, 2), centres (n_nodes, dim);
+ * all are zero at first. */
 typedef struct {
     const hm_graph_cell* cell;
     const uint8_t* is_looked_at;
@@ -381,6 +384,7 @@ typedef struct {
     int64_t item_room, side_room, open_room, n_items;
     uint8_t *is_stale, *is_noted;
     int32_t *noted, *written, *entries, *changes;
+    double* centres;
     int64_t n_noted, n_flips, n_asked;
 } hm_graph_search;
 

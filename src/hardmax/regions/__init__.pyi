@@ -1,5 +1,4 @@
-from ._graphs.lines import LinePieces as LinePieces
-from ._graphs.planes import PlanePieces as PlanePieces
+from ._graphs.searches import Pieces as Pieces
 from ._neighbours.adjacency import Neighbours as Neighbours
 from .cell_rows import CellRows as CellRows
 from .cells import CellArrays as CellArrays

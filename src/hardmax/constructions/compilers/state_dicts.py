@@ -29,7 +29,7 @@ from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import Activation, activation_items, prelu, read_activations
 from hardmax.models.formats.layered_networks import Step, chained, network_of
-from hardmax.models.formats.onnx_networks import onnx_steps
+from hardmax.models.formats.onnx_graphs import onnx_steps
 from hardmax.models.formats.torch_files import is_torch_file, read_torch_tensors
 from hardmax.models.formats.torchscript_files import is_script_archive
 from hardmax.models.formats.torchscript_programs import script_steps

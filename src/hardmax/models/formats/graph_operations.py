@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import ArgumentError
-from hardmax.models.formats.activations import Activation
+from hardmax.models.formats.activations import Activation, clip
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -151,6 +151,11 @@ def extreme(build: GraphBuilder, a: Any, b: Any, sign: float, name: str) -> Any:
     """Return the larger of two, or the smaller for `sign` -1."""
     if not is_traced(a) and not is_traced(b):
         return (np.maximum if sign > 0 else np.minimum)(a, b)
+    signal, bound = (a, b) if is_traced(a) else (b, a)
+    if not is_traced(bound) and np.size(bound) == 1:
+        number = float(real(bound).ravel()[0])
+        limits = (number, None) if sign > 0 else (None, number)
+        return activated(build, signal, clip(*limits), name)
     slots = [v.slots if isinstance(v, Traced) else build.constant(real(v)) for v in (a, b)]
     return Traced(build.larger(slots[0], slots[1], sign, name))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import (
     ABS,
     RELU,
@@ -32,10 +33,12 @@ from hardmax.models.formats.graph_operations import (
     real,
     with_ceiling,
 )
+from hardmax.models.formats.layered_networks import Step, network_of
 from hardmax.models.formats.onnx_files import OnnxGraph, OnnxNode, read_onnx
 from hardmax.models.graphs.building import GraphBuilder, require_room
 from hardmax.models.graphs.graph_networks import GraphNetwork
-from hardmax.typing import AnyArray
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.typing import AnyArray, IntArray
 
 _MOST_INPUTS = 1 << 22
 
@@ -80,13 +83,69 @@ def load_onnx(
         >>> net, net([-1.0, 2.0]).tolist()
         (GraphNetwork(2 -> 2, 2 maxima of 4 entries), [-1.0, 4.0])
     """
+    build, last = _built(path, input_shape, output)
+    return build.finish(last)
+
+
+def from_onnx(path: str | os.PathLike[str]) -> ReluNetwork | MaxoutNetwork | GraphNetwork:
+    """Read a network from an ONNX file: layers of matrices one after another as such.
+
+    Returns:
+        A `ReluNetwork` or `MaxoutNetwork` if the graph is a chain of matrices, sums and products
+        with constants and activations that are maxima, and nothing was left off or rounded: it
+        computes the same function. Otherwise what `load_onnx` returns.
+
+    Raises:
+        RecordFormatError: If the file is damaged, or a node is not piecewise linear; the message
+            names it.
+
+    Examples:
+        >>> import tempfile
+        >>> from onnx import TensorProto, helper, save
+        >>> x, y = (helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["n", 2]) for n in "xy")
+        >>> weight = helper.make_tensor("w", TensorProto.DOUBLE, [2, 2], [1.0, 0.0, 1.0, -1.0])
+        >>> product = helper.make_node("MatMul", ["x", "w"], ["z"])
+        >>> relu = helper.make_node("Relu", ["z"], ["y"])
+        >>> graph = helper.make_graph([product, relu], "net", [x], [y], [weight])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(helper.make_model(graph), f"{folder}/net.onnx")
+        ...     net = from_onnx(f"{folder}/net.onnx")
+        >>> net, net([1.0, 2.0]).tolist()
+        (ReluNetwork(2 -> [2] -> 2), [3.0, 0.0])
+    """
+    build, last = _built(path, None, None)
+    steps = None if build.notes else build.chain(last)
+    is_layered = steps is not None and any(isinstance(step, AffineMap) for step in steps)
+    return network_of(steps) if steps is not None and is_layered else build.finish(last)
+
+
+def onnx_steps(path: str | os.PathLike[str]) -> list[Step]:
+    """Return the affine maps and activations of an ONNX file, in order.
+
+    Raises:
+        RecordFormatError: As in `from_onnx`, or if they do not come one after another.
+    """
+    build, last = _built(path, None, None)
+    steps = build.chain(last)
+    if build.notes:
+        raise RecordFormatError(
+            f"`path` must hold a network that is read as it is; {path}: {'; '.join(build.notes)}."
+        )
+    if steps is None:
+        raise RecordFormatError(
+            f"`path` must hold layers of matrices one after another; {path} has convolutions, "
+            "pools or skip connections. `load_onnx` reads them."
+        )
+    return steps
+
+
+def _built(
+    path: str | os.PathLike[str], input_shape: Sequence[int] | None, output: str | None
+) -> tuple[GraphBuilder, IntArray]:
+    """Read a file; return its nodes, and the slots of its output."""
     graph = read_onnx(path)
     try:
         return _network(graph, input_shape, output)
-    except RecordFormatError as error:
-        raise RecordFormatError(
-            f"`path` must hold a piecewise linear network; {path}: {error}"
-        ) from None
     except HardmaxError as error:
         raise RecordFormatError(
             f"`path` must hold a piecewise linear network; {path}: {error}"
@@ -95,7 +154,7 @@ def load_onnx(
 
 def _network(
     graph: OnnxGraph, input_shape: Sequence[int] | None, output: str | None
-) -> GraphNetwork:
+) -> tuple[GraphBuilder, IntArray]:
     if len(graph.inputs) != 1 or not graph.outputs:
         raise RecordFormatError(
             f"it must have one input and an output; it has {len(graph.inputs)} and "
@@ -130,7 +189,7 @@ def _network(
     if found.left_off:
         build.note(f"{found.left_off} at the end is left off")
     last = found.slots
-    return build.finish(last[0] if has_batch and last.ndim > 1 and len(last) == 1 else last)
+    return build, last[0] if has_batch and last.ndim > 1 and len(last) == 1 else last
 
 
 def _input_shape(
@@ -345,6 +404,8 @@ def _prelu(call: _Call) -> Traced:
     slopes, x = real(call.given(1)), call.x
     if slopes.size == 1:
         return activated(call.build, x, prelu(slopes.ravel()), call.name)
+    if slopes.ndim == len(x.shape) and len(slopes) == 1:
+        slopes = slopes[0]
     if slopes.size != slopes.shape[0] or len(x.shape) - slopes.ndim != 1:
         raise ArgumentError(f"its slopes must be one for each channel; got shape {slopes.shape}")
     return activated(call.build, x, prelu(slopes.ravel()), call.name)

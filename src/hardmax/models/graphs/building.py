@@ -4,7 +4,7 @@ A signal is an array of slots with the shape of the tensor it stands for, withou
 only moves numbers (`reshape`, `transpose`, slices, `concatenate`) is done to that array.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from hardmax._ground.display import card
 from hardmax.errors import ArgumentError, ShapeMismatchError
+from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import Activation
+from hardmax.models.formats.layered_networks import Step
 from hardmax.models.graphs.graph_networks import (
     BlockMap,
     GraphNetwork,
@@ -48,6 +50,8 @@ class GraphBuilder:
         self._n_slots = 0
         self._input_shape: tuple[int, ...] | None = None
         self._maker: dict[int, Maxima] = {}
+        # How flat signals were made from one another: from which, by what, by the signal's slots.
+        self._steps: dict[bytes, tuple[IntArray, Callable[[], Step]]] = {}
 
     def __repr__(self) -> str:
         return f"GraphBuilder({len(self._nodes)} nodes, {self._n_slots:,} slots)"
@@ -76,6 +80,26 @@ class GraphBuilder:
                 needed[node.read_slots] = True
                 kept.append(node)
         return _renumbered(self._input_shape, output, kept[::-1], tuple(self.notes))
+
+    def chain(self, output: Signal) -> list[Step] | None:
+        """The affine maps and activations that lead from the input to a signal, one after another.
+
+        None if the signal is computed in another way: by a convolution, from two signals.
+        """
+        steps: list[Step] = []
+        slots = output.ravel()
+        while not np.array_equal(slots, np.arange(prod(self._input_shape or ()))):
+            made = self._steps.get(slots.tobytes())
+            if made is None:
+                return None
+            slots, step = made
+            steps.append(step())
+        return steps[::-1]
+
+    def _made(self, x: Signal, step: Callable[[], Step], output: Signal) -> Signal:
+        if output.size:
+            self._steps[output.ravel().tobytes()] = x.ravel(), step
+        return output
 
     def convolve(
         self,
@@ -169,7 +193,10 @@ class GraphBuilder:
         taps = bases[:, np.newaxis]
         kernel = np.ascontiguousarray(matrix[order])[np.newaxis]
         self._add(BlockMap(name, taps, kernel, offsets.copy(), int(slots[0]), n_out))
-        return slots.reshape(*x.shape[:-1], n_out)
+        result = slots.reshape(*x.shape[:-1], n_out)
+        if x.size != n_in:
+            return result
+        return self._made(x, lambda: AffineMap(matrix, offsets), result)
 
     def scale(self, x: Signal, factors: Any, shifts: Any = 0.0, name: str = "scale") -> Signal:
         """Return `x * factors + shifts`, entry by entry, of arrays that broadcast."""
@@ -178,7 +205,10 @@ class GraphBuilder:
         columns = np.broadcast_to(x, shape).reshape(-1, 1)
         weights = np.broadcast_to(factor, shape).reshape(-1, 1)
         biases = np.broadcast_to(shift, shape).ravel()
-        return self._sparse(columns, weights, biases, name).reshape(shape)
+        result = self._sparse(columns, weights, biases, name).reshape(shape)
+        if result.size != x.size:
+            return result
+        return self._made(x, lambda: AffineMap(np.diag(weights[:, 0]), biases), result)
 
     def add(self, x: Signal, y: Signal, factor: float = 1.0, name: str = "sum") -> Signal:
         """Return `x + factor * y` of two signals that broadcast."""
@@ -208,21 +238,20 @@ class GraphBuilder:
 
         Slopes of a `prelu` belong to the first axis of a signal with several axes.
         """
-        label = name or activation.name
+        label, result = name or activation.name, x
         for stage in activation.stages:
             if len(stage) == 1:
-                x = self._stage(x.ravel(), stage[0], label).reshape(x.shape)
+                result = self._stage(result.ravel(), stage[0], label).reshape(x.shape)
                 continue
             if len(stage) != x.shape[0]:
                 raise ShapeMismatchError(
                     f"`{activation.name}` must have one slope for each of {x.shape[0]} channels; "
                     f"got {len(stage)}."
                 )
-            rows = [
-                self._stage(row.ravel(), units, label) for row, units in zip(x, stage, strict=True)
-            ]
-            x = np.stack(rows).reshape(x.shape)
-        return x
+            pairs = zip(result, stage, strict=True)
+            rows = [self._stage(row.ravel(), units, label) for row, units in pairs]
+            result = np.stack(rows).reshape(x.shape)
+        return self._made(x, lambda: activation, result)
 
     def _stage(self, x: Signal, units: Sequence[Any], name: str) -> Signal:
         """Apply signed maxima to each entry, and add them up."""

@@ -58,7 +58,8 @@ class _CellRecord(Structure):
         *(
             (name, c_void_p)
             for name in (
-                *("forms", "radii", "winners", "deltas", "eps", "marks", "dirty", "n_dirty"),
+                *("forms", "radii", "winners", "reaches", "deltas", "eps", "marks", "dirty"),
+                "n_dirty",
             )
         ),
     )
@@ -132,7 +133,8 @@ class CellForms:
             record.n_sources = len(makers[makers >= 0])
             record.sources = self._lend(makers[makers >= 0], np.int32)
         self._records = records
-        room = [np.zeros(n), np.zeros(n), np.zeros(n, np.uint8), np.zeros(n, np.int32)]
+        room: list[AnyArray] = [np.zeros(network.n_groups), np.zeros(n), np.zeros(n)]
+        room += [np.zeros(n, np.uint8), np.zeros(n, np.int32)]
         room.append(np.zeros(len(nodes), np.int64))
         self._kept += room
         arrays = map(address, (self.forms, self.radii, self.winners, *room))

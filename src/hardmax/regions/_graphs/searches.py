@@ -147,7 +147,9 @@ class _SearchRecord(Structure):
         *((name, c_int64) for name in ("item_room", "side_room", "open_room", "n_items")),
         *(
             (name, c_void_p)
-            for name in ("is_stale", "is_noted", "noted", "written", "entries", "changes")
+            for name in (
+                *("is_stale", "is_noted", "noted", "written", "entries", "changes", "centres"),
+            )
         ),
         *((name, c_int64) for name in ("n_noted", "n_flips", "n_asked")),
     )
@@ -183,6 +185,7 @@ class Search:
             "written": np.zeros(n_groups, np.int32),
             "entries": np.zeros(largest, np.int32),
             "changes": np.zeros((n_groups, 2), np.int32),
+            "centres": np.zeros((len(network.nodes), forms.dim)),
         }
         dim, n_vertices, n_changes = forms.dim, 1 << 14, max(2 * n_groups, 1 << 16)
         self._buffers: dict[str, AnyArray] = {

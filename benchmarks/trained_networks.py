@@ -1,0 +1,132 @@
+"""A LeNet and a ResNet-8 trained with torch on drawn shapes, on segments and planes through images.
+
+Images are shapes of ten kinds on a black ground, as digits are: large parts of two images agree, so
+that many windows see the same. `python -m benchmarks.trained_networks` trains both, once; the
+weights are kept in the folder that `HARDMAX_TRAINED` names, if it does.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.bench_networks import report, triangle
+from hardmax.geometry.domains import Segment
+from hardmax.models.formats.torch_modules import from_torch
+from hardmax.typing import AnyArray, FloatArray
+
+_N_IMAGES, _BATCH = 4000, 100
+
+
+def shapes(n: int, side: int, n_channels: int, seed: int) -> tuple[FloatArray, AnyArray]:
+    """Images `(n, n_channels, side, side)` of shapes with soft edges, and their kinds."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 10, n)
+    rows, columns = np.mgrid[:side, :side] + 0.5
+    images = np.zeros((n, n_channels, side, side), np.float32)
+    for i, kind in enumerate(kinds):
+        x0, y0 = rng.uniform(0.4, 0.6, 2) * side
+        r = rng.uniform(0.2, 0.35) * side
+        x, y = (columns - x0) / r, (rows - y0) / r
+        far, thick = np.hypot(x, y), 0.3
+        inside = (np.abs(x) < 1) & (np.abs(y) < 1)
+        drawn = [
+            far < 1,
+            np.abs(far - 0.85) < thick / 2,
+            inside,
+            inside & (np.maximum(np.abs(x), np.abs(y)) > 0.7),
+            inside & (np.abs(x) < thick),
+            inside & (np.abs(y) < thick),
+            inside & ((np.abs(x) < thick) | (np.abs(y) < thick)),
+            inside & (np.abs(x - y) < thick),
+            inside & (np.abs(x + y) < thick),
+            (y > -1) & (y < 1) & (np.abs(x) < (y + 1) / 2),
+        ][kind]
+        colour = rng.uniform(0.5, 1.0, n_channels)
+        images[i] = colour[:, None, None] * drawn
+    return images, kinds
+
+
+def lenet() -> nn.Module:
+    """LeNet-5 with ReLUs and max pools."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+    )
+
+
+class Block(nn.Module):
+    """Two convolutions with batch normalisation, and what came in, added."""
+
+    def __init__(self, n: int, m: int, stride: int) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(
+            *(nn.Conv2d(n, m, 3, stride, 1, bias=False), nn.BatchNorm2d(m), nn.ReLU()),
+            *(nn.Conv2d(m, m, 3, 1, 1, bias=False), nn.BatchNorm2d(m)),
+        )
+        self.outer = nn.Identity() if stride == 1 else nn.Conv2d(n, m, 1, stride)
+
+    def forward(self, x: Any) -> Any:
+        """Apply it."""
+        return torch.relu(self.inner(x) + self.outer(x))
+
+
+def resnet() -> nn.Module:
+    """ResNet-8: blocks of 16, 32 and 64 channels."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()),
+        *(Block(16, 16, 1), Block(16, 32, 2), Block(32, 64, 2)),
+        *(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(64, 10)),
+    )
+
+
+def trained(name: str, module: nn.Module, images: AnyArray, kinds: AnyArray, epochs: int) -> None:
+    """Train a network with Adam, or read its weights where they are kept."""
+    folder = os.environ.get("HARDMAX_TRAINED")
+    path = Path(folder) / f"{name}.pt" if folder else None
+    if path is not None and path.exists():
+        module.load_state_dict(torch.load(path))
+    else:
+        optimiser = torch.optim.Adam(module.parameters(), 2e-3)
+        x, y = torch.from_numpy(images), torch.from_numpy(kinds)
+        for _ in range(epochs):
+            for batch in torch.randperm(len(x)).split(_BATCH):
+                loss = nn.functional.cross_entropy(module(x[batch]), y[batch])
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+        if path is not None:
+            torch.save(module.state_dict(), path)
+    module.eval()
+
+
+def main() -> None:
+    """Print a table."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    for name, module, side, n_channels, epochs, sizes in (
+        ("LeNet", lenet(), 28, 1, 4, (0.3, 1.0)),
+        ("ResNet-8", resnet(), 32, 3, 2, (0.01, 0.03)),
+    ):
+        fresh = from_torch(module.eval(), input_shape=(n_channels, side, side))
+        module.train()
+        trained(name, module, *shapes(_N_IMAGES, side, n_channels, 1), epochs)
+        images, kinds = shapes(1000, side, n_channels, 2)
+        with torch.no_grad():
+            right = module(torch.from_numpy(images)).argmax(1).numpy() == kinds
+        print(f"{name}: {right.mean():.1%} of 1 000 new images are right")
+        chosen = [int(np.flatnonzero(kinds == kind)[0]) for kind in (0, 3, 6)]
+        pictures = images[chosen].reshape(3, -1).astype(np.float64)
+        net = from_torch(module, input_shape=(n_channels, side, side))
+        for word, which in (("before training", fresh), ("trained", net)):
+            report(f"{name}, {word}, segment", which, Segment(pictures[0], pictures[1]))
+            for size in sizes:
+                report(f"{name}, {word}, {size}", which, triangle(pictures, size))
+
+
+if __name__ == "__main__":
+    main()
