@@ -18,7 +18,10 @@ from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domains import Box, Slice
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
-from hardmax.models.graphs.jacobians import (
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.regions._graphs.cell_forms import CellForms, bound_of
+from hardmax.regions._graphs.domain_sides import domain_sides
+from hardmax.regions._graphs.jacobians import (
     TINY,
     UP,
     cell_constants,
@@ -26,9 +29,6 @@ from hardmax.models.graphs.jacobians import (
     gradient_errors,
     gradient_of,
 )
-from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.regions._graphs.cell_forms import CellForms, bound_of
-from hardmax.regions._graphs.domain_sides import domain_sides
 from hardmax.regions._graphs.searches import Search, explore
 from hardmax.regions._graphs.value_numbers import repeated_entries
 from hardmax.regions.charted_domains import charted
@@ -231,13 +231,21 @@ def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
     cell = CellForms(network, domain, 1.0)
     cell.start_at((Fraction(0),))
     gaps = _gaps_of(cell)
-    squares, sizes = np.zeros(len(gaps.names)), np.zeros(network.n_slots)
-    weight = np.empty((network.dim_in, network.dim_out))
-    for inputs, values in gradient_columns(network, cell.winners):
-        sizes += np.einsum("ij,ij->i", values, values)
-        differences = gaps.differences(values)
-        squares += np.einsum("ij,ij->i", differences, differences)
-        weight[inputs] = values[network.outputs].T
+    # Of most gaps one entry is a constant: their gradient is that of a slot.
+    paired = np.flatnonzero(gaps.slopes.all(axis=1))
+    differences, sizes = np.zeros(len(paired)), np.zeros(network.n_slots)
+    weight = np.zeros((network.dim_in, network.dim_out))
+    for inputs, values, is_moved in gradient_columns(cell):
+        moved = np.flatnonzero(is_moved)
+        rows = values[moved]
+        sizes[moved] += np.einsum("ij,ij->i", rows, rows)
+        slots = gaps.columns[paired]
+        parts = np.where(is_moved[slots][:, :, np.newaxis], values[slots], 0.0)
+        difference = np.einsum("ijk,ij->ik", parts, gaps.slopes[paired])
+        differences += np.einsum("ij,ij->i", difference, difference)
+        weight[inputs] = np.where(is_moved[network.outputs], values[network.outputs].T, 0.0)
+    squares = (gaps.slopes**2 * sizes[gaps.columns]).sum(axis=1)
+    squares[paired] = differences
     norms = np.sqrt(sizes) * UP + TINY
     errors = gradient_errors(network, cell.winners, norms)
     lows, highs = _distances(cell, gaps, np.sqrt(squares), norms, errors)

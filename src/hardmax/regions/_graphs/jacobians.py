@@ -10,30 +10,41 @@ sum may take away.
 """
 
 from collections.abc import Iterator
+from ctypes import byref
 
 import numpy as np
 
+from hardmax._core.library import core
+from hardmax._core.memory import address
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, Node, SparseMap
-from hardmax.typing import AnyArray, FloatArray
+from hardmax.regions._graphs.cell_forms import CellForms
+from hardmax.typing import AnyArray, BoolArray, FloatArray
 
 _MOST_VALUES = 1 << 24
+_COLUMNS = 64
 _UNIT = 2.0**-53
 UP = 1.0 + 2.0**-20
 TINY = 2.0**-1000
 
 
-def gradient_columns(
-    network: GraphNetwork, winners: AnyArray
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield which inputs, and the derivatives of all slots by them: `(n_slots, n_inputs)`."""
-    step = max(1, _MOST_VALUES // network.n_slots)
+def gradient_columns(cell: CellForms) -> Iterator[tuple[slice, FloatArray, BoolArray]]:
+    """Yield the derivatives of all slots by some inputs after others, and which inputs.
+
+    Beside the derivatives `(n_slots, n_inputs)` it is said which slots depend on these inputs: the
+    rows of others hold anything.
+    """
+    network = cell.network
+    step = min(_COLUMNS, max(1, _MOST_VALUES // network.n_slots))
     for begin in range(0, network.dim_in, step):
         end = min(begin + step, network.dim_in)
-        values = np.zeros((network.n_slots, end - begin))
+        values = np.empty((network.n_slots, end - begin))
         values[begin:end] = np.eye(end - begin)
-        for node, won in _with_winners(network, winners):
-            values[node.slots] = _linear(node, won, values, is_absolute=False)
-        yield slice(begin, end), values
+        is_moved = np.zeros(network.n_slots, dtype=np.bool_)
+        is_moved[begin:end] = True
+        core().hm_graph_differentiate(
+            byref(cell.record), end - begin, address(values), address(is_moved)
+        )
+        yield slice(begin, end), values, is_moved
 
 
 def gradient_of(
