@@ -2,13 +2,14 @@
 
 A comparison fails if hardmax counts wrongly, or if it is slower beside another program than the
 comparison allows: ratios within one run say the same on every machine. Programs that are missing
-are named with the way to get them.
+are named with the way to get them. `--write` puts the tables into README.md as well.
 """
 
 import argparse
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ from hardmax._ground.files import write_text
 from hardmax.papers.pages import image, page
 from hardmax.plotting.style import off_screen, side_by_side
 
+_README = Path(__file__).with_name("README.md")
+_TABLES = re.compile(r"(?<=<!-- side by side -->\n).*?(?=<!-- end of side by side -->)", re.DOTALL)
 _BUSY = 0.3
 """A load above this many programs for each core makes times doubtful."""
 
@@ -43,6 +46,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--peers", default=os.environ.get("HARDMAX_PEERS"))
     parser.add_argument("--syrenn", default=os.environ.get("HARDMAX_SYRENN"))
+    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
     parser.add_argument("sections", nargs="*", help="words that titles begin with; all if none")
     chosen = parser.parse_args()
     programs = Programs(chosen.peers, chosen.syrenn)
@@ -69,6 +73,9 @@ def main() -> None:
         "failures": failures,
     }
     write_text(chosen.out / "benchmarks.json", json.dumps(kept, indent=1))
+    if chosen.write:
+        text = _TABLES.sub(lambda _: _markdown(about, tables, growth), _README.read_text("utf-8"))
+        _README.write_text(text, encoding="utf-8")
     print(f"page: {target}")
     if failures:
         sys.exit("\n".join(["failed:", *failures]))
@@ -190,25 +197,61 @@ def _megabytes(risen: float | None) -> str:
 
 
 def _growth(growth: Sequence[tuple[str, list[int], list[float]]]) -> str:
-    """Draw seconds against cells, and say with which exponent they grow."""
+    """Draw seconds against cells."""
     with off_screen():
         figure, (ax,) = side_by_side(1)
-        slopes = []
         for name, cells, seconds in growth:
             ax.loglog(cells, seconds, "o-", label=name, ms=4)
-            # Fitted where set-up no longer counts.
-            many = np.array(cells) > 300
-            if many.sum() > 1:
-                x, y = np.log(np.array(cells)[many]), np.log(np.array(seconds)[many])
-                slopes.append(f"{name} {np.polyfit(x, y, 1)[0]:.2f}")
         ax.set_xlabel("cells")
         ax.set_ylabel("CPU seconds")
         ax.legend()
         stream = BytesIO()
         figure.savefig(stream, format="svg", metadata={"Date": None})
-    words = f"Networks 2->[w, w, w] on the square. Fitted exponents: {', '.join(slopes)}."
+    words = f"Networks 2->[w, w, w] on the square. {_exponents(growth)}"
     drawn = image(stream.getvalue(), "svg+xml", "CPU seconds against cells")
     return f"<p>{escape(words)}</p><figure>{drawn}</figure>"
+
+
+def _exponents(growth: Sequence[tuple[str, list[int], list[float]]]) -> str:
+    """Say with which exponents the seconds grow with the cells."""
+    slopes = []
+    for name, cells, seconds in growth:
+        # Fitted where set-up no longer counts.
+        many = np.array(cells) > 300
+        if many.sum() > 1:
+            x, y = np.log(np.array(cells)[many]), np.log(np.array(seconds)[many])
+            slopes.append(f"{name} {np.polyfit(x, y, 1)[0]:.2f}")
+    return f"Fitted exponents: {', '.join(slopes)}."
+
+
+def _markdown(
+    about: dict[str, str],
+    tables: Sequence[tuple[str, str, str, list[Comparison]]],
+    growth: Sequence[tuple[str, list[int], list[float]]],
+) -> str:
+    """Write the tables as Markdown, each case once."""
+    lines = ["", "*" + "; ".join(f"{name}: {value}" for name, value in about.items()) + ".*", ""]
+    for title, counted, words, found in tables:
+        lines += [f"### {title}", "", " ".join(words.split()), ""]
+        lines += [f"| case | program | {counted} | CPU s | times as long | MB |", "|---" * 6 + "|"]
+        for comparison in found:
+            for one in comparison.found:
+                is_ours = one is comparison.found[0]
+                case = comparison.case.replace("|", "/") if is_ours else ""
+                if one.count is None:
+                    lines.append(f"| {case} | {one.program} | | | {one.remark} | |")
+                    continue
+                ratio = None if is_ours else comparison.ratio(one)
+                wrong = f"wrong: {comparison.truth}" if one.count != comparison.truth else ""
+                said = wrong or ("" if ratio is None else f"{ratio:.3g}")
+                lines.append(
+                    f"| {case} | {one.program} | {one.count} | {one.seconds:.3g} | {said} "
+                    f"| {_megabytes(one.megabytes)} |"
+                )
+        lines.append("")
+    if growth:
+        lines += [f"CPU seconds against cells, networks 2->[w, w, w]. {_exponents(growth)}", ""]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
