@@ -346,7 +346,8 @@ bool push(S& search, int layer, bool is_part, const std::int32_t* signature,
     typename S::Place place{};
     if (search.n_items > 0) place = search.cells.after(search.top().place);
     if (!read_cell(search.cells, cell, nullptr, place)) return false;
-    for (int l = 0; l < layer + is_part; l++) {
+    // Cells that are pushed one after the other share the path to the lower one.
+    for (int l = search.n_items > 0 ? search.top().layer : 0; l < layer + is_part; l++) {
         const Layer& passed = network.layers[l];
         for (int g = 0; g < passed.n_groups; g++)
             search.path.frames[l].typical[g] = typical[passed.first_group + g];

@@ -146,6 +146,23 @@ inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Penc
     return exact_sign(before, at, g, counts);
 }
 
+// Whether two walls of one region are on one line: the same two forms are equal there.
+inline bool are_on_one_line(const Wall& one, const Wall& other) {
+    if (one.layer < 0 || one.layer != other.layer || one.group != other.group) return false;
+    return (one.winner == other.winner && one.rival == other.rival) ||
+           (one.winner == other.rival && one.rival == other.winner);
+}
+
+// The sign of the form of a wall at the start of an edge, or kUndecided. A part that another search has
+// cut is asked for the forms of its own edges again: they vanish there.
+inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Wall& wall,
+                   const Pencils& pencils, SignCounts& counts) {
+    const int sign = sign_at(before, at, g, pencils, counts);
+    if (sign != kUndecided) return sign;
+    const bool is_on_it = are_on_one_line(before.wall, wall) || are_on_one_line(at.wall, wall);
+    return is_on_it ? 0 : kUndecided;
+}
+
 namespace detail {
 
 // Bound the value of the true line at a point.
@@ -191,15 +208,15 @@ inline Vertex meet(const Edge& one, const Edge& other) {
     return v;
 }
 
-inline Signs signs_of(const Edge* polygon, int n, const Line& g, const Pencils& pencils,
-                      std::int8_t* signs, SignCounts& counts) {
+inline Signs signs_of(const Edge* polygon, int n, const Line& g, const Wall& wall,
+                      const Pencils& pencils, std::int8_t* signs, SignCounts& counts) {
     Signs found{0, 0};
     for (int i = 0; i < n; i++) {
         int sign = polygon[i].start.is_far() ? 0 : filtered_sign(g, polygon[i].start);
         if (sign != 0) {
             counts.n_filtered++;
         } else {
-            sign = sign_at(polygon[i > 0 ? i - 1 : n - 1], polygon[i], g, pencils, counts);
+            sign = sign_at(polygon[i > 0 ? i - 1 : n - 1], polygon[i], g, wall, pencils, counts);
             if (sign == kUndecided) return {-1, i};
         }
         signs[i] = static_cast<std::int8_t>(sign);

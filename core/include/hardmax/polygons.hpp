@@ -47,10 +47,10 @@ struct Polygons {
     static void note_region(Path<2>& path, int l, bool has_far) {
         if (has_far || path.frames[l].is_homogeneous) note_ray(path, l);
     }
-    int sign_at(const Place& place, int i, const Line& g, const Wall&, const Known& known,
+    int sign_at(const Place& place, int i, const Line& g, const Wall& wall, const Known& known,
                 SignCounts& counts) {
         const Polygon polygon = at(place);
-        return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, known, counts);
+        return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, wall, known, counts);
     }
 
     // Note the signs of a window of units, from one of them on: see `units.hpp`.
@@ -113,9 +113,9 @@ struct Polygons {
         }
         return part;
     }
-    Signs signs_of(const Part& part, const Line& g, const Wall&, const Known& known,
+    Signs signs_of(const Part& part, const Line& g, const Wall& wall, const Known& known,
                    SignCounts& counts) {
-        return hardmax::signs_of(part.area, part.n, g, known, signs, counts);
+        return hardmax::signs_of(part.area, part.n, g, wall, known, signs, counts);
     }
     // A polygon has few vertices: rivals are looked at one by one.
     std::uint64_t exceeded_on(const Part&, const Forms<2>&, const Contest&, int, int, int) const {
