@@ -396,9 +396,10 @@ void merge(const Layer& layer, Frame& frame, const std::int32_t* first, const do
         for (int m = 0; m < frame.n_candidates[g]; m++)
             if (first[candidates[m]] == candidates[m]) candidates[count++] = candidates[m];
         frame.n_candidates[g] = count;
-        merged.has_coinciding[g] = false;
-        for (int j = layer.starts[g]; j < layer.starts[g + 1]; j++)
-            if (first[j] != layer.first[j]) merged.has_coinciding[g] = true;
+    }
+    for (int j = 0; j < layer.n_forms; j++) {
+        merged.has_coinciding[j] = false;
+        if (first[j] != layer.first[j]) merged.has_coinciding[first[j]] = true;
     }
 }
 

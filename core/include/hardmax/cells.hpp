@@ -140,7 +140,8 @@ std::int64_t store_map(Path<D>& fresh, Cells& cells) {
         radius = bound(radius, output.radius[i]);
     }
     cells.map_radii[cell] = rounded_up(radius);
-    if (!(radius < kInfinity)) cells.n_broken++;
+    // What is stored tells these from others, also where the radius is only too large for it.
+    if (!(cells.map_radii[cell] < kInfinity)) cells.n_broken++;
     return cell;
 }
 

@@ -17,7 +17,7 @@ struct Merged {
     double* gain_radii;
     double* values;  // (n_forms, width)
     double* value_radii;
-    bool* has_coinciding;  // (n_groups): whether forms that differ in the layer coincide
+    bool* has_coinciding;  // (n_forms): whether later ones, other than in the layer, coincide
 };
 
 // Forms of pending ReLU units, as many as a word has bits: see `units.hpp`.
@@ -116,7 +116,7 @@ Path<D> take_path(const Network& network, Arena& arena) {
             frame.merged.gain_radii = arena.take<double>(n);
             frame.merged.values = arena.take<double>(n * layer.width);
             frame.merged.value_radii = arena.take<double>(n * layer.width);
-            frame.merged.has_coinciding = arena.take<bool>(n ? layer.n_groups : 0);
+            frame.merged.has_coinciding = arena.take<bool>(n);
         }
         if (path.frames) path.frames[l] = frame;
     }

@@ -202,12 +202,12 @@ struct Polytopes {
             for (int w = 0; w < n_words; w++) mask(to)[w] = mask(from)[w];
     }
 
-    // List the pool rows of the bits of a mask; return how many.
-    int collect(const Word* word, int first_facet, int* rows) const {
+    // List the pool rows of the bits of a mask, perhaps only of some; return how many.
+    int collect(const Word* word, int first_facet, int* rows, const Word* some = nullptr) const {
         int n = 0;
         for (int w = 0; w < n_words; w++)
-            for (Word rest_of = word[w]; rest_of != 0; rest_of &= rest_of - 1)
-                rows[n++] = facets[first_facet + 64 * w + lowest_bit(rest_of)];
+            for (Word bits = some ? word[w] & some[w] : word[w]; bits != 0; bits &= bits - 1)
+                rows[n++] = facets[first_facet + 64 * w + lowest_bit(bits)];
         return n;
     }
     int count_bits(const Word* word) const {
@@ -632,10 +632,10 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
     // Where cells are stored, and where an end is far or not known well, from the facets that meet.
     const Facet<D>* lists[kLanes][D];
     int waiting[kLanes], n_waiting = 0;
-    const auto settle = [&](int i, const Point<D>& found) {
+    const auto settle = [&](int i, const Point<D>& found, bool is_pure) {
         // What is stored is computed from the facets, all of them known and in one way.
         const bool is_kept = stores && found.rho <= most_rho;
-        place.is_canonical = place.is_canonical && is_kept && pool[place.n_pool].is_pure;
+        place.is_canonical = place.is_canonical && is_kept && is_pure;
         points[to + i] = found;
         if (is_kept) return;
         const Point<D> near = point_on_edge(place, pairs[i], mask(to + i));
@@ -646,7 +646,11 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
         if (n_waiting > 0) meet(lists, n_waiting, scale, found, has_far ? far : nullptr);
         for (int m = 0; m < n_waiting; m++) {
             if (has_far) directions[to + waiting[m]] = far[m];
-            settle(waiting[m], found[m]);
+            // Facets that other polytopes share may have been replaced for one of these.
+            bool is_pure = true;
+            for (const Facet<D>* facet : lists[m])
+                is_pure = is_pure && (facet->is_pure || facet->wall.layer < 0);
+            settle(waiting[m], found[m], is_pure);
         }
         n_waiting = 0;
     };
@@ -669,7 +673,7 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
             if (whole.is_far(static_cast<int>(pairs[i] >> 32)) ||
                 whole.is_far(static_cast<int>(pairs[i] & 0xffffffffu)))
                 directions[to + i] = unknown;
-            settle(i, unknown);
+            settle(i, unknown, false);
             continue;
         }
         waiting[n_waiting++] = i;
@@ -810,16 +814,17 @@ bool has_room(const Polytopes<D>&, const typename Polytopes<D>::Place& place,
               const Network& network, const Cells& cells) {
     return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices &&
            cells.n_facets + place.n_facets <= cells.room_facets &&
-           cells.n_ties + place.n_ties + network.n_groups <= cells.room_ties;
+           cells.n_ties + place.n_ties + place.n_facets + network.n_groups <= cells.room_ties;
 }
 
 namespace detail {
 
 // Compute the vertices of a polytope from its facets; False if one is too uncertain. Those between
-// sides of the domain are known, and perhaps all that lie on D facets.
+// sides of the domain are known, and perhaps all that lie on D forms of the list. Other forms of the
+// list that pass through a vertex are not looked at: which there are depends on what was cut before.
 template <int D>
 bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, double scale,
-                  bool are_simple_known) {
+                  const Word* is_facet, bool are_simple_known) {
     const Facet<D>* lists[kLanes][D];
     int waiting[kLanes], n_waiting = 0;
     bool is_precise = true;
@@ -838,7 +843,7 @@ bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, do
     };
     for (int i = place.start; i < place.start + place.n; i++) {
         if (are_simple_known && s.count_bits(s.mask(i)) == D) continue;
-        const int n = s.collect(s.mask(i), place.first_facet, s.tight);
+        const int n = s.collect(s.mask(i), place.first_facet, s.tight, is_facet);
         bool is_given = true;
         for (int t = 0; t < n; t++) is_given = is_given && s.pool[s.tight[t]].wall.layer < 0;
         if (is_given) continue;
@@ -923,6 +928,7 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
     }
     const int last = network.n_layers - 1, *rows = s.facets + place.first_facet;
     Path<D>& fresh = detail::fresh_path(path, pure);
+    detail::find_facets(s, place, s.common);
     if (!is_precise) {
         bool is_known = place.is_canonical && place.reach.rho <= kStoredRadius * path.scale &&
                         place.reach.far_rho <= kStoredRadius;
@@ -932,7 +938,7 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
             is_known = false;
             facet = facet_of(wall_form(fresh, facet.wall), facet.wall, true);
         }
-        if (!detail::set_vertices(s, place, path.scale, is_known)) {
+        if (!detail::set_vertices(s, place, path.scale, s.common, is_known)) {
             if (last < 0) return false;
             compose_doubled(path, doubled, last);
             for (int f = 0; f < place.n_facets; f++) {
@@ -941,11 +947,10 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
                     facet = facet_of(detail::nearest_form(path, doubled, facet.wall), facet.wall,
                                      false);
             }
-            if (!detail::set_vertices(s, place, path.scale, false)) return false;
+            if (!detail::set_vertices(s, place, path.scale, s.common, false)) return false;
         }
     }
     const std::int64_t cell = detail::store_map(fresh, cells);
-    detail::find_facets(s, place, s.common);
     if (network.largest_group > 0) {
         detail::sort_vertices(s, place, s.common);
     } else {
@@ -1002,12 +1007,22 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
         while (facet >= 0 && facet < cells.n_facets - first && s.tight[facet] != tie.row) facet++;
         if (facet < cells.n_facets - first) add_tie(facet, tie.group);
     }
+    // What coincides in exact arithmetic no longer competes, and leaves no zero signs: with the winner it
+    // would on the whole cell, with the rival that named a facet on that facet.
     for (int l = 0; l < network.n_layers; l++) {
-        // What coincides in exact arithmetic no longer competes, and leaves no zero signs.
         if (!path.frames[l].is_merged) continue;
         const Layer& layer = network.layers[l];
+        const auto has_coinciding = [&](int group, int form) {
+            return path.frames[l].merged.has_coinciding[layer.starts[group] + form];
+        };
         for (int g = 0; g < layer.n_groups; g++)
-            if (path.frames[l].merged.has_coinciding[g]) add_tie(-1, layer.first_group + g);
+            if (has_coinciding(g, path.signature[layer.first_group + g]))
+                add_tie(-1, layer.first_group + g);
+        for (std::int64_t f = first; f < cells.n_facets; f++) {
+            const int g = cells.walls[2 * f] - layer.first_group;
+            if (g >= 0 && g < layer.n_groups && has_coinciding(g, cells.walls[2 * f + 1]))
+                add_tie(f - first, layer.first_group + g);
+        }
     }
     cells.ends[cell] = cells.n_vertices;
     cells.facet_ends[cell] = cells.n_facets;

@@ -7,6 +7,7 @@ $(p, v, w)$, the point $(p + M v) / w$ with $w > 0$.
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from itertools import product
 from math import gcd
 from operator import or_
 from typing import NamedTuple
@@ -55,10 +56,11 @@ def from_masks(forms: Sequence[Form], masks: Iterable[int]) -> ExactCell:
     return ExactCell(tuple(forms), tuple(_meet(forms, mask) for mask in masks), masks)
 
 
-def clipped(cell: ExactCell, form: Form) -> ExactCell | None:
+def clipped(cell: ExactCell, form: Form, *, is_lower: bool = False) -> ExactCell | None:
     """Return the part where a form is positive: the cell itself, a smaller one, or None.
 
-    A form that vanishes on the whole cell leaves nothing.
+    A form that vanishes on the whole cell leaves nothing. New vertices come in the order of the
+    edges they lie on, of the lower part in that of the upper one.
 
     Examples:
         >>> half = clipped(space(1), (2, -1, 0))
@@ -82,15 +84,14 @@ def clipped(cell: ExactCell, form: Form) -> ExactCell | None:
     dim = len(form) - 2
     above = [i for i, sign in enumerate(signs) if sign > 0]
     below = [i for i, sign in enumerate(signs) if sign < 0]
-    for i in above:
-        for k in below:
-            common = cell.masks[i] & cell.masks[k]
-            if common.bit_count() < dim - 1:
-                continue
-            if any(m & common == common for n, m in enumerate(cell.masks) if n not in (i, k)):
-                continue
-            vertices.append(_meet(forms, common | new_bit))
-            masks.append(common | new_bit)
+    for i, k in product(below, above) if is_lower else product(above, below):
+        common = cell.masks[i] & cell.masks[k]
+        if common.bit_count() < dim - 1:
+            continue
+        if any(m & common == common for n, m in enumerate(cell.masks) if n not in (i, k)):
+            continue
+        vertices.append(_meet(forms, common | new_bit))
+        masks.append(common | new_bit)
     return ExactCell(forms, tuple(vertices), tuple(masks))
 
 

@@ -32,8 +32,9 @@ class _Part(NamedTuple):
     Attributes:
         winner: The form, within its group.
         cell: The cell; the forms that cut it come last.
-        names: The names of the forms that cut it.
-        ties: The places of forms of the cell where the winner equals a rival, or -1 for all.
+        names: The names of its forms.
+        ties: The places of forms of the cell where the winner equals a rival that does not name
+            them, or -1 for all.
     """
 
     winner: int
@@ -79,32 +80,32 @@ class SpatialPath(ExactPath):
         n_facets = len(cell.facets)
         names = [tuple(wall) for wall in cell.walls.tolist()]
         parts = []
-        for part in self._parts(layer, group, self.exact_cell(cell)):
+        for part in self._parts(layer, group, self.exact_cell(cell), names):
             kept, stay = with_facets_only(part.cell)
             place_of = {place: i for i, place in enumerate(stay)}
             place_of[-1] = -1
-            walls = [*names, *part.names]
             ties = [
                 (place_of[place], number, part.winner) for place in part.ties if place in place_of
             ]
-            rounded = rounded_cell(kept, [walls[place] for place in stay], ties)
+            rounded = rounded_cell(kept, [part.names[place] for place in stay], ties)
             sources = np.array(
                 [place if place < n_facets else -1 for place in stay], dtype=np.int32
             )
             parts.append((part.winner, rounded._replace(sources=sources)))
         self.search.replace_top(parts)
 
-    def _parts(self, layer: int, group: int, whole: ExactCell) -> list[_Part]:
-        """Return the part of a cell that each form of a group wins."""
+    def _parts(self, layer: int, group: int, whole: ExactCell, walls: list[_Name]) -> list[_Part]:
+        """Return the part of a cell, whose walls are given, that each form of a group wins."""
         start = int(self.network.layers[layer].starts[group])
         rows = self.scores(layer).rows
         members = self.competitors(layer, group)
-        if self.network.layers[layer].is_relu and len(members) == 1:
-            return [_Part(0, whole, [], [-1])]
+        is_relu = self.network.layers[layer].is_relu
+        if is_relu and len(members) == 1:
+            return [_Part(0, whole, walls, [-1])]
         parts: list[_Part] = []
         for winner in members:
             part: ExactCell | None = whole
-            names: list[_Name] = []
+            names = list(walls)
             ties: list[int] = []
             for rival in members:
                 if rival == winner:
@@ -113,11 +114,14 @@ class SpatialPath(ExactPath):
                 self.decisions.record(rational=len(part.vertices))
                 pairs = zip(rows[winner], rows[rival], strict=True)
                 form = (*(int(one - other) for one, other in pairs), 0)
-                smaller = clipped(part, form)
+                smaller = clipped(part, form, is_lower=is_relu and winner == start)
+                name = layer, group, winner - start, rival - start
                 if smaller is part:
-                    ties += vanishing(part, form) or []
+                    # A part is split again by the group that made it: its own walls are no ties.
+                    own = name, (layer, group, rival - start, winner - start)
+                    ties += [p for p in vanishing(part, form) or [] if names[p] not in own]
                 elif smaller is not None:
-                    names.append((layer, group, winner - start, rival - start))
+                    names.append(name)
                 part = smaller
                 if part is None:
                     break
