@@ -247,6 +247,45 @@ def test_a_damaged_folder_is_refused(tmp_path, short_jobs):
         open_partition(tmp_path)
 
 
+def test_a_log_counts_as_far_as_it_was_written(tmp_path, short_jobs, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def killed(log):
+        raise Killed
+
+    for name in ("_fold", "close"):
+        usual = getattr(manifests.ManifestLog, name)
+        ends = iter([usual] if name == "_fold" else [])
+        monkeypatch.setattr(
+            manifests.ManifestLog, name, lambda log, ends=ends: next(ends, killed)(log)
+        )
+    monkeypatch.setattr(manifests, "_LEAST_LOG", 20_000)
+    with pytest.raises(Killed):
+        enumerate_regions(NET, SQUARE, store=tmp_path)
+    monkeypatch.undo()
+    log, whole = tmp_path / manifests.LOG, enumerate_regions(NET, SQUARE)
+    lines = log.read_bytes().splitlines(keepends=True)
+    assert len(lines) > 3
+
+    def n_found(*parts):
+        log.write_bytes(b"".join(parts))
+        part = open_partition(tmp_path)
+        assert sum(shard.n_found for shard in part.shards()) == part.n_found
+        return part.n_found
+
+    found = [n_found(*lines[:n]) for n in range(len(lines) + 1)]
+    assert found == sorted(found)
+    assert found[0] == 0 < found[-1]
+    assert n_found(*lines[:-1], lines[-1][:-40]) == found[-2]
+    assert n_found(*lines[1:]) == 0
+    with pytest.raises(RecordFormatError, match="not as it was written"):
+        n_found(lines[0], lines[2], lines[1])
+    n_found(*lines[:-1], lines[-1][:-40])
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), whole)
+    assert not log.exists()
+
+
 def test_what_has_no_store_is_refused(tmp_path):
     for domain, options, match in [
         (Segment([0, 0], [1, 1]), {}, "dimension 2 to 7"),
@@ -338,15 +377,15 @@ def test_processes_search_and_may_be_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(durable, "LONG_S", 0.0)
     monkeypatch.setattr(durable, "SHORT_S", 0.0)
     model, pool, lost = gaussian_relu(5, [2, 60, 60]), Processes(2), []
-    usual = manifests.Manifest.write
+    usual = manifests.ManifestLog.add
 
-    def write(manifest, folder):
-        usual(manifest, folder)
-        if not lost and manifest.n_cells:
+    def add(log, step):
+        usual(log, step)
+        if not lost and log.manifest.n_cells:
             lost.append(pool._children[0].pid)
             os.kill(lost[0], signal.SIGKILL)
 
-    monkeypatch.setattr(manifests.Manifest, "write", write)
+    monkeypatch.setattr(manifests.ManifestLog, "add", add)
     with pool:
         part = enumerate_regions(model, SQUARE, store=tmp_path, workers=2, executor=pool)
         assert {child.pid for child in pool._children} > set(lost)

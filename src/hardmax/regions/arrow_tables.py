@@ -43,12 +43,13 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 The metadata entry `hardmax.model` is the network, as `save_model` writes it, in base64. Format
 `hardmax.partition/2` has neither the network nor `domain_text`; it is read if both are given.
 
-Format `hardmax.shard/1`, of the files of a stored search, has no network either, and its column
-`signatures` is binary: the winners of a cell one after the other, numbers of the type that `shapes`
-names, the least significant byte first. Lists took eighteen times as long to write. Likewise a
-column with one number for each cell has no lists, and `walls` has the codes of `WallNames`.
+Format `hardmax.shard/2`, of the files of a stored search, has neither the network nor `content`:
+the manifest has a hash of the file. Its column `signatures` is binary: the winners of a cell one
+after the other, numbers of the type that `shapes` names, the least significant byte first. Lists
+took eighteen times as long to write. Likewise a column with one number for each cell has no lists,
+and `walls` has the codes of `WallNames`.
 """
-_OLD_FORMAT, _SHARD_FORMAT = "hardmax.partition/2", "hardmax.shard/1"
+_OLD_FORMAT, _SHARD_FORMAT = "hardmax.partition/2", "hardmax.shard/2"
 _FORMATS = FORMAT, _OLD_FORMAT, _SHARD_FORMAT
 _METADATA, _MODEL = b"hardmax", b"hardmax.model"
 _ENGINES = ("lines", "planar", "spatial", "split_tree")
@@ -107,7 +108,9 @@ def to_arrow(partition: Partition, *, is_shard: bool = False) -> Any:
         ],
         "shapes": shapes,
     }
-    header["content"] = _content_fingerprint(header, arrays)
+    # The manifest has a hash of the whole file of a shard.
+    if not is_shard:
+        header["content"] = _content_fingerprint(header, arrays)
     metadata: dict[bytes, Any] = {_METADATA: json.dumps(header)}
     if not is_shard:
         metadata[_MODEL] = base64.b64encode(model_bytes(partition.network))
@@ -151,11 +154,12 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
             if header[name] != wanted:
                 raise RecordFormatError(f"`table` must belong to this {name}; got another one's.")
         arrays = _read_arrays(table, header)
-        if header.pop("content") != _content_fingerprint(header, arrays):
+        is_shard = header["format"] == _SHARD_FORMAT
+        if not is_shard and header.pop("content") != _content_fingerprint(header, arrays):
             raise RecordFormatError(
                 "`table` must hold what was written, every row in its place; it was changed."
             )
-        codes = arrays.pop("walls", None) if header["format"] == _SHARD_FORMAT else None
+        codes = arrays.pop("walls", None) if is_shard else None
         cells = _cell_arrays(arrays, header, table.num_rows)
         if codes is not None:
             cells = _with_codes(cells, codes[0], network, len(where.exact_rows))

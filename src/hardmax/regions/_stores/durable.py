@@ -17,8 +17,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import closing, suppress
 from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +36,9 @@ from hardmax.regions._stores.manifests import (
     MANIFEST,
     MODEL,
     Manifest,
+    ManifestLog,
+    Shard,
+    Step,
     held,
     read_manifest,
     writing,
@@ -59,7 +61,6 @@ class _Pending(NamedTuple):
     """A task that is to be searched, and how often that has failed."""
 
     task: bytes
-    share: float | None = None
     n_failed: int = 0
     reason: str = ""
 
@@ -108,8 +109,10 @@ def search_into(
         if manifest.is_complete:
             return
         deadline = None if max_seconds is None else time.monotonic() + max_seconds
-        team = _Team(path, manifest, network, where.dim, workers)
-        with track(iter(()), "cells") as bar:
+        with writing(path):
+            log = ManifestLog(path, manifest)
+        team = _Team(log, network, where.dim, workers)
+        with closing(log), track(iter(()), "cells") as bar:
             make = executor_maker(executor or (lambda: ThreadPoolExecutor(workers)), workers)
             team.work(make, deadline, bar.advance, isinstance(executor, Executor))
 
@@ -126,14 +129,11 @@ def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
 class _Team:
     """Tasks that wait, jobs that are under way, and the manifest."""
 
-    def __init__(
-        self, folder: Path, manifest: Manifest, network: ArgmaxNetwork, dim: int, workers: int
-    ) -> None:
-        self.folder = folder
-        self.manifest = manifest
+    def __init__(self, log: ManifestLog, network: ArgmaxNetwork, dim: int, workers: int) -> None:
+        self.log = log
         self._network, self._dim, self._workers = network, dim, workers
         self._model = model_bytes(network)
-        self._waiting = [*map(_Pending, manifest.tasks, manifest.shares)]
+        self._waiting = [*map(_Pending, log.manifest.tasks)]
         self._under_way: dict[Future[Outcome], _Pending] = {}
         self._given_up: list[_Pending] = []
 
@@ -190,7 +190,7 @@ class _Team:
             seconds = SHORT_S if is_short else LONG_S
             if deadline is not None:
                 seconds = min(seconds, max(0.0, deadline - time.monotonic()))
-            manifest = self.manifest
+            manifest = self.log.manifest
             job = Job(
                 self._model,
                 manifest.domain,
@@ -223,35 +223,30 @@ class _Team:
         return is_broken
 
     def _explored(self) -> str:
-        return explored_text(1.0 - self.manifest.explored, 1.0)
+        return explored_text(1.0 - self.log.manifest.explored, 1.0)
 
     def _blame(self, pending: _Pending, error: Any) -> None:
         reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        failed = _Pending(pending.task, pending.share, pending.n_failed + 1, reason)
+        failed = _Pending(pending.task, pending.n_failed + 1, reason)
         (self._waiting if failed.n_failed < _MOST_TRIES else self._given_up).append(failed)
 
     def _keep(self, future: "Future[Outcome]", outcome: Outcome) -> None:
-        with writing(self.folder):
-            manifest = self.manifest
+        log = self.log
+        with writing(log.folder):
+            shards: tuple[Shard, ...] = ()
             if outcome.shard:
-                manifest = manifest.with_shard(
-                    self.folder, outcome.shard, outcome.n_cells, outcome.first
-                )
-            others = [one for key, one in self._under_way.items() if key is not future]
-            shares = [None if isnan(share) else share for share in outcome.shares]
-            found = [*map(_Pending, outcome.left, shares)]
-            waiting = [*self._waiting, *reversed(found)]
-            left = *self._given_up, *others, *waiting
-            manifest = replace(
-                manifest,
-                n_cells=manifest.n_cells + outcome.n_cells,
-                decisions=_sum(manifest.decisions, outcome.decisions),
-                has_means=manifest.has_means or outcome.has_means,
-                tasks=tuple(one.task for one in left),
-                shares=tuple(one.share for one in left),
+                shards = (log.new_shard(outcome.shard, outcome.n_cells, outcome.first),)
+            step = Step(
+                log.manifest.tasks.index(self._under_way[future].task),
+                outcome.left[::-1],
+                tuple(None if isnan(share) else share for share in outcome.shares[::-1]),
+                shards,
+                outcome.n_cells,
+                outcome.decisions,
+                outcome.has_means,
             )
-            manifest.write(self.folder)
-        self.manifest, self._waiting = manifest, waiting
+            log.add(step)
+        self._waiting += map(_Pending, step.tasks)
         del self._under_way[future]
 
     def _failures(self) -> str:
@@ -267,7 +262,3 @@ class _Team:
             f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed {_MOST_TRIES} times; "
             f"all others are done, and the same call tries these again. {'; '.join(lines)}"
         )
-
-
-def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]

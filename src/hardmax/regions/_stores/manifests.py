@@ -1,8 +1,9 @@
-"""The folder of a stored search: shards of cells, and one small file that says which of them count.
+"""The folder of a stored search: shards of cells, and a manifest that says which of them count.
 
-A shard is written before the manifest names it, and the manifest is replaced in one step, so that a
-process may end at any moment: what the manifest names is there, whole, and what it does not name
-was not found yet.
+A shard is written before the manifest names it, so that a process may end at any moment: what the
+manifest names is there, whole, and what it does not name was not found yet. What a job adds is
+appended to a log. When that has become longer than the manifest, the manifest is replaced in one
+step and the log begins anew: all that is ever written is a small multiple of what is there at last.
 """
 
 import base64
@@ -10,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,22 +23,28 @@ from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 
-FORMAT = "hardmax.store/1"
+FORMAT = "hardmax.store/2"
 """The value of `format` in `manifest.json`. The other fields:
 
 - `model`: the fingerprint of the network, which is `model.safetensors`, as `save_model` writes it.
 - `domain`: the domain, as `geometry.domain_text` writes it; `engine`; `count_only`.
 - `n_cells`, `decisions` (three counts), `has_means`: of all cells found.
-- `shards`: for each Parquet file (`hardmax.shard/1`, in `regions/arrow_tables.py`) `file`,
+- `shards`: for each Parquet file (`hardmax.shard/2`, in `regions/arrow_tables.py`) `file`,
   `n_cells`, `first` (the signature of its first cell, four bytes for each group) and `digest`
   (SHA-256 of the file). The cells of a shard follow one another in the order of all cells, so
   `first` sorts the shards.
 - `tasks`: what is left to search, in base64; none if every cell was found.
 - `shares`: for each task about its share of the volume of the domain; null if that is not bounded.
 - `content`: a hash of the other fields.
+
+`manifest.log`, if there is one, says what has been added since. A line is the JSON of a `Step` with
+a hash of the line before, or of the manifest, and of its own fields. A last line that was cut off,
+and a log of the manifest before, do not count.
 """
-MANIFEST, MODEL = "manifest.json", "model.safetensors"
+MANIFEST, LOG, MODEL = "manifest.json", "manifest.log", "model.safetensors"
 _SHARD = "cells-{:06d}.parquet"
+_LEAST_LOG = 1 << 16
+"""A log of so many bytes is not too long for any manifest."""
 
 
 class Shard(NamedTuple):
@@ -47,6 +54,28 @@ class Shard(NamedTuple):
     n_cells: int
     first: str
     digest: str
+
+
+class Step(NamedTuple):
+    """What a job adds to a manifest.
+
+    Attributes:
+        done: The number of its task in the manifest, which goes.
+        tasks: The tasks that it did not get to, which come last.
+        shares: Their shares of the volume.
+        shards: The shard it found, or nothing.
+        n_cells: How many cells it found.
+        decisions: How many signs each stage decided.
+        has_means: As in `CellArrays`.
+    """
+
+    done: int
+    tasks: tuple[bytes, ...]
+    shares: tuple[float | None, ...]
+    shards: tuple[Shard, ...]
+    n_cells: int
+    decisions: tuple[int, int, int]
+    has_means: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,33 +105,123 @@ class Manifest:
         begun = self.shares != (None,) or self.tasks != (b"",)
         return float(min(max(1.0 - sum(left), 0.0), 1.0)) if begun else 0.0
 
-    def with_shard(self, folder: Path, content: bytes, n_cells: int, first: bytes) -> "Manifest":
-        """Write a shard, and return what names it; nothing counts before that is written."""
-        numbers = [int(shard.file[6:12]) for shard in self.shards]
-        file = _SHARD.format(1 + max(numbers, default=-1))
-        with replacing(folder / file) as stream:
-            stream.write(content)
-        shard = Shard(file, n_cells, first.hex(), hashlib.sha256(content).hexdigest())
-        return replace(self, shards=tuple(sorted((*self.shards, shard), key=lambda one: one.first)))
+    def after(self, step: Step) -> "Manifest":
+        """Return it with what a job adds."""
+        one, two, three = (x + y for x, y in zip(self.decisions, step.decisions, strict=True))
+        if not 0 <= step.done < len(self.tasks):
+            raise ValueError("a step must be that of a task")
+        before, behind = slice(step.done), slice(step.done + 1, None)
+        return replace(
+            self,
+            n_cells=self.n_cells + step.n_cells,
+            decisions=(one, two, three),
+            has_means=self.has_means or step.has_means,
+            shards=(*self.shards, *step.shards),
+            tasks=(*self.tasks[before], *self.tasks[behind], *step.tasks),
+            shares=(*self.shares[before], *self.shares[behind], *step.shares),
+        )
 
-    def write(self, folder: Path) -> None:
-        """Take the place of the manifest in a folder."""
-        fields = {"format": FORMAT, **self.__dict__}
-        fields["shards"] = [shard._asdict() for shard in self.shards]
-        fields["tasks"] = [base64.b64encode(task).decode() for task in self.tasks]
-        fields["decisions"] = list(self.decisions)
-        fields["shares"] = list(self.shares)
-        fields["content"] = _content(fields)
+    def write(self, folder: Path) -> tuple[str, int]:
+        """Take the place of the manifest in a folder; return its hash and how long it is."""
+        line, content = _line({"format": FORMAT, **self.__dict__}, "")
         with replacing(folder / MANIFEST) as stream:
-            stream.write(json.dumps(fields).encode())
+            stream.write(line)
+        return content, len(line)
 
 
-def _content(fields: dict[str, Any]) -> str:
-    return fingerprint(json.dumps(fields, sort_keys=True))
+class ManifestLog:
+    """The manifest of a folder that this process writes to.
+
+    Attributes:
+        folder: The folder.
+        manifest: The manifest with all that was added.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self._fold()
+
+    def _fold(self) -> None:
+        """Write the manifest with all that was added, and begin a new log."""
+        self._last, self._most = self.manifest.write(self.folder)
+        # A process that ends here leaves a log that does not follow the manifest.
+        (self.folder / LOG).unlink(missing_ok=True)
+        self._n_bytes = 0
+
+    def new_shard(self, content: bytes, n_cells: int, first: bytes) -> Shard:
+        """Write a shard, which counts when a step that has it is added."""
+        file = _SHARD.format(len(self.manifest.shards))
+        with replacing(self.folder / file) as stream:
+            stream.write(content)
+        return Shard(file, n_cells, first.hex(), hashlib.sha256(content).hexdigest())
+
+    def add(self, step: Step) -> None:
+        """Add what a job did.
+
+        Raises:
+            OSError: If it cannot be written; what the folder has is whole.
+        """
+        manifest = self.manifest.after(step)
+        line, content = _line(step._asdict(), self._last)
+        with (self.folder / LOG).open("ab", buffering=0) as stream:
+            try:
+                left = memoryview(line)
+                while left:
+                    left = left[stream.write(left) :]
+                os.fsync(stream.fileno())
+            except BaseException:
+                stream.truncate(self._n_bytes)
+                raise
+        self.manifest, self._last = manifest, content
+        self._n_bytes += len(line)
+        if self._n_bytes > max(self._most, _LEAST_LOG):
+            self._fold()
+
+    def close(self) -> None:
+        """Leave one file, if there is room for it; else the log counts as well."""
+        with suppress(OSError):
+            self._fold()
+
+
+def _line(fields: dict[str, Any], before: str) -> tuple[bytes, str]:
+    """Write fields as a line of JSON, with a hash of them and of the line before."""
+    plain = {
+        **fields,
+        "shards": [shard._asdict() for shard in fields["shards"]],
+        "tasks": [base64.b64encode(task).decode() for task in fields["tasks"]],
+    }
+    content = _content(plain, before)
+    return json.dumps({**plain, "content": content}).encode() + b"\n", content
+
+
+def _content(fields: dict[str, Any], before: str) -> str:
+    return fingerprint(before + json.dumps(fields, sort_keys=True))
+
+
+def _read_line(line: bytes, before: str) -> tuple[dict[str, Any], str]:
+    """Read what `_line` wrote.
+
+    Raises:
+        RecordFormatError: If it is not as it was written.
+    """
+    fields = parse_json(line)
+    if not isinstance(fields, dict):
+        raise RecordFormatError(f"it must be an object; got {type(fields).__name__}")
+    if fields.get("format", FORMAT) != FORMAT:
+        raise RecordFormatError(f"its format must be {FORMAT!r}; got {fields['format']!r:.60}")
+    content = fields.pop("content")
+    if content != _content(fields, before):
+        raise RecordFormatError("it is not as it was written")
+    fields.pop("format", None)
+    fields["shards"] = tuple(Shard(**shard) for shard in fields["shards"])
+    fields["tasks"] = tuple(base64.b64decode(task, validate=True) for task in fields["tasks"])
+    fields["decisions"] = tuple(fields["decisions"])
+    fields["shares"] = tuple(fields["shares"])
+    return fields, content
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a folder.
+    """Read the manifest of a folder and its log; the shards in the order of their cells.
 
     Raises:
         FileNotFoundError: If there is none.
@@ -110,26 +229,36 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        fields = parse_json(path.read_bytes())
-        found = fields.pop("format") if isinstance(fields, dict) else type(fields).__name__
-        if found != FORMAT:
-            raise RecordFormatError(f"its format must be {FORMAT!r}; got {found!r:.60}")
-        if fields.pop("content") != _content({"format": found, **fields}):
-            raise RecordFormatError("it is not as it was written")
-        fields["shards"] = tuple(Shard(**shard) for shard in fields["shards"])
-        fields["tasks"] = tuple(base64.b64decode(task, validate=True) for task in fields["tasks"])
-        fields["decisions"] = tuple(fields["decisions"])
-        fields["shares"] = tuple(fields["shares"])
-        manifest = Manifest(**fields)
-        for number, shard in enumerate(manifest.shards):
-            if shard.file != _SHARD.format(int(shard.file[6:12])):
-                raise ValueError(f"shard {number} has another name")
-        return manifest
+        fields, content = _read_line(path.read_bytes(), "")
+        manifest = _with_log(Manifest(**fields), content, folder / LOG)
+        if {shard.file for shard in manifest.shards} != set(
+            map(_SHARD.format, range(len(manifest.shards)))
+        ):
+            raise ValueError("shards must be numbered")
+        in_order = sorted(manifest.shards, key=lambda shard: shard.first)
+        return replace(manifest, shards=tuple(in_order))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = str(error) if isinstance(error, HardmaxError) else repr(error)
         raise RecordFormatError(
             f"`path` must be the folder of a stored search; {path}: {reason:.200}."
         ) from None
+
+
+def _with_log(manifest: Manifest, content: str, path: Path) -> Manifest:
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return manifest
+    for number, line in enumerate(lines):
+        try:
+            fields, content = _read_line(line, content)
+        except (KeyError, TypeError, ValueError):
+            # The first line may be that of the manifest before, the last one may be cut off.
+            if 0 < number < len(lines) - 1:
+                raise
+            break
+        manifest = manifest.after(Step(**fields))
+    return manifest
 
 
 def read_shard(folder: Path, shard: Shard) -> Path:
