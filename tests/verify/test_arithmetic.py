@@ -13,7 +13,13 @@ from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.verify._fast import layers
 from hardmax.verify._fast.composition import exact_network
-from hardmax.verify._fast.enclosures import Enclosure, enclosed, product, rounded_layer
+from hardmax.verify._fast.enclosures import (
+    Enclosure,
+    Scores,
+    enclosed,
+    product,
+    rounded_layer,
+)
 from hardmax.verify._fast.packing import Forms, Packing
 from hardmax.verify._fast.polygons import ROUNDED, Lines, meet, rounded_corners
 from tests.certificate_models import random_transformer
@@ -276,7 +282,7 @@ def test_scores_at_vertices_are_enclosed(draw):
     exact = exact_network(network, CHART, 7)
     layer, stream = exact.layers[0], exact.stream
     enclosure = rounded_layer(layer)
-    scores = enclosure.scores.times(enclosed(stream))
+    scores = Scores(enclosure.scores.times(enclosed(stream)))
     rows = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
     points = [[int(x) for x in rng.integers(-(10**6), 10**6, 3)] for _ in range(20)]
     points += [[int(x) << 900 for x in rng.integers(-(10**6), 10**6, 2)] + [1] for _ in range(5)]
@@ -285,8 +291,12 @@ def test_scores_at_vertices_are_enclosed(draw):
         points += [[x, y, w], [3 * x + 1, 3 * y, 3 * w]]
     points = [point for point in points if any(point)]
     owners, radii = np.zeros(len(points), np.int64), np.full(len(points), ROUNDED)
-    low, high = scores.at(owners, rounded_corners(points), radii)
-    assert low.shape == (len(layer.live), len(points))
+    value, error = scores.at(owners, rounded_corners(points), radii)
+    assert value.shape == (len(layer.live), len(points))
+    last = np.array([len(layer.live) - 1])
+    alone = scores.of(last, owners[:1], np.array([len(points)]), rounded_corners(points), radii)
+    np.testing.assert_array_equal(alone, (value[-1], error[-1]))
+    low, high = value - error, value + error
     for i, (x, y, w) in enumerate(points):
         scale = stream.scale * layer.scores_scale * max(abs(x), abs(y), abs(w))
         for k, form in enumerate(layer.live):
@@ -298,11 +308,15 @@ def test_scores_at_vertices_are_enclosed(draw):
 
 
 def test_how_vague_a_point_is_widens_what_is_known_of_a_score():
-    scores = Enclosure(np.array([[[3.0], [-2.0]]]), np.array([[[0.25], [0.0]]]))
-    low, high = scores.at(np.array([0]), np.array([[1.0], [1.0]]), np.array([0.5]))
+    scores = Scores(Enclosure(np.array([[[3.0], [-2.0]]]), np.array([[[0.25], [0.0]]])))
+    none, points, vague = np.zeros(2, dtype=np.int64), np.ones((2, 2)), np.array([0.5, 2.0**-50])
+    value, error = scores.at(none, points, vague)
     # From 2.75 * 0.5 - 2 * 1.5 to 3.25 * 1.5 - 2 * 0.5.
-    assert low.item() <= -1.625
-    assert high.item() >= 3.875
+    assert (value - error)[0, 0] <= -1.625
+    assert (value + error)[0, 0] >= 3.875
+    assert 0.25 < error[0, 1] < 0.2500001
+    alone = scores.of(none[:1], none[:1], np.array([2]), points, vague)
+    np.testing.assert_array_equal(alone, (value[0], error[0]))
 
 
 @pytest.mark.parametrize("bits", [4, 60, 200, 1000])

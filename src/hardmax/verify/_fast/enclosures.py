@@ -25,6 +25,8 @@ TINY = 2.0**-1000
 # wrong by less than 4 * 2^-53 of the sum of the absolute terms, and the bound of it by less than
 # 2^-50 of itself; the difference of two centres by 2^-53 of both.
 RELATIVE = 2.0**-49
+# Points whose entries are nearer than this have one bound of the error of a form, the same for all.
+_SHARP = 2.0**-44
 _SMALL = 1 << 18
 
 
@@ -39,37 +41,95 @@ class Enclosure(NamedTuple):
     centre: FloatArray
     radius: FloatArray
 
+
+class Scores:
+    r"""Forms to be evaluated at points, whose radii have room for rounding a value.
+
+    No entry of a point is larger than 1. Where it is off by at most $v$ in each, the value
+    $\langle c, p\rangle$ of a form with the centre $c$ and the radius $R$ is wrong by at most
+    $\sum_k R_k (1 + v) + \sum_k |c_k| v$.
+
+    Args:
+        forms: The forms.
+    """
+
+    def __init__(self, forms: Enclosure) -> None:
+        self.forms = forms
+        self._reach, self._size = forms.radius.sum(axis=1), np.abs(forms.centre).sum(axis=1)
+        self._sharp = _error(self._reach, self._size, _SHARP)
+
     def at(
         self, owners: IntArray, points: FloatArray, vague: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Enclose the values of forms at points, where radii have room for rounding a value.
+        """Find the values of all forms at points.
 
         Args:
             owners: For each point the table it belongs to, shape `(n_points,)`.
-            points: Rounded points, no entry larger than 1, shape `(n_columns, n_points)`.
+            points: The points, shape `(n_columns, n_points)`.
             vague: How far an entry of each may be from the true one, shape `(n_points,)`.
 
         Returns:
-            Lower and upper bounds, shape `(n_forms, n_points)`.
+            Values, and bounds of their errors, shape `(n_forms, n_points)`.
         """
-        value = _summed(self.centre, owners, points)
-        error = _summed(self.radius, owners, np.abs(points) + vague)
-        spread = np.abs(self.centre).sum(axis=1).take(owners, axis=1)
-        spread *= vague
-        error += spread
-        error *= 1.0 + RELATIVE
-        error += TINY
-        return value - error, value + error
+        centre = self.forms.centre
+        value = centre[:, 0].take(owners, axis=1)
+        value *= points[0]
+        for k in range(1, len(points)):
+            term = centre[:, k].take(owners, axis=1)
+            term *= points[k]
+            value += term
+        error = self._sharp.take(owners, axis=1)
+        blurred = _blurred(vague)
+        if len(blurred):
+            some = owners[blurred]
+            reach, size = (table.take(some, axis=1) for table in (self._reach, self._size))
+            error[:, blurred] = _error(reach, size, vague[blurred])
+        return value, error
+
+    def of(
+        self,
+        rows: IntArray,
+        tables: IntArray,
+        sizes: IntArray,
+        points: FloatArray,
+        vague: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Find the value of each of some forms at points of its own.
+
+        Args:
+            rows: The forms, by rows and tables.
+            tables: The tables.
+            sizes: How many points each has.
+            points: The points, those of a form after those of the forms before.
+            vague: How far an entry of each may be from the true one.
+
+        Returns:
+            Values, and bounds of their errors, shape `(n_points,)`.
+        """
+        _, n_columns, n_tables = self.forms.centre.shape
+        places = rows * (n_columns * n_tables) + tables
+        value = self.forms.centre.take(places).repeat(sizes)
+        value *= points[0]
+        for k in range(1, n_columns):
+            term = self.forms.centre.take(places + k * n_tables).repeat(sizes)
+            term *= points[k]
+            value += term
+        places = rows * n_tables + tables
+        error = self._sharp.take(places).repeat(sizes)
+        blurred = _blurred(vague)
+        if len(blurred):
+            some = places.repeat(sizes)[blurred]
+            error[blurred] = _error(self._reach.take(some), self._size.take(some), vague[blurred])
+        return value, error
 
 
-def _summed(table: FloatArray, owners: IntArray, points: FloatArray) -> FloatArray:
-    total = table[:, 0].take(owners, axis=1)
-    total *= points[0]
-    for k in range(1, len(points)):
-        term = table[:, k].take(owners, axis=1)
-        term *= points[k]
-        total += term
-    return total
+def _blurred(vague: FloatArray) -> IntArray:
+    # What is not a number is not sharp.
+    return (~(vague <= _SHARP)).nonzero()[0]
+
+
+def _error(reach: FloatArray, size: FloatArray, vague: FloatArray | float) -> FloatArray:
+    return (reach * (1.0 + vague) + size * vague) * (1.0 + RELATIVE) + TINY
 
 
 class Product(NamedTuple):
@@ -142,6 +202,12 @@ class RoundedLayer(NamedTuple):
     width: int
     output: Product | None
     residual: bool
+
+    def with_zeros(self, table: FloatArray) -> FloatArray:
+        """Return a table of all forms, given the rows of the live ones."""
+        whole = np.zeros((self.n_forms, table.shape[1]))
+        whole[self.live] = table
+        return whole
 
     def after(
         self, streams: Enclosure, scores: Enclosure, tables: IntArray, winners: IntArray

@@ -21,6 +21,7 @@ QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
 ROUNDED, _ROUNDING = 2.0**-51, 2.0**-49
 # Corners with larger radii leave too many signs open; their own signs are certain below it.
 _VAGUE = 2.0**-20
+_ROUND = np.array([0, 1, 2, 0, 1])
 Vector = tuple[int, ...]
 
 
@@ -96,21 +97,24 @@ class Lines:
 
     def __init__(self, rows: Sequence[Vector]) -> None:
         self.n_lines = len(rows)
-        self._table = np.zeros((6, max(64, len(rows))))
+        # Centres, the first two entries once more, then radii likewise: see `meet`.
+        self._table = np.zeros((10, max(64, len(rows))))
         if rows:
-            self._table[:3, : len(rows)] = rounded_corners(rows)
-            self._table[3:, : len(rows)] = ROUNDED
+            self._table[:5, : len(rows)] = rounded_corners(rows)[_ROUND]
+            self._table[5:, : len(rows)] = ROUNDED
 
     def add(self, centres: FloatArray, radii: FloatArray) -> IntArray:
         """Number lines, given by enclosed forms, both arrays of shape `(3, n)`."""
         first, self.n_lines = self.n_lines, self.n_lines + centres.shape[1]
         if self.n_lines > self._table.shape[1]:
-            larger = np.zeros((6, 2 * self.n_lines))
+            larger = np.zeros((10, 2 * self.n_lines))
             larger[:, :first] = self._table[:, :first]
             self._table = larger
         size = np.abs(centres).max(axis=0)
-        self._table[:3, first : self.n_lines] = centres / size
-        self._table[3:, first : self.n_lines] = (1.0 + _ROUNDING) * radii / size + _ROUNDING
+        new = self._table[:, first : self.n_lines]
+        np.divide(centres, size, out=new[:3])
+        new[5:8] = (1.0 + _ROUNDING) * radii / size + _ROUNDING
+        new[3:5], new[8:] = new[:2], new[5:7]
         return np.arange(first, self.n_lines)
 
     def meet(
@@ -127,9 +131,9 @@ class Lines:
             other: Numbers of lines.
             near: A point for each whose product with the one looked for is positive.
         """
-        first, second = self._table[:, one], self._table[:, other]
-        wide, broad = (np.abs(table[:3]) + table[3:] for table in (first, second))
-        up, down = [1, 2, 0], [2, 0, 1]
+        first, second = self._table.take(one, axis=1), self._table.take(other, axis=1)
+        wide, broad = (np.abs(table[:5]) + table[5:] for table in (first, second))
+        up, down = slice(1, 4), slice(2, 5)
         plus, minus = first[up] * second[down], first[down] * second[up]
         points = plus - minus
         wrong = wide[up] * broad[down] - np.abs(plus) + (wide[down] * broad[up] - np.abs(minus))

@@ -20,6 +20,7 @@ from hardmax.verify._fast.enclosures import (
     TINY,
     Enclosure,
     RoundedLayer,
+    Scores,
     enclosed,
     rounded_layer,
 )
@@ -40,6 +41,9 @@ from hardmax.verify._fast.refusals import RefusedError
 # So many nodes go together, and so many values: enough to spread the cost of a call, few enough to
 # need little memory.
 BATCH, VALUES = 2048, 1 << 18
+# From so many groups on so many nodes on, those that are open are looked at alone, if there are so
+# many times as many.
+_SPARSE = 1024, 4
 
 
 class Layer(NamedTuple):
@@ -193,7 +197,7 @@ class _Batch:
     ) -> None:
         self.index, self._walk, self._streams, self._begins = index, walk, streams, begins
         self._layer = walk.layers[index]
-        self._scores = self._layer.rounded.scores.times(streams)
+        self._scores = Scores(self._layer.rounded.scores.times(streams))
         n_groups = len(self._layer.sizes)
         closed = np.zeros((n_groups, len(nodes.begins)), dtype=np.bool_)
         self._nodes = nodes._replace(closed=closed)
@@ -206,15 +210,15 @@ class _Batch:
         low, high = self._walk.share
         begins = np.maximum(begins, low)
         ends = np.maximum(begins, np.minimum(ends, high))
-        cells, _, sizes = _cells(begins, ends)
+        cells, _, sizes = _ranges(begins, ends)
         tables = np.repeat(np.arange(len(begins)), sizes)
         step = max(1, VALUES // self._layer.exact.n_forms)
         for start in range(0, len(cells), step):
             part = slice(start, start + step)
             some, owners = cells[part], tables[part]
             points, radii = self._walk.points[:, some], np.full(len(some), ROUNDED)
-            low_, high_ = self._values(owners, points, radii)
-            certain = self._certain(low_, high_, self._winners(some), np.arange(len(some)))
+            values = self._scores.at(owners, points, radii)
+            certain = self._certain(*values, self._winners(some), np.arange(len(some)))
             for group, i in np.argwhere(~certain).tolist():
                 self._check_witness(int(some[i]), int(owners[i]), group)
 
@@ -268,12 +272,32 @@ class _Batch:
 
     def _settled(self, nodes: Nodes) -> BoolArray:
         """Say which groups have one listed winner, certainly above all others."""
-        polygons = nodes.polygons
-        owners = polygons.owners
-        low, high = self._values(nodes.tables[owners], polygons.points, polygons.radii)
-        first = self._winners(nodes.begins)
-        certain = self._certain(low, high, first, polygons.starts[:-1])
+        polygons, first = nodes.polygons, self._winners(nodes.begins)
+        n_open = nodes.closed.size - np.count_nonzero(nodes.closed)
+        if (
+            self._layer.rounded.against_zero
+            and _SPARSE[0] < nodes.closed.size > _SPARSE[1] * n_open
+        ):
+            return self._settled_units(nodes, first)
+        tables = nodes.tables[polygons.owners]
+        values = self._scores.at(tables, polygons.points, polygons.radii)
+        certain = self._certain(*values, first, polygons.starts[:-1])
         return certain & self._agreeing(nodes, first)
+
+    def _settled_units(self, nodes: Nodes, first: IntArray) -> BoolArray:
+        """Say so of groups of two forms, one of them zero, where few are open: of these only."""
+        polygons = nodes.polygons
+        groups, of = (~nodes.closed).nonzero()
+        corners, offsets, sizes = _ranges(polygons.starts[:-1][of], polygons.starts[1:][of])
+        points, vague = polygons.points.take(corners, axis=1), polygons.radii[corners]
+        value, error = self._scores.of(groups, nodes.tables[of], sizes, points, vague)
+        above = np.logical_and.reduceat(value > error, offsets)
+        below = np.logical_and.reduceat(value < -error, offsets)
+        settled = np.zeros(first.shape, dtype=np.bool_)
+        live = self._layer.rounded.live[groups]
+        settled[groups, of] = np.where(first[groups, of] == live, above, below)
+        settled &= self._agreeing(nodes, first)
+        return settled
 
     def _winners(self, cells: IntArray) -> IntArray:
         """The winning forms of cells, shape `(n_groups, n_cells)`."""
@@ -281,28 +305,27 @@ class _Batch:
         block = self._walk.signatures[cells, column : column + len(first)]
         return np.asarray(block.T + first[:, np.newaxis])
 
-    def _values(
-        self, tables: IntArray, points: FloatArray, radii: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Enclose the scores at points; of layers that compare with zero those of live forms."""
-        rounded = self._layer.rounded
-        low, high = self._scores.at(tables, points, radii)
-        if rounded.against_zero or len(rounded.live) == rounded.n_forms:
-            return low, high
-        lows, highs = (np.zeros((rounded.n_forms, len(tables))) for _ in range(2))
-        lows[rounded.live], highs[rounded.live] = low, high
-        return lows, highs
-
     def _certain(
-        self, low: FloatArray, high: FloatArray, first: IntArray, offsets: IntArray
+        self, value: FloatArray, error: FloatArray, first: IntArray, offsets: IntArray
     ) -> BoolArray:
-        """Say which groups a form certainly wins: at all corners it is above all its rivals."""
+        """Say which groups a form certainly wins: at all corners it is above all its rivals.
+
+        Args:
+            value: The scores of the live forms at the corners.
+            error: Bounds of their errors.
+            first: The forms, shape `(n_groups, n_polygons)`.
+            offsets: Where the corners of each polygon begin.
+        """
         rounded, group_of = self._layer.rounded, self._layer.exact.group_of
-        n_points = low.shape[1]
+        n_points = value.shape[1]
         if rounded.against_zero:
-            above = np.logical_and.reduceat(low > 0.0, offsets, axis=1)
-            below = np.logical_and.reduceat(high < 0.0, offsets, axis=1)
+            above = np.logical_and.reduceat(value > error, offsets, axis=1)
+            np.negative(error, out=error)
+            below = np.logical_and.reduceat(value < error, offsets, axis=1)
             return np.where(first == rounded.live[:, np.newaxis], above, below)
+        low, high = value - error, value + error
+        if len(rounded.live) < rounded.n_forms:
+            low, high = (rounded.with_zeros(table) for table in (low, high))
         owners = np.repeat(np.arange(len(offsets)), np.diff(np.append(offsets, n_points)))
         at_corners = first.take(owners, axis=1)
         at_corners *= n_points
@@ -320,7 +343,7 @@ class _Batch:
         # In lexicographic order, if the first and the last cell agree in all groups, all cells do.
         open_ = (first != self._winners(nodes.ends - 1)).any(axis=0).nonzero()[0]
         if len(open_):
-            cells, offsets, sizes = _cells(nodes.begins[open_], nodes.ends[open_])
+            cells, offsets, sizes = _ranges(nodes.begins[open_], nodes.ends[open_])
             same = signatures[cells, block] == signatures[nodes.begins[open_], block].repeat(
                 sizes, axis=0
             )
@@ -329,7 +352,7 @@ class _Batch:
 
     def _split(self, nodes: Nodes, groups: IntArray) -> Nodes:
         """Cut each node by one group into the parts where its listed winners win."""
-        cells, offsets, sizes = _cells(nodes.begins, nodes.ends)
+        cells, offsets, sizes = _ranges(nodes.begins, nodes.ends)
         listed = self._walk.signatures[cells, (self._layer.column + groups).repeat(sizes)]
         # The cells are in order and agree before this column: equal entries are neighbours.
         is_first = np.ones(len(cells), dtype=np.bool_)
@@ -463,7 +486,7 @@ class _Batch:
 
     def _differences(self, pairs: "_Pairs") -> tuple[FloatArray, FloatArray]:
         """Enclose forms minus their rivals: centres and radii, shape `(3, n)`."""
-        rounded, (centre, radius) = self._layer.rounded, self._scores
+        rounded, (centre, radius) = self._layer.rounded, self._scores.forms
         is_live = rounded.is_live[pairs.forms]
         if rounded.against_zero:
             rows = rounded.row_of[np.where(is_live, pairs.forms, pairs.rivals)]
@@ -482,7 +505,7 @@ class _Batch:
         """Return the next layer on nodes where this one is decided."""
         plane, rounded = self._walk.plane, self._layer.rounded
         winners = self._winners(nodes.begins)
-        streams = rounded.after(self._streams, self._scores, nodes.tables, winners)
+        streams = rounded.after(self._streams, self._scores.forms, nodes.tables, winners)
         parents = self._begins[nodes.tables]
         plane.enter(self.index + 1, nodes.begins, parents)
         for i in plane.tied(self.index, parents):
@@ -503,10 +526,10 @@ class _Pairs(NamedTuple):
     rivals: IntArray
 
 
-def _cells(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return ranges of cells one after the other, where each begins among them, and their sizes."""
+def _ranges(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return ranges of places one after the other, where each begins there, and their sizes."""
     sizes = ends - begins
     offsets = sizes.cumsum() - sizes
-    cells = (begins - offsets).repeat(sizes)
-    cells += np.arange(len(cells))
-    return cells, offsets, sizes
+    places = (begins - offsets).repeat(sizes)
+    places += np.arange(len(places))
+    return places, offsets, sizes
