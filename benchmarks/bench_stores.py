@@ -6,7 +6,7 @@ unit square (`folded`). With
 
 - `--full`: one that has more than 10^8 cells, for which there must be room for 8 GB on the disk;
 - `--kills`: a process that searches with two threads is ended by SIGKILL at random moments, twenty
-  times, while another one keeps a core busy; then the search is gone on with;
+  times, while another one keeps a core busy, and the search is gone on with;
 - `--dask`: a scheduler and two workers are started on this machine, and a worker is killed every
   few seconds while they search;
 - `--disk`: a disk in memory is filled, made larger, and made read-only; who runs it must be root.
@@ -43,7 +43,7 @@ from hardmax.regions.stores import open_partition
 SQUARE = Box([-1, -1], [1, 1])
 NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256), (6, 4)]
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
-KILLS, MOMENTS, SOME_FOLDS = 20, (0.0, 5.0), (6, 4)
+KILLS, MOMENTS, SOME_FOLDS = 20, (0.0, 1.5), (6, 4)
 PAUSES = 20.0, 40.0
 """Seconds between kills of Dask workers: on a busy machine one takes as long to begin."""
 
@@ -119,32 +119,34 @@ def _busy() -> None:
 
 
 def kills() -> None:
-    """Kill a search again and again, go on with it, and compare."""
+    """Kill a search again and again, go on with it, and compare; one that is done begins anew."""
     context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
-    model, seen, n_killed = folded(*SOME_FOLDS).model, [], 0
+    whole, seen = enumerate_regions(folded(*SOME_FOLDS).model, UNIT), []
     load = context.Process(target=_busy, daemon=True)
     load.start()
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(KILLS):
-            is_ready, ready = context.Pipe(duplex=False)
-            process = context.Process(target=_search, args=(folder, ready))
-            process.start()
-            is_ready.recv()
-            process.join(rng.uniform(*MOMENTS))
-            if process.exitcode is None:
-                os.kill(process.pid, signal.SIGKILL)
-                process.join()
-            n_killed += process.exitcode == -signal.SIGKILL
-            if (Path(folder) / MANIFEST).exists():
-                part = open_partition(folder)
-                assert sum(shard.n_found for shard in part.shards()) == part.n_found
-                seen.append(part.n_found)
-        part = enumerate_regions(model, UNIT, store=folder)
-        whole = enumerate_regions(model, UNIT)
-        told = compared(part, whole)
+    while len(seen) < KILLS:
+        with tempfile.TemporaryDirectory() as folder:
+            is_killed = True
+            while is_killed:
+                is_ready, ready = context.Pipe(duplex=False)
+                process = context.Process(target=_search, args=(folder, ready))
+                process.start()
+                is_ready.recv()
+                # When all kills are spent, the search goes on to its end.
+                process.join(rng.uniform(*MOMENTS) if len(seen) < KILLS else None)
+                is_killed = process.exitcode is None
+                if is_killed:
+                    os.kill(process.pid, signal.SIGKILL)
+                    process.join()
+                    n_found = 0
+                    if (Path(folder) / MANIFEST).exists():
+                        part = open_partition(folder)
+                        n_found = part.n_found
+                        assert sum(shard.n_found for shard in part.shards()) == n_found
+                    seen.append(n_found)
+            told = compared(open_partition(folder), whole)
+            print(f"killed {len(seen)} times so far, with {seen} cells; at the end {told}")
     load.kill()
-    print(f"killed {n_killed} times, with {seen} cells; then {part.n_cells} of {whole.n_cells}:")
-    print(told)
 
 
 def compared(part: Partition, whole: Partition) -> str:
