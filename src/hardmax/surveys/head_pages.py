@@ -320,9 +320,9 @@ def _ways(survey: HeadSurvey) -> str:
         picture = _plane_picture(found.plane)
         drawn = f'<figure class="cut">{picture}</figure>' if picture else ""
         parts.append(
-            f"<h3>{what}</h3><p><code>{a}</code> moves {far} towards <code>{b}</code>. Cells on the "
-            f"path: {found.path.n_cells}; on the plane with <code>{c}</code>, as far to all four "
-            f"sides: {found.plane.n_cells}. {kept}</p>{drawn}"
+            f"<h3>{what}</h3><p><code>{a}</code> moves {far} towards <code>{b}</code>. Cells on "
+            f"the path: {found.path.n_cells}; on the plane with <code>{c}</code>, as far to all "
+            f"four sides: {found.plane.n_cells}. {kept}</p>{drawn}"
         )
     return (
         '<h2>One token\'s way through the model <span class="kind">exact</span></h2>'

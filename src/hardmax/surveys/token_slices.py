@@ -80,7 +80,10 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
         return ()
     network = attention_network(model, activations, 0, position)
     found = [_slice(network, read, chosen, reach=1.0, drift=0.0, is_whole=False)]
-    if any(layer.mlp.activation != "relu" or layer.mlp.gate for layer in model.layers):
+    if any(
+        layer.mlp.activation != "relu" or layer.mlp.gate or layer.is_parallel
+        for layer in model.layers
+    ):
         return tuple(found)
     everywhere = [
         (i, h) for i, layer in enumerate(model.layers) for h in range(layer.attention.n_heads)

@@ -52,6 +52,30 @@ MODELS = {
     "llama": ("LlamaForCausalLM", {**LLAMA, "head_dim": 6, "rope_parameters": LLAMA3}),
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 3}),
     "qwen2": ("Qwen2ForCausalLM", {**LLAMA, "tie_word_embeddings": True}),
+    "gemma": ("GemmaForCausalLM", {**LLAMA, "head_dim": 4}),
+    "electra": (
+        "ElectraModel",
+        {**HIDDEN, "num_hidden_layers": 1, "embedding_size": 6, "max_position_embeddings": 9},
+    ),
+    "gpt_neo": (
+        "GPTNeoForCausalLM",
+        {
+            **{"hidden_size": 8, "num_heads": 2, "num_layers": 2, "window_size": 3, **SIZES},
+            **{"attention_types": [[["global", "local"], 1]], "max_position_embeddings": 9},
+        },
+    ),
+    "gpt_neox": (
+        "GPTNeoXForCausalLM",
+        {**HIDDEN, "num_hidden_layers": 2, "max_position_embeddings": 9, "rotary_pct": 0.5},
+    ),
+    "opt": (
+        "OPTForCausalLM",
+        {
+            **{"hidden_size": 8, "word_embed_proj_dim": 8, "num_attention_heads": 2},
+            **{"num_hidden_layers": 2, "ffn_dim": 12, "max_position_embeddings": 9},
+            **{"vocab_size": 10, "init_std": 0.4},
+        },
+    ),
 }
 PACKAGE_TOKENS = np.array([101, 202, 7, 55, 301, 12, 590, 44, 102])
 PACKAGE_COLUMNS = 12
@@ -60,28 +84,13 @@ ENCODERS = {"torch_last": {"norm_first": False}, "torch_first": {"norm_first": T
 
 def main():
     import torch
-    import transformers
     from safetensors.numpy import save_file
     from safetensors.torch import save_file as save_torch
 
     shutil.rmtree(FOLDER, ignore_errors=True)
     expected = {"tokens": TOKENS}
-    for name, (kind, sizes) in MODELS.items():
-        torch.manual_seed(0)
-        made = getattr(transformers, kind)
-        model = made(made.config_class(**sizes, attn_implementation="eager")).eval()
-        for parameter in model.parameters():  # Biases and norms are random as well.
-            parameter.data += 0.1 * torch.randn_like(parameter)
-        # One of them in several files with an index.
-        model.save_pretrained(FOLDER / name, max_shard_size="4KB" if name == "gpt2" else "1MB")
-        with torch.no_grad():
-            found = model.double()(
-                torch.tensor(TOKENS)[None], output_hidden_states=True, output_attentions=True
-            )
-        expected[f"{name}.hidden"] = found.hidden_states[-1][0].numpy()
-        expected[f"{name}.attentions"] = torch.cat(found.attentions).numpy()
-        if "logits" in found:
-            expected[f"{name}.logits"] = found.logits[0].numpy()
+    for name in MODELS:
+        expected |= reference(name)
     expected["vectors"] = np.random.default_rng(0).standard_normal((5, 8))
     for name, options in ENCODERS.items():
         torch.manual_seed(1)
@@ -101,6 +110,30 @@ def main():
         left.unlink()
     save_file(expected, FOLDER / "expected.safetensors")
     packages()
+
+
+def reference(name):
+    """Write a small model, and return what the reference computes with it."""
+    import torch
+    import transformers
+
+    kind, sizes = MODELS[name]
+    torch.manual_seed(0)
+    made = getattr(transformers, kind)
+    model = made(made.config_class(**sizes, attn_implementation="eager")).eval()
+    for parameter in model.parameters():  # Biases and norms are random as well.
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    # One of them in several files with an index.
+    model.save_pretrained(FOLDER / name, max_shard_size="4KB" if name == "gpt2" else "1MB")
+    with torch.no_grad():
+        found = model.double()(
+            torch.tensor(TOKENS)[None], output_hidden_states=True, output_attentions=True
+        )
+    expected = {
+        f"{name}.hidden": found.hidden_states[-1][0].numpy(),
+        f"{name}.attentions": torch.cat(found.attentions).numpy(),
+    }
+    return expected | ({f"{name}.logits": found.logits[0].numpy()} if "logits" in found else {})
 
 
 def packages():

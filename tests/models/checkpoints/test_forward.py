@@ -9,12 +9,13 @@ from hardmax.models.tensor_files import read_tensors
 from tests.models.checkpoints.refresh import ENCODERS, FOLDER, MODELS, TOKENS
 
 EXPECTED = read_tensors(FOLDER / "expected.safetensors")[1]
-ROTARY = ("llama", "mistral", "qwen2")
+SINGLE = ("llama", "mistral", "qwen2", "gemma", "gpt_neox", "gpt_neo", "opt")
 
 
 def tolerance(name):
-    # The reference computes rotary angles, and the norms of Llama, in float32.
-    return 1e-5 if name in ROTARY else 1e-12
+    # The reference computes rotary angles, the norms of Llama, and the softmax of GPT-Neo and OPT
+    # in float32.
+    return 1e-5 if name in SINGLE else 1e-12
 
 
 @pytest.mark.parametrize("name", MODELS)

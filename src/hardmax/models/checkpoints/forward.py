@@ -255,7 +255,8 @@ def _outputs(
     if layer.attention.output_bias is not None:
         z = z + layer.attention.output_bias
     if layer.norm_first:
-        return np.asarray(z + _mlp(layer.mlp, normed(layer.mlp_norm, z)))
+        read = x if layer.is_parallel else z
+        return np.asarray(z + _mlp(layer.mlp, normed(layer.mlp_norm, read)))
     z = normed(layer.attention_norm, z)
     return normed(layer.mlp_norm, z + _mlp(layer.mlp, z))
 

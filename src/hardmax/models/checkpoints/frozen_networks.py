@@ -166,6 +166,11 @@ def moved_token(
 
 def _refuse_other_activations(weights: TransformerWeights) -> None:
     for number, layer in enumerate(weights.layers):
+        if layer.is_parallel:
+            raise ArgumentError(
+                f"`weights` must have heads and units one after the other; in layer {number} they "
+                "stand side by side. `attention_network` is for any model."
+            )
         if layer.mlp.activation != "relu" or layer.mlp.gate is not None:
             kind = f"a gate with {layer.mlp.activation}" if layer.mlp.gate else layer.mlp.activation
             raise ArgumentError(

@@ -14,7 +14,10 @@ from hardmax.models.checkpoints.families import (
     compiled,
     distilbert,
     gpt2,
+    gpt_neo,
+    gpt_neox,
     llama,
+    opt,
     torch_encoder,
 )
 from hardmax.models.checkpoints.named_tensors import NamedTensors
@@ -29,11 +32,11 @@ from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.typing import AnyArray
 
 _FAMILIES: tuple[ModuleType, ...] = (
-    *(gpt2, bert, distilbert, albert, llama, torch_encoder, compiled),
+    *(gpt2, gpt_neo, gpt_neox, opt, bert, distilbert, albert, llama, torch_encoder, compiled),
 )
 _SUPPORTED = (
-    "GPT-2, BERT, RoBERTa, DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen2) or a "
-    "stack of torch.nn.TransformerEncoderLayer"
+    "GPT-2, GPT-Neo, GPT-NeoX, OPT, BERT, RoBERTa, ELECTRA, DistilBERT, ALBERT, a model like Llama "
+    "(Llama, Mistral, Qwen2, Gemma), a stack of torch.nn.TransformerEncoderLayer or a compiled one"
 )
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 
@@ -69,9 +72,10 @@ def load_checkpoint(
         >>> load_checkpoint({"0.weight": np.eye(2)})
         Traceback (most recent call last):
             ...
-        hardmax.errors.RecordFormatError: `source` must be GPT-2, BERT, RoBERTa, DistilBERT, ALBERT,
-        a model like Llama (Llama, Mistral, Qwen2) or a stack of torch.nn.TransformerEncoderLayer;
-        the state dict: no tensor is named as theirs are; there are 1, among them `0.weight`.
+        hardmax.errors.RecordFormatError: `source` must be GPT-2, GPT-Neo, GPT-NeoX, OPT, BERT,
+        RoBERTa, ELECTRA, DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen2, Gemma), a
+        stack of torch.nn.TransformerEncoderLayer or a compiled one; the state dict: no tensor is
+        named as theirs are; there are 1, among them `0.weight`.
     """
     if isinstance(source, Mapping):
         return _read("the state dict", given_tensors(source), dict(config or {}))
@@ -101,19 +105,18 @@ def _read(
 
 def _family(tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> tuple[ModuleType, str]:
     """The family whose mark is among the names, and what stands before it."""
-    found = [
-        (family, name.removesuffix(family.MARK))
-        for family in _FAMILIES
-        for name in tensors
-        if name == family.MARK or name.endswith(f".{family.MARK}")
-    ]
+    found = []
+    for name in tensors:
+        marked = [f for f in _FAMILIES if name == f.MARK or name.endswith(f".{f.MARK}")]
+        if marked:  # The mark of one may end with that of another.
+            family = max(marked, key=lambda family: len(family.MARK))
+            found.append((family, name.removesuffix(family.MARK)))
     kind = config.get("model_type")
     if not found:
         some = ", ".join(f"`{name:.60}`" for name in sorted(tensors)[:3])
         said = "" if kind is None else f", of the type {kind!r:.40}"
-        raise RecordFormatError(
-            f"no tensor is named as theirs are; there are {len(tensors)}, among them {some}{said}"
-        )
+        listed = f"{len(tensors)}, among them {some}{said}" if tensors else "none"
+        raise RecordFormatError(f"no tensor is named as theirs are; there are {listed}")
     if len(found) > 1:
         places = ", ".join(f"`{prefix}{family.MARK}`" for family, prefix in found[:3])
         raise RecordFormatError(f"it holds several stacks of layers: {places}")

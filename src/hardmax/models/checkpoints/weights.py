@@ -225,6 +225,8 @@ class LayerWeights:
         attention_norm: The norm that belongs to the heads; None if there is none.
         mlp_norm: The norm that belongs to the feed-forward part, or None.
         norm_first: Whether they stand before.
+        is_parallel: Whether the feed-forward part reads what the heads read, and not what they
+            returned; norms stand first then.
 
     Examples:
         >>> eye = np.eye(2)[np.newaxis]
@@ -241,6 +243,7 @@ class LayerWeights:
     attention_norm: Norm | None
     mlp_norm: Norm | None
     norm_first: bool
+    is_parallel: bool = False
 
     __repr__ = short_repr
     _repr_html_ = html_card
@@ -279,8 +282,8 @@ class TransformerWeights:
     """A trained transformer, as `load_checkpoint` returns it.
 
     Attributes:
-        family: `"gpt2"`, `"bert"`, `"roberta"`, `"distilbert"`, `"albert"`, `"llama"`,
-            `"torch"` or `"compiled"`.
+        family: `"gpt2"`, `"gpt_neo"`, `"gpt_neox"`, `"opt"`, `"bert"`, `"roberta"`, `"electra"`,
+            `"distilbert"`, `"albert"`, `"llama"`, `"gemma"`, `"torch"` or `"compiled"`.
         layers: The layers in order; those that share weights share arrays.
         embedding: How tokens become vectors; None if the file does not say.
         final_norm: The norm behind the last layer, or None.

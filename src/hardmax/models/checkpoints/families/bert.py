@@ -1,4 +1,6 @@
-"""BERT and RoBERTa: norms behind the sums, every token sees every token."""
+"""BERT, RoBERTa and ELECTRA: norms behind the sums, every token sees every token."""
+
+from dataclasses import replace
 
 from hardmax.errors import RecordFormatError
 from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
@@ -10,19 +12,23 @@ from hardmax.models.checkpoints.weights import (
 )
 
 _ROBERTA = ("roberta", "xlm-roberta", "camembert")
-MODEL_TYPES = ("bert", *_ROBERTA)
+MODEL_TYPES = ("bert", "electra", *_ROBERTA)
 MARK = "encoder.layer.0.attention.self.query.weight"
 
 
 def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     """Read the model whose tensors are named `PREFIXencoder.layer.0...` and so on."""
-    kind = tensors.config.get("model_type", "roberta" if "roberta" in prefix else "bert")
-    family = "roberta" if kind in _ROBERTA else "bert"
-    epsilon = tensors.number("layer_norm_eps", 1e-12 if family == "bert" else 1e-5)
+    named = next((name for name in ("roberta", "electra") if name in prefix), "bert")
+    kind = tensors.config.get("model_type", named)
+    family = "roberta" if kind in _ROBERTA else str(kind)
+    epsilon = tensors.number("layer_norm_eps", 1e-5 if family == "roberta" else 1e-12)
     # RoBERTa counts positions from behind that of the padding.
     first = tensors.integer("pad_token_id", 1, least=0) + 1 if family == "roberta" else 0
     embedding = read_embedding(tensors, f"{prefix}embeddings", epsilon, first)
     d = embedding.tokens.shape[1]
+    if family == "electra" and f"{prefix}embeddings_project.weight" in tensors:
+        projection = tensors.linear(f"{prefix}embeddings_project", d, None)
+        embedding, d = replace(embedding, projection=projection), projection.weight.shape[1]
     n_heads = tensors.integer("num_attention_heads")
     activation = tensors.activation("hidden_act", "gelu")
     is_causal = tensors.flag("is_decoder", False)

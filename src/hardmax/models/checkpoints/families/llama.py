@@ -1,4 +1,4 @@
-"""Llama and its like: rotary positions, heads that share keys, RMS norms first, gated layers."""
+"""Llama and its like, Gemma among them: rotary positions, RMS norms first, gated layers."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from hardmax.models.checkpoints.weights import (
 )
 from hardmax.typing import FloatArray
 
-MODEL_TYPES = ("llama", "mistral", "qwen2")
+MODEL_TYPES = ("llama", "mistral", "qwen2", "gemma")
 MARK = "layers.0.self_attn.q_proj.weight"
 
 
@@ -25,7 +25,9 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     n_heads = tensors.integer("num_attention_heads")
     n_kv_heads = tensors.integer("num_key_value_heads", n_heads)
     epsilon = tensors.number("rms_norm_eps", 1e-6)
-    activation = tensors.activation("hidden_act", "silu")
+    is_gemma = tensors.config.get("model_type") == "gemma"
+    said = "hidden_activation" if tensors.config.get("hidden_activation") else "hidden_act"
+    activation = tensors.activation(said, "gelu_pytorch_tanh" if is_gemma else "silu")
     head_dim = tensors.integer("head_dim", d // n_heads)
     asked = tensors.shape(f"{prefix}{MARK}")
     if asked[:1] != (n_heads * head_dim,):
@@ -69,10 +71,12 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
             )
         )
     head = tensors.optional("lm_head.weight", len(words), d)
+    # Gemma's tokens are multiplied by the root of the width, its norms by 1 more than is stored.
+    embedded = words * np.sqrt(d).astype(words.dtype) if is_gemma else words
     return TransformerWeights(
-        "llama",
+        "gemma" if is_gemma else "llama",
         tuple(layers),
-        EmbeddingWeights(words),
+        EmbeddingWeights(embedded),
         _norm(tensors, f"{prefix}norm", d, epsilon),
         (words if head is None else head).T,
         tensors.config,
@@ -81,7 +85,9 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
 
 
 def _norm(tensors: NamedTensors, name: str, d: int, epsilon: float) -> Norm:
-    return Norm("rms", tensors.take(f"{name}.weight", d), None, epsilon)
+    scale = tensors.take(f"{name}.weight", d)
+    is_gemma = tensors.config.get("model_type") == "gemma"
+    return Norm("rms", scale + scale.dtype.type(1) if is_gemma else scale, None, epsilon)
 
 
 def _frequencies(tensors: NamedTensors, head_dim: int) -> FloatArray:

@@ -1,0 +1,78 @@
+"""GPT-Neo: like GPT-2, but scores are not scaled, and every other layer has a window."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hardmax.errors import RecordFormatError
+from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
+from hardmax.models.checkpoints.weights import (
+    EmbeddingWeights,
+    LayerWeights,
+    MlpWeights,
+    TransformerWeights,
+)
+
+MODEL_TYPES = ("gpt_neo",)
+MARK = "h.0.attn.attention.q_proj.weight"
+
+
+def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
+    """Read the model whose tensors are named `PREFIXh.0.attn.attention...` and so on."""
+    words = tensors.take(f"{prefix}wte.weight", None, None)
+    d = words.shape[1]
+    n_heads = tensors.integer("num_heads")
+    epsilon = tensors.number("layer_norm_epsilon", 1e-5)
+    activation = tensors.activation("activation_function", "gelu_new")
+    n_layers = tensors.count(f"{prefix}h.{{}}.attn.attention.q_proj.weight", "num_layers")
+    kinds = list(_kinds(tensors.config.get("attention_types"), n_layers))
+    if len(kinds) != n_layers or not set(kinds) <= {"global", "local"}:
+        raise RecordFormatError(f"`attention_types` must say global or local of {n_layers} layers")
+    window = tensors.integer("window_size", 256)
+    layers = []
+    for i, kind in enumerate(kinds):
+        at = f"{prefix}h.{i}"
+        query, key, value = (tensors.linear(f"{at}.attn.attention.{c}_proj", d, d) for c in "qkv")
+        attention = attention_of(
+            query,
+            key,
+            value,
+            tensors.linear(f"{at}.attn.attention.out_proj", d, d),
+            n_heads,
+            is_causal=True,
+            window=window if kind == "local" else None,
+            temperature=1.0,
+        )
+        up = tensors.linear(f"{at}.mlp.c_fc", d, None)
+        down = tensors.linear(f"{at}.mlp.c_proj", up.weight.shape[1], d)
+        layers.append(
+            LayerWeights(
+                attention,
+                MlpWeights(up, down, None, activation),
+                tensors.layer_norm(f"{at}.ln_1", d, epsilon),
+                tensors.layer_norm(f"{at}.ln_2", d, epsilon),
+                norm_first=True,
+            )
+        )
+    positions = tensors.take(f"{prefix}wpe.weight", None, d)
+    head = tensors.optional("lm_head.weight", len(words), d)
+    return TransformerWeights(
+        "gpt_neo",
+        tuple(layers),
+        EmbeddingWeights(words, positions),
+        tensors.layer_norm(f"{prefix}ln_f", d, epsilon),
+        (words if head is None else head).T,
+        tensors.config,
+        tensors.finish(f"{prefix}h.", passed_over=("attention.bias", "attention.masked_bias")),
+    )
+
+
+def _kinds(stated: Any, n_layers: int) -> Iterator[str]:
+    """The kinds of the layers from entries such as `[["global", "local"], 6]`."""
+    entries = [[["global", "local"], n_layers // 2]] if stated is None else stated
+    if not isinstance(entries, list):
+        return
+    for entry in entries:
+        if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], list):
+            return
+        for _ in range(min(entry[1], n_layers) if type(entry[1]) is int else 0):
+            yield from map(str, entry[0])
