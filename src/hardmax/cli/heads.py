@@ -84,8 +84,9 @@ def heads(
     sharp = ", ".join(f"{layer}.{head}" for layer, head in survey.sharpest[:5])
     print(f"{'sharpest':<14}{sharp} (layer.head)")
     for found in survey.together:
+        count = "1 head" if found.n_heads == 1 else f"{found.n_heads} heads"
         print(
-            f"{'made hard':<14}{found.n_heads} heads: the output changes by {found.change:.3f} "
+            f"{'made hard':<14}{count}: the output changes by {found.change:.3f} "
             f"(as many at random: {found.change_random:.3f})"
         )
     if out is not None:

@@ -117,9 +117,11 @@ CHANGES = (
 
 
 def changed_tensors(rng):
-    """A state dict and its configuration, with another array in the place of one."""
+    """A state dict and its configuration, of which one array or one entry is another."""
     names = [*MODELS, *ENCODERS]
     tensors, config = state_of(names[rng.integers(len(names))])
+    if rng.random() < 0.5:
+        return tensors, damaged_json(config, rng)
     name = list(tensors)[rng.integers(len(tensors))]
     return {**tensors, name: CHANGES[rng.integers(len(CHANGES))](tensors[name])}, config
 

@@ -43,6 +43,16 @@ def test_word_pieces_are_the_longest_there_are(tmp_path):
     assert tokenise(folder, "Un").words == ("[CLS]", "[UNK]", "[SEP]")
 
 
+def test_a_vocabulary_may_stand_one_folder_above(tmp_path):
+    (tmp_path / "vocab.txt").write_text("a\nb")
+    inside = tmp_path / "one"
+    inside.mkdir()
+    folder_with(inside)
+    assert tokenise(tmp_path, "ba").tokens.tolist() == [1, 0]
+    with pytest.raises(ArgumentError, match="State the tokens as numbers"):
+        tokenise(inside / "model.safetensors", "ba")
+
+
 def test_settings_say_whether_case_counts(tmp_path):
     words = {w: i for i, w in enumerate(["[CLS]", "[SEP]", "[UNK]", "a", "A"])}
     content = {

@@ -10,6 +10,7 @@ pieces of words, as of chemical formulas, is one of *symbols*: the longest that 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,8 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     """
     path = weights_file(source, select)
     folder = path.parent
+    if not Path(source).is_file() and not _says(folder) and _says(folder.parent):
+        folder = folder.parent  # Packages keep one vocabulary for several models.
     settings = read_config(folder / "tokenizer_config.json")
     described = read_config(folder / "tokenizer.json")
     if described:
@@ -95,6 +98,11 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
         f"`text` must be for a model whose folder says how to read it (vocab.txt, tokenizer.json, "
         f"vocab.json with merges.txt, a GGUF file); {folder} does not. State the tokens as numbers."
     )
+
+
+def _says(folder: Path) -> bool:
+    """Whether a folder has files of a tokeniser."""
+    return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
 
 
 def _numbered(tokens: list[Token]) -> TokenisedText:
