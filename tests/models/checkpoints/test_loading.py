@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import hardmax as hm
-from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax.errors import ArgumentError, DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.tensor_files import read_tensors
 from tests.gguf_archives import field, text, write_gguf
 from tests.models.checkpoints.refresh import ENCODERS, FOLDER, MODELS, TOKENS
@@ -48,6 +48,22 @@ def test_state_dicts_in_memory_load_with_a_prefix_or_without(name):
     plain = hidden(hm.load_checkpoint(tensors, config=config))
     first = {key if key == "lm_head.weight" else f"net.{key}": v for key, v in tensors.items()}
     assert np.array_equal(hidden(hm.load_checkpoint(first, config=config)), plain)
+
+
+def test_modules_of_torch_load_in_any_precision():
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 6, batch_first=True)
+    module = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    vectors = np.random.default_rng(0).standard_normal((3, 4))
+    with torch.no_grad():
+        expected = module.double()(torch.tensor(vectors)[None])[0].numpy()
+    model = hm.load_checkpoint(module, config={"nhead": 2})
+    found = hm.models.run_transformer(model, vectors=vectors).hidden
+    assert np.abs(found - expected).max() < 1e-12
+    model = hm.load_checkpoint(module.bfloat16(), config={"nhead": 2})
+    assert model.layers[0].attention.query.dtype == np.float32
+    with pytest.raises(DtypeError, match="`source` must be"):
+        hm.load_checkpoint(3)
 
 
 def test_the_configuration_given_goes_before_the_one_of_the_file():
@@ -145,22 +161,24 @@ def test_other_architectures_of_gguf_files_are_refused(tmp_path):
         hm.load_checkpoint(tmp_path / "m.gguf")
 
 
-def test_onnx_files_load_also_where_matrices_lost_their_names(tmp_path):
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_onnx_files_load_also_where_matrices_lost_their_names(tmp_path, is_noted):
     onnx = pytest.importorskip("onnx")
     tensors, config = state_of("bert")
     nodes, stored = [], []
     for i, (name, array) in enumerate(tensors.items()):
         if name.endswith(("query.weight", "dense.weight")) and "encoder" in name:
-            path = "/" + name.removesuffix(".weight").replace("layer.", "layer#").replace(
-                ".", "/"
-            ).replace("#", ".")
-            name, array = f"onnx::MatMul_{i}", array.T
-            nodes.append(
-                onnx.helper.make_node("MatMul", ["x", name], [f"y{i}"], name=f"{path}/MatMul")
-            )
+            layer, name, array = name.removesuffix(".weight"), f"onnx::MatMul_{i}", array.T
+            path = layer.replace(".", "/").replace("layer/", "layer.")
+            said = f"node_{i}" if is_noted else f"/{path}/MatMul"
+            nodes.append(onnx.helper.make_node("MatMul", ["x", name], [f"y{i}"], name=said))
+            if is_noted:
+                scopes = str(["", layer, "linear"])
+                nodes[-1].metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
         stored.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
     graph = onnx.helper.make_graph(nodes, "bert", [], [], stored)
-    onnx.save(onnx.helper.make_model(graph), tmp_path / "model.onnx")
+    beside = {"save_as_external_data": is_noted, "location": "w.data", "size_threshold": 0}
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "model.onnx", **beside)
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert np.abs(hidden(hm.load_checkpoint(tmp_path)) - EXPECTED["bert.hidden"]).max() < 1e-12
 
@@ -172,7 +190,7 @@ def test_onnx_files_may_not_name_other_files(tmp_path):
     one.data_location = onnx.TensorProto.EXTERNAL
     graph = onnx.helper.make_graph([], "g", [], [], [one])
     (tmp_path / "m.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
-    with pytest.raises(RecordFormatError, match="`a` is kept in another file"):
+    with pytest.raises(RecordFormatError, match=r"`a` is kept in .*not beside the model"):
         hm.load_checkpoint(tmp_path / "m.onnx")
 
 

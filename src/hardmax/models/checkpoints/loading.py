@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
 from hardmax.models.checkpoints.families import (
     albert,
     bert,
@@ -42,7 +42,7 @@ _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler"
 
 
 def load_checkpoint(
-    source: str | os.PathLike[str] | Mapping[str, Any],
+    source: Any,
     select: str | None = None,
     *,
     config: Mapping[str, Any] | None = None,
@@ -50,10 +50,10 @@ def load_checkpoint(
     """Read the weights of a trained transformer. No framework is needed, and nothing is run.
 
     Args:
-        source: A file (safetensors, `torch.save`, GGUF of models like Llama, ONNX with names of
-            torch, or the index of several); a folder as of Hugging Face, with `config.json` beside
-            the weights; the name of an installed package that carries weights, which is not
-            imported; or a state dict in memory, of arrays.
+        source: A file (safetensors, `torch.save`, GGUF of models like Llama, ONNX as torch
+            exports it, or the index of several); a folder as of Hugging Face, with `config.json`
+            beside the weights; the name of an installed package that carries weights, which is not
+            imported; or in memory a state dict, or a module of torch that has one.
         select: Which one, where a folder or package has several: the name of a file or folder.
         config: What the files do not say, in the words of the family's `config.json`, such as
             `{"num_attention_heads": 12}`; for layers of torch `nhead`, `norm_first`, `activation`,
@@ -63,6 +63,7 @@ def load_checkpoint(
         The weights. `TransformerWeights.unused` names tensors that are not part of its layers.
 
     Raises:
+        DtypeError: If `source` is something else.
         ArgumentError: If there is no such file or package, or several and none is selected.
         RecordFormatError: If the file is damaged, or the model is of another family; the message
             says what was found.
@@ -77,8 +78,16 @@ def load_checkpoint(
         stack of torch.nn.TransformerEncoderLayer or a compiled one; the state dict: no tensor is
         named as theirs are; there are 1, among them `0.weight`.
     """
+    if hasattr(source, "state_dict"):
+        own = getattr(getattr(source, "config", None), "to_dict", dict)()
+        return load_checkpoint(source.state_dict(), config={**own, **(config or {})})
     if isinstance(source, Mapping):
         return _read("the state dict", given_tensors(source), dict(config or {}))
+    if not isinstance(source, str | os.PathLike):
+        raise DtypeError(
+            "`source` must be a path, the name of a package, a state dict or a module of torch; "
+            f"got {type(source).__name__}."
+        )
     path = weights_file(source, select)
     tensors, said = read_weights(path)
     beside = read_config(path.parent / "config.json")

@@ -1,6 +1,5 @@
 """Tensors of a checkpoint, from whatever kind of file they are in, with names as torch has them."""
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.extras import load_extra
 from hardmax._ground.files import read_text
 from hardmax._ground.json_text import parse_json
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.models.formats.gguf_files import MAGIC, read_gguf
+from hardmax.models.formats.onnx_files import read_onnx
 from hardmax.models.formats.torch_files import is_torch_file, read_torch_tensors
 from hardmax.models.tensor_files import read_tensors
 from hardmax.typing import AnyArray
@@ -70,6 +69,10 @@ def given_tensors(source: Mapping[str, Any]) -> dict[str, AnyArray]:
     tensors = {}
     for name, value in source.items():
         try:
+            if hasattr(value, "detach"):  # A tensor of torch, of any type and on any device.
+                value = value.detach().cpu()
+                narrow = value.is_floating_point() and value.element_size() < 4
+                value = value.float() if narrow else value
             tensors[str(name)] = np.asarray(value)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ArgumentError(
@@ -158,29 +161,24 @@ def _from_gguf(path: Path) -> Found:
     return tensors, config
 
 
-def _from_onnx(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
-    """Read the initialisers of an ONNX file.
+def _from_onnx(path: Path) -> dict[str, AnyArray]:
+    """Read the constants of an ONNX file.
 
-    Exporters rename a matrix that they transpose; the node that multiplies with it still has the
-    name of its layer, `/encoder/layer.0/attention/self/query/MatMul`.
+    Exporters rename a matrix that they transpose. The node that multiplies with it still has the
+    name of its layer: in its own name, `/encoder/layer.0/attention/self/query/MatMul`, or in a
+    note, `['', 'encoder', ..., 'encoder.layer.0.attention.self.query', 'linear']`.
     """
-    onnx = load_extra("onnx", extra="onnx", purpose="ONNX files")
-    try:
-        graph = onnx.load(os.fspath(path), load_external_data=False).graph
-        outside = [t.name for t in graph.initializer if t.data_location]
-        if outside:
-            raise ValueError(f"`{outside[0]:.60}` is kept in another file, which is not read")
-        # Names that are not UTF-8 come back as bytes.
-        tensors = {str(t.name): onnx.numpy_helper.to_array(t) for t in graph.initializer}
-    except Exception as error:  # protobuf and onnx raise types of their own on damaged data.
-        raise RecordFormatError(
-            f"`source` must be an ONNX file; reading {path} failed: "
-            f"{type(error).__name__}: {error!s:.200}."
-        ) from None
-    for node in graph.node:
-        parts = str(node.name).strip("/").split("/")
-        if node.op_type == "MatMul" and len(parts) > 1:
-            matrix = tensors.get(node.input[1])
-            if matrix is not None and matrix.ndim == 2:
-                tensors.setdefault(f"{'.'.join(parts[:-1])}.weight", matrix.T)
+    graph = read_onnx(path)
+    tensors = dict(graph.constants)
+    for node in graph.nodes:
+        if node.kind == "Constant" and isinstance(node.attributes.get("value"), np.ndarray):
+            tensors.update(dict.fromkeys(node.outputs[:1], node.attributes["value"]))
+    for node in graph.nodes:
+        matrix = tensors.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        if node.kind == "MatMul" and matrix is not None and matrix.ndim == 2:
+            scopes = re.findall(r"'([^']*)'", node.notes.get("pkg.torch.onnx.name_scopes", ""))
+            named = ".".join(node.name.strip("/").split("/")[:-1])
+            layer = scopes[-2] if len(scopes) > 1 else named
+            if layer:
+                tensors.setdefault(f"{layer}.weight", matrix.T)
     return tensors

@@ -44,6 +44,7 @@ class OnnxNode:
         inputs: Names of tensors, empty where one is left out.
         outputs: Names of tensors.
         attributes: Numbers, words, lists and arrays by name.
+        notes: What the exporter says about it, by name.
     """
 
     kind: str = ""
@@ -52,6 +53,7 @@ class OnnxNode:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +195,7 @@ def _model(data: memoryview, folder: Path) -> OnnxGraph:
 
 
 def _node(data: memoryview, folder: Path) -> OnnxNode:
-    inputs, outputs, attributes = [], [], {}
+    inputs, outputs, attributes, notes = [], [], {}, {}
     texts = {3: "", 4: "", 7: ""}
     for number, _, content in _fields(data):
         if number == 1:
@@ -205,7 +207,17 @@ def _node(data: memoryview, folder: Path) -> OnnxNode:
         elif number == 5:
             name, value = _attribute(_bytes(content), folder)
             attributes[name] = value
-    return OnnxNode(texts[4], texts[3], texts[7], tuple(inputs), tuple(outputs), attributes)
+        elif number == 9:
+            entry = _entry(content)
+            notes[entry[0]] = entry[1]
+    ends = tuple(inputs), tuple(outputs)
+    return OnnxNode(texts[4], texts[3], texts[7], *ends, attributes, notes)
+
+
+def _entry(content: Any) -> tuple[str, str]:
+    """A name and what is said under it."""
+    found = {number: _text(said) for number, _, said in _fields(_bytes(content))}
+    return found.get(1, ""), found.get(2, "")
 
 
 def _attribute(data: memoryview, folder: Path) -> tuple[str, Any]:
@@ -277,8 +289,8 @@ def _tensor(data: memoryview, folder: Path) -> tuple[str, AnyArray]:
         elif number == 9:
             raw = _bytes(content)
         elif number == 13:
-            entry = {n: _text(c) for n, _, c in _fields(_bytes(content))}
-            outside[entry.get(1, "")] = entry.get(2, "")
+            entry = _entry(content)
+            outside[entry[0]] = entry[1]
         elif number == 14:
             is_outside = content != 0
         elif number == 3:
@@ -312,7 +324,10 @@ def _array(
             raise _DamagedError(f"the tensor `{name:.60}` holds numbers out of range") from None
     if is_short:
         array = (array.astype("<u4") << 16).view("<f4")
-    return array.reshape(dims)
+    try:
+        return array.reshape(dims)
+    except (ValueError, OverflowError):
+        raise _DamagedError(f"the tensor `{name:.60}` has the shape {dims!s:.100}") from None
 
 
 def _outside(name: str, entries: dict[str, str], folder: Path) -> memoryview:
