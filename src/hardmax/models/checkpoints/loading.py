@@ -79,7 +79,7 @@ def load_checkpoint(
         named as theirs are; there are 1, among them `0.weight`.
     """
     if hasattr(source, "state_dict"):
-        own = getattr(getattr(source, "config", None), "to_dict", dict)()
+        own: dict[str, Any] = getattr(getattr(source, "config", None), "to_dict", dict)()
         return load_checkpoint(source.state_dict(), config={**own, **(config or {})})
     if isinstance(source, Mapping):
         return _read("the state dict", given_tensors(source), dict(config or {}))
