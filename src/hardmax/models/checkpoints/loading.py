@@ -73,10 +73,10 @@ def load_checkpoint(
         >>> load_checkpoint({"0.weight": np.eye(2)})
         Traceback (most recent call last):
             ...
-        hardmax.errors.RecordFormatError: `source` must be GPT-2, GPT-Neo, GPT-NeoX, OPT, BERT,
-        RoBERTa, ELECTRA, DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen2, Gemma), a
-        stack of torch.nn.TransformerEncoderLayer or a compiled one; the state dict: no tensor is
-        named as theirs are; there are 1, among them `0.weight`.
+        hardmax.errors.RecordFormatError: `source` must be a transformer that is read here; the
+        state dict: no tensor is named as in GPT-2, GPT-Neo, GPT-NeoX, OPT, BERT, RoBERTa, ELECTRA,
+        DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen2, Gemma), a stack of
+        torch.nn.TransformerEncoderLayer or a compiled one; there are 1, among them `0.weight`.
     """
     if hasattr(source, "state_dict"):
         own: dict[str, Any] = getattr(getattr(source, "config", None), "to_dict", dict)()
@@ -106,7 +106,7 @@ def _read(
         found = family.read(named, prefix)
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"`source` must be {_SUPPORTED}; {where}: {str(error).rstrip('.')}."
+            f"`source` must be a transformer that is read here; {where}: {str(error).rstrip('.')}."
         ) from None
     assert isinstance(found, TransformerWeights)
     return found
@@ -125,10 +125,12 @@ def _family(tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> tuple
         some = ", ".join(f"`{name:.60}`" for name in sorted(tensors)[:3])
         said = "" if kind is None else f", of the type {kind!r:.40}"
         listed = f"{len(tensors)}, among them {some}{said}" if tensors else "none"
-        raise RecordFormatError(f"no tensor is named as theirs are; there are {listed}")
+        raise RecordFormatError(f"no tensor is named as in {_SUPPORTED}; there are {listed}")
     if len(found) > 1:
         places = ", ".join(f"`{prefix}{family.MARK}`" for family, prefix in found[:3])
-        raise RecordFormatError(f"it holds several stacks of layers: {places}")
+        raise RecordFormatError(
+            f"it holds several stacks of layers: {places}; one of them is read, from its tensors"
+        )
     family, prefix = found[0]
     if kind is not None and family.MODEL_TYPES and kind not in family.MODEL_TYPES:
         raise RecordFormatError(

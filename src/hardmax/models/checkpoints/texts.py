@@ -80,7 +80,9 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     if described:
         return _numbered(described_tokens(_with_case(described, settings), text))
     if (folder / "vocab.txt").is_file():
-        return _numbered(_from_list(read_text(folder / "vocab.txt").splitlines(), settings, text))
+        is_framed = read_config(path.parent / "config.json").get("model_type") != "gpt2"
+        listed = read_text(folder / "vocab.txt").splitlines()
+        return _numbered(_from_list(listed, settings, text, is_framed=is_framed))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         listed = read_text(folder / "merges.txt").splitlines()
         merges = [line for line in listed if line and not line.startswith("#version")]
@@ -118,12 +120,14 @@ def _with_case(described: dict[str, Any], settings: Mapping[str, Any]) -> dict[s
     return {**described, "normalizer": {**step, "lowercase": lowers is True}}
 
 
-def _from_list(vocabulary: list[str], settings: Mapping[str, Any], text: str) -> list[Token]:
+def _from_list(
+    vocabulary: list[str], settings: Mapping[str, Any], text: str, *, is_framed: bool
+) -> list[Token]:
     numbers = {word: i for i, word in enumerate(vocabulary)}
     if any(word.startswith("##") for word in vocabulary):
         return described_tokens(_as_bert(numbers, settings), text)
     symbols = longest_symbols(text, numbers)
-    if "[CLS]" in numbers and "[SEP]" in numbers:
+    if is_framed and "[CLS]" in numbers and "[SEP]" in numbers:
         symbols = ["[CLS]", *symbols, "[SEP]"]
     unknown = next((symbol for symbol in symbols if symbol not in numbers), None)
     if unknown is not None:
