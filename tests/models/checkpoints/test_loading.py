@@ -208,7 +208,9 @@ def test_packages_are_found_and_not_imported(tmp_path, monkeypatch):
         hm.load_checkpoint("carries-weights", "llama")
 
 
-@pytest.mark.parametrize("source", ["no-such-package", "no/such/file.bin", "", "hardmax.models."])
+@pytest.mark.parametrize(
+    "source", ["__main__", "no-such-package", "no/such/file.bin", "", "hardmax.models."]
+)
 def test_what_is_not_there_is_refused(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ArgumentError, match="`source` must"):
@@ -329,5 +331,8 @@ def test_several_files_are_not_guessed_between(tmp_path):
         hm.load_checkpoint(tmp_path)
     config = state_of("bert")[1]
     assert hm.load_checkpoint(tmp_path, "b.safetensors", config=config).family == "bert"
+    above = tmp_path.parent
+    named = f"{tmp_path.name}/a.safetensors"
+    assert hm.load_checkpoint(above, named, config=config).family == "bert"
     with pytest.raises(ArgumentError, match="`select` must be None for a file"):
         hm.load_checkpoint(tmp_path / "a.safetensors", "b")

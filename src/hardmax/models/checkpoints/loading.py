@@ -54,7 +54,8 @@ def load_checkpoint(
             exports it, or the index of several); a folder as of Hugging Face, with `config.json`
             beside the weights; the name of an installed package that carries weights, which is not
             imported; or in memory a state dict, or a module of torch that has one.
-        select: Which one, where a folder or package has several: the name of a file or folder.
+        select: Which one, where a folder or package has several: the name of a file or folder, or
+            its path from there.
         config: What the files do not say, in the words of the family's `config.json`, such as
             `{"num_attention_heads": 12}`; for layers of torch `nhead`, `norm_first`, `activation`,
             `layer_norm_eps`. It goes before what the files say.
@@ -151,7 +152,8 @@ def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
     if select is not None or not files:
         files = [file for file in root.rglob("*") if _is_weights(file)]
     if select is not None:
-        files = [file for file in files if select in file.relative_to(root).parts]
+        wanted = f"/{select.strip('/')}/"
+        files = [file for file in files if wanted in f"/{file.relative_to(root).as_posix()}/"]
     files = _preferred(files)
     if len(files) != 1:
         names = sorted(file.relative_to(root).as_posix() for file in files)
@@ -164,7 +166,7 @@ def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
 
 def _package_folder(name: str) -> Path:
     spec = None
-    if name.replace("-", "_").isidentifier():
+    if name.replace("-", "_").isidentifier() and name != "__main__":
         spec = find_spec(name.replace("-", "_"))
     if spec is None or not spec.submodule_search_locations:
         raise ArgumentError(
