@@ -71,6 +71,8 @@ def heads(
 
     survey = survey_heads(weights, **read, with_effects=not no_effects, seed=seed)
     print(f"{'model':<14}{survey.model}")
+    if survey.assumed:
+        print(f"{'assumed':<14}{', '.join(survey.assumed)}; `--config` states them")
     print(f"{'tokens':<14}{len(survey.words)}")
     for name, said in (("margin", "temperatures"), ("mass", "of the weight")):
         real, null = survey.pooled[name], survey.pooled[f"{name}_null"]

@@ -137,13 +137,15 @@ def survey_page(survey: HeadSurvey, title: str) -> str:
 def _lead(survey: HeadSurvey) -> str:
     pooled = survey.pooled
     model = survey.model.removeprefix("TransformerWeights(").removesuffix(")")
+    listed = escape(", ".join(survey.assumed))
+    assumed = f'<p class="small">Assumed, as the files do not say: {listed}.</p>' if listed else ""
     shown = " ".join(f"<span>{escape(word) or '&nbsp;'}</span>" for word in survey.words)
     return (
         f'<p class="lead">{escape(model)}: {len(survey.summaries)} heads on a sequence of '
         f"{len(survey.words)} tokens. Over all tokens of all heads the best key leads the next by "
         f"{pooled['margin']:.2f} temperatures and has {pooled['mass']:.2f} of the weight "
         f"(medians); Gaussian queries give {pooled['margin_null']:.2f} and "
-        f"{pooled['mass_null']:.2f}.</p>"
+        f"{pooled['mass_null']:.2f}.</p>{assumed}"
         f'<details class="text"><summary>the tokens</summary><p>{shown}</p></details>'
     )
 

@@ -37,6 +37,7 @@ class HeadSurvey:
         together: The sharpest heads made hard together, more and more of them; empty likewise.
         slices: The cells of one token's way through the model.
         pooled: Medians over all rows of all heads: `margin`, `mass`, and the same with `_null`.
+        assumed: What the files of the model do not say.
     """
 
     model: str
@@ -47,6 +48,7 @@ class HeadSurvey:
     together: tuple[JointEffect, ...]
     slices: tuple[TokenSlice, ...]
     pooled: dict[str, float]
+    assumed: tuple[str, ...] = ()
 
     _repr_html_ = html_card
 
@@ -105,7 +107,7 @@ def survey_heads(
     layers = head_arrays(model, ran)
     summaries = analyze_heads(layers, seed=seed)
     slices, pooled = token_slices(model, ran), _pooled(layers, seed)
-    found = HeadSurvey(repr(model), shown, layers, summaries, (), (), slices, pooled)
+    found = HeadSurvey(repr(model), shown, layers, summaries, (), (), slices, pooled, model.assumed)
     if not with_effects:
         return found
     total = len(summaries)

@@ -60,6 +60,9 @@ def test_modules_of_torch_load_in_any_precision():
     model = hm.load_checkpoint(module, config={"nhead": 2})
     found = hm.models.run_transformer(model, vectors=vectors).hidden
     assert np.abs(found - expected).max() < 1e-12
+    assert model.assumed == ("norm_first = False", "activation = relu", "layer_norm_eps = 1e-05")
+    stated = {"nhead": 2, "norm_first": False, "activation": "relu", "layer_norm_eps": 1e-5}
+    assert hm.load_checkpoint(module, config=stated).assumed == ()
     model = hm.load_checkpoint(module.bfloat16(), config={"nhead": 2})
     assert model.layers[0].attention.query.dtype == np.float32
     with pytest.raises(DtypeError, match="`source` must be"):

@@ -290,6 +290,8 @@ class TransformerWeights:
         unembedding: The scores of tokens, shape `(d, n_tokens)`, or None.
         config: What is known besides the weights, as the files name it.
         unused: The names of tensors that belong to none of these, as a pooler does.
+        assumed: What neither tensors nor configuration say and others may have differently, such
+            as `norm_first = False`.
 
     Examples:
         >>> d = 4
@@ -316,6 +318,7 @@ class TransformerWeights:
     unembedding: AnyArray | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     _repr_html_ = html_card
 

@@ -17,8 +17,8 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     """Read the layers named `PREFIXlayers.0.self_attn.in_proj_weight` and so on.
 
     A state dict says neither how many heads there are nor where the norms stand. The configuration
-    does, in the words of torch: `nhead`, which is also looked for inside it, and, unless they are
-    torch's defaults, `norm_first`, `activation`, `layer_norm_eps`.
+    does, in the words of torch: `nhead`, which is also looked for inside it, and `norm_first`,
+    `activation`, `layer_norm_eps`; where it does not say these, torch's defaults are assumed.
     """
     epsilon = tensors.number("layer_norm_eps", 1e-5)
     activation = tensors.activation("activation", "relu")
@@ -45,6 +45,7 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
                 norm_first,
             )
         )
+    said = {"norm_first": norm_first, "activation": activation, "layer_norm_eps": epsilon}
     has_norm = f"{prefix}norm.weight" in tensors
     final = tensors.layer_norm(f"{prefix}norm", d, epsilon) if has_norm else None
     return TransformerWeights(
@@ -53,6 +54,7 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
         final_norm=final,
         config=tensors.config,
         unused=tensors.finish(f"{prefix}layers."),
+        assumed=tuple(f"{name} = {v}" for name, v in said.items() if name not in tensors.config),
     )
 
 
