@@ -25,7 +25,7 @@ from hardmax.models.checkpoints.reading import read_config, read_weights
 from hardmax.models.checkpoints.tokenisers.described import Token, described_tokens
 from hardmax.models.checkpoints.tokenisers.gguf_headers import gguf_tokens
 from hardmax.models.checkpoints.tokenisers.vocabularies import longest_symbols
-from hardmax.models.formats.gguf_files import read_gguf
+from hardmax.models.formats.gguf_files import read_gguf_fields
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 _AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
@@ -89,7 +89,7 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
         vocabulary = parse_json(read_text(folder / "vocab.json"))
         return _numbered(described_tokens(_as_gpt2(vocabulary, merges), text))
     if path.suffix == ".gguf":
-        return _numbered(gguf_tokens(read_gguf(path).fields, text))
+        return _numbered(gguf_tokens(read_gguf_fields(path), text))
     tensors = read_weights(path)[0]
     if compiled.EMBEDDING in tensors:
         return _input(text, tensors)

@@ -7,7 +7,8 @@ llama.cpp does. Every length is checked against what is left of the file before 
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -46,16 +47,30 @@ def read_gguf(path: str | os.PathLike[str]) -> GgufFile:
         RecordFormatError: If the file is damaged or something else, or a tensor is of a type that
             is not read; the message names it.
     """
-    try:
+    with _naming(path):
         return _parsed(memoryview(Path(path).read_bytes()))
+
+
+def read_gguf_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read only the header of a GGUF file, however long the file is."""
+    with _naming(path):
+        content = np.memmap(path, np.uint8, "r")
+        return _header(_Cursor(content.data))[0]
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in what is said about it."""
+    try:
+        yield
     except (RecordFormatError, ValueError, struct.error) as error:
         raise RecordFormatError(
             f"`path` must be a GGUF file; {path}: {str(error).rstrip('.')}."
         ) from None
 
 
-def _parsed(content: memoryview) -> GgufFile:
-    cursor = _Cursor(content)
+def _header(cursor: "_Cursor") -> tuple[dict[str, Any], int]:
+    """The entries of a header, and how many tensors there are."""
     magic, version = bytes(cursor.take(4)), cursor.number("<u4")
     if magic != MAGIC or version not in (2, 3):
         raise RecordFormatError(f"it begins with {magic!r} and version {version}, not GGUF 2 or 3")
@@ -64,6 +79,12 @@ def _parsed(content: memoryview) -> GgufFile:
     for _ in range(n_fields):
         name = cursor.text()
         fields[name] = cursor.value(cursor.number("<u4"))
+    return fields, n_tensors
+
+
+def _parsed(content: memoryview) -> GgufFile:
+    cursor = _Cursor(content)
+    fields, n_tensors = _header(cursor)
     table: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for _ in range(n_tensors):
         name, n_axes = cursor.text(), cursor.number("<u4")
@@ -135,7 +156,8 @@ class _Cursor:
         inner = self.number("<u4") if kind == _LIST else None
         if inner in _NUMBERS:
             dtype = np.dtype(_NUMBERS[inner])
-            return np.frombuffer(self.take(self.count(dtype.itemsize) * dtype.itemsize), dtype)
+            numbers = self.take(self.count(dtype.itemsize) * dtype.itemsize)
+            return np.frombuffer(numbers, dtype).copy()
         if inner == _TEXT:
             return [self.text() for _ in range(self.count(8))]
         raise RecordFormatError(f"an entry has the type {kind}, or a list of {inner}")
