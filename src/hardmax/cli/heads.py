@@ -123,8 +123,9 @@ def _input(
     assert vectors is not None
     with opening("--vectors", vectors):
         try:
-            return {"vectors": np.load(vectors, allow_pickle=False)}
-        except (ValueError, EOFError) as error:
+            # Mapped first: a header may announce more than the file has.
+            return {"vectors": np.array(np.lib.format.open_memmap(vectors, mode="r"))}
+        except (ValueError, EOFError, OverflowError, SyntaxError) as error:
             raise ArgumentError(
                 f"`--vectors` must be an array of NumPy; {vectors}: {error!s:.100}."
             ) from None

@@ -28,6 +28,8 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     is_gemma = tensors.config.get("model_type") == "gemma"
     said = "hidden_activation" if tensors.config.get("hidden_activation") else "hidden_act"
     activation = tensors.activation(said, "gelu_pytorch_tanh" if is_gemma else "silu")
+    if is_gemma and activation == "gelu":  # Its first configurations say so and mean the other.
+        activation = "gelu_tanh"
     head_dim = tensors.integer("head_dim", d // n_heads)
     asked = tensors.shape(f"{prefix}{MARK}")
     if asked[:1] != (n_heads * head_dim,):
