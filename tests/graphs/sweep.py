@@ -10,6 +10,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.models import GraphBuilder, GraphNetwork, read_activation
+from hardmax.regions import GraphPartition
 from tests.graph_models import Numbers, mixed_network, plane_of, residual_network, segment_of
 
 _ACTIVATIONS = ["relu", "abs", "leaky_relu(0.5)", "hardtanh(-1, 1)", "relu6", "leaky_relu(2)"]
@@ -48,7 +49,7 @@ def random_network(numbers: Numbers, dim: int) -> GraphNetwork:
 
 
 def check(seed: int) -> str:
-    """Count the cells of one network in both ways; return what differs, or nothing."""
+    """Count what one network has in both ways; return what differs, or nothing."""
     kind = Sparse if seed % 5 == 0 else Numbers
     numbers = kind(seed, are_integers=seed % 4 != 3)
     if seed % 24 == 7:
@@ -63,8 +64,12 @@ def check(seed: int) -> str:
         if seed % 2
         else plane_of(plain, net.dim_in, is_triangle=seed % 8 == 0)
     )
-    found, dense = (hm.enumerate_regions(m, domain).n_cells for m in (net, net.network))
-    return "" if found == dense else f"seed {seed}: {found} cells, {dense} in dense layers"
+    found, dense = (_counts(hm.enumerate_regions(m, domain)) for m in (net, net.network))
+    return "" if found == dense else f"seed {seed}: {found}, {dense} in dense layers"
+
+
+def _counts(part: hm.Partition | GraphPartition) -> tuple[object, ...]:
+    return part.n_cells, part.n_regions, part.n_affine_maps
 
 
 def main() -> None:

@@ -11,7 +11,8 @@
 //
 // A side of a cell is named by a wall, whose form on the cell depends on winners before it alone. A vertex is where two
 // sides meet (of a segment: where one vanishes). Signs at vertices are decided by floats with radii, by names (forms
-// that are known to be the same; three that are differences of the same three entries), by floats composed afresh, and
+// that are known to be the same; three that are differences of the same three entries), by what vanishes at a corner of
+// the domain because all that it is computed from does (zero biases), by floats composed afresh, and
 // otherwise asked of the caller, who has integers. Which cells there are, and in which order, does not depend on floats.
 #pragma once
 #include "graphs.hpp"
@@ -48,7 +49,8 @@ namespace detail {
 
 constexpr int kFewFlips = 24;    // from so many on composing afresh takes less time
 constexpr int kMostFlips = 256;  // radii grow with every one
-constexpr int kStopped = 3;      // a sign that the caller could not give
+constexpr std::uint8_t kAllCorners = 255;
+constexpr int kStopped = 3;  // a sign that the caller could not give
 
 inline int sign_at_side(const Form<2>& g, const Edge& side) { return filtered_sign(g, side.start); }
 // As `filtered_sign`: the value of the true form at the true zero.
@@ -202,6 +204,60 @@ struct Searching {
         return holds(one, q) && holds(other, p) && rest(one, q) == rest(other, p);
     }
 
+    // Find at which corners of the domain slots vanish, by how they are computed: a sum does where all its terms do.
+    void find_zeros(std::int64_t end) {
+        for (; s.n_known < end; ++s.n_known) {
+            const GraphNode& node = cell.nodes[s.n_known];
+            for (std::int64_t row = 0; row < node.n_rows; ++row) {
+                std::uint8_t* to = s.zeros + node.first + row * node.stride;
+                if (node.kind == kMaxima) {
+                    *to =
+                        entry_zeros(node, node.starts[row] + cell.winners[node.first_group + row]);
+                    continue;
+                }
+                unsigned all = kAllCorners;
+                if (node.kind == kSparse) {
+                    for (std::int64_t j = node.starts[row]; j < node.starts[row + 1]; ++j)
+                        all &= s.zeros[node.columns[j]];
+                    *to = node.bias[row] == 0.0 ? static_cast<std::uint8_t>(all) : 0;
+                    continue;
+                }
+                for (std::int64_t tap = 0; tap < node.n_taps; ++tap) {
+                    const std::int64_t base = node.columns[row * node.n_taps + tap];
+                    if (base < 0) continue;
+                    for (std::int64_t c = 0; c < node.n_channels; ++c) all &= s.zeros[base + c];
+                }
+                for (std::int64_t k = 0; k < node.n_columns; ++k)
+                    to[k] = node.bias[k] == 0.0 ? static_cast<std::uint8_t>(all) : 0;
+            }
+        }
+    }
+    std::uint8_t entry_zeros(const GraphNode& node, std::int64_t entry) const {
+        if (node.bias[entry] != 0.0) return 0;
+        return node.columns[entry] < 0 ? kAllCorners : s.zeros[node.columns[entry]];
+    }
+    // At which corners a side of a cell vanishes.
+    int side_zeros(const Wall& wall) const {
+        if (wall.layer < 0) return wall.group < 8 ? s.zeros[cell.n_slots + wall.group] : 0;
+        const GraphNode& node = cell.nodes[wall.layer];
+        const std::int64_t start = node.starts[wall.group];
+        return entry_zeros(node, start + wall.winner) & entry_zeros(node, start + wall.rival);
+    }
+    // Whether a gap is zero at a vertex because all that it is computed from is. No three corners are on a line, so what
+    // vanishes at D + 1 of them vanishes everywhere, and what vanishes at both ends of a side does so on it. Sides
+    // of a cell that have a corner in common meet there.
+    bool is_zero_there(const Wall& gap, const Wall& one, const Wall& other) {
+        find_zeros(gap.layer);
+        const int zeros = side_zeros(gap);
+        if (zeros == 0) return false;
+        const auto is_on = [&](const Wall& wall) {
+            const int ends = side_zeros(wall);
+            return wall.layer < 0 && ends != 0 && (zeros & ends) == ends;
+        };
+        return __builtin_popcount(static_cast<unsigned>(zeros)) > D || is_on(one) || is_on(other) ||
+               (zeros & side_zeros(one) & side_zeros(other)) != 0;
+    }
+
     void compose_stale(std::int64_t end) {
         for (std::int64_t i = 0; i < end; ++i) {
             if (!s.is_stale[i]) continue;
@@ -216,7 +272,7 @@ struct Searching {
         if (quick != 0) return quick;
         const Wall &before = at[D == 1 || i == 0 ? (D == 1 ? i : n - 1) : i - 1].wall,
                    &here = at[i].wall;
-        if (is_known_zero(wall, before, here)) return 0;
+        if (is_known_zero(wall, before, here) || is_zero_there(wall, before, here)) return 0;
         compose_stale(wall.layer);
         for (int k = 0; k < n; ++k)
             if (at[k].wall.layer >= 0) at[k].line = gap(at[k].wall);
@@ -338,6 +394,7 @@ struct Searching {
     // Change the winners of the groups of a node that are listed in `changes`.
     void change_winners(int node, int n_changes) {
         const GraphNode& maxima = cell.nodes[node];
+        if (s.n_known > node) s.n_known = node;
         for (int i = 0; i < n_changes; ++i) {
             const std::int32_t group = s.changes[2 * i], winner = s.changes[2 * i + 1];
             const std::int64_t place = maxima.first_group + group, first = s.member_starts[place];
@@ -473,7 +530,7 @@ struct Searching {
             const bool is_wall = side.wall.layer >= 0;
             std::int32_t* wall = out.walls + 3 * out.n_vertices++;
             wall[0] = side.wall.layer;
-            wall[1] = is_wall ? side.wall.group : -1;
+            wall[1] = side.wall.group;
             wall[2] = is_wall ? side.wall.rival : -1;
         }
         double* map = out.maps + (D + 2) * s.n_outputs * out.n_pieces;

@@ -348,7 +348,7 @@ typedef struct {
 } hm_graph_item;
 
 /* Cells that were found, with room for more of them. A vertex has dim coordinates and a radius; the wall after it is a
- * node, a group and a rival, -1 on the boundary of the domain. Changes are pairs of a group and its
+ * node, a group and a rival; on the boundary of the domain -1, the number of the side, -1. Changes are pairs of a group and its
  * winner, against the cell before; all winners are 0 before the first. maps (n, dim + 2, n_outputs): slopes,
  * offsets, radii. */
 typedef struct {
@@ -367,7 +367,9 @@ typedef int32_t (*hm_graph_question)(const int32_t* walls);
  * slots with equal numbers are equal functions, 0 the one that is zero. The stack has room for
  * items, sides, signs (side_room) and lists of open groups. The rest is room to work in: is_stale (n_nodes), is_noted,
  * noted, written (n_groups), entries (of the largest group), changes (n_groups, 2), centres (n_nodes, dim);
- * all are zero at first. */
+ * all are zero at first. Of the inputs, zeros (n_slots + 8) say at which corners of the domain they are zero, as bits, of eight
+ * corners at most; of the slots of the first n_known nodes this is known for the winners at hand; after the slots come the
+ * sides. */
 typedef struct {
     const hm_graph_cell* cell;
     const uint8_t* is_looked_at;
@@ -385,7 +387,8 @@ typedef struct {
     uint8_t *is_stale, *is_noted;
     int32_t *noted, *written, *entries, *changes;
     double* centres;
-    int64_t n_noted, n_flips, n_asked;
+    uint8_t* zeros;
+    int64_t n_known, n_noted, n_flips, n_asked;
 } hm_graph_search;
 
 /* Derivatives of all slots by some inputs, rounded: derivatives (n_slots, n_columns), those of the inputs given; of slots

@@ -37,10 +37,13 @@ def read_model(
     from hardmax.constructions.compilers.compiled_function_files import load_function
     from hardmax.constructions.compilers.state_dicts import read_network_file
     from hardmax.errors import ArgumentError
+    from hardmax.models.formats.onnx_graphs import from_onnx
     from hardmax.models.storage import load_model
 
     with opening(flag, path):
         kind = _format(path)
+        if path.suffix.lower() == ".onnx" and activations is None and last_activation is None:
+            return from_onnx(path), ""
         if kind is None:
             with calling(activations="--activations", last_activation="--last-activation"):
                 file = read_network_file(path, activations, last_activation)

@@ -88,18 +88,18 @@ def enumerate_regions(
 
     Args:
         model: A model with a `network`, or an `ArgmaxNetwork`. If the model has a `box`, the
-            network stands for it there only. A `GraphNetwork` is walked through from cell to cell
-            as it is on bounded domains of dimension 1 and 2, and decision boundaries are found
-            too: the result is a `GraphPartition`. Elsewhere, and for all that a `Partition` can
-            do, its `network` is asked, if it is small.
+            network stands for it there only. A `GraphNetwork` is searched as it is on bounded
+            domains of dimension 1 and 2, and decision boundaries are found too: the result is a
+            `GraphPartition`. Elsewhere, and for all that a `Partition` can do, its `network` is
+            asked, if it is small.
         domain: A `Box`, `Polytope`, `WholeSpace`, `Slice`, `Segment`, `Ray` or `Line` in the input
             space.
         count_only: Whether to count without storing anything.
         exact: Whether to decide in integers alone, without floats first. The result is the same.
         max_cells: Stop after this many cells.
         max_seconds: Stop after this time.
-        workers: How many threads search, in two to seven dimensions (see `set_workers`); the result
-            does not depend on it.
+        workers: How many threads search, in two to seven dimensions and of a `GraphNetwork` (see
+            `set_workers`); the result does not depend on it.
         store: A folder, in two to seven dimensions. Cells are written to it as they are found, and
             memory does not grow with their number. A search that ended early, in whatever way, goes
             on where it was when it is asked for again. The partition is that of `open_partition`.
@@ -130,7 +130,7 @@ def enumerate_regions(
     """
     is_walked = isinstance(model, GraphNetwork) and not exact and getattr(domain, "dim", 3) <= 2
     if is_walked and store is None and executor is None:
-        return explore_graph(model, domain, max_cells, max_seconds)
+        return explore_graph(model, domain, max_cells, max_seconds, n_workers(workers))
     try:
         network = read_network(model)
         where = charted(domain, network.dim_in)

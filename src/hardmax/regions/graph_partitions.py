@@ -15,13 +15,15 @@ import numpy as np
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
 from hardmax._ground.progress import Progress, track
-from hardmax.errors import ArgumentError, IncompleteError
+from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
 from hardmax.regions._graphs.cell_forms import CellForms, bound_of
 from hardmax.regions._graphs.domain_sides import domain_sides
+from hardmax.regions._graphs.exact_pieces import ExactPieces
 from hardmax.regions._graphs.searches import Pieces, Search, explore
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.counts import AtLeast, Count
+from hardmax.regions.merging import candidate_classes, connected_classes, members, same_map_classes
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
@@ -66,6 +68,11 @@ class GraphPartition:
         )
 
     @property
+    def engine(self) -> str:
+        """How the cells were found."""
+        return "graph"
+
+    @property
     def is_complete(self) -> bool:
         """Whether all cells were found."""
         return self.found.is_complete
@@ -87,6 +94,51 @@ class GraphPartition:
         is_new[self.found.changed_pieces[self.found.changes[:, 0] < self.network.n_groups]] = True
         is_new[:1] = True
         return is_new
+
+    @cached_property
+    def n_affine_maps(self) -> Count:
+        """How many different affine maps the output has on the cells, decided exactly."""
+        return self._count(int(self._map_classes.max()) + 1)
+
+    @cached_property
+    def n_regions(self) -> Count:
+        """How many connected pieces the cells with equal affine maps form.
+
+        `AtLeast` as many as there are maps if the search was stopped early.
+        """
+        if not self.is_complete:
+            return self.n_affine_maps
+        classes, n = self._map_classes, len(self.found.maps)
+        consecutive = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+        if self.domain.dim == 1:
+            pairs = consecutive
+        else:
+            # The pieces of a cell hang together; cells of one map may do so too.
+            cells = np.cumsum(self._is_new_cell)
+            shared = [group for group in members(classes) if len(np.unique(cells[group])) > 1]
+            touching = [pair for group in shared for pair in self._exact_pieces.touching(group)]
+            within = consecutive[~self._is_new_cell[1:]]
+            pairs = np.concatenate([within, np.array(touching, np.int64).reshape(-1, 2)])
+        return int(connected_classes(classes, pairs).max()) + 1
+
+    @cached_property
+    def _map_classes(self) -> IntArray:
+        """For each piece a number, equal exactly where the affine maps are."""
+        firsts = np.flatnonzero(self._is_new_cell)
+        maps = self.found.maps[firsts].reshape(len(firsts), -1)
+        radii = np.repeat(self.found.map_radii[firsts, np.newaxis], self.domain.dim + 1, axis=1)
+        radii = radii.reshape(maps.shape)
+        classes = same_map_classes(
+            candidate_classes(maps, radii),
+            maps,
+            radii,
+            lambda i: self._exact_pieces.map_key(int(firsts[i])),
+        )
+        return np.asarray(classes[np.cumsum(self._is_new_cell) - 1])
+
+    @cached_property
+    def _exact_pieces(self) -> ExactPieces:
+        return ExactPieces(with_decision(self.network), self.domain, self.found)
 
     @cached_property
     def signatures(self) -> AnyArray:
@@ -154,7 +206,11 @@ class GraphPartition:
 
 
 def explore_graph(
-    model: GraphNetwork, domain: Any, max_cells: int | None, max_seconds: float | None
+    model: GraphNetwork,
+    domain: Any,
+    max_cells: int | None,
+    max_seconds: float | None,
+    n_threads: int,
 ) -> GraphPartition:
     """Find the cells of a network on a bounded domain of dimension 1 or 2 (`enumerate_regions`)."""
     where = charted(domain, model.dim_in)
@@ -165,10 +221,19 @@ def explore_graph(
         limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
     sides, corners = domain_sides(where)
     reach = bound_of(x for corner in corners for x in corner)
-    searches = [Search(CellForms(with_decision(model), where, reach), model.outputs, sides)]
+    network = with_decision(model)
     count: Progress[int] = track((), "pieces")
-    with count:
-        found = explore(searches, progress=count.advance, **limits)
+    try:
+        with count:
+            found = explore(
+                lambda: Search(CellForms(network, where, reach), model.outputs, sides, corners),
+                n_threads=n_threads,
+                progress=count.advance,
+                **limits,
+            )
+    except Interrupted as stop:
+        partial = GraphPartition(model, where, stop.partial)
+        raise Interrupted(str(stop), partial) from None
     return GraphPartition(model, where, found)
 
 

@@ -137,12 +137,12 @@ class LocalCell:
         way = np.asarray(direction, dtype=np.float64).ravel()
         end = number("reach", reach, above=0.0)
         domain = charted(_ray(self.point, way, 0.0, end), self.network.dim_in)
-        sides, _ = domain_sides(domain)
+        sides, corners = domain_sides(domain)
         forms = CellForms(self.network, domain, bound_of([Fraction(end)]))
-        search = Search(forms, self.network.outputs, sides)
+        search = Search(forms, self.network.outputs, sides, corners)
         n_pieces = 64 if is_decision else 1
         while True:
-            found = explore([search], max_pieces=n_pieces)
+            found = explore(lambda: search, max_pieces=n_pieces)
             if is_decision:
                 classes = found.winners_of(self.network.n_groups - 1)
                 node, group = len(self.network.nodes) - 1, 0

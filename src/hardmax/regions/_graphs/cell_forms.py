@@ -74,6 +74,7 @@ class CellForms:
         reach: A bound on the coordinates of the domain.
 
     Attributes:
+        input_rows: The inputs as integer forms, over one positive unit.
         winners: The winner of each group.
         forms: The forms of all slots, shape `(dim + 1, n_slots)`, offsets last.
         radii: How wrong they may be, shape `(n_slots,)`: offsets by this, slopes by this over the
@@ -87,7 +88,7 @@ class CellForms:
         self.network, self.dim = network, domain.dim
         self.scale = 2.0 ** max(0, frexp(reach)[1])
         coordinates = domain.coordinates
-        rows = [[int(m) for m in row] for row in coordinates.rows]
+        self.input_rows = rows = [[int(m) for m in row] for row in coordinates.rows]
         self.winners: AnyArray = np.zeros(network.n_groups, dtype=np.int32)
         self.exact = ExactCell(
             network, rows, coordinates.exponent, coordinates.denominator, self.winners

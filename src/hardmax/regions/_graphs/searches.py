@@ -23,6 +23,7 @@ from ctypes import (
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,9 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import GrowingArray, address
 from hardmax._ground.display import html_card, short_repr
+from hardmax._ground.interrupts import packed_when_done
 from hardmax.regions._graphs.cell_forms import CellForms
-from hardmax.regions._graphs.domain_sides import Row, rounded_row
+from hardmax.regions._graphs.domain_sides import Point, Row, rounded_row
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 _UNIT = 2.0**-53
@@ -39,7 +41,9 @@ _JOB = 2048
 _STEP = 128
 _DONE, _COUNTED, _FULL, _SHORT, _STOPPED = range(5)
 _UNKNOWN = 3
+_CORNERS = 8
 
+_Key = tuple[int, ...]
 _Question = CFUNCTYPE(c_int32, POINTER(c_int32))
 
 
@@ -52,7 +56,8 @@ class Pieces:
         vertices: Vertices in cyclic order, shape `(n_vertices, dim)`.
         radii: How far each may be off, shape `(n_vertices,)`.
         walls: For the edge from each vertex to the next, on a segment for the vertex: the node,
-            group and rival that tie there; -1 on the boundary: shape `(n_vertices, 3)`.
+            group and rival that tie there; on the boundary -1, the number of the side and -1:
+            shape `(n_vertices, 3)`.
         change_starts: Where the changes to each piece begin, shape `(n_pieces + 1,)`.
         changes: Groups and their winners, against the piece before; all are 0 before the first:
             shape `(n_changes, 2)`.
@@ -151,7 +156,8 @@ class _SearchRecord(Structure):
                 *("is_stale", "is_noted", "noted", "written", "entries", "changes", "centres"),
             )
         ),
-        *((name, c_int64) for name in ("n_noted", "n_flips", "n_asked")),
+        ("zeros", c_void_p),
+        *((name, c_int64) for name in ("n_known", "n_noted", "n_flips", "n_asked")),
     )
 
 
@@ -162,10 +168,17 @@ class Search:
         forms: The network on the domain.
         outputs: The slots of the outputs.
         sides: The sides of the domain in cyclic order, as integer forms that are positive inside.
+        corners: Its vertices.
     """
 
-    def __init__(self, forms: CellForms, outputs: IntArray, sides: Sequence[Row]) -> None:
-        self._forms, self._sides = forms, sides
+    def __init__(
+        self,
+        forms: CellForms,
+        outputs: IntArray,
+        sides: Sequence[Row],
+        corners: Sequence[Point],
+    ) -> None:
+        self._forms, self._sides, self._corners = forms, sides, corners
         network, n_groups = forms.network, forms.network.n_groups
         self._seen = forms.winners.copy()
         self._failure: BaseException | None = None
@@ -186,7 +199,9 @@ class Search:
             "entries": np.zeros(largest, np.int32),
             "changes": np.zeros((n_groups, 2), np.int32),
             "centres": np.zeros((len(network.nodes), forms.dim)),
+            "zeros": np.zeros(network.n_slots + _CORNERS, np.uint8),
         }
+        self._note_zeros()
         dim, n_vertices, n_changes = forms.dim, 1 << 14, max(2 * n_groups, 1 << 16)
         self._buffers: dict[str, AnyArray] = {
             "vertex_ends": np.zeros(_JOB, np.int64),
@@ -211,6 +226,16 @@ class Search:
             n_outputs=len(outputs), n_groups=n_groups, **_addresses(self._kept),
         )  # fmt: skip
         self._make_room(1 << 10, 1 << 12, 1 << 14)
+
+    def _note_zeros(self) -> None:
+        """Say at which corners of the domain the inputs and the sides are zero, as bits."""
+        forms, zeros = self._forms, self._kept["zeros"]
+        corners = self._corners if len(self._corners) <= _CORNERS else []
+        for first, rows in ((0, forms.input_rows), (forms.network.n_slots, self._sides[:_CORNERS])):
+            for i, row in enumerate(rows):
+                values = [sum(map(mul, row, (*point, 1))) for point in corners]
+                bits = sum((value == 0) << k for k, value in enumerate(values))
+                zeros[first + i] = bits if any(row) else 255
 
     def _make_room(self, n_items: int, n_sides: int, n_open: int) -> None:
         rooms = {"items": n_items, "sides": n_sides, "signs": n_sides, "open": n_open}
@@ -292,7 +317,7 @@ class Search:
             forms.winners[:] = job.winners
             forms.compose()
         self._kept["is_stale"][:] = 0
-        record.n_flips = record.n_noted = 0
+        record.n_flips = record.n_noted = record.n_known = 0
         self._kept["is_noted"][:] = 0
         self._kept["written"][:] = forms.winners
 
@@ -352,53 +377,78 @@ class Search:
 
 
 def explore(
-    searches: Sequence[Search],
+    make_search: Callable[[], Search],
     *,
+    n_threads: int = 1,
     max_pieces: int | None = None,
     max_seconds: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Pieces:
-    """Find all pieces, in as many threads as there are searches; with a bound on them, in one."""
-    stop = None if max_seconds is None else time.monotonic() + max_seconds
+    """Find all pieces; with a bound on their number in one thread.
+
+    Args:
+        make_search: Makes the search of one thread.
+        n_threads: How many threads search at most.
+        max_pieces: Stop after so many pieces.
+        max_seconds: Stop after this time.
+        progress: Told how many pieces are new every now and then.
+
+    Raises:
+        Interrupted: On Ctrl-C; its `partial` are the pieces so far.
+    """
+    stop = np.inf if max_seconds is None else time.monotonic() + max_seconds
+    most = np.inf if max_pieces is None else max_pieces
+    n_threads = n_threads if max_pieces is None else 1
+    searches = [make_search()]
+    idle: queue.SimpleQueue[Search] = queue.SimpleQueue()
+    idle.put(searches[0])
+    waiting: list[tuple[_Key, Job | None]] = [((), None)]
+    found: dict[_Key, Found] = {}
+    is_stopped = False
 
     def go_on(new: int) -> bool:
         if progress is not None and new:
             progress(new)
-        return stop is None or time.monotonic() < stop
+        return not is_stopped and time.monotonic() < stop
 
-    found: dict[tuple[int, ...], Found] = {}
-    waiting: list[tuple[tuple[int, ...], Job | None]] = [((), None)]
-    idle: queue.SimpleQueue[Search] = queue.SimpleQueue()
-    for search in searches if max_pieces is None else searches[:1]:
-        idle.put(search)
-    n_pieces = 0
-
-    def do(key: tuple[int, ...], job: Job | None) -> tuple[tuple[int, ...], Found]:
+    def do(key: _Key, job: Job | None, most: int) -> tuple[_Key, Found]:
         search = idle.get()
         try:
-            return key, search.run(
-                job, _JOB if max_pieces is None else max_pieces - n_pieces, go_on
-            )
+            return key, search.run(job, most, go_on)
         finally:
             idle.put(search)
 
-    def may_begin() -> bool:
-        is_short = max_pieces is None or n_pieces < max_pieces
-        return bool(waiting) and is_short and (stop is None or time.monotonic() < stop)
+    def work() -> bool:
+        nonlocal is_stopped
+        running: set[Future[tuple[_Key, Found]]] = set()
+        n_pieces = 0
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                while True:
+                    is_wanted = n_pieces < most and (not found or time.monotonic() < stop)
+                    while waiting and is_wanted and len(running) < n_threads:
+                        if len(running) == len(searches):
+                            searches.append(make_search())
+                            idle.put(searches[-1])
+                        n = int(min(_JOB, most - n_pieces))
+                        running.add(pool.submit(do, *waiting.pop(), n))
+                    if not running:
+                        return not waiting
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for key, part in (future.result() for future in done):
+                        found[key] = part
+                        n_pieces += len(part.maps)
+                        # The first one is done next.
+                        rest = [((*key, i), job) for i, job in enumerate(part.rest)]
+                        waiting.extend(reversed(rest))
+            finally:
+                is_stopped = True
 
-    n_threads = idle.qsize()
-    with ThreadPoolExecutor(n_threads) as pool:
-        running: set[Future[tuple[tuple[int, ...], Found]]] = set()
-        while may_begin() or running:
-            while may_begin() and len(running) < n_threads:
-                running.add(pool.submit(do, *waiting.pop()))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for key, part in (future.result() for future in done):
-                found[key] = part
-                n_pieces += len(part.maps)
-                # The first one is done next.
-                waiting += [((*key, i), job) for i, job in enumerate(part.rest)][::-1]
-    return _assembled([found[key] for key in sorted(found)], is_complete=not waiting)
+    def pack(is_complete: bool) -> Pieces:
+        parts = [found[key] for key in sorted(found)]
+        return _assembled(parts or [searches[0].run(None, 0, go_on)], is_complete=is_complete)
+
+    return packed_when_done(work, pack)
 
 
 def _assembled(parts: list[Found], *, is_complete: bool) -> Pieces:
