@@ -138,7 +138,10 @@ def main() -> None:
     for name, net in (("LeNet", small), ("strided", plain), ("ResNet-8", large)):
         pictures = images(net)
         report(f"{name}, segment", net, Segment(pictures[0], pictures[1]))
-    for name, net, size in (("LeNet", small, 0.15), ("strided", plain, 0.25)):
+    for name, net, size in (
+        *(("LeNet", small, 0.15), ("strided", plain, 0.25)),
+        *(("ResNet-8", large, 0.01), ("ResNet-8", large, 0.03)),
+    ):
         report(f"{name}, triangle of {size}", net, triangle(images(net), size))
     for name, net in (("LeNet", small), ("ResNet-8", large)):
         start = time.process_time()

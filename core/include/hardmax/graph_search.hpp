@@ -47,8 +47,9 @@ enum GraphStatus { kGraphDone, kGraphCounted, kGraphFull, kGraphShort, kGraphSto
 
 namespace detail {
 
-constexpr int kFewFlips = 24;    // from so many on composing afresh takes less time
-constexpr int kMostFlips = 256;  // radii grow with every one
+constexpr std::int64_t kAtOnce = 64;  // groups that are passed over together
+constexpr int kFewFlips = 24;         // from so many on composing afresh takes less time
+constexpr int kMostFlips = 1024;      // radii grow with every one
 constexpr std::uint8_t kAllCorners = 255;
 constexpr int kStopped = 3;  // a sign that the caller could not give
 
@@ -463,23 +464,32 @@ struct Searching {
             }
             return distance * kGraphUp + kTiny;
         };
+        const auto n_beyond = [&](std::int64_t begin, std::int64_t end, double distance) {
+            std::int64_t n = 0;
+            for (std::int64_t g = begin; g < end; ++g) n += !(reaches[g] > distance);
+            return n;
+        };
         double distance = farthest();
-        std::int64_t n_beyond = 0;
-        for (std::int64_t g = 0; g < maxima.n_rows; ++g) n_beyond += !(reaches[g] > distance);
-        if (4 * n_beyond > maxima.n_rows) {
+        if (4 * n_beyond(0, maxima.n_rows, distance) > maxima.n_rows) {
             for (int k = 0; k < D; ++k) centre[k] = box.centre[k];
             for (std::int64_t g = 0; g < maxima.n_rows; ++g) reaches[g] = -1.0;
             distance = farthest();
         }
         int n_open = 0, n_changes = 0;
-        for (std::int32_t g = 0; g < maxima.n_rows; ++g) {
-            if (reaches[g] > distance) continue;
-            if (reaches[g] < 0.0)
-                reaches[g] = is_looked_at[g] ? reach_of(maxima, g, centre) : kInfinity;
-            if (reaches[g] > distance || !is_looked_at[g]) continue;
-            const int is_open = decide_group(node, g, box, at, n, n_changes);
-            if (is_open < 0) return -1;
-            if (is_open) open[n_open++] = g;
+        for (std::int64_t begin = 0; begin < maxima.n_rows; begin += kAtOnce) {
+            const std::int64_t end =
+                begin + kAtOnce < maxima.n_rows ? begin + kAtOnce : maxima.n_rows;
+            if (n_beyond(begin, end, distance) == 0) continue;
+            for (std::int64_t g = begin; g < end; ++g) {
+                if (reaches[g] > distance) continue;
+                if (reaches[g] < 0.0)
+                    reaches[g] = is_looked_at[g] ? reach_of(maxima, g, centre) : kInfinity;
+                if (reaches[g] > distance || !is_looked_at[g]) continue;
+                const std::int32_t group = static_cast<std::int32_t>(g);
+                const int is_open = decide_group(node, group, box, at, n, n_changes);
+                if (is_open < 0) return -1;
+                if (is_open) open[n_open++] = group;
+            }
         }
         if (n_changes > 0) change_winners(node, n_changes);
         return n_open;
