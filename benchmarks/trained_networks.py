@@ -15,7 +15,7 @@ from torch import nn
 
 from benchmarks.bench_networks import report, triangle
 from hardmax.geometry.domains import Segment
-from hardmax.models.formats.torch_modules import from_torch
+from hardmax.models.formats.torch.modules import from_torch
 from hardmax.typing import AnyArray, FloatArray
 
 _N_IMAGES, _BATCH = 4000, 100

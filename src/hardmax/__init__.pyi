@@ -30,10 +30,10 @@ from .geometry.minkowski import minkowski_vertices as minkowski_vertices
 from .geometry.polytopes import Polytope as Polytope
 from .models.checkpoints.head_summaries import analyze_heads as analyze_heads
 from .models.checkpoints.loading import load_checkpoint as load_checkpoint
-from .models.formats.onnx_graphs import from_onnx as from_onnx
-from .models.formats.onnx_graphs import load_onnx as load_onnx
-from .models.formats.torch_modules import from_torch as from_torch
-from .models.formats.torch_modules import to_torch as to_torch
+from .models.formats.onnx.graphs import from_onnx as from_onnx
+from .models.formats.onnx.graphs import load_onnx as load_onnx
+from .models.formats.torch.modules import from_torch as from_torch
+from .models.formats.torch.modules import to_torch as to_torch
 from .models.heads import AttentionHead as AttentionHead
 from .models.networks import MaxoutNetwork as MaxoutNetwork
 from .models.networks import ReluNetwork as ReluNetwork

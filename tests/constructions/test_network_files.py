@@ -16,7 +16,7 @@ from hardmax.constructions.compilers.maxout_compiler import compile_file
 from hardmax.constructions.compilers.state_dicts import load_network, read_network_file
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.geometry.domains import Box
-from hardmax.models.formats.onnx_graphs import from_onnx
+from hardmax.models.formats.onnx.graphs import from_onnx
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork
 from hardmax.models.storage import save_model
@@ -576,7 +576,7 @@ def test_modules_of_torch_are_compiled_as_what_they_are(torch, tmp_path, kind):
 
 
 def test_modules_of_torch_that_are_no_maxima_are_refused_with_layer_and_reason(torch, tmp_path):
-    from hardmax.models.formats.torch_modules import from_torch
+    from hardmax.models.formats.torch.modules import from_torch
 
     nn = torch.nn
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.formats.torch_files import read_torch_tensors
+from hardmax.models.formats.torch.files import read_torch_tensors
 from tests.script_archives import name, tensor, text
 from tests.torch_saves import (
     dictionary,

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, DtypeError, MissingExtraError, ShapeMismatchError
-from hardmax.models.formats.torch_modules import from_torch, to_torch
+from hardmax.models.formats.torch.modules import from_torch, to_torch
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, HardTransformer

@@ -37,7 +37,7 @@ def read_model(
     from hardmax.constructions.compilers.compiled_function_files import load_function
     from hardmax.constructions.compilers.state_dicts import read_network_file
     from hardmax.errors import ArgumentError
-    from hardmax.models.formats.onnx_graphs import from_onnx
+    from hardmax.models.formats.onnx.graphs import from_onnx
     from hardmax.models.storage import load_model
 
     with opening(flag, path):

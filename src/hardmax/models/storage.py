@@ -14,7 +14,7 @@ from typing import Any
 
 from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
-from hardmax.models.formats.onnx_graphs import load_onnx
+from hardmax.models.formats.onnx.graphs import load_onnx
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork

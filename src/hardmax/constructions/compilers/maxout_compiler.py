@@ -184,7 +184,7 @@ def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNe
     if isinstance(net, ReluNetwork):
         return net
     if hasattr(net, "state_dict"):
-        from hardmax.models.formats.torch_modules import from_torch
+        from hardmax.models.formats.torch.modules import from_torch
 
         model = from_torch(net)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):

@@ -29,10 +29,10 @@ from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import Activation, activation_items, prelu, read_activations
 from hardmax.models.formats.layered_networks import Step, chained, network_of
-from hardmax.models.formats.onnx_graphs import onnx_steps
-from hardmax.models.formats.torch_files import is_torch_file, read_torch_tensors
-from hardmax.models.formats.torchscript_files import is_script_archive
-from hardmax.models.formats.torchscript_programs import script_steps
+from hardmax.models.formats.onnx.graphs import onnx_steps
+from hardmax.models.formats.torch.files import is_torch_file, read_torch_tensors
+from hardmax.models.formats.torch.script_files import is_script_archive
+from hardmax.models.formats.torch.script_programs import script_steps
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork, read_affine
 from hardmax.models.storage import load_model
 from hardmax.models.tensor_files import read_tensors

@@ -16,8 +16,8 @@ import numpy as np
 from hardmax._ground.arguments import choice
 from hardmax.constructions.compilers.onnx_export import DTYPES
 from hardmax.errors import ArgumentError
-from hardmax.models.formats.torch_modules import load_torch
-from hardmax.models.formats.torch_transformers import linear_module
+from hardmax.models.formats.torch.modules import load_torch
+from hardmax.models.formats.torch.transformers import linear_module
 from hardmax.models.tokens.transformers import TokenBlock, TokenTransformer
 from hardmax.models.transformers import FeedForward
 from hardmax.typing import FloatArray

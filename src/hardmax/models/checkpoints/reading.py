@@ -11,8 +11,8 @@ from hardmax._ground.files import read_text
 from hardmax._ground.json_text import parse_json
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.models.formats.gguf_files import MAGIC, read_gguf
-from hardmax.models.formats.onnx_files import read_onnx
-from hardmax.models.formats.torch_files import is_torch_file, read_torch_tensors
+from hardmax.models.formats.onnx.files import read_onnx
+from hardmax.models.formats.torch.files import is_torch_file, read_torch_tensors
 from hardmax.models.tensor_files import read_tensors
 from hardmax.typing import AnyArray
 

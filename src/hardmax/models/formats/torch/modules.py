@@ -14,15 +14,15 @@ from hardmax._ground.extras import load_extra
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.formats.layered_networks import network_of
-from hardmax.models.formats.torch_graphs import torch_graph
-from hardmax.models.formats.torch_layers import (
+from hardmax.models.formats.torch.graphs import torch_graph
+from hardmax.models.formats.torch.layers import (
     affine_map,
     flat_modules,
     module_steps,
     runs_as_torch,
     tensor_array,
 )
-from hardmax.models.formats.torch_transformers import linear_module, soft_transformer
+from hardmax.models.formats.torch.transformers import linear_module, soft_transformer
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork

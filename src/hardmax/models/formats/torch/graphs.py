@@ -35,7 +35,7 @@ from hardmax.models.formats.graph_operations import (
     real,
     with_ceiling,
 )
-from hardmax.models.formats.torch_layers import tensor_array
+from hardmax.models.formats.torch.layers import tensor_array
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork
 

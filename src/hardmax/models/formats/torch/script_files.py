@@ -3,7 +3,7 @@
 `torch.jit.load` compiles the program in the archive and runs parts of it (`__setstate__`), so a
 file from a stranger must not be given to it. Here an archive is data: its pickles are read by a
 machine that calls nothing (`pickled_data`), every module becomes a plain list of attributes, and
-its program is text, to be read as such (`torchscript_programs`). torch is not needed.
+its program is text, to be read as such (`script_programs`). torch is not needed.
 """
 
 import io
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.formats.pickled_data import read_pickle
-from hardmax.models.formats.torch_files import (
+from hardmax.models.formats.torch.files import (
     ArchiveMembers,
     StoredTensor,
     archive_storages,
     plain_call,
 )
+from hardmax.models.formats.torch.pickled_data import read_pickle
 
 _MOST_TEXT = 2**22
 _LISTS = ("build_intlist", "build_doublelist", "build_boollist", "build_tensorlist")

@@ -16,8 +16,8 @@ import numpy as np
 
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.models.formats.layered_networks import Step
-from hardmax.models.formats.torch_operations import Signal, apply_operation
-from hardmax.models.formats.torchscript_files import (
+from hardmax.models.formats.torch.operations import Signal, apply_operation
+from hardmax.models.formats.torch.script_files import (
     ScriptArchive,
     ScriptModule,
     read_script_archive,

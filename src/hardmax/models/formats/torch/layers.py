@@ -23,8 +23,8 @@ from hardmax.models.formats.activations import (
     soft_shrink,
 )
 from hardmax.models.formats.layered_networks import Step
-from hardmax.models.formats.torch_operations import Signal, apply_operation
-from hardmax.models.formats.torchscript_programs import script_steps
+from hardmax.models.formats.torch.operations import Signal, apply_operation
+from hardmax.models.formats.torch.script_programs import script_steps
 from hardmax.typing import FloatArray
 
 

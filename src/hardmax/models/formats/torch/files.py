@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.formats.pickled_data import Name, read_pickle
+from hardmax.models.formats.torch.pickled_data import Name, read_pickle
 from hardmax.models.tensor_files import widened
 from hardmax.typing import AnyArray
 

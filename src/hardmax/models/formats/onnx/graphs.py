@@ -34,7 +34,7 @@ from hardmax.models.formats.graph_operations import (
     with_ceiling,
 )
 from hardmax.models.formats.layered_networks import Step, network_of
-from hardmax.models.formats.onnx_files import OnnxGraph, OnnxNode, read_onnx
+from hardmax.models.formats.onnx.files import OnnxGraph, OnnxNode, read_onnx
 from hardmax.models.graphs.building import GraphBuilder, require_room
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork

@@ -1,0 +1,1 @@
+"""Networks in ONNX files, read as data."""

@@ -1,0 +1,1 @@
+"""Networks and tensors of torch: modules in memory, files, scripted programs."""
