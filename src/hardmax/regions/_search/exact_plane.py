@@ -139,8 +139,8 @@ class Contest:
     def _first(self, whole: list[Edge]) -> int:
         """Return who leads at the mean of the vertices, up to rounding."""
         points = np.array([rounded_vertex(edge.start)[:2] for edge in whole])
-        x, y = points.mean(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
+            x, y = points.mean(axis=0)
             values = self._block[0] * x + self._block[1] * y + self._block[2]
         return int(np.argmax(np.nan_to_num(values)))
 
