@@ -14,7 +14,7 @@ from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.tiling import check_tiling
 
 # About so many cells are checked while another process starts.
-HEAD_START = 8_000
+HEAD_START = 10_000
 
 
 def shares(n_cells: int, workers: int) -> list[tuple[int, int]]:
@@ -24,7 +24,7 @@ def shares(n_cells: int, workers: int) -> list[tuple[int, int]]:
 
     Examples:
         >>> shares(20_000, 2), shares(15_000, 2)
-        ([(0, 14000), (14000, 20000)], [(0, 15000)])
+        ([(0, 15000), (15000, 20000)], [(0, 15000)])
     """
     n = max(1, min(workers, n_cells // HEAD_START))
     later = (n_cells - HEAD_START) // n
