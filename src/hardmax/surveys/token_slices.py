@@ -62,7 +62,8 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
     other two tokens are the one farthest from it, and the one farthest from the line through both.
 
     Returns:
-        One or two slices; none if the vectors of the tokens span no plane. All layers are left out
+        One or two slices; none if the vectors of the tokens span no plane, or queries have norms of
+        their own, and so walls are no planes. All layers are left out
         if frozen norms do not hold even beside the token, as on a wall.
 
     Examples:
@@ -76,7 +77,7 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
     position = len(activations.embedded) - 1 if is_causal else 0
     read = activations.layers[0].inputs
     chosen = _towards(read, position)
-    if chosen is None:
+    if chosen is None or model.layers[0].attention.query_norm is not None:
         return ()
     network = attention_network(model, activations, 0, position)
     found = [_slice(network, read, chosen, reach=1.0, drift=0.0, is_whole=False)]

@@ -52,6 +52,8 @@ MODELS = {
     "llama": ("LlamaForCausalLM", {**LLAMA, "head_dim": 6, "rope_parameters": LLAMA3}),
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 3}),
     "qwen2": ("Qwen2ForCausalLM", {**LLAMA, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 6}),
+    "phi3": ("Phi3ForCausalLM", {**LLAMA, "pad_token_id": 0, "sliding_window": 3}),
     "gemma": ("GemmaForCausalLM", {**LLAMA, "head_dim": 4}),
     "electra": (
         "ElectraModel",

@@ -9,7 +9,7 @@ from hardmax.models.tensor_files import read_tensors
 from tests.models.checkpoints.refresh import ENCODERS, FOLDER, MODELS, TOKENS
 
 EXPECTED = read_tensors(FOLDER / "expected.safetensors")[1]
-SINGLE = ("llama", "mistral", "qwen2", "gemma", "gpt_neox", "gpt_neo", "opt")
+SINGLE = ("llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gpt_neox", "gpt_neo", "opt")
 
 
 def tolerance(name):

@@ -18,7 +18,17 @@ def ran(name):
     return model, hm.models.run_transformer(model, TOKENS)
 
 
-@pytest.mark.parametrize("name", [*MODELS, *ENCODERS])
+def test_queries_with_norms_of_their_own_are_not_affine():
+    model, found = ran("qwen3")
+    with pytest.raises(ArgumentError, match="norms of their own"):
+        hm.models.checkpoint_head(model, found, 0, 0)
+    with pytest.raises(ArgumentError, match="norms of their own"):
+        hm.models.attention_path(model, found.layers[0].inputs, found.layers[0].inputs)
+    assert len(hm.analyze_heads(model, TOKENS)) == 8
+    assert hm.surveys.survey_heads(model, TOKENS, with_effects=False).slices == ()
+
+
+@pytest.mark.parametrize("name", [name for name in (*MODELS, *ENCODERS) if name != "qwen3"])
 def test_a_head_computes_what_the_model_computes(name):
     model, found = ran(name)
     for number, (layer, seen) in enumerate(zip(model.layers, found.layers, strict=True)):

@@ -27,6 +27,7 @@ from flint import arb, ctx, fmpz_mat
 from hardmax._ground.arguments import Sizes, integer, owned
 from hardmax._ground.display import html_card
 from hardmax.exact.dyadic import integer_matrix
+from hardmax.models.checkpoints.heads import refuse_query_norms
 from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, seen_keys
 from hardmax.typing import AnyArray, ArrayLike, FloatArray, IntArray
 
@@ -93,6 +94,7 @@ def attention_path(
     begin = sizes.floats("start", start, ("n", "d"))
     finish = sizes.floats("end", end, ("n", "d"))
     heads, n = weights.layers[layer].attention, len(begin)
+    refuse_query_norms(heads)
     seen = seen_keys(n, heads.is_causal, heads.window)
     rows = np.vstack([begin, finish])
     group = heads.n_heads // heads.n_kv_heads

@@ -264,13 +264,13 @@ def _outputs(
 def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]:
     """Queries, keys and values, one row for each token."""
     found = []
-    for weight, bias in (
-        (heads.query, heads.query_bias),
-        (heads.key, heads.key_bias),
-        (heads.value, heads.value_bias),
+    for weight, bias, norm in (
+        (heads.query, heads.query_bias, heads.query_norm),
+        (heads.key, heads.key_bias, heads.key_norm),
+        (heads.value, heads.value_bias, None),
     ):
         rows = product(x, weight)
-        found.append(rows if bias is None else rows + bias[:, None, :])
+        found.append(normed(norm, rows if bias is None else rows + bias[:, None, :]))
     if heads.rotary is not None:
         positions = np.arange(len(x))
         found[:2] = [heads.rotary(rows, positions) for rows in found[:2]]

@@ -10,7 +10,7 @@ from hardmax._ground.arguments import KeptArrays, integer, number
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.checkpoints.forward import Activations, soft_rows
-from hardmax.models.checkpoints.weights import TransformerWeights, seen_keys
+from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, seen_keys
 from hardmax.models.heads import AttentionHead
 from hardmax.typing import BoolArray, FloatArray
 
@@ -236,6 +236,9 @@ def checkpoint_head(
     Returns:
         The head; keys the token does not see are masked.
 
+    Raises:
+        ArgumentError: If queries have norms of their own, as in Qwen3.
+
     Examples:
         One layer on two tokens:
 
@@ -256,6 +259,7 @@ def checkpoint_head(
     """
     layer = integer("layer", layer, at_least=0, at_most=len(weights.layers) - 1)
     heads, found = weights.layers[layer].attention, activations.layers[layer]
+    refuse_query_norms(heads)
     head = integer("head", head, at_least=0, at_most=heads.n_heads - 1)
     n = len(found.inputs)
     position = integer("position", position, at_least=-n, at_most=n - 1) % n
@@ -273,6 +277,15 @@ def checkpoint_head(
         query_bias=bias,
         logit_bias=_bias(seen_keys(n, heads.is_causal, heads.window)[position]),
     )
+
+
+def refuse_query_norms(heads: AttentionWeights) -> None:
+    """Refuse heads whose queries are no affine function of what they read."""
+    if heads.query_norm is not None:
+        raise ArgumentError(
+            "`weights` must have queries that are affine in what a head reads; these have norms of "
+            "their own. `head_arrays` has the queries and keys of any model."
+        )
 
 
 def _bias(seen: BoolArray) -> FloatArray | None:

@@ -18,6 +18,7 @@ from hardmax.models.checkpoints.families import (
     gpt_neox,
     llama,
     opt,
+    phi3,
     torch_encoder,
 )
 from hardmax.models.checkpoints.named_tensors import NamedTensors
@@ -32,11 +33,13 @@ from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.typing import AnyArray
 
 _FAMILIES: tuple[ModuleType, ...] = (
-    *(gpt2, gpt_neo, gpt_neox, opt, bert, distilbert, albert, llama, torch_encoder, compiled),
+    *(gpt2, gpt_neo, gpt_neox, opt, bert, distilbert, albert, llama, phi3),
+    *(torch_encoder, compiled),
 )
 _SUPPORTED = (
     "GPT-2, GPT-Neo, GPT-NeoX, OPT, BERT, RoBERTa, ELECTRA, DistilBERT, ALBERT, a model like Llama "
-    "(Llama, Mistral, Qwen2, Gemma), a stack of torch.nn.TransformerEncoderLayer or a compiled one"
+    "(Llama, Mistral, Qwen, Phi-3, Gemma), a stack of torch.nn.TransformerEncoderLayer or a "
+    "compiled one"
 )
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 
@@ -76,7 +79,7 @@ def load_checkpoint(
             ...
         hardmax.errors.RecordFormatError: `source` must be a transformer that is read here; the
         state dict: no tensor is named as in GPT-2, GPT-Neo, GPT-NeoX, OPT, BERT, RoBERTa, ELECTRA,
-        DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen2, Gemma), a stack of
+        DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen, Phi-3, Gemma), a stack of
         torch.nn.TransformerEncoderLayer or a compiled one; there are 1, among them `0.weight`.
     """
     if hasattr(source, "state_dict"):

@@ -65,6 +65,11 @@ class NamedTensors:
         self._taken.add(name)
         return array
 
+    def replaced(self, others: Mapping[str, AnyArray]) -> "NamedTensors":
+        """Return the tensors that were not taken, and others."""
+        left = {name: array for name, array in self._tensors.items() if name not in self._taken}
+        return NamedTensors({**left, **others}, self.config)
+
     def optional(self, name: str, *shape: int | None) -> AnyArray | None:
         """Take a tensor that need not be there."""
         return self.take(name, *shape) if name in self._tensors else None
@@ -167,6 +172,8 @@ def attention_of(
     is_causal: bool = False,
     window: int | None = None,
     temperature: float | None = None,
+    query_norm: Norm | None = None,
+    key_norm: Norm | None = None,
 ) -> AttentionWeights:
     """Split the four layers of an attention into heads; scores are divided by the root of d_k."""
     n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
@@ -195,4 +202,6 @@ def attention_of(
         is_causal,
         window,
         float(np.sqrt(d_k)) if temperature is None else temperature,
+        query_norm,
+        key_norm,
     )

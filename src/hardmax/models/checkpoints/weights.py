@@ -138,6 +138,8 @@ class AttentionWeights:
         is_causal: Whether a token sees only those up to itself.
         window: How many tokens it sees at most, itself included; None if all.
         temperature: What scores are divided by.
+        query_norm: A norm of each query before it turns, or None.
+        key_norm: The same for keys.
 
     Examples:
         >>> eye = np.eye(2)[np.newaxis]
@@ -158,6 +160,8 @@ class AttentionWeights:
     is_causal: bool
     window: int | None
     temperature: float
+    query_norm: Norm | None = None
+    key_norm: Norm | None = None
 
     __repr__ = short_repr
     _repr_html_ = html_card

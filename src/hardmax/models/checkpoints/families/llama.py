@@ -14,7 +14,7 @@ from hardmax.models.checkpoints.weights import (
 )
 from hardmax.typing import FloatArray
 
-MODEL_TYPES = ("llama", "mistral", "qwen2", "gemma")
+MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3", "gemma")
 MARK = "layers.0.self_attn.q_proj.weight"
 
 
@@ -40,7 +40,7 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
         raise RecordFormatError(f"`rope_pairing` is {pairing!r:.40}, not halves or interleaved")
     rotary = Rotary(_frequencies(tensors, head_dim), pairing)
     window = tensors.config.get("sliding_window")
-    if window is not None and tensors.config.get("model_type") == "qwen2":
+    if window is not None and tensors.config.get("model_type") in ("qwen2", "qwen3"):
         window = None if not tensors.flag("use_sliding_window", False) else window
         if window is not None and tensors.integer("max_window_layers", 0, least=0):
             raise RecordFormatError("layers with and without `sliding_window` are not read")
@@ -59,6 +59,8 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
             rotary=rotary,
             is_causal=True,
             window=window,
+            query_norm=_head_norm(tensors, f"{at}.self_attn.q_norm", head_dim, epsilon),
+            key_norm=_head_norm(tensors, f"{at}.self_attn.k_norm", head_dim, epsilon),
         )
         up = tensors.linear(f"{at}.mlp.up_proj", d, None)
         gate = tensors.linear(f"{at}.mlp.gate_proj", d, up.weight.shape[1])
@@ -90,6 +92,12 @@ def _norm(tensors: NamedTensors, name: str, d: int, epsilon: float) -> Norm:
     scale = tensors.take(f"{name}.weight", d)
     is_gemma = tensors.config.get("model_type") == "gemma"
     return Norm("rms", scale + scale.dtype.type(1) if is_gemma else scale, None, epsilon)
+
+
+def _head_norm(tensors: NamedTensors, name: str, d_k: int, epsilon: float) -> Norm | None:
+    """The norm that Qwen3 has for each query and each key."""
+    is_qwen3 = tensors.config.get("model_type") == "qwen3"
+    return _norm(tensors, name, d_k, epsilon) if is_qwen3 else None
 
 
 def _frequencies(tensors: NamedTensors, head_dim: int) -> FloatArray:
