@@ -104,6 +104,7 @@ GGUF_NAMES = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
     **{f"self_attn.{c}_proj": f"attn_{c}" for c in "qkv"},
+    **{f"self_attn.{c}_norm": f"attn_{c}_norm" for c in "qk"},
     "self_attn.o_proj": "attn_output",
     **{f"mlp.{part}_proj": f"ffn_{part}" for part in ("gate", "up", "down")},
 }
@@ -149,7 +150,7 @@ def write_llama_gguf(path, kind="llama", *, extra=()):
     write_gguf(path, stored, [*fields, *extra])
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
 def test_gguf_files_load(tmp_path, kind):
     write_llama_gguf(tmp_path / "m.gguf", kind)
     model = hm.load_checkpoint(tmp_path / "m.gguf")
@@ -160,7 +161,7 @@ def test_gguf_files_load(tmp_path, kind):
 
 def test_other_architectures_of_gguf_files_are_refused(tmp_path):
     write_gguf(tmp_path / "m.gguf", {}, [field("general.architecture", 8, text("mamba"))])
-    with pytest.raises(RecordFormatError, match=r"llama or qwen2 .* is of 'mamba'"):
+    with pytest.raises(RecordFormatError, match=r"llama, qwen2, qwen3 .* is of 'mamba'"):
         hm.load_checkpoint(tmp_path / "m.gguf")
 
 

@@ -112,6 +112,8 @@ _GGUF_NAMES = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
@@ -128,7 +130,7 @@ _GGUF_FIELDS = {
     "rope.freq_base": "rope_theta",
 }
 # Files of the architecture `llama` have queries and keys reordered, so that neighbours turn.
-_GGUF_PAIRINGS = {"llama": "interleaved", "qwen2": "halves"}
+_GGUF_PAIRINGS = {"llama": "interleaved", "qwen2": "halves", "qwen3": "halves"}
 
 
 def _from_gguf(path: Path) -> Found:
@@ -137,7 +139,7 @@ def _from_gguf(path: Path) -> Found:
     kind = found.fields.get("general.architecture")
     if kind not in _GGUF_PAIRINGS:
         raise RecordFormatError(
-            f"`source` must be of the architecture {' or '.join(_GGUF_PAIRINGS)} if it is a GGUF "
+            f"`source` must be of the architecture {', '.join(_GGUF_PAIRINGS)} if it is a GGUF "
             f"file; {path} is of {kind!r:.40}."
         )
     config: dict[str, Any] = {"model_type": kind, "rope_pairing": _GGUF_PAIRINGS[kind]}
