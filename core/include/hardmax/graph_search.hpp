@@ -12,8 +12,8 @@
 // A side of a cell is named by a wall, whose form on the cell depends on winners before it alone. A vertex is where two
 // sides meet (of a segment: where one vanishes). Signs at vertices are decided by floats with radii, by names (forms
 // that are known to be the same; three that are differences of the same three entries), by what vanishes at a corner of
-// the domain because all that it is computed from does (zero biases), by floats composed afresh, and
-// otherwise asked of the caller, who has integers. Which cells there are, and in which order, does not depend on floats.
+// the domain because all that it is computed from does (zero biases), by floats composed afresh, and otherwise asked of
+// the caller, who has integers. Which cells there are, and in which order, does not depend on floats.
 #pragma once
 #include "graphs.hpp"
 #include "polygon.hpp"
@@ -271,8 +271,8 @@ struct Searching {
     int sign(const Wall& wall, const Form<D>& form, Side<D>* at, int n, int i) {
         const int quick = sign_at_side(form, at[i]);
         if (quick != 0) return quick;
-        const Wall &before = at[D == 1 || i == 0 ? (D == 1 ? i : n - 1) : i - 1].wall,
-                   &here = at[i].wall;
+        const int last = D == 1 ? i : i > 0 ? i - 1 : n - 1;
+        const Wall &before = at[last].wall, &here = at[i].wall;
         if (is_known_zero(wall, before, here) || is_zero_there(wall, before, here)) return 0;
         compose_stale(wall.layer);
         for (int k = 0; k < n; ++k)

@@ -295,6 +295,7 @@ class Search:
     def _load(self, job: Job | None) -> None:
         forms, record = self._forms, self._record
         if job is None:
+            forms.winners[:] = 0
             lines = np.array([rounded_row(row) for row in self._sides])
             radii = 2.0 * _UNIT * np.abs(lines).max(axis=1) * forms.scale
             if len(self._sides) > record.side_room:
