@@ -183,3 +183,14 @@ def test_radii_bound_the_errors_of_maps():
             slope, offset = (Fraction(x) for x in part.maps[i, :, k])
             off = abs(exact_value(net, point, slot) - (slope * t + offset))
             assert off <= 2 * Fraction(part.found.map_radii[i, k])
+
+
+def test_a_decision_boundary_may_lie_on_other_walls():
+    """Outputs -relu(x) and -relu(-x) tie where x = 0, the wall of both units."""
+    build = GraphBuilder()
+    h = build.relu(build.multiply(build.input((2,)), np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]])))
+    net = build.finish(build.multiply(h, np.array([[-1.0, 0.0], [0.0, -1.0], [0.0, 0.0]])))
+    part = hm.enumerate_regions(net, hm.Box([-1.0, -1.0], [2.0, 1.0]))
+    assert part.n_cells == 4
+    edges = sorted(np.sort(edge, axis=0).tolist() for edge in part.decision_boundary)
+    assert edges == [[[0.0, -1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]

@@ -115,10 +115,12 @@ class GraphPartition:
         else:
             # The pieces of a cell hang together; cells of one map may do so too.
             cells = np.cumsum(self._is_new_cell)
-            shared = [group for group in members(classes) if len(np.unique(cells[group])) > 1]
-            touching = [pair for group in shared for pair in self._exact_pieces.touching(group)]
-            within = consecutive[~self._is_new_cell[1:]]
-            pairs = np.concatenate([within, np.array(touching, np.int64).reshape(-1, 2)])
+            n_edges = np.diff(self.found.starts).tolist()
+            shared = [g for g in members(classes) if len(g) > 1 and len(np.unique(cells[g])) > 1]
+            edges = ([(i, k) for i in group for k in range(n_edges[i])] for group in shared)
+            common = [s for some in edges for s in self._exact_pieces.common_segments(some)]
+            touching = np.array([s[:2] for s in common], np.int64).reshape(-1, 2)
+            pairs = np.concatenate([consecutive[~self._is_new_cell[1:]], touching])
         return int(connected_classes(classes, pairs).max()) + 1
 
     @cached_property
@@ -195,7 +197,41 @@ class GraphPartition:
         after[starts[1:] - 1] = starts[:-1]
         own = np.repeat(classes, np.diff(starts))
         is_boundary = (walls[:, 0] == decision) & (own < walls[:, 2])
-        return np.stack([vertices[is_boundary], vertices[after[is_boundary]]], axis=1)
+        edges = np.stack([vertices[is_boundary], vertices[after[is_boundary]]], axis=1)
+        # Along walls of other groups outputs may tie too; there both sides have the wall.
+        may_tie = self._may_tie()
+        suspects = np.flatnonzero(may_tie & may_tie[after] & (walls[:, 0] != decision))
+        pieces = np.searchsorted(starts, suspects, "right") - 1
+        if len(np.unique(classes[pieces])) < 2:
+            return edges
+        named = zip(pieces.tolist(), (suspects - starts[pieces]).tolist(), strict=True)
+        others = [
+            (p, q)
+            for i, j, p, q in self._exact_pieces.common_segments(named)
+            if classes[i] != classes[j]
+        ]
+        return np.concatenate([edges, np.array(others, np.float64).reshape(-1, 2, 2)])
+
+    def _may_tie(self) -> BoolArray:
+        """Say at which vertices of pieces another output may be as large as that of the class.
+
+        A coefficient is off by at most the radius of its output, a vertex by its own.
+        """
+        found, classes = self.found, self.classes
+        pieces = np.repeat(np.arange(len(classes)), np.diff(found.starts))
+        points = np.column_stack([found.vertices, np.ones(len(pieces))])
+        own = (np.arange(len(pieces)), classes[pieces])
+        with np.errstate(all="ignore"):
+            values = np.einsum("vk,vko->vo", points, found.maps[pieces])
+            sizes = np.einsum("vk,vko->vo", np.abs(points), np.abs(found.maps[pieces]))
+            slopes = np.abs(found.maps[:, :-1]).sum(axis=1)[pieces]
+            reach = np.abs(points).sum(axis=1) + 2.0 * found.radii
+            errors = found.map_radii[pieces] * reach[:, np.newaxis] + 2.0**-48 * sizes
+            errors += slopes * found.radii[:, np.newaxis]
+            leads = values[own][:, np.newaxis] - values
+            is_ahead = leads > (errors[own][:, np.newaxis] + errors) * (1.0 + 2.0**-20)
+        is_ahead[own] = True
+        return np.asarray(~is_ahead.all(axis=1))
 
     def points(self, coordinates: FloatArray) -> FloatArray:
         """Return the inputs at rows of coordinates, rounded."""

@@ -1,6 +1,7 @@
 """The pieces of a search in integers: affine maps, vertices, and which of them touch."""
 
-from collections.abc import Hashable, Iterable
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
 from fractions import Fraction
 from itertools import combinations
 
@@ -65,38 +66,36 @@ class ExactPieces:
             points.append((Fraction(b * f - c * e, weight), Fraction(c * d - a * f, weight)))
         return points
 
-    def touching(self, pieces: Iterable[int]) -> list[tuple[int, int]]:
-        """The pairs among some pieces of the plane that share more than a point."""
-        numbers = sorted(pieces)
-        starts, found = self._found.starts, self._found
-        lows, highs = [], []
-        for i in numbers:
-            part = slice(*starts[i : i + 2])
-            lows.append((found.vertices[part] - found.radii[part, np.newaxis]).min(axis=0))
-            highs.append((found.vertices[part] + found.radii[part, np.newaxis]).max(axis=0))
-        near = [
-            (i, j)
-            for i, j in combinations(range(len(numbers)), 2)
-            if not ((lows[i] > highs[j]).any() or (lows[j] > highs[i]).any())
-        ]
-        exact = {k: self.vertices(numbers[k]) for k in sorted({k for pair in near for k in pair})}
-        return [(numbers[i], numbers[j]) for i, j in near if _touch(exact[i], exact[j])]
+    def common_segments(
+        self, edges: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[int, int, Point, Point]]:
+        """The segments that edges of two pieces of the plane have in common.
+
+        Args:
+            edges: A piece, and which of its edges.
+
+        Yields:
+            The two pieces, and the ends of the segment.
+        """
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for i, k in edges:
+            wanted[i].append(k)
+        lines: dict[tuple[Fraction, ...], list[tuple[int, Point, Point]]] = defaultdict(list)
+        for i in sorted(wanted):
+            vertices = self.vertices(i)
+            for k in wanted[i]:
+                p, q = sorted((vertices[k], vertices[(k + 1) % len(vertices)]))
+                lines[_line(p, q)].append((i, p, q))
+        for found in lines.values():
+            for (i, p, q), (j, r, s) in combinations(found, 2):
+                # Points on one line are in the order of their coordinates.
+                if i != j and max(p, r) < min(q, s):
+                    yield i, j, max(p, r), min(q, s)
 
 
-def _touch(one: list[Point], other: list[Point]) -> bool:
-    """Whether two polygons without common interior share a segment."""
-    return any(_overlap(p, q) for p in _edges(one) for q in _edges(other))
-
-
-def _edges(polygon: list[Point]) -> list[tuple[Point, Point]]:
-    return list(zip(polygon, [*polygon[1:], polygon[0]], strict=True))
-
-
-def _overlap(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
-    """Whether two segments have a segment in common."""
-    (a, b), (c, d) = one, other
-    way = b[0] - a[0], b[1] - a[1]
-    if any(way[0] * (p[1] - a[1]) != way[1] * (p[0] - a[0]) for p in (c, d)):
-        return False
-    k = 0 if way[0] else 1
-    return max(min(a[k], b[k]), min(c[k], d[k])) < min(max(a[k], b[k]), max(c[k], d[k]))
+def _line(p: Point, q: Point) -> tuple[Fraction, ...]:
+    """What is equal for segments on one line."""
+    (x, y), (u, v) = p, q
+    form = y - v, u - x, x * v - u * y
+    lead = form[0] or form[1]
+    return tuple(m / lead for m in form)
