@@ -105,7 +105,8 @@ def main():
             n_different += 1
             family, style, *_ = model_and_domain(seed, dim)
             print(f"seed {seed} ({family}, {style}): {', '.join(found)}", flush=True)
-    print(f"{n_compared} models compared, {n_different} differ")
+        if seed % 100 == 99 or seed + 1 == last:
+            print(f"{n_compared} models compared, {n_different} differ", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Besides, every certificate that any test has verified goes to both (`tests/conft
 import random
 from dataclasses import replace
 from functools import cache
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hardmax.models.storage import model_bytes
 from hardmax.regions.certificate_format import domain_fingerprint, integer_table
 from hardmax.regions.certificates import make_certificate
 from hardmax.verify import verify
+from hardmax.verify._fast import walk
 from hardmax.verify.checking import verify_certificate
 from tests.certificate_models import CASES, true_signatures
 from tests.sweeps import TIMES
@@ -116,6 +118,8 @@ def corrupted(rng, certificate):
 def both(model, certificate):
     """The verdict of both verifiers, as they agree."""
     quick = verify_certificate(model, certificate)
+    with mock.patch.object(walk, "_SPARSE", (0, 0)):
+        assert verify_certificate(model, certificate) == quick
     simple = verify_certificate(model, certificate, method="integers")
     assert (quick.ok, quick.n_cells) == (simple.ok, simple.n_cells), (quick, simple)
     assert bool(quick.reason) != quick.ok
