@@ -164,6 +164,30 @@ def test_every_model_file_is_read(tmp_path):
         assert ("assumed" in lines(result)) == (name == "state")
 
 
+def test_an_onnx_file_with_a_skip_connection_is_read_as_a_graph(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    make, kind = onnx.helper, onnx.TensorProto.DOUBLE
+    x, y = (make.make_tensor_value_info(name, kind, ["n", 2]) for name in "xy")
+    weight = onnx.numpy_helper.from_array(np.array([[1.0, 2.0], [-1.0, 0.5]]), "w")
+    nodes = [
+        make.make_node("MatMul", ["x", "w"], ["z"]),
+        make.make_node("Relu", ["z"], ["h"]),
+        make.make_node("Add", ["x", "h"], ["y"]),
+    ]
+    path = tmp_path / "net.onnx"
+    onnx.save(make.make_model(make.make_graph(nodes, "net", [x], [y], [weight])), str(path))
+    words = ["regions", str(path), "--domain", SQUARE]
+    found = CliRunner().invoke(app, words)
+    assert re.search(r"cells +4\nregions +4\naffine maps +4\nsearch .* engine graph", found.stdout)
+    certificate = tmp_path / "c.json"
+    written = CliRunner().invoke(app, [*words, "--certificate", str(certificate)])
+    assert re.search(r"cells +4\n", written.stdout)
+    checked = CliRunner().invoke(app, ["verify", str(path), str(certificate)])
+    assert checked.exit_code == 0
+    unbounded = CliRunner().invoke(app, ["regions", str(path), "--domain", "space:2"])
+    assert "`--domain` must be bounded for a network of this kind" in str(unbounded.exception)
+
+
 def test_every_kind_of_domain_is_read(tmp_path):
     for text in EXAMPLES:
         domain = parse_domain(text)

@@ -19,7 +19,12 @@ LastActivation = Annotated[
 
 
 def read_model(
-    flag: str, path: Path, activations: str | None = None, last_activation: str | None = None
+    flag: str,
+    path: Path,
+    activations: str | None = None,
+    last_activation: str | None = None,
+    *,
+    keeps_graphs: bool = False,
 ) -> tuple[Any, str]:
     """Read a model from any file the library reads.
 
@@ -29,6 +34,8 @@ def read_model(
             that `read_network_file` reads.
         activations: For a state dict, what stands between its layers.
         last_activation: For a state dict, what stands after its last layer.
+        keeps_graphs: Whether a network with convolutions or skip connections is returned as it is;
+            otherwise as dense layers, if it is small.
 
     Returns:
         A model that the engines read, and what had to be assumed about it; may be empty.
@@ -38,12 +45,15 @@ def read_model(
     from hardmax.constructions.compilers.state_dicts import read_network_file
     from hardmax.errors import ArgumentError
     from hardmax.models.formats.onnx.graphs import from_onnx
+    from hardmax.models.graphs.graph_networks import GraphNetwork
     from hardmax.models.storage import load_model
 
     with opening(flag, path):
         kind = _format(path)
         if path.suffix.lower() == ".onnx" and activations is None and last_activation is None:
-            return from_onnx(path), ""
+            network = from_onnx(path)
+            is_dense = isinstance(network, GraphNetwork) and not keeps_graphs
+            return network.network if is_dense else network, ""
         if kind is None:
             with calling(activations="--activations", last_activation="--last-activation"):
                 file = read_network_file(path, activations, last_activation)

@@ -90,16 +90,16 @@ def regions(
       130 after Ctrl-C
     """  # noqa: D301 - the backspace keeps the lines of the table apart.
     from hardmax.geometry.domain_text import domain_text, parse_domain
-    from hardmax.models.graphs.graph_networks import GraphNetwork
 
     _refuse_together(count, {"--out": out, "--certificate": certificate, "--plot": plot})
-    network, assumed = read_model("MODEL", model, activations, last_activation)
+    # What is written down is about networks of dense layers.
+    is_written = out is not None or certificate is not None or plot is not None
+    network, assumed = read_model(
+        "MODEL", model, activations, last_activation, keeps_graphs=not is_written
+    )
     with calling(text="--domain"):
         where = parse_domain(domain)
     _check_targets(out, certificate, plot, where.dim)
-    if isinstance(network, GraphNetwork) and (out or certificate or plot):
-        # What is written down is about networks of dense layers.
-        network = network.network
     print(f"{'model':<14}{described(network)}")
     if assumed:
         print(f"{'assumed':<14}{assumed}")

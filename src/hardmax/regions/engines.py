@@ -96,7 +96,7 @@ def enumerate_regions(
             space.
         count_only: Whether to count without storing anything.
         exact: Whether to decide in integers alone, without floats first. The result is the same.
-        max_cells: Stop after this many cells.
+        max_cells: Stop after this many cells; of a `GraphNetwork`, pieces of one class.
         max_seconds: Stop after this time.
         workers: How many threads search, in two to seven dimensions and of a `GraphNetwork` (see
             `set_workers`); the result does not depend on it.

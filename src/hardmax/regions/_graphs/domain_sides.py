@@ -12,8 +12,8 @@ Row = tuple[int, ...]
 Point = tuple[Fraction, ...]
 
 _UNBOUNDED = (
-    "`domain` must be bounded for a network of this kind; it is not. Use a `Segment`, or a `Slice` "
-    "with a bounded `Polytope` or `Box` of coordinates."
+    "`domain` must be bounded for a network of this kind; it is not. A small network takes any "
+    "domain as dense layers: its `network`."
 )
 
 
