@@ -412,16 +412,17 @@ def explore(
             progress(new)
         return not is_stopped and time.monotonic() < stop
 
-    def do(key: _Key, job: Job | None, most: int) -> tuple[_Key, Found]:
+    def do(key: _Key, job: Job | None, most: int) -> _Key:
         search = idle.get()
         try:
-            return key, search.run(job, most, go_on)
+            found[key] = search.run(job, most, go_on)
         finally:
             idle.put(search)
+        return key
 
     def work() -> bool:
         nonlocal is_stopped
-        running: set[Future[tuple[_Key, Found]]] = set()
+        running: set[Future[_Key]] = set()
         n_pieces = 0
         with ThreadPoolExecutor(n_threads) as pool:
             try:
@@ -436,11 +437,10 @@ def explore(
                     if not running:
                         return not waiting
                     done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for key, part in (future.result() for future in done):
-                        found[key] = part
-                        n_pieces += len(part.maps)
+                    for key in (future.result() for future in done):
+                        n_pieces += len(found[key].maps)
                         # The first one is done next.
-                        rest = [((*key, i), job) for i, job in enumerate(part.rest)]
+                        rest = [((*key, i), job) for i, job in enumerate(found[key].rest)]
                         waiting.extend(reversed(rest))
             finally:
                 is_stopped = True
