@@ -207,7 +207,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        5
+        6
     """
     folder = library_folder()
     baseline = load(folder, "baseline")
