@@ -319,6 +319,29 @@ void set_lines(Edge* polygon, int n, const Of& line_of) {
     }
 }
 
+// Find the vertices again that are not known well enough, with the lines through them from the forms in
+// twice the precision, composed as deep as these lines need it.
+inline bool set_vertices_anew(Edge* polygon, int n, Path<2>& path, DoubledPath<2>& doubled) {
+    const auto next = [n](int i) { return i + 1 < n ? i + 1 : 0; };
+    int deepest = -1;
+    for (int i = 0; i < n; i++) polygon[i].mark = 0;
+    for (int i = 0; i < n; i++) {
+        if (!is_imprecise(polygon[next(i)].start, path.scale)) continue;
+        for (Edge* edge : {polygon + i, polygon + next(i)}) {
+            edge->mark = edge->wall.layer >= 0;
+            deepest = most(deepest, edge->wall.layer);
+        }
+    }
+    if (deepest < 0) return false;
+    compose_doubled(path, doubled, deepest);
+    for (int i = 0; i < n; i++) {
+        if (polygon[i].mark == 0) continue;
+        polygon[i].line = nearest_form(path, doubled, polygon[i].wall);
+        polygon[i].is_met = polygon[next(i)].is_met = false;
+    }
+    return set_vertices(polygon, n, path.scale);
+}
+
 }  // namespace detail
 
 // Take the lines of the path for those of a polygon that another search has cut: it may have replaced
@@ -341,20 +364,15 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
                        Path<2>& pure, DoubledPath<2>& doubled, bool is_precise, Cells& cells) {
     const Network& network = *path.network;
     Edge* polygon = polygons.edges + place.start;
-    const int n = place.n, last = network.n_layers - 1;
+    const int n = place.n;
     Path<2>& fresh = detail::fresh_path(path, pure);
     // As long as no forms were replaced, the lines of the search are those composed afresh, and where
     // two of them meet was found by the same computation.
     if (!is_precise && &fresh != &path)
         detail::set_lines(polygon, n, [&](const Wall& wall) { return wall_form(fresh, wall); });
-    if (!is_precise && !detail::set_vertices(polygon, n, path.scale)) {
-        if (last < 0) return false;
-        compose_doubled(path, doubled, last);
-        detail::set_lines(polygon, n, [&](const Wall& wall) {
-            return detail::nearest_form(path, doubled, wall);
-        });
-        if (!detail::set_vertices(polygon, n, path.scale)) return false;
-    }
+    if (!is_precise && !detail::set_vertices(polygon, n, path.scale) &&
+        !detail::set_vertices_anew(polygon, n, path, doubled))
+        return false;
     const std::int64_t cell = detail::store_map(fresh, cells);
     // Go round from the edge with the least code, whatever the order of the cuts was.
     int first = 0;
