@@ -294,9 +294,8 @@ struct Searching {
             const int sign = sign_at_side(form, at[i]);
             found |= sign > 0 ? 1 : sign < 0 ? 2 : 0;
         }
+        // Deciding one vertex may tell more about the others, so none is passed over.
         for (int i = 0; i < n && found != 3; ++i) {
-            const int known = sign_at_side(form, at[i]);
-            if (known != 0) continue;
             const int decided = sign(wall, form, at, n, i);
             if (decided == kStopped) return -1;
             found |= decided > 0 ? 1 : decided < 0 ? 2 : 0;
