@@ -343,25 +343,25 @@ def share(
     """
     team = _Team(runs, begin, is_wanted, max_seconds, progress)
     core()  # Loaded by one thread, not by several at once.
-    threads = [Thread(target=team.work, daemon=True) for _ in range(workers)]
+    threads = [Thread(target=team.work, daemon=True) for _ in range(workers - 1)]
     # An interrupt in `join` would make a thread that still runs look as if it had ended.
     with held_interrupts() as interrupt, track(iter(()), "cells") as bar:
+        shown, due = 0, time.monotonic() + SLICE_S
+
+        def look_up() -> None:
+            nonlocal shown, due
+            interrupt()
+            if progress and time.monotonic() >= due:
+                found = team.n_found()
+                bar.advance(found - shown, team.explored)
+                shown, due = found, time.monotonic() + SLICE_S
+
         for thread in threads:
             thread.start()
-        shown = 0
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(SLICE_S)
-                    interrupt()
-                    found = team.n_found()
-                    if progress:
-                        bar.advance(found - shown, team.explored)
-                    shown = found
-        finally:
-            team.is_stopped = True
-            for thread in threads:
-                thread.join()
+        # This thread searches too: the system finds a place for new ones where nothing runs.
+        team.work(look_up)
+        for thread in threads:
+            thread.join()
     if team.error is not None:
         raise team.error
     return team.is_complete
@@ -403,11 +403,11 @@ class _Team:
         left = sum(run.left for run in list(self.runs)) + sum(map(volume, waiting))
         return explored_text(left, self.runs[0].domain.volume())
 
-    def work(self) -> None:
-        """Search until nothing is left; what one thread runs."""
+    def work(self, look_up: Callable[[], None] | None = None) -> None:
+        """Search until nothing is left; what one thread runs, which may look up now and then."""
         try:
-            while (run := self._next()) is not None:
-                self._search(run)
+            while (run := self._next(look_up)) is not None:
+                self._search(run, look_up)
                 with self._changed:
                     self._n_busy -= 1
                     self._changed.notify_all()
@@ -417,7 +417,7 @@ class _Team:
                 self.is_stopped = True
                 self._changed.notify_all()
 
-    def _next(self) -> Run | None:
+    def _next(self, look_up: Callable[[], None] | None) -> Run | None:
         """Wait for a stack, and return its run; None if nothing is left."""
         with self._changed:
             self._n_idle += 1
@@ -426,7 +426,9 @@ class _Team:
                     self._changed.notify_all()
                     return None
                 self._is_wanted.value = 1
-                self._changed.wait()
+                self._changed.wait(None if look_up is None else SLICE_S)
+                if look_up is not None:
+                    look_up()
             self._n_idle -= 1
             if self.is_stopped:
                 self.is_complete = self.is_complete and not (self._first or self._waiting)
@@ -440,7 +442,7 @@ class _Team:
                 self.runs.append(run)
         return run
 
-    def _search(self, run: Run) -> None:
+    def _search(self, run: Run, look_up: Callable[[], None] | None) -> None:
         budget, measured, listens = run.first_budget, time.perf_counter(), True
         while True:
             began = time.perf_counter()
@@ -461,6 +463,8 @@ class _Team:
                     budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
             else:
                 run.make_way(status)
+            if look_up is not None:
+                look_up()
             late = self._deadline is not None and time.monotonic() >= self._deadline
             if self.is_stopped or late:
                 with self._changed:

@@ -23,8 +23,8 @@ _NOT_ENTERED = -1
 """How many groups of its layer are done for a cell that is a region of the layers before."""
 FIRST_ROOM = 256, 48
 """Edges, or vertices, and cells that the stack has room for at first."""
-_LARGE_BYTES = 1 << 22
-"""From so many bytes on, threads join what threads have found."""
+_AT_ONCE = 1 << 20
+"""About so many bytes are copied at once by a thread that joins what several have found."""
 N_EDGE = 12
 """Numbers of an edge: its line `a1, a2, c`, far offset, radii of slopes and offset; its start
 `x, y`, radius, `dx, dy`, radius."""
@@ -429,24 +429,27 @@ def joined(parts: list[CellColumns], workers: int) -> FoundCells:
     room.n_cells, room.n_vertices, room.n_facets, room.n_ties = ends[-1]
     whole = first.taken()
 
-    def copy(job: tuple[_Column, CellColumns, Sizes]) -> None:
-        column, part, start = job
-        written, at = part.view(column, part.sizes()), start[column.counted]
-        rows = getattr(whole, column.name)[at : at + len(written)]
-        before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
-        if column.name in before:
-            np.add(written, before[column.name], out=rows)
+    def copy(job: tuple[AnyArray, AnyArray, int]) -> None:
+        written, rows, more = job
+        if more:
+            np.add(written, more, out=rows)
         else:
             rows[...] = written
 
-    # Others run while one copies. The longest come first.
-    columns = first.columns
-    jobs = [(column, *one) for one in zip(others, ends[:-1], strict=True) for column in columns]
-    jobs.sort(key=lambda job: job[0].n_bytes(job[1].sizes()), reverse=True)
-    if sum(column.n_bytes(ends[-1]) for column in columns) < _LARGE_BYTES:
-        for job in jobs:
-            copy(job)
+    jobs = []
+    for part, start in zip(others, ends[:-1], strict=True):
+        before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
+        for column in first.columns:
+            written, at = part.view(column, part.sizes()), start[column.counted]
+            rows = getattr(whole, column.name)[at : at + len(written)]
+            step = max(1, _AT_ONCE * len(written) // max(written.nbytes, 1))
+            for i in range(0, len(written), step):
+                pieces = written[i : i + step], rows[i : i + step]
+                jobs.append((*pieces, before.get(column.name, 0)))
+    if sum(written.nbytes for written, _, _ in jobs) < 4 * _AT_ONCE:
+        list(map(copy, jobs))
     else:
+        # Others run while one copies.
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(copy, jobs))
     for part in others:
