@@ -130,7 +130,7 @@ def _along(
         seconds = sum(one.seconds for one in theirs) + theirs[0].setup
         found = Measured("SyReNN", sum(one.cells for one in theirs), seconds)
     words = f"{case}, {n_segments} segment{'s' * (n_segments > 1)}"
-    return Comparison(words, truth, (measure("hardmax", ours), found), {"SyReNN": 0.08})
+    return Comparison(words, truth, (measure("hardmax", ours), found), {"SyReNN": 0.05})
 
 
 def transformers(programs: Programs) -> list[Comparison]:
@@ -191,7 +191,7 @@ def extreme_keys(programs: Programs) -> list[Comparison]:
         else:
             entries.append(Measured("Qhull", remark="out of reach"))
         entries.append(_one_program_per_key(points, truth))
-        least = {"Qhull": 5.0} if dim == 6 else {}
+        least = {"Qhull": 2.5} if dim == 6 else {}
         found.append(Comparison(f"{kind}, N = {n_keys}, d = {dim}", truth, tuple(entries), least))
     return found
 
