@@ -415,15 +415,12 @@ def test_bytes_that_are_no_task_are_refused(short_jobs):
         (gaussian_relu(1, [2, 6, 5]), SQUARE),
         (integer_transformer(1, 2, 4, 2, n_blocks=2, repeat=True), SQUARE),
         (integer_maxout(4, 2, [[3, 2, 2], [2, 3]]), SQUARE),
-        (gaussian_relu(1, [3, 5, 4]), Box([-2] * 3, [3] * 3)),
     ],
     ids=repr,
 )
 def test_what_is_found_and_what_is_left_make_up_the_domain(model, domain):
-    network = model.network
-    text = f"box:-2,3^{domain.dim}"
-    engine = "planar" if domain.dim == 2 else "spatial"
-    where, search = jobs._prepared(model_bytes(network), text, engine)
+    network, engine = model.network, "planar"
+    where, search = jobs._prepared(model_bytes(network), f"box:-2,3^{domain.dim}", engine)
     for n_steps in (1, 5, 20):
         run = runs.Run(search, [search.first_task()], runs.c_int32(0), stores=True)
         for _ in range(n_steps):
@@ -433,6 +430,12 @@ def test_what_is_found_and_what_is_left_make_up_the_domain(model, domain):
         found = float(part.volumes.sum()) if part.n_found else 0.0
         assert found + left == pytest.approx(search.volume(), rel=1e-12)
     assert explored_text(left, search.volume()).endswith("% of the volume")
+
+
+def test_of_a_search_in_space_no_share_is_said():
+    network = gaussian_relu(1, [3, 5, 4]).network
+    _, search = jobs._prepared(model_bytes(network), "box:-2,3^3", "spatial")
+    assert explored_text(search.volume(), search.volume()) == ""
 
 
 def test_a_store_knows_its_share_of_the_volume(tmp_path, short_jobs, capsys, monkeypatch):

@@ -83,7 +83,7 @@ class StoredPartition(Partition):
 
     @property
     def explored(self) -> float:
-        """About which share of the domain's volume has been searched; NaN if it is not bounded."""
+        """About which share of a bounded domain of the plane has been searched; else NaN."""
         return self._manifest.explored
 
     def shards(self) -> Iterator[Partition]:

@@ -4,28 +4,19 @@ import numpy as np
 
 from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell
 
-_MOST_DIM = 4
-"""Beyond, a volume takes longer than what it is shown for."""
-
 
 def volume(cell: PlaneCell | SpaceCell) -> float:
-    """Return about the volume of a bounded cell of a stack; NaN in many dimensions."""
+    """Return about the area or length of a bounded cell of a stack; NaN in more dimensions.
+
+    There it would take a convex hull of vertices of any magnitude, of which Qhull may crash.
+    """
     if isinstance(cell, PlaneCell):
         # An edge has its line first, then the vertex where it starts.
         x, y = cell.edges[:, N_EDGE // 2 : N_EDGE // 2 + 2].T
         with np.errstate(over="ignore", invalid="ignore"):
             return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
-    dim = cell.vertices.shape[1] // 2 - 1
-    if dim > _MOST_DIM:
-        return float("nan")
-    if dim == 1:
-        return float(np.ptp(cell.vertices[:, 0]))
-    from scipy.spatial import ConvexHull, QhullError
-
-    try:
-        return float(ConvexHull(cell.vertices[:, :dim]).volume)
-    except (QhullError, ValueError):
-        return 0.0
+    is_line = cell.vertices.shape[1] == 4
+    return float(np.ptp(cell.vertices[:, 0])) if is_line else float("nan")
 
 
 def explored_text(left: float, whole: float) -> str:
