@@ -28,7 +28,6 @@ struct DoubledPath {
     DoubledForms<D>* streams;  // (n_layers + 1); the first has to be there
     DoubledForms<D>* scores;   // (n_layers)
     DoubledForms<D> scratch;
-    double* share;
 };
 
 template <int D>
@@ -53,7 +52,6 @@ DoubledPath<D> take_doubled_path(const Network& network, Arena& arena) {
         if (doubled.scores) doubled.scores[l] = scores;
     }
     doubled.scratch = take_doubled<D>(arena, network.most_rows);
-    doubled.share = arena.take<double>(network.most_rows);
     return doubled;
 }
 

@@ -8,10 +8,15 @@ from hardmax._ground import palette
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.plotting.dispatch import plot
-from hardmax.plotting.partitions import draw_polygons, lines_with_room, room_for_walls
+from hardmax.plotting.partitions import (
+    areas_of,
+    draw_polygons,
+    edges_of,
+    lines_with_room,
+    room_for_walls,
+)
 from hardmax.plotting.style import current_theme, name_axes, new_axes, series_colours, tone
 from hardmax.regions.graph_partitions import GraphPartition
-from hardmax.typing import FloatArray
 
 _MOST_OUTPUTS = 10
 _WALL, _DECISION = 0.6, 1.8
@@ -61,17 +66,15 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
     classes, polygons = partition.classes, partition.polygons
     winners = np.column_stack([classes, partition.signatures])
     colours = palette.cell_colours(winners, [1, winners.shape[1] - 1], current_theme())
-    corners = np.concatenate(polygons)
+    corners, starts = partition.found.vertices, partition.found.starts
     window = Box(corners.min(axis=0), corners.max(axis=0))
     ax.set_xlim(window.low[0], window.high[0])
     ax.set_ylim(window.low[1], window.high[1])
     ax.set_aspect("equal")
     lines = []
     if walls:
-        ends = np.stack(
-            [corners, np.concatenate([np.roll(p, -1, axis=0) for p in polygons])], axis=1
-        )
-        sizes = np.repeat([_root_of_area(p) for p in polygons], [len(p) for p in polygons])
+        ends = edges_of(corners, starts)
+        sizes = np.repeat(np.sqrt(areas_of(ends, starts)), np.diff(starts))
         ink = np.tile(to_rgb(tone("wall")), (len(ends), 1))
         lines.append(lines_with_room(ends, ink, room_for_walls(ax, window, sizes), _WALL))
     draw_polygons(ax, polygons, colours, lines, window)
@@ -82,20 +85,10 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
     return [Patch(fc=colours[i], label=names[k]) for k, i in zip(shown, first, strict=True)]
 
 
-def _root_of_area(polygon: FloatArray) -> float:
-    x, y = polygon.T
-    return float(np.sqrt(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2.0))
-
-
 def _draw_segment(partition: GraphPartition, ax: Any, names: list[str], walls: bool) -> list[Any]:
-    # A segment has the coordinates 0 to 1, or those of its box.
-    ends = partition.domain.corners
-    low, high = (0.0, 1.0) if ends is None else (float(ends[0][0]), float(ends[1][0]))
-    t = np.concatenate([[low], partition.breakpoints, [high]])
-    maps = partition.maps
-    values = np.concatenate(
-        [t[:-1, None] * maps[:, 0] + maps[:, 1], t[-1:, None] * maps[-1, 0] + maps[-1, 1]]
-    )
+    # A piece has two ends.
+    t, maps = partition.found.vertices[:, 0], np.repeat(partition.maps, 2, axis=0)
+    values = t[:, np.newaxis] * maps[:, 0] + maps[:, 1]
     colours = series_colours()
     handles = [
         ax.plot(t, values[:, k], color=colours[k % len(colours)], linewidth=1.3, label=names[k])[0]
@@ -105,10 +98,10 @@ def _draw_segment(partition: GraphPartition, ax: Any, names: list[str], walls: b
         ax.axvline(point, color=tone("ink"), linewidth=0.8, linestyle=":", zorder=0.5)
     if walls:
         ax.plot(
-            partition.breakpoints, np.zeros(len(t) - 2), "|", color=tone("soft"), markersize=7,
+            partition.breakpoints, np.zeros(len(t) // 2 - 1), "|", color=tone("soft"), markersize=7,
             transform=ax.get_xaxis_transform(), clip_on=False,
         )  # fmt: skip
-    ax.set_xlim(low, high)
+    ax.set_xlim(t[0], t[-1])
     ax.set_xlabel("$t$")
     ax.set_ylabel("output")
     return handles

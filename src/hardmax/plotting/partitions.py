@@ -206,9 +206,7 @@ def _walls(
     """Return the walls of some cells, those of the first layer last, as wide as there is room."""
     from matplotlib.colors import to_rgb
 
-    following = np.arange(len(corners)) + 1
-    following[starts[1:] - 1] = starts[:-1]
-    edges = np.stack([corners, corners[following]], axis=1)
+    edges = edges_of(corners, starts)
     owners = partition.cells.walls
     assert owners is not None
     cell = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -229,6 +227,23 @@ def _walls(
             colours = strong[owners[shown, 1].astype(int) % len(strong)]
         lines.append(lines_with_room(edges[shown], colours, room, width))
     return lines[::-1]
+
+
+def edges_of(corners: FloatArray, starts: IntArray) -> FloatArray:
+    """Return both ends of the edge from each corner of some polygons to the next: `(n, 2, 2)`."""
+    following = np.arange(len(corners)) + 1
+    following[starts[1:] - 1] = starts[:-1]
+    return np.stack([corners, corners[following]], axis=1)
+
+
+def areas_of(edges: FloatArray, starts: IntArray) -> FloatArray:
+    """Return the areas of polygons; one that is no float is some large number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
+        twice = np.add.reduceat(x0 * y1 - x1 * y0, starts[:-1])
+    most = np.finfo(float).max / len(twice)
+    areas = np.nan_to_num(np.abs(twice) / 2.0, nan=most, posinf=most)
+    return areas
 
 
 def lines_with_room(ends: FloatArray, colours: FloatArray, room: FloatArray, width: float) -> Lines:
@@ -294,11 +309,7 @@ def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[Fl
     Cells with the same winners up to a layer are parts of one. They are told apart by sums of
     random numbers, which is good enough for the width of a line.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
-        twice = np.add.reduceat(x0 * y1 - x1 * y0, starts[:-1])
-    most = np.finfo(float).max / len(twice)
-    areas = np.nan_to_num(np.abs(twice) / 2.0, nan=most, posinf=most)
+    areas = areas_of(edges, starts)
     rng = np.random.default_rng(0)
     names = np.zeros(len(areas), np.int64)
     sizes = []

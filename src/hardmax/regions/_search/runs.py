@@ -75,8 +75,8 @@ class Limits(NamedTuple):
 
 
 _BRIEFLY = Limits(-1, 0.0)
-_WORTH_THREADS_S = 0.002
-"""From how many seconds on several threads share what is left."""
+_WORTH_THREADS_S, _SOON_S = 0.002, 0.02
+"""From how many seconds on several threads share what is left; when estimates have been wrong."""
 
 
 def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
@@ -157,7 +157,7 @@ def explore_domain(
         began = time.perf_counter()
         while not runs[0].work(_BRIEFLY, False):
             spent = time.perf_counter() - began
-            if not runs[0].seconds_left(spent) < _WORTH_THREADS_S:
+            if spent > _SOON_S or not runs[0].seconds_left(spent) < _WORTH_THREADS_S:
                 return share(runs, begin, is_wanted, limits.seconds, workers, progress)
         return True
 
@@ -330,7 +330,7 @@ def share(
     """Search with several threads.
 
     Args:
-        runs: One run that has not begun; all others are added, also where an interrupt ends the
+        runs: The run that has begun; all others are added, also where an interrupt ends the
             search.
         begin: Makes a run of a stack that was given away.
         is_wanted: Ends a slice of any run early, where it is set: somebody has nothing to do.
