@@ -5,12 +5,14 @@ import numpy as np
 from hardmax.errors import RecordFormatError
 from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
 from hardmax.models.checkpoints.weights import (
+    AttentionWeights,
     EmbeddingWeights,
     LayerWeights,
     Linear,
     MlpWeights,
     TransformerWeights,
 )
+from hardmax.typing import FloatArray
 
 MODEL_TYPES = ("gpt2",)
 MARK = "h.0.attn.c_attn.weight"
@@ -51,23 +53,40 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
         )
         up = conv(f"{at}.mlp.c_fc", d, None)
         down = conv(f"{at}.mlp.c_proj", up.weight.shape[1], d)
-        layers.append(
-            LayerWeights(
-                attention,
-                MlpWeights(up, down, None, activation),
-                tensors.layer_norm(f"{at}.ln_1", d, epsilon),
-                tensors.layer_norm(f"{at}.ln_2", d, epsilon),
-                norm_first=True,
-            )
-        )
+        mlp = MlpWeights(up, down, None, activation)
+        layers.append(layer_of(tensors, at, attention, mlp, epsilon))
+    passed_over = "attn.bias", "attn.masked_bias"
+    return model_of(tensors, "gpt2", prefix, words, layers, epsilon, passed_over)
+
+
+def layer_of(
+    tensors: NamedTensors, at: str, attention: AttentionWeights, mlp: MlpWeights, epsilon: float
+) -> LayerWeights:
+    """Put a layer together whose norms are named `ln_1` and `ln_2`, and come first."""
+    d = mlp.up.weight.shape[0]
+    before, between = (tensors.layer_norm(f"{at}.ln_{k}", d, epsilon) for k in (1, 2))
+    return LayerWeights(attention, mlp, before, between, norm_first=True)
+
+
+def model_of(
+    tensors: NamedTensors,
+    family: str,
+    prefix: str,
+    words: FloatArray,
+    layers: list[LayerWeights],
+    epsilon: float,
+    passed_over: tuple[str, ...],
+) -> TransformerWeights:
+    """Put a model together that has learnt positions, a last norm, perhaps a head."""
+    n_words, d = words.shape
     positions = tensors.take(f"{prefix}wpe.weight", None, d)
-    head = tensors.optional("lm_head.weight", len(words), d)
+    head = tensors.optional("lm_head.weight", n_words, d)
     return TransformerWeights(
-        "gpt2",
+        family,
         tuple(layers),
         EmbeddingWeights(words, positions),
         tensors.layer_norm(f"{prefix}ln_f", d, epsilon),
         (words if head is None else head).T,
         tensors.config,
-        tensors.finish(f"{prefix}h.", passed_over=("attn.bias", "attn.masked_bias")),
+        tensors.finish(f"{prefix}h.", passed_over=passed_over),
     )

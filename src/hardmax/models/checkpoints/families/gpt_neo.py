@@ -4,13 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from hardmax.errors import RecordFormatError
+from hardmax.models.checkpoints.families.gpt2 import layer_of, model_of
 from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
-from hardmax.models.checkpoints.weights import (
-    EmbeddingWeights,
-    LayerWeights,
-    MlpWeights,
-    TransformerWeights,
-)
+from hardmax.models.checkpoints.weights import MlpWeights, TransformerWeights
 
 MODEL_TYPES = ("gpt_neo",)
 MARK = "h.0.attn.attention.q_proj.weight"
@@ -44,26 +40,10 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
         )
         up = tensors.linear(f"{at}.mlp.c_fc", d, None)
         down = tensors.linear(f"{at}.mlp.c_proj", up.weight.shape[1], d)
-        layers.append(
-            LayerWeights(
-                attention,
-                MlpWeights(up, down, None, activation),
-                tensors.layer_norm(f"{at}.ln_1", d, epsilon),
-                tensors.layer_norm(f"{at}.ln_2", d, epsilon),
-                norm_first=True,
-            )
-        )
-    positions = tensors.take(f"{prefix}wpe.weight", None, d)
-    head = tensors.optional("lm_head.weight", len(words), d)
-    return TransformerWeights(
-        "gpt_neo",
-        tuple(layers),
-        EmbeddingWeights(words, positions),
-        tensors.layer_norm(f"{prefix}ln_f", d, epsilon),
-        (words if head is None else head).T,
-        tensors.config,
-        tensors.finish(f"{prefix}h.", passed_over=("attention.bias", "attention.masked_bias")),
-    )
+        mlp = MlpWeights(up, down, None, activation)
+        layers.append(layer_of(tensors, at, attention, mlp, epsilon))
+    passed_over = "attention.bias", "attention.masked_bias"
+    return model_of(tensors, "gpt_neo", prefix, words, layers, epsilon, passed_over)
 
 
 def _kinds(stated: Any, n_layers: int) -> Iterator[str]:
