@@ -437,24 +437,26 @@ int32_t hm_network_init(void* memory, const int64_t* integers, const double* num
     return 1;
 }
 
-size_t hm_search_size(const void* network, int32_t dim, int32_t stores) {
-    return with_dimension(dim, [&](auto* kind) {
-        Arena arena;
-        laid_out<std::remove_pointer_t<decltype(kind)>>(network_of(network), stores, arena);
-        return arena.used;
-    });
-}
-
-void hm_search_init(void* memory, const void* network, const hm_search_start* start) {
-    with_dimension(start->dim, [&](auto* kind) {
+size_t hm_search_begin(void* memory, size_t n_bytes, const void* network,
+                       const hm_search_start* start, int32_t room, int32_t room_items) {
+    return with_dimension(start->dim, [&](auto* kind) {
         using S = std::remove_pointer_t<decltype(kind)>;
-        Arena room, arena{static_cast<char*>(memory)};
-        laid_out<S>(network_of(network), start->stores, room);
+        Arena needed;
+        S sized = laid_out<S>(network_of(network), start->stores, needed);
+        const std::size_t n_own = needed.used;
+        start_cells(sized.cells, *start);
+        renew_stack(sized, needed, room, room_items);
+        if (needed.used > n_bytes) return needed.used;
+        char* begin = static_cast<char*>(memory);
         // The sections come last, and begin anew each time.
-        std::memset(memory, 0, room.used - sizeof(*S{}.cells.sections));
+        std::memset(begin, 0, n_own - sizeof(*sized.cells.sections));
+        std::memset(begin + n_own, 0, needed.used - n_own);
+        Arena arena{begin};
         S& search = *static_cast<S*>(memory);
         search = laid_out<S>(network_of(network), start->stores, arena);
         init(search, network_of(network), *start);
+        renew_stack(search, arena, room, room_items);
+        return needed.used;
     });
 }
 

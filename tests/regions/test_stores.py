@@ -163,6 +163,15 @@ def test_a_search_that_is_killed_goes_on(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == known | {"manifest.json", manifests.MODEL}
 
 
+def test_a_log_that_was_left_at_the_end_is_put_away(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(manifests.ManifestLog, "close", lambda _: None)
+        enumerate_regions(NET, SQUARE, store=tmp_path)
+    assert (tmp_path / manifests.LOG).exists()
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), enumerate_regions(NET, SQUARE))
+    assert not (tmp_path / manifests.LOG).exists()
+
+
 def test_a_limit_stops_it_and_the_same_call_goes_on(tmp_path, short_jobs):
     part = enumerate_regions(NET, SQUARE, store=tmp_path, max_seconds=0.0)
     assert not part.is_complete

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 6
+#define HM_INTERFACE_VERSION 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,11 +68,13 @@ typedef struct {
     int32_t stores;
 } hm_search_start;
 
-HM_API size_t hm_search_size(const void* network, int32_t dim, int32_t stores);
-HM_API void hm_search_init(void* search, const void* network, const hm_search_start* start);
+/* Begin a search, with nothing on its stack, in a block of n_bytes; returns how many it takes. If these
+ * are more, nothing has been done. The stack has room for edges of polygons, or vertices of polytopes,
+ * and for cells. */
+HM_API size_t hm_search_begin(void* memory, size_t n_bytes, const void* network,
+                              const hm_search_start* start, int32_t room, int32_t room_items);
 
-/* The stack has memory of its own, which may be replaced by more; what is on it is kept. Room is for
- * edges of polygons, or vertices of polytopes, and for cells. */
+/* Give the stack more room, in memory of its own; what is on it is kept. */
 HM_API size_t hm_search_stack_size(const void* search, int32_t room, int32_t room_items);
 HM_API void hm_search_set_stack(void* search, void* memory, int32_t room, int32_t room_items);
 

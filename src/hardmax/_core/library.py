@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 6
+INTERFACE_VERSION = 7
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -27,8 +27,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_float_environment": (c_int32,),
     "hm_network_size": (c_size_t, _AT, _AT),
     "hm_network_init": (c_int32, _AT, _AT, _AT),
-    "hm_search_size": (c_size_t, _AT, c_int32, c_int32),
-    "hm_search_init": (None, _AT, _AT, _AT),
+    "hm_search_begin": (c_size_t, _AT, c_size_t, _AT, _AT, c_int32, c_int32),
     "hm_search_stack_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_search_set_stack": (None, _AT, _AT, c_int32, c_int32),
     "hm_search_push": (c_int32, _AT, c_int32, c_int32, _AT, _AT, _AT),

@@ -19,19 +19,22 @@ class Memory:
     Attributes:
         n_bytes: How many they are.
         address: Where it begins.
+        bytes: The bytes, shape `(n_bytes,)`.
     """
 
     def __init__(self, n_bytes: int, *, is_cleared: bool = True) -> None:
         """Allocate `n_bytes`, zeros if cleared; pages that nobody touches take no room."""
         self.n_bytes = n_bytes
         allocate = np.zeros if is_cleared else np.empty
-        self._bytes = allocate(n_bytes + _BOUNDARY, dtype=np.uint8)
-        self._origin = address(self._bytes)
-        self.address = -(-self._origin // _BOUNDARY) * _BOUNDARY
+        block = allocate(n_bytes + _BOUNDARY, dtype=np.uint8)
+        origin = address(block)
+        start = -origin % _BOUNDARY
+        self.bytes: AnyArray = block[start : start + n_bytes]
+        self.address = origin + start
 
     def copied(self, at: int, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
         """Copy an array that the core has left in this block, given its address."""
-        return np.ndarray(shape, dtype, self._bytes.data, at - self._origin).copy()
+        return np.ndarray(shape, dtype, self.bytes, at - self.address).copy()
 
 
 def address(array: Any) -> int:
@@ -44,31 +47,31 @@ def address(array: Any) -> int:
 
 
 _BLOCK = 1 << 20
-_spare: list[AnyArray] = []
+_spare: list[Memory] = []
 """Blocks that nobody uses: new memory costs as much as a small search."""
-_MOST_SPARE = 4
+_MOST_SPARE = 8
 _LARGE = 1 << 23
 """From so many bytes on, large pages: asking the system for small ones costs more than a search."""
 
 
-def spare_block(n_bytes: int) -> AnyArray:
+def spare_block(n_bytes: int = _BLOCK) -> Memory:
     """Return a block of at least so many bytes, whatever is in it.
 
     Examples:
-        >>> len(spare_block(1000)) >= 1000
+        >>> spare_block(1000).n_bytes >= 1000
         True
     """
     if n_bytes > _BLOCK:
-        return np.empty(n_bytes, np.uint8)
+        return Memory(n_bytes, is_cleared=False)
     try:
         return _spare.pop()
     except IndexError:
-        return np.empty(_BLOCK, np.uint8)
+        return Memory(_BLOCK, is_cleared=False)
 
 
-def give_back(block: AnyArray) -> None:
+def give_back(block: Memory) -> None:
     """Let a block be used again that nobody looks at."""
-    if len(block) == _BLOCK and len(_spare) < _MOST_SPARE:
+    if block.n_bytes == _BLOCK and len(_spare) < _MOST_SPARE:
         _spare.append(block)
 
 

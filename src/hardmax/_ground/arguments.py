@@ -14,10 +14,10 @@ Examples:
     (as in `keys`); got (1, 1).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import isfinite, prod
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from hardmax.errors import (
 )
 from hardmax.typing import FloatArray, IntArray
 
+Bytes = TypeVar("Bytes", bytes, bytearray)
 Infinity = Literal["none", "negative", "positive", "both"]
 _FLOAT64 = np.dtype(np.float64)
 _SMALL = 4096
@@ -164,24 +165,17 @@ class KeptArrays:
         Args:
             values: The arrays; None for zeros of a shape that the arrays before fix.
         """
-        arrays: list[Any] = []
-        shapes: list[tuple[int, ...] | None] = []
-        for value, (name, _) in zip(values, self._arrays, strict=True):
-            if value is None:
-                shapes.append(None)
-            else:
-                if type(value) is not np.ndarray or value.dtype is not _FLOAT64:
-                    value = _exact_float64(name, value)
-                shapes.append(value.shape)
-            arrays.append(value)
-        key = tuple(shapes)
-        layout = self._layouts.get(key) or self._laid_out(key)
-        if None in key:
-            for i, (_, _, shape) in enumerate(layout):
-                if arrays[i] is None:
-                    arrays[i] = np.zeros(shape)
-        together = np.concatenate(arrays, None)
-        together.setflags(write=False)
+        arrays: Sequence[Any] = values
+        shapes = tuple([_shape_of_floats(value) for value in values])
+        if None in shapes:
+            named = zip(values, self._arrays, strict=True)
+            arrays = [None if x is None else _exact_float64(name, x) for x, (name, _) in named]
+            shapes = tuple([None if array is None else array.shape for array in arrays])
+        layout = self._layouts.get(shapes) or self._laid_out(shapes)
+        if None in shapes:
+            laid_out = zip(arrays, layout, strict=True)
+            arrays = [np.zeros(shape) if x is None else x for x, (_, _, shape) in laid_out]
+        together = np.frombuffer(bytes_of(arrays, b""))
         if together.size > _SMALL or not isfinite(np.vdot(together, together)):
             for array, (name, _) in zip(arrays, self._arrays, strict=True):
                 _refuse_non_finite(name, array, "none")
@@ -204,6 +198,31 @@ class KeptArrays:
             self._layouts.clear()
         self._layouts[shapes] = layout
         return layout
+
+
+def bytes_of(arrays: Sequence[Any], empty: Bytes) -> Bytes:
+    """Return the numbers of arrays, one after the other, in a fraction of numpy's time.
+
+    Args:
+        arrays: Arrays of one type.
+        empty: No bytes, of the kind that is wanted.
+
+    Examples:
+        >>> list(bytes_of([np.array([1, 2], np.int8), np.array([[3]], np.int8)], b""))
+        [1, 2, 3]
+    """
+    try:
+        return empty.join(arrays)
+    except TypeError:
+        # Some are columns of others, or transposed.
+        in_order: list[Any] = [np.ascontiguousarray(array) for array in arrays]
+        return empty.join(in_order)
+
+
+def _shape_of_floats(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array of float64; None of anything else."""
+    is_plain = type(value) is np.ndarray and value.dtype is _FLOAT64
+    return value.shape if is_plain else None
 
 
 def floats(

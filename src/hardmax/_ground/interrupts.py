@@ -2,8 +2,7 @@
 
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps, in a tenth of its time
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from hardmax.errors import Interrupted
@@ -11,8 +10,7 @@ from hardmax.errors import Interrupted
 Found = TypeVar("Found")
 
 
-@contextmanager
-def held_interrupts(*, deliver: bool = True) -> Iterator[Callable[[], None]]:
+class held_interrupts:  # noqa: N801 (used as a block)
     """Hold Ctrl-C back while the block runs; it acts as soon as the block has ended.
 
     In a long block, call what `with` hands over wherever an interrupt may act.
@@ -36,23 +34,31 @@ def held_interrupts(*, deliver: bool = True) -> Iterator[Callable[[], None]]:
         >>> steps
         ['the block runs to its end', 'then it is interrupted']
     """
-    usual = _signal.getsignal(_signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        yield lambda: None
-        return
-    held: list[tuple[int, Any]] = []
 
-    def act() -> None:
-        if held:
-            usual(*held.pop())
+    def __init__(self, *, deliver: bool = True) -> None:
+        self._deliver = deliver
+        self._held: list[tuple[int, Any]] = []
+        self._usual: Any = None
 
-    _signal.signal(_signal.SIGINT, lambda number, frame: held.append((number, frame)))
-    try:
-        yield act
-    finally:
-        _signal.signal(_signal.SIGINT, usual)
-        if deliver:
-            act()
+    def __enter__(self) -> Callable[[], None]:
+        usual = _signal.getsignal(_signal.SIGINT)
+        if callable(usual) and threading.current_thread() is threading.main_thread():
+            self._usual = usual
+            _signal.signal(_signal.SIGINT, self._hold)
+        return self._act
+
+    def __exit__(self, *_: object) -> None:
+        if self._usual is not None:
+            _signal.signal(_signal.SIGINT, self._usual)
+            if self._deliver:
+                self._act()
+
+    def _hold(self, number: int, frame: Any) -> None:
+        self._held.append((number, frame))
+
+    def _act(self) -> None:
+        if self._held:
+            self._usual(*self._held.pop())
 
 
 class InterruptsNamed:

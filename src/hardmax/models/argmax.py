@@ -74,12 +74,13 @@ class AffineMap(WithoutCaches):
     @quickly_cached
     def is_identity(self) -> bool:
         """Whether it returns its argument."""
+        n, dim_out = self.weight.shape
         return (
-            self.dim_in == self.dim_out
+            n == dim_out
             and self.weight.item(0) == 1.0
             and not self.bias.any()
             and bool((self.weight.diagonal() == 1.0).all())
-            and np.count_nonzero(self.weight) == self.dim_in
+            and int(np.count_nonzero(self.weight)) == n
         )
 
     @cached_property
@@ -302,10 +303,10 @@ class ArgmaxLayer(WithoutCaches):
             object.__setattr__(self, name, frozen)
 
     @classmethod
-    def trusted(cls, **fields: Any) -> "ArgmaxLayer":
+    def trusted(cls, shared: dict[str, Any], **fields: Any) -> "ArgmaxLayer":
         """Return a layer of fields, and cached properties, that are known to fit together."""
         layer = object.__new__(cls)
-        layer.__dict__.update(fields)
+        layer.__dict__.update(shared, **fields)
         return layer
 
     @cached_property
@@ -526,15 +527,15 @@ class ArgmaxNetwork(WithoutCaches):
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
+        self.__dict__["layers"] = layers = tuple(self.layers)
         width = self.embedding.dim_out
-        for index, layer in enumerate(self.layers):
-            if layer.dim_in != width:
+        for index, layer in enumerate(layers):
+            if layer.query.weight.shape[0] != width:
                 raise ArgumentError(
                     f"`layers[{index}]` must take vectors of width {width}, what comes before it "
                     f"gives; got one that takes {layer.dim_in}."
                 )
-            width = layer.dim_out
+            width = layer.output.weight.shape[1]
         if self.readout.dim_in != width:
             raise ArgumentError(
                 f"`readout` must take vectors of width {width}; got {self.readout.dim_in}."
@@ -559,6 +560,11 @@ class ArgmaxNetwork(WithoutCaches):
     def n_weights(self) -> int:
         """How many numbers the matrices of all layers have."""
         return sum(layer.query.weight.size + layer.output.weight.size for layer in self.layers)
+
+    @quickly_cached
+    def kept(self) -> dict[str, Any]:
+        """What has been made of it for use again, by name: as long as the network is there."""
+        return {}
 
     @cached_property
     def places(self) -> tuple[Place, ...]:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,9 @@ class ReluNetwork(ArgmaxModel):
     def __post_init__(self) -> None:
         given = sequence("weights", self.weights)
         biases = _one_for_each("biases", self.biases, len(given))
-        kept = _chain(len(given)).read(*chain(*zip(given, biases, strict=True)))
+        both = given + biases
+        both[::2], both[1::2] = given, biases
+        kept = _chain(len(given)).read(*both)
         self.__dict__.update(weights=tuple(kept[::2]), biases=tuple(kept[1::2]))
 
     def __repr__(self) -> str:
@@ -161,10 +162,11 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
 
     Unit $i$ is the group of the forms 0 and $q_i$, in this order.
     """
-    units = _relu_units(before.dim_out)
-    if after.dim_in != before.dim_out or (residual and before.dim_in != after.dim_out):
+    (dim_in, n), (width, dim_out) = before.weight.shape, after.weight.shape
+    units = _relu_units(n)
+    if width != n or (residual and dim_in != dim_out):
         return ArgmaxLayer(query=before, output=after, residual=residual, **units)
-    return ArgmaxLayer.trusted(query=before, output=after, residual=residual, is_relu=True, **units)
+    return ArgmaxLayer.trusted(units, query=before, output=after, residual=residual, is_relu=True)
 
 
 @lru_cache(maxsize=64)
@@ -217,10 +219,11 @@ def _read_offsets(name: str, value: Any, axis: str, sizes: Sizes) -> FloatArray:
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
     """Read a sequence of things, without looking at them."""
-    if isinstance(value, str | bytes | dict) or not isinstance(value, Sequence | np.ndarray):
-        raise DtypeError(f"`{name}` must be a sequence; got {type(value).__name__}.")
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        raise DtypeError(f"`{name}` must be a sequence; got one number.")
+    if type(value) is not list and type(value) is not tuple:
+        if isinstance(value, str | bytes | dict) or not isinstance(value, Sequence | np.ndarray):
+            raise DtypeError(f"`{name}` must be a sequence; got {type(value).__name__}.")
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            raise DtypeError(f"`{name}` must be a sequence; got one number.")
     items = list(value)
     if nonempty and not items:
         raise EmptyInputError(f"`{name}` must have at least one entry; got none.")

@@ -95,9 +95,10 @@ def read_block(block: Any, head_type: type) -> None:
     block.__dict__["heads"] = tuple(heads)
     for name in ("attention_residual", "ffn_residual"):
         flag = getattr(block, name)
-        if not isinstance(flag, bool | np.bool_):
-            raise DtypeError(f"`{name}` must be True or False; got {flag!r}.")
-        block.__dict__[name] = bool(flag)
+        if flag is not True and flag is not False:
+            if not isinstance(flag, np.bool_):
+                raise DtypeError(f"`{name}` must be True or False; got {flag!r}.")
+            block.__dict__[name] = bool(flag)
 
 
 def describe_block(block: Any) -> str:
@@ -300,32 +301,33 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
     """Return heads side by side as one layer, one group for each, masked keys left out."""
     keys = [head.unmasked_keys for head in heads]
     values = [head.unmasked_values for head in heads]
+    outputs = [head.output_weight for head in heads]
     shapes = [(*key.shape, value.shape[1]) for key, value in zip(keys, values, strict=True)]
     layout = _side_by_side(tuple(shapes))
-    n_read, width = layout["reads"].shape[1], layout["width"]
+    n_read, width = layout["reads"].shape[1], len(outputs[0])
+    if shapes.count(shapes[0]) < len(shapes):
+        width = max(map(len, outputs))
+        keys = [_widened(key, n_read) for key in keys]
+        values = [_widened(value, width) for value in values]
+        outputs = [_widened(output.T, width).T for output in outputs]
+    is_biased = any([head.logit_bias is not None for head in heads])
     return ArgmaxLayer.trusted(
+        layout,
         query=AffineMap.trusted(
             _joined([head.query_weight for head in heads], axis=1),
             _joined([head.query_offsets for head in heads]),
         ),
-        slopes=_joined([_widened(key, n_read) for key in keys]),
-        offsets=_joined([head.unmasked_bias for head in heads]),
-        values=_joined([_widened(value, width) for value in values]),
-        output=AffineMap.trusted(
-            _joined([_widened(head.output_weight.T, width).T for head in heads]),
-            zeros(heads[0].out_dim),
-        ),
+        slopes=_joined(keys),
+        offsets=_joined([h.unmasked_bias for h in heads]) if is_biased else layout["gains"],
+        values=_joined(values),
+        output=AffineMap.trusted(_joined(outputs), zeros(outputs[0].shape[1])),
         residual=residual,
-        starts=layout["starts"],
-        slots=layout["slots"],
-        gains=layout["gains"],
-        reads=layout["reads"],
     )
 
 
 @lru_cache(maxsize=64)
 def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
-    """What layers of heads share that agree in keys, `d_k` and `d_v` (see `ArgmaxLayer`)."""
+    """Fields that layers of heads share that agree in keys, `d_k` and `d_v` (see `ArgmaxLayer`)."""
     ends = list(accumulate((n_keys for n_keys, _, _ in shapes), initial=0))
     columns = list(accumulate((d_k for _, d_k, _ in shapes), initial=0))
     width = max(d_v for _, _, d_v in shapes)
@@ -340,7 +342,7 @@ def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
     }
     for array in layout.values():
         array.setflags(write=False)
-    return {**layout, "width": width}
+    return layout
 
 
 def _widened(rows: FloatArray, width: int) -> FloatArray:

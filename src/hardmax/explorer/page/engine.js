@@ -367,27 +367,24 @@ export class Search {
     engine.ints(start, 10).set(ints);
     engine.ints(start, 1)[0] = 2;
     engine.floats(start + 8, 1)[0] = where.scale;
-    this.at = engine.take(core.hm_search_size(this.packed, 2, this.stores ? 1 : 0));
-    core.hm_search_init(this.at, this.packed, start);
     const widest = this.largest >= 24 ? this.largest : 0;
     this.stack = [256 + 16 * widest, 48 + widest];
-    this.setStack();
+    const given = [this.packed, start, ...this.stack];
+    const nBytes = core.hm_search_begin(0, 0, ...given);
+    this.at = engine.take(nBytes);
+    core.hm_search_begin(this.at, nBytes, ...given);
     const cell = this.writeCell(where.edges, where.walls);
     const nobody = engine.take(8);
     while (core.hm_search_push(this.at, 0, 0, nobody, nobody, cell)) this.grow();
     this.counts = engine.take(32);
   }
 
-  setStack() {
+  grow() {
     const { engine } = this,
       { core } = engine;
+    this.stack = this.stack.map((n) => 2 * n);
     const memory = engine.take(core.hm_search_stack_size(this.at, ...this.stack));
     core.hm_search_set_stack(this.at, memory, ...this.stack);
-  }
-
-  grow() {
-    this.stack = this.stack.map((n) => 2 * n);
-    this.setStack();
   }
 
   // A polygon as the core reads and writes it: numbers of edges (n, 12) and their walls (n, 4).

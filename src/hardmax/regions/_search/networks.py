@@ -1,14 +1,15 @@
 """A network as the compiled core reads it: packed once, immutable, shared by all searches."""
 
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import bytes_of
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.coincidences import coinciding_means, standing_classes
 from hardmax.regions.cells import form_starts, group_layers
@@ -54,14 +55,11 @@ class CoreNetwork:
         return group_layers(self.starts)
 
 
-_known: WeakKeyDictionary[ArgmaxNetwork, CoreNetwork] = WeakKeyDictionary()
-
-
 def core_network(network: ArgmaxNetwork) -> CoreNetwork:
     """Lay a network out for the core; the answer is kept as long as the network is."""
-    known = _known.get(network)
+    known: CoreNetwork | None = network.kept.get("core")
     if known is None:
-        known = _known[network] = _laid_out(network)
+        known = network.kept["core"] = _laid_out(network)
     return known
 
 
@@ -94,11 +92,10 @@ def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memor
     for layer, sets in zip(network.layers, classes, strict=True):
         _pack_layer(layer, sets, integers, numbers)
     _pack_map(network.readout, integers, numbers)
-    packed = np.array(integers, dtype=np.int64)
-    flat = np.concatenate(numbers, dtype=np.float64)
-    library, given = core(), (address(packed), address(flat))
+    packed, flat = array("q", integers), bytes_of(numbers, bytearray())
+    library, given = core(), (packed.buffer_info()[0], address(flat))
     memory = Memory(library.hm_network_size(*given))
-    return memory, len(flat), bool(library.hm_network_init(memory.address, *given))
+    return memory, len(flat) // 8, bool(library.hm_network_init(memory.address, *given))
 
 
 def _pack_layer(
@@ -116,23 +113,24 @@ def _pack_layer(
         integers += layer.slots.tolist()
         integers.append(-1 if layer.reads is None else layer.reads.shape[1])
         if layer.reads is not None:
-            integers += layer.reads.ravel().tolist()
+            for row in layer.reads.tolist():
+                integers += row
         integers.append(bool(classes))
-        numbers += layer.slopes.ravel(), layer.offsets
+        numbers += layer.slopes, layer.offsets
         if classes:
             first = np.arange(n_forms)
             for members in classes:
                 first[members] = members[0]
             integers += first.tolist()
             gains, values = coinciding_means(layer, classes)
-            numbers += gains.ravel(), values.ravel()
+            numbers += gains, values
         else:
-            numbers += layer.gains, layer.values.ravel()
+            numbers += layer.gains, layer.values
     numbers += outputs
 
 
 def _pack_map(affine: AffineMap, integers: list[int], numbers: list[AnyArray]) -> None:
     integers += *affine.weight.shape, affine.is_identity
     if not affine.is_identity:
-        numbers.append(affine.weight.ravel())
+        numbers.append(affine.weight)
     numbers.append(affine.bias)

@@ -48,7 +48,6 @@ from hardmax.regions._search.searches import (
     joined,
 )
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames
-from hardmax.typing import AnyArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
@@ -161,7 +160,13 @@ def explore_domain(
                 return share(runs, begin, is_wanted, limits.seconds, workers, progress)
         return True
 
-    return packed_when_done(work, lambda is_complete: packed(runs, is_complete, workers))
+    def pack(is_complete: bool) -> CellArrays:
+        cells = packed(runs, is_complete, workers)
+        for run in runs:
+            run.search.release()
+        return cells
+
+    return packed_when_done(work, pack)
 
 
 class Run:
@@ -507,7 +512,7 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         cells.maps,
         cells.map_radii,
         cells.points,
-        _starts(cells.ends),
+        cells.starts,
         count,
         cells.directions,
         wall_names=WallNames(cells.walls, first.packed.starts) if is_planar else None,
@@ -516,14 +521,10 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     )
 
 
-def _starts(ends: AnyArray) -> Any:
-    return np.concatenate([np.zeros(1, dtype=np.int64), ends])
-
-
 def _facets(cells: FoundCells) -> CellFacets:
-    assert cells.facet_ends is not None
-    assert cells.tie_ends is not None
+    assert cells.facet_starts is not None
+    assert cells.tie_starts is not None
     assert cells.ties is not None
     assert cells.blurs is not None
-    starts, tie_starts = _starts(cells.facet_ends), _starts(cells.tie_ends)
+    starts, tie_starts = cells.facet_starts, cells.tie_starts
     return CellFacets(starts, cells.walls, tie_starts, cells.ties, cells.blurs)

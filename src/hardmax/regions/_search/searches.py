@@ -1,7 +1,7 @@
 """The compiled search, with its memory: a cover over the interface of the core."""
 
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
+from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
@@ -219,13 +219,13 @@ class FoundCells(NamedTuple):
         signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms.
         maps: `(n_cells, d + 1, dim_out)`.
         map_radii: `(n_cells,)`.
-        ends: Where the vertices of each cell end, `(n_cells,)`.
+        starts: Where the vertices of each cell begin, and the end: `(n_cells + 1,)`.
         points: `(n_vertices, d)`.
         walls: The codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
             `(n_facets, 2)`.
         directions: `(n_vertices, d)`; None where the domain is bounded.
-        facet_ends: Where the facets of each cell end; None in two dimensions, as are the next.
-        tie_ends: Where its ties end.
+        facet_starts: Where its facets begin, likewise; None in two dimensions, as are the next.
+        tie_starts: Where its ties begin.
         ties: A facet of the cell or -1, and a group with two winners there: `(n_ties, 2)`.
         blurs: Bounds on the radii of its vertices and of their directions, `(n_cells, 2)`.
     """
@@ -233,12 +233,12 @@ class FoundCells(NamedTuple):
     signatures: AnyArray
     maps: FloatArray
     map_radii: FloatArray
-    ends: AnyArray
+    starts: AnyArray
     points: FloatArray
     walls: AnyArray
     directions: FloatArray | None = None
-    facet_ends: AnyArray | None = None
-    tie_ends: AnyArray | None = None
+    facet_starts: AnyArray | None = None
+    tie_starts: AnyArray | None = None
     ties: AnyArray | None = None
     blurs: FloatArray | None = None
 
@@ -261,6 +261,9 @@ class _Column(NamedTuple):
         kind: The type of its numbers.
         shape: The shape of a row.
         counted: What it has a row for: an index of `Sizes`.
+        n_more: How many rows it has before those, of zeros: it says where each thing begins, and
+            the core writes where it ends.
+        n_skipped: How many bytes these take.
         start: Where in the block of the first cells it begins.
     """
 
@@ -269,11 +272,17 @@ class _Column(NamedTuple):
     kind: Any
     shape: tuple[int, ...]
     counted: int
+    n_more: int = 0
+    n_skipped: int = 0
     start: int = 0
 
-    def n_bytes(self, sizes: Sizes) -> int:
-        """Return how many bytes it takes."""
-        return sizes[self.counted] * prod(self.shape) * int(np.dtype(self.kind).itemsize)
+    def n_rows(self, sizes: Sizes) -> int:
+        """Return how many rows it has."""
+        return sizes[self.counted] + self.n_more
+
+    def n_bytes(self, n_rows: int) -> int:
+        """Return how many bytes so many rows take."""
+        return n_rows * prod(self.shape) * int(self.kind.itemsize)
 
 
 class _Block(NamedTuple):
@@ -281,11 +290,13 @@ class _Block(NamedTuple):
 
     Attributes:
         columns: The columns.
+        rising: Those with rows of zeros before.
         room: For how much there is room.
         n_bytes: How many bytes there are.
     """
 
     columns: tuple[_Column, ...]
+    rising: tuple[_Column, ...]
     room: Sizes
     n_bytes: int
 
@@ -297,32 +308,37 @@ def _block(
     """Lay out room for the first cells of a search on a domain of dimension `dim`."""
     cells, vertices, facets, ties = range(4)
     name = "short_signatures" if is_short else "signatures"
+    byte, index, count = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
+    double = np.dtype(np.float64)
     columns = [
-        _Column("signatures", name, np.uint8 if is_short else np.int32, (n_groups,), cells),
-        _Column("maps", "maps", np.float64, (dim + 1, dim_out), cells),
-        _Column("map_radii", "map_radii", np.float32, (), cells),
-        _Column("ends", "ends", np.int64, (), cells),
-        _Column("points", "points", np.float64, (dim,), vertices),
+        _Column("signatures", name, byte if is_short else index, (n_groups,), cells),
+        _Column("maps", "maps", double, (dim + 1, dim_out), cells),
+        _Column("map_radii", "map_radii", np.dtype(np.float32), (), cells),
+        _Column("starts", "ends", count, (), cells, 1),
+        _Column("points", "points", double, (dim,), vertices),
     ]
     if not is_bounded:
-        columns.append(_Column("directions", "directions", np.float64, (dim,), vertices))
+        columns.append(_Column("directions", "directions", double, (dim,), vertices))
     if dim == 2:
-        columns.append(_Column("walls", "walls", np.int32, (), vertices))
+        columns.append(_Column("walls", "walls", index, (), vertices))
     else:
         columns += [
-            _Column("walls", "walls", np.int32, (2,), facets),
-            _Column("facet_ends", "facet_ends", np.int64, (), cells),
-            _Column("tie_ends", "tie_ends", np.int64, (), cells),
-            _Column("ties", "ties", np.int32, (2,), ties),
-            _Column("blurs", "blurs", np.float64, (2,), cells),
+            _Column("walls", "walls", index, (2,), facets),
+            _Column("facet_starts", "facet_ends", count, (), cells, 1),
+            _Column("tie_starts", "tie_ends", count, (), cells, 1),
+            _Column("ties", "ties", index, (2,), ties),
+            _Column("blurs", "blurs", double, (2,), cells),
         ]
     n_vertices = n_cells * FIRST_VERTICES if dim == 2 else n_cells << dim
     room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, n_groups + n_cells)
     # Each begins on a boundary of the numbers it holds.
-    lengths = (-(-column.n_bytes(room) // 64) * 64 for column in columns)
+    lengths = (-(-column.n_bytes(column.n_rows(room)) // 64) * 64 for column in columns)
     *starts, end = accumulate(lengths, initial=0)
-    placed = (column._replace(start=at) for column, at in zip(columns, starts, strict=True))
-    return _Block(tuple(placed), room, end)
+    placed = tuple(
+        column._replace(start=at, n_skipped=column.n_bytes(column.n_more))
+        for column, at in zip(columns, starts, strict=True)
+    )
+    return _Block(placed, tuple(column for column in placed if column.n_more), room, end)
 
 
 class CellColumns:
@@ -346,12 +362,14 @@ class CellColumns:
         sizes = dim, dim_out, network.n_groups, FIRST_CELLS >> max(dim - 3, 0)
         first = _block(*sizes, is_short=is_short, is_bounded=is_bounded)
         self.columns = first.columns
-        self._memory: AnyArray | None = spare_block(first.n_bytes)
+        self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
         self.room = CellsRoom(*first.room)
-        begin = address(self._memory)
+        begin = self._memory.address
         for column in self.columns:
-            setattr(self.room, column.field, begin + column.start)
+            setattr(self.room, column.field, begin + column.start + column.n_skipped)
+        for column in first.rising:
+            memset(begin + column.start, 0, column.n_skipped)
 
     def sizes(self) -> Sizes:
         """Return how much has been written."""
@@ -360,7 +378,7 @@ class CellColumns:
     def n_bytes(self) -> int:
         """Return how many bytes have been written."""
         sizes = self.sizes()
-        return sum(column.n_bytes(sizes) for column in self.columns)
+        return sum(column.n_bytes(column.n_rows(sizes)) for column in self.columns)
 
     def grow(self, cell: PlaneCell | SpaceCell) -> None:
         """Make room for twice as many cells, one of them as large as the given one."""
@@ -373,7 +391,7 @@ class CellColumns:
         """Make room for so much in all; what has been written stays."""
         old = self.sizes()
         for column in self.columns:
-            n_rows = new[column.counted]
+            n_rows = column.n_rows(new)
             if self._memory is None:
                 grown = self._grown[column.name]
                 grown.grow(n_rows)
@@ -382,7 +400,7 @@ class CellColumns:
                 written = self.view(column, old)
                 grown.rows(len(written))[:] = written
                 self._grown[column.name] = grown
-            setattr(self.room, column.field, grown.address)
+            setattr(self.room, column.field, grown.address + column.n_skipped)
         self.leave_block()
         room = self.room
         room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
@@ -395,10 +413,10 @@ class CellColumns:
 
     def view(self, column: _Column, sizes: Sizes) -> AnyArray:
         """Return an array as it is, so much of it."""
-        n_rows = sizes[column.counted]
+        n_rows = column.n_rows(sizes)
         if self._memory is None:
             return self._grown[column.name].rows(n_rows)
-        return np.ndarray((n_rows, *column.shape), column.kind, self._memory, column.start)
+        return np.ndarray((n_rows, *column.shape), column.kind, self._memory.bytes, column.start)
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
@@ -409,7 +427,7 @@ class CellColumns:
         sizes, columns = self.sizes(), self.columns
         if self._memory is None:
             grown = self._grown
-            return FoundCells(**{c.name: grown[c.name].taken(sizes[c.counted]) for c in columns})
+            return FoundCells(**{c.name: grown[c.name].taken(c.n_rows(sizes)) for c in columns})
         found = FoundCells(**{column.name: self.view(column, sizes).copy() for column in columns})
         self.leave_block()
         return found
@@ -438,9 +456,9 @@ def joined(parts: list[CellColumns], workers: int) -> FoundCells:
 
     jobs = []
     for part, start in zip(others, ends[:-1], strict=True):
-        before = {"ends": start.vertices, "facet_ends": start.facets, "tie_ends": start.ties}
+        before = {"starts": start.vertices, "facet_starts": start.facets, "tie_starts": start.ties}
         for column in first.columns:
-            written, at = part.view(column, part.sizes()), start[column.counted]
+            written, at = part.view(column, part.sizes())[column.n_more :], column.n_rows(start)
             rows = getattr(whole, column.name)[at : at + len(written)]
             step = max(1, _AT_ONCE * len(written) // max(written.nbytes, 1))
             for i in range(0, len(written), step):
@@ -479,28 +497,34 @@ class CoreSearch:
         self.network = network
         self.dim = len(stream.block) - 2
         self._core = core()
-        n_bytes = self._core.hm_search_size(network.address, self.dim, stores)
-        self._memory = Memory(n_bytes, is_cleared=False)
-        self.address = self._memory.address
-        start = SearchStart.on(stream, scale, is_bounded=is_bounded, stores=stores)
-        self._core.hm_search_init(self.address, network.address, addressof(start))
         # Room for all parts at once, six edges each, where large groups are walked; the split by a
         # group asks for them twice, and for three edges more.
         widest = network.largest_group if network.largest_group >= 24 else 0
         self._room = FIRST_ROOM[0] + 16 * widest, FIRST_ROOM[1] + widest
-        self._set_stack()
+        self._stack: Memory | None = None
+        start = SearchStart.on(stream, scale, is_bounded=is_bounded, stores=stores)
+        given = network.address, addressof(start), *self._room
+        memory = spare_block()
+        n_bytes = self._core.hm_search_begin(memory.address, memory.n_bytes, *given)
+        if n_bytes > memory.n_bytes:
+            give_back(memory)
+            memory = spare_block(n_bytes)
+            self._core.hm_search_begin(memory.address, n_bytes, *given)
+        self._memory, self.address = memory, memory.address
 
-    def _set_stack(self) -> None:
+    def release(self) -> None:
+        """Let its memory be used again; nothing may be asked any more."""
+        give_back(self._memory)
+        self.address = 0
+
+    def grow(self) -> None:
+        """Double the room of the stack."""
+        self._room = 2 * self._room[0], 2 * self._room[1]
         n_bytes = self._core.hm_search_stack_size(self.address, *self._room)
         stack = Memory(n_bytes, is_cleared=False)
         self._core.hm_search_set_stack(self.address, stack.address, *self._room)
         # The old memory was read until here.
         self._stack = stack
-
-    def grow(self) -> None:
-        """Double the room of the stack."""
-        self._room = 2 * self._room[0], 2 * self._room[1]
-        self._set_stack()
 
     def grow_to(self, n_edges: int) -> None:
         """Double the room of the stack until so many edges fit."""

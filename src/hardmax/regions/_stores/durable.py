@@ -33,6 +33,7 @@ from hardmax.models.storage import model_bytes, save_model
 from hardmax.regions._search.explored import explored_text
 from hardmax.regions._stores.jobs import Job, Outcome, advance
 from hardmax.regions._stores.manifests import (
+    LOG,
     MANIFEST,
     MODEL,
     Manifest,
@@ -107,6 +108,10 @@ def search_into(
                 save_model(network, path / MODEL)
                 manifest.write(path)
         if manifest.is_complete:
+            if (path / LOG).exists():
+                # A process that was killed at its very end has left it, and it says the same.
+                with suppress(OSError):
+                    ManifestLog(path, manifest)
             return
         deadline = None if max_seconds is None else time.monotonic() + max_seconds
         with writing(path):
