@@ -20,7 +20,7 @@ for source in search neighbours; do
     -I"$core/include" "$core/src/$source.cpp" -o "$folder/$source.o"
 done
 exports=
-for name in network_size network_init search_size search_init search_stack_size search_set_stack \
+for name in network_size network_init search_begin search_stack_size search_set_stack \
   search_push search_run search_counts search_item search_signature search_versions \
   search_candidates search_replace search_set_vertices search_refresh \
   neighbours_size neighbours_gather neighbours_match neighbours_pairs; do
