@@ -516,7 +516,8 @@ int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budg
                 cells->short_signatures, cells->signatures,    cells->maps,
                 cells->map_radii,        cells->ends,          cells->points,
                 cells->directions,       cells->walls,         cells->facet_ends,
-                cells->tie_ends,         cells->ties,          cells->blurs};
+                cells->tie_ends,         cells->ties,          cells->blurs,
+                cells->bit_signatures};
     const int status =
         with_search(search, [&](auto& s) { return run(s, found, limit, budget, is_wanted); });
     cells->n_cells = found.n_cells, cells->n_vertices = found.n_vertices;

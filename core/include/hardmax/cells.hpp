@@ -14,7 +14,7 @@ namespace hardmax {
 // that is larger; a direction by at most this. One that lies beyond all floats has such a coordinate.
 constexpr double kStoredRadius = 0x1p-30;
 
-// Arrays of the caller. Of signatures one is used: one byte for a winner where that is enough.
+// Arrays of the caller. Of signatures one is used: a byte for a winner, or a bit, where that is enough.
 struct Cells {
     std::int64_t room_cells, room_vertices, room_facets, room_ties;
     std::int64_t n_cells, n_vertices, n_facets, n_ties;
@@ -31,10 +31,11 @@ struct Cells {
     std::int32_t* walls;
     // Not of polygons: where facets and ties of a cell end; the place of the facet of a tie among
     // those of its cell, or -1 for all, and the group; bounds on the radii of the vertices.
-    std::int64_t* facet_ends;  // (room_cells)
-    std::int64_t* tie_ends;    // (room_cells)
-    std::int32_t* ties;        // (room_ties, 2)
-    double* blurs;             // (room_cells, 2)
+    std::int64_t* facet_ends;      // (room_cells)
+    std::int64_t* tie_ends;        // (room_cells)
+    std::int32_t* ties;            // (room_ties, 2)
+    double* blurs;                 // (room_cells, 2)
+    std::uint8_t* bit_signatures;  // (room_cells, (n_groups + 7) / 8): the first is the highest bit
 };
 
 // The form beside a wall, counted over all layers; of the domain, -5 less the row (from -4 on).
@@ -113,7 +114,17 @@ template <int D>
 std::int64_t store_signature(const Path<D>& path, Cells& cells) {
     const std::int64_t cell = cells.n_cells++;
     const std::size_t n_groups = path.network->n_groups;
-    if (cells.short_signatures) {
+    if (cells.bit_signatures) {
+        // What follows the winners is zero, or falls off.
+        const std::size_t n_bytes = (n_groups + 7) / 8;
+        std::uint8_t* to = cells.bit_signatures + cell * n_bytes;
+        for (std::size_t b = 0; b < n_bytes; b++) {
+            const int* own = path.signature + 8 * b;
+            int bits = 0;
+            for (int g = 0; g < 8; g++) bits |= own[g] << (7 - g);
+            to[b] = static_cast<std::uint8_t>(bits);
+        }
+    } else if (cells.short_signatures) {
         std::uint8_t* to = cells.short_signatures + cell * n_groups;
         for (std::size_t g = 0; g < n_groups; g++)
             to[g] = static_cast<std::uint8_t>(path.signature[g]);

@@ -130,6 +130,7 @@ typedef struct {
     int64_t* tie_ends;
     int32_t* ties;
     double* blurs;
+    uint8_t* bit_signatures; /* one of the three: see `Cells` in cells.hpp */
 } hm_cells;
 /* It ends early, as if the budget were spent, where another thread sets `is_wanted`. */
 HM_API int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,

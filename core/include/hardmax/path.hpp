@@ -79,7 +79,7 @@ struct Path {
     const Network* network;
     double scale;      // the X of `forms.hpp`
     Frame<D>* frames;  // (n_layers + 1); the last has the stream before the read-out
-    int* signature;    // (n_groups): the winners of the layers passed
+    int* signature;    // (n_groups + 8): the winners of the layers passed, and zeros
     Forms<D> query;    // scratch: a query, or the sums of what groups contribute
     Forms<D> output;   // scratch
     Terms<D> terms;
@@ -120,7 +120,7 @@ Path<D> take_path(const Network& network, Arena& arena) {
         }
         if (path.frames) path.frames[l] = frame;
     }
-    path.signature = arena.take<int>(network.n_groups + 1);
+    path.signature = arena.take<int>(network.n_groups + 8);
     path.query = take_forms<D>(arena, network.most_rows);
     path.output = take_forms<D>(arena, network.most_rows);
     path.terms = take_terms<D>(arena, network.most_rows + 1);

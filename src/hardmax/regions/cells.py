@@ -148,7 +148,7 @@ class CellArrays:
         (4, [0, 3, 6, 9, 12], (4, 3, 1))
     """
 
-    signatures: IntArray
+    signatures: AnyArray
     is_complete: bool
     decisions: Decisions
     maps: FloatArray | None
@@ -185,27 +185,34 @@ def nothing_found(n_groups: int) -> CellArrays:
 
 @dataclass(frozen=True, eq=False)
 class LazyCellArrays(CellArrays):
-    """Cells whose `maps` and `map_radii` are composed when one of them is first asked for.
+    """Cells some of whose arrays, given as None, are made when one of them is first asked for.
 
     Attributes:
-        compose: Returns both.
+        late: For the name of such an array what makes it, and perhaps others: arrays by name.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> cells = enumerate_regions(net, Box([-1, -1], [1, 1])).cells
+        >>> "signatures" in cells.__dict__, cells.signatures.tolist()
+        (False, [[0, 0], [0, 1], [1, 0], [1, 1]])
     """
 
-    compose: Callable[[], tuple[FloatArray, FloatArray]] = field(kw_only=True)
+    late: dict[str, Callable[[], dict[str, AnyArray]]] = field(kw_only=True)
 
     def __post_init__(self) -> None:
         # An attribute that is not there is asked of `__getattr__`.
-        object.__delattr__(self, "maps")
-        object.__delattr__(self, "map_radii")
+        for name in self.late:
+            if self.__dict__[name] is None:
+                del self.__dict__[name]
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("maps", "map_radii"):
+        late = self.__dict__.get("late", {})
+        if name not in late:
             raise AttributeError(name)
-        maps, radii = self.compose()
-        object.__setattr__(self, "maps", maps)
-        object.__setattr__(self, "map_radii", radii)
-        return getattr(self, name)
+        self.__dict__.update(late[name]())
+        return self.__dict__[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What composes them is not to be written down; they are.
+        # What makes them is not to be written down; they are.
         return CellArrays, tuple(getattr(self, one.name) for one in fields(CellArrays))

@@ -339,7 +339,7 @@ export class Search {
     this.packed = packNetwork(engine, network);
     this.start();
     if (stores) this.makeColumns(1024, 1024 * 5);
-    else this.room = engine.take(120);
+    else this.room = engine.take(128);
     this.never = engine.take(4);
   }
 
@@ -425,11 +425,11 @@ export class Search {
       }
     }
     this.columns = columns;
-    this.room ??= engine.take(120);
+    this.room ??= engine.take(128);
     engine.longs(this.room, 4).set([BigInt(nCells), BigInt(nVertices), 0n, 0n]);
     const { at } = columns;
     engine
-      .ints(this.room + 72, 12)
+      .ints(this.room + 72, 13)
       .set([
         isShort ? at.signatures : 0,
         isShort ? 0 : at.signatures,
@@ -439,6 +439,7 @@ export class Search {
         at.points,
         where.isBounded ? 0 : at.directions,
         at.walls,
+        0,
         0,
         0,
         0,

@@ -147,19 +147,20 @@ class _Collector:
             starts=np.arange(0, 2 * n_cells + 1, 2),
             n_counted=n_cells,
             directions=directions,
-            compose=partial(_composed, search, walk, self.maps),
+            late=dict.fromkeys(("maps", "map_radii"), partial(_composed, search, walk, self.maps)),
         )
         return LineCells(search, cells, walk, ends)
 
 
 def _composed(
     search: LineSearch, walk: SignatureWalk, maps: list[Enclosed]
-) -> tuple[FloatArray, FloatArray]:
+) -> dict[str, FloatArray]:
     """The output on all cells with radii: as it came with them, or from their signatures."""
     if search.is_rectified:
-        return search.composed(walk)
-    values, radii = zip(*maps, strict=True)
-    return np.concatenate(values), np.concatenate(radii)
+        values, radii = search.composed(walk)
+    else:
+        values, radii = map(np.concatenate, zip(*maps, strict=True))
+    return {"maps": values, "map_radii": radii}
 
 
 def counted(search: LineSearch, is_complete: bool, n_cells: int) -> LineCells:

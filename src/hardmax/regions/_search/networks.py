@@ -44,6 +44,15 @@ class CoreNetwork:
         """How many layers it has."""
         return len(self.starts)
 
+    def winners(self, signatures: AnyArray) -> AnyArray:
+        """Return signatures with a number for each group, given those that the core has written.
+
+        Shape `(n_cells, n_groups)`; where no group has more than two forms, the core writes bits.
+        """
+        if self.largest_group > 2:
+            return signatures
+        return np.unpackbits(signatures, axis=1, count=self.n_groups)
+
     @cached_property
     def form_starts(self) -> IntArray:
         """The first form of each group, counted over all layers, and the end: `(n_groups + 1,)`."""

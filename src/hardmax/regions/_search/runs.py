@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ctypes import c_int32
 from functools import cached_property, partial
 from threading import Condition, Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from hardmax.regions._search.searches import (
     Task,
     joined,
 )
-from hardmax.regions.cells import CellArrays, CellFacets, WallNames
+from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
@@ -292,7 +292,8 @@ class Run:
         """Return what sorts runs of one search by their cells; nothing where none are stored."""
         if self.columns is None:
             return b""
-        return self.columns.first_signature().astype(">u4").tobytes()
+        first = self.packed.winners(self.columns.first_signature())
+        return first.astype(">u4").tobytes()
 
     def make_way(self, status: int) -> None:
         """Split exactly, improve vertices, or make room."""
@@ -312,7 +313,8 @@ class Run:
         network = self.domain.network
         chart = self.domain.chart or AffineMap.identity(network.dim_in)
         for cell in np.flatnonzero(~np.isfinite(cells.map_radii)).tolist():
-            forms = exact_affine_map(network, chart, cells.signatures[cell])
+            (signature,) = self.packed.winners(cells.signatures[cell : cell + 1])
+            forms = exact_affine_map(network, chart, signature)
             block = rounded_forms(forms, forms.rows, self.domain.scale)
             cells.maps[cell] = block[:-1]
             with np.errstate(over="ignore"):
@@ -504,9 +506,9 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     cells = joined([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
-    is_planar = first.domain.dim == 2
-    return CellArrays(
-        cells.signatures,
+    is_planar, unpacked_later = first.domain.dim == 2, cast(Any, None)
+    return LazyCellArrays(
+        unpacked_later,
         is_complete,
         decisions,
         cells.maps,
@@ -518,6 +520,7 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         wall_names=WallNames(cells.walls, first.packed.starts) if is_planar else None,
         facets=None if is_planar else _facets(cells),
         has_means=any(path.has_means for path in paths),
+        late={"signatures": lambda: {"signatures": first.packed.winners(cells.signatures)}},
     )
 
 

@@ -76,6 +76,7 @@ class CellsRoom(Structure):
         ("tie_ends", c_void_p),
         ("ties", c_void_p),
         ("blurs", c_void_p),
+        ("bit_signatures", c_void_p),
     )
 
 
@@ -216,7 +217,8 @@ class FoundCells(NamedTuple):
     """The cells of a search on a domain of dimension `d`.
 
     Attributes:
-        signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms.
+        signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms; if none has
+            more than two, a bit for each, `(n_cells, (n_groups + 7) // 8)`, see `unpacked`.
         maps: `(n_cells, d + 1, dim_out)`.
         map_radii: `(n_cells,)`.
         starts: Where the vertices of each cell begin, and the end: `(n_cells + 1,)`.
@@ -303,15 +305,19 @@ class _Block(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _block(
-    dim: int, dim_out: int, n_groups: int, n_cells: int, *, is_short: bool, is_bounded: bool
+    dim: int, dim_out: int, n_groups: int, n_cells: int, *, largest_group: int, is_bounded: bool
 ) -> _Block:
     """Lay out room for the first cells of a search on a domain of dimension `dim`."""
     cells, vertices, facets, ties = range(4)
-    name = "short_signatures" if is_short else "signatures"
     byte, index, count = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
     double = np.dtype(np.float64)
+    signature: tuple[str, Any, tuple[int, ...]] = "signatures", index, (n_groups,)
+    if largest_group <= 2:
+        signature = "bit_signatures", byte, ((n_groups + 7) // 8,)
+    elif largest_group <= 256:
+        signature = "short_signatures", byte, (n_groups,)
     columns = [
-        _Column("signatures", name, byte if is_short else index, (n_groups,), cells),
+        _Column("signatures", *signature, cells),
         _Column("maps", "maps", double, (dim + 1, dim_out), cells),
         _Column("map_radii", "map_radii", np.dtype(np.float32), (), cells),
         _Column("starts", "ends", count, (), cells, 1),
@@ -358,9 +364,8 @@ class CellColumns:
     """
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
-        is_short = network.largest_group <= 256
         sizes = dim, dim_out, network.n_groups, FIRST_CELLS >> max(dim - 3, 0)
-        first = _block(*sizes, is_short=is_short, is_bounded=is_bounded)
+        first = _block(*sizes, largest_group=network.largest_group, is_bounded=is_bounded)
         self.columns = first.columns
         self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
