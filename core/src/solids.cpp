@@ -113,6 +113,40 @@ void measure_cells(Solids<D>& at, const FacetTable& t, const hm_solid_answers& a
     }
 }
 
+// A cell of a stack as `about_volume` sees it.
+template <int D>
+Solid<D> lay_out(const hm_cell& cell, Arena& arena) {
+    Solid<D> solid{};
+    solid.n = cell.n_vertices, solid.n_rows = cell.n_facets, solid.n_words = (solid.n + 63) / 64;
+    const std::size_t n = solid.n, rows = solid.n_rows, words = solid.n_words;
+    solid.sets = arena.take<Word>(rows * words);
+    solid.faces = arena.take<Word>((D + 1) * rows * words);
+    solid.touching = arena.take<int>((D + 1) * rows);
+    solid.y = arena.take<double>(n * D);
+    solid.sizes = arena.take<double>(n);
+    solid.offs = arena.take<double>(n);
+    return solid;
+}
+
+template <int D>
+void read_cell(const hm_cell& cell, Solid<D>& solid) {
+    for (int f = 0; f < solid.n_rows; f++)
+        for (int w = 0; w < solid.n_words; w++) solid.set(f)[w] = 0;
+    solid.is_simple = true;
+    for (int i = 0; i < solid.n; i++) {
+        const double* x = cell.vertices + std::size_t(i) * cell.vertex_stride;
+        const Word* mask = cell.masks + std::size_t(i) * cell.n_words;
+        for (int k = 0; k < D; k++) solid.y[std::size_t(i) * D + k] = x[k];
+        int n_rows = 0;
+        for (int f = 0; f < solid.n_rows; f++) {
+            const Word lies_on = mask[f / 64] >> f % 64 & 1;
+            solid.set(f)[i / 64] |= lies_on << i % 64;
+            n_rows += static_cast<int>(lies_on);
+        }
+        solid.is_simple = solid.is_simple && n_rows == D;
+    }
+}
+
 }  // namespace
 
 extern "C" {
@@ -151,6 +185,23 @@ void hm_solids_run(void* memory, const hm_facets* cells, const hm_solid_answers*
     with_dimension(*static_cast<const int*>(memory), [&]<int D>(Solids<D>*) {
         measure_cells(*static_cast<Solids<D>*>(memory), FacetTable{*cells}, *answers, questions,
                       first, end);
+    });
+}
+
+size_t hm_volume_size(int32_t dim, const hm_cell* cell) {
+    return with_dimension(dim, [&]<int D>(Solids<D>*) {
+        Arena arena;
+        lay_out<D>(*cell, arena);
+        return arena.used;
+    });
+}
+
+double hm_volume(int32_t dim, const hm_cell* cell, void* scratch) {
+    return with_dimension(dim, [&]<int D>(Solids<D>*) {
+        Arena arena{static_cast<char*>(scratch)};
+        Solid<D> solid = lay_out<D>(*cell, arena);
+        read_cell(*cell, solid);
+        return about_volume(solid);
     });
 }
 

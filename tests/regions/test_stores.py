@@ -418,18 +418,41 @@ def test_bytes_that_are_no_task_are_refused(short_jobs):
             read_stack(content, net, dim)
 
 
+@pytest.mark.parametrize("stores", [True, False])
 @pytest.mark.parametrize(
-    ("model", "domain"),
+    ("model", "dim"),
     [
-        (gaussian_relu(1, [2, 6, 5]), SQUARE),
-        (integer_transformer(1, 2, 4, 2, n_blocks=2, repeat=True), SQUARE),
-        (integer_maxout(4, 2, [[3, 2, 2], [2, 3]]), SQUARE),
+        (gaussian_relu(1, [2, 6, 5]), 2),
+        (integer_transformer(1, 2, 4, 2, n_blocks=2, repeat=True), 2),
+        (integer_maxout(4, 2, [[3, 2, 2], [2, 3]]), 2),
+        (gaussian_relu(1, [3, 5, 4]), 3),
+        (integer_relu(2, [3, 6, 6], zero_bias=True), 3),
+        (integer_transformer(1, 3, 4, 1, n_blocks=2, repeat=True), 3),
+        (integer_maxout(4, 4, [[3, 2, 2], [2, 3]]), 4),
+        (integer_relu(3, [5, 5, 3]), 5),
+        (gaussian_relu(1, [6, 4, 3]), 6),
+        (gaussian_relu(1, [7, 4, 2]), 7),
     ],
     ids=repr,
 )
-def test_what_is_found_and_what_is_left_make_up_the_domain(model, domain):
-    network, engine = model.network, "planar"
-    where, search = jobs._prepared(model_bytes(network), f"box:-2,3^{domain.dim}", engine)
+def test_what_is_found_and_what_is_left_make_up_the_domain(model, dim, stores, monkeypatch):
+    monkeypatch.setattr(runs, "_BETWEEN_MEASURES", 0)
+    network, engine = model.network, "planar" if dim == 2 else "spatial"
+    where, search = jobs._prepared(model_bytes(network), f"box:-2,3^{dim}", engine)
+    assert search.volume() == pytest.approx(5.0**dim, rel=1e-12)
+    run = runs.Run(search, [search.first_task()], runs.c_int32(0), stores=stores)
+    lefts, stops = [search.volume()], []
+    while not stops or stops[-1] != runs.DONE:
+        stops.append(run.go_on(-1, 3))
+        if stops[-1] not in (runs.BUDGET, runs.DONE):
+            run.make_way(stops[-1])
+        lefts.append(run.measure_left())
+        assert lefts[-1] <= lefts[-2] + 1e-9
+    assert len(lefts) > 3
+    assert lefts[-1] == 0.0
+    assert explored_text(lefts[-2], search.volume()).endswith("% of the volume")
+    if not stores:
+        return
     for n_steps in (1, 5, 20):
         run = runs.Run(search, [search.first_task()], runs.c_int32(0), stores=True)
         for _ in range(n_steps):
@@ -437,25 +460,48 @@ def test_what_is_found_and_what_is_left_make_up_the_domain(model, domain):
         left = run.measure_left()
         part = Partition(network, where, runs.packed([run], False, 1), engine)
         found = float(part.volumes.sum()) if part.n_found else 0.0
-        assert found + left == pytest.approx(search.volume(), rel=1e-12)
-    assert explored_text(left, search.volume()).endswith("% of the volume")
+        assert found + left == pytest.approx(search.volume(), rel=1e-9)
 
 
-def test_of_a_search_in_space_no_share_is_said():
-    network = gaussian_relu(1, [3, 5, 4]).network
-    _, search = jobs._prepared(model_bytes(network), "box:-2,3^3", "spatial")
-    assert explored_text(search.volume(), search.volume()) == ""
+@pytest.mark.parametrize(
+    ("size", "volume"), [("1e300", np.inf), ("1e-300", 0.0), ("1e-20", 8e-60)], ids=str
+)
+def test_no_box_is_too_large_or_too_small_to_be_measured(size, volume):
+    network = gaussian_relu(1, [3, 3]).network
+    _, search = jobs._prepared(model_bytes(network), f"box:-{size},{size}^3", "spatial")
+    assert search.volume() == pytest.approx(volume, rel=1e-12, abs=0.0)
+    text = explored_text(search.volume(), search.volume())
+    assert text == (", 0.00 % of the volume" if 0.0 < volume < np.inf else "")
 
 
-def test_a_store_knows_its_share_of_the_volume(tmp_path, short_jobs, capsys, monkeypatch):
+def test_threads_say_their_share_of_the_volume(monkeypatch):
+    for name in ("_MEASURED_S", "_BETWEEN_MEASURES", "SLICE_S"):
+        monkeypatch.setattr(runs, name, 0.0)
+    monkeypatch.setattr(runs, "_FIRST_BUDGET", 20)
+    said = []
+    usual = runs._Team.explored
+    monkeypatch.setattr(runs._Team, "explored", lambda team: said.append(usual(team)) or said[-1])
+    for pause in ("_PATIENCE_S", "_LOG_PATIENCE_S", "_LOG_PAUSE_S", "_MORE_PAUSE_S"):
+        monkeypatch.setattr(progress, pause, 0.0)
+    model = gaussian_relu(1, [3, 10, 10])
+    enumerate_regions(model, Box([-2] * 3, [3] * 3), workers=2)
+    shares = [float(text.split()[1]) for text in said if text]
+    assert shares == sorted(shares)
+    assert len(shares) > 1
+
+
+@pytest.mark.parametrize(
+    ("net", "box"), [(NET, SQUARE), (gaussian_relu(0, [3, 7, 6]), Box([-2] * 3, [3] * 3))], ids=repr
+)
+def test_a_store_knows_its_share_of_the_volume(net, box, tmp_path, short_jobs, capsys, monkeypatch):
     for pause in ("_LOG_PATIENCE_S", "_LOG_PAUSE_S", "_MORE_PAUSE_S"):
         monkeypatch.setattr(progress, pause, 0.0)
-    part = enumerate_regions(NET, SQUARE, store=tmp_path / "a", max_seconds=0.0)
+    part = enumerate_regions(net, box, store=tmp_path / "a", max_seconds=0.0)
     assert part.explored == 0.0
-    part = enumerate_regions(NET, SQUARE, store=tmp_path / "a", max_seconds=0.05)
+    part = enumerate_regions(net, box, store=tmp_path / "a", max_seconds=0.05)
     found = sum(shard.volumes.sum() for shard in part.shards())
-    assert part.explored == pytest.approx(found / 25.0, abs=1e-9)
-    assert enumerate_regions(NET, SQUARE, store=tmp_path / "a").explored == 1.0
+    assert part.explored == pytest.approx(found / 5.0**box.dim, abs=1e-9)
+    assert enumerate_regions(net, box, store=tmp_path / "a").explored == 1.0
     assert "% of the volume" in capsys.readouterr().err
-    plane = enumerate_regions(NET, WholeSpace(2), store=tmp_path / "b", max_seconds=0.01)
-    assert plane.is_complete or np.isnan(plane.explored)
+    space = enumerate_regions(net, WholeSpace(box.dim), store=tmp_path / "b", max_seconds=0.01)
+    assert space.is_complete or np.isnan(space.explored)

@@ -293,6 +293,10 @@ HM_API void hm_solids_init(void* solids, const void* network, const hm_search_st
                            const double* borders);
 HM_API void hm_solids_run(void* solids, const hm_facets* cells, const hm_solid_answers* answers,
                           int32_t questions, int64_t first, int64_t end);
+/* About the volume of a bounded cell of a stack, in three to seven dimensions; not a number where it takes
+ * too long. Nothing is decided by it. `scratch` has as many bytes as the first function says. */
+HM_API size_t hm_volume_size(int32_t dim, const hm_cell* cell);
+HM_API double hm_volume(int32_t dim, const hm_cell* cell, void* scratch);
 
 /* Who wins at points, in a space of any dimension. `embedding` has the weights (dim, dim_stream),
  * unless it is the identity, and the biases. The memory is used by one thread at a time. */

@@ -323,6 +323,7 @@ bool make_round(Solid<D>& s, int& exponent) {
 template <int D>
 struct Simplices {
     Solid<D>& s;
+    double most_simplices;
     double total = 0.0, moved = 0.0;
     double n = 0.0;
     double rows[D][D] = {};
@@ -420,13 +421,38 @@ struct Simplices {
                 close(level, part);
                 continue;
             }
+            // Only if the sets are wrong.
+            if (dim == 0) continue;
             int first = 0;
             while (!holds(part, first)) first++;
             add(level, first);
             open(level + 1, part, first, touching, n_parts);
+            if (n > most_simplices) return;
         }
     }
 };
+
+// Cut a cell into simplices, or into some if they are more than asked for.
+template <int D>
+Simplices<D> cut_into_simplices(Solid<D>& s, double most_simplices = kInfinity) {
+    Simplices<D> simplices{s, most_simplices};
+    // All vertices lie on the last row of the scratch.
+    Word* whole = s.faces + std::size_t(D) * s.n_rows * s.n_words;
+    for (int w = 0; w < s.n_words; w++) whole[w] = 0;
+    for (int i = 0; i < s.n; i++) whole[i / 64] |= Word{1} << i % 64;
+    // All rows are listed after the levels.
+    int* all = s.touching + std::size_t(D) * s.n_rows;
+    for (int f = 0; f < s.n_rows; f++) all[f] = f;
+    simplices.open(0, whole, 0, all, s.n_rows);
+    return simplices;
+}
+
+template <int D>
+constexpr double factorial() {
+    double product = 1.0;
+    for (int k = 2; k <= D; k++) product *= k;
+    return product;
+}
 
 }  // namespace detail
 
@@ -439,17 +465,8 @@ bool find_volume(Solid<D>& s, SolidMeasured<D>& found) {
     if (!detail::find_incidences(s)) return false;
     int exponent = 0;
     if (!detail::make_round(s, exponent)) return false;
-    detail::Simplices<D> simplices{s};
-    // All vertices lie on the last row of the scratch.
-    Word* whole = s.faces + std::size_t(D) * s.n_rows * s.n_words;
-    for (int w = 0; w < s.n_words; w++) whole[w] = 0;
-    for (int i = 0; i < s.n; i++) whole[i / 64] |= Word{1} << i % 64;
-    // All rows are listed after the levels.
-    int* all = s.touching + std::size_t(D) * s.n_rows;
-    for (int f = 0; f < s.n_rows; f++) all[f] = f;
-    simplices.open(0, whole, 0, all, s.n_rows);
-    double factorial = 1.0;
-    for (int k = 2; k <= D; k++) factorial *= k;
+    const detail::Simplices<D> simplices = detail::cut_into_simplices(s);
+    constexpr double factorial = detail::factorial<D>();
     // A product of D pivots is rounded D times, the sum n times, and once more divided.
     const double radius =
         (simplices.moved + 2.0 * (simplices.n + 2 * D) * kU * simplices.total) / factorial;
@@ -457,6 +474,34 @@ bool find_volume(Solid<D>& s, SolidMeasured<D>& found) {
     found.volume_radius = __builtin_ldexp(radius, -exponent) * (kUp + 4.0 * simplices.n * kU);
     return 0x1p-900 < found.volume && found.volume < 0x1p1000 &&
            found.volume_radius <= kMeasured * found.volume;
+}
+
+// About the volume of a bounded cell whose sets are known, and whose vertices lie in `y`: for who waits,
+// nothing is decided by it. Not a number where it takes too long, or a coordinate is too large.
+template <int D>
+double about_volume(Solid<D>& s) {
+    constexpr double most_simplices = 1 << 16;
+    int exponent = 0;
+    for (int k = 0; k < D; k++) {
+        double first = s.y[k], wide = 0.0;
+        for (int i = 0; i < s.n; i++) {
+            double& x = s.y[std::size_t(i) * D + k];
+            x -= first;
+            wide = bound(wide, magnitude(x));
+        }
+        if (!(wide < kInfinity)) return __builtin_nan("");
+        if (wide == 0.0) return 0.0;
+        const int e = exponent_of(wide);
+        exponent += e;
+        for (int i = 0; i < s.n; i++) {
+            double& x = s.y[std::size_t(i) * D + k];
+            x = __builtin_ldexp(x, -e);
+        }
+    }
+    for (int i = 0; i < s.n; i++) s.offs[i] = s.sizes[i] = 0.0;
+    const detail::Simplices<D> simplices = detail::cut_into_simplices(s, most_simplices);
+    if (simplices.n > most_simplices) return __builtin_nan("");
+    return __builtin_ldexp(simplices.total / detail::factorial<D>(), exponent);
 }
 
 // A point where all rows of the cell are surely positive.

@@ -91,6 +91,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_solids_size": (c_size_t, _AT, *4 * [c_int32]),
     "hm_solids_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT),
     "hm_solids_run": (None, _AT, _AT, _AT, c_int32, c_int64, c_int64),
+    "hm_volume_size": (c_size_t, c_int32, _AT),
+    "hm_volume": (c_double, c_int32, _AT, _AT),
     "hm_points_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_points_init": (None, _AT, _AT, c_int32, c_int32, _AT),
     "hm_points_run": (None, _AT, c_int64, _AT, c_int32, _AT, _AT, _AT),

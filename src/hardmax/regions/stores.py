@@ -83,7 +83,7 @@ class StoredPartition(Partition):
 
     @property
     def explored(self) -> float:
-        """About which share of a bounded domain of the plane has been searched; else NaN."""
+        """About which share of the domain's volume has been searched; NaN if nobody knows."""
         return self._manifest.explored
 
     def shards(self) -> Iterator[Partition]:

@@ -1,22 +1,26 @@
 """How much of a domain has been explored, for who waits: floats, nothing is decided by them."""
 
+from ctypes import addressof
+
 import numpy as np
 
+from hardmax._core.library import core
+from hardmax._core.memory import Memory
 from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell
 
 
 def volume(cell: PlaneCell | SpaceCell) -> float:
-    """Return about the area or length of a bounded cell of a stack; NaN in more dimensions.
-
-    There it would take a convex hull of vertices of any magnitude, of which Qhull may crash.
-    """
+    """Return about the volume of a bounded cell of a stack; NaN where that would take long."""
     if isinstance(cell, PlaneCell):
         # An edge has its line first, then the vertex where it starts.
         x, y = cell.edges[:, N_EDGE // 2 : N_EDGE // 2 + 2].T
         with np.errstate(over="ignore", invalid="ignore"):
             return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
-    is_line = cell.vertices.shape[1] == 4
-    return float(np.ptp(cell.vertices[:, 0])) if is_line else float("nan")
+    if cell.vertices.shape[1] == 4:
+        return float(np.ptp(cell.vertices[:, 0]))
+    dim, given, library = cell.vertices.shape[1] // 2 - 1, cell.given(), core()
+    scratch = Memory(library.hm_volume_size(dim, addressof(given)), is_cleared=False)
+    return float(library.hm_volume(dim, addressof(given), scratch.address))
 
 
 def explored_text(left: float, whole: float) -> str:

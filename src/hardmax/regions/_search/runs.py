@@ -54,7 +54,8 @@ _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
 _LEAST_BETWEEN = 2048
 """Steps that a run which was asked for work makes before it listens again: giving takes as long."""
 _LEAST_STEPS = 8
-_MEASURED_S = 0.5
+_MEASURED_S, _BETWEEN_MEASURES = 0.5, 50
+"""How often threads measure what is left; until then they search so many times as long."""
 SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""
 
@@ -209,6 +210,7 @@ class Run:
             self.columns = CellColumns(self.packed, *sizes, is_bounded=domain.is_bounded)
         self.room = CellsRoom() if self.columns is None else self.columns.room
         self.left = np.nan
+        self._measure_due = 0.0
         # A step may compose all weights once: the first slice must not be long either.
         self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
 
@@ -223,9 +225,13 @@ class Run:
         return self.search.counts()[0]
 
     def measure_left(self) -> float:
-        """Measure about the volume of what is on the stack."""
-        n_items = self.search.counts()[3]
-        self.left = sum(volume(self.search.item(i)[1]) for i in range(n_items))
+        """Measure about the volume of what is on the stack; now and then, where that takes long."""
+        began = time.perf_counter()
+        if self.domain.is_bounded and began >= self._measure_due:
+            n_items = self.search.counts()[3]
+            self.left = sum(volume(self.search.item(i)[1]) for i in range(n_items))
+            ended = time.perf_counter()
+            self._measure_due = ended + _BETWEEN_MEASURES * (ended - began)
         return self.left
 
     def seconds_left(self, spent: float) -> float:
@@ -395,6 +401,8 @@ class _Team:
         self._n_idle = 0
         self._first: Run | None = runs[0]
         self.runs = runs
+        self._n_taken = 0  # stacks that wait no longer, but have no run yet
+        self._left = np.nan
         self.is_stopped = False
         self.is_complete = True
         self.error: BaseException | None = None
@@ -405,10 +413,14 @@ class _Team:
 
     def explored(self) -> str:
         """Say how much of the domain has been explored, as the threads have last measured it."""
+        domain = self.runs[0].domain
         with self._changed:
             waiting = [task.cell for stack in self._waiting for task in stack]
-        left = sum(run.left for run in list(self.runs)) + sum(map(volume, waiting))
-        return explored_text(left, self.runs[0].domain.volume())
+            left = np.nan if self._n_taken else sum(run.left for run in self.runs)
+        if not np.isnan(left):
+            # Measured before more was searched or given away: no more than this is left.
+            self._left = float(np.fmin(self._left, left + sum(map(volume, waiting))))
+        return explored_text(self._left, domain.volume())
 
     def work(self, look_up: Callable[[], None] | None = None) -> None:
         """Search until nothing is left; what one thread runs, which may look up now and then."""
@@ -443,10 +455,12 @@ class _Team:
             run, self._first = self._first, None
             stack = self._waiting.popleft() if run is None else None
             self._n_busy += 1
+            self._n_taken += stack is not None
         if stack is not None:
             run = self._begin(stack)
             with self._changed:
                 self.runs.append(run)
+                self._n_taken -= 1
         return run
 
     def _search(self, run: Run, look_up: Callable[[], None] | None) -> None:

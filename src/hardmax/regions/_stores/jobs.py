@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
         has_means: As in `CellArrays`.
         left: The tasks that it did not get to, which come after its cells; empty if it is done.
         shares: For each of them about its share of the volume of the domain; NaN if that is not
-            bounded.
+            bounded, or would take long to measure.
     """
 
     n_cells: int

@@ -34,7 +34,7 @@ FORMAT = "hardmax.store/2"
   (SHA-256 of the file). The cells of a shard follow one another in the order of all cells, so
   `first` sorts the shards.
 - `tasks`: what is left to search, in base64; none if every cell was found.
-- `shares`: for each task about its share of the volume of the domain; null if that is not bounded.
+- `shares`: for each task about its share of the volume of the domain; null if nobody knows.
 - `content`: a hash of the other fields.
 
 `manifest.log`, if there is one, says what has been added since. A line is the JSON of a `Step` with
