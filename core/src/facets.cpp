@@ -16,6 +16,11 @@ void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t*
     sort_pairs(FacetTable{*facets}, n, pairs, counts, cells);
 }
 
+int64_t hm_facets_sides(const hm_facets* facets, int64_t n, const int64_t* chosen, int32_t* table,
+                        int64_t table_size, int64_t* walls, int64_t* counts, int64_t* near) {
+    return choose_sides(FacetTable{*facets}, n, chosen, table, table_size, walls, counts, near);
+}
+
 void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen, int64_t* starts,
                        int64_t* corners, double* boxes) {
     find_corners(FacetTable{*facets}, {n, chosen, starts, corners, boxes});

@@ -403,12 +403,17 @@ void merge(const Layer& layer, Frame& frame, const std::int32_t* first, const do
     }
 }
 
-// Write the forms of the facets of some cells.
+// Write the forms of the facets of some cells, or that nothing is known of them.
 template <int D>
 void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wanted) {
     int known = -1;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
-        if (!is_wanted[cell]) continue;
+        if (is_wanted[cell] < 0)
+            for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
+                double* to = t.forms + f * (D + 3);
+                for (int k = 0; k < D + 3; k++) to[k] = k <= D ? 0.0 : kInfinity;
+            }
+        if (is_wanted[cell] <= 0) continue;
         go_to_cell(path, t, cell, known);
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
             const Form<D> form = wall_form(path, wall_of(*path.network, t, cell, f));
@@ -619,8 +624,9 @@ void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_w
 
 int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n, const int64_t* chosen,
                           int64_t begin, int64_t budget, int64_t room, int64_t* pairs,
-                          int64_t* n_pairs, int8_t* is_open, int32_t* found, uint64_t* masks) {
-    Overlay o{n, chosen, is_open, room, 0, pairs, found, masks};
+                          int64_t* n_pairs, int8_t* is_open, int32_t* found, uint64_t* masks,
+                          uint64_t* words) {
+    Overlay o{n, chosen, is_open, room, 0, pairs, found, masks, words};
     const int64_t end = with_search(search, [&](auto& s) {
         if constexpr (std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>)
             return n;

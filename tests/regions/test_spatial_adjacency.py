@@ -192,6 +192,14 @@ def test_random_degenerate_models(seed):
     check(make(rng), WholeSpace(3) if seed % 3 == 0 else Box([-1] * 3, [1] * 3))
 
 
+def test_neighbours_among_some_cells_are_no_others():
+    part = enumerate_regions(gaussian_transformer(1, 3, 5, 1, 2, 3), Box([-2] * 3, [2] * 3))
+    chosen = list(range(0, part.n_cells, 2))
+    expected = [pair for pair in part.neighbours.pairs.tolist() if not any(i % 2 for i in pair)]
+    assert part._neighbours_among(chosen).pairs.tolist() == expected
+    assert expected
+
+
 def test_a_search_stopped_early_has_the_neighbours_among_what_it_found():
     model = integer_relu(2, [3, 5, 4])
     whole = enumerate_regions(model, Box([-2] * 3, [3] * 3))
@@ -248,7 +256,7 @@ def test_floats_settle_where_generic_heads_jump(dim, n_keys):
     assert (changes[:, 0] != changes[:, 1]).sum(axis=1).max() > 1
 
 
-def _nothing_overlaid(facets, chosen):
+def _nothing_overlaid(facets, chosen, walls, near):
     """Stand in for `CoreFacets.overlay`: all facets stay open."""
     return np.empty((0, 2), dtype=np.int64), np.ones(len(chosen), dtype=np.bool_)
 

@@ -72,11 +72,22 @@ struct FacetTable : hm_facets {
 
 namespace detail {
 
+// In how many groups two cells have different winners.
+inline int count_differing(const FacetTable& t, std::int64_t first, std::int64_t second) {
+    const auto count = [&](const auto* signatures) {
+        const auto *one = signatures + first * t.n_groups,
+                   *other = signatures + second * t.n_groups;
+        int n = 0;
+        for (int g = 0; g < t.n_groups; g++) n += one[g] != other[g];
+        return n;
+    };
+    return t.short_signatures ? count(t.short_signatures) : count(t.signatures);
+}
+
 // Whether two cells have equal winners but for groups that tie on the facets of both.
 inline bool agree(const FacetTable& t, std::int64_t one, std::int64_t other) {
     const std::int64_t first = t.owners[one], second = t.owners[other];
-    int n_differing = 0;
-    for (int g = 0; g < t.n_groups; g++) n_differing += t.winner(first, g) != t.winner(second, g);
+    const int n_differing = count_differing(t, first, second);
     // The two forms that meet on the facet are one difference.
     if (t.n_ties(first) + t.n_ties(second) == 0) return n_differing == 1;
     int n_free = 1;
@@ -168,6 +179,55 @@ inline void sort_pairs(const FacetTable& t, std::int64_t n, std::int64_t* pairs,
         from = cells, to = pairs;
     }
     for (std::int64_t i = 0; i < 2 * n; i++) cells[i] = t.owners[pairs[i]];
+}
+
+// Number the walls of chosen facets, where the same two forms of a split meet, and list the facets on the
+// side of each that has fewer, wall after wall, by their numbers among those chosen; return how many.
+// `table` has a power of two of entries, at least twice the facets, all -1; `counts` is scratch, (n, 2).
+inline std::int64_t choose_sides(const FacetTable& t, std::int64_t n, const std::int64_t* chosen,
+                                 std::int32_t* table, std::int64_t table_size, std::int64_t* walls,
+                                 std::int64_t* counts, std::int64_t* near) {
+    constexpr std::uint64_t mix = 0x9E3779B97F4A7C15u;
+    const std::uint64_t mask = static_cast<std::uint64_t>(table_size) - 1;
+    const auto winner_of = [&](std::int64_t f) { return t.winner(t.owners[f], t.group(f)); };
+    std::int64_t n_walls = 0;
+    for (std::int64_t i = 0; i < n; i++) {
+        const std::int64_t f = chosen[i], split = t.splits[f];
+        const int winner = winner_of(f), rival = t.rival(f);
+        const bool side = winner > rival;
+        std::uint64_t key = static_cast<std::uint64_t>(split) * mix +
+                            static_cast<std::uint64_t>(winner * rival + winner + rival);
+        key = (key ^ key >> 32) * mix;
+        std::uint64_t at = (key ^ key >> 32) & mask;
+        const auto is_same = [&](std::int64_t other) {
+            const int theirs = winner_of(other);
+            return t.splits[other] == split &&
+                   least(theirs, t.rival(other)) == least(winner, rival) &&
+                   most(theirs, t.rival(other)) == most(winner, rival);
+        };
+        while (table[at] >= 0 && !is_same(chosen[table[at]])) at = (at + 1) & mask;
+        if (table[at] < 0) {
+            table[at] = static_cast<std::int32_t>(i);
+            counts[2 * n_walls] = counts[2 * n_walls + 1] = 0;
+            walls[i] = n_walls++;
+        } else {
+            walls[i] = walls[table[at]];
+        }
+        counts[2 * walls[i] + side]++;
+    }
+    // Which side, and where its facets begin.
+    std::int64_t n_near = 0;
+    for (std::int64_t w = 0; w < n_walls; w++) {
+        std::int64_t* count = counts + 2 * w;
+        const std::int64_t fewer = count[1] < count[0], begin = n_near;
+        n_near += count[fewer];
+        count[0] = fewer, count[1] = begin;
+    }
+    for (std::int64_t i = 0; i < n; i++) {
+        std::int64_t* count = counts + 2 * walls[i];
+        if ((winner_of(chosen[i]) > t.rival(chosen[i])) == (count[0] == 1)) near[count[1]++] = i;
+    }
+    return n_near;
 }
 
 // --- Comparing -----------------------------------------------------------------------------------

@@ -198,8 +198,13 @@ HM_API int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights,
  * (n, 2); `counts` is scratch for n_cells + 1 numbers. */
 HM_API void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t* counts,
                            int64_t* cells);
-/* Write the forms of the facets of some cells, positive inside; what is on the path of the search is
- * overwritten. */
+/* Number the walls of n chosen facets, and list those on the side of each wall that has fewer, by their
+ * numbers among the chosen; returns how many: see `choose_sides`. */
+HM_API int64_t hm_facets_sides(const hm_facets* facets, int64_t n, const int64_t* chosen,
+                               int32_t* table, int64_t table_size, int64_t* walls, int64_t* counts,
+                               int64_t* near);
+/* Write the forms of the facets of some cells, positive inside, where `is_wanted` is 1, and infinite radii
+ * where it is -1; what is on the path of the search is overwritten. */
 HM_API void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted);
 /* Of n chosen facets write where the vertices begin (n + 1), the vertices, and bounds (n, 2, dim). */
 HM_API void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen,
@@ -214,11 +219,12 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
                                  int64_t* verdicts, int64_t* n_pairs);
 /* Search the cells beyond n chosen facets, from number `begin` on: see `overlay`. Writes the pairs found,
  * at most `room`, with their number, and which facets stay open; `found` is scratch for 256 signatures,
- * `masks` has a zero for each vertex at first. Returns where to go on. */
+ * `masks` has a zero for each vertex at first, `words` is scratch for a word of each cell, kept between
+ * calls. Returns where to go on. */
 HM_API int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n,
                                  const int64_t* chosen, int64_t begin, int64_t budget, int64_t room,
                                  int64_t* pairs, int64_t* n_pairs, int8_t* is_open, int32_t* found,
-                                 uint64_t* masks);
+                                 uint64_t* masks, uint64_t* words);
 
 /* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
  * neighbours.hpp. */

@@ -95,11 +95,17 @@ bool lay_flat(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, Word* ma
     return true;
 }
 
-// Write the rows of the pool that a facet needs where it is cut.
+// Write the rows of the pool that the facet on the stack needs where it is cut: those that its vertices
+// lie on.
 template <int D>
-void write_rows(Polytopes<D>& s, const FacetTable& t, std::int64_t facet) {
+void write_rows(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, int n_vertices) {
     const Rows rows(t, t.owners[facet]);
+    Word touched = 0;
+    for (int i = 0; i < n_vertices; i++) touched |= s.mask(i)[0];
     for (int r = 0; r < rows.n; r++) {
+        s.facets[r] = r;
+        s.pool[r].wall = {-1, 0, 0, 0};
+        if ((touched >> r & 1) == 0) continue;
         const double* numbers = t.forms + rows[r] * (D + 3);
         Form<D> form;
         for (int k = 0; k < D; k++) form.a[k] = numbers[k];
@@ -107,7 +113,6 @@ void write_rows(Polytopes<D>& s, const FacetTable& t, std::int64_t facet) {
         form.offset_radius = numbers[D + 2];
         // Names of walls belong to one side.
         s.pool[r] = facet_of(form, {-1, 0, 0, 0}, false);
-        s.facets[r] = r;
     }
 }
 
@@ -161,26 +166,69 @@ std::int64_t first_with(const Winner* signatures, int n_groups, std::int64_t low
     return low;
 }
 
-// The cells with the winners of the first `end` groups beyond a facet, once they have been looked for.
+// The cells with the winners of the first `end` groups on the path.
 struct Beyond {
     int end;
     std::int64_t low, high;
 };
 
+template <class Winner>
+Beyond cells_beyond(const Winner* signatures, std::int64_t n_cells, int n_groups, const int* path,
+                    int end, Winner* winners) {
+    for (int g = 0; g < end; g++) winners[g] = static_cast<Winner>(path[g]);
+    const std::int64_t low = first_with(signatures, n_groups, 0, n_cells, winners, 0, end, false);
+    return {end, low, first_with(signatures, n_groups, low, n_cells, winners, 0, end, true)};
+}
+
 // The cell with some winners, or -1.
 template <class Winner>
-std::int64_t cell_with(const Winner* signatures, std::int64_t n_cells, int n_groups, Beyond& beyond,
+std::int64_t cell_with(const Winner* signatures, int n_groups, const Beyond& beyond,
                        const Winner* winners) {
-    if (beyond.high < 0) {
-        beyond.low = first_with(signatures, n_groups, 0, n_cells, winners, 0, beyond.end, false);
-        beyond.high =
-            first_with(signatures, n_groups, beyond.low, n_cells, winners, 0, beyond.end, true);
-    }
     const std::int64_t cell = first_with(signatures, n_groups, beyond.low, beyond.high, winners,
                                          beyond.end, n_groups, false);
     const bool is_there = cell < beyond.high && compared(signatures + cell * n_groups, winners,
                                                          beyond.end, n_groups) == 0;
     return is_there ? cell : -1;
+}
+
+// Likewise by the units of the last layer: see `write_words`.
+inline std::int64_t cell_with(const Word* words, const Beyond& beyond, Word word) {
+    std::int64_t low = beyond.low, n = beyond.high - beyond.low;
+    while (n > 1) {
+        const std::int64_t half = n / 2;
+        low = words[low + half] <= word ? low + half : low;
+        n -= half;
+    }
+    return n == 1 && words[low] == word ? low : -1;
+}
+
+// A word with its bits in the opposite order.
+inline Word reversed(Word word) {
+    constexpr Word ones = 0x5555555555555555u, pairs = 0x3333333333333333u,
+                   fours = 0x0f0f0f0f0f0f0f0fu;
+    word = (word >> 1 & ones) | (word & ones) << 1;
+    word = (word >> 2 & pairs) | (word & pairs) << 2;
+    word = (word >> 4 & fours) | (word & fours) << 4;
+    return __builtin_bswap64(word);
+}
+
+// Whether the last layer has units only, as many as a word has bits at most.
+inline bool ends_in_a_word(const Network& network) {
+    const Layer* last = network.layers + network.n_layers - 1;
+    return network.n_layers > 0 && last->is_relu && last->n_groups <= kWindow;
+}
+
+// Write which units of the last layer are on in each cell, the first one in the highest bit, so that words
+// are in the order of signatures.
+template <class Winner>
+void write_words(const Winner* signatures, std::int64_t n_cells, int n_groups, int first,
+                 Word* words) {
+    for (std::int64_t cell = 0; cell < n_cells; cell++) {
+        const Winner* winners = signatures + cell * n_groups;
+        Word word = 0;
+        for (int g = first; g < n_groups; g++) word = word << 1 | static_cast<Word>(winners[g]);
+        words[cell] = n_groups > first ? word << (kWindow - (n_groups - first)) : 0;
+    }
 }
 
 // Enter the layer beyond the wall of the facet on the stack; `is_new` if its scores are not composed. The
@@ -206,17 +254,31 @@ void enter_beyond(Search<Polytopes<D>>& s, bool is_new) {
     frame.window.index = -1;
 }
 
-// Store the winners of the cells of the last layer in the facet on the stack without cutting it; False if
-// that is not possible.
+// Write the words of the cells of the last layer that meet the facet on the stack, without cutting it;
+// return how many, 0 if that is not possible.
 template <int D>
-bool list_uncut(Search<Polytopes<D>>& s, Cells& cells) {
-    const int l = s.top().layer;
-    Frame<D>& frame = s.path.frames[l];
+int list_uncut(Search<Polytopes<D>>& s, Word* words) {
+    auto& item = s.top();
+    Frame<D>& frame = s.path.frames[item.layer];
     const Network& network = *s.path.network;
-    if (l + 1 < network.n_layers || !network.layers[l].is_relu || frame.n_pending > kWindow)
-        return false;
-    const Word open = frame.n_pending > 0 ? find_open_units(s, frame) : 0;
-    return open != 0 ? list_at_once(s, cells, frame, open) > 0 : pass_on(s, cells) == kOngoing;
+    if (item.layer + 1 < network.n_layers || !ends_in_a_word(network)) return 0;
+    words[0] = 0;
+    if (frame.n_pending == 0) return 1;
+    // All units are pending, in their order: see `enter_beyond`.
+    const Word open = find_open_units(s, frame);
+    const Word same = reversed(s.cells.marks_of(item.place).positive & ~open);
+    words[0] = same;
+    if (open == 0) return 1;
+    if (bit_count(open) > kMostListed) return 0;
+    const int n = s.cells.list_parts(item.place, frame.window, open, s.path.scale, words);
+    item.is_cut = n < 0;
+    for (int i = 0; i < n; i++) {
+        Word signs = words[i], word = same;
+        for (Word rest = open; rest != 0; rest &= rest - 1, signs >>= 1)
+            word |= (signs & 1) << (kWindow - 1 - lowest_bit(rest));
+        words[i] = word;
+    }
+    return most(n, 0);
 }
 
 }  // namespace detail
@@ -230,6 +292,7 @@ struct Overlay {
     std::int64_t* pairs;  // (room, 2): the facet, and the one beyond
     std::int32_t* found;  // scratch: winners of kMostFound cells, as bytes where that is enough
     Word* masks;          // scratch: a zero for each vertex
+    Word* words;          // scratch: for each cell the units of a last layer
 };
 constexpr int kMostFound = kMostParts;
 
@@ -241,16 +304,25 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Overlay& o, s
     const Network& network = *s.path.network;
     const std::int32_t nobody = 0;
     int known = -1;
-    detail::Beyond range{0, 0, -1};
+    detail::Beyond range{};
     const int n_groups = network.n_groups;
     std::uint8_t* short_found =
         t.short_signatures ? reinterpret_cast<std::uint8_t*>(o.found) : nullptr;
+    // Call a function with the winners of all cells, and scratch for those of some.
+    const auto with_winners = [&](auto call) {
+        return short_found ? call(t.short_signatures, short_found) : call(t.signatures, o.found);
+    };
+    if (begin == 0 && detail::ends_in_a_word(network))
+        with_winners([&](auto* all, auto*) {
+            const int first = network.layers[network.n_layers - 1].first_group;
+            detail::write_words(all, t.n_cells, n_groups, first, o.words);
+        });
     s.stores = true;
     o.n_pairs = 0;
     std::int64_t at = begin;
     for (; at < o.n && budget > 0; at++) {
         const std::int64_t facet = o.chosen[at], cell = t.owners[facet];
-        const int group = t.group(facet), l = t.layer(group);
+        const int group = t.group(facet), l = t.layer(group), winner = t.winner(cell, group);
         const std::int64_t first_pair = o.n_pairs;
         o.is_open[at] = true;
         auto& item = s.items[0];
@@ -260,40 +332,47 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Overlay& o, s
         item = {item.place, l + 1, kNotEntered};
         s.n_items = 1;
         const bool is_new = detail::follow(s.path, t, facet, known);
-        if (is_new) range = {network.layers[l].first_group + network.layers[l].n_groups, 0, -1};
+        if (is_new)
+            range = with_winners([&](auto* all, auto* found) {
+                const int end = network.layers[l].first_group + network.layers[l].n_groups;
+                return detail::cells_beyond(all, t.n_cells, n_groups, s.path.signature, end, found);
+            });
         detail::enter_beyond(s, is_new);
-        int status = kCellsFull;
-        bool is_known = true, has_room = true, has_rows = false;
+        int status = kDone;
+        bool is_known = true, has_room = true;
+        // Note a cell beyond the facet; -1 is one that was not searched for.
+        const auto note = [&](std::int64_t beyond) {
+            if (beyond < 0) return true;
+            std::int64_t other = t.starts[beyond];
+            while (other < t.starts[beyond + 1] &&
+                   !(t.group(other) == group && t.rival(other) == winner))
+                other++;
+            is_known = other < t.starts[beyond + 1];
+            has_room = o.n_pairs < o.room;
+            if (!is_known || !has_room) return false;
+            o.pairs[2 * o.n_pairs] = facet, o.pairs[2 * o.n_pairs + 1] = other;
+            o.n_pairs++;
+            return true;
+        };
+        Word words[kMostParts];
+        const int n_listed = detail::list_uncut(s, words);
+        budget -= n_listed;
+        for (int i = 0; i < n_listed && note(detail::cell_with(o.words, range, words[i])); i++) {
+        }
+        if (n_listed == 0) {
+            detail::write_rows(s.cells, t, facet, item.place.n);
+            status = kCellsFull;
+        }
         while (status == kCellsFull && is_known && has_room) {
             Cells cells{};
             cells.room_cells = kMostFound;
             cells.room_vertices = cells.room_facets = cells.room_ties = INT64_MAX;
             cells.short_signatures = short_found, cells.signatures = o.found;
-            if (!has_rows && detail::list_uncut(s, cells)) {
-                status = kDone;
-            } else {
-                if (!has_rows) detail::write_rows(s.cells, t, facet);
-                has_rows = true;
-                status = run(s, cells, -1, INT64_MAX, &nobody);
-            }
-            for (std::int64_t c = 0; c < cells.n_cells && is_known && has_room; c++) {
-                const std::int64_t beyond =
-                    short_found ? detail::cell_with(t.short_signatures, t.n_cells, n_groups, range,
-                                                    short_found + c * n_groups)
-                                : detail::cell_with(t.signatures, t.n_cells, n_groups, range,
-                                                    o.found + c * n_groups);
-                // A cell that was not searched for.
-                if (beyond < 0) continue;
-                std::int64_t other = t.starts[beyond];
-                while (other < t.starts[beyond + 1] &&
-                       !(t.group(other) == group && t.rival(other) == t.winner(cell, group)))
-                    other++;
-                is_known = other < t.starts[beyond + 1];
-                has_room = o.n_pairs < o.room;
-                if (!is_known || !has_room) break;
-                o.pairs[2 * o.n_pairs] = facet, o.pairs[2 * o.n_pairs + 1] = other;
-                o.n_pairs++;
-            }
+            status = run(s, cells, -1, INT64_MAX, &nobody);
+            with_winners([&](auto* all, auto* found) {
+                for (std::int64_t c = 0; c < cells.n_cells; c++)
+                    if (!note(detail::cell_with(all, n_groups, range, found + c * n_groups))) break;
+            });
             budget -= cells.n_cells;
         }
         s.n_items = 0;

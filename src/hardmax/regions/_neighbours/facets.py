@@ -135,7 +135,6 @@ class CoreFacets:
         assert cells.starts is not None
         self.network, self.cells = network, cells
         self.points: FloatArray = cells.vertices
-        self._sizes = np.diff(cells.starts)
         self.facets: CellFacets = cells.facets
         self._core = core()
         layers = network.layers
@@ -175,7 +174,7 @@ class CoreFacets:
         return cells
 
     def compose(
-        self, stream: FirstStream, scale: float, borders: FloatArray, is_wanted: BoolArray
+        self, stream: FirstStream, scale: float, borders: FloatArray, is_wanted: AnyArray
     ) -> FloatArray:
         """Return the forms of the facets of some cells, then those of the domain, with radii.
 
@@ -183,49 +182,65 @@ class CoreFacets:
             stream: The stream before the first layer.
             scale: The scale of the domain.
             borders: The forms of the domain, shape `(n_borders, dim + 3)`.
-            is_wanted: The cells to look at, shape `(n_cells,)`.
+            is_wanted: 1 for the cells to look at, -1 for those whose forms are not known, and get
+                infinite radii, else 0: shape `(n_cells,)`.
 
         Returns:
             Slopes, offset, radius of the slopes, radius of the offset: `(n_facets + n_borders,
-            dim + 3)`. Forms that are not known have infinite radii.
+            dim + 3)`. Those of other cells are not written.
         """
         n_facets, dim = len(self._owners), self._given.dim
-        forms = np.zeros((n_facets + len(borders), dim + 3))
-        forms[:n_facets, dim + 1 :] = np.inf
+        forms = np.empty((n_facets + len(borders), dim + 3))
         forms[n_facets:] = borders
         self._forms = forms
         self._given.forms, self._given.n_borders = address(forms), len(borders)
         self._search = CoreSearch(
             core_network(self.network), stream, scale, is_bounded=True, stores=False
         )
-        wanted = np.ascontiguousarray(is_wanted, dtype=np.int8)
         at = self._search.address
-        self._core.hm_facets_compose(addressof(self._given), at, address(wanted))
+        self._core.hm_facets_compose(addressof(self._given), at, address(is_wanted))
         return forms
 
-    def overlay(self, chosen: IntArray) -> tuple[IntArray, BoolArray]:
-        """Search what lies beyond facets at walls with jumps; the forms have been composed.
+    def sides(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
+        """Number the walls of facets, and choose the side of each wall that has fewer.
 
         Args:
             chosen: The facets, from both sides of the walls, shape `(n,)`.
 
         Returns:
+            The numbers of their walls, likewise, and the places in `chosen` of those on the sides.
+        """
+        n = len(chosen)
+        table = np.full(1 << max(2 * n, 1).bit_length(), -1, dtype=np.int32)
+        walls, counts = np.empty(n, dtype=np.int64), np.empty((n, 2), dtype=np.int64)
+        near = np.empty(n, dtype=np.int64)
+        n_near = self._core.hm_facets_sides(
+            addressof(self._given), n, address(chosen), address(table), len(table), address(walls),
+            address(counts), address(near),
+        )  # fmt: skip
+        return walls, near[:n_near]
+
+    def overlay(
+        self, chosen: IntArray, walls: IntArray, near: IntArray
+    ) -> tuple[IntArray, BoolArray]:
+        """Search what lies beyond facets at walls with jumps.
+
+        Args:
+            chosen: The facets, from both sides of the walls, shape `(n,)`.
+            walls: The numbers of their walls, likewise.
+            near: The places in `chosen` of those on one side of each wall, whose forms have been
+                composed.
+
+        Returns:
             Pairs of facets that overlap, `(n_pairs, 2)`, and which facets this leaves open: the
             pairs are all there are among the others.
         """
-        groups, rivals = self.facets.facets[chosen].T
-        winners = self.cells.signatures[self._owners[chosen], groups].astype(np.int64)
-        # One side is enough. What lies beyond facets with equal names begins with equal winners.
-        near = np.flatnonzero(winners < rivals)
-        splits = self._splits[chosen]
-        n_forms = int(max(rivals.max(), winners.max())) + 1
-        names = (splits[near] * n_forms + winners[near]) * n_forms + rivals[near]
-        near = near[np.argsort(names, kind="stable")]
-        facets = np.ascontiguousarray(chosen[near], dtype=np.int64)
+        facets = chosen[near]
         is_open = np.empty(len(facets), dtype=np.int8)
         signatures = np.empty(_MOST_FOUND * self.network.n_groups, dtype=np.int32)
         masks = np.zeros(len(self.points), dtype=np.uint64)
-        scratch = address(is_open), address(signatures), address(masks)
+        words = np.empty(len(self.cells.signatures), dtype=np.uint64)
+        scratch = [address(array) for array in (is_open, signatures, masks, words)]
         found: list[AnyArray] = []
         begin, room = 0, 4 * len(facets) + 64
         while not found or begin < len(facets):
@@ -238,12 +253,10 @@ class CoreFacets:
             found.append(pairs[: count.value])
         pairs = found[0] if len(found) == 1 else np.concatenate(found)
         left = np.zeros(len(chosen), dtype=np.bool_)
-        has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
-        if is_open.any() or has_ties.any():
-            # Facets with the names of an open one are open; where groups tie, all of the split.
-            numbers = np.unique(splits, return_inverse=True)[1]
-            walls = (numbers * n_forms + np.minimum(winners, rivals)) * n_forms
-            walls += np.maximum(winners, rivals)
+        if is_open.any() or len(self.facets.ties):
+            # Facets on the wall of an open one are open; where groups tie, all of the split.
+            splits = self._splits[chosen]
+            has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
             left |= np.isin(walls, walls[near[is_open.astype(np.bool_)]])
             left |= np.isin(splits, splits[has_ties])
             is_settled = np.zeros(len(self._owners), dtype=np.bool_)
@@ -259,7 +272,8 @@ class CoreFacets:
         """
         n, dim, given = len(chosen), self._given.dim, addressof(self._given)
         chosen = np.ascontiguousarray(chosen, dtype=np.int64)
-        sizes, n_rows = self._sizes, np.diff(self.facets.starts)
+        assert self.cells.starts is not None
+        sizes, n_rows = np.diff(self.cells.starts), np.diff(self.facets.starts)
         starts = np.empty(n + 1, dtype=np.int64)
         corners = np.empty(int(sizes[self._owners[chosen]].sum()) + 1, dtype=np.int64)
         boxes = np.empty((n, 2, dim))

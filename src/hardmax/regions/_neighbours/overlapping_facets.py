@@ -32,11 +32,14 @@ def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArr
     Returns:
         Shape `(n_pairs, 2)`, the facet of the smaller cell first.
     """
-    rounded_forms(domain, facets, facets.matches.owners[chosen])
-    overlapping, is_open_split = facets.overlay(chosen)
-    if not is_open_split.any():
+    owners = facets.matches.owners
+    walls, near = facets.sides(chosen)
+    rounded_forms(domain, facets, owners[chosen[near]])
+    overlapping, is_left = facets.overlay(chosen, walls, near)
+    if not is_left.any():
         return overlapping
-    pairs, verdicts = facets.compare(chosen[is_open_split])
+    rounded_forms(domain, facets, owners[chosen[is_left]])
+    pairs, verdicts = facets.compare(chosen[is_left])
     exact = _ExactFacets(domain, facets)
     is_open = verdicts == OPEN
     verdicts[is_open] = [
@@ -48,10 +51,11 @@ def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArr
 def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -> FloatArray:
     """Compose the forms of all facets of some cells, and return them: see `CoreFacets.compose`."""
     network, cells, of_cells = facets.network, facets.cells, facets.facets
-    is_wanted = np.zeros(len(cells.signatures), dtype=np.bool_)
-    is_wanted[owners] = True
-    is_wanted &= ~passes_means(network, of_cells)
-    size = np.abs(facets.points).max(initial=1.0)
+    is_wanted = np.zeros(len(cells.signatures), dtype=np.int8)
+    is_wanted[owners] = 1
+    if len(of_cells.ties):
+        is_wanted[passes_means(network, of_cells)] = -1
+    size = max(facets.points.max(initial=1.0), -facets.points.min(initial=-1.0))
     scale = float(2.0 ** min(frexp(size)[1], 1000))
     return facets.compose(
         first_stream(network, domain.inputs, scale), scale, border_forms(domain), is_wanted

@@ -18,7 +18,7 @@ from hardmax.regions._neighbours.overlapping_facets import overlapping_facets
 from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.typing import IntArray
+from hardmax.typing import BoolArray, IntArray
 
 
 def spatial_neighbours(
@@ -37,14 +37,16 @@ def spatial_neighbours(
     """
     facets = CoreFacets(network, cells)
     owners, _, places, is_loose = facets.matches
+    is_chosen: BoolArray | None = None
     if chosen is not None and chosen != range(len(cells.signatures)):
         is_chosen = np.zeros(len(cells.signatures), dtype=np.bool_)
         is_chosen[np.fromiter(chosen, dtype=np.int64)] = True
-        places = places[is_chosen[owners[places]].all(axis=1)]
         is_loose &= is_chosen[owners]
     loose = np.flatnonzero(is_loose)
     if len(loose):
         places = np.concatenate([places, overlapping_facets(domain, facets, loose)])
+    if is_chosen is not None:
+        places = places[is_chosen[owners[places]].all(axis=1)]
     pairs = facets.sort(places)
     return Neighbours(pairs, _labels(network, facets.facets, places))
 
