@@ -72,16 +72,43 @@ struct FacetTable : hm_facets {
 
 namespace detail {
 
+// Call a function with the winners of all cells.
+template <class F>
+auto with_signatures(const FacetTable& t, F call) {
+    return t.short_signatures ? call(t.short_signatures) : call(t.signatures);
+}
+
+// A hash of the winners of a cell.
+inline std::uint64_t hash_of(const FacetTable& t, std::int64_t cell, const std::uint64_t* weights) {
+    return with_signatures(t, [&](const auto* signatures) {
+        const auto* winners = signatures + cell * t.n_groups;
+        std::uint64_t sum = 0;
+        for (int g = 0; g < t.n_groups; g++)
+            sum += weights[g] * static_cast<std::uint64_t>(winners[g]);
+        return sum;
+    });
+}
+
+// The first group whose winner is not that of the cell before.
+inline int first_change(const FacetTable& t, std::int64_t cell) {
+    if (cell == 0) return t.n_groups;
+    return with_signatures(t, [&](const auto* signatures) {
+        const auto *winners = signatures + cell * t.n_groups, *before = winners - t.n_groups;
+        int g = 0;
+        while (g < t.n_groups && winners[g] == before[g]) g++;
+        return g;
+    });
+}
+
 // In how many groups two cells have different winners.
 inline int count_differing(const FacetTable& t, std::int64_t first, std::int64_t second) {
-    const auto count = [&](const auto* signatures) {
+    return with_signatures(t, [&](const auto* signatures) {
         const auto *one = signatures + first * t.n_groups,
                    *other = signatures + second * t.n_groups;
         int n = 0;
         for (int g = 0; g < t.n_groups; g++) n += one[g] != other[g];
         return n;
-    };
-    return t.short_signatures ? count(t.short_signatures) : count(t.signatures);
+    });
 }
 
 // Whether two cells have equal winners but for groups that tie on the facets of both.
@@ -114,13 +141,8 @@ inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weigh
     std::int64_t n_pairs = 0;
     for (int g = 0; g < t.n_groups; g++) since[g] = 0;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
-        std::uint64_t whole = 0;
-        bool is_new = false;
-        for (int g = 0; g < t.n_groups; g++) {
-            whole += weights[g] * static_cast<std::uint64_t>(t.winner(cell, g));
-            if (is_new) since[g] = cell;
-            is_new = is_new || (cell > 0 && t.winner(cell, g) != t.winner(cell - 1, g));
-        }
+        const std::uint64_t whole = detail::hash_of(t, cell, weights);
+        for (int g = detail::first_change(t, cell) + 1; g < t.n_groups; g++) since[g] = cell;
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
             const int group = t.group(f), rival = t.rival(f), winner = t.winner(cell, group);
             t.owners[f] = cell;

@@ -224,10 +224,11 @@ template <class Winner>
 void write_words(const Winner* signatures, std::int64_t n_cells, int n_groups, int first,
                  Word* words) {
     for (std::int64_t cell = 0; cell < n_cells; cell++) {
-        const Winner* winners = signatures + cell * n_groups;
+        const Winner* winners = signatures + cell * n_groups + first;
         Word word = 0;
-        for (int g = first; g < n_groups; g++) word = word << 1 | static_cast<Word>(winners[g]);
-        words[cell] = n_groups > first ? word << (kWindow - (n_groups - first)) : 0;
+        for (int g = 0; g < n_groups - first; g++)
+            word |= static_cast<Word>(winners[g]) << (kWindow - 1 - g);
+        words[cell] = word;
     }
 }
 

@@ -2,12 +2,14 @@
 
 from ctypes import Structure, addressof, byref, c_int32, c_int64, c_void_p
 from functools import cache
+from math import prod
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import address
+from hardmax._core.memory import address, give_back, spare_block
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.searches import CoreSearch, FirstStream
@@ -137,24 +139,24 @@ class CoreFacets:
         self.points: FloatArray = cells.vertices
         self.facets: CellFacets = cells.facets
         self._core = core()
-        layers = network.layers
-        last = len(layers) - 1
-        kinds = [_kind(layer, is_last=i == last) for i, layer in enumerate(layers)]
+        self._block: AnyArray | None = None
         n_facets = len(self.facets.facets)
         self._owners = np.empty(n_facets, dtype=np.int64)
         self._splits = np.empty(n_facets, dtype=np.int64)
         self._table = FacetTable(network, cells)
         self._given = self._table.given
-        self._kinds = np.array(kinds, dtype=np.int32)
-        self._given.kinds = address(self._kinds)
+        self._given.kinds = address(_kinds(network))
         self._given.owners, self._given.splits = address(self._owners), address(self._splits)
         self.matches = self._matched()
 
     def _matched(self) -> Matches:
         n_facets, n_groups = len(self._owners), max(self.network.n_groups, 1)
         words = _words(n_groups)
-        keys = np.empty(n_facets, dtype=np.uint64)
-        table = np.full(1 << max(2 * n_facets, 1).bit_length(), -1, dtype=np.int32)
+        size = 1 << max(2 * n_facets, 1).bit_length()
+        block = spare_block(8 * n_facets + 4 * size)
+        keys = np.ndarray(n_facets, np.uint64, block)
+        table = np.ndarray(size, np.int32, block, 8 * n_facets)
+        table[:] = -1
         since = np.empty(n_groups, dtype=np.int64)
         is_loose = np.empty(n_facets, dtype=np.bool_)
         pairs = np.empty((n_facets // 2, 2), dtype=np.int64)
@@ -162,6 +164,7 @@ class CoreFacets:
             addressof(self._given), address(words), address(keys), address(table), len(table),
             address(since), address(is_loose), address(pairs),
         )  # fmt: skip
+        give_back(block)
         return Matches(self._owners, self._splits, pairs[:n_pairs], is_loose)
 
     def sort(self, pairs: IntArray) -> IntArray:
@@ -190,9 +193,11 @@ class CoreFacets:
             dim + 3)`. Those of other cells are not written.
         """
         n_facets, dim = len(self._owners), self._given.dim
-        forms = np.empty((n_facets + len(borders), dim + 3))
+        shape = n_facets + len(borders), dim + 3
+        if self._block is None:
+            self._block = spare_block(8 * prod(shape))
+        forms: FloatArray = np.ndarray(shape, np.float64, self._block)
         forms[n_facets:] = borders
-        self._forms = forms
         self._given.forms, self._given.n_borders = address(forms), len(borders)
         self._search = CoreSearch(
             core_network(self.network), stream, scale, is_bounded=True, stores=False
@@ -232,8 +237,8 @@ class CoreFacets:
                 composed.
 
         Returns:
-            Pairs of facets that overlap, `(n_pairs, 2)`, and which facets this leaves open: the
-            pairs are all there are among the others.
+            Pairs of facets that overlap, `(n_pairs, 2)`, and which facets are to be compared: the
+            pairs are all there are, but for those of two of these.
         """
         facets = chosen[near]
         is_open = np.empty(len(facets), dtype=np.int8)
@@ -253,16 +258,28 @@ class CoreFacets:
             found.append(pairs[: count.value])
         pairs = found[0] if len(found) == 1 else np.concatenate(found)
         left = np.zeros(len(chosen), dtype=np.bool_)
-        if is_open.any() or len(self.facets.ties):
-            # Facets on the wall of an open one are open; where groups tie, all of the split.
+        if is_open.any():
+            # What is open may meet anything beyond its wall.
+            left[near] = True
+            open_near = near[is_open.astype(np.bool_)]
+            left = ~left & np.isin(walls, walls[open_near])
+            left[open_near] = True
+        if len(self.facets.ties):
+            # Where groups tie, anything of a split may meet.
             splits = self._splits[chosen]
             has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
-            left |= np.isin(walls, walls[near[is_open.astype(np.bool_)]])
-            left |= np.isin(splits, splits[has_ties])
-            is_settled = np.zeros(len(self._owners), dtype=np.bool_)
-            is_settled[chosen[~left]] = True
-            pairs = pairs[is_settled[pairs].all(axis=1)]
+            is_tied = np.isin(splits, splits[has_ties])
+            left |= is_tied
+            is_dropped = np.zeros(len(self._owners), dtype=np.bool_)
+            is_dropped[chosen[is_tied]] = True
+            pairs = pairs[~is_dropped[pairs[:, 0]]]
         return pairs, left
+
+    def close(self) -> None:
+        """Let the memory of the forms be used again: they are not read any more."""
+        if self._block is not None:
+            give_back(self._block)
+            self._block = None
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.
@@ -304,6 +321,19 @@ class CoreFacets:
 def _words(n_groups: int) -> AnyArray:
     """Return odd words to hash with; hashes change with them, results do not."""
     return np.random.default_rng(0).integers(2**63, size=n_groups, dtype=np.uint64) * 2 + 1
+
+
+_known_kinds: WeakKeyDictionary[ArgmaxNetwork, AnyArray] = WeakKeyDictionary()
+
+
+def _kinds(network: ArgmaxNetwork) -> AnyArray:
+    """Return what the layers of a network are, shape `(n_layers,)`; it stays as long as that."""
+    known = _known_kinds.get(network)
+    if known is None:
+        last = len(network.layers) - 1
+        kinds = [_kind(layer, is_last=i == last) for i, layer in enumerate(network.layers)]
+        known = _known_kinds[network] = np.array(kinds, dtype=np.int32)
+    return known
 
 
 def _kind(layer: ArgmaxLayer, *, is_last: bool) -> int:

@@ -45,6 +45,7 @@ def spatial_neighbours(
     loose = np.flatnonzero(is_loose)
     if len(loose):
         places = np.concatenate([places, overlapping_facets(domain, facets, loose)])
+        facets.close()
     if is_chosen is not None:
         places = places[is_chosen[owners[places]].all(axis=1)]
     pairs = facets.sort(places)
