@@ -1,11 +1,12 @@
 """Cells per CPU second in three to five dimensions, on degenerate models as well.
 
 Counted, stored (winners, maps, vertices, facets), and stored with all neighbours and the walls
-between them. The best of several runs over all seeds, warm. The peer in the same run is the split
-tree, which decides everything in integers.
+between them, and how many times as long that takes. The best of several runs over all seeds, warm.
+The peer in the same run is the split tree, which decides everything in integers.
 """
 
 import time
+from functools import partial
 
 import numpy as np
 
@@ -48,17 +49,26 @@ def integer(seed, widths):
     return ReluNetwork(weights, biases).network
 
 
-def transformer(seed, widths):
-    """Draw a block of one head with Gaussian keys and a feed-forward layer: walls with jumps."""
+def transformer(seed, widths, n_heads=1, n_blocks=1):
+    """Draw blocks of heads with Gaussian keys and a feed-forward layer: walls with jumps."""
     rng = np.random.default_rng(seed)
     dim, n_keys, d_ff = widths
 
     def draw(*shape):
         return rng.normal(size=shape)
 
-    head = AttentionHead(draw(dim, dim), draw(n_keys, dim), draw(n_keys, dim), draw(dim, dim))
-    ffn = FeedForward(draw(dim, d_ff), draw(d_ff), draw(d_ff, dim), None)
-    return HardTransformer([Block([head], ffn)]).network
+    def head():
+        return AttentionHead(draw(dim, dim), draw(n_keys, dim), draw(n_keys, dim), draw(dim, dim))
+
+    def block():
+        heads = [head() for _ in range(n_heads)]
+        return Block(heads, FeedForward(draw(dim, d_ff), draw(d_ff), draw(d_ff, dim), None))
+
+    return HardTransformer([block() for _ in range(n_blocks)]).network
+
+
+two_heads = partial(transformer, n_heads=2)
+two_blocks = partial(transformer, n_blocks=2)
 
 
 def rate(networks, domain, with_neighbours=False, **options):
@@ -92,7 +102,7 @@ def tree_rate(network, domain):
 
 def main():
     """Print the table."""
-    titles = "cells", "counted/s", "stored/s", "with adj.", "parked", "tree"
+    titles = "cells", "counted/s", "stored/s", "with adj.", "times", "parked", "tree"
     print(f"{'model':27s} " + " ".join(f"{title:>9s}" for title in titles))
     for name, make, widths, box in (
         ("gaussian 3->[12,12]", gaussian, [3, 12, 12], Box([-5] * 3, [5] * 3)),
@@ -106,13 +116,15 @@ def main():
         ("head 4, ff 4 in 3-D", transformer, [3, 4, 4], Box([-2] * 3, [2] * 3)),
         ("head 16, ff 32 in 3-D", transformer, [3, 16, 32], Box([-2] * 3, [2] * 3)),
         ("head 12, ff 12 in 4-D", transformer, [4, 12, 12], Box([-2] * 4, [2] * 4)),
+        ("2 heads 12, ff 40 in 3-D", two_heads, [3, 12, 40], Box([-2] * 3, [2] * 3)),
+        ("2 blocks 12, ff 24 in 3-D", two_blocks, [3, 12, 24], Box([-2] * 3, [2] * 3)),
     ):
         networks = [make(seed, widths) for seed in range(N_SEEDS)]
         counted, count, parked = rate(networks, box, count_only=True)
         stored, _, _ = rate(networks, box)
         adjacent, _, _ = rate(networks, box, with_neighbours=True)
         ratio = stored / tree_rate(networks[0], box)
-        rates = f"{counted:9.0f} {stored:9.0f} {adjacent:9.0f}"
+        rates = f"{counted:9.0f} {stored:9.0f} {adjacent:9.0f} {stored / adjacent:9.2f}"
         print(f"{name:27s} {count:9d} {rates} {parked:9.2%} {ratio:8.0f}x")
 
 

@@ -233,7 +233,7 @@ void write_words(const Winner* signatures, std::int64_t n_cells, int n_groups, i
 }
 
 // Enter the layer beyond the wall of the facet on the stack; `is_new` if its scores are not composed. The
-// units of a last layer that fit in one window are all marked, so that it is loaded once for a wall.
+// units of a last layer that fit in one window are all pending, so that it is loaded once for a wall.
 template <int D>
 void enter_beyond(Search<Polytopes<D>>& s, bool is_new) {
     auto& item = s.top();
@@ -255,6 +255,38 @@ void enter_beyond(Search<Polytopes<D>>& s, bool is_new) {
     frame.window.index = -1;
 }
 
+// Which forms of a window are certainly positive on a bounded polytope, and which certainly negative.
+//
+// Bounds are those of `Polytopes::error_on`, one for each form at all vertices.
+template <int D>
+Marks marks_on(const Window<D>& window, const Polytope<D>& cell, const Reach& reach) {
+    const Lanes size = all(reach.size), rho = all(reach.rho), dim = all(D);
+    LaneMask positive, negative;
+    for (int i = 0; i < window.n; i += kLanes) {
+        Lanes a[D];
+        for (int k = 0; k < D; k++) a[k] = load(window.coefficient[k] + i);
+        const Lanes c = load(window.coefficient[D] + i), radius = load(window.slope_radius + i);
+        Lanes slopes = absolute(a[0]);
+        for (int k = 1; k < D; k++) slopes += absolute(a[k]);
+        Lanes low = all(kBeyond), high = all(-kBeyond);
+        for (int v = 0; v < cell.n; v++) {
+            Lanes value = a[0] * all(cell.x(v, 0));
+            for (int k = 1; k < D; k++) value += a[k] * all(cell.x(v, k));
+            value += c;
+            low = value < low ? value : low;
+            high = value > high ? value : high;
+        }
+        // Infinite, or not a number, where a product overflows.
+        const Lanes error = (all(kKappa) * (slopes * size + absolute(c)) + radius * dim * size +
+                             load(window.offset_radius + i) + (slopes + dim * radius) * rho) *
+                                all(kUp) +
+                            all(kTiny);
+        positive.add(low > error, i);
+        negative.add(high < -error, i);
+    }
+    return {positive.bits(), negative.bits()};
+}
+
 // Write the words of the cells of the last layer that meet the facet on the stack, without cutting it;
 // return how many, 0 if that is not possible.
 template <int D>
@@ -266,8 +298,10 @@ int list_uncut(Search<Polytopes<D>>& s, Word* words) {
     words[0] = 0;
     if (frame.n_pending == 0) return 1;
     // All units are pending, in their order: see `enter_beyond`.
-    const Word open = find_open_units(s, frame);
-    const Word same = reversed(s.cells.marks_of(item.place).positive & ~open);
+    if (frame.window.index != 0) load_window(frame, 0, s.path.scale);
+    const Marks marks = marks_on(frame.window, s.cells.at(item.place), item.place.reach);
+    const Word open = ~(marks.positive | marks.negative) & low_bits(frame.window.n),
+               same = reversed(marks.positive);
     words[0] = same;
     if (open == 0) return 1;
     if (bit_count(open) > kMostListed) return 0;
@@ -358,8 +392,8 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Overlay& o, s
         Word words[kMostParts];
         const int n_listed = detail::list_uncut(s, words);
         budget -= n_listed;
-        for (int i = 0; i < n_listed && note(detail::cell_with(o.words, range, words[i])); i++) {
-        }
+        for (int i = 0; i < n_listed; i++)
+            if (!note(detail::cell_with(o.words, range, words[i]))) break;
         if (n_listed == 0) {
             detail::write_rows(s.cells, t, facet, item.place.n);
             status = kCellsFull;

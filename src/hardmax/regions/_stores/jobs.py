@@ -3,6 +3,7 @@
 import io
 from ctypes import c_int32
 from functools import lru_cache
+from math import inf, nan
 from typing import Any, NamedTuple
 
 from hardmax._ground.extras import load_extra
@@ -14,6 +15,7 @@ from hardmax.regions._search import plane, space
 from hardmax.regions._search.explored import volume
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.runs import Limits, Run, SearchDomain, packed
+from hardmax.regions._search.searches import Task
 from hardmax.regions._search.space_domains import spatial_domain
 from hardmax.regions._stores.tasks import read_stack, stack_bytes
 from hardmax.regions.arrow_tables import to_arrow
@@ -82,7 +84,6 @@ def advance(job: Job) -> Outcome:
         shard = parquet_bytes(Partition(search.network, where, cells, job.engine))
     middle = len(left) // 2 if job.is_split else 0
     stacks = [part for part in (left[middle:], left[:middle]) if part]
-    whole = search.volume()
     return Outcome(
         cells.n_counted,
         _counts(cells.decisions),
@@ -90,8 +91,15 @@ def advance(job: Job) -> Outcome:
         first,
         cells.has_means,
         tuple(map(stack_bytes, stacks)),
-        tuple(sum(volume(task.cell) for task in stack) / whole for stack in stacks),
+        _shares(search, stacks),
     )
+
+
+def _shares(search: SearchDomain, stacks: list[list[Task]]) -> tuple[float, ...]:
+    whole = search.volume()
+    if not 0.0 < whole < inf:
+        return (nan,) * len(stacks)
+    return tuple(sum(volume(task.cell) for task in stack) / whole for stack in stacks)
 
 
 def parquet_bytes(partition: Partition) -> bytes:
