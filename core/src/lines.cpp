@@ -2,30 +2,30 @@
 
 #include "hardmax/doubled.hpp"
 #include "hardmax/interface.h"
+#include "hardmax/line_integers.hpp"
 #include "hardmax/line_maps.hpp"
 
 using namespace hardmax;
 
 extern "C" {
 
-void hm_line_enter(const hm_normed_map* map, const double* ends, double* rows, double* scales) {
-    enter_line(*map, ends, rows, reinterpret_cast<LineScale*>(scales));
+size_t hm_line_pack(hm_normed_map* maps, int64_t n, int64_t n_layers, void* memory) {
+    return pack_maps(maps, n, n_layers, memory);
 }
 
-int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, hm_line_run* run,
-                        uint8_t* states, const int64_t* most_rows, int64_t most_entries,
-                        void* memory, size_t memory_size) {
+void hm_line_enter(const hm_normed_map* map, const double* const ends[2], const double weights[2],
+                   double* rows, double* scales) {
+    enter_line(*map, ends, weights, rows, reinterpret_cast<LineScale*>(scales));
+}
+
+static LineSearch search_in(void* memory, size_t memory_size, const hm_normed_map* maps,
+                            int64_t n_layers) {
     const size_t half = memory_size / 2 & ~size_t{63};
     char* start = static_cast<char*>(memory);
-    const LineRows rows = {run->n,
-                           run->values,
-                           reinterpret_cast<const LineScale*>(run->scales),
-                           reinterpret_cast<const Blur*>(run->blurs),
-                           reinterpret_cast<const Place*>(run->places),
-                           reinterpret_cast<const PointName*>(run->names)};
-    LineSearch search = {maps, n_layers, run->index, 0, rows, nullptr, {start, start + half},
-                         half, 0};
-    const LineStatus status = advance(search, states, most_rows, most_entries);
+    return {maps, n_layers, 0, 0, {}, nullptr, {start, start + half}, half, 0};
+}
+
+static void write_run(const LineSearch& search, const FoundCells& found, hm_line_run* run) {
     run->index = search.index;
     run->n = search.rows.n;
     run->values = search.rows.values;
@@ -35,6 +35,38 @@ int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, hm_line_run
     run->names = &search.rows.names->layer;
     run->is_open = search.is_open;
     run->n_signs = search.n_signs;
+    run->where = found.where;
+    run->radii = found.radii;
+    run->groups = found.groups;
+    run->winners = found.winners;
+}
+
+int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, double reach, hm_line_run* run,
+                        uint8_t* states, const int64_t* most_rows, int64_t most_entries,
+                        void* memory, size_t memory_size) {
+    LineSearch search = search_in(memory, memory_size, maps, n_layers);
+    FoundCells found = {};
+    search.index = run->index;
+    search.rows = {run->n,
+                   run->values,
+                   reinterpret_cast<const LineScale*>(run->scales),
+                   reinterpret_cast<const Blur*>(run->blurs),
+                   reinterpret_cast<const Place*>(run->places),
+                   reinterpret_cast<const PointName*>(run->names)};
+    const LineStatus status = advance(search, states, most_rows, most_entries, reach, found);
+    write_run(search, found, run);
+    return status;
+}
+
+int32_t hm_line_between(const hm_normed_map* maps, int64_t n_layers, const double* start,
+                        const double* end, hm_line_run* run, uint8_t* states,
+                        const int64_t* most_rows, int64_t most_entries, void* memory,
+                        size_t memory_size) {
+    LineSearch search = search_in(memory, memory_size, maps, n_layers);
+    FoundCells found = {};
+    const double* const ends[2] = {start, end};
+    const LineStatus status = advance_between(search, ends, states, most_rows, most_entries, found);
+    write_run(search, found, run);
     return status;
 }
 
@@ -103,10 +135,25 @@ int32_t hm_test_line_blurs(const hm_line_zero* zeros, int64_t n, const double* o
     return detail::find_blurs(zeros, n, {outer[0], outer[1]}, reinterpret_cast<Blur*>(blurs));
 }
 
-void hm_line_radii(int64_t n, const double* where, const double* places, const double* etas,
-                   double error, double reach, double* radii) {
-    bound_ends(n, where, reinterpret_cast<const Place*>(places),
-               reinterpret_cast<const Blur*>(etas), error, reach, radii);
+void hm_line_ends(int64_t n, const double* places, const double* blurs, int64_t n_layers,
+                  double reach, double* where, double* radii) {
+    bound_ends(n, reinterpret_cast<const Place*>(places), reinterpret_cast<const Blur*>(blurs),
+               n_layers, reach, where, radii);
+}
+
+size_t hm_line_integers_size(const hm_normed_map* maps, int64_t n_layers) {
+    return room_for<IntegerLine>(maps, n_layers);
+}
+
+int32_t hm_line_integers_begin(void* memory, const hm_normed_map* maps, int64_t n_layers,
+                               const double* stream, int32_t are_ends, const int64_t outer[4]) {
+    IntegerLine& search = placed<IntegerLine>(memory, maps, n_layers);
+    const Ratio ends[2] = {{outer[0], outer[1]}, {outer[2], outer[3]}};
+    return begin_integers(search, stream, are_ends != 0, ends);
+}
+
+void hm_line_integers_run(void* memory, hm_line_pieces* pieces) {
+    run_integers(*static_cast<IntegerLine*>(memory), *pieces);
 }
 
 }  // extern "C"

@@ -51,11 +51,11 @@ def through_the_core(net, where):
     return core_lines.ordered_cells(net.network, where, spatial.explore(net.network, where))
 
 
-def tent(depth):
-    """A network of small integers and halves whose every breakpoint is dyadic: 2^depth cells."""
+def tent(depth, scale=3.0**30):
+    """A network whose every breakpoint is dyadic, of integers with many digits: 2^depth cells."""
     inner = [np.array([[2.0, 2.0], [-4.0, -4.0]])] * (depth - 1)
-    weights = [np.ones((1, 2)), *inner, np.array([[2.0], [-4.0]])]
-    return ReluNetwork(weights, [np.array([0.0, -0.5])] * depth + [np.zeros(1)])
+    weights = [scale * np.ones((1, 2)), *inner, np.array([[2.0], [-4.0]])]
+    return ReluNetwork(weights, [scale * np.array([0.0, -0.5])] * depth + [np.zeros(1)])
 
 
 @examples(50)

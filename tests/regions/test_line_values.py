@@ -1,6 +1,6 @@
 """Values at points of a line: the kernels against rational arithmetic, bound by bound."""
 
-from ctypes import byref
+from ctypes import byref, c_double
 from fractions import Fraction
 from itertools import pairwise
 
@@ -16,8 +16,8 @@ from hardmax.models.argmax import AffineMap
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions._lines.line_composition import LineForms
 from hardmax.regions._lines.line_search import LineSearch
-from hardmax.regions._lines.packed_layers import PackedMap, packed_layers
-from hardmax.regions._lines.rectified_lines import _DONE, _PAUSED, RectifiedLine, _end
+from hardmax.regions._lines.packed_layers import PackedMaps, packed_layers
+from hardmax.regions._lines.rectified_lines import _PAUSED, RectifiedLine, _End, _end
 from tests.sweeps import examples
 
 FINITE = np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
@@ -61,19 +61,25 @@ def continued(net, ends, t, states):
     return exact_row(row, net.weights[len(states)], net.biases[len(states)])
 
 
+def column_norms(record):
+    """The norms of the columns of a map, where the core reads them."""
+    return np.frombuffer((c_double * record.n_out).from_address(record.omega))
+
+
 def search(net, start, end, places=FINITE):
     """Yield for each layer the points, as exact weights of both ends, with rows and scales."""
     line = RectifiedLine(LineSearch(net.network, None))
     line.most_rows = np.ones(line.n_layers, dtype=np.int64)  # It pauses before each layer.
-    ends = np.stack([np.append(start, places[0, 1]), np.append(end, places[1, 1])])
+    line.reach = 4.0
     none = np.empty(0, dtype=np.uint8)
-    run = line._first_run(0, ends, (0.0, 0.0), places, none, (None, None))
+    ends = [_End(*end) for end in zip((start, end), (0.0, 0.0), places, strict=True)]
+    run = line._run_between(0, ends, none, (None, None))
     points = [(ONE, ZERO), (ZERO, ONE)]
     for index in range(line.n_layers):
         yield points, run.rows
         rows = run.rows[0]
-        status, run, _ = line._advance(run)
-        if status not in (_PAUSED, _DONE):
+        status, run, *_ = line._advance(run)
+        if status != _PAUSED:
             return
         points = refined(points, rows, index, run.rows[4])
 
@@ -99,10 +105,8 @@ def check_radii(net, start, end, places=FINITE):
     ends = [[*exact(start), Fraction(places[0, 1])], [*exact(end), Fraction(places[1, 1])]]
     n_layers, worst = 0, 0.0
     for index, (points, (rows, scales, *_)) in enumerate(search(net, start, end, places)):
-        normed = layers.maps[index]
-        radii = (scales[:, :1] + scales[:, 1:2]) * normed.omega + scales[:, 2:] * np.abs(
-            normed.bias
-        )
+        omega, biases = column_norms(layers.packed.records[index]), net.biases[index]
+        radii = (scales[:, :1] + scales[:, 1:2]) * omega + scales[:, 2:] * np.abs(biases)
         for k, (left, right) in enumerate(pairwise(points)):
             middle = tuple((x + y) / 2 for x, y in zip(left, right, strict=True))
             states = states_at(net, ends, middle, index)
@@ -162,7 +166,7 @@ def test_what_one_layer_rounds_is_in_the_radii_of_all_later_ones(depth):
     # Without what comes from the first layer the radii would be too small.
     assert scales[:, 0].min() > 1e3 * scales[:, 1].max()
     assert worst > 1e-3
-    assert layers.maps[0].kappa < 1e-13
+    assert layers.packed.records[0].kappa < 1e-13
 
 
 def size_of(row, units=()):
@@ -181,9 +185,10 @@ def test_radii_have_every_term_of_the_proof(seed):
     steps = pairwise(search(net, *(9.0 * rng.normal(size=(2, 2)))))
     for index, ((_, before), (_, after)) in enumerate(steps):
         rows, scales, etas = before[:3]
-        normed, kappa = layers.maps[index], layers.maps[index + 1].kappa
+        normed, kappa = (layers.packed.records[i] for i in (index, index + 1))
+        kappa, omega, biases = kappa.kappa, column_norms(normed), net.biases[index]
         errors = normed.sigma * scales[:, 0] + normed.frobenius * scales[:, 1]
-        errors += np.linalg.norm(normed.bias) * scales[:, 2]
+        errors += np.linalg.norm(biases) * scales[:, 2]
         names = after[4]
         old = np.flatnonzero(names[:, 0] != index)
         for i, k in enumerate(old.tolist()):
@@ -201,8 +206,8 @@ def test_radii_have_every_term_of_the_proof(seed):
             error = errors[i : i + 2].max() + 4.0 * unit * size
             assert (after[1][between] >= (error, rounding * size, rounding)).all()
             a, b = np.abs(rows[i, units]), np.abs(rows[i + 1, units])
-            radii = (scales[i : i + 2, 0] + scales[i : i + 2, 1]).max() * normed.omega[units]
-            radii += scales[i : i + 2, 2].max() * np.abs(normed.bias[units])
+            radii = (scales[i : i + 2, 0] + scales[i : i + 2, 1]).max() * omega[units]
+            radii += scales[i : i + 2, 2].max() * np.abs(biases[units])
             blurs = [etas[i, 0], *((radii + 4.0 * unit * a) / (a + b - 2.0 * radii)), etas[i, 1]]
             parts = np.diff([0.0, *(a / (a + b)), 1.0])
             assert (after[2][first:last, 0] >= blurs[:-1] / parts).all()
@@ -242,22 +247,22 @@ ZERO_TYPE = np.dtype([("unit", np.int64), ("part", np.float64), ("blur", np.floa
 def normed(omega, bias_size):
     """A map that is asked for nothing but the norms of its columns and the sizes of its biases."""
     omega = np.array(omega, dtype=float)
-    packed = PackedMap(AffineMap(np.zeros((1, len(omega))), np.array(bias_size, dtype=float)))
-    packed.normed.omega[:] = omega
+    packed = PackedMaps([AffineMap(np.zeros((1, len(omega))), np.array(bias_size, dtype=float))])
+    column_norms(packed.records[0])[:] = omega
     return packed
 
 
 def zeros_between(left, right, omega, bias_size, scale, beta):
     """The zeros of units that all change between two points; None if they are not sure."""
     packed, zeros = normed(omega, bias_size), np.empty(len(left), dtype=ZERO_TYPE)
-    left, right, record = np.array(left, float), np.array(right, float), packed.record
+    left, right, record = np.array(left, float), np.array(right, float), packed.records[0]
     at = address(left), address(right), scale, beta, len(left), address(zeros)
     return zeros if core().hm_test_line_zeros(byref(record), *at) else None
 
 
 def changes_between(left, right, omega, bias_size, scale, beta, eta):
     packed, found = normed(omega, bias_size), np.empty(2, dtype=np.int64)
-    left, right, record = np.array(left, float), np.array(right, float), packed.record
+    left, right, record = np.array(left, float), np.array(right, float), packed.records[0]
     at = address(left), address(right), scale, beta, eta, address(found)
     core().hm_test_line_changes(byref(record), *at)
     return tuple(found.tolist())
@@ -266,7 +271,7 @@ def changes_between(left, right, omega, bias_size, scale, beta, eta):
 def careful_changes(left, right, omega, bias_size, scales, blur):
     packed = normed(omega, bias_size)
     arrays = [np.array(x, dtype=float) for x in (left, right, scales, blur)]
-    return core().hm_test_line_careful(byref(packed.record), *map(address, arrays))
+    return core().hm_test_line_careful(byref(packed.records[0]), *map(address, arrays))
 
 
 def blurs_between(parts, outer):

@@ -11,7 +11,7 @@ from hardmax.errors import ArgumentError, Interrupted
 from hardmax.geometry.domains import Box, Line, Ray, Segment, WholeSpace
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions._lines import line_search, lines
+from hardmax.regions._lines import integer_lines, line_search, lines
 from hardmax.regions._lines.exact_lines import Interval, envelope
 from hardmax.regions._lines.line_composition import rounded_forms
 from hardmax.regions._tree import split_tree
@@ -175,7 +175,7 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
             if batch:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(line_search, "_ENTRIES_AT_ONCE", 64)
+    monkeypatch.setattr(integer_lines, "_CELLS_AT_ONCE", (16, 16))
     monkeypatch.setattr(lines.LineSearch, "batches", interrupted)
     with pytest.raises(Interrupted) as stop:
         enumerate_regions(sawtooth(6), Segment([0.0], [1.0]))

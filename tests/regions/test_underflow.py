@@ -1,6 +1,6 @@
 """Where float64 ends: numbers too small to be kept are errors like any other, never zeros."""
 
-from ctypes import byref
+from ctypes import c_void_p
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +13,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models._arithmetic.normed_maps import NormedMap
 from hardmax.models.argmax import AffineMap
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions._lines.packed_layers import PackedMap
+from hardmax.regions._lines.packed_layers import PackedMaps
 from hardmax.regions._search.searches import N_EDGE
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.sampling import sample_regions
@@ -108,10 +108,11 @@ def test_norms_of_small_numbers_are_no_smaller_than_they_are():
 def test_a_bias_taken_a_small_part_of_a_time_is_rounded():
     # A point far out on a ray: the weight of the bias is known to few bits.
     for weight in (0.0, 2.0**-1060, 2.0**-1000, 1.0):
-        ends, bias = np.array([[0.0, weight], [0.0, weight]]), 1 / 3
+        end, weights, bias = np.zeros(1), np.full(2, weight), 1 / 3
         rows, scales = np.empty((2, 1)), np.zeros((2, 3))
-        packed = PackedMap(AffineMap(np.array([[1.0]]), np.array([bias])))
-        core().hm_line_enter(byref(packed.record), *map(address, (ends, rows, scales)))
+        packed = PackedMaps([AffineMap(np.array([[1.0]]), np.array([bias]))])
+        ends = (c_void_p * 2)(address(end), address(end))
+        core().hm_line_enter(packed.records, ends, *map(address, (weights, rows, scales)))
         error = abs(Fraction(rows[0, 0]) - Fraction(weight) * Fraction(bias))
         assert error <= Fraction(scales[0, 2]) * Fraction(bias)
         assert (scales[0, 2] == 0.0) == (weight == 0.0)

@@ -466,12 +466,20 @@ HM_API void hm_order_k_read(const void* order_k, int32_t counts[2], int32_t* set
 /* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/_arithmetic/normed_maps.py. */
 typedef struct {
     int64_t n_in, n_out;
-    const double* rows;   /* (n_in + 1, n_out): W and, last, b */
-    const double* panels; /* (n_panels, n_in + 1, 8): the same cut by columns, padded with zeros */
-    const double* omega;  /* (n_out): norms of the columns of W */
+    const double* rows; /* (n_in + 1, n_out): W and, last, b */
+    const double*
+        panels; /* (n_panels, n_in + 1, 8): the same cut by columns, padded with zeros; or null */
+    const double* omega;     /* (n_out): norms of the columns of W */
     const double* bias_size; /* (n_out): |b| */
     double sigma, frobenius, bias_norm, kappa;
+    double column_sum, bias_most; /* the largest sum of |W| in a column, and the largest |b| */
+    int64_t grid, bias_grid; /* all entries are multiples of 2^grid; far below 0 if not known */
 } hm_normed_map;
+
+/* Find the norms of n maps, of which the sizes and `rows` are given, in a network of n_layers, and cut
+ * all but the first into panels: see `pack_maps`. Returns how many bytes of memory that takes; without
+ * memory nothing else is done. */
+HM_API size_t hm_line_pack(hm_normed_map* maps, int64_t n, int64_t n_layers, void* memory);
 
 /* Intervals of a line through a ReLU network, from left to right: see `LineRows` in lines.hpp. */
 typedef struct {
@@ -484,21 +492,56 @@ typedef struct {
     const int64_t* names;
     const uint8_t* is_open; /* (n - 1): which intervals are in doubt, if any is */
     int64_t n_signs;        /* how many signs were found in the layers before */
+    /* If no layer is left: the ends and how far they may be off (n), and which entry of the signature
+     * changes at each inner one, and what to (n - 2). */
+    const double* where;
+    const double* radii;
+    const int64_t* groups;
+    const uint8_t* winners;
 } hm_line_run;
 
-/* Write the rows (2, n_out) of the first layer at two points, given as (2, n_in + 1): the stream before
- * it and the weight of the point. `scales` (2, 3) has the norms of the errors in its first column. */
-HM_API void hm_line_enter(const hm_normed_map* map, const double* ends, double* rows,
-                          double* scales);
+/* Write the rows (2, n_out) of the first layer at two points, given by the stream before it and their
+ * weights. `scales` (2, 3) has the norms of the errors in its first column. */
+HM_API void hm_line_enter(const hm_normed_map* map, const double* const ends[2],
+                          const double weights[2], double* rows, double* scales);
 /* Cut intervals by the layers from run->index on; afterwards `run` says where it stopped, and its arrays
  * lie in `memory`. Returns 0 no layer is left, 1 there is much to do, 2 intervals are in doubt, 3 the
- * next layer would have too many entries, 4 the memory is too small for it. */
-HM_API int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, hm_line_run* run,
-                               uint8_t* states, const int64_t* most_rows, int64_t most_entries,
-                               void* memory, size_t memory_size);
-/* Bounds on how far the true ends of intervals are from `where`: see `bound_ends`. */
-HM_API void hm_line_radii(int64_t n, const double* where, const double* places, const double* etas,
-                          double error, double reach, double* radii);
+ * next layer would have too many entries, 4 the memory is too small for it. No finite end of the line is
+ * further out than `reach`. */
+HM_API int32_t hm_line_advance(const hm_normed_map* maps, int64_t n_layers, double reach,
+                               hm_line_run* run, uint8_t* states, const int64_t* most_rows,
+                               int64_t most_entries, void* memory, size_t memory_size);
+/* The same from the ends of a segment on, points before the first layer. */
+HM_API int32_t hm_line_between(const hm_normed_map* maps, int64_t n_layers, const double* start,
+                               const double* end, hm_line_run* run, uint8_t* states,
+                               const int64_t* most_rows, int64_t most_entries, void* memory,
+                               size_t memory_size);
+/* Write where the ends of intervals are, and how far they may be off: see `bound_ends`. */
+HM_API void hm_line_ends(int64_t n, const double* places, const double* blurs, int64_t n_layers,
+                         double reach, double* where, double* radii);
+/* Cells along a line where all forms are integers of few digits: see line_integers.hpp. */
+typedef struct {
+    int64_t most_cells;   /* there is room for so many, and one end more, */
+    int64_t most_changes; /* and for so many changes, at least as many as there are units */
+    double* where;        /* the left end of each cell, and the right end of the last, rounded; */
+    double* radii;        /* how far they are off; */
+    int64_t* ratios;      /* (n, 2): p and q of p / q; 0 is the q of infinity; */
+    int64_t* names;       /* (n, 3): the layer and the two forms that tie there */
+    uint8_t* signature;   /* of the first cell */
+    int64_t* starts;      /* (n_cells + 1): the changes before cell i are from starts[i] on */
+    int64_t* groups;      /* which entry of the signature changes, */
+    uint8_t* winners;     /* and what to */
+    int64_t n_cells, n_changes, n_signs;
+    int64_t is_done; /* whether these were the last */
+} hm_line_pieces;
+HM_API size_t hm_line_integers_size(const hm_normed_map* maps, int64_t n_layers);
+/* Begin with the stream before the first layer, (2, n_in), as slopes and offsets, or as its values at 0
+ * and 1; `outer` has the ends of the domain, p and q of each. Returns 0 if something may be rounded. */
+HM_API int32_t hm_line_integers_begin(void* memory, const hm_normed_map* maps, int64_t n_layers,
+                                      const double* stream, int32_t are_ends,
+                                      const int64_t outer[4]);
+/* Write the next cells. */
+HM_API void hm_line_integers_run(void* memory, hm_line_pieces* pieces);
 /* Write the forms of layers from `first` up to `last` on the interval with given states, in twice the
  * precision, into blocks of 5 rows of `stride` numbers: slopes, offsets, their low parts, radii. Block
  * 0 is the stream before the first layer, block l + 1 layer l, block n_blocks - 1 is overwritten. */

@@ -331,15 +331,17 @@ inline void write_maps(const NormedMap& map, const FormRows& rows, std::int64_t 
 // Write the forms of the first layer, which has one interval, and their bounds.
 inline void enter_maps(LineMaps& s, const double* stream, const double errors[2]) {
     const NormedMap& map = s.maps[0];
-    double* outs[2] = {s.first_forms, s.first_forms + map.n_out};
-    RowBatch::Group& group = begin_group(s.batch, 2, outs);
+    const std::int64_t n = map.n_out;
+    for (std::int64_t j = 0; j < 2 * n; ++j) s.first_forms[j] = 0.0;
     for (std::int64_t k = 0; k <= map.n_in; ++k) {
-        group.term[k] = static_cast<std::int32_t>(k);
-        group.factor[2 * k] = k < map.n_in ? stream[k] : 0.0;
-        group.factor[2 * k + 1] = k < map.n_in ? stream[map.n_in + k] : 1.0;
+        const double* row = map.rows + k * n;
+        const double slope = k < map.n_in ? stream[k] : 0.0;
+        const double offset = k < map.n_in ? stream[map.n_in + k] : 1.0;
+        for (std::int64_t j = 0; j < n; ++j) {
+            s.first_forms[j] += slope * row[j];
+            s.first_forms[n + j] += offset * row[j];
+        }
     }
-    group.n_terms = map.n_in + 1;
-    multiply(s.batch, panels_of(map));
     s.first_scale.beta = map.kappa;
     for (int p = 0; p < 2; ++p) {
         double total = 0.0;

@@ -9,16 +9,9 @@
 #pragma once
 #include <cstdint>
 
-#include "hardmax/interface.h"
-#include "hardmax/rounding.hpp"
-#include "hardmax/row_products.hpp"
+#include "hardmax/packed_maps.hpp"
 
 namespace hardmax {
-
-typedef hm_normed_map NormedMap;
-
-constexpr double kRaise = 1.0 + 0x1p-20;
-constexpr double kFloor = 0x1p-480;  // squares of numbers that are not smaller do not underflow
 
 // The e, rho and beta of the radii of a row: A = e + rho.
 struct LineScale {
@@ -57,14 +50,6 @@ inline double larger_or_infinite(double one, double other) {
     if (one >= other) return one;
     return other > one ? other : kInfinity;
 }
-
-// The size of a number, raised to what can be squared unless it is 0.
-inline double from_floor(double x) {
-    const double size = magnitude(x);
-    return size < kFloor && x != 0.0 ? kFloor : size;
-}
-
-inline double square_from_floor(double x) { return from_floor(x) * from_floor(x); }
 
 // The beta of a point; 0 only if its weight is, which may be known to few bits.
 inline double bias_scale(double kappa, double weight) {
@@ -178,33 +163,35 @@ inline bool find_zero(const double* left, const double* right, const NormedMap& 
     return size > 4.0 * radius && size < kInfinity;
 }
 
-// Sort zeros from left to right: heaps, because insertion would be slow where many units change.
-inline void sift_down(Zero* zeros, std::int64_t root, std::int64_t n) {
-    const Zero moved = zeros[root];
+// Sort from left to right: heaps, because insertion would be slow where many units change.
+template <class T, class Order>
+void sift_down(T* zeros, std::int64_t root, std::int64_t n, const Order& is_before) {
+    const T moved = zeros[root];
     for (std::int64_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n && zeros[child + 1].part > zeros[child].part) ++child;
-        if (!(zeros[child].part > moved.part)) break;
+        if (child + 1 < n && is_before(zeros[child], zeros[child + 1])) ++child;
+        if (!is_before(moved, zeros[child])) break;
         zeros[root] = zeros[child];
     }
     zeros[root] = moved;
 }
 
-inline void sort(Zero* zeros, std::int64_t n) {
+template <class T, class Order>
+void sort(T* zeros, std::int64_t n, const Order& is_before) {
     constexpr std::int64_t most_inserted = 24;
     if (n > most_inserted) {
-        for (std::int64_t k = n / 2; k-- > 0;) sift_down(zeros, k, n);
+        for (std::int64_t k = n / 2; k-- > 0;) sift_down(zeros, k, n, is_before);
         for (std::int64_t k = n - 1; k > 0; --k) {
-            const Zero largest = zeros[0];
+            const T largest = zeros[0];
             zeros[0] = zeros[k];
             zeros[k] = largest;
-            sift_down(zeros, 0, k);
+            sift_down(zeros, 0, k, is_before);
         }
         return;
     }
     for (std::int64_t k = 1; k < n; ++k) {
-        const Zero moved = zeros[k];
+        const T moved = zeros[k];
         std::int64_t i = k;
-        for (; i > 0 && zeros[i - 1].part > moved.part; --i) zeros[i] = zeros[i - 1];
+        for (; i > 0 && is_before(moved, zeros[i - 1]); --i) zeros[i] = zeros[i - 1];
         zeros[i] = moved;
     }
 }
@@ -217,7 +204,8 @@ inline bool find_zeros(const double* left, const double* right, const NormedMap&
     for (std::int64_t j = 0; j < map.n_out && k < n; ++j)
         if ((left[j] > 0.0) != (right[j] > 0.0) && left[j] != 0.0 && right[j] != 0.0)
             is_sure &= find_zero(left, right, map, bounds, j, zeros[k++]);
-    if (is_sure) sort(zeros, k);
+    if (is_sure)
+        sort(zeros, k, [](const Zero& one, const Zero& other) { return one.part < other.part; });
     return is_sure;
 }
 
@@ -314,21 +302,28 @@ inline void put_points(RowBatch& batch, const double* values, std::int64_t width
 
 }  // namespace detail
 
-// Write the rows of a layer at two points where the stream before it is given, and, last, the weight:
-// ends (2, n_in + 1). Of the scales e is there already.
-inline void enter_line(const NormedMap& map, const double* ends, double* rows, LineScale* scales) {
-    for (int i = 0; i < 2; ++i) {
-        const double* end = ends + i * (map.n_in + 1);
-        double *row = rows + i * map.n_out, total = 0.0;
-        for (std::int64_t j = 0; j < map.n_out; ++j) row[j] = 0.0;
-        for (std::int64_t k = 0; k <= map.n_in; ++k) {
-            if (end[k] == 0.0) continue;
-            const double* weight = map.rows + k * map.n_out;
-            for (std::int64_t j = 0; j < map.n_out; ++j) row[j] += end[k] * weight[j];
-            if (k < map.n_in) total += detail::square_from_floor(end[k]);
+// Write the rows of a layer at two points where the stream before it is given: both at once, so that
+// weights are read once. Of the scales e is there already.
+inline void enter_line(const NormedMap& map, const double* const* ends, const double* weights,
+                       double* rows, LineScale* scales) {
+    const std::int64_t n = map.n_out;
+    double totals[2] = {0.0, 0.0};
+    for (std::int64_t j = 0; j < 2 * n; ++j) rows[j] = 0.0;
+    for (std::int64_t k = 0; k <= map.n_in; ++k) {
+        const double* row = map.rows + k * n;
+        const double x = k < map.n_in ? ends[0][k] : weights[0];
+        const double y = k < map.n_in ? ends[1][k] : weights[1];
+        for (std::int64_t j = 0; j < n; ++j) {
+            rows[j] += x * row[j];
+            rows[n + j] += y * row[j];
         }
-        scales[i].rho = map.kappa * (__builtin_sqrt(total) * kRaise) * kRaise;
-        scales[i].beta = detail::bias_scale(map.kappa, end[map.n_in]);
+        if (k == map.n_in) break;
+        totals[0] += detail::square_from_floor(x);
+        totals[1] += detail::square_from_floor(y);
+    }
+    for (int i = 0; i < 2; ++i) {
+        scales[i].rho = map.kappa * (__builtin_sqrt(totals[i]) * kRaise) * kRaise;
+        scales[i].beta = detail::bias_scale(map.kappa, weights[i]);
     }
 }
 
@@ -348,6 +343,13 @@ struct LineSearch {
     char* halves[2];
     std::size_t half_size;
     int half;  // where the rows are not
+};
+
+// What is known of the cells when no layer is left.
+struct FoundCells {
+    double *where, *radii;  // the ends
+    std::int64_t* groups;   // (n - 2): which entry of the signature changes at each inner end,
+    std::uint8_t* winners;  // and what to
 };
 
 namespace detail {
@@ -488,15 +490,20 @@ inline LineStatus cut_by_layer(LineSearch& s, std::uint8_t* states, std::int64_t
 
 }  // namespace detail
 
-// Bound how far the true ends of intervals are from their places t = at[0] / at[2], of points whose
-// coordinates are off by at most `error` of the largest, which is 1 or `reach`.
+// Write where the points of a row are, t = at[0] / at[2], and how far the true ends of intervals are
+// from there at most. No finite end of the line is further out than `reach`, which is at least 1.
 //
-// With T = at[0] and w = at[1], |T* / w* - t| <= (error (reach + |t|) + |t| |at[2] - w|) / (w - error)
-// for the point (T*, w*) itself. A true end is off from its point by a part eta of the way from p to
-// q, along which t moves at most m / (1 - m eta)^2 times as fast as evenly, where m is the quotient of
-// the larger weight by the smaller.
-inline void bound_ends(std::int64_t n, const double* where, const Place* places, const Blur* blurs,
-                       double error, double reach, double* radii) {
+// A point (T, w) is a mean of two others, in each layer with parts known to 4 u and rounded to 2 u; so
+// after l layers, and an end that was rounded, both coordinates are off by at most 8 (l + 2) u of the
+// largest, which is 1 or the reach. With T = at[0] and w = at[1],
+// |T* / w* - t| <= (error (reach + |t|) + |t| |at[2] - w|) / (w - error) for the point (T*, w*) itself.
+// A true end is off from its point by a part eta of the way from p to q, along which t moves at most
+// m / (1 - m eta)^2 times as fast as evenly, where m is the quotient of the larger weight by the
+// smaller.
+inline void bound_ends(std::int64_t n, const Place* places, const Blur* blurs,
+                       std::int64_t n_layers, double reach, double* where, double* radii) {
+    const double error = 8.0 * static_cast<double>(n_layers + 2) * kU;
+    for (std::int64_t i = 0; i < n; ++i) where[i] = places[i].at[0] / places[i].at[2];
     const auto rounded = [&](std::int64_t i) {
         const double w = places[i].at[1], size = magnitude(where[i]);
         if (!(w > 2.0 * error)) return kInfinity;
@@ -520,19 +527,70 @@ inline void bound_ends(std::int64_t n, const double* where, const Place* places,
     }
 }
 
+// Write down what is known of the cells.
+inline LineStatus finish(const LineSearch& s, double reach, FoundCells& found) {
+    const std::int64_t n = s.rows.n;
+    Arena arena{s.halves[s.half]};
+    found.where = arena.take<double>(static_cast<std::size_t>(n));
+    found.radii = arena.take<double>(static_cast<std::size_t>(n));
+    found.groups = arena.take<std::int64_t>(static_cast<std::size_t>(n));
+    found.winners = arena.take<std::uint8_t>(static_cast<std::size_t>(n));
+    if (arena.used > s.half_size) return kLineFull;
+    bound_ends(n, s.rows.places, s.rows.blurs, s.n_layers, reach, found.where, found.radii);
+    std::int64_t layer = -1, first_unit = 0;
+    for (std::int64_t i = 1; i + 1 < n; ++i) {
+        const PointName& name = s.rows.names[i];
+        if (name.layer != layer) {
+            layer = name.layer;
+            first_unit = 0;
+            for (std::int64_t l = 0; l < layer; ++l) first_unit += s.maps[l].n_out;
+        }
+        found.groups[i - 1] = first_unit + name.after / 2;
+        found.winners[i - 1] = name.after & 1;
+    }
+    return kLineDone;
+}
+
 // Cut intervals by the units of one layer after the other. `states` gets which units are on in the
 // first interval, of all layers from the first one on that the search gets through; `most_rows` says
 // how many rows of each layer are too few to pause before it, `most_entries` how many entries new rows
 // may have in all.
 inline LineStatus advance(LineSearch& s, std::uint8_t* states, const std::int64_t* most_rows,
-                          std::int64_t most_entries) {
-    for (;;) {
+                          std::int64_t most_entries, double reach, FoundCells& found) {
+    while (s.index < s.n_layers) {
         const std::int64_t width = s.maps[s.index].n_out;
         const LineStatus status = detail::cut_by_layer(s, states, most_entries);
-        if (status != kLineDone || s.index == s.n_layers) return status;
-        if (s.rows.n > most_rows[s.index]) return kLinePaused;
+        if (status != kLineDone) return status;
+        if (s.index < s.n_layers && s.rows.n > most_rows[s.index]) return kLinePaused;
         states += width;
     }
+    return finish(s, reach, found);
+}
+
+// The same from the two ends of a segment on, where the stream before the first layer is given exactly.
+inline LineStatus advance_between(LineSearch& s, const double* const* ends, std::uint8_t* states,
+                                  const std::int64_t* most_rows, std::int64_t most_entries,
+                                  FoundCells& found) {
+    const NormedMap& map = s.maps[0];
+    const std::size_t n_out = static_cast<std::size_t>(map.n_out);
+    Arena arena{s.halves[1]};
+    double* values = arena.take<double>(2 * n_out);
+    LineScale* scales = arena.take<LineScale>(2);
+    Blur* blurs = arena.take<Blur>(1);
+    Place* places = arena.take<Place>(2);
+    PointName* names = arena.take<PointName>(2);
+    if (arena.used > s.half_size) return kLineFull;
+    for (int i = 0; i < 2; ++i) {
+        scales[i].e = 0.0;
+        places[i] = {{static_cast<double>(i), 1.0, 1.0}};
+        names[i] = {-1, -1, -1};
+    }
+    blurs[0] = {0.0, 0.0};
+    const double weights[2] = {1.0, 1.0};
+    enter_line(map, ends, weights, values, scales);
+    s.rows = {2, values, scales, blurs, places, names};
+    s.half = 0;
+    return advance(s, states, most_rows, most_entries, 4.0, found);
 }
 
 }  // namespace hardmax

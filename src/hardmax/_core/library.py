@@ -118,9 +118,14 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_graph_side_size": (c_size_t, c_int32),
     "hm_graph_search_begin": (None, _AT, c_int32, c_int64, _AT, _AT),
     "hm_graph_search_run": (c_int32, _AT, c_int32, c_int64),
-    "hm_line_enter": (None, _AT, _AT, _AT, _AT),
-    "hm_line_advance": (c_int32, _AT, c_int64, _AT, _AT, _AT, c_int64, _AT, c_size_t),
-    "hm_line_radii": (None, c_int64, _AT, _AT, _AT, c_double, c_double, _AT),
+    "hm_line_pack": (c_size_t, _AT, c_int64, c_int64, _AT),
+    "hm_line_enter": (None, *5 * [_AT]),
+    "hm_line_advance": (c_int32, _AT, c_int64, c_double, *3 * [_AT], c_int64, _AT, c_size_t),
+    "hm_line_between": (c_int32, _AT, c_int64, *5 * [_AT], c_int64, _AT, c_size_t),
+    "hm_line_ends": (None, c_int64, _AT, _AT, c_int64, c_double, _AT, _AT),
+    "hm_line_integers_size": (c_size_t, _AT, c_int64),
+    "hm_line_integers_begin": (c_int32, _AT, _AT, c_int64, _AT, c_int32, _AT),
+    "hm_line_integers_run": (None, _AT, _AT),
     "hm_line_doubled": (None, _AT, c_int64, c_int64, _AT, _AT, c_int64, c_int64),
     "hm_line_maps_size": (c_size_t, _AT, c_int64, c_int64),
     "hm_line_maps_init": (None, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),
@@ -209,7 +214,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        6
+        7
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

@@ -65,7 +65,7 @@ class NormedMap:
             # The square of a small bias would be lost.
             sizes = np.where(bias == 0.0, 0.0, np.maximum(np.abs(bias), FLOOR))
             bias_norm = float(np.sqrt((sizes**2).sum())) * RAISE + TINY
-        sigma = min(_spectral_bound(weight, frobenius), frobenius)
+        sigma = min(spectral_bound(weight, frobenius), frobenius)
         return cls(weight, bias, omega, sigma, frobenius, bias_norm, kappa)
 
 
@@ -80,7 +80,7 @@ def normed_map(affine: AffineMap) -> NormedMap:
     return found
 
 
-def _spectral_bound(weight: FloatArray, frobenius: float) -> float:
+def spectral_bound(weight: FloatArray, frobenius: float) -> float:
     r"""Return a bound on $\|W\|$ by repeated squaring.
 
     $\|A\|^2 = \|A A^\top\|$, and the norm of the last matrix is at most its Frobenius norm. A

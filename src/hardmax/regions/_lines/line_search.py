@@ -14,6 +14,7 @@ from hardmax.models._arithmetic.normed_maps import is_rectified
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._lines.exact_lines import Interval, split_interval
+from hardmax.regions._lines.integer_lines import integer_cells
 from hardmax.regions._lines.line_composition import (
     LineForms,
     charted_forms,
@@ -21,9 +22,15 @@ from hardmax.regions._lines.line_composition import (
     rounded_forms,
     stacked_forms,
 )
-from hardmax.regions._lines.line_intervals import Intervals, Points, exact_points, joined_points
+from hardmax.regions._lines.line_intervals import (
+    CellRun,
+    Intervals,
+    Points,
+    exact_points,
+    joined_points,
+)
 from hardmax.regions._lines.line_signatures import SignatureWalk, winner_type
-from hardmax.regions._lines.rectified_lines import CellRun, RectifiedLine
+from hardmax.regions._lines.rectified_lines import RectifiedLine
 from hardmax.regions._lines.rectified_maps import composed_maps
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.typing import AnyArray
@@ -62,6 +69,8 @@ class LineSearch:
             yield 1 if self.count_only else self._start()
         elif not self.is_rectified:
             yield from self._exactly(0, self._start())
+        elif (cells := integer_cells(self)) is not None:
+            yield from cells
         elif self.domain.ends is not None and self.network.embedding.is_identity:
             yield from RectifiedLine(self).between(*self.domain.ends)
         else:
@@ -79,7 +88,12 @@ class LineSearch:
     def exact_value(self, points: Points, i: int, signature: AnyArray) -> Fraction | None:
         """Return where a point is, from its name and a signature at it; None at infinity."""
         layer, one, other = points.names[i].tolist()
-        if points.values[i] is None and layer >= 0:
+        if points.values[i] is not None:
+            pass
+        elif points.ratios is not None:
+            p, q = points.ratios[i].tolist()
+            points.values[i] = Fraction(p, q) if q else None
+        elif layer >= 0:
             rows = self.exact_layer(layer, signature)[1].rows
             (m, c), (n, d) = rows[one], rows[other]
             points.values[i] = Fraction(int(d - c), int(m - n))

@@ -20,7 +20,8 @@ _types: "WeakKeyDictionary[ArgmaxNetwork, type[np.unsignedinteger]]" = WeakKeyDi
 def winner_type(network: ArgmaxNetwork) -> type[np.unsignedinteger]:
     """The smallest type that holds every winner of a network."""
     if network not in _types:
-        largest = max((int(np.diff(layer.starts).max()) for layer in network.layers), default=1)
+        sizes = (2 if layer.is_relu else np.diff(layer.starts).max() for layer in network.layers)
+        largest = int(max(sizes, default=1))
         _types[network] = np.min_scalar_type(largest - 1).type
     return _types[network]
 
@@ -72,6 +73,12 @@ class SignatureWalk:
         row[self.groups[:end]] = self.winners[:end]
         return row
 
+    def first_cells(self, n: int) -> "SignatureWalk":
+        """Return the signatures of the first cells, at least one."""
+        n_changes = int(self.starts[n])
+        changes = self.groups[:n_changes], self.winners[:n_changes]
+        return SignatureWalk(self.first, self.starts[: n + 1], *changes)
+
     def table(self) -> AnyArray:
         """Return all signatures, shape `(n_cells, n_groups)`."""
         table = np.empty((len(self), len(self.first)), dtype=self.first.dtype)
@@ -108,9 +115,11 @@ class WalkRecorder:
         self._counts = [np.zeros(1, dtype=np.int64)]
         self._groups: list[IntArray] = []
         self._winners: list[AnyArray] = []
+        self._whole: SignatureWalk | None = None  # All that there is, if it came at once.
 
     def add(self, rows: AnyArray) -> None:
         """Take down a batch, shape `(n, n_groups)` with `n >= 1`."""
+        self._take_apart()
         if len(self._counts) == 1:
             self._first = self._last = rows[0].copy()
         is_new = np.empty(rows.shape, dtype=bool)
@@ -122,27 +131,32 @@ class WalkRecorder:
         self._winners.append(rows[cells, groups])
         self._last = rows[-1].copy()
 
-    def add_changes(self, first: AnyArray, groups: IntArray, winners: AnyArray) -> None:
-        """Take down a signature, and as many as follow it with one change each."""
-        counts = np.ones(len(groups) + 1, dtype=np.int64)
-        counts[0] = 0
-        if len(self._counts) == 1:
-            self._first = first
-        else:
-            self.add(first[np.newaxis])
-            counts = counts[1:]
-        self._counts.append(counts)
-        self._groups.append(groups)
-        self._winners.append(winners.astype(first.dtype))
-        self._last = first.copy()
-        # Of several changes of one entry the last one stays.
-        self._last[groups] = winners
+    def add_walk(self, walk: SignatureWalk) -> None:
+        """Take down signatures that are kept as changes already, at least one."""
+        if len(self._counts) == 1 and self._whole is None:
+            self._whole = walk
+            return
+        self.add(walk.first[np.newaxis])
+        self._counts.append(np.diff(walk.starts)[1:])
+        self._groups.append(walk.groups)
+        self._winners.append(walk.winners)
+        self._last = walk.row(len(walk) - 1)
+
+    def _take_apart(self) -> None:
+        """Make what came at once something that can be added to."""
+        whole, self._whole = self._whole, None
+        if whole is not None:
+            self._first = whole.first
+            self._counts.append(np.diff(whole.starts))
+            self._groups.append(whole.groups)
+            self._winners.append(whole.winners)
+            self._last = whole.row(len(whole) - 1)
 
     def walk(self) -> SignatureWalk:
         """Return what was taken down."""
+        if self._whole is not None:
+            return self._whole
         starts = np.cumsum(np.concatenate(self._counts))
-        if len(self._groups) == 1:
-            return SignatureWalk(self._first, starts, self._groups[0], self._winners[0])
         groups = np.concatenate([np.empty(0, dtype=np.int64), *self._groups])
         winners = np.concatenate([self._first[:0], *self._winners])
         return SignatureWalk(self._first, starts, groups, winners)

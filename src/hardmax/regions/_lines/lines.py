@@ -25,10 +25,9 @@ from hardmax.exact.integer_vectors import wide_rows
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._lines.exact_lines import Interval
-from hardmax.regions._lines.line_intervals import Intervals, Points, joined_points
+from hardmax.regions._lines.line_intervals import CellRun, Intervals, Points, joined_points
 from hardmax.regions._lines.line_search import LineSearch
 from hardmax.regions._lines.line_signatures import SignatureWalk, WalkRecorder
-from hardmax.regions._lines.rectified_lines import CellRun
 from hardmax.regions._measures.line import measured_intervals
 from hardmax.regions._measures.measures import Answers
 from hardmax.regions.cells import CellArrays, LazyCellArrays
@@ -116,7 +115,7 @@ class _Collector:
         if self.ends:
             self.ends[-1] = self.ends[-1][:-1]
         if isinstance(batch, CellRun):
-            self.signatures.add_changes(batch.signature, batch.groups, batch.winners)
+            self.signatures.add_walk(batch.walk)
             self.ends.append(batch.ends)
             return
         self.signatures.add(batch.prefix)

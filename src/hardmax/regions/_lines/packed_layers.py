@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import Array, Structure, addressof, c_double, c_int64, c_void_p, sizeof
 from functools import cached_property
+from itertools import accumulate
+from math import inf, ldexp, prod, sqrt
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
-from hardmax.models._arithmetic.normed_maps import NormedMap
+from hardmax.models._arithmetic.normed_maps import spectral_bound
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray
 
@@ -17,10 +20,12 @@ _ENTRIES = 1 << 12
 """How many numbers the first memory of a search has beside the rows of a typical line."""
 _MOST_ENTRIES = 1 << 20
 """How many numbers it has at most, until they prove to be too few."""
-_PANEL = 8
-"""How many columns a panel has that the core multiplies at once."""
-_MOST_KEPT = 1 << 22
-"""How many bytes of memory are kept between searches."""
+_MOST_KEPT, _MOST_SPARE = 1 << 22, 4
+"""How many bytes a memory has at most that is kept for later, and how many are kept."""
+_MOST_DIGITS = 2.0**53
+"""Integers up to here are floats."""
+_MOST_LOOSENED = 2.0**16
+"""How many times as large the errors of a search may become by norms that take no time to find."""
 
 
 class _MapRecord(Structure):
@@ -30,104 +35,143 @@ class _MapRecord(Structure):
         *((name, c_int64) for name in ("n_in", "n_out")),
         *((name, c_void_p) for name in ("rows", "panels", "omega", "bias_size")),
         *((name, c_double) for name in ("sigma", "frobenius", "bias_norm", "kappa")),
+        *((name, c_double) for name in ("column_sum", "bias_most")),
+        *((name, c_int64) for name in ("grid", "bias_grid")),
     )
 
 
-class PackedMap:
-    """An affine map with its norms, in the memory that the core reads.
+class PackedMaps:
+    """Affine maps with their norms, in the memory that the core reads.
+
+    The spectral norms are bounded by those of Frobenius.
+
+    Args:
+        maps: The maps, one after the other.
+        n_layers: How many layers the network has.
 
     Attributes:
-        rows: The weights and, last, the bias: shape `(n_in + 1, n_out)`.
-        normed: The same map with its norms.
+        rows: Of each map the weights and, last, the bias: shape `(n_in + 1, n_out)`.
+        records: What the core gets.
     """
 
-    def __init__(self, affine: AffineMap, n_layers: int = 1) -> None:
-        self.rows: FloatArray = np.empty((affine.dim_in + 1, affine.dim_out))
-        self.rows[:-1], self.rows[-1] = affine.weight, affine.bias
-        self.normed = NormedMap.of(self.rows[:-1], self.rows[-1], n_layers)
-        self._panels = _cut_into_panels(self.rows)
-        self._sizes = np.abs(self.rows[-1])
+    def __init__(self, maps: Sequence[AffineMap], n_layers: int = 1) -> None:
+        self.rows = [_rows(one) for one in maps]
+        records = (_MapRecord * len(maps))()
+        for record, rows in zip(records, self.rows, strict=True):
+            record.n_in, record.n_out = len(rows) - 1, rows.shape[1]
+            record.rows = address(rows)
+        sizes = addressof(records), len(maps), n_layers
+        self._memory = lent_memory(core().hm_line_pack(*sizes, None))
+        core().hm_line_pack(*sizes, self._memory.address)
+        self.records: Array[_MapRecord] = records
 
-    @property
-    def record(self) -> _MapRecord:
-        """What the core gets; its arrays are those of this map."""
-        one = self.normed
-        norms = one.sigma, one.frobenius, one.bias_norm, one.kappa
-        arrays = (self.rows, self._panels, one.omega, self._sizes)
-        return _MapRecord(len(self.rows) - 1, self.rows.shape[1], *map(address, arrays), *norms)
+    def __del__(self) -> None:
+        give_back(self._memory)
+
+
+def _tighten(record: _MapRecord, rows: FloatArray) -> None:
+    """Bound the spectral norm of a map better, by products with its transpose."""
+    if record.sigma == record.frobenius:
+        record.sigma = min(spectral_bound(rows[:-1], record.frobenius), record.frobenius)
+
+
+def _digits(records: "Array[_MapRecord]") -> float:
+    """How large products of weights of all layers may become, as integers on their grids."""
+    sizes = [record.column_sum for record in records]
+    if inf in sizes:
+        return inf
+    on_grids = (ldexp(size, -record.grid) for size, record in zip(sizes, records, strict=True))
+    return prod(max(size, 1.0) for size in on_grids)
+
+
+def _rows(affine: AffineMap) -> FloatArray:
+    """Return the weights and the bias below them, as they are where they lie so in memory."""
+    weight, bias = affine.weight, affine.bias
+    shape = len(weight) + 1, len(bias)
+    if weight.base is not None and weight.base is bias.base and weight.flags.c_contiguous:
+        first = address(weight)
+        if address(bias) == first + weight.nbytes:
+            start = (first - address(weight.base)) // weight.itemsize
+            together: FloatArray = weight.base[start : start + prod(shape)].reshape(shape)
+            return together
+    return np.concatenate([weight, bias[np.newaxis]])
 
 
 class PackedLayers:
     """The maps of a ReLU network.
 
     Attributes:
-        maps: The maps into the layers, with their norms.
+        packed: The maps into the layers, with their norms.
         widths: How many units each layer has.
         unit_starts: Where the units of each layer begin, and the end.
+        is_coarse: Whether the weights are integers of few digits, times powers of two.
     """
 
     def __init__(self, network: ArgmaxNetwork) -> None:
-        affine = [layer.query for layer in network.layers]
+        self._maps = [layer.query for layer in network.layers]
         self._readout = network.readout
-        self._packed = [PackedMap(one, len(affine)) for one in affine]
-        self.maps = [one.normed for one in self._packed]
-        self.widths: IntArray = np.array([one.dim_out for one in affine])
-        self.unit_starts: IntArray = np.cumsum([0, *self.widths])
-        # How many weights lead from each layer to the next.
-        self._next_products: IntArray = np.array([*(one.rows.size for one in self._packed[1:]), 1])
+        n_layers = len(self._maps)
+        self.packed = PackedMaps(self._maps, n_layers)
+        widths = [one.dim_out for one in self._maps]
+        self.widths: IntArray = np.array(widths)
+        self.unit_starts: IntArray = np.array([0, *accumulate(widths)])
+        self.is_coarse = _digits(self.packed.records) <= _MOST_DIGITS
+        # The errors of the last layer go nowhere, and those of the stream are none or small.
+        inner = range(1, n_layers - 1)
+        if prod(sqrt(min(self._maps[i].weight.shape)) for i in inner) > _MOST_LOOSENED:
+            for i in inner:
+                _tighten(self.packed.records[i], self.packed.rows[i])
+        n_points = sum(widths) // 2
+        n_entries = n_points * (max(widths[1:], default=0) + 32)
+        self._n_bytes = 16 * (min(n_entries, _MOST_ENTRIES) + _ENTRIES)
         self._most_rows = (0, 0), self.widths
-        self._records = _records(self._packed)
-        self._spare: list[Memory] = []
 
     def at(self, index: int = 0) -> int:
         """Where the core finds the map into a layer, and after it those into the next ones."""
-        return addressof(self._records) + index * sizeof(_MapRecord)
+        return addressof(self.packed.records) + index * sizeof(_MapRecord)
 
     def most_rows(self, n_entries: int, n_products: int) -> IntArray:
         """How many rows of each layer, at least 2, have few entries and take few products."""
         if self._most_rows[0] != (n_entries, n_products):
-            most = np.minimum(n_entries // self.widths, n_products // self._next_products)
-            self._most_rows = (n_entries, n_products), np.maximum(most, 2)
+            # How many weights lead from each layer to the next.
+            products = [*(rows.size for rows in self.packed.rows[1:]), 1]
+            pairs = zip(self.widths.tolist(), products, strict=True)
+            most = [max(min(n_entries // w, n_products // p), 2) for w, p in pairs]
+            self._most_rows = (n_entries, n_products), np.array(most)
         return self._most_rows[1]
 
     @cached_property
-    def with_readout(self) -> tuple[PackedMap, "Array[_MapRecord]"]:
-        """The map to the output; and all maps as the core wants them, this one last."""
-        readout = PackedMap(self._readout)
-        return readout, _records([*self._packed, readout])
+    def with_readout(self) -> tuple[PackedMaps, "Array[_MapRecord]"]:
+        """The map to the output; and all maps, this one last, with norms that are known better."""
+        readout = PackedMaps([self._readout])
+        n_layers = len(self._maps)
+        records = (_MapRecord * (n_layers + 1))(*self.packed.records, *readout.records)
+        for i in range(1, n_layers):
+            _tighten(records[i], self.packed.rows[i])
+        return readout, records
 
-    def lent_memory(self, n_bytes: int | None = None) -> Memory:
-        """Memory for a search, perhaps that of an earlier one, of at least so many bytes.
-
-        By default there is enough for a line with few pieces.
-        """
-        if n_bytes is None:
-            n_points = int(self.unit_starts[-1]) // 2
-            n_entries = n_points * (int(self.widths[1:].max(initial=0)) + 32)
-            n_bytes = 16 * (min(n_entries, _MOST_ENTRIES) + _ENTRIES)
-        with suppress(IndexError):
-            memory = self._spare.pop()
-            if memory.n_bytes >= n_bytes:
-                return memory
-        return Memory(n_bytes, is_cleared=False)
-
-    def give_back(self, memory: Memory) -> None:
-        """Keep memory for the next search, if it is small."""
-        if memory.n_bytes <= _MOST_KEPT:
-            self._spare.append(memory)
+    def lent_memory(self) -> Memory:
+        """Memory for a search, enough for a line with few pieces."""
+        return lent_memory(self._n_bytes)
 
 
-def _cut_into_panels(rows: FloatArray) -> FloatArray:
-    """Cut a matrix into panels of some columns, each row after row, padded with zeros."""
-    n_rows, n_columns = rows.shape
-    n_panels = -(-n_columns // _PANEL)
-    padded = np.zeros((n_rows, n_panels * _PANEL))
-    padded[:, :n_columns] = rows
-    return np.ascontiguousarray(padded.reshape(n_rows, n_panels, _PANEL).swapaxes(0, 1))
+_spare: list[Memory] = []
+"""Memory that nobody uses: new pages cost as much as a search."""
 
 
-def _records(maps: Sequence[PackedMap]) -> "Array[_MapRecord]":
-    return (_MapRecord * len(maps))(*(one.record for one in maps))
+def lent_memory(n_bytes: int) -> Memory:
+    """Memory of at least so many bytes, perhaps used before."""
+    with suppress(IndexError):
+        memory = _spare.pop()
+        if memory.n_bytes >= n_bytes:
+            return memory
+    return Memory(n_bytes, is_cleared=False)
+
+
+def give_back(memory: Memory) -> None:
+    """Keep memory for later, if it is small."""
+    if memory.n_bytes <= _MOST_KEPT and len(_spare) < _MOST_SPARE:
+        _spare.append(memory)
 
 
 _known: "WeakKeyDictionary[ArgmaxNetwork, PackedLayers]" = WeakKeyDictionary()

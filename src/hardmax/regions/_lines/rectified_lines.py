@@ -59,10 +59,11 @@ from hardmax.exact.rounding import RAISE, TINY, UNIT_ROUNDOFF
 from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed
 from hardmax.regions._lines.doubled_lines import DoubledLine
 from hardmax.regions._lines.line_composition import LineForms
-from hardmax.regions._lines.line_intervals import Intervals, Points, exact_points
-from hardmax.regions._lines.packed_layers import packed_layers
+from hardmax.regions._lines.line_intervals import CellRun, Intervals, Points, exact_points
+from hardmax.regions._lines.line_signatures import SignatureWalk
+from hardmax.regions._lines.packed_layers import give_back, packed_layers
 from hardmax.regions.charted_domains import embedded
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
     from hardmax.regions._lines.line_search import LineSearch
@@ -78,36 +79,8 @@ layer would have too many entries; the memory is too small for it."""
 
 _NOWHERE = np.zeros((1, 2))
 _UNNAMED = np.full((2, 3), -1)
-_FINITE = np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
+_NO_ROWS = np.empty((0, 0)), _NOWHERE, _NOWHERE, _NOWHERE, _UNNAMED
 _UNIT_INTERVAL = Fraction(0), Fraction(1)
-
-
-@dataclass(frozen=True, eq=False)
-class CellRun:
-    """Cells from left to right, one entry of the signature changing from each to the next.
-
-    Attributes:
-        ends: The left end of each, and the right end of the last.
-        signature: The signature of the first.
-        groups: Which entry changes before each of the others.
-        winners: What it is from there on.
-    """
-
-    ends: Points
-    signature: AnyArray
-    groups: IntArray
-    winners: AnyArray
-
-    def __len__(self) -> int:
-        return len(self.groups) + 1
-
-    def __getitem__(self, kept: slice) -> "CellRun":
-        """Return the first cells, at least one: a slice `[:n]`."""
-        n = kept.stop
-        if n >= len(self):
-            return self
-        changes = self.groups[: n - 1], self.winners[: n - 1]
-        return CellRun(self.ends[: n + 1], self.signature, *changes)
 
 
 class _RunRecord(Structure):
@@ -117,6 +90,7 @@ class _RunRecord(Structure):
         *((name, c_int64) for name in ("index", "n")),
         *((name, c_void_p) for name in ("values", "scales", "etas", "places", "names", "is_open")),
         ("n_signs", c_int64),
+        *((name, c_void_p) for name in ("where", "radii", "groups", "winners")),
     )
 
 
@@ -155,29 +129,19 @@ class _Run:
 
     def points(self, reach: float) -> Points:
         """The ends of the intervals; no finite end of the domain is further out than `reach`."""
-        places, names = self.rows[3:]
-        where = places[:, 0].copy()
-        if self.outer[0] is None or self.outer[1] is None:
-            with np.errstate(divide="ignore"):
-                where /= places[:, 2]
-        exact = np.full(len(where), None)
+        _, _, etas, places, names = self.rows
+        n = len(places)
+        where, radii = np.empty(n), np.empty(n)
+        arrays = [np.ascontiguousarray(x) for x in (places, etas)]
+        at = *map(address, arrays), self.index, reach, address(where), address(radii)
+        core().hm_line_ends(n, *at)
+        return Points(Enclosed(where, radii), names, self.exact_ends(n))
+
+    def exact_ends(self, n: int) -> WideArray:
+        """What is known exactly of so many ends."""
+        exact = np.full(n, None)
         exact[0], exact[-1] = self.outer
-        return Points(Enclosed(where, self._radii(where, reach)), names, exact)
-
-    def _radii(self, where: FloatArray, reach: float) -> FloatArray:
-        r"""How far the true ends of the intervals are from their places, in floats.
-
-        A point $(T, w)$ is a mean of two others, in each layer with parts known to $4u$ and rounded
-        to $2u$; so after $l$ layers, and an end that was rounded, both coordinates are off by at
-        most $8 (l + 2) u$ of the largest, which is 1 or the reach.
-        """
-        radii = np.empty(len(where))
-        error = 8.0 * (self.index + 2) * UNIT_ROUNDOFF
-        _, _, etas, places, _ = self.rows
-        arrays = [np.ascontiguousarray(x) for x in (where, places, etas)]
-        at = map(address, arrays)
-        core().hm_line_radii(len(where), *at, error, max(reach, 1.0), address(radii))
-        return radii
+        return exact
 
 
 class RectifiedLine:
@@ -209,11 +173,9 @@ class RectifiedLine:
 
         From left to right, in runs, batches or only counted.
         """
-        values = np.empty((2, len(start) + 1))
-        values[0, :-1], values[1, :-1], values[:, -1] = start, end, 1.0
         none = np.empty(0, dtype=self.search.winner_type)
-        run = self._first_run(0, values, (0.0, 0.0), _FINITE, none, _UNIT_INTERVAL)
-        yield from self._search(run)
+        run = _Run(0, _NO_ROWS, none, _UNIT_INTERVAL)
+        yield from self._search(run, (address(start), address(end)))
 
     def cells(self, start: Intervals, index: int = 0) -> Iterator[CellRun | Intervals | int]:
         """Yield the cells of an interval from left to right.
@@ -250,57 +212,60 @@ class RectifiedLine:
         prefix: AnyArray,
         outer: tuple[Fraction | None, Fraction | None],
     ) -> _Run:
-        values = np.stack([np.append(end.values, end.place[1]) for end in ends])
+        """One interval with the stream at both ends."""
         places = np.array([end.place for end in ends])
-        errors = ends[0].error, ends[1].error
-        return self._first_run(index, values, errors, places, prefix, outer)
-
-    def _first_run(
-        self,
-        index: int,
-        values: FloatArray,
-        errors: tuple[float, float],
-        places: FloatArray,
-        prefix: AnyArray,
-        outer: tuple[Fraction | None, Fraction | None],
-    ) -> _Run:
-        """One interval with the stream at both ends, and its weight there in the last column."""
+        weights = places[:, 1].copy()
         scales, rows = np.empty((2, 3)), np.empty((2, self.layers.widths[index]))
-        scales[0, 0], scales[1, 0] = errors
-        core().hm_line_enter(self.layers.at(index), *map(address, (values, rows, scales)))
+        scales[:, 0] = [end.error for end in ends]
+        streams = (c_void_p * 2)(*(address(end.values) for end in ends))
+        arrays = map(address, (weights, rows, scales))
+        core().hm_line_enter(self.layers.at(index), streams, *arrays)
         return _Run(index, (rows, scales, _NOWHERE, places, _UNNAMED), prefix, outer)
 
     def _is_inside(self, run: _Run) -> bool:
         """Whether no unit vanishes at the one point of a run, in any layer."""
-        status = _PAUSED
-        while status == _PAUSED:
-            status, run, _ = self._advance(run)
-        return status == _DONE
+        reached = self._advance(run)
+        while reached.status == _PAUSED:
+            reached = self._advance(reached.run)
+        return reached.status == _DONE
 
-    def _advance(self, run: _Run) -> tuple[int, _Run, AnyArray]:
-        """Go on as far as the core goes; return why it came back, and which are in doubt."""
+    def _advance(self, run: _Run, ends: tuple[int, int] | None = None) -> "_Reached":
+        """Go on as far as the core goes, from a run or from the ends of a segment."""
         memory = self.layers.lent_memory()
-        status, is_open = _FULL, np.empty(0, dtype=np.bool_)
-        while status == _FULL:
-            status, run, is_open = self._advance_in(memory, run)
-            if status == _FULL:
-                memory = Memory(2 * memory.n_bytes, is_cleared=False)
-        self.layers.give_back(memory)
-        return status, run, is_open
+        reached = self._advance_in(memory, run, ends)
+        while reached.status == _FULL:
+            memory = Memory(2 * memory.n_bytes, is_cleared=False)
+            begins = reached.run.index == 0 and ends is not None
+            reached = self._advance_in(memory, reached.run, ends if begins else None)
+        give_back(memory)
+        return reached
 
-    def _advance_in(self, memory: Memory, run: _Run) -> tuple[int, _Run, AnyArray]:
+    def _advance_in(self, memory: Memory, run: _Run, ends: tuple[int, int] | None) -> "_Reached":
         """Go on as far as some memory suffices."""
         layers, starts = self.layers, self.layers.unit_starts
         states = np.empty(starts[-1] - starts[run.index], dtype=np.uint8)
-        record = _RunRecord(run.index, len(run.rows[0]), *map(address, run.rows), None, 0)
-        status = core().hm_line_advance(
-            layers.at(), self.n_layers, byref(record), address(states), address(self.most_rows),
-            8 * _ENTRIES_AT_ONCE, memory.address, memory.n_bytes,
+        how = (
+            address(states), address(self.most_rows), 8 * _ENTRIES_AT_ONCE,
+            memory.address, memory.n_bytes,
         )  # fmt: skip
+        if ends is None:
+            record = _RunRecord(run.index, len(run.rows[0]), *map(address, run.rows))
+            at = layers.at(), self.n_layers, self.reach
+            status = core().hm_line_advance(*at, byref(record), *how)
+        else:
+            record = _RunRecord()
+            status = core().hm_line_between(layers.at(), self.n_layers, *ends, byref(record), *how)
         self.search.decisions.filtered += record.n_signs
         index, n = record.index, record.n
+        prefix = states[: starts[index] - starts[run.index]]
+        if len(run.prefix):
+            prefix = np.concatenate([run.prefix, prefix])
+        if status == _DONE:
+            return _Reached(status, run, n - 1, found=self._found(memory, record, run, prefix))
+        if status == _FULL and index == run.index:
+            return _Reached(status, run, 0)
         rows = run.rows
-        if index > run.index:
+        if index > run.index or ends is not None:
             width = 0 if index == self.n_layers else layers.widths[index]
             rows = (
                 memory.copied(record.values, (n, width)),
@@ -309,22 +274,21 @@ class RectifiedLine:
                 memory.copied(record.places, (n, 3)),
                 memory.copied(record.names, (n, 3), np.int64),
             )
-        is_open = np.zeros(n - 1, dtype=np.bool_)
-        if status == _OPEN:
-            is_open = memory.copied(record.is_open, (n - 1,), np.bool_)
-        prefix = np.concatenate([run.prefix, states[: starts[index] - starts[run.index]]])
+        is_open = memory.copied(record.is_open, (n - 1,), np.bool_) if status == _OPEN else None
         is_precise = run.is_precise and index == run.index
-        return status, _Run(index, rows, prefix, run.outer, is_precise), is_open
+        return _Reached(status, _Run(index, rows, prefix, run.outer, is_precise), n - 1, is_open)
 
-    def _search(self, run: _Run) -> Iterator[CellRun | Intervals | int]:
+    def _search(
+        self, run: _Run, ends: tuple[int, int] | None = None
+    ) -> Iterator[CellRun | Intervals | int]:
         """Cut intervals by the layers that are left."""
-        status, run, is_open = self._advance(run)
-        n = len(is_open)
+        status, run, n, is_open, found = self._advance(run, ends)
         if status == _DONE:
-            yield n if self.search.count_only else self._found(run)
+            assert found is not None
+            yield n if self.search.count_only else found
             return
         yield 0
-        if status == _OPEN:
+        if is_open is not None:
             turns = np.flatnonzero(is_open[1:] != is_open[:-1]) + 1
             bounds = sorted({0, *turns.tolist(), *np.flatnonzero(is_open).tolist(), n})
         else:
@@ -334,16 +298,16 @@ class RectifiedLine:
         for begin, end in pairwise(bounds):
             prefix = self._prefix(run, begin)
             part = run.part(begin, end, prefix)
-            if not (status == _OPEN and is_open[begin]):
+            if is_open is None or not is_open[begin]:
                 yield from self._search(part)
                 continue
-            ends = run.points(self.reach)[begin : begin + 2]
-            sharp = None if run.is_precise else self._improved(part, ends)
+            points = run.points(self.reach)[begin : begin + 2]
+            sharp = None if run.is_precise else self._improved(part, points)
             if sharp is not None:
                 yield from self._search(sharp)
                 continue
             self.search.decisions.rational += int(self.layers.widths[run.index])
-            yield from self._exact_parts(run.index, ends, prefix)
+            yield from self._exact_parts(run.index, points, prefix)
 
     def _improved(self, run: _Run, ends: Points) -> _Run | None:
         """Start again with one interval, its values known to all digits; None if that is in vain.
@@ -393,8 +357,28 @@ class RectifiedLine:
         forms = names[:, 2]
         return self.layers.unit_starts[names[:, 0]] + (forms >> 1), forms & 1
 
-    def _found(self, run: _Run) -> CellRun:
-        return CellRun(run.points(self.reach), run.prefix, *self._changes(run.rows[4][1:-1]))
+    def _found(self, memory: Memory, record: _RunRecord, run: _Run, prefix: AnyArray) -> CellRun:
+        """The cells that are left when there is no further layer."""
+        n = record.n
+        where = Enclosed(memory.copied(record.where, (n,)), memory.copied(record.radii, (n,)))
+        names = memory.copied(record.names, (n, 3), np.int64)
+        # One entry changes from each cell to the next.
+        starts = np.arange(-1, n - 1)
+        starts[0] = 0
+        groups = memory.copied(record.groups, (n - 2,), np.int64)
+        winners = memory.copied(record.winners, (n - 2,), np.uint8)
+        walk = SignatureWalk(prefix, starts, groups, winners)
+        return CellRun(Points(where, names, run.exact_ends(n)), walk)
+
+
+class _Reached(NamedTuple):
+    """Why the core came back, with what, how many intervals; which are in doubt; or the cells."""
+
+    status: int
+    run: _Run
+    n: int
+    is_open: AnyArray | None = None
+    found: CellRun | None = None
 
 
 class _End(NamedTuple):
@@ -419,7 +403,7 @@ def _end(stream: LineForms, where: Fraction | None, side: float) -> _End:
         error = norm(radii * RAISE + TINY)
         # Beyond the floats nothing is known: zero times infinity is no number.
         known = error if r_t < np.inf and error < np.inf else np.inf
-        return _End(product + offsets[0], known, (t, 1.0, 1.0))
+        return _End(product + offsets[0], known, (t, 1.0, 1.0 if r_t < np.inf else np.inf))
 
 
 def norm(values: FloatArray) -> float:

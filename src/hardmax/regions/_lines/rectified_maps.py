@@ -29,7 +29,7 @@ from hardmax.models._arithmetic.enclosures import Enclosed, known
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._lines.line_composition import LineForms
 from hardmax.regions._lines.line_signatures import SignatureWalk
-from hardmax.regions._lines.packed_layers import packed_layers
+from hardmax.regions._lines.packed_layers import give_back, lent_memory, packed_layers
 from hardmax.regions._lines.rectified_lines import norm
 
 
@@ -47,7 +47,7 @@ def composed_maps(network: ArgmaxNetwork, stream: LineForms, walk: SignatureWalk
     layers, n_cells = packed_layers(network), len(walk)
     readout, maps = layers.with_readout
     n_layers, n_changes = len(layers.widths), len(walk.groups)
-    shape = n_cells, 2, readout.rows.shape[1]
+    shape = n_cells, 2, readout.rows[0].shape[1]
     values, radii = np.empty(shape), np.empty(shape)
     parts = stream.slopes, stream.offsets
     first = np.concatenate([part.values for part in parts])
@@ -55,10 +55,10 @@ def composed_maps(network: ArgmaxNetwork, stream: LineForms, walk: SignatureWalk
     signature, winners = (np.ascontiguousarray(w, np.uint8) for w in (walk.first, walk.winners))
     starts, groups = (np.ascontiguousarray(w, np.int64) for w in (walk.starts, walk.groups))
     arrays = map(address, (signature, starts, groups, winners, first, errors))
-    memory = layers.lent_memory(core().hm_line_maps_size(maps, n_layers, n_changes))
+    memory = lent_memory(core().hm_line_maps_size(maps, n_layers, n_changes))
     core().hm_line_maps_init(memory.address, maps, n_layers, n_cells, n_changes, *arrays)
     done = 0
     while done < n_cells:
         done = core().hm_line_maps_compose(memory.address, done, address(values), address(radii))
-    layers.give_back(memory)
+    give_back(memory)
     return known(values, radii)
