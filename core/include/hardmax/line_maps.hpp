@@ -198,6 +198,25 @@ inline Panels cut_down(const NormedMap& map, const LayerChunk& before, const Lay
     return {numbers, n_rows, after.stride};
 }
 
+// Write the factors of the terms that are listed: slopes and offsets of N parts.
+template <int N>
+inline void put_factors(const LineMaps& s, std::int64_t stride, RowBatch::Group& group) {
+    const double* forms[N];
+    const std::int64_t* masks[N];
+    for (int q = 0; q < N; ++q) {
+        forms[q] = s.waiting[q].forms;
+        masks[q] = s.waiting[q].masks;
+    }
+    double* factor = group.factor;
+    for (std::int64_t k = 0; k < group.n_terms; ++k, factor += 2 * N) {
+        const std::int64_t term = group.term[k];
+        for (int q = 0; q < N; ++q) {
+            factor[2 * q] = on(forms[q], masks[q], term);
+            factor[2 * q + 1] = on(forms[q] + stride, masks[q], term);
+        }
+    }
+}
+
 // Compose the forms of the parts that wait: slopes and offsets of what is on, and the bias for the
 // offsets.
 inline void put_waiting(LineMaps& s, const LayerChunk& layer, std::int64_t following) {
@@ -211,13 +230,13 @@ inline void put_waiting(LineMaps& s, const LayerChunk& layer, std::int64_t follo
         for (std::int64_t j = 0; j < width; ++j) s.batch.flags[j] |= s.waiting[q].masks[j];
     list_terms(s.batch, width, group);
     const std::int64_t n_on = group.n_terms, step = group.n_rows;
-    for (int r = 0; r < step; ++r) {
-        const double* forms = s.waiting[r / 2].forms + r % 2 * layer.stride;
-        double* factor = group.factor + r;
-        for (std::int64_t k = 0; k < n_on; ++k)
-            factor[k * step] = on(forms, s.waiting[r / 2].masks, group.term[k]);
-        factor[n_on * step] = r % 2;
-    }
+    if (s.n_waiting == 3)
+        put_factors<3>(s, layer.stride, group);
+    else if (s.n_waiting == 2)
+        put_factors<2>(s, layer.stride, group);
+    else
+        put_factors<1>(s, layer.stride, group);
+    for (int r = 0; r < step; ++r) group.factor[n_on * step + r] = r % 2;
     group.term[n_on] = static_cast<std::int32_t>(width);
     group.n_terms = n_on + 1;
     s.n_waiting = 0;

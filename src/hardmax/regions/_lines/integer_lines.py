@@ -13,6 +13,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.models._arithmetic.enclosures import Enclosed
+from hardmax.models.argmax import AffineMap
 from hardmax.regions._lines.line_intervals import CellRun, Points
 from hardmax.regions._lines.line_signatures import SignatureWalk
 from hardmax.regions._lines.packed_layers import (
@@ -21,7 +22,7 @@ from hardmax.regions._lines.packed_layers import (
     lent_memory,
     packed_layers,
 )
-from hardmax.typing import IntArray
+from hardmax.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from hardmax.regions._lines.line_search import LineSearch
@@ -51,15 +52,21 @@ def integer_cells(search: "LineSearch") -> Iterator[CellRun | int] | None:
     outer = _ratios(search)
     if outer is None:
         return None
-    ends = domain.ends
-    stream = np.stack(ends or (domain.chart.weight[0], domain.chart.bias))
+    are_ends = domain.ends is not None
+    # The second stage of a segment has its ends as rows.
+    stream = domain.stages[1].weight if are_ends else _forms(domain.chart)
     at, n_layers = layers.at(), len(layers.widths)
     memory = lent_memory(core().hm_line_integers_size(at, n_layers))
     begin = core().hm_line_integers_begin
-    arrays = address(stream), ends is not None, address(outer)
+    arrays = address(stream), are_ends, address(outer)
     if not begin(memory.address, at, n_layers, *arrays):
         return None
     return _runs(search, layers, memory)
+
+
+def _forms(chart: AffineMap) -> FloatArray:
+    """The points of a line as slopes and offsets."""
+    return np.concatenate([chart.weight, chart.bias[np.newaxis]])
 
 
 def _ratios(search: "LineSearch") -> IntArray | None:
@@ -94,7 +101,7 @@ def _runs(search: "LineSearch", layers: PackedLayers, memory: Memory) -> Iterato
             yield n
         else:
             some = slice(n + 1)
-            known = np.full(n + 1, None)
+            known = np.empty(n + 1, dtype=object)
             ends = Points(Enclosed(where[some], radii[some]), names[some], known, ratios[some])
             changes = groups[: record.n_changes], winners[: record.n_changes]
             yield CellRun(ends, SignatureWalk(signature, starts[some], *changes))

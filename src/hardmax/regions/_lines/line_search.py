@@ -31,7 +31,7 @@ from hardmax.regions._lines.line_intervals import (
 )
 from hardmax.regions._lines.line_signatures import SignatureWalk, winner_type
 from hardmax.regions._lines.rectified_lines import RectifiedLine
-from hardmax.regions._lines.rectified_maps import composed_maps
+from hardmax.regions._lines.rectified_maps import FirstForms, composed_maps
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.typing import AnyArray
 
@@ -71,8 +71,9 @@ class LineSearch:
             yield from self._exactly(0, self._start())
         elif (cells := integer_cells(self)) is not None:
             yield from cells
-        elif self.domain.ends is not None and self.network.embedding.is_identity:
-            yield from RectifiedLine(self).between(*self.domain.ends)
+        elif self._is_plain_segment:
+            # The second stage of a segment has its ends as rows.
+            yield from RectifiedLine(self).between(self.domain.stages[1].weight)
         else:
             yield from RectifiedLine(self).cells(self._start())
 
@@ -81,9 +82,18 @@ class LineSearch:
         """Whether this is a search through a ReLU network that starts with floats."""
         return not self.exact and is_rectified(self.network)
 
+    @property
+    def _is_plain_segment(self) -> bool:
+        """Whether the stream before the first layer is known exactly at both ends."""
+        return self.domain.ends is not None and self.network.embedding.is_identity
+
     def composed(self, walk: SignatureWalk) -> Enclosed:
         """Compose the output of a ReLU network on cells: shape `(n_cells, 2, dim_out)`."""
-        return composed_maps(self.network, self._first_stream, walk)
+        is_plain = self.domain.ends is not None and self.network.embedding.is_identity
+        first = (
+            FirstForms.between(self.domain.chart) if is_plain else FirstForms.of(self._first_stream)
+        )
+        return composed_maps(self.network, first, walk)
 
     def exact_value(self, points: Points, i: int, signature: AnyArray) -> Fraction | None:
         """Return where a point is, from its name and a signature at it; None at infinity."""

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import Memory
 from hardmax.models._arithmetic.normed_maps import spectral_bound
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray
@@ -50,16 +50,17 @@ class PackedMaps:
         n_layers: How many layers the network has.
 
     Attributes:
-        rows: Of each map the weights and, last, the bias: shape `(n_in + 1, n_out)`.
         records: What the core gets.
     """
 
     def __init__(self, maps: Sequence[AffineMap], n_layers: int = 1) -> None:
-        self.rows = [_rows(one) for one in maps]
         records = (_MapRecord * len(maps))()
-        for record, rows in zip(records, self.rows, strict=True):
-            record.n_in, record.n_out = len(rows) - 1, rows.shape[1]
-            record.rows = address(rows)
+        self._kept = []
+        for record, one in zip(records, maps, strict=True):
+            rows = _rows(one)
+            record.n_in, record.n_out = one.weight.shape
+            record.rows = _place(rows)
+            self._kept.append(rows)
         sizes = addressof(records), len(maps), n_layers
         self._memory = lent_memory(core().hm_line_pack(*sizes, None))
         core().hm_line_pack(*sizes, self._memory.address)
@@ -69,10 +70,10 @@ class PackedMaps:
         give_back(self._memory)
 
 
-def _tighten(record: _MapRecord, rows: FloatArray) -> None:
+def _tighten(record: _MapRecord, affine: AffineMap) -> None:
     """Bound the spectral norm of a map better, by products with its transpose."""
     if record.sigma == record.frobenius:
-        record.sigma = min(spectral_bound(rows[:-1], record.frobenius), record.frobenius)
+        record.sigma = min(spectral_bound(affine.weight, record.frobenius), record.frobenius)
 
 
 def _digits(records: "Array[_MapRecord]") -> float:
@@ -85,16 +86,18 @@ def _digits(records: "Array[_MapRecord]") -> float:
 
 
 def _rows(affine: AffineMap) -> FloatArray:
-    """Return the weights and the bias below them, as they are where they lie so in memory."""
+    """Return weights that have the bias below them in memory, as models keep them."""
     weight, bias = affine.weight, affine.bias
-    shape = len(weight) + 1, len(bias)
-    if weight.base is not None and weight.base is bias.base and weight.flags.c_contiguous:
-        first = address(weight)
-        if address(bias) == first + weight.nbytes:
-            start = (first - address(weight.base)) // weight.itemsize
-            together: FloatArray = weight.base[start : start + prod(shape)].reshape(shape)
-            return together
+    is_plain = weight.flags.c_contiguous and bias.flags.c_contiguous
+    if is_plain and _place(bias) == _place(weight) + weight.nbytes:
+        return weight
     return np.concatenate([weight, bias[np.newaxis]])
+
+
+def _place(array: FloatArray) -> int:
+    """Return where an array is; for arrays that may not be written to the quickest way."""
+    place: int = array.__array_interface__["data"][0]
+    return place
 
 
 class PackedLayers:
@@ -120,7 +123,7 @@ class PackedLayers:
         inner = range(1, n_layers - 1)
         if prod(sqrt(min(self._maps[i].weight.shape)) for i in inner) > _MOST_LOOSENED:
             for i in inner:
-                _tighten(self.packed.records[i], self.packed.rows[i])
+                _tighten(self.packed.records[i], self._maps[i])
         n_points = sum(widths) // 2
         n_entries = n_points * (max(widths[1:], default=0) + 32)
         self._n_bytes = 16 * (min(n_entries, _MOST_ENTRIES) + _ENTRIES)
@@ -134,21 +137,21 @@ class PackedLayers:
         """How many rows of each layer, at least 2, have few entries and take few products."""
         if self._most_rows[0] != (n_entries, n_products):
             # How many weights lead from each layer to the next.
-            products = [*(rows.size for rows in self.packed.rows[1:]), 1]
+            products = [*(one.weight.size + one.dim_out for one in self._maps[1:]), 1]
             pairs = zip(self.widths.tolist(), products, strict=True)
             most = [max(min(n_entries // w, n_products // p), 2) for w, p in pairs]
             self._most_rows = (n_entries, n_products), np.array(most)
         return self._most_rows[1]
 
     @cached_property
-    def with_readout(self) -> tuple[PackedMaps, "Array[_MapRecord]"]:
-        """The map to the output; and all maps, this one last, with norms that are known better."""
-        readout = PackedMaps([self._readout])
-        n_layers = len(self._maps)
-        records = (_MapRecord * (n_layers + 1))(*self.packed.records, *readout.records)
+    def with_readout(self) -> "Array[_MapRecord]":
+        """All maps, that to the output last, with norms that are known better."""
+        self._packed_readout = PackedMaps([self._readout])
+        n_layers, last = len(self._maps), self._packed_readout.records
+        records = (_MapRecord * (n_layers + 1))(*self.packed.records, *last)
         for i in range(1, n_layers):
-            _tighten(records[i], self.packed.rows[i])
-        return readout, records
+            _tighten(records[i], self._maps[i])
+        return records
 
     def lent_memory(self) -> Memory:
         """Memory for a search, enough for a line with few pieces."""

@@ -139,7 +139,7 @@ class _Run:
 
     def exact_ends(self, n: int) -> WideArray:
         """What is known exactly of so many ends."""
-        exact = np.full(n, None)
+        exact = np.empty(n, dtype=object)
         exact[0], exact[-1] = self.outer
         return exact
 
@@ -168,14 +168,15 @@ class RectifiedLine:
         """The forms of an interval in twice the precision."""
         return DoubledLine(self.layers, embedded(self.search.network, self.search.domain))
 
-    def between(self, start: FloatArray, end: FloatArray) -> Iterator[CellRun | Intervals | int]:
-        """Yield the cells between two points before the first layer, exactly given.
+    def between(self, ends: FloatArray) -> Iterator[CellRun | Intervals | int]:
+        """Yield the cells between two points before the first layer, the rows of an array.
 
         From left to right, in runs, batches or only counted.
         """
         none = np.empty(0, dtype=self.search.winner_type)
         run = _Run(0, _NO_ROWS, none, _UNIT_INTERVAL)
-        yield from self._search(run, (address(start), address(end)))
+        at = address(ends)
+        yield from self._search(run, (at, at + ends.nbytes // 2))
 
     def cells(self, start: Intervals, index: int = 0) -> Iterator[CellRun | Intervals | int]:
         """Yield the cells of an interval from left to right.

@@ -21,40 +21,69 @@ $\sigma e + \Omega \rho + \beta \|b\|$; turning units off does not raise it. Tha
 next layer.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
+from hardmax.exact.rounding import TINY
 from hardmax.models._arithmetic.enclosures import Enclosed, known
-from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._lines.line_composition import LineForms
 from hardmax.regions._lines.line_signatures import SignatureWalk
 from hardmax.regions._lines.packed_layers import give_back, lent_memory, packed_layers
 from hardmax.regions._lines.rectified_lines import norm
+from hardmax.typing import FloatArray
 
 
-def composed_maps(network: ArgmaxNetwork, stream: LineForms, walk: SignatureWalk) -> Enclosed:
+class FirstForms(NamedTuple):
+    """The stream before the first layer.
+
+    Attributes:
+        forms: Slopes and offsets, shape `(2, dim)`.
+        errors: Bounds on the norms of their errors, shape `(2,)`.
+    """
+
+    forms: FloatArray
+    errors: FloatArray
+
+    @classmethod
+    def of(cls, stream: LineForms) -> "FirstForms":
+        """Read forms of one interval."""
+        parts = stream.slopes, stream.offsets
+        forms = np.concatenate([part.values for part in parts])
+        return cls(forms, np.array([norm(part.radii) for part in parts]))
+
+    @classmethod
+    def between(cls, chart: AffineMap) -> "FirstForms":
+        """Read the chart of a segment, whose slopes are differences that were rounded once."""
+        forms = np.concatenate([chart.weight, chart.bias[np.newaxis]])
+        # One that overflowed was replaced.
+        size = norm(chart.weight)
+        error = size * 2.0**-52 + TINY if size < 2.0**1000 else np.inf
+        return cls(forms, np.array([error, 0.0]))
+
+
+def composed_maps(network: ArgmaxNetwork, stream: FirstForms, walk: SignatureWalk) -> Enclosed:
     """Return the output on each cell, as slopes and offsets with radii.
 
     Args:
         network: A ReLU network (see `is_rectified`).
-        stream: The forms before the first layer, one row.
+        stream: The forms before the first layer.
         walk: The signatures of the cells.
 
     Returns:
         Values and radii, shape `(n_cells, 2, dim_out)` each.
     """
     layers, n_cells = packed_layers(network), len(walk)
-    readout, maps = layers.with_readout
+    maps = layers.with_readout
     n_layers, n_changes = len(layers.widths), len(walk.groups)
-    shape = n_cells, 2, readout.rows[0].shape[1]
+    shape = n_cells, 2, network.dim_out
     values, radii = np.empty(shape), np.empty(shape)
-    parts = stream.slopes, stream.offsets
-    first = np.concatenate([part.values for part in parts])
-    errors = np.array([norm(part.radii) for part in parts])
     signature, winners = (np.ascontiguousarray(w, np.uint8) for w in (walk.first, walk.winners))
     starts, groups = (np.ascontiguousarray(w, np.int64) for w in (walk.starts, walk.groups))
-    arrays = map(address, (signature, starts, groups, winners, first, errors))
+    arrays = map(address, (signature, starts, groups, winners, *stream))
     memory = lent_memory(core().hm_line_maps_size(maps, n_layers, n_changes))
     core().hm_line_maps_init(memory.address, maps, n_layers, n_cells, n_changes, *arrays)
     done = 0
