@@ -350,17 +350,9 @@ inline void write_maps(const NormedMap& map, const FormRows& rows, std::int64_t 
 // Write the forms of the first layer, which has one interval, and their bounds.
 inline void enter_maps(LineMaps& s, const double* stream, const double errors[2]) {
     const NormedMap& map = s.maps[0];
-    const std::int64_t n = map.n_out;
-    for (std::int64_t j = 0; j < 2 * n; ++j) s.first_forms[j] = 0.0;
-    for (std::int64_t k = 0; k <= map.n_in; ++k) {
-        const double* row = map.rows + k * n;
-        const double slope = k < map.n_in ? stream[k] : 0.0;
-        const double offset = k < map.n_in ? stream[map.n_in + k] : 1.0;
-        for (std::int64_t j = 0; j < n; ++j) {
-            s.first_forms[j] += slope * row[j];
-            s.first_forms[n + j] += offset * row[j];
-        }
-    }
+    const double* const parts[2] = {stream, stream + map.n_in};
+    const double bias_shares[2] = {0.0, 1.0};
+    multiply_pair(map, parts, bias_shares, s.first_forms);
     s.first_scale.beta = map.kappa;
     for (int p = 0; p < 2; ++p) {
         double total = 0.0;
