@@ -33,7 +33,8 @@ MANY = 3.0**30
 
 def random_network(rng, kind):
     """Draw a network of 1 to 5 layers, deep ones of up to 15."""
-    depth, most = rng.integers(1, 6), 9 if rng.integers(8) else 40
+    is_quick = kind in (*INTEGERS, "generic")
+    depth, most = rng.integers(1, 6), 40 if is_quick and rng.integers(8) == 0 else 9
     if kind == "deep":
         depth, most = rng.integers(8, 16), 5
     sizes = [rng.integers(1, 5), *rng.integers(1, most, depth), rng.integers(1, 3)]

@@ -60,7 +60,7 @@ inline void pack_rows(const NormedMap& map, std::int64_t start, std::int64_t sto
 // few digits on theirs. Most weights are not, and the first ones show it.
 inline void find_grids(NormedMap& map, double* sums) {
     constexpr double most_digits = 0x1p24;
-    constexpr std::int64_t most_entries = 1 << 16;
+    constexpr std::int64_t most_entries = 1 << 20;
     const std::int64_t n = map.n_in * map.n_out;
     const double* bias = map.rows + n;
     int grid = kCoarsestGrid, bias_grid = kCoarsestGrid;

@@ -6,7 +6,7 @@ from ctypes import Array, Structure, addressof, c_double, c_int64, c_void_p, siz
 from functools import cached_property
 from itertools import accumulate
 from math import inf, ldexp, prod, sqrt
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
@@ -62,12 +62,10 @@ class PackedMaps:
             record.rows = _place(rows)
             self._kept.append(rows)
         sizes = addressof(records), len(maps), n_layers
-        self._memory = lent_memory(core().hm_line_pack(*sizes, None))
-        core().hm_line_pack(*sizes, self._memory.address)
+        memory = lent_memory(core().hm_line_pack(*sizes, None))
+        core().hm_line_pack(*sizes, memory.address)
         self.records: Array[_MapRecord] = records
-
-    def __del__(self) -> None:
-        give_back(self._memory)
+        finalize(self, give_back, memory).atexit = False
 
 
 def _tighten(record: _MapRecord, affine: AffineMap) -> None:
