@@ -2,8 +2,9 @@ r"""Which engine finds the cells: the choice, and its evidence.
 
 * Dimension 1, `lines`: an interval has two ends, so array operations split many intervals by a
   layer at once, and breakpoints come sorted. ReLU networks are searched by their values at the
-  breakpoints, one product with the weights for each (`rectified_lines`). Where coincidences would
-  send many intervals to integers, and for transformers, the core splits intervals (`core_lines`).
+  breakpoints, one product with the weights for each (`rectified_lines`), and in integers where all
+  weights are integers of few digits (`integer_lines`). Where coincidences would send many intervals
+  to integers of any size, and for transformers, the core splits intervals (`core_lines`).
 * Dimension 2, `planar`: a polygon is a cyclic list of edges, and clipping it is compiled. Groups of
   24 forms and more are walked from one winner to the next: measured on Voronoi cells, 4.0 us for a
   cell with 64 keys and 7.7 with 4096, where clipping by all keys took 47.5 with 1024.
