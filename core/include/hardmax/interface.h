@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 7
+#define HM_INTERFACE_VERSION 8
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import address, give_back, spare_block
+from hardmax._core.memory import Memory, address, give_back, spare_block
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.searches import CoreSearch, FirstStream
@@ -139,7 +139,7 @@ class CoreFacets:
         self.points: FloatArray = cells.vertices
         self.facets: CellFacets = cells.facets
         self._core = core()
-        self._block: AnyArray | None = None
+        self._block: Memory | None = None
         n_facets = len(self.facets.facets)
         self._owners = np.empty(n_facets, dtype=np.int64)
         self._splits = np.empty(n_facets, dtype=np.int64)
@@ -154,8 +154,8 @@ class CoreFacets:
         words = _words(n_groups)
         size = 1 << max(2 * n_facets, 1).bit_length()
         block = spare_block(8 * n_facets + 4 * size)
-        keys = np.ndarray(n_facets, np.uint64, block)
-        table = np.ndarray(size, np.int32, block, 8 * n_facets)
+        keys = np.ndarray(n_facets, np.uint64, block.bytes)
+        table = np.ndarray(size, np.int32, block.bytes, 8 * n_facets)
         table[:] = -1
         since = np.empty(n_groups, dtype=np.int64)
         is_loose = np.empty(n_facets, dtype=np.bool_)
@@ -196,7 +196,7 @@ class CoreFacets:
         shape = n_facets + len(borders), dim + 3
         if self._block is None:
             self._block = spare_block(8 * prod(shape))
-        forms: FloatArray = np.ndarray(shape, np.float64, self._block)
+        forms: FloatArray = np.ndarray(shape, np.float64, self._block.bytes)
         forms[n_facets:] = borders
         self._given.forms, self._given.n_borders = address(forms), len(borders)
         self._search = CoreSearch(
