@@ -1,17 +1,17 @@
 """Networks compiled to transformers: how large, how exact, how close to the certificate.
 
-For each network: nonzero weights of the transformer for each parameter of the network, beside those
-of the plain construction (one-hot positions, every unit padded to $k$ pieces, a last feed-forward
-part for the output); the error of the hard transformer; the largest error of the soft one that a
-search finds, over its certified error; and CPU seconds to compile it. Random weights, seeds fixed,
-box $[-1, 1]^d$.
+The plain construction has one-hot positions, every unit padded to k pieces, and a last feed-forward
+part for the output.
 """
 
-import time
+from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.measuring import cpu_seconds
+from benchmarks.tables import Table
 from hardmax.constructions.compilers.maxout_compiler import compile_maxout, compile_relu
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
@@ -83,11 +83,9 @@ def worst(compiled, net, rng) -> float:  # type: ignore[no-untyped-def]
     return float(found.max())
 
 
-def main() -> None:
-    """Print the table."""
-    ratios = "  ".join(f"{e:g}".rjust(6) for e in EPSILONS)
-    print(f"{'network':<28}{'params':>7}{'nonzero':>8}{'ratio':>7}{'plain':>7}"
-          f"{'hard':>9}   found/certified at {ratios}   cpu s")  # fmt: skip
+def tables() -> Iterator[Table]:
+    """Yield the sizes of compiled networks, and their errors beside those certified."""
+    rows = []
     for name, (widths, ranks) in SHAPES.items():
         net = network(widths, ranks, 0)
         box = Box(np.full(widths[0], -1.0), np.full(widths[0], 1.0))
@@ -96,16 +94,21 @@ def main() -> None:
         hard = compile_(net, box)
         x = rng.uniform(-1, 1, (3000, widths[0]))
         error = np.abs(hard.transformer(x) - net(x)).max()
-        start = time.process_time()
-        softs = [compile_(net, box, epsilon) for epsilon in EPSILONS]
-        cpu = (time.process_time() - start) / len(EPSILONS)
-        shares = "  ".join(f"{worst(c, net, rng) / c.certified_error:6.3f}" for c in softs)
+        made = [cpu_seconds(partial(compile_, net, box, epsilon)) for epsilon in EPSILONS]
         k = 2 if ranks is None else ranks[1]
-        plain = plain_nonzeros(widths, k) / hard.size.source_parameters
-        print(f"{name:<28}{hard.size.source_parameters:>7}{hard.size.nonzeros:>8}"
-              f"{hard.size.overhead:>7.2f}{plain:>7.2f}{error:>9.1e}"
-              f"{'':>22}{shares}{cpu:>8.3f}")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()
+        n = hard.size.source_parameters
+        plain = plain_nonzeros(widths, k) / n
+        shares = [worst(soft, net, rng) / soft.certified_error for soft, _ in made]
+        seconds = np.mean([spent for _, spent in made])
+        rows.append((name, n, hard.size.overhead, plain, error, *shares, seconds))
+    shares = [f"found / certified, {epsilon:g}" for epsilon in EPSILONS]
+    yield Table(
+        "Networks compiled to transformers",
+        ("network", "parameters", "nonzeros for each", "plain", "hard error", *shares, "CPU s"),
+        rows,
+        """Random weights, the box [-1, 1]^d. For each parameter of a network so many weights of the
+        transformer are not zero; beside it those of the plain construction (one-hot positions,
+        units padded to k pieces, one more part for the output). Then the error of the hard
+        transformer, and for each epsilon the largest error of the soft one that a search finds, as
+        a part of the certified one. CPU seconds are those of compiling it.""",
+    )

@@ -4,18 +4,19 @@ Networks are random: `he` has Gaussian weights of variance 2/n and small biases,
 `torch.nn.Linear` starts with, `trained` is `he` after some gradient steps on a smooth function,
 `maxout k` has Gaussian weights of variance 1/n and k pieces for each unit. The search takes random
 points, then points on walls (by bisection of segments, to where some unit switches),
-then a shrinking random search from the worst; inputs lie in [-1, 1]^d, d at most 6. An epsilon
-below the hard bound, on float64 rounding, is refused.
+then a shrinking random search from the worst.
 
-Run: `python -m benchmarks.bench_deep_certificates [--full]`
+With `--full` there are more depths and widths.
 """
 
 import sys
-import time
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.measuring import cpu_seconds
+from benchmarks.tables import Table
 from hardmax.constructions.compilers.maxout_compiler import compile_maxout, compile_relu
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
@@ -121,43 +122,42 @@ def _patterns(net: object, x: np.ndarray) -> np.ndarray:
     return np.concatenate(patterns, axis=1)
 
 
-def rows(kinds: list[str], depths: list[int], widths: list[int]) -> None:
-    """Print a line for each network."""
-    print(f"{'network':<10}{'depth':>6}{'width':>6}{'hard bound':>12}", end="")
-    print("".join(f"{f'eps {e:g}: coldest, found/certified':>40}" for e in EPSILONS), "  cpu s")
-    for kind in kinds:
-        for depth in depths:
-            for width in widths:
-                net = random_network(kind, depth, width, 0)
-                box = Box(-np.ones(net.dim_in), np.ones(net.dim_in))
-                build = compile_maxout if isinstance(net, MaxoutNetwork) else compile_relu
-                start = time.process_time()
-                hard = build(net, box).certified_error
-                print(f"{kind:<10}{depth:>6}{width:>6}{hard:>12.1e}", end="", flush=True)
-                spent = 0.0
-                for epsilon in EPSILONS:
-                    start = time.process_time()
-                    try:
-                        compiled = build(net, box, epsilon)
-                    except ArgumentError:
-                        print(f"{'refused':>40}", end="")
-                        continue
-                    spent = max(spent, time.process_time() - start)
-                    found = worst_found(compiled, net, 1)
-                    ratio = found / compiled.certified_error
-                    assert ratio <= 1.0, "a certificate is violated"
-                    text = f"{compiled.temperatures.min():.1e}, {ratio:.2g}"
-                    print(f"{text:>40}", end="", flush=True)
-                print(f"{spent:>8.2f}", flush=True)
+def row(kind: str, depth: int, width: int) -> list[object]:
+    """Measure one network."""
+    net = random_network(kind, depth, width, 0)
+    box = Box(-np.ones(net.dim_in), np.ones(net.dim_in))
+    build = compile_maxout if isinstance(net, MaxoutNetwork) else compile_relu
+    found: list[object] = [f"{kind}, {depth} x {width}", build(net, box).certified_error]
+    spent = []
+    for epsilon in EPSILONS:
+        try:
+            compiled, seconds = cpu_seconds(lambda e=epsilon: build(net, box, e))
+        except ArgumentError:
+            found.append("refused")
+            continue
+        spent.append(seconds)
+        ratio = worst_found(compiled, net, 1) / compiled.certified_error
+        assert ratio <= 1.0, "a certificate is violated"
+        found.append(f"{compiled.temperatures.min():.1e}, {ratio:.2g}")
+    return [*found, max(spent, default=None)]
 
 
-def main() -> None:
-    """Print the tables."""
+def tables() -> Iterator[Table]:
+    """Yield which errors are certified, at which temperatures."""
     full = "--full" in sys.argv
     depths = [2, 4, 8, 16, 24, 32] if full else [4, 16, 32]
-    rows(["he", "torch", "trained"], depths, [5, 20, 50, 100] if full else [5, 20])
-    rows(["maxout 2", "maxout 4", "maxout 8"], depths[: 4 if full else 2], [5, 20])
-
-
-if __name__ == "__main__":
-    main()
+    widths = [5, 20, 50, 100] if full else [20]
+    rows = [row(kind, n, w) for kind in ("he", "torch", "trained") for n in depths for w in widths]
+    ranks, depths = (("2", "4", "8"), depths[:4]) if full else (("2", "8"), depths[:2])
+    rows += [row(f"maxout {k}", depth, 20) for k in ranks for depth in depths]
+    yield Table(
+        "Certificates of deep networks",
+        ("network", "hard bound", *(f"epsilon {e:g}" for e in EPSILONS), "CPU s"),
+        rows,
+        """Random networks, depth x width, on [-1, 1]^6: Gaussian weights of variance 2/n ("he"),
+        what PyTorch begins with ("torch"), the first after some steps of training, maxout units of
+        so many pieces. For each epsilon the coldest temperature that is chosen, and the largest
+        error a search finds, as a part of the certified one. Refused: the bound on float64 rounding
+        of the hard transformer exceeds epsilon. CPU seconds are those of the slowest
+        compilation.""",
+    )

@@ -1,19 +1,20 @@
 """What deep, narrow and degenerate networks cost, and how many signs they leave to integers.
 
-Cost is CPU time for each cell, counted, warm. Bounds on rounding grow with depth, and zeros that
-hold whatever the weights hide in them: parallel lines towards infinity, walls of repeated units,
-networks without biases. Each row is several networks together, each search stopped at `MOST` cells.
+Bounds on rounding grow with depth, and zeros that hold whatever the weights hide in them: parallel
+lines towards infinity, walls of repeated units, networks without biases.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from benchmarks.measuring import cpu_seconds
 from benchmarks.random_networks import gaussian
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, Segment, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
 
 MOST, NETWORKS = 20_000, 6
 Drawn = Callable[[int], ReluNetwork]
@@ -34,25 +35,30 @@ def relu(dim: int, width: int, depth: int, *, bias: float = 0.5, repeats: bool =
     return drawn
 
 
-def row(name: str, model: Drawn, domain: object, n_networks: int = NETWORKS) -> None:
-    """Print cells, microseconds for each, and signs left to integers."""
+def row(
+    name: str, model: Drawn, domain: object, n_networks: int = NETWORKS
+) -> tuple[str, int, float, int]:
+    """Return cells, microseconds for each, and signs left to integers."""
     n_cells = n_left = 0
     spent = 0.0
     for seed in range(n_networks):
         network = model(seed)
-        # The first search compiles, prepares the network, and is not timed.
-        for _ in range(2):
-            start = time.process_time()
-            found = enumerate_regions(network, domain, count_only=True, max_cells=MOST)
-            last = time.process_time() - start
-        spent += last
+
+        def search(network: ReluNetwork = network) -> Partition:
+            return enumerate_regions(network, domain, count_only=True, max_cells=MOST)
+
+        # The first search prepares the network.
+        search()
+        found, seconds = cpu_seconds(search)
+        spent += seconds
         n_cells += found.n_found
         n_left += found.decisions.rational
-    print(f"{name:44}{n_cells:8d}{spent / n_cells * 1e6:10.2f}{n_left:10d}", flush=True)
+    return name, n_cells, 1e6 * spent / n_cells, n_left
 
 
-def main() -> None:
-    print(f"{'networks':44}{'cells':>8}{'us':>10}{'integers':>10}")
+def tables() -> Iterator[Table]:
+    """Yield the cost of a cell."""
+    rows = []
     square, small = Box([-1, -1], [1, 1]), Box([-0.5, -0.5], [0.5, 0.5])
     for width, depth, box in (
         (16, 32, square),
@@ -60,21 +66,27 @@ def main() -> None:
         (64, 14, square),
         (256, 8, small),
     ):
-        row(f"2->[{width}] x {depth}", relu(2, width, depth), box, 1)
+        rows.append(row(f"2->[{width}] x {depth}", relu(2, width, depth), box, 1))
     for dim, width, depth in ((2, 32, 24), (10, 64, 24), (10, 256, 12)):
         line = Segment(-np.ones(dim), np.ones(dim))
-        row(f"{dim}->[{width}] x {depth}, a segment", relu(dim, width, depth), line, 1)
+        rows.append(row(f"{dim}->[{width}] x {depth}, a segment", relu(dim, width, depth), line, 1))
     for dim, width, depth in ((2, 6, 8), (2, 16, 16), (3, 6, 6)):
-        row(
-            f"{dim}->[{width}] x {depth}, all of space",
-            relu(dim, width, depth),
-            WholeSpace(dim),
-        )
+        name = f"{dim}->[{width}] x {depth}, all of space"
+        rows.append(row(name, relu(dim, width, depth), WholeSpace(dim)))
     wide = Box([-5, -5], [5, 5])
     for domain, where in ((wide, ""), (WholeSpace(2), ", all of space")):
-        row(f"2->[15] x 8, repeated units{where}", relu(2, 15, 8, repeats=True), domain)
-        row(f"2->[8] x 8, no biases{where}", relu(2, 8, 8, bias=0.0), domain)
-
-
-if __name__ == "__main__":
-    main()
+        repeated = relu(2, 15, 8, repeats=True)
+        rows.append(row(f"2->[15] x 8, repeated units{where}", repeated, domain))
+        rows.append(row(f"2->[8] x 8, no biases{where}", relu(2, 8, 8, bias=0.0), domain))
+    yield Table(
+        "Deep, narrow and degenerate networks",
+        ("networks", "cells", "us for a cell", "left to integers"),
+        rows,
+        f"""CPU microseconds for a cell, counted, the model prepared before; the last column is the
+        number of signs that neither floats nor twice their precision decided. At most {MOST} cells
+        of each network; one network in the first seven rows, {NETWORKS} in the others. On all of
+        space, regions with fewer units on than dimensions reach to infinity along directions in
+        which all forms after them are bounded; units with the weights of another, or the opposite
+        ones, share its wall; and without biases all forms are multiples of one where one unit is
+        on. All that is seen from the units, without arithmetic.""",
+    )

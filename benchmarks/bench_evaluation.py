@@ -1,16 +1,12 @@
-"""What exact winners cost: each question over a bare numpy evaluation of the same model.
+"""What exact winners cost: each question over a bare numpy evaluation of the same model."""
 
-Run with `OPENBLAS_NUM_THREADS=1 python benchmarks/bench_evaluation.py`: CPU time, best of a few.
-"""
-
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.measuring import cpu_seconds
+from benchmarks.tables import Table
 from hardmax.models._arithmetic.float_pass import float_pass
 from hardmax.models._arithmetic.recomposition import exact_affine_map
 from hardmax.models.argmax import AffineMap
@@ -20,17 +16,6 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 
 N_POINTS = 20_000
-
-
-def cpu_seconds(function: Callable[[], object], repeats: int = 3) -> float:
-    """Return the CPU time of the fastest call; the first one warms up and is not counted."""
-    function()
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def relu_network(widths: list[int], rng: np.random.Generator) -> ReluNetwork:
@@ -72,36 +57,38 @@ def bare_transformer(model: HardTransformer, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def main() -> None:
-    """Print the table."""
+def tables() -> Iterator[Table]:
+    """Yield what questions about points cost, and the affine map of a cell."""
     rng = np.random.default_rng(0)
-    table = Table(title=f"CPU time over bare numpy, {N_POINTS} points")
-    for column in ("model", "bare points/s", "output", "signature", "cell", "soft", "undecided"):
-        table.add_column(column, justify="left" if column == "model" else "right")
-    models = [relu_network(w, rng) for w in ([2, 16, 16, 1], [2, 64, 64, 64, 1], [784, 256, 10])]
-    for model in [*models, transformer(rng)]:
+    shapes = [2, 16, 16, 1], [2, 64, 64, 64, 1], [784, 256, 10]
+    models = [("->".join(map(str, widths)), relu_network(widths, rng)) for widths in shapes]
+    rows = []
+    for name, model in [*models, ("transformer, 3 blocks", transformer(rng))]:
         x = rng.normal(size=(N_POINTS, model.dim_in))
         bare = bare_relu if isinstance(model, ReluNetwork) else bare_transformer
-        base = cpu_seconds(lambda model=model, x=x, bare=bare: bare(model, x))
         questions = (
+            lambda model=model, x=x, bare=bare: bare(model, x),
             lambda model=model, x=x: model(x),
             lambda model=model, x=x: model.signature(x),
             lambda model=model, x=x: cell_signature(model.network, x),
             lambda model=model, x=x: model.soft(x, 1.0),
         )
-        ratios = [f"{cpu_seconds(question) / base:.1f}" for question in questions]
+        base, *others = (cpu_seconds(question, 4)[1] for question in questions)
         undecided = float_pass(model.network, x, None, named=True).is_open.mean()
-        table.add_row(repr(model), f"{N_POINTS / base:,.0f}", *ratios, f"{undecided:.1e}")
-    console = Console()
-    console.print(table)
-    for model in models[:2]:
+        ratios = [other / base for other in others]
+        rows.append((name, N_POINTS / base, *ratios, f"{undecided:.1%}"))
+    yield Table(
+        "Models at points",
+        ("model", "numpy, points/s", "output", "signature", "cell", "soft", "undecided by floats"),
+        rows,
+        f"""{N_POINTS} Gaussian points. Points a second of a plain evaluation in numpy, and how many
+        times as long as that the exact questions take: the output where winners are proved, who
+        wins, in which cell a point lies, and the soft model.""",
+    )
+    rows = []
+    for name, model in models[:2]:
         network, chart = model.network, AffineMap.identity(model.dim_in)
-        name = rng.integers(0, 2, network.n_groups)
-        seconds = cpu_seconds(
-            lambda network=network, chart=chart, name=name: exact_affine_map(network, chart, name)
-        )
-        console.print(f"exact affine map of one cell of {model!r}: {1e3 * seconds:.2f} ms")
-
-
-if __name__ == "__main__":
-    main()
+        winners = rng.integers(0, 2, network.n_groups)
+        _, seconds = cpu_seconds(lambda n=network, c=chart, w=winners: exact_affine_map(n, c, w), 4)
+        rows.append((name, 1e3 * seconds))
+    yield Table("The exact affine map of one cell", ("model", "CPU ms"), rows)

@@ -2,10 +2,12 @@
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from benchmarks.tables import Table
 from hardmax.explorer.joined_page import page
 
 SUMMARY = """(numbers) => {
@@ -31,7 +33,7 @@ WATCH = """() => {
 
 
 def drag(tab, point, n_steps):
-    """Drag from a point of the plane; return medians and 95 % of frames, painting and counts."""
+    """Drag from a point of the plane; return what was measured meanwhile."""
     px, py = tab.evaluate("([x, y]) => hardmax.view.surface.toScreen(x, y)", point)
     box = tab.locator("#stage").bounding_box()
     x, y = box["x"] + px, box["y"] + py
@@ -57,33 +59,28 @@ def slide(tab, n_steps):
 
 
 def summary(tab):
-    painted = tab.evaluate("hardmax.view.surface.frames")
-    return [tab.evaluate(SUMMARY, tab.evaluate(name)) for name in ("frames", "counts")] + [
-        tab.evaluate(SUMMARY, painted)
-    ]
+    """Return, as words, the median and 95 % of frames, of answers and of painting."""
+    measured = ("frames", "counts", "hardmax.view.surface.frames")
+    pairs = [tab.evaluate(SUMMARY, tab.evaluate(name)) for name in measured]
+    return [f"{low:.1f}, {high:.1f}" for low, high in pairs]
 
 
-def report(title, measured):
-    parts = zip(("frame", "count", "paint"), measured, strict=True)
-    text = "   ".join(f"{name} {low:5.1f} /{high:6.1f}" for name, (low, high) in parts)
-    print(f"{title:<44}{text}", flush=True)
-
-
-def main():
-    print("milliseconds, median / 95 %")
-    folder = Path(tempfile.mkdtemp())
-    (folder / "page.html").write_text(page(), encoding="utf-8")
+def tables() -> Iterator[Table]:
+    """Yield how long frames take while something is dragged."""
+    rows = []
     command = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as started:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        path = Path(folder) / "page.html"
+        path.write_text(page(), encoding="utf-8")
         browser = started.chromium.launch(executable_path=command, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 1280, "height": 800})
-        tab.goto((folder / "page.html").as_uri())
+        tab.goto(path.as_uri())
         tab.wait_for_selector("html[data-ready=yes]")
         tab.evaluate("hardmax.view.setCount(40)")
         for tau in (0.0, 0.05, 0.5):
             tab.evaluate("(tau) => hardmax.view.change(() => (hardmax.state.head.tau = tau))", tau)
             key = tab.evaluate("hardmax.state.head.keys[3].slice(0, 2)")
-            report(f"one of 40 keys, temperature {tau}", drag(tab, key, 120))
+            rows.append((f"one of 40 keys, temperature {tau:g}", *drag(tab, key, 120)))
         tab.evaluate("hardmax.go('regions')")
         for width in (10, 28):
             tab.evaluate("hardmax.view.choose('relu')")
@@ -94,11 +91,14 @@ def main():
             n_cells = tab.evaluate("hardmax.view.cells.found.n")
             handle = tab.evaluate("hardmax.view.handles[0]")
             measured = drag(tab, [handle["x"], handle["y"]], 100)
-            report(f"a line of 2->[{width}]x3, {n_cells} cells", measured)
+            rows.append((f"a line of 2->[{width}] x 3, {n_cells} cells", *measured))
             tab.get_by_label("array of weights").select_option("weights 1")
-            report(f"a weight of 2->[{width}]x3", slide(tab, 100))
+            rows.append((f"a weight of 2->[{width}] x 3", *slide(tab, 100)))
         browser.close()
-
-
-if __name__ == "__main__":
-    main()
+    yield Table(
+        "The explorer while something is dragged",
+        ("what is dragged", "frame", "answer", "painting"),
+        rows,
+        """Milliseconds in Chromium, without a graphics card, the median and what 95 % stay below:
+        from one frame to the next, from a movement to its exact answer, and painting alone.""",
+    )

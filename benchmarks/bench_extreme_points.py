@@ -2,26 +2,22 @@
 
 The peer decides one key by asking HiGHS for weights that write it as a convex combination of the
 others, or for a direction that separates it; the cheaper of the two is timed on a few keys and
-multiplied by their number. It gives no proof; ours is exact, and the last columns include a
-certificate for every key and its independent verification. CPU seconds.
-
-    python -m benchmarks extreme_points
+multiplied by their number.
 """
 
-import time
+import sys
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.optimize import linprog
 
+from benchmarks.measuring import cpu_seconds
+from benchmarks.tables import Table
 from hardmax.geometry.extreme_points import certify_extreme_points, extreme_points
 
 KINDS = ("gaussian", "spectrum 1/i", "half inside", "scales 1..1e-8")
-CASES = (
-    *((kind, 1024, 64, 8) for kind in KINDS),
-    *((kind, 4096, 64, 2) for kind in KINDS),
-    ("gaussian", 4096, 8, 4),
-)
-"""Which keys, how many, in which dimension, and for how many of them the peer is timed."""
+N_TIMED = 2
+"""For so many keys the peer is timed."""
 
 
 def keys(kind, n_keys, dim, seed=0):
@@ -35,12 +31,6 @@ def keys(kind, n_keys, dim, seed=0):
     elif kind == "scales 1..1e-8":
         points *= np.logspace(0, -8, dim)
     return points
-
-
-def timed(function, *arguments):
-    start = time.process_time()
-    result = function(*arguments)
-    return time.process_time() - start, result
 
 
 def separates(points, i):
@@ -62,36 +52,34 @@ def combines(points, i):
     return program.status == 2
 
 
-def main():
+def tables() -> Iterator[Table]:
+    """Yield the times of large sets of keys."""
     extreme_points(keys("half inside", 40, 3))
-    print(
-        f"{'keys':16s} {'N':>5s} {'d':>3s} {'extreme':>7s} {'HiGHS':>9s} {'ours':>7s} {'ratio':>8s}"
-        f" {'certify':>8s} {'verify':>7s}"
-    )
-    for kind, n_keys, dim, n_timed in CASES:
+    rows = []
+    cases = [("gaussian", 4096, 8), *((kind, 1024, 64) for kind in KINDS[1:])]
+    cases += [(kind, 4096, 64) for kind in (KINDS if "--full" in sys.argv else KINDS[:1])]
+    for kind, n_keys, dim in cases:
         points = keys(kind, n_keys, dim)
-        ours, mask = timed(extreme_points, points)
-        certify, certificates = timed(certify_extreme_points, points)
-        verify, verified = timed(certificates.verify, points)
+        mask, ours = cpu_seconds(lambda p=points: extreme_points(p))
+        certificates, certify = cpu_seconds(lambda p=points: certify_extreme_points(p))
+        verified, verify = cpu_seconds(lambda p=points, c=certificates: c.verify(p))
         assert verified
         assert (certificates.is_extreme == mask).all()
-        sample = np.linspace(0, n_keys - 1, n_timed).astype(int)
-        peer = min(peer_seconds(peer, points, sample, mask) for peer in (separates, combines))
-        print(
-            f"{kind:16s} {n_keys:5d} {dim:3d} {mask.sum():7d} {peer:8.1f}s {ours:6.2f}s "
-            f"{peer / ours:7.0f}x {certify:7.1f}s {verify:6.1f}s",
-            flush=True,
-        )
+        peer = min(peer_seconds(peer, points, mask) for peer in (separates, combines))
+        rows.append((kind, n_keys, dim, int(mask.sum()), ours, peer, peer / ours, certify, verify))
+    yield Table(
+        "Which keys can ever win, with certificates",
+        ("keys", "N", "d", "extreme", "CPU s", "HiGHS", "ratio", "certified", "verified"),
+        rows,
+        f"""All in CPU seconds. HiGHS solves one linear program for each key, without a proof; its
+        time is that of {N_TIMED} keys, multiplied. The last columns are those of finding a
+        certificate for every key, and of checking them all.""",
+    )
 
 
-def peer_seconds(peer, points, sample, mask):
-    """Seconds the peer would take for all keys; says so where its answers are wrong."""
-    seconds, answers = timed(lambda: [peer(points, i) for i in sample])
-    wrong = sum(answer != mask[i] for answer, i in zip(answers, sample, strict=True))
-    if wrong:
-        print(f"  HiGHS ({peer.__name__}) is wrong on {wrong} of the next {len(sample)} keys")
-    return seconds / len(sample) * len(points)
-
-
-if __name__ == "__main__":
-    main()
+def peer_seconds(peer, points, mask):
+    """Return the seconds the peer would take for all keys; infinity where it is wrong."""
+    sample = np.linspace(0, len(points) - 1, N_TIMED).astype(int)
+    answers, seconds = cpu_seconds(lambda: [peer(points, i) for i in sample])
+    is_right = all(answer == mask[i] for answer, i in zip(answers, sample, strict=True))
+    return seconds / N_TIMED * len(points) if is_right else np.inf

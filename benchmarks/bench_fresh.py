@@ -1,22 +1,18 @@
 """A new model each time, from arrays to the count: what sweeps and training curves pay.
 
-CPU microseconds of the thread for a cell (idle threads of OpenBLAS spin for a while), medians over
-seeds: the model object is built, its cells on [-3, 3]^2 are counted or stored, and both are thrown
-away; the least time of many such rounds, as the other programs report theirs. With
-`--beside=PROGRAM` another program is run on the same networks, and the ratio is printed: it is
-called as `PROGRAM NETWORK 3`, where the file NETWORK has the number of layers, then for each layer
-`rows columns`, the weights (in, out) and the bias as a last row; it answers with one line of JSON,
-`{"cells": ..., "seconds": ...}`, the output layer not counted. With `--syrenn=PROGRAM` (see
-`drive_syrenn.cc`) SyReNN's time for the same, set-up included, is divided by that of storing the
-cells with their maps.
+CPU time is that of the thread, as idle threads of OpenBLAS spin for a while. If `HARDMAX_CPP`
+names a program, it is run on the same networks, as `PROGRAM NETWORK 3`: the file NETWORK has the
+number of layers, then for each layer `rows columns`, the weights (in, out) and the bias as a last
+row; it answers with one line of JSON, `{"cells": ..., "seconds": ...}`, the output layer not
+counted. `HARDMAX_SYRENN` names SyReNN, built from `drive_syrenn.cc`.
 """
 
-import argparse
 import json
+import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,6 +21,7 @@ import numpy as np
 
 from benchmarks.peer_programs import syrenn
 from benchmarks.random_networks import Weights, gaussian
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
@@ -33,6 +30,7 @@ from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 
 SQUARE = Box([-3.0, -3.0], [3.0, 3.0])
+N_SEEDS = 12
 WIDTHS = [16] * 2, [32] * 3, [10] * 8, [16] * 16, [64] * 3, [128] * 3
 
 
@@ -66,9 +64,9 @@ def rates(build: Callable[[int], Callable[[], Any]], seeds: range) -> tuple[floa
 
 
 def quickest(search: Callable[[], Partition]) -> tuple[int, float]:
-    """Return the cells of a search and its CPU seconds, the least of what fits into 0.1 s."""
+    """Return the cells of a search and its CPU seconds, the least of what fits into 0.05 s."""
     best, total = float("inf"), 0.0
-    while total < 0.1:
+    while total < 0.05:
         began = time.thread_time()
         n_cells = len(search())
         seconds = time.thread_time() - began
@@ -98,15 +96,12 @@ def syrenn_time(program: str, drawn: Weights) -> float:
     return 1e6 * (found.seconds + found.setup) / found.cells
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="fresh")
-    parser.add_argument("--beside", default="")
-    parser.add_argument("--syrenn", default="")
-    parser.add_argument("--seeds", type=int, default=40)
-    chosen, _ = parser.parse_known_args()
-    seeds = range(chosen.seeds)
+def tables() -> Iterator[Table]:
+    """Yield microseconds for a cell."""
+    other, driver = os.environ.get("HARDMAX_CPP"), os.environ.get("HARDMAX_SYRENN")
+    seeds = range(N_SEEDS)
     enumerate_regions(gaussian(0, 2, 4).model, SQUARE)
-    print(f"{'model':18}{'cells':>9}{'counted':>10}{'stored':>9}   us for a cell")
+    rows = []
     for widths in WIDTHS:
 
         def network(seed: int, widths: list[int] = widths) -> Callable[[], ReluNetwork]:
@@ -114,16 +109,14 @@ def main() -> None:
             return lambda: drawn.model
 
         counted, stored, total = rates(network, seeds)
-        row = f"2->[{widths[0]}] x {len(widths):<9}{total:>9,}{counted:>10.3f}{stored:>9.3f}"
-        if chosen.beside:
-            other = median(beside(chosen.beside, gaussian(seed, 2, *widths)) for seed in seeds)
-            row += f"   counted {counted / other:.2f} times the other program ({other:.3f})"
-        if chosen.syrenn:
-            theirs = median(
-                syrenn_time(chosen.syrenn, gaussian(seed, 2, *widths)) for seed in seeds
-            )
-            row += f"   {theirs / stored:.2f} times as fast as SyReNN ({theirs:.3f})"
-        print(row, flush=True)
+        row = [f"ReLU 2->[{widths[0]}] x {len(widths)}", total, counted, stored]
+        for program, theirs, ours in ((other, beside, counted), (driver, syrenn_time, stored)):
+            if program:
+                spent = median(theirs(program, gaussian(seed, 2, *widths)) for seed in seeds)
+                row += [spent, spent / ours]
+            else:
+                row += ["not there", None]
+        rows.append(row)
     for depth in (2, 3):
 
         def blocks(seed: int, depth: int = depth) -> Callable[[], HardTransformer]:
@@ -131,8 +124,16 @@ def main() -> None:
             return lambda: built_transformer(arrays)
 
         counted, stored, total = rates(blocks, seeds)
-        print(f"transformer, {depth}    {total:>9,}{counted:>10.3f}{stored:>9.3f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        rows.append([f"transformer, {depth} blocks", total, counted, stored, *[None] * 4])
+    others = "plain C++", "over counted", "SyReNN", "over stored"
+    yield Table(
+        "A new model each time",
+        ("model", "cells", "counted", "stored", *others),
+        rows,
+        f"""CPU microseconds for a cell, from arrays to the count: the model is built, its cells on
+        [-3, 3]^2 are counted or stored, and both are thrown away. Medians over {N_SEEDS} networks,
+        of each the least of many rounds. Beside it, in the same run, a plain C++ search in floats
+        that counts, its networks read beforehand, and SyReNN's C++, its set-up included: their
+        times, and how many times as long as ours they are. Transformers have 8 keys, two heads and
+        16 units in each block.""",
+    )

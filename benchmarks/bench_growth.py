@@ -1,15 +1,14 @@
 """How the cost of a cell grows with width, depth, number of cells, keys and feed-forward units.
 
-Cost is CPU time for each cell, stored with its polytope and output map, or only counted. Next to it
-stands the local exponent, log2 of the cost over that of half the size, and last how many signs were
-left to integers. Searches stop at `MOST` cells; where a model has fewer, several models are drawn.
+Searches stop at `MOST` cells; where a model has fewer, several models are drawn.
 """
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from benchmarks.measuring import cpu_seconds
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
@@ -19,7 +18,7 @@ from hardmax.regions._search import plane as planar
 from hardmax.regions._search import space as spatial
 from hardmax.typing import FloatArray
 
-MOST, LEAST = 100_000, 10_000
+MOST, LEAST = 50_000, 10_000
 Model = Callable[[int], ArgmaxNetwork]
 
 
@@ -84,60 +83,67 @@ def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, 
     seed = 0
     while n_cells < LEAST:
         network = model(seed)
-        # The first search compiles, prepares the network, and is not timed.
-        for _ in range(2):
-            start = time.process_time()
-            found = explore(network, box, count_only=count_only, max_cells=MOST, progress=False)
-            last = time.process_time() - start
-        spent += last
+        # The first search, of a few cells, prepares the network.
+        explore(network, box, count_only=count_only, max_cells=10, progress=False)
+        found, seconds = cpu_seconds(
+            lambda n=network: explore(n, box, count_only=count_only, max_cells=MOST, progress=False)
+        )
+        spent += seconds
         n_cells += found.n_counted
         n_left += found.decisions.rational
         seed += 1
     return n_cells, spent / n_cells, n_left
 
 
-def table(
-    title: str, name: str, rows: Iterable[tuple[float, Model]], dim: int = 2, radius: float = 5.0
-) -> None:
-    """Print costs and local exponents by size; the size is the radius of the box if `name` is."""
-    words = ("cells", "stored us", "exp.", "counted us", "exp.", "integers")
-    print(f"\n{title}\n{name:>10}" + "".join(f"{word:>11}" for word in words))
+def rows(
+    title: str, name: str, sizes: Iterable[tuple[float, Model]], dim: int = 2, radius: float = 5.0
+) -> Iterator[list[object]]:
+    """Yield costs and local exponents by size; the size is the radius of the box if `name` is."""
     before: tuple[float, float, float] | None = None
-    for size, model in rows:
+    for size, model in sizes:
         reach = size if name == "radius" else radius
         n_cells, stored, n_left = cost(model, dim, reach, count_only=False)
         _, counted, _ = cost(model, dim, reach, count_only=True)
-        exponents = ["", ""]
+        exponents: list[str | None] = [None, None]
         if before is not None:
             ratio = np.log2(size / before[0])
             pairs = zip((stored, counted), before[1:], strict=True)
             exponents = [f"{np.log2(now / then) / ratio:.2f}" for now, then in pairs]
-        print(
-            f"{size:10g}{n_cells:11d}{stored * 1e6:11.2f}{exponents[0]:>11}"
-            f"{counted * 1e6:11.2f}{exponents[1]:>11}{n_left:11d}",
-            flush=True,
-        )
+        costs = 1e6 * stored, exponents[0], 1e6 * counted, exponents[1]
+        yield ["" if before else title, f"{name} = {size:g}", n_cells, *costs, n_left]
         before = size, stored, counted
 
 
-def main() -> None:
+def tables() -> Iterator[Table]:
+    """Yield the cost of a cell by size."""
     wide = (16, 32, 64, 128, 256, 512)
-    table("ReLU 2->[w, w]", "w", [(w, relu([w, w])) for w in wide])
-    table("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide])
-    table("ReLU 2->[w] x 6", "w", [(w, relu([w] * 6)) for w in wide])
-    table("ReLU 2->[w] x 12", "w", [(w, relu([w] * 12)) for w in wide[:-1]], radius=1.0)
-    table("ReLU 2->[32] x depth", "depth", [(n, relu([32] * n)) for n in (1, 2, 4, 8, 16, 32)])
-    table("ReLU 2->[16] x depth", "depth", [(n, relu([16] * n)) for n in (4, 8, 16, 32, 64)])
-    deep = [(n, relu([16] * n, 3)) for n in (2, 4, 8, 16, 32)]
-    table("ReLU 3->[16] x depth", "depth", deep, dim=3, radius=1.0)
-    table("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0, 8.0)])
-    table("maxout 2->[w, w], rank 2", "w", [(w, maxout(w, 2)) for w in wide[:-1]])
-    table("maxout 2->[w, w, w], rank 2", "w", [(w, maxout(w, 3)) for w in wide[:-1]])
-    table("ReLU 3->[w, w]", "w", [(w, relu([w, w], 3)) for w in wide[:-1]], dim=3)
-    keys = (8, 16, 32, 64, 128)
-    table("transformer, 8 feed-forward units", "keys", [(n, transformer(n, 8)) for n in keys])
-    table("transformer, 8 keys", "d_ff", [(n, transformer(8, n)) for n in keys])
-
-
-if __name__ == "__main__":
-    main()
+    less = wide[:-1]
+    keys, deep = (8, 16, 32, 64, 128), (2, 4, 8, 16, 32)
+    found = [
+        *rows("ReLU 2->[w, w]", "w", [(w, relu([w, w])) for w in wide]),
+        *rows("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide]),
+        *rows("ReLU 2->[w] x 6", "w", [(w, relu([w] * 6)) for w in less]),
+        *rows("ReLU 2->[w] x 12", "w", [(w, relu([w] * 12)) for w in less[:-1]], radius=1.0),
+        *rows("ReLU 2->[32] x n", "n", [(n, relu([32] * n)) for n in (1, *deep)]),
+        *rows("ReLU 2->[16] x n", "n", [(n, relu([16] * n)) for n in (4, 8, 16, 32, 64)]),
+        *rows("ReLU 3->[16] x n", "n", [(n, relu([16] * n, 3)) for n in deep], dim=3, radius=1.0),
+        *rows("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0)]),
+        *rows("maxout 2->[w, w], rank 2", "w", [(w, maxout(w, 2)) for w in less]),
+        *rows("maxout 2->[w, w, w], rank 2", "w", [(w, maxout(w, 3)) for w in less]),
+        *rows("ReLU 3->[w, w]", "w", [(w, relu([w, w], 3)) for w in less], dim=3),
+        *rows("transformer, 8 units", "keys", [(n, transformer(n, 8)) for n in keys]),
+        *rows("transformer, 8 keys", "units", [(n, transformer(8, n)) for n in keys]),
+    ]
+    yield Table(
+        "Growth of the cost of a cell",
+        ("model", "size", "cells", "stored", "exponent", "counted", "exponent", "integers"),
+        found,
+        f"""CPU microseconds for a cell, the model prepared before, and the exponents: log2 of the
+        cost over that of half the size. Between {LEAST} and {MOST} cells, where searches stop. The
+        last column is the number of signs left to integers. Regions found one after the other
+        differ in few winners: the scores of the next layer are updated by as many rows of weights,
+        those of later layers by as many rows of effects, each corrected by the units that changed
+        since it was last used. Bounds on rounding grow with depth much faster than rounding does;
+        where a sign is undecided, or a vertex known to too few digits, the forms on the path are
+        composed again in twice the precision, and last in integers.""",
+    )

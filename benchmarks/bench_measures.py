@@ -1,21 +1,15 @@
-"""Volumes, points inside, largest balls and location: CPU time for a cell or point.
+"""Volumes, points inside, largest balls and location: CPU time for a cell or point."""
 
-Run with `OPENBLAS_NUM_THREADS=1 python -m benchmarks measures`. Times are in microseconds; storing
-the cells, with polygons and maps, is timed beside them. The exact ways are timed on few cells.
-"""
-
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import median
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.bench_evaluation import transformer
+from benchmarks.measuring import cpu_seconds
 from benchmarks.random_networks import gaussian
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions.engines import enumerate_regions
@@ -27,12 +21,7 @@ QUESTIONS = "volumes", "witnesses", "chebyshev_centres"
 
 def cpu(function: Callable[[], Any]) -> float:
     """Return the median CPU time of some calls."""
-    times = []
-    for _ in range(N_TIMES):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return median(times)
+    return cpu_seconds(function, N_TIMES)[1]
 
 
 def stored_bytes(part: Partition) -> float:
@@ -61,8 +50,8 @@ def without_biases(model: ReluNetwork) -> ReluNetwork:
     return ReluNetwork(model.weights)
 
 
-def main() -> None:
-    """Print the table."""
+def tables() -> Iterator[Table]:
+    """Yield microseconds for a cell."""
     rng = np.random.default_rng(0)
     square = Box([-1, -1], [1, 1])
     cubes = {dim: Box([-1] * dim, [1] * dim) for dim in range(3, 7)}
@@ -83,11 +72,7 @@ def main() -> None:
         ("3->[12, 12] without biases", without_biases(gaussian(0, 3, 12, 12).model), cubes[3]),
         ("transformer in space, 1 block", transformer(rng, 3, 1), cubes[3]),
     ]
-    columns = "cells", "bytes", "stored", *QUESTIONS, "a point", "exact volume", "left open"
-    table = Table(title="CPU time in microseconds")
-    table.add_column("model")
-    for column in columns:
-        table.add_column(column, justify="right")
+    rows = []
     for name, model, domain in cases:
         part = enumerate_regions(model, domain)
         n = part.n_found
@@ -97,12 +82,17 @@ def main() -> None:
         part.locate(points[:1])
         times.append(cpu(partial(part.locate, points)) / N_POINTS)
         few = rng.choice(n, min(n, N_FEW), replace=False).tolist()
-        times.append(cpu(partial(exactly, part, few)) / len(few))
+        times.append(cpu_seconds(partial(exactly, part, few))[1] / len(few))
         n_open = sum(len(part._measured(question).left_open) for question in (1, 2, 4))
-        entries = f"{n:,}", f"{stored_bytes(part):.0f}", *(f"{1e6 * t:.2f}" for t in times)
-        table.add_row(name, *entries, f"{n_open}")
-    Console(width=140).print(table)
-
-
-if __name__ == "__main__":
-    main()
+        rows.append((name, n, stored_bytes(part), *(1e6 * t for t in times), n_open))
+    questions = "volumes", "witnesses", "balls", "a point", "exact volume", "left open"
+    yield Table(
+        "Volumes, points inside and largest balls",
+        ("model", "cells", "bytes", "stored", *questions),
+        rows,
+        f"""CPU microseconds for a cell, on [-1, 1]^d unless said otherwise, and the bytes that are
+        kept of it. All are found from the lines, or facets, of the cells, composed again, with
+        proofs; the last column says how many answers were left to integers. A point is located
+        among {N_POINTS}, an exact volume is timed on {N_FEW} cells. Volumes in space are sums over
+        simplices, whose number grows with the dimension.""",
+    )

@@ -2,17 +2,19 @@
 
 SyReNN is driven with dense layers (`drive_syrenn.cc`), so it takes part where a network is one of
 convolutions with strides and ReLUs alone, written out as matrices. Its program is named by the
-environment variable `HARDMAX_SYRENN`.
+environment variable `HARDMAX_SYRENN`. With `--full` a larger triangle is searched as well.
 """
 
 import os
-import resource
-import time
+import sys
+from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.measuring import cpu_seconds, cpu_seconds_and_megabytes
 from benchmarks.peer_programs import syrenn
 from benchmarks.random_networks import Weights
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Segment, Slice
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.graphs.building import GraphBuilder
@@ -119,46 +121,56 @@ def triangle(pictures: FloatArray, size: float) -> Slice:
     return Slice(origin, directions, Polytope(sides, np.array([0.0, 0.0, size])))
 
 
-def report(name: str, net: GraphNetwork, domain: Segment | Slice) -> None:
-    """Print one line: cells, pieces, questions to integers, CPU seconds, memory."""
-    start = time.process_time()
-    part = enumerate_regions(net, domain)
-    seconds = time.process_time() - start
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(
-        f"{name:28} {part.n_cells:>7} cells {part.n_pieces:>7} pieces "
-        f"{part.found.n_exact:>6} in integers {seconds:8.2f} s {memory:5.2f} GB",
-        flush=True,
-    )
+def searched(net: GraphNetwork, domain: Segment | Slice) -> tuple[int, int, int, float, str]:
+    """Return cells, pieces, questions to integers, CPU seconds and memory of a search."""
+    part, seconds, megabytes = cpu_seconds_and_megabytes(lambda: enumerate_regions(net, domain))
+    memory = "" if megabytes is None else f"{megabytes:.0f}"
+    return part.n_cells, part.n_pieces, part.found.n_exact, seconds, memory
 
 
-def main() -> None:
-    """Print a table."""
-    small, large, plain = lenet(), resnet(), strided()
-    for name, net in (("LeNet", small), ("strided", plain), ("ResNet-8", large)):
-        pictures = images(net)
-        report(f"{name}, segment", net, Segment(pictures[0], pictures[1]))
-    for name, net, size in (
-        *(("LeNet", small, 0.15), ("strided", plain, 0.25)),
-        *(("ResNet-8", large, 0.01), ("ResNet-8", large, 0.03)),
+COLUMNS = "network", "domain", "cells", "pieces", "asked of integers", "CPU s", "MB"
+
+
+def tables() -> Iterator[Table]:
+    """Yield what segments and planes through images cost, and the cell of one image."""
+    small, plain, large = lenet(), strided(), resnet()
+    sizes = (0.01, 0.03) if "--full" in sys.argv else (0.01,)
+    rows: list[tuple[object, ...]] = []
+    for name, net, parts in (
+        ("LeNet, 1 x 28 x 28", small, (0.15,)),
+        ("ResNet-8, 3 x 32 x 32", large, sizes),
+        ("strided convolutions, 1 x 28 x 28", plain, (0.25,)),
     ):
-        report(f"{name}, triangle of {size}", net, triangle(images(net), size))
-    for name, net in (("LeNet", small), ("ResNet-8", large)):
-        start = time.process_time()
-        cell = cell_at(net, images(net)[0])
-        print(f"{name}, the cell of an image: {time.process_time() - start:.2f} s, {cell}")
-    pictures = images(plain)
+        pictures = images(net)
+        rows.append((name, "segment", *searched(net, Segment(pictures[0], pictures[1]))))
+        rows += [("", f"{p:g} of a triangle", *searched(net, triangle(pictures, p))) for p in parts]
     corners = pictures[:1] + 0.25 * np.array([[0, 0], [1, 0], [0, 1]]) @ (
         pictures[1:] - pictures[0]
     )
-    domains = [pictures[:2], corners]
-    for domain, found in zip(
-        ("segment", "triangle"),
-        syrenn(os.environ.get("HARDMAX_SYRENN"), dense_weights(plain), domains),
-        strict=True,
+    program = os.environ.get("HARDMAX_SYRENN")
+    theirs = syrenn(program, dense_weights(plain), [pictures[:2], corners])
+    for words, domain, found in zip(
+        ("the same, SyReNN", ""), ("segment", "0.25 of a triangle"), theirs, strict=True
     ):
-        print(f"SyReNN, strided, {domain}: {found}")
-
-
-if __name__ == "__main__":
-    main()
+        said = (found.cells, None, None, found.seconds) if found.cells else (found.remark,)
+        rows.append((words, domain, *said, *[None] * (5 - len(said))))
+    yield Table(
+        "Networks of any shape",
+        COLUMNS,
+        rows,
+        """Random weights and images of random pixels: segments between two images, and parts of
+        the plane through three, at the corner of the first. SyReNN (float32, nothing certified) is
+        given the network of strided convolutions as dense matrices; the other two do not fit
+        there.""",
+    )
+    rows = []
+    for name, net in (("LeNet", small), ("ResNet-8", large)):
+        _, seconds = cpu_seconds(lambda net=net: cell_at(net, images(net)[0]))
+        n_units = sum(len(maximum.slots) for maximum in net.maxima)
+        rows.append((name, net.dim_in, n_units, seconds))
+    yield Table(
+        "The cell of one image",
+        ("network", "inputs", "units that choose", "CPU s"),
+        rows,
+        "Most of it are the norms of the gradients of all units by all inputs.",
+    )

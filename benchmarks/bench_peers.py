@@ -1,17 +1,13 @@
-"""Cells of ReLU networks: hardmax beside other programs, on the same networks in one run.
+"""ReLU networks in space, on segments and where rounding decides, beside other programs.
 
 Baselines in numpy (edge subdivision, clipping unit by unit) run in this process. relucent and parx
-run, if they are there, in another environment: `HARDMAX_PEERS` or `--peers` names that interpreter.
-SyReNN (planes and lines, C++, float32) runs if `HARDMAX_SYRENN` or `--syrenn` names the program
-built from `drive_syrenn.cc`. hardmax stores polygons or vertices and output maps, on segments ends
-and signatures, and the maps on request; SyReNN polygons and their images; edge subdivision finds
-the skeleton and counts; clipping keeps polygons and maps; relucent and parx work on all of space
-and find facets. Set OPENBLAS_NUM_THREADS=1 to compare: waiting threads cost CPU time.
+run, if they are there, in another environment: `HARDMAX_PEERS` names that interpreter. SyReNN
+(planes and lines, C++, float32) runs if `HARDMAX_SYRENN` names the program built from
+`drive_syrenn.cc`.
 """
 
-import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,13 +15,14 @@ from benchmarks.baselines_clipping import clipped_regions
 from benchmarks.baselines_edges import edge_subdivision
 from benchmarks.peer_programs import Outcome, Programs, added, in_python, measured, syrenn
 from benchmarks.random_networks import Weights, gaussian, integers
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, Domain, Segment, WholeSpace
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
 
 HALF_WIDTH = 5.0
 _MOST_CELLS = 100
-_HEAD = f"{'':20}{'program':24}{'cells':>8}{'CPU s':>12}{'cells/s':>12}{'ratio':>10}"
+_SHORT = 0.05
 
 
 def cube(half_width: float, dim: int) -> Box:
@@ -38,87 +35,93 @@ def square(half_width: float) -> FloatArray:
     return half_width * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
 
-def counted(net: Weights, domain: Domain | Segment, least_seconds: float = 0.3) -> Outcome:
+def counted(net: Weights, domain: Domain | Segment) -> Outcome:
     """Count with hardmax."""
     model = net.model
-    return measured(lambda: enumerate_regions(model, domain).n_cells, least_seconds)
+    return measured(lambda: enumerate_regions(model, domain).n_cells, _SHORT)
 
 
 def subdivided(net: Weights, half_width: float) -> Outcome:
     """Count with edge subdivision."""
-    return measured(lambda: edge_subdivision(*net.hidden, half_width))
+    return measured(lambda: edge_subdivision(*net.hidden, half_width), _SHORT)
 
 
 def clipped(net: Weights, half_width: float) -> Outcome:
     """Count with clipping."""
-    return measured(lambda: clipped_regions(*net.hidden, half_width))
+    return measured(lambda: clipped_regions(*net.hidden, half_width), _SHORT)
 
 
-def print_rows(name: str, rows: Sequence[tuple[str, Outcome, Outcome]]) -> None:
-    """Print a line for each program: what it found, and how much slower it is than its standard."""
-    for program, found, standard in rows:
-        if not found.seconds:
-            print(f"{name:20}{program:24}{found.remark:>8}")
+def rows_of(name: str, found: Sequence[tuple[str, Outcome, Outcome]]) -> Iterator[list[object]]:
+    """Yield a row for each program: what it found, and how much slower it is than its standard."""
+    for program, one, standard in found:
+        case = name if program == found[0][0] else ""
+        if not one.seconds:
+            yield [case, program, one.remark, None, None, None]
             continue
-        rate = found.cells / found.seconds
-        ratio = standard.cells / standard.seconds / rate
-        print(
-            f"{name:20}{program:24}{found.cells:8d}{found.seconds:12.5f}{rate:12.0f}{ratio:10.3g}"
-            f"  {found.remark}",
-            flush=True,
-        )
+        rate = one.cells / one.seconds
+        ratio = None if one is standard else standard.cells / standard.seconds / rate
+        cells = f"stopped at {one.cells}" if one.remark == "stopped" else one.cells
+        yield [case, program, cells, one.seconds, rate, ratio]
 
 
-def compare(name: str, nets: Sequence[Weights], programs: Programs) -> None:
-    """Compare on networks of one shape; those that take minutes see the first alone."""
-    dim = nets[0].dim
-    box = cube(HALF_WIDTH, dim)
-    ours = added([counted(net, box) for net in nets])
-    space = added([counted(net, WholeSpace(dim)) for net in nets])
-    rows = [("hardmax, box", ours, ours), ("hardmax, all of space", space, space)]
-    if dim == 2:
-        corners = [square(HALF_WIDTH)]
-        found = added([syrenn(programs.syrenn, net, corners)[0] for net in nets])
-        rows.append(("SyReNN", found, ours))
-    rows.append(("edge subdivision", added([subdivided(net, HALF_WIDTH) for net in nets]), ours))
-    if dim == 2:
-        rows.append(("clipping", clipped(nets[0], HALF_WIDTH), ours))
-    most = 10**6 if name.startswith("A") else _MOST_CELLS
-    rows.append(("relucent, space", in_python("relucent", programs.python, nets[0], most), space))
-    if name.startswith("A"):
-        rows.append(
-            ("parx, space", in_python("parx", programs.python, nets[0], _MOST_CELLS), space)
-        )
-    print_rows(name, rows)
-
-
-def who_is_right(
-    name: str, net: Weights, programs: Programs, half_width: float = HALF_WIDTH
-) -> None:
-    """Print the counts on a network in the plane, beside that of the all-exact mode."""
-    model = net.model
-    box = cube(half_width, 2)
-    truth = enumerate_regions(model, box, exact=True).n_cells
-    far = enumerate_regions(model, WholeSpace(2), exact=True).n_cells
-    found_by = [
-        ("hardmax", counted(net, box), truth),
-        ("SyReNN", syrenn(programs.syrenn, net, [square(half_width)])[0], truth),
-        ("edge subdivision", subdivided(net, half_width), truth),
-    ]
-    if truth < 1000:
-        found_by.append(("clipping", clipped(net, half_width), truth))
-        found_by += [
-            (peer, in_python(peer, programs.python, net, 10**6), far)
-            for peer in ("relucent", "parx")
+def in_space(programs: Programs) -> Table:
+    """Compare on boxes and on all of space; those that take minutes see the first network alone."""
+    rows: list[list[object]] = []
+    for name, nets in (
+        ("3->[12, 12]", [gaussian(67 + 100 * i, 3, 12, 12) for i in range(6)]),
+        ("4->[10, 10]", [gaussian(71 + 100 * i, 4, 10, 10) for i in range(3)]),
+    ):
+        dim = nets[0].dim
+        ours = added([counted(net, cube(HALF_WIDTH, dim)) for net in nets])
+        space = added([counted(net, WholeSpace(dim)) for net in nets])
+        edges = added([subdivided(net, HALF_WIDTH) for net in nets])
+        found = [
+            ("hardmax, box", ours, ours),
+            ("edge subdivision, box", edges, ours),
+            ("hardmax, all of space", space, space),
         ]
-    words = []
-    for program, found, right in found_by:
-        if not found.cells:
-            words.append(f"{program}: {found.remark}")
-        else:
-            verdict = "right" if found.cells == right else "wrong"
-            words.append(f"{program}: {found.cells} {verdict}")
-    print(f"{name:28}{truth} in the box, {far} in all; " + ", ".join(words), flush=True)
+        for peer in ("relucent", "parx"):
+            one = in_python(peer, programs.python, nets[0], _MOST_CELLS)
+            found.append((f"{peer}, all of space", one, space))
+        rows += rows_of(f"{name}, {len(nets)} networks", found)
+    return Table(
+        "Networks in space, beside other programs",
+        ("networks", "program", "cells", "CPU s", "cells/s", "hardmax is faster by"),
+        rows,
+        f"""Gaussian float32 weights, the box [-5, 5]^d or all of space, models prepared before.
+        hardmax proves every sign and stores vertices and maps. Edge subdivision (after Berzins) is
+        written afresh in numpy, without any proof, and counts; relucent and parx find facets as
+        well, and are stopped at {_MOST_CELLS} cells of the first network.""",
+    )
+
+
+def who_is_right(programs: Programs) -> Table:
+    """Compare the counts on networks in the plane where rounding decides."""
+    cases = [("2->[16, 16], no biases", gaussian(65, 2, 16, 16, bias=0.0), HALF_WIDTH)]
+    cases += [(f"2->[8, 8], integers, {s}", integers(s, 2, 8, 8), HALF_WIDTH) for s in range(3)]
+    cases += [("2->[32] x 3, [-1e6, 1e6]^2", gaussian(66, 2, 32, 32, 32), 1e6)]
+    rows = []
+    for name, net, half_width in cases:
+        model, box = net.model, cube(half_width, 2)
+        truth = enumerate_regions(model, box, exact=True).n_cells
+        far = enumerate_regions(model, WholeSpace(2), exact=True).n_cells
+        found = [
+            counted(net, box),
+            syrenn(programs.syrenn, net, [square(half_width)], _SHORT)[0],
+            subdivided(net, half_width),
+        ]
+        if truth < 1000:
+            found.append(clipped(net, half_width))
+            found += [in_python(p, programs.python, net, 10**6) for p in ("relucent", "parx")]
+        said = [one.cells or one.remark for one in found]
+        rows.append((name, f"{truth}, {far}", *said, *[None] * (6 - len(said))))
+    return Table(
+        "Who counts right",
+        ("network", "truth", *("hardmax", "SyReNN", "edges", "clipping", "relucent", "parx")),
+        rows,
+        """Cells on [-5, 5]^2 and on the plane, found in integers alone; then what programs find:
+        relucent and parx on the plane, the others on the square.""",
+    )
 
 
 def segments(seed: int, n: int, dim: int, scale: float) -> list[FloatArray]:
@@ -128,40 +131,6 @@ def segments(seed: int, n: int, dim: int, scale: float) -> list[FloatArray]:
     return list(drawn.astype(np.float32).astype(np.float64))
 
 
-def mapped(net: Weights, segment: Segment, least_seconds: float) -> Outcome:
-    """Count with hardmax, and compose the affine map of each piece."""
-    model = net.model
-    return measured(lambda: len(enumerate_regions(model, segment).affine_maps), least_seconds)
-
-
-def compare_lines(name: str, net: Weights, ends: Sequence[FloatArray], programs: Programs) -> None:
-    """Compare on segments."""
-    ours = [counted(net, Segment(*one), 0.05) for one in ends]
-    maps = added([mapped(net, Segment(*one), 0.05) for one in ends])
-    theirs = syrenn(programs.syrenn, net, ends, 0.05)
-    sum_ours, sum_theirs = added(ours), added(theirs)
-    if sum_theirs.cells:
-        same = sum(a.cells == b.cells for a, b in zip(ours, theirs, strict=True))
-        sum_theirs = sum_theirs._replace(remark=f"the same on {same} of {len(ends)} segments")
-    rows = [("hardmax", sum_ours, sum_ours), ("hardmax, maps too", maps, sum_ours)]
-    print_rows(name, [*rows, ("SyReNN", sum_theirs, sum_ours)])
-
-
-def right_lines(name: str, net: Weights, ends: Sequence[FloatArray], programs: Programs) -> None:
-    """Print on how many segments the number of pieces is that of the all-exact mode."""
-    model = net.model
-    truth = [enumerate_regions(model, Segment(*e), exact=True).n_cells for e in ends]
-    ours = [enumerate_regions(model, Segment(*e)).n_cells for e in ends]
-    theirs = syrenn(programs.syrenn, net, ends, 0.0)
-    words = [f"hardmax: {sum(ours)}, right on {np.equal(ours, truth).sum()}"]
-    if theirs[0].cells:
-        counts = [one.cells for one in theirs]
-        words.append(f"SyReNN: {sum(counts)}, right on {np.equal(counts, truth).sum()}")
-    else:
-        words.append(f"SyReNN: {theirs[0].remark}")
-    print(f"{name:40}{sum(truth)} pieces of {len(ends)} segments; " + "; ".join(words), flush=True)
-
-
 def lattice_segments(seed: int, n: int, dim: int) -> list[FloatArray]:
     """Draw segments between different points with coordinates in -5, ..., 5."""
     rng = np.random.default_rng(seed)
@@ -169,65 +138,64 @@ def lattice_segments(seed: int, n: int, dim: int) -> list[FloatArray]:
     return [ends for ends in drawn if (ends[0] != ends[1]).any()][:n]
 
 
-def rates(programs: Programs) -> None:
-    """Compare the rates on boxes."""
-    print(_HEAD)
-    # As many networks as make ten thousand cells.
-    compare("A 2->[16, 16]", [gaussian(65 + 100 * i, 2, 16, 16) for i in range(25)], programs)
-    compare("B 2->[32] x 3", [gaussian(66 + 100 * i, 2, 32, 32, 32) for i in range(3)], programs)
-    compare("C 3->[12, 12]", [gaussian(67 + 100 * i, 3, 12, 12) for i in range(6)], programs)
-    compare("D 2->[64] x 3", [gaussian(68, 2, 64, 64, 64)], programs)
-    compare("G 4->[10, 10]", [gaussian(71 + 100 * i, 4, 10, 10) for i in range(3)], programs)
+def mapped(net: Weights, segment: Segment) -> Outcome:
+    """Count with hardmax, and compose the affine map of each piece."""
+    model = net.model
+    return measured(lambda: len(enumerate_regions(model, segment).affine_maps), _SHORT)
 
 
-def counts(programs: Programs) -> None:
-    """Compare the counts on networks where rounding decides."""
-    print("The right counts are those of the all-exact mode:")
-    who_is_right("A without biases", gaussian(65, 2, 16, 16, bias=0.0), programs)
-    for seed in range(3):
-        who_is_right(f"integers, 2->[8, 8], {seed}", integers(seed, 2, 8, 8), programs)
-    who_is_right("B, half-width 1e6", gaussian(66, 2, 32, 32, 32), programs, 1e6)
+def along_segments(programs: Programs) -> Table:
+    """Compare the rates on many segments."""
+    rows: list[list[object]] = []
+    for name, net, n, scale in (
+        ("784->[256] x 4", gaussian(5, 784, *[256] * 4), 25, 1.0),
+        ("50->[1000] x 3", gaussian(5, 50, *[1000] * 3), 8, 1.0),
+        ("2->[64] x 6", gaussian(5, 2, *[64] * 6), 60, 5.0),
+    ):
+        ends = segments(0, n, net.dim, scale)
+        ours = added([counted(net, Segment(*one)) for one in ends])
+        maps = added([mapped(net, Segment(*one)) for one in ends])
+        theirs = added(syrenn(programs.syrenn, net, ends, _SHORT))
+        found = [("hardmax", ours, ours), ("hardmax, maps too", maps, ours)]
+        rows += rows_of(f"{name}, {n} segments", [*found, ("SyReNN", theirs, ours)])
+    return Table(
+        "Many segments through one network, beside SyReNN",
+        ("network", "program", "pieces", "CPU s", "pieces/s", "hardmax is faster by"),
+        rows,
+        """Gaussian float32 weights and ends, models prepared before. hardmax stores ends, names of
+        the breakpoints and signatures, every sign proven, and composes the affine maps of the
+        pieces when they are asked for, from slopes and offsets; SyReNN stores breakpoints and their
+        images, at the cost of a product with one more column.""",
+    )
 
 
-def lines(programs: Programs) -> None:
-    """Compare rates and counts on segments."""
-    print(f"Segments\n{_HEAD}")
-    wide = gaussian(5, 784, 256, 256, 256, 256)
-    compare_lines("784->[256] x 4", wide, segments(0, 25, 784, 1.0), programs)
-    wide = gaussian(5, 50, 1000, 1000, 1000)
-    compare_lines("50->[1000] x 3", wide, segments(0, 8, 50, 1.0), programs)
-    deep = gaussian(5, 2, *[64] * 6)
-    compare_lines("2->[64] x 6", deep, segments(0, 60, 2, 5.0), programs)
-    print("The right counts are those of the all-exact mode:")
-    for name, net in {
-        "integers, 2->[8, 8]": integers(0, 2, 8, 8),
-        "integers, 4->[12] x 3": integers(0, 4, 12, 12, 12),
-        "integers, 8->[16] x 3": integers(0, 8, 16, 16, 16),
-    }.items():
-        right_lines(name, net, lattice_segments(0, 100, net.dim), programs)
+def right_segments(programs: Programs) -> Table:
+    """Compare the counts on segments where breakpoints coincide."""
+    rows = []
+    for name, sizes in (
+        ("integers, 2->[8, 8]", (2, 8, 8)),
+        ("integers, 4->[12] x 3", (4, 12, 12, 12)),
+        ("integers, 8->[16] x 3", (8, 16, 16, 16)),
+    ):
+        net = integers(0, *sizes)
+        model, ends = net.model, lattice_segments(0, 100, net.dim)
+        truth = [enumerate_regions(model, Segment(*e), exact=True).n_cells for e in ends]
+        ours = [enumerate_regions(model, Segment(*e)).n_cells for e in ends]
+        theirs = syrenn(programs.syrenn, net, ends, 0.0)
+        counts = [one.cells for one in theirs]
+        said = [f"{sum(n)}, right on {np.equal(n, truth).sum()}" for n in (ours, counts)]
+        rows.append((name, sum(truth), said[0], theirs[0].remark or said[1]))
+    return Table(
+        "Who counts right on segments",
+        ("network", "pieces", "hardmax", "SyReNN"),
+        rows,
+        """100 segments between lattice points through networks with weights and biases in -2..2:
+        all pieces, found in integers alone, and on how many segments a program is right.""",
+    )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peers", default=os.environ.get("HARDMAX_PEERS"))
-    parser.add_argument("--syrenn", default=os.environ.get("HARDMAX_SYRENN"))
-    parser.add_argument("--part", default="all", choices=("all", "rates", "counts", "lines"))
-    parser.add_argument("--full", action="store_true", help="the same, for all benchmarks at once")
-    chosen = parser.parse_args()
-    programs = Programs(chosen.peers, chosen.syrenn)
-    if not programs.python:
-        print("relucent and parx are left out: install them (pip install relucent parx) in an")
-        print("environment of their own and set HARDMAX_PEERS to its interpreter.")
-    if not programs.syrenn:
-        print("SyReNN is left out: build benchmarks/drive_syrenn.cc as its first lines say and set")
-        print("HARDMAX_SYRENN to the program.")
-    if chosen.part in ("all", "rates"):
-        rates(programs)
-    if chosen.part in ("all", "counts"):
-        counts(programs)
-    if chosen.part in ("all", "lines"):
-        lines(programs)
-
-
-if __name__ == "__main__":
-    main()
+def tables() -> Iterator[Table]:
+    """Yield rates and counts in space, in the plane, and on segments."""
+    programs = Programs(os.environ.get("HARDMAX_PEERS"), os.environ.get("HARDMAX_SYRENN"))
+    for section in (in_space, who_is_right, along_segments, right_segments):
+        yield section(programs)

@@ -1,17 +1,19 @@
 """Cells per CPU second of the planar engine, on generic and on degenerate models."""
 
 import itertools
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from benchmarks.measuring import cpu_seconds
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions._search.plane import explore
+from hardmax.regions.cells import CellArrays
 from hardmax.typing import FloatArray
 
 SQUARE = Box([-5.0, -5.0], [5.0, 5.0])
@@ -86,58 +88,62 @@ def one_head(seed: int, n_keys: int, kind: str) -> ArgmaxNetwork:
     return HardTransformer([Block([head], None)]).network
 
 
-def walk_costs() -> None:
-    """Print what a cell of one head costs, by the number of keys."""
-    print(f"\n{'one head':24}{'keys':>8}{'cells':>8}{'us / cell':>12}{'ns / (key + cell)':>20}")
-    for kind in ("Voronoi", "Gaussian offsets", "no offsets"):
-        for n_keys in (64, 512, 1024, 2048, 4096):
-            network = one_head(0, n_keys, kind)
-            explore(network, SQUARE)
-            start = time.process_time()
-            found = [explore(network, SQUARE).n_counted for _ in range(5)]
-            spent = (time.process_time() - start) / 5
-            each = spent / found[0] * 1e6
-            shared = spent / (found[0] + n_keys) * 1e9
-            print(f"{kind:24}{n_keys:8d}{found[0]:8d}{each:12.2f}{shared:20.0f}")
-
-
 def rate(networks: Iterable[ArgmaxNetwork], count_only: bool) -> tuple[int, float, float, int]:
     """Return the cells, cells per second, the share of exact signs, and the rational signs."""
     networks = list(networks)
-    for network in networks:
-        explore(network, SQUARE, count_only=count_only)
-    start = time.process_time()
-    found = [explore(network, SQUARE, count_only=count_only) for network in networks]
-    spent = time.process_time() - start
+
+    def search() -> list[CellArrays]:
+        return [explore(network, SQUARE, count_only=count_only) for network in networks]
+
+    search()
+    found, seconds = cpu_seconds(search, 3)
     n_cells = sum(cells.n_counted for cells in found)
     decided = [cells.decisions for cells in found]
     later = sum(d.expanded + d.rational for d in decided)
     rational = sum(d.rational for d in decided)
-    return n_cells, n_cells / spent, later / sum(d.total for d in decided), rational
+    return n_cells, n_cells / seconds, later / sum(d.total for d in decided), rational
 
 
-def main() -> None:
-    explore(gaussian_network(0, [4]), SQUARE)
+def tables() -> Iterator[Table]:
+    """Yield rates of models, and what a cell of one head costs by the number of keys."""
     cases: list[tuple[str, list[ArgmaxNetwork]]] = [
-        ("2->[16,16]", [gaussian_network(s, [16, 16]) for s in range(40)]),
-        ("2->[32,32,32]", [gaussian_network(s, [32, 32, 32]) for s in range(8)]),
-        ("2->[64,64,64]", [gaussian_network(s, [64, 64, 64]) for s in range(2)]),
-        ("2->[128,128]", [gaussian_network(s, [128, 128]) for s in range(1)]),
-        ("2->[256,256]", [gaussian_network(s, [256, 256]) for s in range(1)]),
-        ("no biases, 2->[64]*6", [gaussian_network(s, [64] * 6, 0.0) for s in range(20)]),
-        ("integers, 2->[16]*4", [integer_network(s, [16] * 4) for s in range(20)]),
-        ("transformer", [gaussian_transformer(s) for s in range(20)]),
-        ("binary transformer", [binary_transformer(s) for s in range(20)]),
+        ("ReLU 2->[16, 16]", [gaussian_network(s, [16, 16]) for s in range(40)]),
+        ("ReLU 2->[32, 32, 32]", [gaussian_network(s, [32, 32, 32]) for s in range(8)]),
+        ("ReLU 2->[64, 64, 64]", [gaussian_network(s, [64, 64, 64]) for s in range(2)]),
+        ("ReLU 2->[128, 128]", [gaussian_network(s, [128, 128]) for s in range(1)]),
+        ("ReLU 2->[256, 256]", [gaussian_network(s, [256, 256]) for s in range(1)]),
+        ("no biases, 2->[64] x 6", [gaussian_network(s, [64] * 6, 0.0) for s in range(20)]),
+        ("integers, 2->[16] x 4", [integer_network(s, [16] * 4) for s in range(20)]),
+        ("transformer, 3 blocks", [gaussian_transformer(s) for s in range(20)]),
+        ("the same, binary weights", [binary_transformer(s) for s in range(20)]),
     ]
-    head = ("cells", "stored M/s", "counted M/s", "not filtered", "rational")
-    print(f"{'model':24}" + "".join(f"{word:>14}" for word in head))
+    rows = []
     for name, networks in cases:
         n_cells, stored, later, rational = rate(networks, count_only=False)
         _, counted, _, _ = rate(networks, count_only=True)
-        rates = f"{stored / 1e6:14.3f}{counted / 1e6:14.3f}{later:14.2%}"
-        print(f"{name:24}{n_cells:14d}{rates}{rational:14d}")
-    walk_costs()
-
-
-if __name__ == "__main__":
-    main()
+        rows.append((name, len(networks), n_cells, stored, counted, f"{later:.2%}", rational))
+    yield Table(
+        "Cells in the plane",
+        ("model", "models", "cells", "stored/s", "counted/s", "not by floats", "by integers"),
+        rows,
+        """Cells in a CPU second on [-5, 5]^2, models prepared before: stored with polygons and
+        affine maps, or only counted. Then the share of signs that floats alone did not decide, and
+        how many of them were left to integers. Transformers have 8 keys, two heads and 8 units in
+        each block.""",
+    )
+    rows = []
+    for kind in ("Voronoi", "Gaussian offsets", "no offsets"):
+        for n_keys in (64, 512, 1024, 2048, 4096):
+            network = one_head(0, n_keys, kind)
+            explore(network, SQUARE)
+            found, seconds = cpu_seconds(lambda n=network: explore(n, SQUARE).n_counted, 5)
+            name = "" if rows and n_keys > 64 else kind
+            each = 1e6 * seconds / found, 1e9 * seconds / (found + n_keys)
+            rows.append((name, n_keys, found, *each))
+    yield Table(
+        "One head with many keys in the plane",
+        ("offsets", "keys", "cells", "us for a cell", "ns for a key or cell"),
+        rows,
+        """CPU time, stored. Cells are found by walking from one winner to the next; where few keys
+        win, reading them is what costs.""",
+    )

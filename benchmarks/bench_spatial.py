@@ -1,15 +1,15 @@
 """Cells per CPU second in three to five dimensions, on degenerate models as well.
 
-Counted, stored (winners, maps, vertices, facets), and stored with all neighbours and the walls
-between them, and how many times as long that takes. The best of several runs over all seeds, warm.
 The peer in the same run is the split tree, which decides everything in integers.
 """
 
-import time
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
+from benchmarks.measuring import cpu_seconds
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
@@ -81,52 +81,57 @@ def rate(networks, domain, with_neighbours=False, **options):
                 _ = part.neighbours.walls
         return found
 
-    found = run()
-    seconds = []
-    for _ in range(N_RUNS):
-        start = time.process_time()
-        run()
-        seconds.append(time.process_time() - start)
+    run()
+    found, seconds = cpu_seconds(run, N_RUNS)
     parked = sum(part.decisions.rational for part in found)
     count = sum(part.n_cells for part in found)
-    return count / min(seconds), count, parked / max(1, sum(p.decisions.total for p in found))
+    return count / seconds, count, parked / max(1, sum(p.decisions.total for p in found))
 
 
 def tree_rate(network, domain):
     """Return cells per CPU second of the split tree on at most 100 cells, warm."""
     split_tree.explore(network, domain, count_only=True, max_cells=1)
-    start = time.process_time()
-    found = split_tree.explore(network, domain, count_only=True, max_cells=100)
-    return found.cells.n_counted / (time.process_time() - start)
+    found, seconds = cpu_seconds(
+        lambda: split_tree.explore(network, domain, count_only=True, max_cells=100)
+    )
+    return found.cells.n_counted / seconds
 
 
-def main():
-    """Print the table."""
-    titles = "cells", "counted/s", "stored/s", "with adj.", "times", "parked", "tree"
-    print(f"{'model':27s} " + " ".join(f"{title:>9s}" for title in titles))
+def tables() -> Iterator[Table]:
+    """Yield rates."""
+    rows = []
     for name, make, widths, box in (
-        ("gaussian 3->[12,12]", gaussian, [3, 12, 12], Box([-5] * 3, [5] * 3)),
-        ("gaussian 4->[10,10]", gaussian, [4, 10, 10], Box([-5] * 4, [5] * 4)),
-        ("gaussian 5->[8,8]", gaussian, [5, 8, 8], Box([-5] * 5, [5] * 5)),
-        ("gaussian 3->[12,12] in R^3", gaussian, [3, 12, 12], WholeSpace(3)),
-        ("no biases 3->[16,16]", without_biases, [3, 16, 16], Box([-5] * 3, [5] * 3)),
-        ("no biases 4->[10,10]", without_biases, [4, 10, 10], Box([-5] * 4, [5] * 4)),
-        ("integer 3->[12,12]", integer, [3, 12, 12], Box([-5] * 3, [5] * 3)),
-        ("integer 4->[10,10]", integer, [4, 10, 10], Box([-5] * 4, [5] * 4)),
-        ("head 4, ff 4 in 3-D", transformer, [3, 4, 4], Box([-2] * 3, [2] * 3)),
-        ("head 16, ff 32 in 3-D", transformer, [3, 16, 32], Box([-2] * 3, [2] * 3)),
-        ("head 12, ff 12 in 4-D", transformer, [4, 12, 12], Box([-2] * 4, [2] * 4)),
-        ("2 heads 12, ff 40 in 3-D", two_heads, [3, 12, 40], Box([-2] * 3, [2] * 3)),
-        ("2 blocks 12, ff 24 in 3-D", two_blocks, [3, 12, 24], Box([-2] * 3, [2] * 3)),
+        ("ReLU 3->[12, 12]", gaussian, [3, 12, 12], Box([-5] * 3, [5] * 3)),
+        ("ReLU 4->[10, 10]", gaussian, [4, 10, 10], Box([-5] * 4, [5] * 4)),
+        ("ReLU 5->[8, 8]", gaussian, [5, 8, 8], Box([-5] * 5, [5] * 5)),
+        ("ReLU 3->[12, 12] on R^3", gaussian, [3, 12, 12], WholeSpace(3)),
+        ("no biases, 3->[16, 16]", without_biases, [3, 16, 16], Box([-5] * 3, [5] * 3)),
+        ("no biases, 4->[10, 10]", without_biases, [4, 10, 10], Box([-5] * 4, [5] * 4)),
+        ("integers, 3->[12, 12]", integer, [3, 12, 12], Box([-5] * 3, [5] * 3)),
+        ("integers, 4->[10, 10]", integer, [4, 10, 10], Box([-5] * 4, [5] * 4)),
+        ("head of 4 keys and 4 units, 3-D", transformer, [3, 4, 4], Box([-2] * 3, [2] * 3)),
+        ("head of 16 keys and 32 units, 3-D", transformer, [3, 16, 32], Box([-2] * 3, [2] * 3)),
+        ("head of 12 keys and 12 units, 4-D", transformer, [4, 12, 12], Box([-2] * 4, [2] * 4)),
+        ("2 heads of 12 keys, 40 units, 3-D", two_heads, [3, 12, 40], Box([-2] * 3, [2] * 3)),
+        ("2 blocks, 12 keys, 24 units, 3-D", two_blocks, [3, 12, 24], Box([-2] * 3, [2] * 3)),
     ):
         networks = [make(seed, widths) for seed in range(N_SEEDS)]
         counted, count, parked = rate(networks, box, count_only=True)
         stored, _, _ = rate(networks, box)
         adjacent, _, _ = rate(networks, box, with_neighbours=True)
-        ratio = stored / tree_rate(networks[0], box)
-        rates = f"{counted:9.0f} {stored:9.0f} {adjacent:9.0f} {stored / adjacent:9.2f}"
-        print(f"{name:27s} {count:9d} {rates} {parked:9.2%} {ratio:8.0f}x")
-
-
-if __name__ == "__main__":
-    main()
+        tree = stored / tree_rate(networks[0], box)
+        rates = counted, stored, adjacent
+        rows.append((name, count, *rates, stored / adjacent, f"{parked:.2%}", tree))
+    columns = "counted/s", "stored/s", "with neighbours/s", "times stored", "integers", "split tree"
+    yield Table(
+        "Cells in space",
+        ("model", "cells", *columns),
+        rows,
+        f"""Cells in a CPU second, {N_SEEDS} models each, prepared before: counted; stored (winners,
+        maps, vertices, facets); and stored with every pair of cells that share a facet and the
+        walls between them, and how many times as long as storing that takes. Then the share of
+        signs left to integers, and how many times as fast as the split tree, which decides all of
+        them in integers, storing is. Where cells are counted, those of the last layer are not made,
+        unless walls coincide or cells are unbounded. Models with heads jump at their walls, where
+        facets overlap without being equal: the cells beyond are listed on each facet.""",
+    )

@@ -1,17 +1,14 @@
 """Searches into folders: what they cost beside searches in memory, and whether a kill loses a cell.
 
-Without a flag: cells per second of wall time, CPU microseconds for a cell, bytes for each cell in
-memory or on disk, and the most memory of a process of its own. A network of two numbers folds the
-unit square (`folded`). With
+With `--full` one that has more than 10^8 cells, for which there must be room for 8 GB on the disk.
+`python -m benchmarks.bench_stores` tries ends, and compares what was found in every bit with what a
+search finds that nobody stopped:
 
-- `--full`: one that has more than 10^8 cells, for which there must be room for 8 GB on the disk;
 - `--kills`: a process that searches with two threads is ended by SIGKILL at random moments, twenty
   times, while another one keeps a core busy, and the search is gone on with;
 - `--dask`: a scheduler and two workers are started on this machine, and a worker is killed every
   few seconds while they search;
 - `--disk`: a disk in memory is filled, made larger, and made read-only; who runs it must be root.
-
-What was found is compared in every bit with what a search finds that nobody stopped.
 """
 
 import logging
@@ -24,12 +21,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.random_networks import folded, gaussian
+from benchmarks.tables import Table
 from hardmax.errors import HardmaxError
 from hardmax.geometry.domains import Box
 from hardmax.regions._search import runs
@@ -41,8 +40,14 @@ from hardmax.regions.partition import Partition
 from hardmax.regions.stores import open_partition
 
 SQUARE = Box([-1, -1], [1, 1])
-NETWORKS = [(2, 16, 16), (2, 64, 64, 64), (2, 256, 256, 256), (6, 4)]
+NETWORKS = {
+    "2->[64] x 3": (2, 64, 64, 64),
+    "2->[256] x 3": (2, 256, 256, 256),
+    "folding, 4 layers of 12 units": (6, 4),
+}
+"""The sizes of a Gaussian network, or, if they are two, the folds and the depth of `folded`."""
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
+FOLDED_CELLS, N_CORES = 1_186_200, 32
 KILLS, MOMENTS, SOME_FOLDS = 20, (0.0, 1.5), (6, 4)
 PAUSES = 20.0, 40.0
 """Seconds between kills of Dask workers: on a busy machine one takes as long to begin."""
@@ -83,28 +88,22 @@ def cost(dims: tuple[int, ...], **options: object) -> tuple[int, tuple[float, fl
 
 
 WAYS = {
-    "memory": {},
-    "memory, 2 threads": {"workers": 2},
+    "in memory": {},
+    "in memory, 2 threads": {"workers": 2},
     "store": {},
     "store, 2 threads": {"workers": 2},
     "store, 2 processes": {"workers": 2, "executor": "processes"},
 }
 
 
-def row(dims: tuple[int, ...], *ways: str) -> None:
-    """Print what a search costs in memory, and into a folder with one and two workers."""
-    for name in ways or WAYS:
-        options = WAYS[name]
-        with tempfile.TemporaryDirectory() as folder:
-            if name.startswith("store"):
-                options = {**options, "store": f"{folder}/store"}
-            n_cells, spent, most, n_bytes = cost(dims, **options)
-            n_bytes += sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
-        print(
-            f"{list(dims)!s:20}{name:20}{n_cells:12,}{n_cells / spent[0] / 1e3:8.0f}"
-            f"{1e6 * spent[1] / n_cells:8.2f}{n_bytes / n_cells:8.0f}{most / 1e6:8.0f}",
-            flush=True,
-        )
+def row(network: str, dims: tuple[int, ...], way: str) -> list[object]:
+    """Return what a search costs in memory, or into a folder, with one or two workers."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = {"store": f"{folder}/store"} if way.startswith("store") else {}
+        n_cells, spent, most, n_bytes = cost(dims, **WAYS[way], **store)
+        n_bytes += sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
+    times = 1e6 * spent[1] / n_cells, n_cells / spent[0]
+    return [network, way, n_cells, *times, n_bytes / n_cells, most / 1e6]
 
 
 def _search(folder: str, ready: object) -> None:
@@ -223,20 +222,51 @@ def disk() -> None:
             subprocess.run(["umount", folder], check=True)
 
 
+def tables() -> Iterator[Table]:
+    """Yield what searches cost in memory and into folders."""
+    rows = [
+        row("" if way != "in memory" else name, dims, way)
+        for name, dims in NETWORKS.items()
+        for way in WAYS
+    ]
+    if "--full" in sys.argv:
+        rows.append(row("folding, 4 layers of 22 units", MANY_FOLDS, "store"))
+    yield Table(
+        "Searches in memory and into folders",
+        ("network", "search", "cells", "CPU us", "cells/s", "bytes", "MB"),
+        rows,
+        """CPU microseconds for a cell, its bytes in memory or on disk, cells in a second by the
+        clock, and the most memory of the process that searches. Every search is a process of its
+        own, and that of a store loads pyarrow. Folding networks (`benchmarks/random_networks.py`)
+        fold both coordinates of the unit square again and again, and have narrow layers and many
+        cells.""",
+    )
+    yield cluster_table(rows)
+
+
+def cluster_table(rows: list[list[object]]) -> Table:
+    """Say what a search of 10^9 cells like the folding one would take on a cluster."""
+    (last,) = (one for one in rows if one[1:3] == ["store", FOLDED_CELLS])
+    seconds, gigabytes = 1e3 * float(last[3]), float(last[5])
+    return Table(
+        "A billion cells on a cluster, extrapolated",
+        ("", ""),
+        [
+            ("CPU time of the jobs, minutes", seconds / 60),
+            (f"on {N_CORES} cores, seconds", seconds / N_CORES),
+            ("shards of at most 131 072 cells", int(np.ceil(1e9 / 131_072))),
+            ("what travels to the process that was asked, GB", gigabytes),
+            ("so many of them a second, MB", 1e3 * gigabytes * N_CORES / seconds),
+        ],
+        """From the row "folding, 4 layers of 12 units", into a store by one worker, if all cores
+        are as this one.""",
+    )
+
+
 def main() -> None:
-    wanted = sys.argv[1:]
     checks = {"--kills": kills, "--dask": cluster, "--disk": disk}
-    for flag, check in checks.items():
-        if flag in wanted:
-            check()
-    names = "1000/s", "CPU us", "B/cell", "MB"
-    print(f"{'network':20}{'search':20}{'cells':>12}" + "".join(f"{name:>8}" for name in names))
-    if "--full" in wanted:
-        row(MANY_FOLDS, "store")
-    if wanted:
-        return
-    for dims in NETWORKS:
-        row(dims)
+    for flag in sys.argv[1:]:
+        checks[flag]()
 
 
 if __name__ == "__main__":

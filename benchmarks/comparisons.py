@@ -14,9 +14,9 @@ from scipy.spatial import ConvexHull
 
 from benchmarks.baselines_clipping import clipped_regions
 from benchmarks.baselines_edges import edge_subdivision
+from benchmarks.baselines_products import by_contiguous_rows, by_outer_sums
 from benchmarks.bench_extreme_points import combines, keys
 from benchmarks.bench_fresh import built_transformer, transformer_arrays
-from benchmarks.bench_maxplus import by_contiguous_rows, by_outer_sums
 from benchmarks.bench_minkowski import all_sums, point_sets, pruned
 from benchmarks.bench_power_diagrams import lifted_hull
 from benchmarks.measuring import Comparison, Measured, measure

@@ -3,37 +3,23 @@
 CPU time of one thread, medians of several runs; the table says when and on what.
 """
 
-import platform
 import re
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import hardmax as hm
+from benchmarks.machine import about, line, now
+from benchmarks.measuring import cpu_seconds
 from benchmarks.random_networks import gaussian
+from benchmarks.tables import Table, markdown, put_between_marks, written
 from hardmax.constructions import shattering_transformer
 from hardmax.verify import verify
 
-ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
-TABLE = re.compile(r"(?<=<!-- facts -->\n).*?(?=<!-- end of facts -->)", re.DOTALL)
-
-
-def median(work: Callable[[], Any], rounds: int = 5) -> tuple[float, Any]:
-    """Return the median CPU time of some runs, and what the last one returned."""
-    times, result = [], None
-    for _ in range(rounds):
-        begun = time.process_time()
-        result = work()
-        times.append(time.process_time() - begun)
-    return statistics.median(times), result
+README = Path(__file__).parents[1] / "README.md"
 
 
 def first_answer() -> float:
@@ -48,73 +34,50 @@ def first_answer() -> float:
     return statistics.median(float(run.stdout.split()[-1]) for run in runs)
 
 
-def facts() -> list[tuple[str, str]]:
+def facts() -> Table:
     """Measure; return each fact with its number."""
     box = hm.Box([-5, -5], [5, 5])
     net = gaussian(0, 2, 64, 64, 64).model
-    found, part = median(lambda: hm.enumerate_regions(net, box))
+    part, found = cpu_seconds(lambda: hm.enumerate_regions(net, box), 5)
     certificate = part.certificate()
-    checked, verdict = median(lambda: hm.verify_certificate(net, certificate), 3)
+    verdict, checked = cpu_seconds(lambda: hm.verify_certificate(net, certificate), 3)
     assert verdict.ok
     points = np.random.default_rng(0).uniform(-5, 5, size=(100_000, 2))
-    located, _ = median(lambda: part.locate(points), 3)
+    _, located = cpu_seconds(lambda: part.locate(points), 3)
     deep = shattering_transformer(4, 2, 3, 4)
     square = hm.Box([0, 0], [1, 1])
-    counted, number = median(lambda: hm.enumerate_regions(deep, square, count_only=True).n_cells, 3)
+    number, counted = cpu_seconds(
+        lambda: hm.enumerate_regions(deep, square, count_only=True).n_cells, 3
+    )
     n_cells = part.n_cells
     lines = len(Path(verify.__file__).read_text(encoding="utf-8").splitlines())
-    return [
+    rows = [
         ("from `import` to the first certified count, in a new process", f"{first_answer():.1f} s"),
         (
-            f"a ReLU network 2 → 64 → 64 → 64, {_spaced(n_cells)} cells found and stored",
-            f"{_spaced(n_cells / found)} cells/s",
+            f"a ReLU network 2 → 64 → 64 → 64, {written(n_cells)} cells found and stored",
+            f"{written(n_cells / found)} cells/s",
         ),
         (
             "its certificate checked, without the code of the search",
-            f"{_spaced(n_cells / checked)} cells/s",
+            f"{written(n_cells / checked)} cells/s",
         ),
-        ("points located in its cells, exactly", f"{_spaced(len(points) / located)} points/s"),
+        ("points located in its cells, exactly", f"{written(len(points) / located)} points/s"),
         (
-            f"a transformer with three blocks and {_spaced(number)} cells, counted",
+            f"a transformer with three blocks and {written(number)} cells, counted",
             f"{counted:.2f} s",
         ),
         ("the verifier that needs Python alone", f"one file of {lines} lines"),
     ]
-
-
-def table() -> str:
-    """Return the facts as Markdown, with date and machine."""
-    rows = "".join(f"| {fact} | {number} |\n" for fact, number in facts())
-    return (
-        f"| CPU time, one thread | |\n|---|---|\n{rows}\n"
-        f"*Measured by `python -m benchmarks.facts` on {date.today()}, {processor()}, "
-        f"Python {platform.python_version()}, numpy {np.__version__}.*\n"
-    )
-
-
-def processor() -> str:
-    """Return what the machine calls its processor."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = re.findall(r"^model name\s*: (.*)$", text, re.MULTILINE)
-    return f"{names[0]}, {len(names)} cores" if names else platform.machine()
-
-
-def _spaced(number: float) -> str:
-    """Write an integer with two or three digits that count, and spaces between thousands."""
-    digits = len(str(int(number)))
-    rounded = int(number) if isinstance(number, int) else round(number, 2 - digits)
-    return f"{int(rounded):,}".replace(",", " ")
+    return Table("", ("CPU time, one thread", ""), rows)
 
 
 def main() -> None:
-    text = table()
-    print(text)
+    began = now()
+    table = markdown(facts())
+    stamp = line({"measured by": "`python -m benchmarks.facts`", **about(began)})
+    print(table, stamp, sep="\n")
     if "--write" in sys.argv:
-        readme = README.read_text(encoding="utf-8")
-        README.write_text(TABLE.sub(text.replace("\\", r"\\"), readme), encoding="utf-8")
+        put_between_marks(README, "facts", f"{table}\n{stamp}\n")
 
 
 if __name__ == "__main__":

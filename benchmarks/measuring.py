@@ -1,10 +1,13 @@
 """One program on one input: what it found, its CPU seconds and its peak memory."""
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
+Result = TypeVar("Result")
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -66,12 +69,28 @@ class Comparison:
         return slow
 
 
+def cpu_seconds(work: Callable[[], Result], rounds: int = 1) -> tuple[Result, float]:
+    """Return what the last of some calls returned, and the median of their CPU seconds."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        result = work()
+        times.append(time.process_time() - start)
+    return result, statistics.median(times)
+
+
+def cpu_seconds_and_megabytes(work: Callable[[], Result]) -> tuple[Result, float, float | None]:
+    """Return what a call returned, its CPU seconds, and how far memory rose meanwhile."""
+    before = _forget_peak()
+    result, seconds = cpu_seconds(work)
+    risen = _peak()
+    return result, seconds, None if before is None or risen is None else max(risen - before, 0.0)
+
+
 def measure(program: str, count: Callable[[], int], least_seconds: float = 0.3) -> Measured:
     """Run something that counts, first for its memory, then again and again for its time."""
     try:
-        before = _forget_peak()
-        found = count()
-        risen = _peak()
+        found, _, risen = cpu_seconds_and_megabytes(count)
         best, spent = float("inf"), -1.0
         while spent < least_seconds:
             start = time.process_time()
@@ -80,8 +99,7 @@ def measure(program: str, count: Callable[[], int], least_seconds: float = 0.3) 
             best, spent = min(best, seconds), max(spent, 0.0) + seconds
     except Exception as error:  # A program may fail in any way on degenerate input.
         return Measured(program, remark=f"raises {type(error).__name__}")
-    rise = None if before is None or risen is None else max(risen - before, 0.0)
-    return Measured(program, found, best, rise)
+    return Measured(program, found, best, risen)
 
 
 def _forget_peak() -> float | None:

@@ -8,30 +8,26 @@ are named with the way to get them. `--write` puts the tables into README.md as 
 import argparse
 import json
 import os
-import platform
-import re
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.comparisons import SECTIONS, growing
+from benchmarks.machine import about, line, now
 from benchmarks.measuring import Comparison, Measured
 from benchmarks.peer_programs import Programs
-from hardmax import __version__
+from benchmarks.tables import Table, markdown, put_between_marks
 from hardmax._ground.files import write_text
 from hardmax.papers.pages import image, page
 from hardmax.plotting.style import off_screen, side_by_side
 
 _README = Path(__file__).with_name("README.md")
-_TABLES = re.compile(r"(?<=<!-- side by side -->\n).*?(?=<!-- end of side by side -->)", re.DOTALL)
-_BUSY = 0.3
-"""A load above this many programs for each core makes times doubtful."""
 
 _WAYS = {
     "SyReNN": "build benchmarks/drive_syrenn.cc as its first lines say, set HARDMAX_SYRENN",
@@ -50,7 +46,7 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", help="words that titles begin with; all if none")
     chosen = parser.parse_args()
     programs = Programs(chosen.peers, chosen.syrenn)
-    load, start = os.getloadavg()[0], time.perf_counter()
+    began = now()
     tables = []
     for title, counted, section in SECTIONS:
         if chosen.sections and not title.lower().startswith(tuple(chosen.sections)):
@@ -62,49 +58,22 @@ def main() -> None:
         tables.append((title, counted, (section.__doc__ or "").strip(), found))
     growth = [] if chosen.sections else growing(programs)
     failures = [text for *_, found in tables for one in found for text in one.failures]
-    about = _machine(load, time.perf_counter() - start)
+    facts = about(began)
     chosen.out.mkdir(parents=True, exist_ok=True)
     target = chosen.out / "benchmarks.html"
-    write_text(target, page("hardmax: benchmarks", _body(about, tables, growth, failures)))
+    write_text(target, page("hardmax: benchmarks", _body(facts, tables, growth, failures)))
     kept = {
-        "machine": about,
+        "machine": facts,
         "tables": {title: [asdict(one) for one in found] for title, *_, found in tables},
         "growth": growth,
         "failures": failures,
     }
     write_text(chosen.out / "benchmarks.json", json.dumps(kept, indent=1))
     if chosen.write:
-        text = _TABLES.sub(lambda _: _markdown(about, tables, growth), _README.read_text("utf-8"))
-        _README.write_text(text, encoding="utf-8")
+        put_between_marks(_README, "side by side", _markdown(facts, tables, growth))
     print(f"page: {target}")
     if failures:
         sys.exit("\n".join(["failed:", *failures]))
-
-
-def _machine(load: float, seconds: float) -> dict[str, str]:
-    """Say where and when this was measured, and whether the machine was quiet."""
-    names = [
-        line.partition(":")[2].strip()
-        for line in _text("/proc/cpuinfo").splitlines()
-        if line.startswith("model name")
-    ]
-    cores = os.cpu_count() or 1
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "processor": f"{names[0] if names else platform.processor()}, {cores} cores",
-        "versions": f"hardmax {__version__}, Python {platform.python_version()}, "
-        f"numpy {np.__version__}",
-        "load": f"{load:.2f} programs at the start"
-        + (": BUSY, these times are not for publishing" if load > _BUSY * cores else ""),
-        "took": f"{seconds:.0f} s",
-    }
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError:
-        return ""
 
 
 def _lines(comparison: Comparison) -> list[str]:
@@ -131,12 +100,12 @@ def _verdict(comparison: Comparison, one: Measured) -> str:
 
 
 def _body(
-    about: dict[str, str],
+    facts: dict[str, str],
     tables: Sequence[tuple[str, str, str, list[Comparison]]],
     growth: Sequence[tuple[str, list[int], list[float]]],
     failures: Sequence[str],
 ) -> str:
-    facts = "; ".join(f"{name}: {value}" for name, value in about.items())
+    where = "; ".join(f"{name}: {value}" for name, value in facts.items())
     everyone = {one for *_, found in tables for row in found for one in row.found}
     absent = sorted({one.program for one in everyone if one.remark == "not there"})
     parts = [
@@ -144,7 +113,7 @@ def _body(
         '<p class="lead">CPU seconds from arrays to the answer, models built anew each time, every '
         "program on the same input in one run. A program that counts wrongly gets no "
         "ratio. hardmax proves every sign; the others round, except where a table says so.</p>"
-        f'<p class="small">{escape(facts)}</p></header>'
+        f'<p class="small">{escape(where)}</p></header>'
     ]
     if absent:
         ways = "".join(f"<li>{escape(name)}: {escape(_WAYS[name])}</li>" for name in absent)
@@ -225,33 +194,35 @@ def _exponents(growth: Sequence[tuple[str, list[int], list[float]]]) -> str:
 
 
 def _markdown(
-    about: dict[str, str],
+    facts: dict[str, str],
     tables: Sequence[tuple[str, str, str, list[Comparison]]],
     growth: Sequence[tuple[str, list[int], list[float]]],
 ) -> str:
     """Write the tables as Markdown, each case once."""
-    lines = ["", "*" + "; ".join(f"{name}: {value}" for name, value in about.items()) + ".*", ""]
-    for title, counted, words, found in tables:
-        lines += [f"### {title}", "", " ".join(words.split()), ""]
-        lines += [f"| case | program | {counted} | CPU s | times as long | MB |", "|---" * 6 + "|"]
-        for comparison in found:
-            for one in comparison.found:
-                is_ours = one is comparison.found[0]
-                case = comparison.case.replace("|", "/") if is_ours else ""
-                if one.count is None:
-                    lines.append(f"| {case} | {one.program} | | | {one.remark} | |")
-                    continue
-                ratio = None if is_ours else comparison.ratio(one)
-                wrong = f"wrong: {comparison.truth}" if one.count != comparison.truth else ""
-                said = wrong or ("" if ratio is None else f"{ratio:.3g}")
-                lines.append(
-                    f"| {case} | {one.program} | {one.count} | {one.seconds:.3g} | {said} "
-                    f"| {_megabytes(one.megabytes)} |"
-                )
-        lines.append("")
+    parts = [
+        markdown(
+            Table(
+                title,
+                ("case", "program", counted, "CPU s", "times as long", "MB"),
+                [_entries(comparison, one) for comparison in found for one in comparison.found],
+                words,
+            )
+        )
+        for title, counted, words, found in tables
+    ]
     if growth:
-        lines += [f"CPU seconds against cells, networks 2->[w, w, w]. {_exponents(growth)}", ""]
-    return "\n".join(lines)
+        parts.append(f"CPU seconds against cells, networks 2->[w, w, w]. {_exponents(growth)}\n")
+    return "\n".join([*parts, line(facts), ""])
+
+
+def _entries(comparison: Comparison, one: Measured) -> Sequence[Any]:
+    is_ours = one is comparison.found[0]
+    case = comparison.case if is_ours else ""
+    if one.count is None:
+        return case, one.program, None, None, one.remark, None
+    said = f"wrong: {comparison.truth}" if one.count != comparison.truth else None
+    ratio = None if is_ours else comparison.ratio(one)
+    return case, one.program, one.count, one.seconds, said or ratio, _megabytes(one.megabytes)
 
 
 if __name__ == "__main__":

@@ -102,10 +102,11 @@ def syrenn(
                 print(len(points), file=file)
                 np.savetxt(file, points, fmt="%.9g")
         answer = _answer([program, str(path), str(least_seconds)])
-    if "error" in answer:
-        return [Outcome(remark=answer["error"])] * len(domains)
+    if "setup" not in answer:
+        remark = answer.get("error", "an old driver, to be built again")
+        return [Outcome(remark=remark)] * len(domains)
     return [
-        Outcome(cells, seconds, setup=answer.get("setup", 0.0))
+        Outcome(cells, seconds, setup=answer["setup"])
         for cells, seconds in zip(answer["cells"], answer["seconds"], strict=True)
     ]
 

@@ -1,9 +1,19 @@
-"""The comparisons with other programs: who is wrong gets no ratio, and a slow one is a failure."""
+"""The comparisons with other programs: who is wrong gets no ratio, and a slow one is a failure.
+
+Tables on pages: each has its place, and is replaced only by one that was measured.
+"""
+
+import doctest
+import re
+import sys
 
 import pytest
 
+from benchmarks import longer, tables
+from benchmarks.__main__ import available
+from benchmarks.machine import about, now
 from benchmarks.measuring import Comparison, Measured, measure
-from benchmarks.page import _body
+from benchmarks.page import _body, _markdown
 
 OURS, PEER = Measured("hardmax", 92, 0.5, 3.0), Measured("peer", 92, 2.0)
 
@@ -46,3 +56,56 @@ def test_the_page_names_wrong_counts_missing_programs_and_failures():
     assert "a &lt; b" in text
     assert "<li>too slow</li>" in text
     assert "hardmax 1.00" in text
+
+
+def test_the_markdown_names_wrong_counts_and_missing_programs():
+    found = (OURS, PEER, Measured("worse", 99, 0.1), Measured("SyReNN", remark="not there"))
+    text = _markdown({"date": "today"}, [("Cells", "cells", "", [Comparison("a", 92, found)])], [])
+    rows = [re.split(r"\s*\|\s*", line)[1:-1] for line in text.splitlines() if line[:1] == "|"]
+    assert rows[2:] == [
+        ["a", "hardmax", "92", "0.5", "", "3"],
+        ["", "peer", "92", "2", "4", ""],
+        ["", "worse", "99", "0.1", "wrong: 92", ""],
+        ["", "SyReNN", "", "", "not there", ""],
+    ]
+    assert "*date: today.*" in text
+
+
+def test_examples_of_tables():
+    assert doctest.testmod(tables).failed == 0
+
+
+def test_every_benchmark_has_its_place_on_the_page():
+    page = longer._README.read_text(encoding="utf-8")
+    for word in "", "end of ":
+        marks = re.findall(rf"^<!-- {word}(\w+) -->$", page, re.MULTILINE)
+        assert sorted(marks) == available()
+
+
+def test_what_fails_leaves_its_table_and_is_named(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "README.md"
+    names = "exact", "growth", "depth"
+    page.write_text("".join(f"<!-- {n} -->\nold {n}\n<!-- end of {n} -->\n" for n in names))
+    monkeypatch.setattr(longer, "_README", page)
+    monkeypatch.setattr(
+        longer, "measured", lambda name, _: None if name == "growth" else f"new {name}"
+    )
+    monkeypatch.setattr(sys, "argv", ["longer", "--write", *names])
+    with pytest.raises(SystemExit, match="failed: growth"):
+        longer.main()
+    text = page.read_text()
+    assert re.findall(r"^(?:old|new) \w+$", text, re.MULTILINE) == [
+        *("new exact", "old growth", "new depth")
+    ]
+    assert text.count("measured by: `python -m benchmarks exact`; date: 20") == 1
+
+
+def test_a_benchmark_that_raises_has_failed(monkeypatch):
+    monkeypatch.setattr(longer, "_MODULE", "benchmarks.nothing")
+    assert longer.measured("exact", []) is None
+
+
+def test_a_machine_says_when_it_was_busy():
+    facts = about(now())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"])
+    assert "programs at the start" in facts["load"]

@@ -5,23 +5,9 @@ network of maxima of affine functions, with as many tokens as the largest unit h
 twice its numbers (`token_layout` says how). This is the theme of [GYZ26]; the construction and its
 error bound are this library's own.
 
-Nonzero weights for each parameter of the network, beside those of the plain construction (one-hot
-positions, every unit padded to the largest rank $k$, a feed-forward part for the output); the
-largest error of the hard transformer at 3000 points; and the largest error of the soft one that a
-search finds over its certified error, for $\varepsilon = 10^{-1}, 10^{-2}, 10^{-4}$
-(`benchmarks/bench_compilers.py`, random weights):
-
-| network                    | parameters | nonzeros | ratio | plain | hard    | found/certified  |
-|----------------------------|-----------:|---------:|------:|------:|--------:|------------------|
-| maxout 2-[4]-1, k 3        |         41 |      164 |  4.00 |  4.93 | 0       | 0.83, 0.97, 0.39 |
-| maxout 3-[4,3]-2, k 2..4   |        101 |      393 |  3.89 |  5.95 | 4.4e-16 | 0.32, 0.26, 0.17 |
-| maxout 2-[5,5,3]-1, k 1..8 |        328 |     1445 |  4.41 |  8.96 | 6.7e-16 | 0.28, 0.22, 0.13 |
-| maxout 5-[16,8]-3, k 3     |        723 |     1975 |  2.73 |  3.04 | 8.9e-16 | 0.44, 0.34, 0.15 |
-| maxout 16-[32,32]-4, k 4   |       6532 |    14612 |  2.24 |  2.45 | 8.9e-16 | 0.17, 0.11, 0.05 |
-| relu 2-[8,8]-1             |        105 |      409 |  3.90 |  6.70 | 2.8e-16 | 0.45, 0.32, 0.21 |
-| relu 64-[96,64]-10         |      13098 |    27982 |  2.14 |  4.16 | 1.3e-15 | 0.21, 0.10, 0.06 |
-
-At small $\varepsilon$ the points where several layers err at once are too rare for the search.
+`python -m benchmarks compilers` prints, for random networks, how many weights are not zero for each
+parameter, the error of the hard transformer, and the largest error of the soft one that a search
+finds. At small $\varepsilon$ the points where several layers err at once are too rare for it.
 """
 
 import os

@@ -1,11 +1,13 @@
 """A LeNet and a ResNet-8 trained with torch on drawn shapes, on segments and planes through images.
 
 Images are shapes of ten kinds on a black ground, as digits are: large parts of two images agree, so
-that many windows see the same. `python -m benchmarks.trained_networks` trains both, once; the
-weights are kept in the folder that `HARDMAX_TRAINED` names, if it does.
+that many windows see the same. The weights are kept in the folder that `HARDMAX_TRAINED` names, if
+it does. With `--full` larger triangles are searched as well.
 """
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.bench_networks import report, triangle
+from benchmarks.bench_networks import COLUMNS, searched, triangle
+from benchmarks.tables import Table
 from hardmax.geometry.domains import Segment
 from hardmax.models.formats.torch.modules import from_torch
 from hardmax.typing import AnyArray, FloatArray
@@ -104,10 +107,13 @@ def trained(name: str, module: nn.Module, images: AnyArray, kinds: AnyArray, epo
     module.eval()
 
 
-def main() -> None:
-    """Print a table."""
+def tables() -> Iterator[Table]:
+    """Yield what segments and planes through images cost, before and after training."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
+    rows: list[tuple[object, ...]] = []
+    share = []
+    n_sizes = 2 if "--full" in sys.argv else 1
     for name, module, side, n_channels, epochs, sizes in (
         ("LeNet", lenet(), 28, 1, 4, (0.3, 1.0)),
         ("ResNet-8", resnet(), 32, 3, 2, (0.01, 0.03)),
@@ -118,15 +124,21 @@ def main() -> None:
         images, kinds = shapes(1000, side, n_channels, 2)
         with torch.no_grad():
             right = module(torch.from_numpy(images)).argmax(1).numpy() == kinds
-        print(f"{name}: {right.mean():.1%} of 1 000 new images are right")
+        share.append(f"{right.mean():.1%} by the {name}")
         chosen = [int(np.flatnonzero(kinds == kind)[0]) for kind in (0, 3, 6)]
         pictures = images[chosen].reshape(3, -1).astype(np.float64)
         net = from_torch(module, input_shape=(n_channels, side, side))
-        for word, which in (("before training", fresh), ("trained", net)):
-            report(f"{name}, {word}, segment", which, Segment(pictures[0], pictures[1]))
-            for size in sizes:
-                report(f"{name}, {word}, {size}", which, triangle(pictures, size))
-
-
-if __name__ == "__main__":
-    main()
+        domains = {"segment": Segment(pictures[0], pictures[1])}
+        domains |= {f"{s:g} of a triangle": triangle(pictures, s) for s in sizes[:n_sizes]}
+        for domain, where in domains.items():
+            for word, which in (("before training", fresh), ("trained", net)):
+                rows.append((f"{name}, {word}", domain, *searched(which, where)))
+    yield Table(
+        "Trained networks of any shape",
+        COLUMNS,
+        rows,
+        f"""Images of ten kinds of shapes on a black ground; PyTorch's initial weights, and those
+        after training with Adam, when {" and ".join(share)} of new images are seen right. Segments
+        and parts of the plane through three images of different kinds. Where images are black, or
+        of one colour, windows are multiples of each other, and ties are decided exactly.""",
+    )

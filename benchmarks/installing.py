@@ -1,0 +1,125 @@
+"""Sizes and times of an installation: `python -m benchmarks.installing`, or with `--write`.
+
+Wheels and sources are those that `make wheel` and `make cross` left in `dist/`; what hardmax needs
+is measured where it is installed here. The core is compiled once more, in a folder of its own.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from zipfile import ZipFile
+
+from packaging.requirements import Requirement
+
+from benchmarks.facts import first_answer
+from benchmarks.machine import about, line, now
+from benchmarks.tables import Table, markdown, put_between_marks
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "install.md"
+EXTRAS = "torch", "onnx", "arrow", "store", "app", "notebooks"
+
+
+def needed(name: str, extra: str = "") -> set[str]:
+    """Return the packages that one needs, with an extra, itself included, as far as they are here.
+
+    Raises:
+        PackageNotFoundError: If one of them is not here.
+    """
+    found, waiting = set(), [(name, extra)]
+    while waiting:
+        package, wanted = waiting.pop()
+        if (package, wanted) in found:
+            continue
+        found.add((package, wanted))
+        for text in distribution(package).requires or []:
+            one = Requirement(text)
+            if one.marker is None or one.marker.evaluate({"extra": wanted}):
+                waiting += [(one.name, inner) for inner in one.extras or {""}]
+    return {package for package, _ in found}
+
+
+def installed_bytes(name: str) -> int:
+    """Return the size of a package's files, without compiled bytecode."""
+    files = distribution(name).files or []
+    paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def built() -> list[tuple[str, str]]:
+    """Return the sizes of what is in `dist/`."""
+    rows = []
+    for path in sorted((ROOT / "dist").glob("hardmax-*")):
+        kind = "sources" if path.suffix == ".gz" else "wheel"
+        machine = next((one for one in ("x86_64", "aarch64") if one in path.name), "")
+        words = " ".join(word for word in (kind, machine and f"Linux {machine}") if word)
+        rows.append((words, _megabytes(path.stat().st_size)))
+        if machine == os.uname().machine:
+            with ZipFile(path) as wheel:
+                size = sum(entry.file_size for entry in wheel.infolist())
+            rows.append(("installed, hardmax alone", _megabytes(size)))
+    return rows
+
+
+def packages() -> list[tuple[str, str]]:
+    """Return the sizes of what hardmax needs, and of what its extras need in addition."""
+    base = needed("hardmax") - {"hardmax"}
+    rows = [("what it needs", _megabytes(sum(map(installed_bytes, base))))]
+    for extra in EXTRAS:
+        try:
+            more = needed("hardmax", extra) - base - {"hardmax"}
+            size = _megabytes(sum(map(installed_bytes, more)))
+        except PackageNotFoundError as error:
+            size = f"not measured: {error.name} is not here"
+        rows.append((f"in addition, `hardmax[{extra}]`", size))
+    return rows
+
+
+def import_seconds() -> float:
+    """Return the CPU seconds that a new process spends on importing hardmax."""
+    code = "import time; t = time.process_time(); import hardmax; print(time.process_time() - t)"
+    command = [sys.executable, "-c", code]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(5)]
+    return statistics.median(float(run.stdout) for run in runs)
+
+
+def compile_seconds() -> float:
+    """Return the CPU seconds of compiling the core."""
+    before = os.times()
+    tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    with tempfile.TemporaryDirectory() as folder:
+        for command in (["--preset", "release", "-B", folder, "-G", "Ninja"], ["--build", folder]):
+            subprocess.run(
+                ["cmake", *command],
+                cwd=ROOT / "core",
+                env={**os.environ, "PATH": tools},
+                check=True,
+                capture_output=True,
+            )
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size < 1e7 else f"{size / 1e6:.0f} MB"
+
+
+def main() -> None:
+    began = now()
+    rows = [*built(), *packages()]
+    rows.append(("`import hardmax`, CPU time", f"{import_seconds():.2f} s"))
+    rows.append(("the ten lines of the README, CPU time", f"{first_answer():.1f} s"))
+    rows.append(("compiling the core from source, CPU time", f"{compile_seconds():.0f} s"))
+    stamp = line({"measured by": "`python -m benchmarks.installing`", **about(began)})
+    text = f"{markdown(Table('', ('', ''), rows))}\n{stamp}\n"
+    print(text)
+    if "--write" in sys.argv:
+        put_between_marks(PAGE, "sizes", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The longer measurements of README.md: `python -m benchmarks.longer [--write] [NAME ...]`.
+
+Each benchmark runs in a process of its own, one after the other, and prints its tables; with
+`--write` they replace what README.md has between the marks of that name, with date and machine. One
+that fails leaves what was there; the command then ends with status 1 and names it. `--full`
+measures what takes minutes as well.
+"""
+
+import argparse
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.__main__ import available, chosen
+from benchmarks.machine import Moment, about, line, now
+from benchmarks.tables import put_between_marks
+
+_README = Path(__file__).with_name("README.md")
+_MODULE = "benchmarks"
+_MOST_SECONDS = 1800
+
+
+def measured(name: str, options: list[str]) -> str | None:
+    """Return the tables of a benchmark as Markdown; None if it fails."""
+    command = [sys.executable, "-m", _MODULE, name, *options]
+    try:
+        run = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+    return run.stdout.strip() if run.returncode == 0 and run.stdout.strip() else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
+    parser.add_argument("--full", action="store_true", help="what takes minutes as well")
+    parser.add_argument("names", nargs="*", help=", ".join(available()))
+    wanted = parser.parse_args()
+    options = ["--full"] if wanted.full else []
+    first, failed = now(), []
+    for name in chosen(wanted.names):
+        # The load before the first: later ones would see what was measured before them.
+        began = replace(now(), load=first.load)
+        text = measured(name, options)
+        if text is None:
+            failed.append(name)
+            continue
+        text = f"{text}\n\n{_stamp(name, options, began)}"
+        print(text, end="\n\n", flush=True)
+        if wanted.write:
+            put_between_marks(_README, name, f"{text}\n")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+def _stamp(name: str, options: list[str], began: Moment) -> str:
+    command = " ".join(["python -m benchmarks", name, *options])
+    return line({"measured by": f"`{command}`", **about(began)})
+
+
+if __name__ == "__main__":
+    main()

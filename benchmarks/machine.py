@@ -1,0 +1,86 @@
+"""Where and when something was measured, and whether the machine was quiet."""
+
+import os
+import platform
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hardmax import __version__
+
+_BUSY = 0.3
+"""Other programs on more than this part of a core make times doubtful."""
+
+
+def processor() -> str:
+    """Return what the machine calls its processor."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    names = re.findall(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
+
+
+def versions() -> str:
+    """Return the versions of what was measured."""
+    return f"hardmax {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something began.
+
+    Attributes:
+        load: How many programs wanted to run, over the last minute.
+        wall: Seconds of a clock.
+        busy: CPU seconds of all programs since the machine started; None where that is not known.
+        own: CPU seconds of this process and of those it waited for.
+    """
+
+    load: float
+    wall: float
+    busy: float | None
+    own: float
+
+
+def now() -> Moment:
+    """Return the present moment."""
+    return Moment(os.getloadavg()[0], time.perf_counter(), _busy(), sum(os.times()[:4]))
+
+
+def about(began: Moment) -> dict[str, str]:
+    """Say where and when something was measured that began then and is over now."""
+    ended = now()
+    wall = ended.wall - began.wall
+    load = f"{began.load:.2f} programs at the start"
+    if began.busy is not None and ended.busy is not None:
+        others = max(0.0, ended.busy - began.busy - (ended.own - began.own)) / max(wall, 1e-9)
+        load += f", others on {others:.2f} cores meanwhile"
+        if others > _BUSY:
+            load += ": BUSY, these times are not for publishing"
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "processor": processor(),
+        "versions": versions(),
+        "load": load,
+        "took": f"{wall:.0f} s",
+    }
+
+
+def line(facts: dict[str, str]) -> str:
+    """Return such facts as a line of Markdown."""
+    return "*" + "; ".join(f"{name}: {value}" for name, value in facts.items()) + ".*"
+
+
+def _busy() -> float | None:
+    """Return the CPU seconds that all programs used since the machine started."""
+    try:
+        first = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
+    except OSError:
+        return None
+    user, nice, system, _, _, interrupts, soft = map(int, first.split()[1:8])
+    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")

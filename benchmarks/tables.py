@@ -1,0 +1,68 @@
+"""A table of measurements, and the Markdown that pages keep of it.
+
+A module `bench_NAME` has a function `tables` that measures, and yields what it found.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was measured.
+
+    Attributes:
+        title: What the table is about, units included.
+        columns: Their names; the first one is that of the cases.
+        rows: For each case, numbers and words; None where there is nothing to say.
+        remarks: What a reader has to know, as one paragraph.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    remarks: str = ""
+
+
+def written(value: Any) -> str:
+    """Write an entry: counts in full, other numbers with three digits, words as they are.
+
+    Examples:
+        >>> [written(one) for one in (12271, 1234.5, 0.25, 2.0, None, "a")]
+        ['12 271', '1 230', '0.25', '2', '', 'a']
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.replace("|", r"\|")
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", " ")
+    short = float(f"{value:.3g}")
+    return f"{short:,.0f}".replace(",", " ") if abs(short) >= 1000.0 else f"{short:.3g}"
+
+
+def markdown(table: Table, level: int = 3) -> str:
+    """Return a table under its title, its columns aligned for those who read the source."""
+    lines = [[*table.columns], *([written(value) for value in row] for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    head, *body = (
+        "| " + " | ".join(word.ljust(n) for word, n in zip(line, widths, strict=True)) + " |"
+        for line in lines
+    )
+    rule = "|" + "|".join("-" * (n + 2) for n in widths) + "|"
+    title = f"{'#' * level} {table.title}" if table.title else ""
+    parts = title, " ".join(table.remarks.split()), "\n".join([head, rule, *body])
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def put_between_marks(path: Path, name: str, text: str) -> None:
+    """Replace what stands in a file between `<!-- NAME -->` and `<!-- end of NAME -->`."""
+    first, last = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    page = path.read_text(encoding="utf-8")
+    if page.count(first) != 1 or page.count(last) != 1:
+        raise SystemExit(f"{path.name} has no place for {name}")
+    between = re.compile(f"(?<={re.escape(first)}).*?(?={re.escape(last)})", re.DOTALL)
+    path.write_text(between.sub(lambda _: f"\n{text}\n", page), encoding="utf-8")
