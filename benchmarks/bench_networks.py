@@ -170,7 +170,7 @@ def tables() -> Iterator[Table]:
         rows.append((name, net.dim_in, n_units, seconds))
     yield Table(
         "The cell of one image",
-        ("network", "inputs", "units that choose", "CPU s"),
+        ("network", "inputs", "maxima", "CPU s"),
         rows,
         "Most of it are the norms of the gradients of all units by all inputs.",
     )

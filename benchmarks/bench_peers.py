@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.baselines_clipping import clipped_regions
 from benchmarks.baselines_edges import edge_subdivision
+from benchmarks.comparisons import proved_count
 from benchmarks.peer_programs import Outcome, Programs, added, in_python, measured, syrenn
 from benchmarks.random_networks import Weights, gaussian, integers
 from benchmarks.tables import Table
@@ -103,8 +104,7 @@ def who_is_right(programs: Programs) -> Table:
     rows = []
     for name, net, half_width in cases:
         model, box = net.model, cube(half_width, 2)
-        truth = enumerate_regions(model, box, exact=True).n_cells
-        far = enumerate_regions(model, WholeSpace(2), exact=True).n_cells
+        truth, far = proved_count(model, box), proved_count(model, WholeSpace(2))
         found = [
             counted(net, box),
             syrenn(programs.syrenn, net, [square(half_width)], _SHORT)[0],
@@ -119,7 +119,7 @@ def who_is_right(programs: Programs) -> Table:
         "Who counts right",
         ("network", "truth", *("hardmax", "SyReNN", "edges", "clipping", "relucent", "parx")),
         rows,
-        """Cells on [-5, 5]^2 and on the plane, found in integers alone; then what programs find:
+        """Cells on [-5, 5]^2 and on the plane, confirmed by certificates; then what programs find:
         relucent and parx on the plane, the others on the square.""",
     )
 
@@ -179,7 +179,7 @@ def right_segments(programs: Programs) -> Table:
     ):
         net = integers(0, *sizes)
         model, ends = net.model, lattice_segments(0, 100, net.dim)
-        truth = [enumerate_regions(model, Segment(*e), exact=True).n_cells for e in ends]
+        truth = [proved_count(model, Segment(*e)) for e in ends]
         ours = [enumerate_regions(model, Segment(*e)).n_cells for e in ends]
         theirs = syrenn(programs.syrenn, net, ends, 0.0)
         counts = [one.cells for one in theirs]
@@ -190,7 +190,7 @@ def right_segments(programs: Programs) -> Table:
         ("network", "pieces", "hardmax", "SyReNN"),
         rows,
         """100 segments between lattice points through networks with weights and biases in -2..2:
-        all pieces, found in integers alone, and on how many segments a program is right.""",
+        all pieces, confirmed by certificates, and on how many segments a program is right.""",
     )
 
 

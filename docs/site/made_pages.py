@@ -114,7 +114,8 @@ def _write(app: Sphinx) -> None:
 
 def _read(app: Sphinx, page: str, source: list[str]) -> None:
     for target, made in COPIED.items():
-        source[0] = source[0].replace(f"]({target})", f"]({made})")
+        for end in ")", "#":
+            source[0] = source[0].replace(f"]({target}{end}", f"]({made}{end}")
     # Doctest wants an empty line before the end of a block, readers do not.
     source[0] = re.sub(r"\n\n```$", "\n```", source[0], flags=re.MULTILINE)
     if page == "index":
