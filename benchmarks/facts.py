@@ -74,7 +74,7 @@ def facts() -> Table:
 def main() -> None:
     began = now()
     table = markdown(facts())
-    stamp = line({"measured by": "`python -m benchmarks.facts`", **about(began)})
+    stamp = line("python -m benchmarks.facts", about(began))
     print(table, stamp, sep="\n")
     if "--write" in sys.argv:
         put_between_marks(README, "facts", f"{table}\n{stamp}\n")

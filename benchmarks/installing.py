@@ -52,23 +52,20 @@ def installed_bytes(name: str) -> int:
 
 def built() -> list[tuple[str, str]]:
     """Return the sizes of what is in `dist/`."""
-    rows = []
-    for path in sorted((ROOT / "dist").glob("hardmax-*")):
-        kind = "sources" if path.suffix == ".gz" else "wheel"
+    rows = [("sources", _megabytes(p.stat().st_size)) for p in (ROOT / "dist").glob("*.tar.gz")]
+    for path in sorted((ROOT / "dist").glob("*.whl")):
         machine = next((one for one in ("x86_64", "aarch64") if one in path.name), "")
-        words = " ".join(word for word in (kind, machine and f"Linux {machine}") if word)
-        rows.append((words, _megabytes(path.stat().st_size)))
-        if machine == os.uname().machine:
-            with ZipFile(path) as wheel:
-                size = sum(entry.file_size for entry in wheel.infolist())
-            rows.append(("installed, hardmax alone", _megabytes(size)))
+        with ZipFile(path) as wheel:
+            size = sum(entry.file_size for entry in wheel.infolist())
+        sizes = f"{_megabytes(path.stat().st_size)}, installed {_megabytes(size)}"
+        rows.append((f"wheel, Linux {machine}", sizes))
     return rows
 
 
 def packages() -> list[tuple[str, str]]:
     """Return the sizes of what hardmax needs, and of what its extras need in addition."""
     base = needed("hardmax") - {"hardmax"}
-    rows = [("what it needs", _megabytes(sum(map(installed_bytes, base))))]
+    rows = [("what it needs, installed", _megabytes(sum(map(installed_bytes, base))))]
     for extra in EXTRAS:
         try:
             more = needed("hardmax", extra) - base - {"hardmax"}
@@ -114,7 +111,7 @@ def main() -> None:
     rows.append(("`import hardmax`, CPU time", f"{import_seconds():.2f} s"))
     rows.append(("the ten lines of the README, CPU time", f"{first_answer():.1f} s"))
     rows.append(("compiling the core from source, CPU time", f"{compile_seconds():.0f} s"))
-    stamp = line({"measured by": "`python -m benchmarks.installing`", **about(began)})
+    stamp = line("python -m benchmarks.installing", about(began))
     text = f"{markdown(Table('', ('', ''), rows))}\n{stamp}\n"
     print(text)
     if "--write" in sys.argv:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.__main__ import available, chosen
-from benchmarks.machine import Moment, about, line, now
+from benchmarks.machine import about, line, now
 from benchmarks.tables import put_between_marks
 
 _README = Path(__file__).with_name("README.md")
@@ -46,17 +46,13 @@ def main() -> None:
         if text is None:
             failed.append(name)
             continue
-        text = f"{text}\n\n{_stamp(name, options, began)}"
+        command = " ".join(["python -m benchmarks", name, *options])
+        text = f"{text}\n\n{line(command, about(began))}"
         print(text, end="\n\n", flush=True)
         if wanted.write:
             put_between_marks(_README, name, f"{text}\n")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
-
-
-def _stamp(name: str, options: list[str], began: Moment) -> str:
-    command = " ".join(["python -m benchmarks", name, *options])
-    return line({"measured by": f"`{command}`", **about(began)})
 
 
 if __name__ == "__main__":

@@ -56,10 +56,10 @@ def about(began: Moment) -> dict[str, str]:
     """Say where and when something was measured that began then and is over now."""
     ended = now()
     wall = ended.wall - began.wall
-    load = f"{began.load:.2f} programs at the start"
+    load = f"load {began.load:.2f} at the start"
     if began.busy is not None and ended.busy is not None:
         others = max(0.0, ended.busy - began.busy - (ended.own - began.own)) / max(wall, 1e-9)
-        load += f", others on {others:.2f} cores meanwhile"
+        load += f", other programs on {others:.2f} cores meanwhile"
         if others > _BUSY:
             load += ": BUSY, these times are not for publishing"
     return {
@@ -67,13 +67,13 @@ def about(began: Moment) -> dict[str, str]:
         "processor": processor(),
         "versions": versions(),
         "load": load,
-        "took": f"{wall:.0f} s",
+        "took": f"took {wall:.0f} s",
     }
 
 
-def line(facts: dict[str, str]) -> str:
-    """Return such facts as a line of Markdown."""
-    return "*" + "; ".join(f"{name}: {value}" for name, value in facts.items()) + ".*"
+def line(command: str, facts: dict[str, str]) -> str:
+    """Return such facts as a line of Markdown, with the command that measures."""
+    return f"*{'; '.join([f'`{command}`', *facts.values()])}.*"
 
 
 def _busy() -> float | None:

@@ -105,7 +105,7 @@ def _body(
     growth: Sequence[tuple[str, list[int], list[float]]],
     failures: Sequence[str],
 ) -> str:
-    where = "; ".join(f"{name}: {value}" for name, value in facts.items())
+    where = "; ".join(facts.values())
     everyone = {one for *_, found in tables for row in found for one in row.found}
     absent = sorted({one.program for one in everyone if one.remark == "not there"})
     parts = [
@@ -212,7 +212,7 @@ def _markdown(
     ]
     if growth:
         parts.append(f"CPU seconds against cells, networks 2->[w, w, w]. {_exponents(growth)}\n")
-    return "\n".join([*parts, line(facts), ""])
+    return "\n".join([*parts, line("python -m benchmarks.page", facts), ""])
 
 
 def _entries(comparison: Comparison, one: Measured) -> Sequence[Any]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_SPACE = "\xa0"
+"""Between thousands, where no line is broken."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -28,20 +31,20 @@ class Table:
 
 
 def written(value: Any) -> str:
-    """Write an entry: counts in full, other numbers with three digits, words as they are.
+    r"""Write an entry: counts in full, other numbers with three digits, words as they are.
 
     Examples:
-        >>> [written(one) for one in (12271, 1234.5, 0.25, 2.0, None, "a")]
-        ['12 271', '1 230', '0.25', '2', '', 'a']
+        >>> [written(one) for one in (12271, 1234.5, 0.25, 2.0, None, "a | b")]
+        ['12\xa0271', '1\xa0230', '0.25', '2', '', 'a \\| b']
     """
     if value is None:
         return ""
     if isinstance(value, str):
         return value.replace("|", r"\|")
     if isinstance(value, int):
-        return f"{value:,}".replace(",", " ")
+        return f"{value:,}".replace(",", _SPACE)
     short = float(f"{value:.3g}")
-    return f"{short:,.0f}".replace(",", " ") if abs(short) >= 1000.0 else f"{short:.3g}"
+    return f"{short:,.0f}".replace(",", _SPACE) if abs(short) >= 1000.0 else f"{short:.3g}"
 
 
 def markdown(table: Table, level: int = 3) -> str:

@@ -61,5 +61,12 @@ def _entry(ruling: Ruling) -> str:
 
 
 def _plain(text: str) -> str:
-    """Let stars, dollars and brackets of plain text mean themselves."""
-    return re.sub(r"([*$<>_~^\\])", r"\\\1", " ".join(text.split()))
+    r"""Let stars, dollars and brackets of plain text mean themselves; code does anyway.
+
+    Examples:
+        >>> print(_plain("2 * 3 in `a_b`"))
+        2 \* 3 in `a_b`
+    """
+    parts = " ".join(text.split()).split("`")
+    parts[::2] = [re.sub(r"([*$<>_~^\\])", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
