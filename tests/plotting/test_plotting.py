@@ -75,6 +75,19 @@ def test_equal_winners_have_equal_colours_and_many_are_told_apart():
     np.testing.assert_array_equal(cell_colours([3, 3])[0], cell_colours([3])[0])
 
 
+def test_of_a_solid_the_faces_towards_the_viewer_are_drawn():
+    ax = plot(Polytope.from_points(CUBE))
+    (faces,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    for elevation, n_seen in ((30, 3), (90, 1), (-30, 3)):
+        ax.view_init(elevation, -60)
+        ax.figure.canvas.draw()
+        assert len(faces.get_paths()) == n_seen
+    glass = plot(Polytope.from_points(CUBE), alpha=0.5)
+    glass.figure.canvas.draw()
+    (faces,) = (c for c in glass.collections if isinstance(c, PolyCollection))
+    assert len(faces.get_paths()) == 6
+
+
 def test_a_polytope_is_drawn_with_its_vertices():
     ax = plot(Polytope.from_points(SQUARE))
     assert {tuple(p) for p in ax.lines[0].get_xydata()} == {tuple(p) for p in SQUARE}

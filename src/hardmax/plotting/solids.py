@@ -94,23 +94,48 @@ def facet_polygons(polytope: Polytope) -> list[FloatArray]:
 
 
 def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -> None:
-    """Draw the faces of a convex body, those towards the light, from the upper left, brighter."""
+    """Draw the faces of a convex body, those towards the light, from the upper left, brighter.
+
+    Of an opaque body only those that look towards the viewer are drawn, from whatever side that is:
+    matplotlib draws faces by the depth of their middle, and large ones would come out too early.
+    """
     from matplotlib.colors import to_rgb
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+    from mpl_toolkits.mplot3d.proj3d import proj_transform
+
+    class Faces(Poly3DCollection):  # type: ignore[misc]
+        def do_3d_projection(self) -> Any:
+            if alpha == 1.0 and len(outwards) > 1:
+                seen = [_turns_left(*proj_transform(*face.T, self.axes.M)[:2]) for face in outwards]
+                if any(seen):
+                    self.set_verts(
+                        [face for face, is_seen in zip(outwards, seen, strict=True) if is_seen]
+                    )
+                    self.set_facecolor(
+                        [one for one, is_seen in zip(colours, seen, strict=True) if is_seen]
+                    )
+            return super().do_3d_projection()
 
     base = np.array(to_rgb(colour))
     light = np.array([0.25, -0.75, 0.61])
     centre = np.concatenate(polygons).mean(axis=0)
-    colours = []
+    colours, outwards = [], []
     for polygon in polygons:
         normal = _unit_normal(polygon)
         if normal @ (polygon.mean(axis=0) - centre) < 0:
             normal = -normal
         brightness = 0.82 + 0.26 * float(normal @ light)
         colours.append((*np.clip(base * brightness, 0, 1), alpha))
+        turn = np.cross(polygon, np.roll(polygon, -1, axis=0)).sum(axis=0) @ normal
+        outwards.append(polygon if turn > 0 else polygon[::-1])
     ax.add_collection3d(
-        Poly3DCollection(polygons, facecolors=colours, edgecolors=tone("wall"), linewidths=0.5)
+        Faces(outwards, facecolors=colours, edgecolors=tone("wall"), linewidths=0.5)
     )
+
+
+def _turns_left(x: FloatArray, y: FloatArray) -> bool:
+    """Return whether a polygon in the plane is anticlockwise."""
+    return bool((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() > 0)
 
 
 def frame(ax: Any, points: FloatArray) -> None:
