@@ -45,6 +45,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the tables into README.md")
     parser.add_argument("sections", nargs="*", help="words that titles begin with; all if none")
     chosen = parser.parse_args()
+    if chosen.write and chosen.sections:
+        parser.error("--write needs all sections")
     programs = Programs(chosen.peers, chosen.syrenn)
     began = now()
     tables = []
@@ -125,6 +127,7 @@ def _body(
         parts.append(f"<h2>{escape(title)}</h2><p>{escape(words)}</p>{_table(counted, found)}")
     if growth:
         parts.append(f"<h2>Growth</h2>{_growth(growth)}")
+    parts.append(f"<p>{escape(_faster_ones(tables))}</p>")
     return "\n".join(parts)
 
 
@@ -212,7 +215,21 @@ def _markdown(
     ]
     if growth:
         parts.append(f"CPU seconds against cells, networks 2->[w, w, w]. {_exponents(growth)}\n")
+    parts.append(f"{_faster_ones(tables)}\n")
     return "\n".join([*parts, line("python -m benchmarks.page", facts), ""])
+
+
+def _faster_ones(tables: Sequence[tuple[str, str, str, list[Comparison]]]) -> str:
+    """Say where others are right and faster, and how many times as fast."""
+    ratios = [
+        (one.program, comparison.case, ratio)
+        for *_, found in tables
+        for comparison in found
+        for one in comparison.found[1:]
+        if (ratio := comparison.ratio(one)) is not None and ratio < 1.0
+    ]
+    said = "; ".join(f"{name} on {case}, {1 / ratio:.3g} times" for name, case, ratio in ratios)
+    return f"Where others are right and faster: {said or 'nowhere'}."
 
 
 def _entries(comparison: Comparison, one: Measured) -> Sequence[Any]:

@@ -69,6 +69,14 @@ def test_the_markdown_names_wrong_counts_and_missing_programs():
         ["", "SyReNN", "", "", "not there", ""],
     ]
     assert "*`python -m benchmarks.page`; today.*" in text
+    assert "faster: nowhere." in text
+
+
+def test_the_page_says_where_others_are_faster():
+    tables = [("Cells", "cells", "", [Comparison("a", 92, (OURS, Measured("peer", 92, 0.125)))])]
+    words = "Where others are right and faster: peer on a, 4 times."
+    assert words in _markdown({}, tables, [])
+    assert words in _body({}, tables, [], [])
 
 
 def test_examples_of_tables():
