@@ -132,8 +132,8 @@ def tables() -> Iterator[Table]:
         rows,
         f"""CPU microseconds for a cell, from arrays to the count: the model is built, its cells on
         [-3, 3]^2 are counted or stored, and both are thrown away. Medians over {N_SEEDS} networks,
-        of each the least of many rounds. Beside it, in the same run, a plain C++ search in floats
-        that counts, its networks read beforehand, and SyReNN's C++, its set-up included: their
-        times, and how many times as long as ours they are. Transformers have 8 keys, two heads and
-        16 units in each block.""",
+        of each the least of many rounds. Beside it, in the same run, a plain C++ search with
+        comparable filters that counts, its networks read beforehand, and SyReNN's C++, its set-up
+        included: their times, and how many times as long as ours they are. Transformers have 8
+        keys, two heads and 16 units in each block.""",
     )
