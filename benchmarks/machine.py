@@ -11,8 +11,11 @@ import numpy as np
 
 from hardmax import __version__
 
-_BUSY = 0.3
-"""Other programs on more than this part of a core make times doubtful."""
+_BUSY = 0.5
+"""Other programs on more than this part of the cores make times doubtful.
+
+Processes that nobody waits for, as those of a browser, count among the others.
+"""
 
 
 def processor() -> str:
@@ -60,7 +63,7 @@ def about(began: Moment) -> dict[str, str]:
     if began.busy is not None and ended.busy is not None:
         others = max(0.0, ended.busy - began.busy - (ended.own - began.own)) / max(wall, 1e-9)
         load += f", other programs on {others:.2f} cores meanwhile"
-        if others > _BUSY:
+        if others > _BUSY * (os.cpu_count() or 1):
             load += ": BUSY, these times are not for publishing"
     return {
         "date": time.strftime("%Y-%m-%d"),
