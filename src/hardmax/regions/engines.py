@@ -1,4 +1,4 @@
-r"""Which engine finds the cells: the choice, and its evidence.
+r"""Which engine finds the cells: the choice, and its evidence (`benchmarks/README.md`).
 
 * Dimension 1, `lines`: an interval has two ends, so array operations split many intervals by a
   layer at once, and breakpoints come sorted. ReLU networks are searched by their values at the
@@ -6,12 +6,11 @@ r"""Which engine finds the cells: the choice, and its evidence.
   weights are integers of few digits (`integer_lines`). Where coincidences would send many intervals
   to integers of any size, and for transformers, the core splits intervals (`core_lines`).
 * Dimension 2, `planar`: a polygon is a cyclic list of edges, and clipping it is compiled. Groups of
-  24 forms and more are walked from one winner to the next: measured on Voronoi cells, 4.0 us for a
-  cell with 64 keys and 7.7 with 4096, where clipping by all keys took 47.5 with 1024.
+  24 forms and more are walked from one winner to the next, so that a cell among thousands of keys
+  costs little more than one among few.
 * Dimension 3 to 7, `spatial`: a polytope is its vertices with the facets through each, and a cut
-  is one compiled double-description step. Measured 214 to 668 times the rate of the split tree
-  (`benchmarks/bench_spatial.py`: 3->[12, 12], 4->[10, 10], 5->[8, 8]), less as vertices multiply
-  with the dimension.
+  is one compiled double-description step, hundreds of times as fast as the split tree, less as
+  vertices multiply with the dimension.
 * Beyond, `split_tree`: one linear decision for each form in doubt, whatever the number of
   vertices; every answer carries an integer proof.
 
