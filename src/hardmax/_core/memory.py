@@ -46,33 +46,32 @@ def address(array: Any) -> int:
         return int(array.ctypes.data)
 
 
-_BLOCK = 1 << 20
-_spare: list[Memory] = []
-"""Blocks that nobody uses: new memory costs as much as a small search."""
-_MOST_SPARE = 8
+_spare: dict[int, list[Memory]] = {1 << 20: [], 1 << 22: []}
+"""Blocks that nobody uses, by their size: new memory costs as much as a small search."""
+_MOST_SPARE = 6
 _LARGE = 1 << 23
 """From so many bytes on, large pages: asking the system for small ones costs more than a search."""
 
 
-def spare_block(n_bytes: int = _BLOCK) -> Memory:
+def spare_block(n_bytes: int = 0) -> Memory:
     """Return a block of at least so many bytes, whatever is in it.
 
     Examples:
         >>> spare_block(1000).n_bytes >= 1000
         True
     """
-    if n_bytes > _BLOCK:
-        return Memory(n_bytes, is_cleared=False)
+    size = next((size for size in _spare if size >= n_bytes), n_bytes)
     try:
-        return _spare.pop()
-    except IndexError:
-        return Memory(_BLOCK, is_cleared=False)
+        return _spare[size].pop()
+    except LookupError:
+        return Memory(size, is_cleared=False)
 
 
 def give_back(block: Memory) -> None:
     """Let a block be used again that nobody looks at."""
-    if block.n_bytes == _BLOCK and len(_spare) < _MOST_SPARE:
-        _spare.append(block)
+    spare = _spare.get(block.n_bytes)
+    if spare is not None and len(spare) < _MOST_SPARE:
+        spare.append(block)
 
 
 class GrowingArray:

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import Memory, address, give_back, spare_block
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.models.argmax import AffineMap
 from hardmax.regions._lines.line_intervals import CellRun, Points
 from hardmax.regions._lines.line_signatures import SignatureWalk
 from hardmax.regions._lines.packed_layers import (
     PackedLayers,
-    give_back,
-    lent_memory,
     packed_layers,
 )
 from hardmax.typing import FloatArray, IntArray
@@ -56,7 +54,7 @@ def integer_cells(search: "LineSearch") -> Iterator[CellRun | int] | None:
     # The second stage of a segment has its ends as rows.
     stream = domain.stages[1].weight if are_ends else _forms(domain.chart)
     at, n_layers = layers.at(), len(layers.widths)
-    memory = lent_memory(core().hm_line_integers_size(at, n_layers))
+    memory = spare_block(core().hm_line_integers_size(at, n_layers))
     begin = core().hm_line_integers_begin
     arrays = address(stream), are_ends, address(outer)
     if not begin(memory.address, at, n_layers, *arrays):

@@ -1,7 +1,6 @@
 """The layers of a ReLU network as the core reads them when it searches a line."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from ctypes import Array, Structure, addressof, c_double, c_int64, c_void_p, sizeof
 from functools import cached_property
 from itertools import accumulate
@@ -11,7 +10,7 @@ from weakref import WeakKeyDictionary, finalize
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory
+from hardmax._core.memory import Memory, give_back, spare_block
 from hardmax.models._arithmetic.normed_maps import spectral_bound
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray
@@ -20,8 +19,6 @@ _ENTRIES = 1 << 12
 """How many numbers the first memory of a search has beside the rows of a typical line."""
 _MOST_ENTRIES = 1 << 20
 """How many numbers it has at most, until they prove to be too few."""
-_MOST_KEPT, _MOST_SPARE = 1 << 22, 4
-"""How many bytes a memory has at most that is kept for later, and how many are kept."""
 _MOST_DIGITS = 2.0**53
 """Integers up to here are floats."""
 _MOST_LOOSENED = 2.0**16
@@ -62,7 +59,7 @@ class PackedMaps:
             record.rows = _place(rows)
             self._kept.append(rows)
         sizes = addressof(records), len(maps), n_layers
-        memory = lent_memory(core().hm_line_pack(*sizes, None))
+        memory = spare_block(core().hm_line_pack(*sizes, None))
         core().hm_line_pack(*sizes, memory.address)
         self.records: Array[_MapRecord] = records
         finalize(self, give_back, memory).atexit = False
@@ -153,26 +150,7 @@ class PackedLayers:
 
     def lent_memory(self) -> Memory:
         """Memory for a search, enough for a line with few pieces."""
-        return lent_memory(self._n_bytes)
-
-
-_spare: list[Memory] = []
-"""Memory that nobody uses: new pages cost as much as a search."""
-
-
-def lent_memory(n_bytes: int) -> Memory:
-    """Memory of at least so many bytes, perhaps used before."""
-    with suppress(IndexError):
-        memory = _spare.pop()
-        if memory.n_bytes >= n_bytes:
-            return memory
-    return Memory(n_bytes, is_cleared=False)
-
-
-def give_back(memory: Memory) -> None:
-    """Keep memory for later, if it is small."""
-    if memory.n_bytes <= _MOST_KEPT and len(_spare) < _MOST_SPARE:
-        _spare.append(memory)
+        return spare_block(self._n_bytes)
 
 
 _known: "WeakKeyDictionary[ArgmaxNetwork, PackedLayers]" = WeakKeyDictionary()

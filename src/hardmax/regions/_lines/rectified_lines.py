@@ -54,14 +54,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import Memory, address, give_back
 from hardmax.exact.rounding import RAISE, TINY, UNIT_ROUNDOFF
 from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed
 from hardmax.regions._lines.doubled_lines import DoubledLine
 from hardmax.regions._lines.line_composition import LineForms
 from hardmax.regions._lines.line_intervals import CellRun, Intervals, Points, exact_points
 from hardmax.regions._lines.line_signatures import SignatureWalk
-from hardmax.regions._lines.packed_layers import give_back, packed_layers
+from hardmax.regions._lines.packed_layers import packed_layers
 from hardmax.regions.charted_domains import embedded
 from hardmax.typing import AnyArray, FloatArray, IntArray, WideArray
 

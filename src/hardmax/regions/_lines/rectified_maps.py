@@ -26,13 +26,13 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import address
+from hardmax._core.memory import address, give_back, spare_block
 from hardmax.exact.rounding import TINY
 from hardmax.models._arithmetic.enclosures import Enclosed, known
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._lines.line_composition import LineForms
 from hardmax.regions._lines.line_signatures import SignatureWalk
-from hardmax.regions._lines.packed_layers import give_back, lent_memory, packed_layers
+from hardmax.regions._lines.packed_layers import packed_layers
 from hardmax.regions._lines.rectified_lines import norm
 from hardmax.typing import FloatArray
 
@@ -84,7 +84,7 @@ def composed_maps(network: ArgmaxNetwork, stream: FirstForms, walk: SignatureWal
     signature, winners = (np.ascontiguousarray(w, np.uint8) for w in (walk.first, walk.winners))
     starts, groups = (np.ascontiguousarray(w, np.int64) for w in (walk.starts, walk.groups))
     arrays = map(address, (signature, starts, groups, winners, *stream))
-    memory = lent_memory(core().hm_line_maps_size(maps, n_layers, n_changes))
+    memory = spare_block(core().hm_line_maps_size(maps, n_layers, n_changes))
     core().hm_line_maps_init(memory.address, maps, n_layers, n_cells, n_changes, *arrays)
     done = 0
     while done < n_cells:
