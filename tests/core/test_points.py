@@ -77,7 +77,7 @@ def test_a_sum_that_overflows_is_left_open():
     network = gaussian_relu(0, [3, 1]).network
     layer = network.layers[0]
     query = AffineMap(np.array([[1e308], [1e308], [-1e308]]), np.zeros(1))
-    changed = type(layer).trusted(**{**layer.__dict__, "query": query})
+    changed = type(layer).trusted(layer.__dict__, query=query)
     huge = ArgmaxNetwork((changed,), network.embedding, network.readout)
     names, is_open = CorePoints(huge)(np.array([[1.0, 1.0, 1.5], [1.0, 1.0, 2.5], [0.5, 0.5, 0.5]]))
     assert is_open.tolist() == [True, True, False]

@@ -357,7 +357,7 @@ def test_a_wide_degenerate_layer_is_cut_in_integers():
     found = lines.explore(model.network, Segment([-1.0, 1.0], [2.0, 1.0]))
     ratios = {Fraction(-int(b), int(a)) for a, b in model.weights[0].T.tolist() if a}
     assert found.breakpoints.tolist() == sorted((t + 1) / 3 for t in ratios if -1 < t < 2)
-    assert found.search.decisions.rational == 3000
+    assert found.search.decisions.expanded == 3000
     for i, map_ in enumerate(found.cells.maps):
         middle = Fraction(*found.witnesses[i].tolist())
         x = [float(3 * middle - 1), 1.0]

@@ -183,7 +183,7 @@ def nothing_found(n_groups: int) -> CellArrays:
     return CellArrays(none, False, Decisions(), None, None, None, None, 0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LazyCellArrays(CellArrays):
     """Cells some of whose arrays, given as None, are made when one of them is first asked for.
 
