@@ -214,7 +214,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        7
+        8
     """
     folder = library_folder()
     baseline = load(folder, "baseline")
