@@ -104,6 +104,7 @@ def test_threads_find_what_one_finds_in_every_bit(workers, alone, monkeypatch):
     # So short a slice that every search is given away in many pieces.
     monkeypatch.setattr(core_runs, "_FIRST_BUDGET", 7)
     monkeypatch.setattr(shared_searches, "SLICE_S", 1e-6)
+    monkeypatch.setattr(shared_searches, "_BRIEF_S", 0.0)
     monkeypatch.setattr(shared_searches, "_WORTH_THREADS_S", -1.0)
     monkeypatch.setattr(shared_searches, "_LEAST_BETWEEN", 3)
     given, give = [], core_runs.Run.give_away

@@ -74,9 +74,9 @@ class Limits(NamedTuple):
     bytes: int = -1
 
 
-_BRIEFLY = Limits(-1, 0.0)
-_WORTH_THREADS_S, _SOON_S = 0.002, 0.02
-"""From how many seconds on several threads share what is left; when estimates have been wrong."""
+_BRIEF_S, _WORTH_THREADS_S, _SOON_S = 0.001, 0.006, 0.006
+"""When it is first estimated how long a search will take; from how many seconds on several threads
+share what is left; when estimates have been wrong."""
 
 
 def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
@@ -154,9 +154,9 @@ def explore_domain(
         if workers == 1 or limits.cells >= 0:
             return runs[0].work(limits, progress)
         # A search that ends soon is not worth a thread.
-        began = time.perf_counter()
-        while not runs[0].work(_BRIEFLY, False):
-            spent = time.perf_counter() - began
+        began, pause = time.perf_counter(), _BRIEF_S
+        while not runs[0].work(Limits(-1, pause), False):
+            spent = pause = time.perf_counter() - began
             if spent > _SOON_S or not runs[0].seconds_left(spent) < _WORTH_THREADS_S:
                 return share(runs, begin, is_wanted, limits.seconds, workers, progress)
         return True
@@ -164,7 +164,7 @@ def explore_domain(
     def pack(is_complete: bool) -> CellArrays:
         cells = packed(runs, is_complete, workers)
         for run in runs:
-            run.search.release()
+            run.close()
         return cells
 
     return packed_when_done(work, pack)
@@ -211,6 +211,7 @@ class Run:
         self.room = CellsRoom() if self.columns is None else self.columns.room
         self.left = np.nan
         self._measure_due = 0.0
+        self._last_counts: tuple[int, int, int, int] | None = None
         # A step may compose all weights once: the first slice must not be long either.
         self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
 
@@ -219,10 +220,20 @@ class Run:
         """What splits exactly; made where it is needed."""
         return self.domain.exact_path(self.search)
 
+    def counts(self) -> tuple[int, int, int, int]:
+        """Return the cells found, the signs filtered and expanded, the cells on the stack."""
+        return self._last_counts or self.search.counts()
+
     @property
     def n_found(self) -> int:
         """How many cells have been found."""
-        return self.search.counts()[0]
+        return self.counts()[0]
+
+    def close(self) -> None:
+        """Let the memory of the search be used again; what it has found stays."""
+        if self._last_counts is None:
+            self._last_counts = self.search.counts()
+            self.search.release()
 
     def measure_left(self) -> float:
         """Measure about the volume of what is on the stack; now and then, where that takes long."""
@@ -271,7 +282,8 @@ class Run:
             steps += budget if status == BUDGET else 1
             if status == BUDGET:
                 spent = max(time.perf_counter() - began, 1e-6)
-                budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
+                left = SLICE_S if deadline is None else max(deadline - time.monotonic(), 1e-4)
+                budget = max(1, int(budget * min(min(left, SLICE_S) / spent, 8.0)))
             else:
                 self.make_way(status)
             advance(self.n_found - shown)
@@ -409,7 +421,8 @@ class _Team:
 
     def n_found(self) -> int:
         """How many cells all runs have found."""
-        return sum(run.n_found for run in list(self.runs))
+        with self._changed:
+            return sum(run.n_found for run in self.runs)
 
     def explored(self) -> str:
         """Say how much of the domain has been explored, as the threads have last measured it."""
@@ -473,6 +486,8 @@ class _Team:
             status = run.go_on(-1, budget, listens=listens)
             if status == DONE:
                 run.left = 0.0
+                with self._changed:
+                    run.close()
                 return
             if status == BUDGET:
                 listens = not listens or self._n_idle <= len(self._waiting)
@@ -508,7 +523,7 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     first = runs[0]
     count = filtered = expanded = 0
     for run in runs:
-        counts = run.search.counts()
+        counts = run.counts()
         count, filtered, expanded = count + counts[0], filtered + counts[1], expanded + counts[2]
     decisions = Decisions(filtered, expanded)
     paths = [run.path for run in runs if "path" in run.__dict__]
