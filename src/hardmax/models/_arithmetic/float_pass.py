@@ -7,7 +7,6 @@ continuous, so only heads must be decided for a value, but every group for a sig
 
 from dataclasses import dataclass
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from flint import fmpz
@@ -77,12 +76,10 @@ class PreparedLayer:
     only_rectifies: bool
 
 
-_prepared: "WeakKeyDictionary[ArgmaxNetwork, list[PreparedLayer]]" = WeakKeyDictionary()
-
-
 def prepared(network: ArgmaxNetwork) -> list[PreparedLayer]:
     """Prepare the layers of a network, once in its life."""
-    if network not in _prepared:
+    known: list[PreparedLayer] | None = network.kept.get("prepared")
+    if known is None:
         probe = np.random.default_rng(0).normal(size=(1, network.dim_in))
         layers = []
         for i, layer in enumerate(network.layers):
@@ -92,8 +89,8 @@ def prepared(network: ArgmaxNetwork) -> list[PreparedLayer]:
                 stream = ENCLOSED.mapped(network.embedding, stream)
             layers.append(_prepare_layer(layer, stream, network.embedding if i == 0 else None))
             probe = np.random.default_rng(i + 1).normal(size=(1, layer.dim_out))
-        _prepared[network] = layers
-    return _prepared[network]
+        known = network.kept["prepared"] = layers
+    return known
 
 
 def float_pass(

@@ -20,14 +20,11 @@ _SQUARED_AGAIN = 1024, 2048
 """Up to which sizes a matrix is squared once more for its norm, at a cost of its third power."""
 
 
-_rectified: "WeakKeyDictionary[ArgmaxNetwork, bool]" = WeakKeyDictionary()
-
-
 def is_rectified(network: ArgmaxNetwork) -> bool:
     """Whether a network is nothing but affine maps with ReLU layers between them."""
-    known = _rectified.get(network)
+    known: bool | None = network.kept.get("is_rectified")
     if known is None:
-        known = _rectified[network] = bool(network.layers) and all(
+        known = network.kept["is_rectified"] = bool(network.layers) and all(
             layer.is_relu and layer.output.is_identity and not layer.residual
             for layer in network.layers
         )

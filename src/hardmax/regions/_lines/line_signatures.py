@@ -7,23 +7,21 @@ cells: a table of all signatures would be the one thing in a result that does no
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.typing import AnyArray, BoolArray, IntArray
 
-_types: "WeakKeyDictionary[ArgmaxNetwork, type[np.unsignedinteger]]" = WeakKeyDictionary()
-
 
 def winner_type(network: ArgmaxNetwork) -> type[np.unsignedinteger]:
     """The smallest type that holds every winner of a network."""
-    if network not in _types:
+    known: type[np.unsignedinteger] | None = network.kept.get("winner_type")
+    if known is None:
         sizes = (2 if layer.is_relu else np.diff(layer.starts).max() for layer in network.layers)
         largest = int(max(sizes, default=1))
-        _types[network] = np.min_scalar_type(largest - 1).type
-    return _types[network]
+        known = network.kept["winner_type"] = np.min_scalar_type(largest - 1).type
+    return known
 
 
 def changed_entries(is_new: BoolArray) -> tuple[IntArray, IntArray]:

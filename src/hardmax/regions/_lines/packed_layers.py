@@ -5,7 +5,7 @@ from ctypes import Array, Structure, addressof, c_double, c_int64, c_void_p, siz
 from functools import cached_property
 from itertools import accumulate
 from math import inf, ldexp, prod, sqrt
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 import numpy as np
 
@@ -153,13 +153,9 @@ class PackedLayers:
         return spare_block(self._n_bytes)
 
 
-_known: "WeakKeyDictionary[ArgmaxNetwork, PackedLayers]" = WeakKeyDictionary()
-"""Networks searched before: their norms take as long as a hundred cells."""
-
-
 def packed_layers(network: ArgmaxNetwork) -> PackedLayers:
-    """Pack the layers of a network, once."""
-    found = _known.get(network)
-    if found is None:
-        found = _known[network] = PackedLayers(network)
-    return found
+    """Pack the layers of a network, once: their norms take as long as a hundred cells."""
+    known: PackedLayers | None = network.kept.get("packed_layers")
+    if known is None:
+        known = network.kept["packed_layers"] = PackedLayers(network)
+    return known

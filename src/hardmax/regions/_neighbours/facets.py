@@ -4,7 +4,6 @@ from ctypes import Structure, addressof, byref, c_int32, c_int64, c_void_p
 from functools import cache
 from math import prod
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -323,16 +322,13 @@ def _words(n_groups: int) -> AnyArray:
     return np.random.default_rng(0).integers(2**63, size=n_groups, dtype=np.uint64) * 2 + 1
 
 
-_known_kinds: WeakKeyDictionary[ArgmaxNetwork, AnyArray] = WeakKeyDictionary()
-
-
 def _kinds(network: ArgmaxNetwork) -> AnyArray:
     """Return what the layers of a network are, shape `(n_layers,)`; it stays as long as that."""
-    known = _known_kinds.get(network)
+    known: AnyArray | None = network.kept.get("kinds")
     if known is None:
         last = len(network.layers) - 1
         kinds = [_kind(layer, is_last=i == last) for i, layer in enumerate(network.layers)]
-        known = _known_kinds[network] = np.array(kinds, dtype=np.int32)
+        known = network.kept["kinds"] = np.array(kinds, dtype=np.int32)
     return known
 
 

@@ -122,8 +122,7 @@ def _pack_layer(
         integers += layer.slots.tolist()
         integers.append(-1 if layer.reads is None else layer.reads.shape[1])
         if layer.reads is not None:
-            for row in layer.reads.tolist():
-                integers += row
+            integers += layer.reads.ravel().tolist()
         integers.append(bool(classes))
         numbers += layer.slopes, layer.offsets
         if classes:

@@ -48,6 +48,7 @@ from hardmax.regions._search.searches import (
     joined,
 )
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
+from hardmax.typing import AnyArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
@@ -297,7 +298,9 @@ class Run:
         """Say whether twice the cells there are would be too many."""
         if self.columns is None or self.room.n_cells == 0 or most_bytes < 0:
             return False
-        return 2 * self.columns.n_bytes() > most_bytes
+        # Winners take a byte or more each when they are looked at.
+        n_winners = int(self.room.n_cells) * self.packed.n_groups
+        return 2 * (self.columns.n_bytes() + n_winners) > most_bytes
 
     def go_on(self, limit: int, budget: int, *, listens: bool = True) -> int:
         """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
@@ -549,8 +552,13 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         wall_names=WallNames(cells.walls, first.packed.starts) if is_planar else None,
         facets=None if is_planar else _facets(cells),
         has_means=any(path.has_means for path in paths),
-        late={"signatures": lambda: {"signatures": first.packed.winners(cells.signatures)}},
+        # Not the run itself, whose memory would stay as long as its cells.
+        late={"signatures": partial(_with_winners, first.packed, cells.signatures)},
     )
+
+
+def _with_winners(network: CoreNetwork, written: AnyArray) -> dict[str, AnyArray]:
+    return {"signatures": network.winners(written)}
 
 
 def _facets(cells: FoundCells) -> CellFacets:
