@@ -18,7 +18,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import closing, suppress
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,9 +47,9 @@ from hardmax.regions._stores.manifests import (
 from hardmax.regions._stores.tasks import read_stack
 from hardmax.regions.charted_domains import ChartedDomain, as_domain
 
-LONG_S, SHORT_S = 2.0, 0.25
-"""How long a job takes: where others wait for work it is short, so that there is some to share."""
-SHARD_BYTES = 1 << 25
+LONG_S, SHORT_S = 2.0, 0.5
+"""How long a job takes: where few tasks are left it is short, so that there are some to share."""
+LONG_BYTES, SHORT_BYTES = 1 << 25, 1 << 23
 """What the cells of a job may take in memory."""
 _MOST_TRIES = 3
 _PAUSE_S = 0.5
@@ -59,11 +59,16 @@ Show = Callable[[int, Callable[[], str]], None]
 
 
 class _Pending(NamedTuple):
-    """A task that is to be searched, and how often that has failed."""
+    """A task that is to be searched, its share of the volume, and how often that has failed."""
 
     task: bytes
+    share: float | None
     n_failed: int = 0
     reason: str = ""
+
+    def size(self) -> float:
+        """Its share of the volume, or more than any if that is not known."""
+        return inf if self.share is None else self.share
 
 
 def search_into(
@@ -138,7 +143,7 @@ class _Team:
         self.log = log
         self._network, self._dim, self._workers = network, dim, workers
         self._model = model_bytes(network)
-        self._waiting = [*map(_Pending, log.manifest.tasks)]
+        self._waiting = [*map(_Pending, log.manifest.tasks, log.manifest.shares)]
         self._under_way: dict[Future[Outcome], _Pending] = {}
         self._given_up: list[_Pending] = []
 
@@ -183,15 +188,20 @@ class _Team:
 
     def _submit(self, pool: Executor, deadline: float | None) -> None:
         """Give out tasks; one that has failed alone, so that nobody else is blamed for it."""
-        while self._waiting and len(self._under_way) < self._workers:
+        # One more than there are workers, so that none waits while a shard is written, unless it
+        # would begin late.
+        n_jobs = self._workers + (self._workers > 1 and deadline is None)
+        while self._waiting and len(self._under_way) < n_jobs:
             sound = [i for i, one in enumerate(self._waiting) if not one.n_failed]
             is_alone = any(one.n_failed for one in self._under_way.values())
             if is_alone or (not sound and self._under_way):
                 return
-            # The last task comes from the search that got furthest, and has the smallest cells.
-            pending = self._waiting.pop(sound[-1] if sound else -1)
-            n_others = len(self._waiting) + len(self._under_way)
-            is_short = self._workers > 1 and n_others < self._workers
+            # The largest, so that small ones are still there when few are left.
+            largest = max(sound, key=lambda i: self._waiting[i].size(), default=0)
+            pending = self._waiting.pop(largest)
+            others = *self._waiting, *self._under_way.values()
+            n_like = sum(other.size() >= pending.size() / 4 for other in others)
+            is_short = self._workers > 1 and n_like < 2 * self._workers
             seconds = SHORT_S if is_short else LONG_S
             if deadline is not None:
                 seconds = min(seconds, max(0.0, deadline - time.monotonic()))
@@ -203,7 +213,7 @@ class _Team:
                 pending.task,
                 manifest.count_only,
                 seconds,
-                SHARD_BYTES,
+                SHORT_BYTES if is_short else LONG_BYTES,
                 is_short,
             )
             try:
@@ -232,7 +242,7 @@ class _Team:
 
     def _blame(self, pending: _Pending, error: Any) -> None:
         reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        failed = _Pending(pending.task, pending.n_failed + 1, reason)
+        failed = _Pending(pending.task, pending.share, pending.n_failed + 1, reason)
         (self._waiting if failed.n_failed < _MOST_TRIES else self._given_up).append(failed)
 
     def _keep(self, future: "Future[Outcome]", outcome: Outcome) -> None:
@@ -251,7 +261,7 @@ class _Team:
                 outcome.has_means,
             )
             log.add(step)
-        self._waiting += map(_Pending, step.tasks)
+        self._waiting += map(_Pending, step.tasks, step.shares)
         del self._under_way[future]
 
     def _failures(self) -> str:

@@ -3,6 +3,7 @@
 import io
 from ctypes import c_int32
 from functools import lru_cache
+from itertools import accumulate
 from math import inf, nan
 from typing import Any, NamedTuple
 
@@ -15,7 +16,6 @@ from hardmax.regions._search import plane, space
 from hardmax.regions._search.explored import volume
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.runs import Limits, Run, SearchDomain, packed
-from hardmax.regions._search.searches import Task
 from hardmax.regions._search.space_domains import spatial_domain
 from hardmax.regions._stores.tasks import read_stack, stack_bytes
 from hardmax.regions.arrow_tables import to_arrow
@@ -82,24 +82,33 @@ def advance(job: Job) -> Outcome:
     shard = b""
     if len(cells.signatures):
         shard = parquet_bytes(Partition(search.network, where, cells, job.engine))
-    middle = len(left) // 2 if job.is_split else 0
-    stacks = [part for part in (left[middle:], left[:middle]) if part]
+    whole = search.volume()
+    shares = [volume(task.cell) / whole if 0.0 < whole < inf else nan for task in left]
+    cut = _middle(shares) if job.is_split else 0
+    parts = [part for part in (slice(cut, None), slice(cut)) if left[part]]
     return Outcome(
         cells.n_counted,
         _counts(cells.decisions),
         shard,
         first,
         cells.has_means,
-        tuple(map(stack_bytes, stacks)),
-        _shares(search, stacks),
+        tuple(stack_bytes(left[part]) for part in parts),
+        tuple(sum(shares[part]) for part in parts),
     )
 
 
-def _shares(search: SearchDomain, stacks: list[list[Task]]) -> tuple[float, ...]:
-    whole = search.volume()
-    if not 0.0 < whole < inf:
-        return (nan,) * len(stacks)
-    return tuple(sum(volume(task.cell) for task in stack) / whole for stack in stacks)
+def _middle(shares: list[float]) -> int:
+    """Return where to cut a stack, so that both parts have about the same volume.
+
+    The lowest cell is the largest, and has been looked at least: where volumes are not known, it
+    is a part of its own.
+
+    Examples:
+        >>> _middle([0.5, 0.2, 0.2, 0.1]), _middle([0.1, 0.1, 0.3]), _middle([nan] * 3), _middle([])
+        (1, 2, 1, 0)
+    """
+    below = list(accumulate(shares[:-1]))
+    return 1 + min(range(len(below)), key=lambda i: abs(2 * below[i] - sum(shares)), default=-1)
 
 
 def parquet_bytes(partition: Partition) -> bytes:
