@@ -307,6 +307,16 @@ def test_what_has_no_store_is_refused(tmp_path):
         enumerate_regions(NET, SQUARE, executor=Now())
 
 
+@pytest.mark.parametrize("name", ["wall_names", "directions", "facets", "starts"])
+def test_any_field_may_be_asked_for_first(tmp_path, name):
+    whole = enumerate_regions(NET, SQUARE)
+    part = enumerate_regions(NET, SQUARE, store=tmp_path)
+    found, wanted = getattr(part.cells, name), getattr(whole.cells, name)
+    if name == "wall_names":
+        found, wanted = found.codes, wanted.codes
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_an_interrupt_keeps_what_is_there(tmp_path, short_jobs, monkeypatch):
     usual, pressed = durable.wait, []
 

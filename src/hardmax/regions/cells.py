@@ -114,6 +114,10 @@ def group_layers(layer_starts: tuple[IntArray, ...]) -> IntArray:
     return np.repeat(np.arange(len(n_groups)), n_groups)
 
 
+def _nothing() -> None:
+    """Stand for None where a class must not have it as an attribute (see `LazyCellArrays`)."""
+
+
 @dataclass(frozen=True, eq=False)
 class CellArrays:
     r"""The cells an engine found, in compressed rows: one entry of each array for each cell.
@@ -156,9 +160,9 @@ class CellArrays:
     vertices: FloatArray | None
     starts: IntArray | None
     n_counted: int
-    directions: FloatArray | None = None
-    wall_names: WallNames | None = None
-    facets: CellFacets | None = None
+    directions: FloatArray | None = field(default_factory=_nothing)
+    wall_names: WallNames | None = field(default_factory=_nothing)
+    facets: CellFacets | None = field(default_factory=_nothing)
     has_means: bool = True
 
     __repr__ = short_repr
@@ -185,10 +189,10 @@ def nothing_found(n_groups: int) -> CellArrays:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LazyCellArrays(CellArrays):
-    """Cells some of whose arrays, given as None, are made when one of them is first asked for.
+    """Cells some of whose fields are made when one of them is first asked for.
 
     Attributes:
-        late: For the name of such an array what makes it, and perhaps others: arrays by name.
+        late: Given the name of such a field, returns it, and perhaps others: values by name.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -198,19 +202,20 @@ class LazyCellArrays(CellArrays):
         (False, [[0, 0], [0, 1], [1, 0], [1, 1]])
     """
 
-    late: dict[str, Callable[[], dict[str, AnyArray]]] = field(kw_only=True)
+    late: Callable[[str], dict[str, Any]] = field(kw_only=True)
 
-    def __post_init__(self) -> None:
-        # An attribute that is not there is asked of `__getattr__`.
-        for name in self.late:
-            if self.__dict__[name] is None:
-                del self.__dict__[name]
+    @classmethod
+    def knowing(cls, late: Callable[[str], dict[str, Any]], **known: Any) -> "LazyCellArrays":
+        """Return cells with some fields; all others are made late."""
+        cells = object.__new__(cls)
+        cells.__dict__.update(known, late=late)
+        return cells
 
     def __getattr__(self, name: str) -> Any:
-        late = self.__dict__.get("late", {})
-        if name not in late:
+        # Asked only for an attribute that is not there.
+        if name not in CellArrays.__dataclass_fields__ or "late" not in self.__dict__:
             raise AttributeError(name)
-        self.__dict__.update(late[name]())
+        self.__dict__.update(self.late(name))
         return self.__dict__[name]
 
     def __reduce__(self) -> tuple[Any, ...]:

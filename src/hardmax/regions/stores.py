@@ -6,7 +6,7 @@ Parquet files, and any program that reads Parquet can ask them: in DuckDB,
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,38 +26,13 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import load_model
 from hardmax.regions._stores.manifests import MANIFEST, MODEL, Manifest, read_manifest, read_shard
 from hardmax.regions.arrow_tables import load_partition
-from hardmax.regions.cells import CellArrays, CellFacets, WallNames
+from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray
 
 _ARRAYS = ("signatures", "maps", "map_radii", "vertices", "directions")
-_READ_LATE = (*_ARRAYS, "starts", "wall_names", "facets")
-
-
-@dataclass(frozen=True, eq=False)
-class StoredCells(CellArrays):
-    """Cells that are read when one of their arrays is first asked for.
-
-    Attributes:
-        read: Returns them.
-    """
-
-    read: Callable[[], CellArrays] = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        # An attribute that is not there is asked of `__getattr__`.
-        for name in _READ_LATE:
-            object.__delattr__(self, name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _READ_LATE:
-            raise AttributeError(name)
-        cells = self.read()
-        for one in _READ_LATE:
-            object.__setattr__(self, one, getattr(cells, one))
-        return getattr(self, name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,30 +175,25 @@ def open_partition(
     if not isinstance(network, ArgmaxNetwork) or fingerprint(network) != manifest.model:
         raise RecordFormatError(f"`path` must belong to this model; {folder} has another one's.")
     where = charted(parse_domain(manifest.domain), network.dim_in)
-    none = np.zeros((0, network.n_groups), dtype=np.int64)
-    known: dict[str, Any] = dict(
-        signatures=none,
+    cells: CellArrays = LazyCellArrays.knowing(
+        lambda _: _no_cells(network) if manifest.count_only else _joined(part),
         is_complete=manifest.is_complete,
         decisions=Decisions(*manifest.decisions),
-        maps=None,
-        map_radii=None,
-        vertices=None,
-        starts=None,
         n_counted=manifest.n_cells,
         has_means=manifest.has_means,
     )
-
-    def read() -> CellArrays:
-        return _joined(part, known)
-
-    cells = CellArrays(**known) if manifest.count_only else StoredCells(**known, read=read)
     part = StoredPartition(
         network, where, cells, manifest.engine, folder=folder, _manifest=manifest, max_bytes=limit
     )
     return part
 
 
-def _joined(part: StoredPartition, known: dict[str, Any]) -> CellArrays:
+def _no_cells(network: ArgmaxNetwork) -> dict[str, Any]:
+    late = *_ARRAYS, "starts", "wall_names", "facets"
+    return {**dict.fromkeys(late), "signatures": np.zeros((0, network.n_groups), dtype=np.int64)}
+
+
+def _joined(part: StoredPartition) -> dict[str, Any]:
     """Read all cells."""
     pieces: list[CellArrays] = []
     n_bytes = 0
@@ -236,7 +206,7 @@ def _joined(part: StoredPartition, known: dict[str, Any]) -> CellArrays:
                 f"shards take more than {part.max_bytes:,} bytes. Ask `shards()` one by one."
             )
     if not pieces:
-        return CellArrays(**known)
+        return _no_cells(part.network)
     first = pieces[0]
     arrays = {name: _concatenated([getattr(piece, name) for piece in pieces]) for name in _ARRAYS}
     names = first.wall_names
@@ -254,8 +224,7 @@ def _joined(part: StoredPartition, known: dict[str, Any]) -> CellArrays:
             np.concatenate([one.blurs for one in own]),
         )
     starts = _joined_starts([piece.starts for piece in pieces if piece.starts is not None])
-    found = {**known, **arrays, "starts": starts}
-    return CellArrays(**found, wall_names=names, facets=facets)
+    return {**arrays, "starts": starts, "wall_names": names, "facets": facets}
 
 
 def _concatenated(arrays: list[Any]) -> Any:

@@ -136,23 +136,24 @@ class _Collector:
         for end in (0, -1):
             if isinf(where[end]):
                 directions[end], vertices[end] = np.sign(where[end]), 0.0
-        cells = LazyCellArrays(
+        cells = LazyCellArrays.knowing(
+            partial(_composed, search, walk, self.maps),
             signatures=np.empty((0, search.network.n_groups), dtype=search.winner_type),
             is_complete=is_complete,
             decisions=search.decisions,
-            maps=None,
-            map_radii=None,
             vertices=vertices,
             starts=np.arange(0, 2 * n_cells + 1, 2),
             n_counted=n_cells,
             directions=directions,
-            late=dict.fromkeys(("maps", "map_radii"), partial(_composed, search, walk, self.maps)),
+            wall_names=None,
+            facets=None,
+            has_means=True,
         )
         return LineCells(search, cells, walk, ends)
 
 
 def _composed(
-    search: LineSearch, walk: SignatureWalk, maps: list[Enclosed]
+    search: LineSearch, walk: SignatureWalk, maps: list[Enclosed], _: str
 ) -> dict[str, FloatArray]:
     """The output on all cells with radii: as it came with them, or from their signatures."""
     if search.is_rectified:

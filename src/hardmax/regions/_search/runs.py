@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ctypes import c_int32
 from functools import cached_property, partial
 from threading import Condition, Thread
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,10 +45,8 @@ from hardmax.regions._search.searches import (
     PlaneCell,
     SpaceCell,
     Task,
-    joined,
 )
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
-from hardmax.typing import AnyArray
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
@@ -333,14 +331,15 @@ class Run:
         """Compose maps that overflowed on the way in exact arithmetic."""
         network = self.domain.network
         chart = self.domain.chart or AffineMap.identity(network.dim_in)
-        for cell in np.flatnonzero(~np.isfinite(cells.map_radii)).tolist():
-            (signature,) = self.packed.winners(cells.signatures[cell : cell + 1])
+        maps, radii, signatures = cells["maps"], cells["map_radii"], cells["signatures"]
+        for cell in np.flatnonzero(~np.isfinite(radii)).tolist():
+            (signature,) = self.packed.winners(signatures[cell : cell + 1])
             forms = exact_affine_map(network, chart, signature)
             block = rounded_forms(forms, forms.rows, self.domain.scale)
-            cells.maps[cell] = block[:-1]
+            maps[cell] = block[:-1]
             with np.errstate(over="ignore"):
                 nearest = np.float32(block[-1].max(initial=0.0))
-            cells.map_radii[cell] = np.nextafter(nearest, np.float32(np.inf))
+            radii[cell] = np.nextafter(nearest, np.float32(np.inf))
 
 
 def _ignored(n_steps: int) -> None:
@@ -535,36 +534,31 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     if not first.stores:
         none = np.zeros((0, first.packed.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
-    cells = joined([run.columns for run in runs if run.columns is not None], workers)
+    cells = FoundCells([run.columns for run in runs if run.columns is not None], workers)
     if any(run.room.n_broken for run in runs):
         first.repair(cells)
-    is_planar, unpacked_later = first.domain.dim == 2, cast(Any, None)
-    return LazyCellArrays(
-        unpacked_later,
-        is_complete,
-        decisions,
-        cells.maps,
-        cells.map_radii,
-        cells.points,
-        cells.starts,
-        count,
-        cells.directions,
-        wall_names=WallNames(cells.walls, first.packed.starts) if is_planar else None,
-        facets=None if is_planar else _facets(cells),
-        has_means=any(path.has_means for path in paths),
+    return LazyCellArrays.knowing(
         # Not the run itself, whose memory would stay as long as its cells.
-        late={"signatures": partial(_with_winners, first.packed, cells.signatures)},
+        partial(_field_of, cells, first.packed, first.domain.dim, first.domain.is_bounded),
+        is_complete=is_complete,
+        decisions=decisions,
+        n_counted=count,
+        has_means=any(path.has_means for path in paths),
     )
 
 
-def _with_winners(network: CoreNetwork, written: AnyArray) -> dict[str, AnyArray]:
-    return {"signatures": network.winners(written)}
-
-
-def _facets(cells: FoundCells) -> CellFacets:
-    assert cells.facet_starts is not None
-    assert cells.tie_starts is not None
-    assert cells.ties is not None
-    assert cells.blurs is not None
-    starts, tie_starts = cells.facet_starts, cells.tie_starts
-    return CellFacets(starts, cells.walls, tie_starts, cells.ties, cells.blurs)
+def _field_of(
+    cells: FoundCells, network: CoreNetwork, dim: int, is_bounded: bool, name: str
+) -> dict[str, Any]:
+    """Return a field of `CellArrays` by its name."""
+    field: Any = None
+    if name == "signatures":
+        field = network.winners(cells[name])
+    elif name == "wall_names":
+        field = WallNames(cells["walls"], network.starts) if dim == 2 else None
+    elif name == "facets":
+        columns = "facet_starts", "walls", "tie_starts", "ties", "blurs"
+        field = CellFacets(*(cells[column] for column in columns)) if dim != 2 else None
+    elif name != "directions" or not is_bounded:
+        field = cells["points" if name == "vertices" else name]
+    return {name: field}

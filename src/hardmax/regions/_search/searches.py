@@ -3,8 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
 from functools import lru_cache
-from itertools import accumulate
 from math import prod
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,8 @@ FIRST_ROOM = 256, 48
 """Edges, or vertices, and cells that the stack has room for at first."""
 _AT_ONCE = 1 << 20
 """About so many bytes are copied at once by a thread that joins what several have found."""
+_RISING = {"starts": 1, "facet_starts": 2, "tie_starts": 3}
+"""What the columns count that say where the parts of each cell begin: indices of `Sizes`."""
 N_EDGE = 12
 """Numbers of an edge: its line `a1, a2, c`, far offset, radii of slopes and offset; its start
 `x, y`, radius, `dx, dy`, radius."""
@@ -213,38 +215,6 @@ class Task(NamedTuple):
     is_merged: bool
 
 
-class FoundCells(NamedTuple):
-    """The cells of a search on a domain of dimension `d`.
-
-    Attributes:
-        signatures: `(n_cells, n_groups)`, bytes if no group has more than 256 forms; if none has
-            more than two, a bit for each, `(n_cells, (n_groups + 7) // 8)`, see `unpacked`.
-        maps: `(n_cells, d + 1, dim_out)`.
-        map_radii: `(n_cells,)`.
-        starts: Where the vertices of each cell begin, and the end: `(n_cells + 1,)`.
-        points: `(n_vertices, d)`.
-        walls: The codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
-            `(n_facets, 2)`.
-        directions: `(n_vertices, d)`; None where the domain is bounded.
-        facet_starts: Where its facets begin, likewise; None in two dimensions, as are the next.
-        tie_starts: Where its ties begin.
-        ties: A facet of the cell or -1, and a group with two winners there: `(n_ties, 2)`.
-        blurs: Bounds on the radii of its vertices and of their directions, `(n_cells, 2)`.
-    """
-
-    signatures: AnyArray
-    maps: FloatArray
-    map_radii: FloatArray
-    starts: AnyArray
-    points: FloatArray
-    walls: AnyArray
-    directions: FloatArray | None = None
-    facet_starts: AnyArray | None = None
-    tie_starts: AnyArray | None = None
-    ties: AnyArray | None = None
-    blurs: FloatArray | None = None
-
-
 class Sizes(NamedTuple):
     """How many cells, vertices, facets and ties there are, or is room for."""
 
@@ -255,7 +225,7 @@ class Sizes(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """One of the arrays of `FoundCells`.
+    """One of the arrays of `CellColumns`.
 
     Attributes:
         name: Its name.
@@ -265,7 +235,8 @@ class _Column(NamedTuple):
         counted: What it has a row for: an index of `Sizes`.
         n_more: How many rows it has before those, of zeros: it says where each thing begins, and
             the core writes where it ends.
-        n_skipped: How many bytes these take.
+        row_bytes: How many bytes a row takes.
+        n_skipped: How many bytes the rows before take.
         start: Where in the block of the first cells it begins.
     """
 
@@ -275,6 +246,7 @@ class _Column(NamedTuple):
     shape: tuple[int, ...]
     counted: int
     n_more: int = 0
+    row_bytes: int = 0
     n_skipped: int = 0
     start: int = 0
 
@@ -282,22 +254,22 @@ class _Column(NamedTuple):
         """Return how many rows it has."""
         return sizes[self.counted] + self.n_more
 
-    def n_bytes(self, n_rows: int) -> int:
-        """Return how many bytes so many rows take."""
-        return n_rows * prod(self.shape) * int(self.kind.itemsize)
+    def n_bytes(self, sizes: Sizes) -> int:
+        """Return how many bytes it takes."""
+        return self.n_rows(sizes) * self.row_bytes
 
 
 class _Block(NamedTuple):
     """Columns one after the other in one block.
 
     Attributes:
-        columns: The columns.
+        columns: The columns by name.
         rising: Those with rows of zeros before.
         room: For how much there is room.
         n_bytes: How many bytes there are.
     """
 
-    columns: tuple[_Column, ...]
+    columns: dict[str, _Column]
     rising: tuple[_Column, ...]
     room: Sizes
     n_bytes: int
@@ -317,7 +289,6 @@ def _block(
     elif largest_group <= 256:
         signature = "short_signatures", byte, (n_groups,)
     columns = [
-        _Column("signatures", *signature, cells),
         _Column("maps", "maps", double, (dim + 1, dim_out), cells),
         _Column("map_radii", "map_radii", np.dtype(np.float32), (), cells),
         _Column("starts", "ends", count, (), cells, 1),
@@ -335,22 +306,36 @@ def _block(
             _Column("ties", "ties", index, (2,), ties),
             _Column("blurs", "blurs", double, (2,), cells),
         ]
+    columns.append(_Column("signatures", *signature, cells))
     n_vertices = n_cells * FIRST_VERTICES if dim == 2 else n_cells << dim
     room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, n_groups + n_cells)
-    # Each begins on a boundary of the numbers it holds.
-    lengths = (-(-column.n_bytes(column.n_rows(room)) // 64) * 64 for column in columns)
-    *starts, end = accumulate(lengths, initial=0)
-    placed = tuple(
-        column._replace(start=at, n_skipped=column.n_bytes(column.n_more))
-        for column, at in zip(columns, starts, strict=True)
-    )
-    return _Block(placed, tuple(column for column in placed if column.n_more), room, end)
+    placed, end = {}, 0
+    # The widest numbers first: one after the other, each begins on a boundary of its numbers.
+    for column in sorted(columns, key=lambda column: -column.kind.itemsize):
+        row_bytes = prod(column.shape) * int(column.kind.itemsize)
+        skipped = row_bytes * column.n_more
+        placed[column.name] = column._replace(row_bytes=row_bytes, n_skipped=skipped, start=end)
+        end += -(-row_bytes * column.n_rows(room) // 64) * 64
+    rising = tuple(column for column in placed.values() if column.n_more)
+    return _Block(placed, rising, room, end)
 
 
 class CellColumns:
-    """Where a search writes its cells: the arrays of `FoundCells`, which grow.
+    """Where a search on a domain of dimension `d` writes its cells: columns, which grow.
 
-    The first cells lie in one block, which is used again; more of them in arrays that grow.
+    The first cells lie in one block, which is used again; more of them in arrays that grow. The
+    columns:
+
+    - `signatures`: `(n_cells, n_groups)`, bytes if no group has more than 256 forms; if none has
+      more than two, a bit for each, `(n_cells, (n_groups + 7) // 8)`, see `CoreNetwork.winners`.
+    - `maps`: `(n_cells, d + 1, dim_out)`; `map_radii`: `(n_cells,)`.
+    - `starts`: where the vertices of each cell begin, and the end: `(n_cells + 1,)`.
+    - `points`: `(n_vertices, d)`; `directions`: likewise, if the domain is unbounded.
+    - `walls`: the codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
+      `(n_facets, 2)`.
+    - Not in two dimensions: `facet_starts` and `tie_starts`, like `starts`; `ties`, a facet of the
+      cell or -1, and a group with two winners there: `(n_ties, 2)`; `blurs`, bounds on the radii of
+      its vertices and of their directions, `(n_cells, 2)`.
 
     Args:
         network: The network.
@@ -360,7 +345,7 @@ class CellColumns:
 
     Attributes:
         room: What the core is told about them.
-        columns: Which arrays there are.
+        columns: Which columns there are, by name.
     """
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
@@ -369,9 +354,10 @@ class CellColumns:
         self.columns = first.columns
         self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
+        self._packed = bytearray()
         self.room = CellsRoom(*first.room)
         begin = self._memory.address
-        for column in self.columns:
+        for column in self.columns.values():
             setattr(self.room, column.field, begin + column.start + column.n_skipped)
         for column in first.rising:
             memset(begin + column.start, 0, column.n_skipped)
@@ -383,101 +369,125 @@ class CellColumns:
     def n_bytes(self) -> int:
         """Return how many bytes have been written."""
         sizes = self.sizes()
-        return sum(column.n_bytes(column.n_rows(sizes)) for column in self.columns)
+        return sum(column.n_bytes(sizes) for column in self.columns.values())
 
     def grow(self, cell: PlaneCell | SpaceCell) -> None:
         """Make room for twice as many cells, one of them as large as the given one."""
         room, largest = self.room, cell.given()
         more = Sizes(0, largest.n_vertices, largest.n_facets, largest.n_ties)
         old = room.room_cells, room.room_vertices, room.room_facets, room.room_ties
-        self.grow_to(Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True))))
-
-    def grow_to(self, new: Sizes) -> None:
-        """Make room for so much in all; what has been written stays."""
-        old = self.sizes()
-        for column in self.columns:
-            n_rows = column.n_rows(new)
-            if self._memory is None:
-                grown = self._grown[column.name]
-                grown.grow(n_rows)
-            else:
-                grown = GrowingArray(column.kind, column.shape, n_rows)
-                written = self.view(column, old)
-                grown.rows(len(written))[:] = written
-                self._grown[column.name] = grown
-            setattr(self.room, column.field, grown.address + column.n_skipped)
-        self.leave_block()
-        room = self.room
+        new = Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True)))
+        for column in self.columns.values():
+            grown = self._growing(column)
+            grown.grow(column.n_rows(new))
+            setattr(room, column.field, grown.address + column.n_skipped)
+        self._leave_block()
         room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
 
-    def leave_block(self) -> None:
+    def _growing(self, column: _Column) -> GrowingArray:
+        """Return a column as an array that grows."""
+        if column.name not in self._grown:
+            written = self._rows(column)
+            grown = GrowingArray(column.kind, column.shape, len(written))
+            grown.rows(len(written))[:] = written
+            self._grown[column.name] = grown
+        return self._grown[column.name]
+
+    def _rows(self, column: _Column) -> AnyArray:
+        """Return a column as it is."""
+        n_rows = column.n_rows(self.sizes())
+        if column.name in self._grown:
+            return self._grown[column.name].rows(n_rows)
+        shape = n_rows, *column.shape
+        if self._memory is not None:
+            return np.ndarray(shape, column.kind, self._memory.bytes, column.start)
+        start, sizes = 0, self.sizes()
+        for before in self.columns.values():
+            if before is column:
+                break
+            start += before.n_bytes(sizes)
+        return np.ndarray(shape, column.kind, self._packed, start)
+
+    def _leave_block(self) -> None:
         """Let the block of the first cells be used again."""
         if self._memory is not None:
             give_back(self._memory)
             self._memory = None
 
-    def view(self, column: _Column, sizes: Sizes) -> AnyArray:
-        """Return an array as it is, so much of it."""
-        n_rows = column.n_rows(sizes)
-        if self._memory is None:
-            return self._grown[column.name].rows(n_rows)
-        return np.ndarray((n_rows, *column.shape), column.kind, self._memory.bytes, column.start)
+    def close(self) -> None:
+        """Keep what has been written in as little memory as it needs; nothing more may be."""
+        sizes = self.sizes()
+        for name, grown in self._grown.items():
+            grown.grow(self.columns[name].n_rows(sizes))
+        if self._memory is not None:
+            block = self._memory.bytes.data
+            parts = [block[c.start : c.start + c.n_bytes(sizes)] for c in self.columns.values()]
+            self._packed = bytearray().join(parts)
+            self._leave_block()
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
-        return self.view(self.columns[0], self.sizes())[:1]
+        return self._rows(self.columns["signatures"])[:1]
 
-    def taken(self) -> FoundCells:
-        """Return what has been written; nothing more may be."""
-        sizes, columns = self.sizes(), self.columns
-        if self._memory is None:
-            grown = self._grown
-            return FoundCells(**{c.name: grown[c.name].taken(c.n_rows(sizes)) for c in columns})
-        found = FoundCells(**{column.name: self.view(column, sizes).copy() for column in columns})
-        self.leave_block()
-        return found
+    def taken(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
+        """Return a column of closed cells, and of others after them, joined by so many threads.
 
-
-def joined(parts: list[CellColumns], workers: int) -> FoundCells:
-    """Return cells one after the other, joined by so many threads; nothing more may be written.
-
-    What the first part has stays where it is.
-    """
-    first, others = parts[0], parts[1:]
-    if not others:
-        return first.taken()
-    ends = [Sizes(*row) for row in np.cumsum([part.sizes() for part in parts], axis=0).tolist()]
-    first.grow_to(ends[-1])
-    room = first.room
-    room.n_cells, room.n_vertices, room.n_facets, room.n_ties = ends[-1]
-    whole = first.taken()
-
-    def copy(job: tuple[AnyArray, AnyArray, int]) -> None:
-        written, rows, more = job
-        if more:
-            np.add(written, more, out=rows)
-        else:
-            rows[...] = written
-
-    jobs = []
-    for part, start in zip(others, ends[:-1], strict=True):
-        before = {"starts": start.vertices, "facet_starts": start.facets, "tie_starts": start.ties}
-        for column in first.columns:
-            written, at = part.view(column, part.sizes())[column.n_more :], column.n_rows(start)
-            rows = getattr(whole, column.name)[at : at + len(written)]
+        Only once; what is written here stays where it is.
+        """
+        column, n_written = self.columns[name], [self.sizes(), *(other.sizes() for other in others)]
+        if not others:
+            return self._rows(column)
+        ends = [Sizes(*row) for row in np.cumsum(n_written, axis=0).tolist()]
+        grown = self._growing(column)
+        grown.grow(column.n_rows(ends[-1]))
+        whole, jobs = grown.rows(column.n_rows(ends[-1])), []
+        for other, start in zip(others, ends[:-1], strict=True):
+            written, at = other._rows(column)[column.n_more :], column.n_rows(start)
+            more = start[_RISING[name]] if name in _RISING else 0
+            rows = whole[at : at + len(written)]
             step = max(1, _AT_ONCE * len(written) // max(written.nbytes, 1))
             for i in range(0, len(written), step):
-                pieces = written[i : i + step], rows[i : i + step]
-                jobs.append((*pieces, before.get(column.name, 0)))
-    if sum(written.nbytes for written, _, _ in jobs) < 4 * _AT_ONCE:
-        list(map(copy, jobs))
+                jobs.append((written[i : i + step], rows[i : i + step], more))
+            other._grown.pop(name, None)
+        if sum(written.nbytes for written, _, _ in jobs) < 4 * _AT_ONCE:
+            list(map(_copy, jobs))
+        else:
+            # Others run while one copies.
+            with ThreadPoolExecutor(workers) as pool:
+                list(pool.map(_copy, jobs))
+        return whole
+
+
+def _copy(job: tuple[AnyArray, AnyArray, int]) -> None:
+    written, rows, more = job
+    if more:
+        np.add(written, more, out=rows)
     else:
-        # Others run while one copies.
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(copy, jobs))
-    for part in others:
-        part.leave_block()
-    return whole
+        rows[...] = written
+
+
+class FoundCells:
+    """The columns of cells that one or more searches have found, joined when they are asked for.
+
+    Args:
+        parts: What each of them has written; nothing more may be.
+        workers: How many threads join them.
+    """
+
+    def __init__(self, parts: list[CellColumns], workers: int) -> None:
+        for part in parts:
+            part.close()
+        self._parts, self._workers = parts, workers
+        self._taken: dict[str, AnyArray] = {}
+        self._lock = Lock()
+
+    def __getitem__(self, name: str) -> AnyArray:
+        """Return a column of all cells."""
+        with self._lock:
+            if name not in self._taken:
+                first, *others = self._parts
+                self._taken[name] = first.taken(name, others, self._workers)
+            return self._taken[name]
 
 
 class CoreSearch:
