@@ -49,8 +49,8 @@ NETWORKS = {
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
 FOLDED_CELLS, N_CORES = 1_186_200, 32
 KILLS, MOMENTS, SOME_FOLDS = 20, (0.0, 1.5), (6, 4)
-PAUSES = 20.0, 40.0
-"""Seconds between kills of Dask workers: on a busy machine one takes as long to begin."""
+PAUSES, MORE_FOLDS = (2.0, 4.0), (8, 4)
+"""Seconds between kills of Dask workers, and a search that takes longer."""
 
 
 def _cost(dims: tuple[int, ...], options: dict, sent: object) -> None:
@@ -160,7 +160,7 @@ def cluster() -> None:
     """Search with a Dask cluster on this machine while its workers are killed."""
     import distributed
 
-    rng, model = np.random.default_rng(0), folded(*SOME_FOLDS).model
+    rng, model = np.random.default_rng(0), folded(*MORE_FOLDS).model
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL

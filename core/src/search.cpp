@@ -271,6 +271,31 @@ void write_cell(const Polygons& polygons, const Polygons::Place& place, hm_cell&
     }
 }
 
+double about_size(const Polygon& polygon) {
+    double doubled = 0.0;
+    for (int i = 0; i < polygon.n; i++) {
+        if (polygon.is_far(i)) return __builtin_nan("");
+        const Vertex &a = polygon.at(i > 0 ? i - 1 : polygon.n - 1), &b = polygon.at(i);
+        doubled += a.x * b.y - b.x * a.y;
+    }
+    return 0.5 * doubled;
+}
+
+template <int D>
+double about_size(const Polytope<D>& polytope) {
+    double low[D], high[D], volume = 1.0;
+    for (int i = 0; i < polytope.n; i++) {
+        if (polytope.is_far(i)) return __builtin_nan("");
+        for (int k = 0; k < D; k++) {
+            const double x = polytope.x(i, k);
+            if (i == 0 || x < low[k]) low[k] = x;
+            if (i == 0 || x > high[k]) high[k] = x;
+        }
+    }
+    for (int k = 0; k < D; k++) volume *= high[k] - low[k];
+    return volume;
+}
+
 template <int D>
 void write_cell(const Polytopes<D>& s, const typename Polytopes<D>::Place& place, hm_cell& cell) {
     cell.n_vertices = place.n, cell.n_facets = place.n_facets, cell.n_words = s.n_words;
@@ -547,6 +572,12 @@ void hm_search_item(const void* search, int32_t item, int32_t place[3], hm_cell*
             if (chosen.position < frame.n_pending) place[2] = frame.pending[chosen.position];
         }
         write_cell(s.cells, chosen.place, *cell);
+    });
+}
+
+void hm_search_sizes(const void* search, double* sizes) {
+    with_search(search, [&](auto& s) {
+        for (int i = 0; i < s.n_items; i++) sizes[i] = about_size(s.cells.at(s.items[i].place));
     });
 }
 

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 8
+#define HM_INTERFACE_VERSION 9
 
 #ifdef __cplusplus
 extern "C" {
@@ -142,6 +142,9 @@ HM_API void hm_search_counts(const void* search, int64_t counts[4]);
 /* Cell `item` of the stack: writes its layer, how many of its pending groups are done, and the next of
  * these (-1: none), into `place`, and its sizes and arrays, those that are there, into `cell`. */
 HM_API void hm_search_item(const void* search, int32_t item, int32_t place[3], hm_cell* cell);
+/* About how large each cell of the stack is, the lowest first: the area, or the volume of the box around
+ * it; not a number if it is unbounded. Nothing is decided by it. */
+HM_API void hm_search_sizes(const void* search, double* sizes);
 HM_API void hm_search_signature(const void* search, int32_t* signature);
 /* For each layer a count of the regions entered, and whether coinciding forms were merged. */
 HM_API void hm_search_versions(const void* search, int64_t* versions, int32_t* are_merged);

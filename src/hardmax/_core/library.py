@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 8
+INTERFACE_VERSION = 9
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -37,6 +37,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_search_run": (c_int32, _AT, _AT, c_int64, c_int64, _AT),
     "hm_search_counts": (None, _AT, _AT),
     "hm_search_item": (None, _AT, c_int32, _AT, _AT),
+    "hm_search_sizes": (None, _AT, _AT),
     "hm_search_signature": (None, _AT, _AT),
     "hm_search_versions": (None, _AT, _AT, _AT),
     "hm_search_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
@@ -214,7 +215,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        8
+        9
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

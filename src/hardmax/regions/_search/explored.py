@@ -1,6 +1,7 @@
 """How much of a domain has been explored, for who waits: floats, nothing is decided by them."""
 
 from ctypes import addressof
+from itertools import accumulate
 
 import numpy as np
 
@@ -21,6 +22,20 @@ def volume(cell: PlaneCell | SpaceCell) -> float:
     dim, given, library = cell.vertices.shape[1] // 2 - 1, cell.given(), core()
     scratch = Memory(library.hm_volume_size(dim, addressof(given)), is_cleared=False)
     return float(library.hm_volume(dim, addressof(given), scratch.address))
+
+
+def middle(sizes: list[float]) -> int:
+    """Return where to cut a stack, given how large its cells are, so that both parts are alike.
+
+    The lowest cell is the largest, and has been looked at least: where sizes are not known, it is a
+    part of its own.
+
+    Examples:
+        >>> middle([0.5, 0.2, 0.2, 0.1]), middle([0.1, 0.1, 0.3]), middle([np.nan] * 3), middle([7])
+        (1, 2, 1, 0)
+    """
+    below = list(accumulate(sizes[:-1]))
+    return 1 + min(range(len(below)), key=lambda i: abs(2 * below[i] - sum(sizes)), default=-1)
 
 
 def explored_text(left: float, whole: float) -> str:

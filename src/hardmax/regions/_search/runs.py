@@ -25,7 +25,7 @@ from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.recomposition import exact_affine_map
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
-from hardmax.regions._search.explored import explored_text, volume
+from hardmax.regions._search.explored import explored_text, middle, volume
 from hardmax.regions._search.networks import CoreNetwork, core_network
 from hardmax.regions._search.rounded_forms import rounded_forms
 from hardmax.regions._search.searches import (
@@ -245,19 +245,16 @@ class Run:
         return self.left
 
     def seconds_left(self, spent: float) -> float:
-        """Estimate how long it will take, at least, from the area searched; NaN if nobody knows.
-
-        The cell that comes last on the stack is about the largest.
-        """
+        """Estimate how long it will take from the area searched; NaN if nobody knows."""
         if self.domain.dim != 2:
             return np.nan
-        left, whole = volume(self.search.item(0)[1]), self.domain.volume()
+        left, whole = sum(self.search.sizes()), self.domain.volume()
         return spent * left / max(whole - left, 1e-9 * whole)
 
     def give_away(self) -> list[Task]:
         """Give the lower half of the stack away, if there is more than one cell on it."""
-        n_items = self.search.counts()[3]
-        return self.search.give_away(n_items // 2) if n_items > 1 else []
+        n_items = middle(self.search.sizes())
+        return self.search.give_away(n_items) if n_items else []
 
     def work(self, limits: Limits, progress: bool) -> bool:
         """Search until done or stopped; say whether everything was searched."""

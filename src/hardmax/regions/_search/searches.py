@@ -600,6 +600,15 @@ class CoreSearch:
         layer, position, group = place
         return (layer, position, group), cell
 
+    def sizes(self) -> list[float]:
+        """Return about how large the cells of the stack are, the lowest first; NaN if unbounded.
+
+        In the plane their areas, elsewhere the volumes of boxes around them.
+        """
+        sizes = np.empty(self.counts()[3])
+        self._core.hm_search_sizes(self.address, address(sizes))
+        return sizes.tolist()
+
     def top(self) -> tuple[tuple[int, int, int], Any]:
         """Return the cell on top of the stack."""
         return self.item(self.counts()[3] - 1)

@@ -3,7 +3,6 @@
 import io
 from ctypes import c_int32
 from functools import lru_cache
-from itertools import accumulate
 from math import inf, nan
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from hardmax.geometry.domain_text import parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_from_bytes
 from hardmax.regions._search import plane, space
-from hardmax.regions._search.explored import volume
+from hardmax.regions._search.explored import middle, volume
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.runs import Limits, Run, SearchDomain, packed
 from hardmax.regions._search.space_domains import spatial_domain
@@ -84,7 +83,7 @@ def advance(job: Job) -> Outcome:
         shard = parquet_bytes(Partition(search.network, where, cells, job.engine))
     whole = search.volume()
     shares = [volume(task.cell) / whole if 0.0 < whole < inf else nan for task in left]
-    cut = _middle(shares) if job.is_split else 0
+    cut = middle(shares) if job.is_split else 0
     parts = [part for part in (slice(cut, None), slice(cut)) if left[part]]
     return Outcome(
         cells.n_counted,
@@ -95,20 +94,6 @@ def advance(job: Job) -> Outcome:
         tuple(stack_bytes(left[part]) for part in parts),
         tuple(sum(shares[part]) for part in parts),
     )
-
-
-def _middle(shares: list[float]) -> int:
-    """Return where to cut a stack, so that both parts have about the same volume.
-
-    The lowest cell is the largest, and has been looked at least: where volumes are not known, it
-    is a part of its own.
-
-    Examples:
-        >>> _middle([0.5, 0.2, 0.2, 0.1]), _middle([0.1, 0.1, 0.3]), _middle([nan] * 3), _middle([])
-        (1, 2, 1, 0)
-    """
-    below = list(accumulate(shares[:-1]))
-    return 1 + min(range(len(below)), key=lambda i: abs(2 * below[i] - sum(shares)), default=-1)
 
 
 def parquet_bytes(partition: Partition) -> bytes:
