@@ -49,7 +49,7 @@ NETWORKS = {
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
 FOLDED_CELLS, N_CORES = 1_186_200, 32
 KILLS, MOMENTS, SOME_FOLDS = 20, (0.0, 1.5), (6, 4)
-PAUSES, MORE_FOLDS = (2.0, 4.0), (8, 4)
+PAUSES, MORE_FOLDS = (6.0, 12.0), (8, 4)
 """Seconds between kills of Dask workers, and a search that takes longer."""
 
 

@@ -16,8 +16,9 @@ from hardmax.typing import AnyArray, FloatArray
 
 DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, IMPRECISE = range(7)
 """Why a search stopped."""
-FIRST_CELLS, FIRST_VERTICES = 2048, 5
-"""Room for so many cells at first, in the plane each with so many vertices."""
+FIRST_CELLS, FIRST_VERTICES, _FIRST_BYTES = 1 << 14, 5, 1 << 22
+"""Room for so many cells at first, in the plane each with so many vertices, or for fewer where they
+would take more bytes than blocks that are used again have."""
 NOBODY = c_int32(0)
 _NOT_ENTERED = -1
 """How many groups of its layer are done for a cell that is a region of the layers before."""
@@ -277,9 +278,9 @@ class _Block(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _block(
-    dim: int, dim_out: int, n_groups: int, n_cells: int, *, largest_group: int, is_bounded: bool
+    n_cells: int, dim: int, dim_out: int, n_groups: int, largest_group: int, is_bounded: bool
 ) -> _Block:
-    """Lay out room for the first cells of a search on a domain of dimension `dim`."""
+    """Lay out room for the first cells, `n_cells` or fewer; the others as in `CellColumns`."""
     cells, vertices, facets, ties = range(4)
     byte, index, count = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
     double = np.dtype(np.float64)
@@ -316,6 +317,8 @@ def _block(
         skipped = row_bytes * column.n_more
         placed[column.name] = column._replace(row_bytes=row_bytes, n_skipped=skipped, start=end)
         end += -(-row_bytes * column.n_rows(room) // 64) * 64
+    if end > _FIRST_BYTES and n_cells > 1:
+        return _block(n_cells // 2, dim, dim_out, n_groups, largest_group, is_bounded)
     rising = tuple(column for column in placed.values() if column.n_more)
     return _Block(placed, rising, room, end)
 
@@ -349,8 +352,8 @@ class CellColumns:
     """
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
-        sizes = dim, dim_out, network.n_groups, FIRST_CELLS >> max(dim - 3, 0)
-        first = _block(*sizes, largest_group=network.largest_group, is_bounded=is_bounded)
+        sizes = dim, dim_out, network.n_groups, network.largest_group, is_bounded
+        first = _block(FIRST_CELLS, *sizes)
         self.columns = first.columns
         self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
