@@ -15,7 +15,14 @@ from hardmax.plotting.partitions import (
     lines_with_room,
     room_for_walls,
 )
-from hardmax.plotting.style import current_theme, name_axes, new_axes, series_colours, tone
+from hardmax.plotting.style import (
+    current_theme,
+    legend_beside,
+    name_axes,
+    new_axes,
+    series_colours,
+    tone,
+)
 from hardmax.regions.graph_partitions import GraphPartition
 
 _MOST_OUTPUTS = 10
@@ -54,7 +61,7 @@ def plot_graph_partition(
     draw = _draw_plane if partition.domain.dim == 2 else _draw_segment
     handles = draw(partition, ax, names, walls)
     if legend:
-        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend_beside(ax, handles)
     return ax
 
 

@@ -14,7 +14,14 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.plotting.diagrams import default_box, fill_solids
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.images import Lines, mean_image
-from hardmax.plotting.style import current_theme, name_axes, new_axes, series_colours, tone
+from hardmax.plotting.style import (
+    current_theme,
+    legend_beside,
+    name_axes,
+    new_axes,
+    series_colours,
+    tone,
+)
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 
@@ -346,7 +353,7 @@ def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
             for b in shown
         ]
     if handles:
-        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend_beside(ax, handles)
 
 
 def _names_of_colours(word: str, n: int, n_colours: int) -> list[str]:

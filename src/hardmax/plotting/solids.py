@@ -148,6 +148,8 @@ def frame(ax: Any, points: FloatArray) -> None:
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
         axis.set_major_locator(_few_ticks())
+    # These stand across their axis, and long ones would touch it.
+    ax.zaxis.set_tick_params(pad=7)
 
 
 def _few_ticks() -> Any:

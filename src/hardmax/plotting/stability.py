@@ -16,6 +16,7 @@ from hardmax.plotting.partitions import draw_cells
 from hardmax.plotting.style import (
     cell_colours,
     house_style,
+    legend_beside,
     name_axes,
     new_axes,
     side_by_side,
@@ -205,7 +206,7 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
             handles += ax.plot(
                 *points.T, "o", color=tone("ink"), mfc=tone("paper"), ms=3, label="proved here"
             )
-        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend_beside(ax, handles)
         tau = ", ".join(f"{t:g}" for t in dict.fromkeys(found.taus))
         ax.set_title(rf"$\tau = {tau}$, $\varepsilon = {found.epsilon:g}$")
     return ax

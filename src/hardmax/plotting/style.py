@@ -125,9 +125,15 @@ def name_axes(ax: Any, symbol: str) -> None:
     """Name the axes $x_1$, $x_2$ and so on."""
     names = [f"${symbol}_{k}$" for k in (1, 2, 3)]
     ax.set_xlabel(names[0], labelpad=1)
-    ax.set_ylabel(names[1], labelpad=1)
+    ax.set_ylabel(names[1], labelpad=3)
     if hasattr(ax, "set_zlabel"):
-        ax.set_zlabel(names[2], labelpad=1)
+        ax.set_zlabel(names[2], labelpad=6)
+
+
+def legend_beside(ax: Any, handles: list[Any]) -> None:
+    """Name what is drawn, to the right of the axes."""
+    with house_style():
+        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def new_axes(dim: int) -> Any:
