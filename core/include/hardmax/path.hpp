@@ -43,12 +43,13 @@ struct Frame {
     // Whether stream and scores are a function of the winners before alone, not replaced by better ones.
     bool is_pure = true;
     int n_pending = 0;
-    int* fixed;         // (n_groups): the winners, where known on the whole region
-    std::uint64_t* on;  // of ReLU units instead a bit for each, whether it is on in all of it
-    int* pending;       // the groups that are not fixed
-    Window<D> window;   // of pending ReLU units
-    int* candidates;    // for each group, from its first form on, the forms that may win
-    int* n_candidates;  // (n_groups)
+    int* fixed;               // (n_groups): the winners, where known on the whole region
+    std::uint64_t* on;        // of ReLU units instead a bit for each, whether it is on in all of it
+    bool is_written = false;  // whether the signature has the winners that are fixed
+    int* pending;             // the groups that are not
+    Window<D> window;         // of pending ReLU units
+    int* candidates;          // for each group, from its first form on, the forms that may win
+    int* n_candidates;        // (n_groups)
     // All lines of the layer are parallel to edges of layers from `ray_layer` on, and to those of the
     // unit (ray_unit_layer, ray_unit); see `note_ray`.
     std::int64_t ray_layer = kNoRay;

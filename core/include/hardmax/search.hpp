@@ -108,6 +108,7 @@ void analyse(Search<Kind>& s) {
     Frame<Kind::dim>& frame = s.path.frames[item.layer];
     const bool is_typical_known = item.position == kPartEntered;
     const auto cell = s.cells.at(item.place);
+    frame.is_written = false;
     if (layer.is_relu)
         analyse_units(layer, frame, s.path.scale, cell, s.counts);
     else
@@ -189,21 +190,28 @@ bool count_at_once(Search<Kind>& s, const Frame<Kind::dim>& frame, std::uint64_t
     return true;
 }
 
-// Write the winners of the layer of the cell on top, those of pending groups as far as they are known.
-template <class Kind>
-void write_winners(Search<Kind>& s) {
-    const auto& item = s.top();
-    const Layer& layer = s.path.network->layers[item.layer];
-    const Frame<Kind::dim>& frame = s.path.frames[item.layer];
-    int* signature = s.path.signature + layer.first_group;
-    const int* winners = s.winners_of(s.n_items - 1);
+// Write the winners of a layer that are the same on the whole region.
+template <int D>
+void write_fixed(const Layer& layer, const Frame<D>& frame, int* signature) {
     for (int g = 0; !layer.is_relu && g < layer.n_groups; g++) signature[g] = frame.fixed[g];
     for (int first = 0; layer.is_relu && first < layer.n_groups; first += kWindow) {
         const std::uint64_t on = frame.on[first / kWindow];
         const int n = least(kWindow, layer.n_groups - first);
         for (int g = 0; g < n; g++) signature[first + g] = static_cast<int>(on >> g & 1);
     }
-    for (int p = 0; p < item.position; p++) signature[frame.pending[p]] = winners[p];
+}
+
+// Write the winners of the layer of the cell on top, which are all known.
+template <class Kind>
+void write_winners(Search<Kind>& s) {
+    const auto& item = s.top();
+    const Layer& layer = s.path.network->layers[item.layer];
+    Frame<Kind::dim>& frame = s.path.frames[item.layer];
+    int* signature = s.path.signature + layer.first_group;
+    const int* winners = s.winners_of(s.n_items - 1);
+    if (!frame.is_written) write_fixed(layer, frame, signature);
+    frame.is_written = true;
+    for (int p = 0; p < frame.n_pending; p++) signature[frame.pending[p]] = winners[p];
 }
 
 // Store the winners of the cells of the last layer in the cell on top, where nothing else is asked for
