@@ -50,6 +50,7 @@ pygments_dark_style = "monokai"
 html_theme = "furo"
 html_title = "hardmax"
 html_static_path = ["static"]
+html_favicon = "static/favicon.svg"
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False

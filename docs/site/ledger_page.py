@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from hardmax.papers.audit import kept_audit, read_audit, run_audit, write_audit
+from hardmax.papers.mathematics import parts
 from hardmax.papers.pages import Ruling
 
 INTRODUCTION = """# What the papers got right and wrong
@@ -55,18 +56,21 @@ def page_of(rulings: list[Ruling]) -> str:
 
 def _entry(ruling: Ruling) -> str:
     label = f"(claim-{ruling.id.lower()})="
-    said = f"**{ruling.id}** ({ruling.where}). {_plain(ruling.statement)}"
-    instead = f"\n  *Instead:* {_plain(ruling.corrected)}\n" if ruling.corrected else ""
-    return f"{label}\n{said}\n\n: {_plain(ruling.explanation)}\n{instead}\n"
+    said = f"**{ruling.id}** ({ruling.where}). {_markdown(ruling.statement)}"
+    instead = f"\n  *Instead:* {_markdown(ruling.corrected)}\n" if ruling.corrected else ""
+    return f"{label}\n{said}\n\n: {_markdown(ruling.explanation)}\n{instead}\n"
 
 
-def _plain(text: str) -> str:
-    r"""Let stars, dollars and brackets of plain text mean themselves; code does anyway.
+def _markdown(text: str) -> str:
+    r"""Set formulas; let stars, dollars and brackets of plain text mean themselves.
 
     Examples:
-        >>> print(_plain("2 * 3 in `a_b`"))
-        2 \* 3 in `a_b`
+        >>> print(_markdown("2 * 3 in `a_b`, d_k"))
+        2 \* 3 in `a_b`, <math><msub><mi>d</mi><mi>k</mi></msub></math>
     """
-    parts = " ".join(text.split()).split("`")
-    parts[::2] = [re.sub(r"([*$<>_~^\\])", r"\\\1", part) for part in parts[::2]]
-    return "`".join(parts)
+    written = {
+        "formula": str,
+        "code": lambda name: f"`{name}`",
+        "plain": lambda words: re.sub(r"([*$<>_~^\\])", r"\\\1", words),
+    }
+    return "".join(written[kind](part) for kind, part in parts(" ".join(text.split())))

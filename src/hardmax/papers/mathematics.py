@@ -6,6 +6,7 @@ root, a relation between symbols. Browsers draw MathML themselves, so pages need
 """
 
 import re
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import NamedTuple
 
@@ -63,22 +64,36 @@ def typeset(text: str) -> str:
         >>> typeset("a <b>bold</b> claim, see `hm.plot`")
         'a &lt;b&gt;bold&lt;/b&gt; claim, see <code>hm.plot</code>'
     """
+    written: dict[str, Callable[[str], str]] = {
+        "formula": str,
+        "code": lambda name: f"<code>{escape(name)}</code>",
+        "plain": escape,
+    }
+    return "".join(written[kind](part) for kind, part in parts(text))
+
+
+def parts(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a text with their kinds: `"formula"` as MathML, `"code"`, and `"plain"`.
+
+    Examples:
+        >>> list(parts("in `plot`: tau"))[2:]
+        [('code', 'plot'), ('plain', ':'), ('plain', ' '), ('formula', '<math><mi>τ</mi></math>')]
+    """
     text = _PRODUCT.sub(r"⟨\1, \2⟩", text)
     tokens = [_Token(str(m.lastgroup), m[0]) for m in _TOKEN.finditer(text)]
-    parts, place = [], 0
+    place = 0
     while place < len(tokens):
         end = place if _is_inside_word(tokens, place) else _formula_end(tokens, place)
         if end > place:
-            parts.append(f"<math>{_Setter(tokens[place:end]).row()}</math>")
+            yield "formula", f"<math>{_Setter(tokens[place:end]).row()}</math>"
             place = end
             continue
         token = tokens[place]
         if token.kind == "code" and len(token.text) > 2:
-            parts.append(f"<code>{escape(token.text.strip('`'))}</code>")
+            yield "code", token.text.strip("`")
         else:
-            parts.append(escape(token.text))
+            yield "plain", token.text
         place += 1
-    return "".join(parts)
 
 
 def _is_inside_word(tokens: list[_Token], place: int) -> bool:
