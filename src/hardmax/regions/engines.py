@@ -20,6 +20,7 @@ nothing with the filters of the others. All engines return the same cells.
 
 import os
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, overload
 
 from hardmax._ground.arguments import integer, number
@@ -213,6 +214,7 @@ def _searched(
     )
 
 
+@cache
 def _search_of(engine: str) -> Callable[..., Any]:
     """Load an engine."""
     if engine == "planar":

@@ -161,10 +161,9 @@ def explore_domain(
         return True
 
     def pack(is_complete: bool) -> CellArrays:
-        cells = packed(runs, is_complete, workers)
         for run in runs:
             run.close()
-        return cells
+        return packed(runs, is_complete, workers)
 
     return packed_when_done(work, pack)
 

@@ -76,6 +76,7 @@ def advance(job: Job) -> Outcome:
     run = Run(search, stack, c_int32(0), stores=not job.count_only)
     is_done = run.work(Limits(-1, job.seconds, job.most_bytes), progress=False)
     left = [] if is_done else run.search.give_away(run.search.counts()[3])
+    run.close()
     first = run.first_signature()
     cells = packed([run], False, 1)
     shard = b""
