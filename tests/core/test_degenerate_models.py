@@ -36,3 +36,32 @@ def test_more_units_than_a_word_has_bits(count_only):
 @pytest.mark.parametrize("seed", seeds(14))
 def test_same_as_integers_on_lines_and_in_space(seed, dim):
     assert not differences(seed, 40, 2.0, dim)
+
+
+def _head_of_many_keys(rng, kind):
+    keys, query_bias = rng.normal(size=(40, 2)), None
+    if kind == "on a circle":
+        keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    elif kind == "on a lattice":
+        keys = rng.integers(-5, 6, size=keys.shape).astype(float)
+    elif kind == "on a line":
+        keys = np.outer(rng.integers(-9, 10, size=40), [1.0, 2.0])
+    elif kind == "away from the origin":
+        query_bias = rng.normal(size=2)
+    values = rng.normal(size=(40, 2))
+    return hm.AttentionHead(np.eye(2), keys, values, np.eye(2), query_bias=query_bias)
+
+
+@pytest.mark.parametrize(
+    "domain", [hm.Box([-1, -1], [1, 1]), hm.Box([1, 2], [3, 3]), hm.WholeSpace(2)]
+)
+@pytest.mark.parametrize(
+    "kind", ["Gaussian", "on a circle", "on a lattice", "on a line", "away from the origin"]
+)
+def test_many_forms_that_are_equal_in_one_point(kind, domain):
+    rng = np.random.default_rng(5)
+    heads = [_head_of_many_keys(rng, kind) for _ in range(2)]
+    for model in (hm.HardTransformer([hm.Block(heads[:n])]) for n in (1, 2)):
+        wanted = hm.enumerate_regions(model, domain, exact=True).signatures.tolist()
+        found = hm.enumerate_regions(model, domain).signatures.tolist()
+        assert found == sorted(wanted)

@@ -158,13 +158,14 @@ struct Polygons {
 
     // Large groups are walked: see `walks.hpp`.
     bool walks(int count) const { return count >= kWalkFrom; }
-    void gather(const Forms<2>& scores, const int* candidates, int count, int first,
-                const Polygon& polygon, double scale) {
-        gather_crowd(crowd, scores, candidates, count, first);
-        plant(crowd, polygon.edges, polygon.n, scale);
+    void gather(const GroupSplit<Polygons>& split, const int* candidates, int count,
+                const Polygon& polygon) {
+        gather_crowd(crowd, split.frame.scores, candidates, count, split.first);
+        crowd.centre = centre_of(crowd, split.frame, split.known, split.scale);
+        plant(crowd, polygon.edges, polygon.n, split.scale);
     }
-    int begin_walk(const Polygon& polygon) {
-        const int m = largest_in_the_middle(crowd, polygon.edges, polygon.n);
+    int begin_walk(const Polygon& polygon, double scale) {
+        const int m = largest_inside(crowd, polygon.edges, polygon.n, scale);
         crowd.queue[0] = m;
         crowd.is_queued[m] = 1;
         return 1;
@@ -217,17 +218,17 @@ inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, 
         if (at.mark > 0) break;
         const int mark = at.mark;
         int m;
+        if ((split.frame.is_homogeneous && at.start.is_origin()) || split.known.meets(before, at)) {
+            // All forms vanish here; those that coincide are met at the other vertices.
+            at.mark = 2;
+            continue;
+        }
         if (mark == 0) {
             m = largest_rival(crowd, w, at.start, split.scale);
             if (m < 0) {
                 at.mark = -1;
                 continue;
             }
-        } else if ((split.frame.is_homogeneous && at.start.is_origin()) ||
-                   split.known.meets(before, at)) {
-            // All forms vanish here; those that coincide are met at the other vertices.
-            at.mark = 2;
-            continue;
         } else {
             m = next_tie(crowd, w, before, at, split.scale, since);
             if (m < 0) {
@@ -267,7 +268,7 @@ inline bool Polygons::name_edges(const GroupSplit<Polygons>& split, Part& part, 
         const int next = i + 1 < part.n ? i + 1 : 0;
         Edge &edge = part.area[i], &after = part.area[next];
         if (!edge.is_new || edge.mark != 2 || after.mark != 2) continue;
-        const Box& box = box_at(crowd, edge.start);
+        const Box& box = box_on(crowd, edge, after);
         for (int p = box.start; p < box.start + box.length; p++) {
             const int m = crowd.listed[p], rival = crowd.form[m];
             if (m == crowd.position[edge.wall.rival]) break;

@@ -122,6 +122,7 @@ struct Polytopes {
     static Known known(const Path<D>& path, int l, int = -1) {
         return {{path.frames[l].is_homogeneous}, &path};
     }
+    static bool walks(int) { return false; }
     static void note_region(Path<D>& path, int l, bool has_far) {
         if (has_far) path.frames[l].n_varying = count_varying(path, l).count;
     }

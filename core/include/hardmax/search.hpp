@@ -395,15 +395,15 @@ const typename Kind::Place& note_part(Search<Kind>& s, Parts<Kind>& parts,
     return found.place;
 }
 
-// Split the cell on top by a large group: parts are met on the way from others.
+// Split the cell on top by a large group, of which some forms compete: parts are met on the way from
+// others.
 template <class Kind>
 int walk_group(Search<Kind>& s, const GroupSplit<Kind>& split, int count) {
     const auto item = s.top();
     const auto cell = s.cells.at(item.place);
-    s.cells.gather(split.frame.scores, split.frame.candidates + split.first, count, split.first,
-                   cell, split.scale);
+    s.cells.gather(split, s.contest.form, count, cell);
     Parts<Kind> parts{s.cells.after(item.place), 0};
-    int n_queued = s.cells.begin_walk(cell);
+    int n_queued = s.cells.begin_walk(cell, split.scale);
     for (int q = 0; q < n_queued; q++) {
         if (!has_room_for_part(s, parts, count)) return kStackFull;
         const int m = s.cells.walked_to(q);
@@ -433,16 +433,18 @@ int split_by_group(Search<Kind>& s) {
                                  item.layer,  group, first,
                                  s.path.scale};
     int count = frame.n_candidates[group];
-    if constexpr (Kind::walks_groups)
-        if (s.cells.walks(count)) return walk_group(s, split, count);
     for (int m = 0; m < count; m++) s.contest.form[m] = frame.candidates[first + m];
-    count = cull(frame.scores, split.scale, s.cells.at(item.place), split.known, count, s.contest,
-                 s.counts);
+    // On the region as a whole the forms of a large group have been culled already.
+    if (item.position > 0 || !s.cells.walks(count))
+        count = cull(frame.scores, split.scale, s.cells.at(item.place), split.known, count,
+                     s.contest, s.counts);
     if (count == 1) {
         s.winners_of(top)[item.position] = s.contest.form[0] - first;
         s.top().position++;
         return kOngoing;
     }
+    if constexpr (Kind::walks_groups)
+        if (s.cells.walks(count)) return walk_group(s, split, count);
     Parts<Kind> parts{s.cells.after(item.place), 0};
     // The last winner first: its cells come last.
     for (int m = count - 1; m >= 0; m--) {

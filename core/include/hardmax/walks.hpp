@@ -13,6 +13,11 @@
 // whatever the number of forms. Errors are those of the box at hand, and a list that is hardly
 // shorter than that of the box around it is not written again, so that a polygon much wider than the
 // parts costs a few more levels.
+//
+// Where all differences of the forms vanish in one point, the centre, boxes round it would never have
+// short lists. But there a difference has one sign along each ray from the centre: one is looked up by
+// its direction, in the trees of directions, and no other boxes are made. In the centre itself, and so
+// near to it that rounding hides the direction, all forms are looked at.
 #pragma once
 #include "groups.hpp"
 #include "rays.hpp"
@@ -32,9 +37,17 @@ struct Box {
     bool is_far;        // of directions
 };
 
+// A point where all differences of the forms of a group vanish, known up to a radius; the radius is
+// negative if there is none.
+struct Centre {
+    double x, y, rho;
+    bool is_there() const { return rho >= 0.0; }
+};
+
 // The forms of one group that compete, side by side, and the boxes around the polygon.
 struct Crowd {
     int count;
+    Centre centre;
     Forms<2> forms;
     int* form;      // which form each one is
     int* position;  // the inverse: from forms of the group to positions
@@ -84,6 +97,35 @@ inline void gather_crowd(Crowd& crowd, const Forms<2>& forms, const int* candida
         crowd.offsets = bound(crowd.offsets, magnitude(forms.coefficient[2][j]));
         crowd.radius = bound(crowd.radius, forms.radius[j]);
     }
+}
+
+// The point where all differences of the forms vanish, if it is known that there is one.
+//
+// Where all of them are combinations of two affine functions, and two have slopes that are not
+// parallel, both functions vanish where these two do, and so do all others.
+inline Centre centre_of(const Crowd& crowd, const Frame<2>& frame, const Pencils& known,
+                        double scale) {
+    if (frame.is_homogeneous) return {0.0, 0.0, 0.0};
+    if (known.pencil < 0 && known.pencil_group < 0) return {0.0, 0.0, -1.0};
+    // Three forms whose slopes span a large triangle.
+    const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1];
+    int second = 0, third = 0;
+    double most = 0.0;
+    for (int m = 1; m < crowd.count; m++) {
+        const double distance = magnitude(a1[m] - a1[0]) + magnitude(a2[m] - a2[0]);
+        if (distance > most) most = distance, second = m;
+    }
+    const double b1 = a1[second] - a1[0], b2 = a2[second] - a2[0];
+    most = 0.0;
+    for (int m = 1; m < crowd.count; m++) {
+        const double area = magnitude(b1 * (a2[m] - a2[0]) - b2 * (a1[m] - a1[0]));
+        if (area > most) most = area, third = m;
+    }
+    Edge one{}, other{};
+    one.line = difference(frame, crowd.form[second], crowd.form[0], scale);
+    other.line = difference(frame, crowd.form[third], crowd.form[0], scale);
+    const Vertex v = meet(one, other);
+    return {v.x, v.y, v.rho};
 }
 
 namespace detail {
@@ -186,7 +228,12 @@ inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
     bool is_far;
     crowd.boxes[0] = {0.0, 0.0, 0.0, 0.0, kInfinity, -1, 0, crowd.count, false};
     crowd.boxes[1] = detail::box_around(crowd, polygon, n, is_far);
-    is_far = is_far && crowd.slopes + crowd.radius / scale < 1e300;
+    // A centre that is not known well enough for the size of the polygon is of no use.
+    Centre& centre = crowd.centre;
+    const double half = larger(crowd.boxes[1].half_width, crowd.boxes[1].half_height);
+    if (!(centre.rho <= 0x1p-10 * detail::kBlur * half)) centre.rho = -1.0;
+    if (centre.is_there()) crowd.boxes[1].rho = -1.0;
+    is_far = (is_far || centre.is_there()) && crowd.slopes + crowd.radius / scale < 1e300;
     constexpr double thin = 0x1p-40;
     for (int side = 0; side < kFarSides; side++) {
         Box& box = crowd.boxes[2 + side];
@@ -241,6 +288,15 @@ inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
 // The smallest box of a tree around a point, or a direction, known up to a radius, whose list holds
 // for it; the first of all boxes, with all forms, if there is none.
 inline const Box& box_of(const Crowd& crowd, double x, double y, double rho, bool is_far) {
+    if (!is_far && crowd.centre.is_there()) {
+        // The direction (x, y) / size from the centre. The difference and the quotient round, by u
+        // each, and the quotient may underflow.
+        x -= crowd.centre.x, y -= crowd.centre.y, rho += crowd.centre.rho;
+        const double size = larger(magnitude(x), magnitude(y));
+        if (!(size > 0.0 && size < kBeyond)) return crowd.boxes[0];
+        x /= size, y /= size, rho = rho / size * kUp + (4.0 * kU + kTiny);
+        is_far = true;
+    }
     const int root = !is_far                       ? 1
                      : magnitude(x) > magnitude(y) ? (x < 0.0 ? 2 : 3)
                                                    : (y < 0.0 ? 4 : 5);
@@ -266,12 +322,22 @@ inline const Box& box_at(const Crowd& crowd, const Vertex& v) {
                       : box_of(crowd, v.x, v.y, v.rho, false);
 }
 
-// The position of the form that leads at the mean of the vertices, up to rounding.
-inline int largest_in_the_middle(Crowd& crowd, const Edge* polygon, int n) {
+// A box whose list has all forms that may be the largest along an edge: they are at both its ends.
+inline const Box& box_on(const Crowd& crowd, const Edge& edge, const Edge& after) {
+    const Box &one = box_at(crowd, edge.start), &other = box_at(crowd, after.start);
+    return one.length <= other.length ? one : other;
+}
+
+// The position of the form that leads at a point inside, up to rounding: a mean of the vertices with
+// weights 1 to n, since many forms may tie in the middle of a symmetric polygon. Towards infinity, a
+// step along the direction.
+inline int largest_inside(Crowd& crowd, const Edge* polygon, int n, double scale) {
     double x = 0.0, y = 0.0, best = -kBeyond;
     for (int i = 0; i < n; i++) {
-        x += polygon[i].start.x / n;
-        y += polygon[i].start.y / n;
+        const Vertex& v = polygon[i].start;
+        const double weight = 2.0 * (i + 1) / (double(n) * (n + 1));
+        x += weight * (v.x + scale * v.dx);
+        y += weight * (v.y + scale * v.dy);
     }
     int leader = 0;
     for (int m = 0; m < crowd.count; m++) {
@@ -411,7 +477,7 @@ inline int push_neighbours(Crowd& crowd, int w, const Edge* part, int n, int n_q
             push(crowd.position[edge.wall.rival]);
             continue;
         }
-        const Box& box = box_at(crowd, edge.start);
+        const Box& box = box_on(crowd, edge, after);
         const double here = blur_at(crowd, edge.start, scale),
                      there = blur_at(crowd, after.start, scale);
         for (int p = box.start; p < box.start + box.length; p++) {
