@@ -96,6 +96,8 @@ S laid_out(const Network& network, bool stores, Arena& arena) {
     search.contest.error = arena.take<double>(n + kLanes);
     search.contest.far_error = arena.take<double>(n + kLanes);
     search.contest.slopes = arena.take<double>(n + kLanes);
+    search.contest.listed = arena.take<int>(n);
+    search.contest.is_kept = arena.take<bool>(n);
     lay_out(search.cells, network, arena);
     return search;
 }

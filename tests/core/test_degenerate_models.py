@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.regions._search import plane as planar
+from hardmax.regions._search import space as spatial
 from tests.core.degenerate_models import FAMILIES, differences, model_and_domain
 from tests.sweeps import seeds
 
@@ -65,3 +67,29 @@ def test_many_forms_that_are_equal_in_one_point(kind, domain):
         wanted = hm.enumerate_regions(model, domain, exact=True).signatures.tolist()
         found = hm.enumerate_regions(model, domain).signatures.tolist()
         assert found == sorted(wanted)
+
+
+@pytest.mark.parametrize("n_heads", [1, 2])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize(("dim", "d_k"), [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 3)])
+def test_heads_with_short_keys_leave_nothing_to_integers(dim, d_k, has_bias, n_heads):
+    # All differences of the scores of a head vanish where d_k independent ones do.
+    rng = np.random.default_rng([dim, d_k])
+    heads = [
+        hm.AttentionHead(
+            rng.normal(size=(dim, d_k)),
+            rng.normal(size=(30, d_k)),
+            rng.normal(size=(30, dim)),
+            np.eye(dim),
+            query_bias=rng.normal(size=d_k) if has_bias else None,
+        )
+        for _ in range(n_heads)
+    ]
+    model = hm.HardTransformer([hm.Block(heads)])
+    explore = planar.explore if dim == 2 else spatial.explore
+    for domain in (hm.Box([-2] * dim, [2] * dim), hm.WholeSpace(dim)):
+        found = explore(model.network, domain)
+        assert found.decisions.rational == 0
+        if n_heads == 1:
+            wanted = hm.enumerate_regions(model, domain, exact=True).signatures.tolist()
+            assert found.signatures.tolist() == sorted(wanted)

@@ -1,7 +1,9 @@
 // Who can win in a group of forms on a cell.
 //
 // A form is dropped only when one rival exceeds it at every vertex: then it does so everywhere. That
-// no vertex is won by a form says nothing, since it can win only inside.
+// no vertex is won by a form says nothing, since it can win only inside. Where many forms are equal in
+// one point, each is the largest up to rounding there; they are looked at along directions: see
+// `cull_pencil`.
 #pragma once
 #include "units.hpp"
 
@@ -13,6 +15,8 @@ struct Contest {
     double* error;      // at finite vertices
     double* far_error;  // along directions
     double* slopes;     // the sums of their absolute slopes
+    int* listed;        // numbers of forms, in any order
+    bool* is_kept;
 };
 
 // A box around the computed vertices of a cell.
@@ -165,6 +169,104 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
     return count;
 }
 
+constexpr int kDivideFrom = 24;      // measured: how many forms are looked at along directions
+constexpr int kDividedPerForm = 64;  // how often each, on average at most
+
+// Keep those of the first `count` forms listed that along some direction of a box no leader certainly
+// exceeds: in the box, or in parts of it. Forms are looked at as often as allowed; return how often
+// they still may be.
+template <int D>
+std::int64_t keep_leaders(const Forms<D>& forms, const Contest& contest, const Bounds<D>& box,
+                          int count, std::int64_t allowed) {
+    int *listed = contest.listed, top = listed[0];
+    double best = -kBeyond;
+    for (int p = 0; p < count; p++) {
+        const int j = contest.form[listed[p]];
+        double value = forms.coefficient[0][j] * box.middle[0];
+        for (int k = 1; k < D; k++) value += forms.coefficient[k][j] * box.middle[k];
+        if (value > best) best = value, top = listed[p];
+    }
+    const int leader = contest.form[top];
+    contest.is_kept[top] = true;
+    const double* error = contest.far_error;
+    // Those that are left come first in the list, which keeps its entries.
+    int n_left = 0, n_new = 0;
+    for (int p = 0; p < count; p += kLanes) {
+        int m[kLanes], form[kLanes];
+        for (int i = 0; i < kLanes; i++) {
+            m[i] = listed[least(p + i, count - 1)];
+            form[i] = contest.form[m[i]];
+        }
+        Lanes value = all(0.0), rise = all(0.0);
+        for (int k = 0; k < D; k++) {
+            const double* row = forms.coefficient[k];
+            const Lanes gap =
+                all(row[leader]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
+            value += gap * all(box.middle[k]);
+            rise += absolute(gap) * all(box.half[k]);
+        }
+        // Twice the errors of both forms, kKappa times their slopes among them, pay for what is
+        // rounded here; the box itself is not.
+        const Lanes own = {error[m[0]], error[m[1]], error[m[2]], error[m[3]]};
+        LaneMask mask;
+        mask.add(value - rise > all(2.0 * kUp) * (own + all(error[top])), 0);
+        const std::uint64_t is_exceeded = mask.bits();
+        for (int i = 0; i < least(kLanes, count - p); i++) {
+            if (is_exceeded >> i & 1) continue;
+            listed[p + i] = listed[n_left];
+            listed[n_left++] = m[i];
+            n_new += !contest.is_kept[m[i]];
+        }
+    }
+    allowed -= count;
+    if (n_new == 0) return allowed;
+    int side = 0;
+    for (int k = 1; k < D; k++)
+        if (box.half[k] > box.half[side]) side = k;
+    // Halves down to 2^-20 are exact.
+    if (n_left <= 2 || allowed < 2 * n_left || box.half[side] < 0x1p-20) {
+        for (int p = 0; p < n_left; p++) contest.is_kept[listed[p]] = true;
+        return allowed;
+    }
+    Bounds<D> lower = box, upper = box;
+    lower.half[side] = upper.half[side] = 0.5 * box.half[side];
+    lower.middle[side] -= lower.half[side], upper.middle[side] += upper.half[side];
+    const std::int64_t rest = keep_leaders(forms, contest, lower, n_left, allowed / 2);
+    return keep_leaders(forms, contest, upper, n_left, rest + allowed - allowed / 2);
+}
+
+// Keep the competing forms that may be the largest along some direction; return how many. All
+// differences of the forms are combinations of D affine functions.
+//
+// If a form is exceeded along each direction, the differences from those that exceed it span all
+// slopes. So the D functions vanish in one point, and all differences do; along a ray from there these
+// have the signs that they have along its direction. The form is exceeded everywhere but in that point.
+template <int D>
+int cull_pencil(const Forms<D>& forms, int count, const Contest& contest) {
+    for (int m = 0; m < count; m++) contest.listed[m] = m, contest.is_kept[m] = false;
+    const std::int64_t allowed = std::int64_t{kDividedPerForm} * count;
+    const auto count_kept = [&] {
+        int n_kept = 0;
+        for (int m = 0; m < count; m++) n_kept += contest.is_kept[m];
+        return n_kept;
+    };
+    for (int side = 0; side < 2 * D; side++) {
+        Bounds<D> box{};
+        for (double& half : box.half) half = 1.0;
+        box.half[side / 2] = 0.0;
+        box.middle[side / 2] = side % 2 == 0 ? -1.0 : 1.0;
+        keep_leaders(forms, contest, box, count, allowed / (2 * D));
+        // Where about all forms win on the first two of 2 D sides, others are looked for in vain.
+        if (side == 1 && D * count_kept() > count) return count;
+    }
+    int n_kept = 0;
+    for (int m = 0; m < count; m++) {
+        contest.form[n_kept] = contest.form[m];
+        n_kept += contest.is_kept[m];
+    }
+    return n_kept;
+}
+
 // Note who wins in the middle of a cell, up to rounding: typical winners on it. A margin keeps them
 // the same where the middle lies on a wall.
 template <class Cell>
@@ -218,7 +320,9 @@ struct Homogeneous {
 template <class Cell>
 void analyse_groups(const Layer& layer, Frame<Cell::dim>& frame, double scale, const Cell& cell,
                     Contest& contest, SignCounts& counts) {
+    constexpr int D = Cell::dim;
     const Homogeneous known{frame.is_homogeneous};
+    const bool is_linear = frame.is_homogeneous || (layer.has_no_offsets && layer.dim_in <= D);
     frame.n_pending = 0;
     for (int g = 0; g < layer.n_groups; g++) {
         const int first = layer.starts[g];
@@ -226,6 +330,9 @@ void analyse_groups(const Layer& layer, Frame<Cell::dim>& frame, double scale, c
         for (int j = first; j < layer.starts[g + 1]; j++)
             if (layer.first[j] == j) contest.form[count++] = j;
         if (count > 1) count = cull(frame.scores, scale, cell, known, count, contest, counts);
+        // In the plane many forms are walked: see `walks.hpp`.
+        if (D > 2 && count >= kDivideFrom && (is_linear || layer.n_different[g] <= D))
+            count = cull_pencil(frame.scores, count, contest);
         for (int m = 0; m < count; m++) frame.candidates[first + m] = contest.form[m];
         frame.n_candidates[g] = count;
         frame.fixed[g] = frame.candidates[first] - first;

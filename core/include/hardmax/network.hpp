@@ -35,13 +35,13 @@ struct Layer {
     bool is_plain = false;        // y is the winning form of each group, and the output is y
     bool has_no_offsets = false;  // if z is linear, so are the scores
     bool keeps_zero = false;      // if the scores are linear, so is the output but for z
-    bool is_pencil = false;       // linear in a stream of width two: all scores vanish where two do
     Affine query, forms, output;
-    // Whether the differences of the forms of a group are combinations of two of them: they all vanish
-    // where two of them do, on lines that cross.
-    const bool* is_pencil_group = nullptr;  // (n_groups)
-    const int* starts = nullptr;            // (n_groups + 1)
-    const int* slots = nullptr;             // (n_groups)
+    // In how many of their numbers, slopes and offset, the forms of a group differ: all differences of
+    // them are combinations of as many functions, and vanish where as many do whose slopes are
+    // independent. So do all scores of a layer without offsets, of which `dim_in` is the number.
+    const int* n_different = nullptr;  // (n_groups)
+    const int* starts = nullptr;       // (n_groups + 1)
+    const int* slots = nullptr;        // (n_groups)
     // Whether it is certain that the forms of a group differ, but for those that `first` names.
     bool is_distinct = true;
     // The first form of the group that coincides with each form whatever comes before; only firsts
@@ -306,17 +306,17 @@ inline bool is_plain(const Layer& layer) {
     return all_zero(layer.values, n) && all_zero(layer.value_radii, n);
 }
 
-// Whether the forms of a group differ in at most two of their numbers, slopes and offset.
-inline bool differ_in_two(const Affine& forms, int first, int end) {
+// In how many of their numbers, slopes and offset, the forms of a group differ.
+inline int count_different(const Affine& forms, int first, int end) {
     int n_different = 0;
-    for (int k = 0; k <= forms.n_in && n_different <= 2; k++) {
+    for (int k = 0; k <= forms.n_in; k++) {
         const double* row =
             k < forms.n_in ? forms.weight + std::size_t(k) * forms.stride : forms.bias;
         bool is_different = false;
         for (int j = first + 1; j < end && !is_different; j++) is_different = row[j] != row[first];
         n_different += is_different;
     }
-    return n_different <= 2;
+    return n_different;
 }
 
 inline Layer read_layer(Packed& packed, Arena& arena) {
@@ -349,10 +349,10 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
         layer.value_radii = coincide ? copied(packed, arena, n) : zeros(arena, n);
         double* scratch = arena.take<double>(2 * std::size_t(layer.n_query) + layer.n_forms);
         layer.is_distinct = coincide || (scratch && are_distinct(layer, scratch));
-        bool* is_pencil_group = arena.take<bool>(layer.n_groups);
-        layer.is_pencil_group = is_pencil_group;
-        for (int g = 0; is_pencil_group && g < layer.n_groups; g++)
-            is_pencil_group[g] = differ_in_two(layer.forms, layer.starts[g], layer.starts[g + 1]);
+        int* n_different = arena.take<int>(layer.n_groups);
+        layer.n_different = n_different;
+        for (int g = 0; n_different && g < layer.n_groups; g++)
+            n_different[g] = count_different(layer.forms, layer.starts[g], layer.starts[g + 1]);
     }
     layer.output = read_affine(packed, arena, output[0], output[1], output[2]);
     if (!arena.base) return layer;
@@ -362,7 +362,6 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
     layer.has_no_offsets = !has_bias(layer.query) && (layer.is_relu || !has_bias(layer.forms));
     layer.keeps_zero = all_zero(layer.values, n_values) && all_zero(layer.value_radii, n_values) &&
                        !has_bias(layer.output);
-    layer.is_pencil = layer.dim_in == 2 && layer.has_no_offsets;
     layer.is_plain = is_plain(layer);
     return layer;
 }

@@ -61,20 +61,23 @@ struct Polygon {
 
 // Which forms of a layer are known to vanish together, or to be parallel (see `rays.hpp`).
 struct Pencils {
-    int pencil = -1;  // the layer, if all its forms vanish where two of them do
-    int pencil_group_layer = -1,
-        pencil_group = -1;  // likewise the differences of the forms of a group
+    // The layer, if all its forms vanish where two of its lines cross, or, of rank 1, on one of them.
+    int pencil = -1, pencil_rank = 2;
+    // Likewise the differences of the forms of a group.
+    int pencil_group_layer = -1, pencil_group = -1, pencil_group_rank = 2;
     std::int64_t ray_layer = kNoRay;
     int ray_unit_layer = -1, ray_unit = -1;
     bool is_homogeneous = false;
 
-    // Whether a vertex is the point where all forms of the layer, or all differences of the group, vanish.
+    // Whether a vertex is a point where all forms of the layer, or all differences of the group, vanish.
     bool meets(const Edge& before, const Edge& at) const {
         const auto is_in_group = [&](const Wall& wall) {
             return wall.layer == pencil_group_layer && wall.group == pencil_group;
         };
-        if (pencil >= 0 && before.wall.layer == pencil && at.wall.layer == pencil) return true;
-        return pencil_group >= 0 && is_in_group(before.wall) && is_in_group(at.wall);
+        if (pencil >= 0 && (before.wall.layer == pencil) + (at.wall.layer == pencil) >= pencil_rank)
+            return true;
+        return pencil_group >= 0 &&
+               is_in_group(before.wall) + is_in_group(at.wall) >= pencil_group_rank;
     }
     bool is_parallel(const Wall& wall) const {
         return wall.layer >= ray_layer ||
@@ -131,6 +134,7 @@ inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Penc
             kTiny;
         if (value > error) return 1;
         if (value < -error) return -1;
+        if (pencils.meets(before, at)) return 0;
         const bool is_constant = slopes == 0.0 && g.slope_radius == 0.0;
         if (!is_constant && !pencils.is_parallel(before, at))
             return exact_sign(before, at, g, counts);

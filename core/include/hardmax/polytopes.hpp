@@ -230,6 +230,7 @@ struct Polytopes {
     int far_sign(int i, int first_facet, const Form<D>& g, SignCounts& counts);
     int closer_sign(int i, int first_facet, const Form<D>& g, double value, SignCounts& counts);
     int quotient_sign(int i, int first_facet, const Form<D>& g, bool at_infinity);
+    bool is_common_zero(const Layer& layer, const Wall& wall, int n) const;
     bool vanishes(int i, int first_facet, const Wall& wall, const Known& known, bool ignores_bias);
     bool stays_bounded(int i, int first_facet, const Wall& wall, const Known& known);
 };
@@ -364,6 +365,23 @@ int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool a
     return hardmax::quotient_sign(chosen, g, offsets, *minors);
 }
 
+// Whether all differences of the group of a wall, or all scores of its layer, vanish where the n facets
+// listed in `tight` meet: the differences are combinations of as many affine functions as the forms of
+// the group differ in numbers, scores without offsets of as many as the stream is wide. The slopes of
+// the facets through a vertex span all of space. If all but m of them are of the group, or of the
+// layer, then D - m of these are independent, and span the functions if these are no more.
+template <int D>
+bool Polytopes<D>::is_common_zero(const Layer& layer, const Wall& wall, int n) const {
+    int n_of_others = 0, n_of_other_layers = 0;
+    for (int t = 0; t < n; t++) {
+        const Wall& here = pool[tight[t]].wall;
+        n_of_other_layers += here.layer != wall.layer;
+        n_of_others += here.layer != wall.layer || here.group != wall.group;
+    }
+    return (layer.has_no_offsets && layer.dim_in + n_of_other_layers <= D) ||
+           (!layer.is_relu && layer.n_different[wall.group] + n_of_others <= D);
+}
+
 // Whether two forms of a group tie at a vertex because it lies on their wall, as vertices of a part do
 // that is split by its group again; or a ReLU unit is zero because all it adds up is zero there.
 //
@@ -377,6 +395,7 @@ bool Polytopes<D>::vanishes(int i, int first_facet, const Wall& wall, const Know
                             bool ignores_bias) {
     const Network& network = *known.path->network;
     const int n = collect(mask(i), first_facet, tight);
+    if (is_common_zero(network.layers[wall.layer], wall, n)) return true;
     if (!network.layers[wall.layer].is_relu) {
         for (int t = 0; t < n; t++) {
             const Wall& here = pool[tight[t]].wall;

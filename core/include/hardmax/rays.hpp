@@ -37,9 +37,12 @@ inline Pencils pencils_of(const Path<2>& path, int l, int group = -1) {
     const Layer& layer = path.network->layers[l];
     const Frame<2>& frame = path.frames[l];
     Pencils pencils;
-    if (layer.is_pencil) pencils.pencil = l;
-    if (group >= 0 && layer.is_pencil_group[group])
+    if (layer.has_no_offsets && layer.dim_in <= 2)
+        pencils.pencil = l, pencils.pencil_rank = layer.dim_in;
+    if (group >= 0 && layer.n_different[group] <= 2) {
         pencils.pencil_group_layer = l, pencils.pencil_group = group;
+        pencils.pencil_group_rank = layer.n_different[group];
+    }
     pencils.ray_layer = frame.ray_layer;
     pencils.ray_unit_layer = frame.ray_unit_layer, pencils.ray_unit = frame.ray_unit;
     pencils.is_homogeneous = frame.is_homogeneous;
