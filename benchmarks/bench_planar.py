@@ -12,6 +12,7 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions._search import space as spatial
 from hardmax.regions._search.plane import explore
 from hardmax.regions.cells import CellArrays
 from hardmax.typing import FloatArray
@@ -75,16 +76,21 @@ def binary_transformer(seed: int) -> ArgmaxNetwork:
     )
 
 
-def one_head(seed: int, n_keys: int, kind: str) -> ArgmaxNetwork:
-    """Draw one head: Voronoi cells of its keys, Gaussian offsets, or none."""
+def one_head(seed: int, n_keys: int, kind: str, dim: int) -> ArgmaxNetwork:
+    """Draw one head: Voronoi cells of its keys, or other offsets; without any, all forms meet."""
     rng = np.random.default_rng(seed)
-    keys = 2.0 * rng.normal(size=(n_keys, 2))
-    offsets = {
-        "Voronoi": -0.5 * (keys**2).sum(axis=1),
-        "Gaussian offsets": rng.normal(size=n_keys),
-        "no offsets": None,
-    }[kind]
-    head = AttentionHead(np.eye(2), keys, keys, np.eye(2), logit_bias=offsets)
+    keys = 2.0 * rng.normal(size=(n_keys, dim))
+    if kind == "none, unit keys":
+        keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    offsets = {"Voronoi": -0.5 * (keys**2).sum(axis=1), "Gaussian": rng.normal(size=n_keys)}
+    head = AttentionHead(
+        np.eye(dim),
+        keys,
+        keys,
+        np.eye(dim),
+        query_bias=rng.normal(size=dim) if kind == "of the query" else None,
+        logit_bias=offsets.get(kind),
+    )
     return HardTransformer([Block([head], None)]).network
 
 
@@ -132,18 +138,24 @@ def tables() -> Iterator[Table]:
         each block.""",
     )
     rows = []
-    for kind in ("Voronoi", "Gaussian offsets", "no offsets"):
-        for n_keys in (64, 512, 1024, 2048, 4096):
-            network = one_head(0, n_keys, kind)
-            explore(network, SQUARE)
-            found, seconds = cpu_seconds(lambda n=network: explore(n, SQUARE).n_counted, 5)
-            name = "" if rows and n_keys > 64 else kind
-            each = 1e6 * seconds / found, 1e9 * seconds / (found + n_keys)
-            rows.append((name, n_keys, found, *each))
+    plane, space = (64, 512, 1024, 2048, 4096), (64, 512)
+    for dim, search, sizes in ((2, explore, plane), (3, spatial.explore, space)):
+        box = Box([-5] * dim, [5] * dim)
+        for kind in ("Voronoi", "Gaussian", "none", "of the query", "none, unit keys"):
+            for n_keys in sizes:
+                network = one_head(0, n_keys, kind, dim)
+                search(network, box)
+                found, seconds = cpu_seconds(
+                    lambda f=search, n=network, b=box: f(n, b).n_counted, 5
+                )
+                names = (f"d = {dim}" if kind == "Voronoi" else "", kind)
+                each = 1e6 * seconds / found, 1e9 * seconds / (found + n_keys)
+                rows.append((*(names if n_keys == 64 else ("", "")), n_keys, found, *each))
     yield Table(
-        "One head with many keys in the plane",
-        ("offsets", "keys", "cells", "us for a cell", "ns for a key or cell"),
+        "One head with many keys",
+        ("", "offsets", "keys", "cells", "us for a cell", "ns for a key or cell"),
         rows,
-        """CPU time, stored. Cells are found by walking from one winner to the next; where few keys
-        win, reading them is what costs.""",
+        """CPU time, stored. In the plane cells are found by walking from one winner to the next;
+        where few keys win, reading them is what costs. Without offsets, and where these are those
+        of one query, all forms are equal in one point.""",
     )
