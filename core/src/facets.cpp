@@ -4,21 +4,22 @@ using namespace hardmax;
 
 extern "C" {
 
-int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights, uint64_t* keys,
-                        int32_t* table, int64_t table_size, int64_t* since, int8_t* is_loose,
-                        int64_t* pairs) {
-    return match_facets(FacetTable{*facets}, weights, keys, table, table_size, since, is_loose,
-                        pairs);
+size_t hm_facets_size(const hm_facets* facets) { return room_for<Meeting>(FacetTable{*facets}); }
+
+int64_t hm_facets_match(hm_facets* facets, const uint64_t* weights, void* memory, int64_t* pairs) {
+    Meeting& meeting = placed<Meeting>(memory, FacetTable{*facets});
+    facets->owners = meeting.owners, facets->splits = meeting.splits;
+    const FacetTable t{*facets};
+    const int64_t n_pairs = match_facets(t, weights, meeting, pairs);
+    list_walls(t, meeting);
+    const int64_t n_settled = settle_walls(t, meeting, n_pairs, pairs);
+    count_open(meeting);
+    return n_settled;
 }
 
 void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t* counts,
                     int64_t* cells) {
     sort_pairs(FacetTable{*facets}, n, pairs, counts, cells);
-}
-
-int64_t hm_facets_sides(const hm_facets* facets, int64_t n, const int64_t* chosen, int32_t* table,
-                        int64_t table_size, int64_t* walls, int64_t* counts, int64_t* near) {
-    return choose_sides(FacetTable{*facets}, n, chosen, table, table_size, walls, counts, near);
 }
 
 void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen, int64_t* starts,

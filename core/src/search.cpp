@@ -431,8 +431,17 @@ void merge(const Layer& layer, Frame& frame, const std::int32_t* first, const do
 }
 
 // Write the forms of the facets of some cells, or that nothing is known of them.
-template <int D>
-void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wanted) {
+template <int D, class FacetOf>
+void compose_facets(Path<D>& path, const FacetTable& t, Meeting& m, std::int64_t n,
+                    FacetOf facet_of) {
+    std::int8_t* is_wanted = m.is_wanted;
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++) is_wanted[cell] = 0;
+    for (std::int64_t i = 0; i < n; i++) is_wanted[t.owners[facet_of(i)]] = 1;
+    // Where forms of a wide group coincide on a whole cell, their mean may be passed on.
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++)
+        for (std::int64_t k = t.tie_starts[cell]; k < t.tie_starts[cell + 1]; k++)
+            if (t.ties[2 * k] < 0 && t.kinds[t.layer(t.ties[2 * k + 1])] != kUnits)
+                is_wanted[cell] = -1;
     int known = -1;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
         if (is_wanted[cell] < 0)
@@ -651,22 +660,31 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
     });
 }
 
-void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted) {
-    with_search(search, [&](auto& s) { compose_facets(s.path, FacetTable{*facets}, is_wanted); });
+void hm_facets_compose(const hm_facets* facets, void* search, void* memory, int64_t n,
+                       const int64_t* chosen) {
+    const FacetTable t{*facets};
+    Meeting& meeting = *static_cast<Meeting*>(memory);
+    with_search(search, [&](auto& s) {
+        compose_facets(s.path, t, meeting, n, [&](std::int64_t i) { return chosen[i]; });
+    });
 }
 
-int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n, const int64_t* chosen,
-                          int64_t begin, int64_t budget, int64_t room, int64_t* pairs,
-                          int64_t* n_pairs, int8_t* is_open, int32_t* found, uint64_t* masks,
-                          uint64_t* words) {
-    Overlay o{n, chosen, is_open, room, 0, pairs, found, masks, words};
+int64_t hm_facets_overlay(const hm_facets* facets, void* search, void* memory, int64_t begin,
+                          int64_t budget, int64_t room, int64_t* pairs, int64_t* n_pairs) {
+    const FacetTable t{*facets};
+    Meeting& meeting = *static_cast<Meeting*>(memory);
     const int64_t end = with_search(search, [&](auto& s) {
-        if constexpr (std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>)
-            return n;
-        else
-            return overlay(s, FacetTable{*facets}, o, begin, budget);
+        if constexpr (std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>) {
+            return meeting.n_searched;
+        } else {
+            const auto searched = [&](std::int64_t i) {
+                return meeting.order[meeting.searched[i]];
+            };
+            if (begin == 0) compose_facets(s.path, t, meeting, meeting.n_searched, searched);
+            return overlay(s, t, meeting, begin, budget, room, pairs, *n_pairs);
+        }
     });
-    *n_pairs = o.n_pairs;
+    if (end == meeting.n_searched) count_open(meeting);
     return end;
 }
 

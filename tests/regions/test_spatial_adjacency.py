@@ -256,9 +256,10 @@ def test_floats_settle_where_generic_heads_jump(dim, n_keys):
     assert (changes[:, 0] != changes[:, 1]).sum(axis=1).max() > 1
 
 
-def _nothing_overlaid(facets, chosen, walls, near):
-    """Stand in for `CoreFacets.overlay`: all facets stay open."""
-    return np.empty((0, 2), dtype=np.int64), np.ones(len(chosen), dtype=np.bool_)
+def _nothing_overlaid(facets):
+    """Stand in for `CoreFacets.overlay`: all facets without a match by name stay open."""
+    is_named = ~np.isin(facets.pairs[:, 0], facets.loose)
+    return facets.pairs[is_named], facets.loose
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -313,8 +314,7 @@ def test_forms_of_facets_are_recomposed_within_their_radii(seed):
         cells, network, dim = part.cells, part.network, 3
         owners = np.repeat(np.arange(part.n_found), np.diff(cells.facets.starts))
         layer_of = np.repeat(range(len(network.layers)), [x.n_groups for x in network.layers])
-        facets = CoreFacets(network, cells)
-        forms = overlapping_facets.rounded_forms(part.domain, facets, owners)
+        forms = CoreFacets(network, part.domain, cells).compose(np.arange(len(owners)))
         known = np.flatnonzero(np.isfinite(forms[: len(owners), dim + 1]))
         assert len(known) > 20
         regions = Regions(network, part.domain)

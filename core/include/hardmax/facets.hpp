@@ -19,6 +19,7 @@
 // offset. At a point x that is off by at most beta in each coordinate, the true value is within
 // r (|x|_1 + d beta) + s + |a|_1 beta and the rounding of the computed one.
 #pragma once
+#include "arena.hpp"
 #include "interface.h"
 #include "rounding.hpp"
 
@@ -60,6 +61,8 @@ struct FacetTable : hm_facets {
         }
         return false;
     }
+    // Whether all cells of the domain are there and have all their facets named alike from both sides.
+    bool names_all() const { return covers && !is_chosen && tie_starts[n_cells] == 0; }
     bool is_far(std::int64_t point) const {
         bool is_there = false;
         for (int k = 0; directions && k < dim; k++)
@@ -128,25 +131,106 @@ inline bool agree(const FacetTable& t, std::int64_t one, std::int64_t other) {
 
 }  // namespace detail
 
+// A facet list of a wall, where the same two forms of a split meet: from `begin` on the facets of the side
+// that has fewer, from `middle` on those of the other side, both in the order of their cells.
+struct WallSides {
+    std::int64_t begin, middle;
+};
+
+// What is kept between the calls.
+struct Meeting : hm_meeting {
+    std::int64_t *owners, *splits;  // (n_facets): those of `FacetTable`
+    std::int32_t* table;            // scratch: facets by their hashes, see `empty_table`
+    std::uint64_t* keys;            // (n_facets): scratch, then the walls of loose facets
+    std::int64_t* since;            // (n_groups): scratch
+    std::int64_t* counts;           // (n_facets, 2): scratch
+    std::int64_t* order;            // (n_facets): `loose` of the interface
+    std::int8_t* left;              // (n_facets): `is_open` of the interface
+    WallSides* sides;               // (n_facets + 1)
+    std::int64_t n_walls;
+    std::int64_t* searched;  // (n_facets): places in `order` of facets whose far side is searched
+    std::int8_t* is_wanted;  // (n_cells): scratch of `compose_facets`
+    // Scratch of `overlay`.
+    std::int32_t* found;     // winners of kMostFound cells, as bytes where that is enough
+    std::uint64_t* masks;    // (n_points)
+    std::uint64_t* words;    // (n_facets)
+    std::int64_t* versions;  // (n_layers)
+    std::int32_t* winners;   // (n_groups)
+    std::int64_t* ranges;    // (n_layers, 2)
+};
+constexpr int kMostFound = 256;
+
+namespace detail {
+
+inline std::int64_t table_size_for(std::int64_t n) {
+    std::int64_t size = 2;
+    while (size < 2 * n) size *= 2;
+    return size;
+}
+
+// Empty the table for some facets; return a mask of places in it.
+inline std::uint64_t empty_table(Meeting& m, std::int64_t n) {
+    const std::int64_t size = table_size_for(n);
+    for (std::int64_t i = 0; i < size; i++) m.table[i] = -1;
+    return static_cast<std::uint64_t>(size) - 1;
+}
+
+}  // namespace detail
+
+inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
+    const std::size_t n = t.n_facets, n_groups = t.n_groups;
+    const std::size_t n_layers = t.n_groups > 0 ? t.layer(t.n_groups - 1) + 1 : 0;
+    m.owners = arena.take<std::int64_t>(n);
+    m.splits = arena.take<std::int64_t>(n);
+    m.table = arena.take<std::int32_t>(detail::table_size_for(t.n_facets));
+    m.keys = arena.take<std::uint64_t>(n);
+    m.since = arena.take<std::int64_t>(n_groups);
+    m.counts = arena.take<std::int64_t>(2 * n);
+    m.loose = m.order = arena.take<std::int64_t>(n);
+    m.is_open = m.left = arena.take<std::int8_t>(n);
+    m.sides = arena.take<WallSides>(n + 1);
+    m.searched = arena.take<std::int64_t>(n);
+    m.is_wanted = arena.take<std::int8_t>(t.n_cells);
+    m.found = arena.take<std::int32_t>(kMostFound * n_groups);
+    m.masks = arena.take<std::uint64_t>(t.point_starts[t.n_cells]);
+    m.words = arena.take<std::uint64_t>(n);
+    m.versions = arena.take<std::int64_t>(n_layers);
+    m.winners = arena.take<std::int32_t>(n_groups);
+    m.ranges = arena.take<std::int64_t>(2 * n_layers);
+}
+
+namespace detail {
+
+// A hash of a split and of the two forms that meet on a facet, in either order.
+inline std::uint64_t hash_of_wall(std::int64_t split, int winner, int rival) {
+    const std::uint64_t one = static_cast<std::uint64_t>(winner),
+                        other = static_cast<std::uint64_t>(rival);
+    return static_cast<std::uint64_t>(split) * 0x9E3779B97F4A7C15u + one * other + one + other;
+}
+inline std::uint64_t mixed(std::uint64_t key) {
+    key = (key ^ key >> 32) * 0x9E3779B97F4A7C15u;
+    return key ^ key >> 32;
+}
+
+}  // namespace detail
+
 // Number the splits of facets and write the pairs that can be matched, the earlier facet first; return
 // how many. Facets that are left over are loose: those that cannot be matched so, and those that stay
 // alone, because two forms that tie on a facet may be one form on the other side of it, where no tie is
-// seen. `since` has room for a number for each group, `table` a power of two of entries, at least twice
-// the facets, all -1.
-inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights,
-                                 std::uint64_t* keys, std::int32_t* table, std::int64_t table_size,
-                                 std::int64_t* since, std::int8_t* is_loose, std::int64_t* pairs) {
-    constexpr std::uint64_t mix = 0x9E3779B97F4A7C15u;
-    const std::uint64_t mask = static_cast<std::uint64_t>(table_size) - 1;
+// seen.
+inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights, Meeting& m,
+                                 std::int64_t* pairs) {
+    const std::uint64_t mask = detail::empty_table(m, t.n_facets);
+    std::int8_t* is_loose = m.left;
     std::int64_t n_pairs = 0;
-    for (int g = 0; g < t.n_groups; g++) since[g] = 0;
+    for (int g = 0; g < t.n_groups; g++) m.since[g] = 0;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
         const std::uint64_t whole = detail::hash_of(t, cell, weights);
-        for (int g = detail::first_change(t, cell) + 1; g < t.n_groups; g++) since[g] = cell;
+        for (int g = detail::first_change(t, cell) + 1; g < t.n_groups; g++) m.since[g] = cell;
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
             const int group = t.group(f), rival = t.rival(f), winner = t.winner(cell, group);
             t.owners[f] = cell;
-            t.splits[f] = since[group] * t.n_groups + group;
+            t.splits[f] = m.since[group] * t.n_groups + group;
             is_loose[f] = true;
             bool is_named = t.kinds[t.layer(group)] != kJumps;
             std::uint64_t key = whole - weights[group] * static_cast<std::uint64_t>(winner);
@@ -157,14 +241,11 @@ inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weigh
                 is_named = is_named && !t.has_wide_tie(f);
             }
             if (!is_named) continue;
-            key += static_cast<std::uint64_t>(t.splits[f]) * mix +
-                   static_cast<std::uint64_t>(winner * rival + winner + rival);
-            key = (key ^ key >> 32) * mix;
-            keys[f] = key ^= key >> 32;
+            m.keys[f] = key = detail::mixed(key + detail::hash_of_wall(t.splits[f], winner, rival));
             std::uint64_t at = key & mask;
-            for (; table[at] >= 0; at = (at + 1) & mask) {
-                const std::int64_t other = table[at];
-                if (keys[other] != key || t.splits[other] != t.splits[f] ||
+            for (; m.table[at] >= 0; at = (at + 1) & mask) {
+                const std::int64_t other = m.table[at];
+                if (m.keys[other] != key || t.splits[other] != t.splits[f] ||
                     t.rival(other) != winner || t.winner(t.owners[other], group) != rival ||
                     !detail::agree(t, other, f))
                     continue;
@@ -173,7 +254,7 @@ inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weigh
                 is_loose[f] = is_loose[other] = false;
                 break;
             }
-            if (is_loose[f]) table[at] = static_cast<std::int32_t>(f);
+            if (is_loose[f]) m.table[at] = static_cast<std::int32_t>(f);
         }
     }
     return n_pairs;
@@ -203,53 +284,146 @@ inline void sort_pairs(const FacetTable& t, std::int64_t n, std::int64_t* pairs,
     for (std::int64_t i = 0; i < 2 * n; i++) cells[i] = t.owners[pairs[i]];
 }
 
-// Number the walls of chosen facets, where the same two forms of a split meet, and list the facets on the
-// side of each that has fewer, wall after wall, by their numbers among those chosen; return how many.
-// `table` has a power of two of entries, at least twice the facets, all -1; `counts` is scratch, (n, 2).
-inline std::int64_t choose_sides(const FacetTable& t, std::int64_t n, const std::int64_t* chosen,
-                                 std::int32_t* table, std::int64_t table_size, std::int64_t* walls,
-                                 std::int64_t* counts, std::int64_t* near) {
-    constexpr std::uint64_t mix = 0x9E3779B97F4A7C15u;
-    const std::uint64_t mask = static_cast<std::uint64_t>(table_size) - 1;
+// List the loose facets of chosen cells, wall after wall, those on the side that has fewer first.
+inline void list_walls(const FacetTable& t, Meeting& m) {
     const auto winner_of = [&](std::int64_t f) { return t.winner(t.owners[f], t.group(f)); };
-    std::int64_t n_walls = 0;
-    for (std::int64_t i = 0; i < n; i++) {
-        const std::int64_t f = chosen[i], split = t.splits[f];
+    // First as they come, in `searched`; their walls are numbered in `keys`.
+    m.n_loose = m.n_walls = 0;
+    for (std::int64_t f = 0; f < t.n_facets; f++)
+        if (m.left[f] && (!t.is_chosen || t.is_chosen[t.owners[f]])) m.searched[m.n_loose++] = f;
+    const std::uint64_t mask = detail::empty_table(m, m.n_loose);
+    for (std::int64_t i = 0; i < m.n_loose; i++) {
+        const std::int64_t f = m.searched[i], split = t.splits[f];
         const int winner = winner_of(f), rival = t.rival(f);
-        const bool side = winner > rival;
-        std::uint64_t key = static_cast<std::uint64_t>(split) * mix +
-                            static_cast<std::uint64_t>(winner * rival + winner + rival);
-        key = (key ^ key >> 32) * mix;
-        std::uint64_t at = (key ^ key >> 32) & mask;
+        std::uint64_t at = detail::mixed(detail::hash_of_wall(split, winner, rival)) & mask;
         const auto is_same = [&](std::int64_t other) {
             const int theirs = winner_of(other);
             return t.splits[other] == split &&
                    least(theirs, t.rival(other)) == least(winner, rival) &&
                    most(theirs, t.rival(other)) == most(winner, rival);
         };
-        while (table[at] >= 0 && !is_same(chosen[table[at]])) at = (at + 1) & mask;
-        if (table[at] < 0) {
-            table[at] = static_cast<std::int32_t>(i);
-            counts[2 * n_walls] = counts[2 * n_walls + 1] = 0;
-            walls[i] = n_walls++;
+        while (m.table[at] >= 0 && !is_same(m.searched[m.table[at]])) at = (at + 1) & mask;
+        if (m.table[at] < 0) {
+            m.table[at] = static_cast<std::int32_t>(i);
+            m.counts[2 * m.n_walls] = m.counts[2 * m.n_walls + 1] = 0;
+            m.keys[i] = static_cast<std::uint64_t>(m.n_walls++);
         } else {
-            walls[i] = walls[table[at]];
+            m.keys[i] = m.keys[m.table[at]];
         }
-        counts[2 * walls[i] + side]++;
+        m.counts[2 * m.keys[i] + (winner > rival)]++;
     }
-    // Which side, and where its facets begin.
-    std::int64_t n_near = 0;
-    for (std::int64_t w = 0; w < n_walls; w++) {
-        std::int64_t* count = counts + 2 * w;
-        const std::int64_t fewer = count[1] < count[0], begin = n_near;
-        n_near += count[fewer];
-        count[0] = fewer, count[1] = begin;
+    // Where each side begins.
+    std::int64_t end = 0;
+    for (std::int64_t w = 0; w < m.n_walls; w++) {
+        std::int64_t* count = m.counts + 2 * w;
+        const std::int64_t near = count[1] < count[0], n_near = count[near],
+                           n_far = count[1 - near];
+        m.sides[w] = {end, end + n_near};
+        count[near] = end, count[1 - near] = end + n_near;
+        end += n_near + n_far;
     }
-    for (std::int64_t i = 0; i < n; i++) {
-        std::int64_t* count = counts + 2 * walls[i];
-        if ((winner_of(chosen[i]) > t.rival(chosen[i])) == (count[0] == 1)) near[count[1]++] = i;
+    m.sides[m.n_walls] = {end, end};
+    for (std::int64_t i = 0; i < m.n_loose; i++) {
+        const std::int64_t f = m.searched[i];
+        m.order[m.counts[2 * m.keys[i] + (winner_of(f) > t.rival(f))]++] = f;
     }
-    return n_near;
+}
+
+namespace detail {
+
+// The places from `low` to `high` of facets whose cells have the given winners of some groups, where
+// those of the groups before are the same for all.
+struct Range {
+    std::int64_t low, high;
+};
+template <class Winner, class Given>
+Range narrowed(const FacetTable& t, const Winner* signatures, const std::int64_t* order,
+               Range range, const Given* winners, int first, int end) {
+    // Whether the winners at a place come before the given ones, or, `is_after`, not after them.
+    const auto comes_before = [&](std::int64_t at, bool is_after) {
+        const Winner* own = signatures + t.owners[order[at]] * t.n_groups;
+        int g = first;
+        while (g < end && own[g] == winners[g]) g++;
+        return g < end ? static_cast<int>(own[g]) < static_cast<int>(winners[g]) : is_after;
+    };
+    const auto place_of = [&](std::int64_t low, std::int64_t high, bool is_after) {
+        while (low < high) {
+            const std::int64_t middle = low + (high - low) / 2;
+            if (comes_before(middle, is_after))
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return low;
+    };
+    const std::int64_t low = place_of(range.low, range.high, false);
+    return {low, place_of(low, range.high, true)};
+}
+
+}  // namespace detail
+
+// Write the pairs of loose facets that follow from their number, after others, and list the facets whose
+// far side has to be searched; return how many pairs there are then. The other facets are left open.
+//
+// Let two forms meet on a hyperplane H in a layer that jumps. Beside H the regions of this layer, A and B,
+// have the same winners but for that; A and H meet where the two forms exceed the others of their group
+// and the other groups have these winners, and so do B and H. The facets of all cells of A that lie on H
+// make up that set, and so do those of B. They are the ones of the wall, if no group ties on any facet, as
+// then all cells beside H name it alike. So one facet that is alone on its side meets all of the other.
+inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n_pairs,
+                                 std::int64_t* pairs) {
+    const bool covers = t.names_all();
+    m.n_searched = 0;
+    for (std::int64_t i = 0; i < m.n_loose; i++) m.left[i] = true;
+    for (std::int64_t w = 0; w < m.n_walls; w++) {
+        const WallSides& side = m.sides[w];
+        const std::int64_t end = m.sides[w + 1].begin;
+        const int group = t.group(m.order[side.begin]), l = t.layer(group);
+        if (t.kinds[l] != kJumps) continue;
+        int last = group + 1;
+        while (last < t.n_groups && t.layer(last) == l) last++;
+        detail::with_signatures(t, [&](const auto* signatures) {
+            // Facets whose cells have the same winners of the layer, but for those of the wall.
+            detail::Range near{side.begin, side.begin};
+            for (; near.low < side.middle; near.low = near.high) {
+                const std::int64_t facet = m.order[near.low];
+                const auto* winners = signatures + t.owners[facet] * t.n_groups;
+                near = detail::narrowed(t, signatures, m.order, {near.low, side.middle}, winners,
+                                        group + 1, last);
+                const detail::Range far = detail::narrowed(
+                    t, signatures, m.order, {side.middle, end}, winners, group + 1, last);
+                const bool is_settled =
+                    covers && (near.high - near.low == 1 || far.high - far.low == 1);
+                for (std::int64_t i = near.low; i < near.high; i++) {
+                    if (!is_settled) {
+                        m.searched[m.n_searched++] = i;
+                        continue;
+                    }
+                    m.left[i] = false;
+                    for (std::int64_t k = far.low; k < far.high; k++) {
+                        pairs[2 * n_pairs] = m.order[i], pairs[2 * n_pairs + 1] = m.order[k];
+                        n_pairs++;
+                    }
+                }
+            }
+        });
+    }
+    return n_pairs;
+}
+
+// What is open on one side may meet anything beyond its wall: mark that, and count what is open.
+inline void count_open(Meeting& m) {
+    m.n_open = 0;
+    for (std::int64_t w = 0; w < m.n_walls; w++) {
+        bool is_open = false;
+        for (std::int64_t i = m.sides[w].begin; i < m.sides[w + 1].begin; i++) {
+            if (i < m.sides[w].middle)
+                is_open = is_open || m.left[i];
+            else
+                m.left[i] = is_open;
+            m.n_open += m.left[i];
+        }
+    }
 }
 
 // --- Comparing -----------------------------------------------------------------------------------

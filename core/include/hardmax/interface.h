@@ -186,29 +186,35 @@ typedef struct {
     const double* blurs;         /* (n_cells, 2): bounds on the radii of points and directions */
     double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offset, radii; the
                                     domain's come last */
-    int64_t* owners;             /* (n_facets): the cell of each facet */
-    int64_t* splits;             /* (n_facets): a number for the split that made it */
+    const int8_t* is_chosen;     /* (n_cells): which cells to look at, or null */
+    int32_t covers;              /* whether all cells are there, and none is left out */
+    int64_t* owners;             /* (n_facets): the cell of each facet; written by matching */
+    int64_t* splits;             /* (n_facets): a number for the split that made it; likewise */
 } hm_facets;
 
-/* Write owners and splits, and the pairs (n_facets / 2, 2) of facets that can be matched, the earlier
- * one first; say which facets are left over in `is_loose`. `weights` are random odd words, one for each
- * group, `since` scratch likewise; `keys` a word for each facet; `table` a power of two of entries, at
- * least twice the facets, all -1. Returns how many pairs there are. */
-HM_API int64_t hm_facets_match(const hm_facets* facets, const uint64_t* weights, uint64_t* keys,
-                               int32_t* table, int64_t table_size, int64_t* since, int8_t* is_loose,
+/* At the start of the memory of what follows: facets that have not been matched by name, how many of
+ * them are to be searched, and how many are left open after that. */
+typedef struct {
+    int64_t n_loose, n_searched, n_open;
+    const int64_t* loose;  /* (n_loose): facets, wall after wall */
+    const int8_t* is_open; /* (n_loose) */
+} hm_meeting;
+
+/* How many bytes of memory the following ask for. */
+HM_API size_t hm_facets_size(const hm_facets* facets);
+/* Write owners and splits, and the pairs (n_facets, 2) of facets that share a part of a wall, as far as
+ * that follows from names; list the others. `weights` are random odd words, one for each group. Returns
+ * how many pairs there are. */
+HM_API int64_t hm_facets_match(hm_facets* facets, const uint64_t* weights, void* memory,
                                int64_t* pairs);
 /* Sort n pairs of facets in the order of their cells, the smaller first, and write the pairs of cells,
  * (n, 2); `counts` is scratch for n_cells + 1 numbers. */
 HM_API void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t* counts,
                            int64_t* cells);
-/* Number the walls of n chosen facets, and list those on the side of each wall that has fewer, by their
- * numbers among the chosen; returns how many: see `choose_sides`. */
-HM_API int64_t hm_facets_sides(const hm_facets* facets, int64_t n, const int64_t* chosen,
-                               int32_t* table, int64_t table_size, int64_t* walls, int64_t* counts,
-                               int64_t* near);
-/* Write the forms of the facets of some cells, positive inside, where `is_wanted` is 1, and infinite radii
- * where it is -1; what is on the path of the search is overwritten. */
-HM_API void hm_facets_compose(const hm_facets* facets, void* search, const int8_t* is_wanted);
+/* Write the forms of all facets, positive inside, of the cells that have some of n facets; radii are
+ * infinite where means are passed on. What is on the path of the search is overwritten. */
+HM_API void hm_facets_compose(const hm_facets* facets, void* search, void* memory, int64_t n,
+                              const int64_t* chosen);
 /* Of n chosen facets write where the vertices begin (n + 1), the vertices, and bounds (n, 2, dim). */
 HM_API void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen,
                               int64_t* starts, int64_t* corners, double* boxes);
@@ -220,14 +226,11 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
                                  const int64_t* order, const int64_t* ends, int64_t* rows,
                                  double* normals, int8_t* inside, int64_t room, int64_t* pairs,
                                  int64_t* verdicts, int64_t* n_pairs);
-/* Search the cells beyond n chosen facets, from number `begin` on: see `overlay`. Writes the pairs found,
- * at most `room`, with their number, and which facets stay open; `found` is scratch for 256 signatures,
- * `masks` has a zero for each vertex at first, `words` is scratch for a word of each cell, kept between
- * calls. Returns where to go on. */
-HM_API int64_t hm_facets_overlay(const hm_facets* facets, void* search, int64_t n,
-                                 const int64_t* chosen, int64_t begin, int64_t budget, int64_t room,
-                                 int64_t* pairs, int64_t* n_pairs, int8_t* is_open, int32_t* found,
-                                 uint64_t* masks, uint64_t* words);
+/* Search the cells beyond facets, which are composed first, from number `begin` of those that are to be
+ * searched on: see `overlay`. Writes pairs after the first `n_pairs`, at most `room` in all, and changes
+ * their number. Returns where to go on: there was no room, or so many cells have been found. */
+HM_API int64_t hm_facets_overlay(const hm_facets* facets, void* search, void* memory, int64_t begin,
+                                 int64_t budget, int64_t room, int64_t* pairs, int64_t* n_pairs);
 
 /* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
  * neighbours.hpp. */

@@ -11,6 +11,11 @@
 // or where it is not certain on which facets the vertices lie. A vertex lies on D independent facets at
 // least; if all forms but D have a sign there, these are the ones. If more have none, but all of them
 // are linear, the vertex is the origin, and lies on all of them.
+//
+// Facets of a wall come one after the other, and with them the same regions beyond it: a layer is composed
+// again only if the winners before it are others. Where all cells are stored and no groups tie, the
+// cells beyond a wall are those of its other facets (`settle_walls`), so that a region with one of them is
+// not looked at any further.
 #pragma once
 #include "facets.hpp"
 #include "polytopes.hpp"
@@ -116,10 +121,10 @@ void write_rows(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, int n_
     }
 }
 
-// Compose the layers up to the wall of a facet for the winners beyond it, those up to layer `known`
-// being composed for the winners on the path; say whether anything changed.
+// Compose the layers up to that of the wall of a facet, those up to layer `known` being composed for the
+// winners on the path, and put the winners beyond the wall there; say whether anything changed.
 template <int D>
-bool follow(Path<D>& path, const FacetTable& t, std::int64_t facet, int& known) {
+bool follow(Path<D>& path, const FacetTable& t, std::int64_t facet, Meeting& m, int& known) {
     const Network& network = *path.network;
     const std::int64_t cell = t.owners[facet];
     const int changed = t.group(facet), last = t.layer(changed);
@@ -128,72 +133,52 @@ bool follow(Path<D>& path, const FacetTable& t, std::int64_t facet, int& known) 
     for (int l = 0; l <= last; l++) {
         const Layer& layer = network.layers[l];
         const int end = layer.first_group + layer.n_groups;
-        if (l > known || !agrees) compose_scores(path, l);
+        if (l > known || !agrees) {
+            if (l > 0) compose_stream(path, l - 1);
+            compose_scores(path, l);
+            m.versions[l] = -1;
+        }
         agrees = agrees && l <= known;
         for (int g = layer.first_group; g < end; g++) {
             agrees = agrees && path.signature[g] == winner(g);
             path.signature[g] = winner(g);
         }
-        if (!agrees) compose_stream(path, l);
     }
-    // The search composes what follows.
     known = last;
     return is_new || !agrees;
 }
 
-// Compare winners of the groups from `first` to `end`, in their order.
-inline int compared(const std::uint8_t* one, const std::uint8_t* other, int first, int end) {
-    return __builtin_memcmp(one + first, other + first, static_cast<std::size_t>(end - first));
-}
-inline int compared(const std::int32_t* one, const std::int32_t* other, int first, int end) {
-    int g = first;
-    while (g < end && one[g] == other[g]) g++;
-    return g == end ? 0 : one[g] < other[g] ? -1 : 1;
+// Whether a layer is composed for the winners before it that are on the path.
+template <int D>
+bool is_composed(const Path<D>& path, const Meeting& m, int l) {
+    const Layer& before = path.network->layers[l - 1];
+    bool is_same = m.versions[l] == path.frames[l - 1].version;
+    for (int g = before.first_group; is_same && g < before.first_group + before.n_groups; g++)
+        is_same = m.winners[g] == path.signature[g];
+    return is_same;
 }
 
-// The first cell of a range whose winners of some groups are not below others, or above them, where
-// those of the groups before are the same.
+// Whether a cell with some winners is stored.
 template <class Winner>
-std::int64_t first_with(const Winner* signatures, int n_groups, std::int64_t low, std::int64_t high,
-                        const Winner* winners, int first, int end, bool is_above) {
-    while (low < high) {
-        const std::int64_t middle = low + (high - low) / 2;
-        if (compared(signatures + middle * n_groups, winners, first, end) < is_above)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+bool is_stored(const FacetTable& t, const Winner* winners) {
+    return with_signatures(t, [&](const auto* signatures) {
+        std::int64_t low = 0, high = t.n_cells;
+        while (low < high) {
+            const std::int64_t middle = low + (high - low) / 2;
+            const auto* own = signatures + middle * t.n_groups;
+            int g = 0;
+            while (g < t.n_groups && own[g] == winners[g]) g++;
+            if (g == t.n_groups) return true;
+            (static_cast<int>(own[g]) < static_cast<int>(winners[g]) ? low : high) =
+                middle + (static_cast<int>(own[g]) < static_cast<int>(winners[g]));
+        }
+        return false;
+    });
 }
 
-// The cells with the winners of the first `end` groups on the path.
-struct Beyond {
-    int end;
-    std::int64_t low, high;
-};
-
-template <class Winner>
-Beyond cells_beyond(const Winner* signatures, std::int64_t n_cells, int n_groups, const int* path,
-                    int end, Winner* winners) {
-    for (int g = 0; g < end; g++) winners[g] = static_cast<Winner>(path[g]);
-    const std::int64_t low = first_with(signatures, n_groups, 0, n_cells, winners, 0, end, false);
-    return {end, low, first_with(signatures, n_groups, low, n_cells, winners, 0, end, true)};
-}
-
-// The cell with some winners, or -1.
-template <class Winner>
-std::int64_t cell_with(const Winner* signatures, int n_groups, const Beyond& beyond,
-                       const Winner* winners) {
-    const std::int64_t cell = first_with(signatures, n_groups, beyond.low, beyond.high, winners,
-                                         beyond.end, n_groups, false);
-    const bool is_there = cell < beyond.high && compared(signatures + cell * n_groups, winners,
-                                                         beyond.end, n_groups) == 0;
-    return is_there ? cell : -1;
-}
-
-// Likewise by the units of the last layer: see `write_words`.
-inline std::int64_t cell_with(const Word* words, const Beyond& beyond, Word word) {
-    std::int64_t low = beyond.low, n = beyond.high - beyond.low;
+// The place of a word in a range, or -1.
+inline std::int64_t place_of(const Word* words, const Range& range, Word word) {
+    std::int64_t low = range.low, n = range.high - range.low;
     while (n > 1) {
         const std::int64_t half = n / 2;
         low = words[low + half] <= word ? low + half : low;
@@ -218,41 +203,46 @@ inline bool ends_in_a_word(const Network& network) {
     return network.n_layers > 0 && last->is_relu && last->n_groups <= kWindow;
 }
 
-// Write which units of the last layer are on in each cell, the first one in the highest bit, so that words
-// are in the order of signatures.
-template <class Winner>
-void write_words(const Winner* signatures, std::int64_t n_cells, int n_groups, int first,
-                 Word* words) {
-    for (std::int64_t cell = 0; cell < n_cells; cell++) {
-        const Winner* winners = signatures + cell * n_groups + first;
-        Word word = 0;
-        for (int g = 0; g < n_groups - first; g++)
-            word |= static_cast<Word>(winners[g]) << (kWindow - 1 - g);
-        words[cell] = word;
-    }
+// Write which units of the last layer are on in the cells of facets, the first one in the highest bit, so
+// that words are in the order of signatures.
+inline void write_words(const FacetTable& t, const Meeting& m, const Range& range, int first) {
+    with_signatures(t, [&](const auto* signatures) {
+        for (std::int64_t at = range.low; at < range.high; at++) {
+            const auto* winners = signatures + t.owners[m.order[at]] * t.n_groups + first;
+            Word word = 0;
+            for (int g = 0; g < t.n_groups - first; g++)
+                word |= static_cast<Word>(winners[g]) << (kWindow - 1 - g);
+            m.words[at] = word;
+        }
+    });
 }
 
-// Enter the layer beyond the wall of the facet on the stack; `is_new` if its scores are not composed. The
-// units of a last layer that fit in one window are all pending, so that it is loaded once for a wall.
+// Enter the layer of the part on top, which is composed for the winners on the path or not. The units of a
+// last layer that fit in one window are all pending, so that it is loaded once for a region.
 template <int D>
-void enter_beyond(Search<Polytopes<D>>& s, bool is_new) {
+void enter_beyond(Search<Polytopes<D>>& s, Meeting& m, bool is_same) {
     auto& item = s.top();
-    const Layer& layer = s.path.network->layers[item.layer];
-    if (item.layer + 1 < s.path.network->n_layers || !layer.is_relu || layer.n_groups > kWindow) {
-        if (is_new)
-            enter(s);
-        else
-            analyse(s);
-        return;
+    const int l = item.layer;
+    const Network& network = *s.path.network;
+    const Layer &layer = network.layers[l], &before = network.layers[l - 1];
+    Frame<D>& frame = s.path.frames[l];
+    const bool is_listed = l + 1 == network.n_layers && ends_in_a_word(network);
+    if (!is_same) {
+        compose_stream(s.path, l - 1);
+        compose_scores(s.path, l);
+        m.versions[l] = s.path.frames[l - 1].version;
+        for (int g = before.first_group; g < before.first_group + before.n_groups; g++)
+            m.winners[g] = s.path.signature[g];
+        frame.window.index = -1;
+        frame.n_pending = layer.n_groups;
+        for (int g = 0; is_listed && g < layer.n_groups; g++) frame.pending[g] = g;
+        if (is_listed) frame.on[0] = 0;
     }
-    Frame<D>& frame = s.path.frames[item.layer];
-    item.position = 0;
-    if (!is_new) return;
-    compose_scores(s.path, item.layer);
-    frame.n_pending = layer.n_groups;
-    for (int g = 0; g < layer.n_groups; g++) frame.pending[g] = g;
-    frame.on[0] = 0;
-    frame.window.index = -1;
+    item.position = 0, item.window = -1;
+    if (is_listed) return;
+    analyse(s);
+    // Other winners are typical now.
+    s.path.frames[l + 1].anchor_version = -1;
 }
 
 // Which forms of a window are certainly positive on a bounded polytope, and which certainly negative.
@@ -287,8 +277,8 @@ Marks marks_on(const Window<D>& window, const Polytope<D>& cell, const Reach& re
     return {positive.bits(), negative.bits()};
 }
 
-// Write the words of the cells of the last layer that meet the facet on the stack, without cutting it;
-// return how many, 0 if that is not possible.
+// Write the words of the cells of the last layer that meet the part on top, without cutting it; return how
+// many, 0 if that is not possible.
 template <int D>
 int list_uncut(Search<Polytopes<D>>& s, Word* words) {
     auto& item = s.top();
@@ -318,106 +308,126 @@ int list_uncut(Search<Polytopes<D>>& s, Word* words) {
 
 }  // namespace detail
 
-// Facets on which cells beyond are looked for, and what is found.
-struct Overlay {
-    std::int64_t n;
-    const std::int64_t* chosen;  // (n): facets
-    std::int8_t* is_open;        // (n): whether nothing is known of a facet
-    std::int64_t room, n_pairs;
-    std::int64_t* pairs;  // (room, 2): the facet, and the one beyond
-    std::int32_t* found;  // scratch: winners of kMostFound cells, as bytes where that is enough
-    Word* masks;          // scratch: a zero for each vertex
-    Word* words;          // scratch: for each cell the units of a last layer
-};
-constexpr int kMostFound = kMostParts;
-
-// Find all pairs of facets that overlap, from one of the chosen ones on; return where to go on, if there
-// is no room for more, or so many cells have been found.
+// Find all pairs of facets that overlap, from one of those to be searched on, whose cells have been composed;
+// return where to go on, if there is no room for more, or so many cells have been found.
 template <int D>
-std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Overlay& o, std::int64_t begin,
-                     std::int64_t budget) {
+std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int64_t begin,
+                     std::int64_t budget, std::int64_t room, std::int64_t* pairs,
+                     std::int64_t& n_pairs) {
     const Network& network = *s.path.network;
-    const std::int32_t nobody = 0;
-    int known = -1;
-    detail::Beyond range{};
-    const int n_groups = network.n_groups;
+    const int n_layers = network.n_layers, last_group = network.layers[n_layers - 1].first_group;
+    const bool names_all = t.names_all(), has_words = detail::ends_in_a_word(network);
+    detail::Range* ranges = reinterpret_cast<detail::Range*>(m.ranges);
     std::uint8_t* short_found =
-        t.short_signatures ? reinterpret_cast<std::uint8_t*>(o.found) : nullptr;
-    // Call a function with the winners of all cells, and scratch for those of some.
-    const auto with_winners = [&](auto call) {
-        return short_found ? call(t.short_signatures, short_found) : call(t.signatures, o.found);
-    };
-    if (begin == 0 && detail::ends_in_a_word(network))
-        with_winners([&](auto* all, auto*) {
-            const int first = network.layers[network.n_layers - 1].first_group;
-            detail::write_words(all, t.n_cells, n_groups, first, o.words);
+        t.short_signatures ? reinterpret_cast<std::uint8_t*>(m.found) : nullptr;
+    const auto narrow = [&](const detail::Range& range, const auto* winners, int first, int end) {
+        return detail::with_signatures(t, [&](const auto* signatures) {
+            return detail::narrowed(t, signatures, m.order, range, winners, first, end);
         });
+    };
+    if (begin == 0)
+        for (std::int64_t i = 0; i < t.point_starts[t.n_cells]; i++) m.masks[i] = 0;
+    for (int l = 0; l < n_layers; l++) m.versions[l] = -1;
+    int known = -1;
+    std::int64_t wall = 0, searched = begin;
+    bool is_other_wall = true;
     s.stores = true;
-    o.n_pairs = 0;
-    std::int64_t at = begin;
-    for (; at < o.n && budget > 0; at++) {
-        const std::int64_t facet = o.chosen[at], cell = t.owners[facet];
-        const int group = t.group(facet), l = t.layer(group), winner = t.winner(cell, group);
-        const std::int64_t first_pair = o.n_pairs;
-        o.is_open[at] = true;
-        auto& item = s.items[0];
-        if (D == 1 || t.kinds[l] != kJumps || t.n_ties(cell) > 0 ||
-            !detail::lay_flat(s.cells, t, facet, o.masks, item.place))
+    for (; searched < m.n_searched && budget > 0; searched++) {
+        const std::int64_t place = m.searched[searched], facet = m.order[place],
+                           cell = t.owners[facet], first_pair = n_pairs;
+        for (; place >= m.sides[wall + 1].begin; wall++) is_other_wall = true;
+        auto& whole = s.items[0];
+        if (D == 1 || t.n_ties(cell) > 0 ||
+            !detail::lay_flat(s.cells, t, facet, m.masks, whole.place))
             continue;
-        item = {item.place, l + 1, kNotEntered};
-        s.n_items = 1;
-        const bool is_new = detail::follow(s.path, t, facet, known);
-        if (is_new)
-            range = with_winners([&](auto* all, auto* found) {
-                const int end = network.layers[l].first_group + network.layers[l].n_groups;
-                return detail::cells_beyond(all, t.n_cells, n_groups, s.path.signature, end, found);
-            });
-        detail::enter_beyond(s, is_new);
-        int status = kDone;
+        const int l = t.layer(t.group(facet)) + 1, first_group = network.layers[l].first_group;
+        if (detail::follow(s.path, t, facet, m, known) || is_other_wall) {
+            ranges[l] = narrow({m.sides[wall].middle, m.sides[wall + 1].begin}, s.path.signature,
+                               t.group(facet) + 1, first_group);
+            if (has_words) detail::write_words(t, m, ranges[l], last_group);
+            for (int after = l + 1; after < n_layers; after++) m.versions[after] = -1;
+            is_other_wall = false;
+        }
         bool is_known = true, has_room = true;
-        // Note a cell beyond the facet; -1 is one that was not searched for.
-        const auto note = [&](std::int64_t beyond) {
-            if (beyond < 0) return true;
-            std::int64_t other = t.starts[beyond];
-            while (other < t.starts[beyond + 1] &&
-                   !(t.group(other) == group && t.rival(other) == winner))
-                other++;
-            is_known = other < t.starts[beyond + 1];
-            has_room = o.n_pairs < o.room;
-            if (!is_known || !has_room) return false;
-            o.pairs[2 * o.n_pairs] = facet, o.pairs[2 * o.n_pairs + 1] = other;
-            o.n_pairs++;
-            return true;
+        // Note the facet at a place, or that there is none: the cell may not have been searched for.
+        const auto note = [&](std::int64_t beyond, const auto* winners) {
+            budget--;
+            if (beyond < 0) {
+                is_known = is_known && !names_all && !detail::is_stored(t, winners);
+                return;
+            }
+            has_room = has_room && n_pairs < room;
+            if (!has_room) return;
+            pairs[2 * n_pairs] = facet, pairs[2 * n_pairs + 1] = m.order[beyond];
+            n_pairs++;
         };
-        Word words[kMostParts];
-        const int n_listed = detail::list_uncut(s, words);
-        budget -= n_listed;
-        for (int i = 0; i < n_listed; i++)
-            if (!note(detail::cell_with(o.words, range, words[i]))) break;
-        if (n_listed == 0) {
-            detail::write_rows(s.cells, t, facet, item.place.n);
-            status = kCellsFull;
+        // Enter the layer of the part on top, and list its cells if it is the last.
+        const auto go_on = [&](bool is_same) {
+            detail::enter_beyond(s, m, is_same);
+            const int at = s.top().layer;
+            if (at + 1 < n_layers || !has_words) return;
+            Word words[kMostParts];
+            const int n = detail::list_uncut(s, words);
+            for (int i = 0; i < n; i++) {
+                int* units = s.path.signature + last_group;
+                const std::int64_t beyond = detail::place_of(m.words, ranges[at], words[i]);
+                for (int g = 0; beyond < 0 && g < network.n_groups - last_group; g++)
+                    units[g] = static_cast<int>(words[i] >> (kWindow - 1 - g) & 1);
+                note(beyond, s.path.signature);
+            }
+            if (n > 0) s.n_items--;
+        };
+        whole = {whole.place, l, kNotEntered};
+        s.n_items = 1;
+        go_on(detail::is_composed(s.path, m, l));
+        Cells cells{};
+        cells.room_cells = kMostFound;
+        cells.room_vertices = cells.room_facets = cells.room_ties = INT64_MAX;
+        cells.short_signatures = short_found, cells.signatures = m.found;
+        int status = kOngoing;
+        bool has_rows = false;
+        while (s.n_items > 0 && status == kOngoing && is_known && has_room) {
+            auto& item = s.top();
+            const int at = item.layer;
+            if (at + 1 < n_layers && item.position == s.path.frames[at].n_pending) {
+                const Layer& layer = network.layers[at];
+                detail::write_winners(s);
+                const bool is_same = detail::is_composed(s.path, m, at + 1);
+                const detail::Range range =
+                    is_same ? ranges[at + 1]
+                            : narrow(ranges[at], s.path.signature, layer.first_group,
+                                     layer.first_group + layer.n_groups);
+                if (names_all && range.high - range.low == 1) {
+                    note(range.low, s.path.signature);
+                    s.n_items--;
+                    continue;
+                }
+                ranges[at + 1] = range;
+                item.layer = at + 1, item.position = kNotEntered;
+                go_on(is_same);
+                continue;
+            }
+            // Only cuts look at the rows of the facet.
+            if (!has_rows) detail::write_rows(s.cells, t, facet, whole.place.n);
+            has_rows = true;
+            status = detail::step(s, cells);
+            const auto note_found = [&](const auto* found) {
+                for (std::int64_t c = 0; c < cells.n_cells; c++, found += t.n_groups) {
+                    const detail::Range one = narrow(ranges[l], found, first_group, t.n_groups);
+                    note(one.low < one.high ? one.low : -1, found);
+                }
+            };
+            short_found ? note_found(short_found) : note_found(m.found);
+            cells.n_cells = 0;
         }
-        while (status == kCellsFull && is_known && has_room) {
-            Cells cells{};
-            cells.room_cells = kMostFound;
-            cells.room_vertices = cells.room_facets = cells.room_ties = INT64_MAX;
-            cells.short_signatures = short_found, cells.signatures = o.found;
-            status = run(s, cells, -1, INT64_MAX, &nobody);
-            with_winners([&](auto* all, auto* found) {
-                for (std::int64_t c = 0; c < cells.n_cells; c++)
-                    if (!note(detail::cell_with(all, n_groups, range, found + c * n_groups))) break;
-            });
-            budget -= cells.n_cells;
-        }
+        m.left[place] = !(is_known && s.n_items == 0);
         s.n_items = 0;
         s.cells.lacks_words = false;
-        o.is_open[at] = !(is_known && status == kDone);
-        if (o.is_open[at] || !has_room) o.n_pairs = first_pair;
+        if (m.left[place] || !has_room) n_pairs = first_pair;
         if (!has_room) break;
     }
     s.stores = false;
-    return at;
+    return searched;
 }
 
 }  // namespace hardmax

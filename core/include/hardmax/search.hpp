@@ -494,6 +494,23 @@ bool improve(Search<Kind>& s) {
     return improve_cell(s.cells, item.place, s.path) || is_clearer;
 }
 
+// Make the next step with the cell on top; return why that is not possible, or kOngoing.
+template <class Kind>
+int step(Search<Kind>& s, Cells& cells) {
+    const Network& network = *s.path.network;
+    const auto& item = s.top();
+    int status = kOngoing;
+    if (item.layer < network.n_layers && item.position < 0)
+        enter(s);
+    else if (item.layer == network.n_layers || item.position == s.path.frames[item.layer].n_pending)
+        status = pass_on(s, cells);
+    else if (network.layers[item.layer].is_relu)
+        status = split_by_units(s, cells);
+    else
+        status = split_by_group(s);
+    return status == kUnclear && improve(s) ? static_cast<int>(kOngoing) : status;
+}
+
 }  // namespace detail
 
 // Go on splitting until something has to be done outside, or another thread wants some of the work;
@@ -501,23 +518,11 @@ bool improve(Search<Kind>& s) {
 template <class Kind>
 int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
         const std::int32_t* is_wanted) {
-    const Network& network = *s.path.network;
     s.counts_at_once = !s.stores && limit < 0;
     for (; budget > 0; budget--) {
         if (s.n_items == 0) return kDone;
         if (s.n_cells == limit) return kCellLimit;
-        const auto& item = s.top();
-        int status = kOngoing;
-        if (item.layer < network.n_layers && item.position < 0)
-            detail::enter(s);
-        else if (item.layer == network.n_layers ||
-                 item.position == s.path.frames[item.layer].n_pending)
-            status = detail::pass_on(s, cells);
-        else if (network.layers[item.layer].is_relu)
-            status = detail::split_by_units(s, cells);
-        else
-            status = detail::split_by_group(s);
-        if (status == kUnclear && detail::improve(s)) continue;
+        const int status = detail::step(s, cells);
         if (status != kOngoing) return status;
         if (__atomic_load_n(is_wanted, __ATOMIC_RELAXED)) break;
     }

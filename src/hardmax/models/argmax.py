@@ -317,6 +317,8 @@ class ArgmaxLayer(WithoutCaches):
     @cached_property
     def passes_maximum(self) -> BoolArray:
         """Which groups contribute their largest score, as units do: shape `(n_groups,)`."""
+        if self.is_relu:
+            return np.ones(self.n_groups, dtype=np.bool_)
         # The gain of a form that is zero does not matter.
         is_zero = ~self.slopes.any(axis=1) & (self.offsets == 0.0)
         passes = ((self.gains == 1.0) | is_zero) & ~self.values.any(axis=1)

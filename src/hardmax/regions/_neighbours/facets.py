@@ -2,8 +2,8 @@
 
 from ctypes import Structure, addressof, byref, c_int32, c_int64, c_void_p
 from functools import cache
-from math import prod
-from typing import NamedTuple
+from math import frexp, prod
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +11,18 @@ from hardmax._core.library import core
 from hardmax._core.memory import Memory, address, give_back, spare_block
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
-from hardmax.regions._search.searches import CoreSearch, FirstStream
+from hardmax.regions._search.rounded_forms import first_stream
+from hardmax.regions._search.searches import CoreSearch
+from hardmax.regions._search.space_domains import border_forms
 from hardmax.regions.cells import CellArrays, CellFacets
+from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 OPEN, APART, OVERLAP = -1, 0, 1
 """What is known about two facets."""
+_NOTHING = np.empty(0, dtype=np.int64)
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
 _SLICE = 1 << 16  # so many cells are found at most before interrupts act
-_MOST_FOUND = 256
-"""Signatures that the core has scratch for."""
 
 
 class _Facets(Structure):
@@ -45,8 +47,22 @@ class _Facets(Structure):
         ("point_starts", c_void_p),
         ("blurs", c_void_p),
         ("forms", c_void_p),
+        ("is_chosen", c_void_p),
+        ("covers", c_int32),
         ("owners", c_void_p),
         ("splits", c_void_p),
+    )
+
+
+class _Meeting(Structure):
+    """`hm_meeting` of the interface."""
+
+    _fields_ = (
+        ("n_loose", c_int64),
+        ("n_searched", c_int64),
+        ("n_open", c_int64),
+        ("loose", c_void_p),
+        ("is_open", c_void_p),
     )
 
 
@@ -67,24 +83,23 @@ class FacetTable:
             cells.signatures, dtype=np.uint8 if is_short else np.int32
         )
         # Kept, because the core has only their addresses.
-        self._arrays: dict[str, AnyArray] = {
-            "short_signatures" if is_short else "signatures": signatures,
-            "starts": np.ascontiguousarray(facets.starts, dtype=np.int64),
-            "walls": np.ascontiguousarray(facets.facets, dtype=np.int32),
-            "tie_starts": np.ascontiguousarray(facets.tie_starts, dtype=np.int64),
-            "ties": np.ascontiguousarray(facets.ties, dtype=np.int32),
-            "group_layers": np.ascontiguousarray(
-                core_network(network).group_layers, dtype=np.int64
-            ),
-            "points": np.ascontiguousarray(cells.vertices),
-            "point_starts": np.ascontiguousarray(cells.starts, dtype=np.int64),
-            "blurs": np.ascontiguousarray(facets.blurs),
-        }
-        if cells.directions is not None:
-            self._arrays["directions"] = np.ascontiguousarray(cells.directions)
-        at = {name: address(array) for name, array in self._arrays.items()}
+        self._arrays = (
+            signatures if is_short else None,
+            None if is_short else signatures,
+            np.ascontiguousarray(facets.starts, dtype=np.int64),
+            np.ascontiguousarray(facets.facets, dtype=np.int32),
+            np.ascontiguousarray(facets.tie_starts, dtype=np.int64),
+            np.ascontiguousarray(facets.ties, dtype=np.int32),
+            np.ascontiguousarray(core_network(network).group_layers, dtype=np.int64),
+            _kinds(network),
+            np.ascontiguousarray(cells.vertices),
+            None if cells.directions is None else np.ascontiguousarray(cells.directions),
+            np.ascontiguousarray(cells.starts, dtype=np.int64),
+            np.ascontiguousarray(facets.blurs),
+        )
+        at = [None if array is None else address(array) for array in self._arrays]
         sizes = len(signatures), len(facets.facets), cells.vertices.shape[1], network.n_groups
-        self.given = _Facets(*sizes, 0, **at)
+        self.given = _Facets(*sizes, 0, *at)
 
 
 def passes_means(network: ArgmaxNetwork, facets: CellFacets) -> BoolArray:
@@ -103,182 +118,149 @@ def passes_means(network: ArgmaxNetwork, facets: CellFacets) -> BoolArray:
     return passes
 
 
-class Matches(NamedTuple):
-    """Facets matched across the splits that made them.
-
-    Attributes:
-        owners: The cell of each facet, shape `(n_facets,)`.
-        splits: A number for the split that made it, likewise.
-        pairs: Facets that are equal: `(n_pairs, 2)`.
-        is_loose: Which facets are not matched by their names, shape `(n_facets,)`.
-    """
-
-    owners: IntArray
-    splits: IntArray
-    pairs: IntArray
-    is_loose: BoolArray
-
-
 class CoreFacets:
-    """The facets of cells of a network.
+    """The facets of cells of a network, matched by their names.
+
+    Args:
+        network: The network.
+        domain: The domain.
+        cells: The cells.
+        is_chosen: Which cells to look at, shape `(n_cells,)`; all if None.
 
     Attributes:
         network: The network.
+        domain: The domain.
         cells: The cells.
         facets: Their facets.
         points: Their vertices.
-        matches: Which of them are equal.
+        n_loose: How many facets are not matched by their names.
     """
 
-    def __init__(self, network: ArgmaxNetwork, cells: CellArrays) -> None:
+    def __init__(
+        self,
+        network: ArgmaxNetwork,
+        domain: ChartedDomain,
+        cells: CellArrays,
+        is_chosen: BoolArray | None = None,
+    ) -> None:
         assert cells.facets is not None
         assert cells.vertices is not None
-        assert cells.starts is not None
-        self.network, self.cells = network, cells
+        self.network, self.domain, self.cells = network, domain, cells
         self.points: FloatArray = cells.vertices
         self.facets: CellFacets = cells.facets
         self._core = core()
-        self._block: Memory | None = None
-        n_facets = len(self.facets.facets)
-        self._owners = np.empty(n_facets, dtype=np.int64)
-        self._splits = np.empty(n_facets, dtype=np.int64)
+        self._search: CoreSearch | None = None
+        self._forms: Memory | None = None
         self._table = FacetTable(network, cells)
-        self._given = self._table.given
-        self._given.kinds = address(_kinds(network))
-        self._given.owners, self._given.splits = address(self._owners), address(self._splits)
-        self.matches = self._matched()
+        given = self._given = self._table.given
+        given.covers = cells.is_complete
+        if is_chosen is not None:
+            self._is_chosen = is_chosen
+            given.is_chosen = address(is_chosen)
+        self._at = addressof(given)
+        # As many pairs as facets, at most, follow from names.
+        self._pairs: IntArray = np.empty((given.n_facets, 2), dtype=np.int64)
+        self._memory = spare_block(self._core.hm_facets_size(self._at))
+        weights, at = _words(given.n_groups), self._memory.address
+        n_pairs = self._core.hm_facets_match(self._at, address(weights), at, address(self._pairs))
+        self._n_pairs = c_int64(n_pairs)
+        self._meeting = _Meeting.from_address(at)
+        self.n_loose = self._meeting.n_loose
 
-    def _matched(self) -> Matches:
-        n_facets, n_groups = len(self._owners), max(self.network.n_groups, 1)
-        words = _words(n_groups)
-        size = 1 << max(2 * n_facets, 1).bit_length()
-        block = spare_block(8 * n_facets + 4 * size)
-        keys = np.ndarray(n_facets, np.uint64, block.bytes)
-        table = np.ndarray(size, np.int32, block.bytes, 8 * n_facets)
-        table[:] = -1
-        since = np.empty(n_groups, dtype=np.int64)
-        is_loose = np.empty(n_facets, dtype=np.bool_)
-        pairs = np.empty((n_facets // 2, 2), dtype=np.int64)
-        n_pairs = self._core.hm_facets_match(
-            addressof(self._given), address(words), address(keys), address(table), len(table),
-            address(since), address(is_loose), address(pairs),
-        )  # fmt: skip
-        give_back(block)
-        return Matches(self._owners, self._splits, pairs[:n_pairs], is_loose)
+    @property
+    def pairs(self) -> IntArray:
+        """The pairs of facets that share a part of a wall, as far as known: `(n_pairs, 2)`."""
+        return self._pairs[: self._n_pairs.value]
+
+    @property
+    def owners(self) -> IntArray:
+        """The cell of each facet, shape `(n_facets,)`."""
+        return self._copied(self._given.owners, self._given.n_facets)
+
+    @property
+    def splits(self) -> IntArray:
+        """A number for the split that made each facet, shape `(n_facets,)`."""
+        return self._copied(self._given.splits, self._given.n_facets)
+
+    @property
+    def loose(self) -> IntArray:
+        """The facets that are not matched by their names, shape `(n_loose,)`."""
+        return self._copied(self._meeting.loose, self.n_loose)
+
+    def _copied(self, at: int, n: int, kind: Any = np.int64) -> AnyArray:
+        copied: AnyArray = self._memory.copied(at, (n,), kind)
+        return copied
 
     def sort(self, pairs: IntArray) -> IntArray:
         """Sort pairs of facets in the order of their cells, in place; return these, likewise."""
         cells = np.empty_like(pairs)
         counts = np.empty(len(self.cells.signatures) + 1, dtype=np.int64)
         self._core.hm_facets_sort(
-            addressof(self._given), len(pairs), address(pairs), address(counts), address(cells)
+            self._at, len(pairs), address(pairs), address(counts), address(cells)
         )
         return cells
 
-    def compose(
-        self, stream: FirstStream, scale: float, borders: FloatArray, is_wanted: AnyArray
-    ) -> FloatArray:
-        """Return the forms of the facets of some cells, then those of the domain, with radii.
-
-        Args:
-            stream: The stream before the first layer.
-            scale: The scale of the domain.
-            borders: The forms of the domain, shape `(n_borders, dim + 3)`.
-            is_wanted: 1 for the cells to look at, -1 for those whose forms are not known, and get
-                infinite radii, else 0: shape `(n_cells,)`.
-
-        Returns:
-            Slopes, offset, radius of the slopes, radius of the offset: `(n_facets + n_borders,
-            dim + 3)`. Those of other cells are not written.
-        """
-        n_facets, dim = len(self._owners), self._given.dim
-        shape = n_facets + len(borders), dim + 3
-        if self._block is None:
-            self._block = spare_block(8 * prod(shape))
-        forms: FloatArray = np.ndarray(shape, np.float64, self._block.bytes)
-        forms[n_facets:] = borders
-        self._given.forms, self._given.n_borders = address(forms), len(borders)
+    def _begin(self) -> int:
+        """Make room for the forms of facets, and begin a search; return where it is."""
+        given, dim = self._given, self._given.dim
+        borders = border_forms(self.domain)
+        shape = given.n_facets + len(borders), dim + 3
+        if self._forms is None:
+            self._forms = spare_block(8 * prod(shape))
+            self.forms: FloatArray = np.ndarray(shape, np.float64, self._forms.bytes)
+            self.forms[given.n_facets :] = borders
+            given.forms, given.n_borders = self._forms.address, len(borders)
+        size = max(self.points.max(initial=1.0), -self.points.min(initial=-1.0))
+        scale = float(2.0 ** min(frexp(size)[1], 1000))
+        stream = first_stream(self.network, self.domain.inputs, scale)
+        if self._search is not None:
+            self._search.release()
         self._search = CoreSearch(
             core_network(self.network), stream, scale, is_bounded=True, stores=False
         )
-        at = self._search.address
-        self._core.hm_facets_compose(addressof(self._given), at, address(is_wanted))
-        return forms
+        return self._search.address
 
-    def sides(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
-        """Number the walls of facets, and choose the side of each wall that has fewer.
-
-        Args:
-            chosen: The facets, from both sides of the walls, shape `(n,)`.
+    def compose(self, chosen: IntArray) -> FloatArray:
+        """Return the forms of all facets of the cells of some facets, then those of the domain.
 
         Returns:
-            The numbers of their walls, likewise, and the places in `chosen` of those on the sides.
+            Slopes, offset, radius of the slopes, radius of the offset: `(n_facets + n_borders,
+            dim + 3)`. Those of other cells are not written; radii are infinite where forms are not
+            known.
         """
-        n = len(chosen)
-        table = np.full(1 << max(2 * n, 1).bit_length(), -1, dtype=np.int32)
-        walls, counts = np.empty(n, dtype=np.int64), np.empty((n, 2), dtype=np.int64)
-        near = np.empty(n, dtype=np.int64)
-        n_near = self._core.hm_facets_sides(
-            addressof(self._given), n, address(chosen), address(table), len(table), address(walls),
-            address(counts), address(near),
-        )  # fmt: skip
-        return walls, near[:n_near]
+        self._core.hm_facets_compose(
+            self._at, self._begin(), self._memory.address, len(chosen), address(chosen)
+        )
+        return self.forms
 
-    def overlay(
-        self, chosen: IntArray, walls: IntArray, near: IntArray
-    ) -> tuple[IntArray, BoolArray]:
+    def overlay(self) -> tuple[IntArray, IntArray]:
         """Search what lies beyond facets at walls with jumps.
 
-        Args:
-            chosen: The facets, from both sides of the walls, shape `(n,)`.
-            walls: The numbers of their walls, likewise.
-            near: The places in `chosen` of those on one side of each wall, whose forms have been
-                composed.
-
         Returns:
-            Pairs of facets that overlap, `(n_pairs, 2)`, and which facets are to be compared: the
-            pairs are all there are, but for those of two of these.
+            The pairs of facets that share a part of a wall, those known before included, shape
+            `(n_pairs, 2)`, and the facets that are to be compared: the pairs are all there are, but
+            for those of two of these.
         """
-        facets = chosen[near]
-        is_open = np.empty(len(facets), dtype=np.int8)
-        signatures = np.empty(_MOST_FOUND * self.network.n_groups, dtype=np.int32)
-        masks = np.zeros(len(self.points), dtype=np.uint64)
-        words = np.empty(len(self.cells.signatures), dtype=np.uint64)
-        scratch = [address(array) for array in (is_open, signatures, masks, words)]
-        found: list[AnyArray] = []
-        begin, room = 0, 4 * len(facets) + 64
-        while not found or begin < len(facets):
-            pairs, count = np.empty((room, 2), dtype=np.int64), c_int64()
+        meeting, begin = self._meeting, 0
+        search = self._begin() if meeting.n_searched else 0
+        while begin < meeting.n_searched:
             last, begin = begin, self._core.hm_facets_overlay(
-                addressof(self._given), self._search.address, len(facets), address(facets), begin,
-                _SLICE, room, address(pairs), byref(count), *scratch,
+                self._at, search, self._memory.address, begin, _SLICE, len(self._pairs),
+                address(self._pairs), byref(self._n_pairs),
             )  # fmt: skip
-            room *= 2 if begin == last else 1
-            found.append(pairs[: count.value])
-        pairs = found[0] if len(found) == 1 else np.concatenate(found)
-        left = np.zeros(len(chosen), dtype=np.bool_)
-        if is_open.any():
-            # What is open may meet anything beyond its wall.
-            left[near] = True
-            open_near = near[is_open.astype(np.bool_)]
-            left = ~left & np.isin(walls, walls[open_near])
-            left[open_near] = True
-        if len(self.facets.ties):
-            # Where groups tie, anything of a split may meet.
-            splits = self._splits[chosen]
-            has_ties = np.diff(self.facets.tie_starts)[self._owners[chosen]] > 0
-            is_tied = np.isin(splits, splits[has_ties])
-            left |= is_tied
-            is_dropped = np.zeros(len(self._owners), dtype=np.bool_)
-            is_dropped[chosen[is_tied]] = True
-            pairs = pairs[~is_dropped[pairs[:, 0]]]
-        return pairs, left
+            if begin == last:
+                self._pairs = np.concatenate([self._pairs, np.empty_like(self._pairs)])
+        if not meeting.n_open:
+            return self.pairs, _NOTHING
+        return self.pairs, self.loose[self._copied(meeting.is_open, self.n_loose, np.bool_)]
 
     def close(self) -> None:
-        """Let the memory of the forms be used again: they are not read any more."""
-        if self._block is not None:
-            give_back(self._block)
-            self._block = None
+        """Let all memory be used again: nothing is read any more."""
+        for block in (self._memory, self._forms):
+            if block is not None:
+                give_back(block)
+        if self._search is not None:
+            self._search.release()
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.
@@ -286,16 +268,16 @@ class CoreFacets:
         Returns:
             The pairs that overlap, or may, shape `(n_pairs, 2)`, and which is true.
         """
-        n, dim, given = len(chosen), self._given.dim, addressof(self._given)
+        n, dim, given = len(chosen), self._given.dim, self._at
         chosen = np.ascontiguousarray(chosen, dtype=np.int64)
         assert self.cells.starts is not None
         sizes, n_rows = np.diff(self.cells.starts), np.diff(self.facets.starts)
         starts = np.empty(n + 1, dtype=np.int64)
-        corners = np.empty(int(sizes[self._owners[chosen]].sum()) + 1, dtype=np.int64)
+        corners = np.empty(int(sizes[self.owners[chosen]].sum()) + 1, dtype=np.int64)
         boxes = np.empty((n, 2, dim))
         places = address(chosen), address(starts), address(corners), address(boxes)
         self._core.hm_facets_corners(given, n, *places)
-        splits = self._splits[chosen]
+        splits = self.splits[chosen]
         order = np.lexsort((boxes[:, 0, 0], splits))
         ends = np.searchsorted(splits[order], splits[order], side="right")
         most_rows = 2 * int(n_rows.max()) + self._given.n_borders

@@ -7,40 +7,35 @@ open are compared across the split that made them, in floats too, apart or with 
 coincide, is decided in integers: whether the rows of both cells are positive together somewhere.
 """
 
-from math import frexp
-
 import numpy as np
 
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.regions._neighbours.adjacency import facets_overlap
-from hardmax.regions._neighbours.facets import APART, OPEN, OVERLAP, CoreFacets, passes_means
+from hardmax.regions._neighbours.facets import APART, OPEN, OVERLAP, CoreFacets
 from hardmax.regions._neighbours.plane import Regions
-from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.space_domains import border_forms
-from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import IntArray
 
 
-def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArray) -> IntArray:
+def overlapping_facets(facets: CoreFacets) -> IntArray:
     """Find all pairs of facets on both sides of a split that overlap in positive measure.
 
-    Args:
-        domain: The domain.
-        facets: The facets.
-        chosen: Which of them to compare.
-
     Returns:
-        Shape `(n_pairs, 2)`, the facet of the smaller cell first.
+        Shape `(n_pairs, 2)`, those that were matched before included.
     """
-    owners = facets.matches.owners
-    walls, near = facets.sides(chosen)
-    rounded_forms(domain, facets, owners[chosen[near]])
-    overlapping, is_left = facets.overlay(chosen, walls, near)
-    if not is_left.any():
+    overlapping, left = facets.overlay()
+    if len(facets.facets.ties):
+        # Where groups tie, anything of a split may meet.
+        chosen, owners = facets.loose, facets.owners
+        splits, n_ties = facets.splits[chosen], np.diff(facets.facets.tie_starts)
+        is_tied = np.zeros(len(owners), dtype=np.bool_)
+        is_tied[chosen] = np.isin(splits, splits[n_ties[owners[chosen]] > 0])
+        overlapping = overlapping[~is_tied[overlapping[:, 0]]]
+        left = np.union1d(left, np.flatnonzero(is_tied))
+    if not len(left):
         return overlapping
-    rounded_forms(domain, facets, owners[chosen[is_left]])
-    pairs, verdicts = facets.compare(chosen[is_left])
-    exact = _ExactFacets(domain, facets)
+    facets.compose(left)
+    pairs, verdicts = facets.compare(left)
+    exact = _ExactFacets(facets)
     is_open = verdicts == OPEN
     verdicts[is_open] = [
         OVERLAP if exact.overlap(one, other) else APART for one, other in pairs[is_open].tolist()
@@ -48,26 +43,12 @@ def overlapping_facets(domain: ChartedDomain, facets: CoreFacets, chosen: IntArr
     return np.concatenate([overlapping, pairs[verdicts == OVERLAP]])
 
 
-def rounded_forms(domain: ChartedDomain, facets: CoreFacets, owners: IntArray) -> FloatArray:
-    """Compose the forms of all facets of some cells, and return them: see `CoreFacets.compose`."""
-    network, cells, of_cells = facets.network, facets.cells, facets.facets
-    is_wanted = np.zeros(len(cells.signatures), dtype=np.int8)
-    is_wanted[owners] = 1
-    if len(of_cells.ties):
-        is_wanted[passes_means(network, of_cells)] = -1
-    size = max(facets.points.max(initial=1.0), -facets.points.min(initial=-1.0))
-    scale = float(2.0 ** min(frexp(size)[1], 1000))
-    return facets.compose(
-        first_stream(network, domain.inputs, scale), scale, border_forms(domain), is_wanted
-    )
-
-
 class _ExactFacets:
     """The rows of facets in integers, by their index."""
 
-    def __init__(self, domain: ChartedDomain, given: CoreFacets) -> None:
-        network = given.network
-        self.cells, self.facets, self.owners = given.cells, given.facets, given.matches.owners
+    def __init__(self, given: CoreFacets) -> None:
+        network, domain = given.network, given.domain
+        self.cells, self.facets, self.owners = given.cells, given.facets, given.owners
         self.boundary = domain.cone_rows[:-1]
         self.regions = Regions(network, domain)
         self.places = [(i, g) for i, one in enumerate(network.layers) for g in range(one.n_groups)]

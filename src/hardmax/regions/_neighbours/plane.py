@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
 from fractions import Fraction
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import address, give_back, spare_block
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
@@ -93,10 +93,8 @@ class StoredCells:
         self.network = network
         self.domain = planar_domain(domain, network.dim_in)
         self.n_edges = len(points)
-        self.most_edges = int(np.diff(starts).max(initial=0))
-        n_groups = [layer.n_groups for layer in network.layers]
-        first_groups = np.cumsum([0, *n_groups], dtype=np.int32)
-        passes = [np.zeros(0, bool), *(layer.passes_maximum for layer in network.layers)]
+        self._starts = starts
+        first_groups, form_starts, passes = _groups(network)
         signatures = np.ascontiguousarray(cells.signatures)
         is_short = signatures.dtype == np.uint8
         # Kept as long as the core may read them.
@@ -108,25 +106,28 @@ class StoredCells:
             points,
             cells.directions,
             first_groups,
-            names.form_starts.astype(np.int32),
-            np.concatenate(passes),
+            form_starts,
+            passes,
         )
         given = (None if array is None else address(array) for array in self._arrays)
-        sizes = len(signatures), self.n_edges, len(n_groups), sum(n_groups), self.domain.scale
+        n_layers, n_groups = len(network.layers), network.n_groups
+        sizes = len(signatures), self.n_edges, n_layers, n_groups, self.domain.scale
         self._polygons = _Polygons(*sizes, *given, cells.has_means)
 
     def matching(self) -> Matching:
         """Match the edges, as far as floats and names prove what they share."""
         given, library = addressof(self._polygons), core()
-        memory = Memory(library.hm_neighbours_size(given))
+        memory = spare_block(library.hm_neighbours_size(given))
         needed = library.hm_neighbours_gather(given, memory.address)
         assert needed >= 0, "the engine returned cells out of order"
-        room = Memory(needed)
+        room = spare_block(needed)
         is_open = np.zeros(self.n_edges, dtype=np.bool_)
         n_pairs = library.hm_neighbours_match(given, memory.address, room.address, address(is_open))
+        give_back(room)
         pairs = np.empty((n_pairs, 2), dtype=np.int64)
         edges = np.empty((n_pairs, 2), dtype=np.int32)
         library.hm_neighbours_pairs(given, memory.address, address(pairs), address(edges))
+        give_back(memory)
         return Matching(pairs, edges, is_open)
 
     def may_tie(self) -> BoolArray:
@@ -140,10 +141,29 @@ class StoredCells:
             is_bounded=self.domain.is_bounded,
             stores=False,
         )
-        search.grow_to(self.most_edges)
+        search.grow_to(int(np.diff(self._starts).max(initial=0)))
         marks = np.zeros(self.n_edges, dtype=np.bool_)
         core().hm_neighbours_ties(search.address, addressof(self._polygons), address(marks))
+        search.release()
         return marks
+
+
+def _groups(network: ArgmaxNetwork) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Return the first group of each layer, the first form of each group, and which pass it on.
+
+    Layers and forms end with how many there are; the last says of each group whether it passes its
+    largest form on. They are kept as long as the network is.
+    """
+    known: tuple[AnyArray, AnyArray, AnyArray] | None = network.kept.get("groups")
+    if known is None:
+        first = [0, *accumulate(layer.n_groups for layer in network.layers)]
+        passes = [np.zeros(0, bool), *(layer.passes_maximum for layer in network.layers)]
+        known = network.kept["groups"] = (
+            np.array(first, dtype=np.int32),
+            core_network(network).form_starts.astype(np.int32),
+            np.concatenate(passes),
+        )
+    return known
 
 
 Position = Fraction | float

@@ -18,7 +18,7 @@ from hardmax.regions._neighbours.overlapping_facets import overlapping_facets
 from hardmax.regions.cell_rows import Wall
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
-from hardmax.typing import BoolArray, IntArray
+from hardmax.typing import AnyArray, BoolArray, IntArray
 
 
 def spatial_neighbours(
@@ -35,20 +35,16 @@ def spatial_neighbours(
         cells: The cells, with their facets.
         chosen: The cells to look at; all if None.
     """
-    facets = CoreFacets(network, cells)
-    owners, _, places, is_loose = facets.matches
     is_chosen: BoolArray | None = None
     if chosen is not None and chosen != range(len(cells.signatures)):
         is_chosen = np.zeros(len(cells.signatures), dtype=np.bool_)
         is_chosen[np.fromiter(chosen, dtype=np.int64)] = True
-        is_loose &= is_chosen[owners]
-    loose = np.flatnonzero(is_loose)
-    if len(loose):
-        places = np.concatenate([places, overlapping_facets(domain, facets, loose)])
-        facets.close()
+    facets = CoreFacets(network, domain, cells, is_chosen)
+    places = overlapping_facets(facets) if facets.n_loose else facets.pairs
     if is_chosen is not None:
-        places = places[is_chosen[owners[places]].all(axis=1)]
+        places = places[is_chosen[facets.owners[places]].all(axis=1)]
     pairs = facets.sort(places)
+    facets.close()
     return Neighbours(pairs, _labels(network, facets.facets, places))
 
 
@@ -56,17 +52,20 @@ def _labels(
     network: ArgmaxNetwork, facets: CellFacets, places: IntArray
 ) -> tuple[tuple[Wall, ...], ...]:
     """Return the walls on matched facets, those of ties included."""
-    walls = [(i, g) for i, layer in enumerate(network.layers) for g in range(layer.n_groups)]
-    single = np.fromiter(((wall,) for wall in walls), dtype=object, count=len(walls))
+    single: AnyArray | None = network.kept.get("wall names")
+    if single is None:
+        walls = ((i, g) for i, layer in enumerate(network.layers) for g in range(layer.n_groups))
+        single = np.fromiter(((wall,) for wall in walls), dtype=object, count=network.n_groups)
+        network.kept["wall names"] = single
     names = single[facets.facets[places[:, 0], 0]].tolist()
-    on_facet = np.flatnonzero(facets.ties[:, 0] >= 0)
-    if not len(on_facet):
+    if not len(facets.ties):
         return tuple(names)
+    on_facet = np.flatnonzero(facets.ties[:, 0] >= 0)
     owners = np.searchsorted(facets.tie_starts, on_facet, side="right") - 1
     tied = (facets.starts[owners] + facets.ties[on_facet, 0]).tolist()
     also: dict[int, list[Wall]] = {}
     for facet, group in zip(tied, facets.ties[on_facet, 1].tolist(), strict=True):
-        also.setdefault(facet, []).append(walls[group])
+        also.setdefault(facet, []).extend(single[group])
     is_tied = np.zeros(len(facets.facets), dtype=np.bool_)
     is_tied[tied] = True
     for k in np.flatnonzero(is_tied[places].any(axis=1)).tolist():
