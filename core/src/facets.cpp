@@ -14,12 +14,13 @@ int64_t hm_facets_match(hm_facets* facets, const uint64_t* weights, void* memory
     list_walls(t, meeting);
     const int64_t n_settled = settle_walls(t, meeting, n_pairs, pairs);
     count_open(meeting);
+    meeting.size = meeting.n_loose > 0 ? size_of_points(t) : 1.0;
     return n_settled;
 }
 
-void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t* counts,
+void hm_facets_sort(const hm_facets* facets, void* memory, int64_t n, int64_t* pairs,
                     int64_t* cells) {
-    sort_pairs(FacetTable{*facets}, n, pairs, counts, cells);
+    sort_pairs(FacetTable{*facets}, *static_cast<Meeting*>(memory), n, pairs, cells);
 }
 
 void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen, int64_t* starts,

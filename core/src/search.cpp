@@ -431,25 +431,18 @@ void merge(const Layer& layer, Frame& frame, const std::int32_t* first, const do
 }
 
 // Write the forms of the facets of some cells, or that nothing is known of them.
-template <int D, class FacetOf>
-void compose_facets(Path<D>& path, const FacetTable& t, Meeting& m, std::int64_t n,
-                    FacetOf facet_of) {
-    std::int8_t* is_wanted = m.is_wanted;
-    for (std::int64_t cell = 0; cell < t.n_cells; cell++) is_wanted[cell] = 0;
-    for (std::int64_t i = 0; i < n; i++) is_wanted[t.owners[facet_of(i)]] = 1;
-    // Where forms of a wide group coincide on a whole cell, their mean may be passed on.
-    for (std::int64_t cell = 0; cell < t.n_cells; cell++)
-        for (std::int64_t k = t.tie_starts[cell]; k < t.tie_starts[cell + 1]; k++)
-            if (t.ties[2 * k] < 0 && t.kinds[t.layer(t.ties[2 * k + 1])] != kUnits)
-                is_wanted[cell] = -1;
+template <int D>
+void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wanted) {
     int known = -1;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
-        if (is_wanted[cell] < 0)
+        if (!is_wanted[cell]) continue;
+        if (t.passes_mean(cell)) {
             for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
                 double* to = t.forms + f * (D + 3);
                 for (int k = 0; k < D + 3; k++) to[k] = k <= D ? 0.0 : kInfinity;
             }
-        if (is_wanted[cell] <= 0) continue;
+            continue;
+        }
         go_to_cell(path, t, cell, known);
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
             const Form<D> form = wall_form(path, wall_of(*path.network, t, cell, f));
@@ -663,10 +656,10 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
 void hm_facets_compose(const hm_facets* facets, void* search, void* memory, int64_t n,
                        const int64_t* chosen) {
     const FacetTable t{*facets};
-    Meeting& meeting = *static_cast<Meeting*>(memory);
-    with_search(search, [&](auto& s) {
-        compose_facets(s.path, t, meeting, n, [&](std::int64_t i) { return chosen[i]; });
-    });
+    std::int8_t* is_wanted = static_cast<Meeting*>(memory)->is_wanted;
+    std::memset(is_wanted, 0, t.n_cells);
+    for (std::int64_t i = 0; i < n; i++) is_wanted[t.owners[chosen[i]]] = 1;
+    with_search(search, [&](auto& s) { compose_facets(s.path, t, is_wanted); });
 }
 
 int64_t hm_facets_overlay(const hm_facets* facets, void* search, void* memory, int64_t begin,
@@ -677,10 +670,10 @@ int64_t hm_facets_overlay(const hm_facets* facets, void* search, void* memory, i
         if constexpr (std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>) {
             return meeting.n_searched;
         } else {
-            const auto searched = [&](std::int64_t i) {
-                return meeting.order[meeting.searched[i]];
-            };
-            if (begin == 0) compose_facets(s.path, t, meeting, meeting.n_searched, searched);
+            if (begin == 0) {
+                want_cells(t, meeting);
+                compose_facets(s.path, t, meeting.is_wanted);
+            }
             return overlay(s, t, meeting, begin, budget, room, pairs, *n_pairs);
         }
     });

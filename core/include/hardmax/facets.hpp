@@ -38,6 +38,7 @@ struct FacetTable : hm_facets {
     int group(std::int64_t facet) const { return walls[2 * facet]; }
     int rival(std::int64_t facet) const { return walls[2 * facet + 1]; }
     int layer(int group) const { return static_cast<int>(group_layers[group]); }
+    int n_layers() const { return n_groups > 0 ? layer(n_groups - 1) + 1 : 0; }
     int n_ties(std::int64_t cell) const {
         return static_cast<int>(tie_starts[cell + 1] - tie_starts[cell]);
     }
@@ -63,6 +64,12 @@ struct FacetTable : hm_facets {
     }
     // Whether all cells of the domain are there and have all their facets named alike from both sides.
     bool names_all() const { return covers && !is_chosen && tie_starts[n_cells] == 0; }
+    // Whether a mean over forms that coincide on a whole cell may be passed on, which is not composed.
+    bool passes_mean(std::int64_t cell) const {
+        for (std::int64_t k = tie_starts[cell]; k < tie_starts[cell + 1]; k++)
+            if (ties[2 * k] < 0 && kinds[layer(ties[2 * k + 1])] != kUnits) return true;
+        return false;
+    }
     bool is_far(std::int64_t point) const {
         bool is_there = false;
         for (int k = 0; directions && k < dim; k++)
@@ -137,6 +144,17 @@ struct WallSides {
     std::int64_t begin, middle;
 };
 
+// The vertices of a facet in space, in blocks of kLanes, coordinate by coordinate, the last one repeated;
+// bounds on them. Without blocks where it is not certain which they are.
+struct Outline {
+    const double* blocks;
+    int n_blocks;
+    double size, rho;
+    double low[3], high[3];
+};
+// The most facets on the larger side of a wall that are compared, and room for the vertices of a wall.
+constexpr std::int64_t kMostCompared = 512, kRoomForVertices = 1 << 15;
+
 // What is kept between the calls.
 struct Meeting : hm_meeting {
     std::int64_t *owners, *splits;  // (n_facets): those of `FacetTable`
@@ -149,7 +167,8 @@ struct Meeting : hm_meeting {
     WallSides* sides;               // (n_facets + 1)
     std::int64_t n_walls;
     std::int64_t* searched;  // (n_facets): places in `order` of facets whose far side is searched
-    std::int8_t* is_wanted;  // (n_cells): scratch of `compose_facets`
+    std::int64_t* cell_counts;  // (n_cells + 1): scratch of `sort_pairs`
+    std::int8_t* is_wanted;     // (n_cells): scratch of `compose_facets`
     // Scratch of `overlay`.
     std::int32_t* found;     // winners of kMostFound cells, as bytes where that is enough
     std::uint64_t* masks;    // (n_points)
@@ -157,6 +176,8 @@ struct Meeting : hm_meeting {
     std::int64_t* versions;  // (n_layers)
     std::int32_t* winners;   // (n_groups)
     std::int64_t* ranges;    // (n_layers, 2)
+    Outline* outlines;       // (2 kMostCompared): those of a wall
+    double* vertices;        // (kRoomForVertices)
 };
 constexpr int kMostFound = 256;
 
@@ -179,7 +200,7 @@ inline std::uint64_t empty_table(Meeting& m, std::int64_t n) {
 
 inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     const std::size_t n = t.n_facets, n_groups = t.n_groups;
-    const std::size_t n_layers = t.n_groups > 0 ? t.layer(t.n_groups - 1) + 1 : 0;
+    const std::size_t n_layers = t.n_layers();
     m.owners = arena.take<std::int64_t>(n);
     m.splits = arena.take<std::int64_t>(n);
     m.table = arena.take<std::int32_t>(detail::table_size_for(t.n_facets));
@@ -190,6 +211,7 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     m.is_open = m.left = arena.take<std::int8_t>(n);
     m.sides = arena.take<WallSides>(n + 1);
     m.searched = arena.take<std::int64_t>(n);
+    m.cell_counts = arena.take<std::int64_t>(t.n_cells + 1);
     m.is_wanted = arena.take<std::int8_t>(t.n_cells);
     m.found = arena.take<std::int32_t>(kMostFound * n_groups);
     m.masks = arena.take<std::uint64_t>(t.point_starts[t.n_cells]);
@@ -197,6 +219,8 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     m.versions = arena.take<std::int64_t>(n_layers);
     m.winners = arena.take<std::int32_t>(n_groups);
     m.ranges = arena.take<std::int64_t>(2 * n_layers);
+    m.outlines = arena.take<Outline>(2 * kMostCompared);
+    m.vertices = arena.take<double>(kRoomForVertices);
 }
 
 namespace detail {
@@ -261,9 +285,10 @@ inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weigh
 }
 
 // Sort pairs of facets by their smaller cell, then by the larger, and write the pairs of cells; the
-// facet of the smaller one comes first. `counts` has room for n_cells + 1 numbers.
-inline void sort_pairs(const FacetTable& t, std::int64_t n, std::int64_t* pairs,
-                       std::int64_t* counts, std::int64_t* cells) {
+// facet of the smaller one comes first.
+inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int64_t* pairs,
+                       std::int64_t* cells) {
+    std::int64_t* counts = m.cell_counts;
     for (std::int64_t i = 0; i < n; i++) {
         const std::int64_t one = pairs[2 * i], other = pairs[2 * i + 1];
         const bool is_swapped = t.owners[one] > t.owners[other];
@@ -409,6 +434,14 @@ inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n
         });
     }
     return n_pairs;
+}
+
+// A number that no coordinate of a point exceeds, at least 1.
+inline double size_of_points(const FacetTable& t) {
+    double size = 1.0;
+    for (std::int64_t i = 0; i < t.point_starts[t.n_cells] * t.dim; i++)
+        size = larger(size, magnitude(t.points[i]));
+    return size;
 }
 
 // What is open on one side may meet anything beyond its wall: mark that, and count what is open.

@@ -196,6 +196,7 @@ typedef struct {
  * them are to be searched, and how many are left open after that. */
 typedef struct {
     int64_t n_loose, n_searched, n_open;
+    double size;           /* no coordinate of a point exceeds it, and it is at least 1 */
     const int64_t* loose;  /* (n_loose): facets, wall after wall */
     const int8_t* is_open; /* (n_loose) */
 } hm_meeting;
@@ -208,8 +209,8 @@ HM_API size_t hm_facets_size(const hm_facets* facets);
 HM_API int64_t hm_facets_match(hm_facets* facets, const uint64_t* weights, void* memory,
                                int64_t* pairs);
 /* Sort n pairs of facets in the order of their cells, the smaller first, and write the pairs of cells,
- * (n, 2); `counts` is scratch for n_cells + 1 numbers. */
-HM_API void hm_facets_sort(const hm_facets* facets, int64_t n, int64_t* pairs, int64_t* counts,
+ * (n, 2). */
+HM_API void hm_facets_sort(const hm_facets* facets, void* memory, int64_t n, int64_t* pairs,
                            int64_t* cells);
 /* Write the forms of all facets, positive inside, of the cells that have some of n facets; radii are
  * infinite where means are passed on. What is on the path of the search is overwritten. */

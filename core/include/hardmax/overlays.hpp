@@ -8,74 +8,21 @@
 // it: there the cell and the one with these winners share a piece of the wall, and nowhere else.
 //
 // Nothing is said of a facet where a sign stays open, where a later group ties on the whole of a part,
-// or where it is not certain on which facets the vertices lie. A vertex lies on D independent facets at
-// least; if all forms but D have a sign there, these are the ones. If more have none, but all of them
-// are linear, the vertex is the origin, and lies on all of them.
+// or where it is not certain on which facets the vertices lie (see `outlines.hpp`).
 //
 // Facets of a wall come one after the other, and with them the same regions beyond it: a layer is composed
 // again only if the winners before it are others. Where all cells are stored and no groups tie, the
 // cells beyond a wall are those of its other facets (`settle_walls`), so that a region with one of them is
-// not looked at any further.
+// not looked at any further. In three dimensions the facets of a wall are compared instead, where that is
+// less work.
 #pragma once
-#include "facets.hpp"
+#include "outlines.hpp"
 #include "polytopes.hpp"
 #include "search.hpp"
 
 namespace hardmax {
 
 namespace detail {
-
-// The rows of a cell, those of its facets, then those of the domain.
-struct Rows {
-    std::int64_t first, border;
-    int n_own, n;
-    Rows(const FacetTable& t, std::int64_t cell) : first(t.starts[cell]), border(t.n_facets) {
-        n_own = static_cast<int>(t.starts[cell + 1] - first);
-        n = n_own + t.n_borders;
-    }
-    std::int64_t operator[](int r) const { return r < n_own ? first + r : border + r - n_own; }
-};
-
-// Write the rows on which each vertex of a cell lies, as bits, and kNotOnRows where that is not known.
-//
-// The value of a row at a point with coordinates of at most X is off by 2 kappa (|a|_1 X + |c|), where
-// it rounds, by d r (X + beta) + s for its radii, and by |a|_1 beta for that of the point.
-constexpr Word kNotOnRows = ~Word{0};
-template <int D>
-void find_incidences(const FacetTable& t, std::int64_t cell, Word* masks) {
-    const Rows rows(t, cell);
-    const double beta = t.blurs[2 * cell];
-    double coefficient[D + 1][kWindow] = {}, error[kWindow] = {}, growth[kWindow] = {};
-    Word linear = 0;
-    for (int r = 0; r < rows.n && rows.n < kWindow; r++) {
-        const double* form = t.forms + rows[r] * (D + 3);
-        double slopes = 0.0;
-        for (int k = 0; k <= D; k++) coefficient[k][r] = form[k];
-        for (int k = 0; k < D; k++) slopes += magnitude(form[k]);
-        const double radius = D * form[D + 1];
-        error[r] =
-            (2.0 * kKappa * magnitude(form[D]) + form[D + 2] + (slopes + radius) * beta) * kUp +
-            kTiny;
-        growth[r] = (2.0 * kKappa * slopes + radius) * kUp;
-        if (form[D] == 0.0 && form[D + 2] == 0.0) linear |= Word{1} << r;
-    }
-    for (std::int64_t i = t.point_starts[cell]; i < t.point_starts[cell + 1]; i++) {
-        masks[i] = kNotOnRows;
-        if (rows.n >= kWindow || t.is_far(i)) continue;
-        const double* x = t.points + i * D;
-        double size = 0.0;
-        for (int k = 0; k < D; k++) size = larger(size, magnitude(x[k]));
-        LaneMask has_sign;
-        for (int r = 0; r < rows.n; r += kLanes) {
-            Lanes value = load(coefficient[0] + r) * all(x[0]);
-            for (int k = 1; k < D; k++) value += load(coefficient[k] + r) * all(x[k]);
-            value += load(coefficient[D] + r);
-            has_sign.add(absolute(value) > load(error + r) + load(growth + r) * all(size), r);
-        }
-        const Word mask = ~has_sign.bits() & low_bits(rows.n);
-        if (bit_count(mask) == D || (mask & ~linear) == 0) masks[i] = mask;
-    }
-}
 
 // Write a facet as a flat polytope to the empty stack, but for the rows of the pool; False if that is not
 // possible. `masks` are those of all vertices, 0 where nobody has asked yet.
@@ -330,36 +277,73 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
     for (int l = 0; l < n_layers; l++) m.versions[l] = -1;
     int known = -1;
     std::int64_t wall = 0, searched = begin;
-    bool is_other_wall = true;
+    detail::Range near{}, far{};
+    bool is_other_range = true, compares = false, has_room = true;
+    const auto add = [&](std::int64_t one, std::int64_t other) {
+        budget--;
+        has_room = has_room && n_pairs < room;
+        if (!has_room) return;
+        pairs[2 * n_pairs] = one, pairs[2 * n_pairs + 1] = other;
+        n_pairs++;
+    };
     s.stores = true;
     for (; searched < m.n_searched && budget > 0; searched++) {
         const std::int64_t place = m.searched[searched], facet = m.order[place],
                            cell = t.owners[facet], first_pair = n_pairs;
-        for (; place >= m.sides[wall + 1].begin; wall++) is_other_wall = true;
+        while (place >= m.sides[wall + 1].begin) wall++;
+        const int group = t.group(facet), l = t.layer(group) + 1,
+                  first_group = network.layers[l].first_group;
+        if (place >= near.high) {
+            // The next facets whose cells have the same winners of the layer, and those beyond.
+            detail::with_signatures(t, [&](const auto* signatures) {
+                const auto* winners = signatures + cell * t.n_groups;
+                const WallSides& sides = m.sides[wall];
+                near = narrow({place, sides.middle}, winners, group + 1, first_group);
+                far = narrow({sides.middle, m.sides[wall + 1].begin}, winners, group + 1,
+                             first_group);
+            });
+            is_other_range = true;
+            compares = are_compared(t, m, wall);
+            double* free = m.vertices;
+            const auto write_outlines = [&](const detail::Range& range) {
+                for (std::int64_t i = range.low; i < range.high; i++)
+                    detail::write_outline(t, m.order[i], m.masks, free,
+                                          m.vertices + kRoomForVertices,
+                                          m.outlines[i - m.sides[wall].begin]);
+            };
+            if (compares) write_outlines(near), write_outlines(far);
+        }
+        if (compares) {
+            const Outline* outlines = m.outlines - m.sides[wall].begin;
+            int verdict = kApart;
+            for (std::int64_t i = far.low; i < far.high && verdict != kOpen && has_room; i++) {
+                verdict =
+                    detail::compare_outlines(t, facet, outlines[place], m.order[i], outlines[i]);
+                if (verdict == kOverlap) add(facet, m.order[i]);
+            }
+            m.left[place] = verdict == kOpen;
+            if (has_room && verdict != kOpen) continue;
+            n_pairs = first_pair;
+            if (!has_room) break;
+        }
         auto& whole = s.items[0];
         if (D == 1 || t.n_ties(cell) > 0 ||
             !detail::lay_flat(s.cells, t, facet, m.masks, whole.place))
             continue;
-        const int l = t.layer(t.group(facet)) + 1, first_group = network.layers[l].first_group;
-        if (detail::follow(s.path, t, facet, m, known) || is_other_wall) {
-            ranges[l] = narrow({m.sides[wall].middle, m.sides[wall + 1].begin}, s.path.signature,
-                               t.group(facet) + 1, first_group);
-            if (has_words) detail::write_words(t, m, ranges[l], last_group);
+        if (detail::follow(s.path, t, facet, m, known) || is_other_range) {
+            ranges[l] = far;
+            if (has_words) detail::write_words(t, m, far, last_group);
             for (int after = l + 1; after < n_layers; after++) m.versions[after] = -1;
-            is_other_wall = false;
+            is_other_range = false;
         }
-        bool is_known = true, has_room = true;
+        bool is_known = true;
         // Note the facet at a place, or that there is none: the cell may not have been searched for.
         const auto note = [&](std::int64_t beyond, const auto* winners) {
-            budget--;
             if (beyond < 0) {
                 is_known = is_known && !names_all && !detail::is_stored(t, winners);
                 return;
             }
-            has_room = has_room && n_pairs < room;
-            if (!has_room) return;
-            pairs[2 * n_pairs] = facet, pairs[2 * n_pairs + 1] = m.order[beyond];
-            n_pairs++;
+            add(facet, m.order[beyond]);
         };
         // Enter the layer of the part on top, and list its cells if it is the last.
         const auto go_on = [&](bool is_same) {

@@ -58,7 +58,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "hm_facets_size": (c_size_t, _AT),
     "hm_facets_match": (c_int64, _AT, _AT, _AT, _AT),
-    "hm_facets_sort": (None, _AT, c_int64, _AT, _AT, _AT),
+    "hm_facets_sort": (None, _AT, _AT, c_int64, _AT, _AT),
     "hm_facets_compose": (None, _AT, _AT, _AT, c_int64, _AT),
     "hm_facets_overlay": (c_int64, _AT, _AT, _AT, c_int64, c_int64, c_int64, _AT, _AT),
     "hm_facets_corners": (None, _AT, c_int64, *4 * [_AT]),

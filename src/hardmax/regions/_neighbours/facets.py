@@ -1,6 +1,6 @@
 """Facets of cells as the compiled core reads them: matched, recomposed and compared."""
 
-from ctypes import Structure, addressof, byref, c_int32, c_int64, c_void_p
+from ctypes import Structure, addressof, byref, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from math import frexp, prod
 from typing import Any
@@ -61,6 +61,7 @@ class _Meeting(Structure):
         ("n_loose", c_int64),
         ("n_searched", c_int64),
         ("n_open", c_int64),
+        ("size", c_double),
         ("loose", c_void_p),
         ("is_open", c_void_p),
     )
@@ -89,7 +90,7 @@ class FacetTable:
             np.ascontiguousarray(facets.starts, dtype=np.int64),
             np.ascontiguousarray(facets.facets, dtype=np.int32),
             np.ascontiguousarray(facets.tie_starts, dtype=np.int64),
-            np.ascontiguousarray(facets.ties, dtype=np.int32),
+            np.ascontiguousarray(facets.ties, dtype=np.int32) if len(facets.ties) else None,
             np.ascontiguousarray(core_network(network).group_layers, dtype=np.int64),
             _kinds(network),
             np.ascontiguousarray(cells.vertices),
@@ -132,7 +133,6 @@ class CoreFacets:
         domain: The domain.
         cells: The cells.
         facets: Their facets.
-        points: Their vertices.
         n_loose: How many facets are not matched by their names.
     """
 
@@ -144,9 +144,7 @@ class CoreFacets:
         is_chosen: BoolArray | None = None,
     ) -> None:
         assert cells.facets is not None
-        assert cells.vertices is not None
         self.network, self.domain, self.cells = network, domain, cells
-        self.points: FloatArray = cells.vertices
         self.facets: CellFacets = cells.facets
         self._core = core()
         self._search: CoreSearch | None = None
@@ -194,9 +192,8 @@ class CoreFacets:
     def sort(self, pairs: IntArray) -> IntArray:
         """Sort pairs of facets in the order of their cells, in place; return these, likewise."""
         cells = np.empty_like(pairs)
-        counts = np.empty(len(self.cells.signatures) + 1, dtype=np.int64)
         self._core.hm_facets_sort(
-            self._at, len(pairs), address(pairs), address(counts), address(cells)
+            self._at, self._memory.address, len(pairs), address(pairs), address(cells)
         )
         return cells
 
@@ -210,8 +207,7 @@ class CoreFacets:
             self.forms: FloatArray = np.ndarray(shape, np.float64, self._forms.bytes)
             self.forms[given.n_facets :] = borders
             given.forms, given.n_borders = self._forms.address, len(borders)
-        size = max(self.points.max(initial=1.0), -self.points.min(initial=-1.0))
-        scale = float(2.0 ** min(frexp(size)[1], 1000))
+        scale = float(2.0 ** min(frexp(self._meeting.size)[1], 1000))
         stream = first_stream(self.network, self.domain.inputs, scale)
         if self._search is not None:
             self._search.release()
