@@ -39,8 +39,12 @@ template <int D>
 void find_incidences(const FacetTable& t, std::int64_t cell, Word* masks) {
     const Rows rows(t, cell);
     const double beta = t.blurs[2 * cell];
-    double coefficient[D + 1][kWindow] = {}, error[kWindow] = {}, growth[kWindow] = {};
+    double coefficient[D + 1][kWindow], error[kWindow], growth[kWindow];
     Word linear = 0;
+    for (int r = rows.n; r < padded(rows.n) && rows.n < kWindow; r++) {
+        for (int k = 0; k <= D; k++) coefficient[k][r] = 0.0;
+        error[r] = growth[r] = 0.0;
+    }
     for (int r = 0; r < rows.n && rows.n < kWindow; r++) {
         const double* form = t.forms + rows[r] * (D + 3);
         double slopes = 0.0;

@@ -319,9 +319,12 @@ class ArgmaxLayer(WithoutCaches):
         """Which groups contribute their largest score, as units do: shape `(n_groups,)`."""
         if self.is_relu:
             return np.ones(self.n_groups, dtype=np.bool_)
+        has_value = self.values.any(axis=1)
+        if has_value.all():
+            return np.zeros(self.n_groups, dtype=np.bool_)
         # The gain of a form that is zero does not matter.
         is_zero = ~self.slopes.any(axis=1) & (self.offsets == 0.0)
-        passes = ((self.gains == 1.0) | is_zero) & ~self.values.any(axis=1)
+        passes = ((self.gains == 1.0) | is_zero) & ~has_value
         return np.asarray(np.logical_and.reduceat(passes, self.starts[:-1]))
 
     @cached_property

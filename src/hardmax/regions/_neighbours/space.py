@@ -57,7 +57,7 @@ def _labels(
         walls = ((i, g) for i, layer in enumerate(network.layers) for g in range(layer.n_groups))
         single = np.fromiter(((wall,) for wall in walls), dtype=object, count=network.n_groups)
         network.kept["wall names"] = single
-    names = single[facets.facets[places[:, 0], 0]].tolist()
+    names = single.take(facets.facets[:, 0].take(places[:, 0])).tolist()
     if not len(facets.ties):
         return tuple(names)
     on_facet = np.flatnonzero(facets.ties[:, 0] >= 0)
