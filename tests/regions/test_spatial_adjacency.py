@@ -201,13 +201,13 @@ def test_neighbours_among_some_cells_are_no_others():
 
 
 def test_a_search_stopped_early_has_the_neighbours_among_what_it_found():
-    model = integer_relu(2, [3, 5, 4])
-    whole = enumerate_regions(model, Box([-2] * 3, [3] * 3))
-    some = enumerate_regions(model, Box([-2] * 3, [3] * 3), max_cells=whole.n_cells // 2)
-    cells = ((i, some.rows(i)) for i in range(some.n_found))
-    truth = neighbouring_cells(cells, 3)
-    assert some.neighbours.pairs.tolist() == truth.pairs.tolist()
-    assert some.neighbours.walls == truth.walls
+    for model in (integer_relu(2, [3, 5, 4]), gaussian_transformer(1, 3, 3, 1, 2, 2)):
+        whole = enumerate_regions(model, Box([-2] * 3, [3] * 3))
+        some = enumerate_regions(model, Box([-2] * 3, [3] * 3), max_cells=whole.n_cells // 2)
+        cells = ((i, some.rows(i)) for i in range(some.n_found))
+        truth = neighbouring_cells(cells, 3)
+        assert some.neighbours.pairs.tolist() == truth.pairs.tolist()
+        assert some.neighbours.walls == truth.walls
 
 
 def test_regions_are_the_same_with_and_without_all_neighbours():

@@ -151,6 +151,7 @@ struct Outline {
     int n_blocks;
     double size, rho;
     double low[3], high[3];
+    std::int64_t parting;  // the row of its cell that last parted it from another facet, or -1
 };
 // The most facets on the larger side of a wall that are compared, and room for the vertices of a wall.
 constexpr std::int64_t kMostCompared = 512, kRoomForVertices = 1 << 15;

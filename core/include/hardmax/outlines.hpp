@@ -83,7 +83,7 @@ inline void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, 
     const std::int64_t cell = t.owners[facet], first = t.point_starts[cell];
     const double rho = t.blurs[2 * cell];
     if (masks[first] == 0) find_incidences<D>(t, cell, masks);
-    found = {room, 0, 0.0, rho, {}, {}};
+    found = {room, 0, 0.0, rho, {}, {}, -1};
     for (int k = 0; k < D; k++) found.low[k] = kInfinity, found.high[k] = -kInfinity;
     int n = 0;
     for (std::int64_t i = first; i < t.point_starts[cell + 1]; i++) {
@@ -131,10 +131,12 @@ inline int side_of(const FacetTable& t, std::int64_t row, const Outline& outline
 
 // Compare facets on both sides of a wall; kOpen where signs are.
 inline int compare_outlines(const FacetTable& t, std::int64_t one, const Outline& first,
-                            std::int64_t other, const Outline& second) {
+                            std::int64_t other, Outline& second) {
     if (first.n_blocks == 0 || second.n_blocks == 0) return kOpen;
     for (int k = 0; k < 3; k++)
         if (first.low[k] > second.high[k] || second.low[k] > first.high[k]) return kApart;
+    // What parted a facet from the one before often does from the next.
+    if (second.parting >= 0 && side_of(t, second.parting, first) < 0) return kApart;
     int verdict = kOverlap;
     for (int side = 0; side < 2; side++) {
         const std::int64_t own = side == 0 ? other : one, cell = t.owners[own];
@@ -142,7 +144,10 @@ inline int compare_outlines(const FacetTable& t, std::int64_t one, const Outline
         for (std::int64_t row = t.starts[cell]; row < t.starts[cell + 1]; row++) {
             if (row == own) continue;
             const int found = side_of(t, row, beyond);
-            if (found < 0) return kApart;
+            if (found < 0) {
+                if (side == 0) second.parting = row;
+                return kApart;
+            }
             if (found == 0) verdict = kOpen;
         }
     }

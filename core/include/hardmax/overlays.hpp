@@ -279,6 +279,9 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
     std::int64_t wall = 0, searched = begin;
     detail::Range near{}, far{};
     bool is_other_range = true, compares = false, has_room = true;
+    const auto outline_at = [&](std::int64_t place) -> Outline& {
+        return m.outlines[place - m.sides[wall].begin];
+    };
     const auto add = [&](std::int64_t one, std::int64_t other) {
         budget--;
         has_room = has_room && n_pairs < room;
@@ -308,17 +311,15 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
             const auto write_outlines = [&](const detail::Range& range) {
                 for (std::int64_t i = range.low; i < range.high; i++)
                     detail::write_outline(t, m.order[i], m.masks, free,
-                                          m.vertices + kRoomForVertices,
-                                          m.outlines[i - m.sides[wall].begin]);
+                                          m.vertices + kRoomForVertices, outline_at(i));
             };
             if (compares) write_outlines(near), write_outlines(far);
         }
         if (compares) {
-            const Outline* outlines = m.outlines - m.sides[wall].begin;
             int verdict = kApart;
             for (std::int64_t i = far.low; i < far.high && verdict != kOpen && has_room; i++) {
-                verdict =
-                    detail::compare_outlines(t, facet, outlines[place], m.order[i], outlines[i]);
+                verdict = detail::compare_outlines(t, facet, outline_at(place), m.order[i],
+                                                   outline_at(i));
                 if (verdict == kOverlap) add(facet, m.order[i]);
             }
             m.left[place] = verdict == kOpen;

@@ -60,11 +60,14 @@ def spare_block(n_bytes: int = 0) -> Memory:
         >>> spare_block(1000).n_bytes >= 1000
         True
     """
-    size = next((size for size in _spare if size >= n_bytes), n_bytes)
-    try:
-        return _spare[size].pop()
-    except LookupError:
-        return Memory(size, is_cleared=False)
+    for size, blocks in _spare.items():
+        if size >= n_bytes:
+            # Another thread may have taken the last one.
+            try:
+                return blocks.pop()
+            except IndexError:
+                return Memory(size, is_cleared=False)
+    return Memory(n_bytes, is_cleared=False)
 
 
 def give_back(block: Memory) -> None:
