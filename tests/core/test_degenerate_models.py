@@ -93,3 +93,21 @@ def test_heads_with_short_keys_leave_nothing_to_integers(dim, d_k, has_bias, n_h
         if n_heads == 1:
             wanted = hm.enumerate_regions(model, domain, exact=True).signatures.tolist()
             assert found.signatures.tolist() == sorted(wanted)
+
+
+@pytest.mark.parametrize("height", [2.0**-60, -(2.0**-60), 0.0])
+@pytest.mark.parametrize(("dim", "d_k"), [(2, 2), (3, 2), (4, 2), (3, 3), (4, 3)])
+def test_a_key_beside_the_middle_of_two_others_wins_in_a_sliver(dim, d_k, height):
+    # On the wall of two the fourth ties with them but for its height, which floats miss.
+    keys = np.array([[0.0, -1.0, -1.0], [1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[
+        :, :d_k
+    ]
+    keys[3, -1] = height
+    query = np.random.default_rng(1).normal(size=(dim, d_k))
+    values = np.ones((d_k, dim))
+    model = hm.HardTransformer([hm.Block([hm.AttentionHead(query, keys, keys, values)])])
+    domain = hm.Box([-1] * dim, [1] * dim)
+    found = hm.enumerate_regions(model, domain)
+    wanted = hm.enumerate_regions(model, domain, exact=True)
+    assert found.signatures.tolist() == sorted(wanted.signatures.tolist())
+    assert found.n_cells >= 3 + (height > 0)
