@@ -9,11 +9,13 @@
 // split, the two forms that meet, and the winners without those that tie. Keys are hashed; what has
 // equal hashes is compared in full.
 //
-// Other facets of a split, where wider groups tie or a layer with later ones jumps, are compared in
-// pairs. Two in one hyperplane, of cells P and Q, overlap if the other rows of P and of Q, and those of
-// the domain, are positive together somewhere on it; a point is found by relaxation and checked with
-// bounds on all errors. They do not if a row of one cell is negative at all vertices of the other
-// facet, or if some direction parts the vertices of both ([Gilbert66]). The rest is left open.
+// Other facets of a split are loose: where a layer with later ones jumps, they are listed wall by wall,
+// and those alone on their side settled (`settle_walls`); see `overlays.hpp` for the others. What that
+// leaves open, and facets where wider groups tie, are compared in pairs. Two in one hyperplane, of cells P
+// and Q, overlap if the other rows of P and of Q, and those of the domain, are positive together somewhere
+// on it; a point is found by relaxation and checked with bounds on all errors. They do not if a row of one
+// cell is negative at all vertices of the other facet, or if some direction parts the vertices of both
+// ([Gilbert66]). The rest is left open.
 //
 // A form here is a row of slopes (a), the offset c, a radius r of each slope and a radius s of the
 // offset. At a point x that is off by at most beta in each coordinate, the true value is within
@@ -138,8 +140,8 @@ inline bool agree(const FacetTable& t, std::int64_t one, std::int64_t other) {
 
 }  // namespace detail
 
-// A facet list of a wall, where the same two forms of a split meet: from `begin` on the facets of the side
-// that has fewer, from `middle` on those of the other side, both in the order of their cells.
+// Where the loose facets of a wall are listed, on which the same two forms of a split meet: from `begin` on
+// those of the side that has fewer, from `middle` on those of the other side, in the order of their cells.
 struct WallSides {
     std::int64_t begin, middle;
 };
