@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,9 +99,11 @@ def form_starts(layer_starts: tuple[IntArray, ...]) -> IntArray:
         >>> form_starts((np.array([0, 2, 4]), np.array([0, 3]))).tolist()
         [0, 2, 4, 7]
     """
-    before = accumulate((int(starts[-1]) for starts in layer_starts), initial=0)
-    ends = [starts[1:] + first for starts, first in zip(layer_starts, before, strict=False)]
-    return np.concatenate([np.zeros(1, dtype=np.int64), *ends])
+    ends = [0]
+    for starts in layer_starts:
+        first = ends[-1]
+        ends += [first + end for end in starts.tolist()[1:]]
+    return np.array(ends, dtype=np.int64)
 
 
 def group_layers(layer_starts: tuple[IntArray, ...]) -> IntArray:
