@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from threading import Lock
 from typing import Any, NamedTuple
@@ -398,18 +398,23 @@ class CellColumns:
 
     def _rows(self, column: _Column) -> AnyArray:
         """Return a column as it is."""
-        n_rows = column.n_rows(self.sizes())
         if column.name in self._grown:
-            return self._grown[column.name].rows(n_rows)
-        shape = n_rows, *column.shape
+            return self._grown[column.name].rows(column.n_rows(self.sizes()))
         if self._memory is not None:
+            shape = column.n_rows(self.sizes()), *column.shape
             return np.ndarray(shape, column.kind, self._memory.bytes, column.start)
-        start, sizes = 0, self.sizes()
-        for before in self.columns.values():
-            if before is column:
-                break
-            start += before.n_bytes(sizes)
-        return np.ndarray(shape, column.kind, self._packed, start)
+        n_rows, start = self._places[column.name]
+        return np.ndarray((n_rows, *column.shape), column.kind, self._packed, start)
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, int]]:
+        """How many rows each column of closed cells has, and where it begins in `_packed`."""
+        sizes, places, start = self.sizes(), {}, 0
+        for column in self.columns.values():
+            n_rows = column.n_rows(sizes)
+            places[column.name] = n_rows, start
+            start += n_rows * column.row_bytes
+        return places
 
     def _leave_block(self) -> None:
         """Let the block of the first cells be used again."""
@@ -437,9 +442,10 @@ class CellColumns:
 
         Only once; what is written here stays where it is.
         """
-        column, n_written = self.columns[name], [self.sizes(), *(other.sizes() for other in others)]
+        column = self.columns[name]
         if not others:
             return self._rows(column)
+        n_written = [self.sizes(), *(other.sizes() for other in others)]
         ends = [Sizes(*row) for row in np.cumsum(n_written, axis=0).tolist()]
         grown = self._growing(column)
         grown.grow(column.n_rows(ends[-1]))
