@@ -11,6 +11,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare_block
+from hardmax._ground.interrupts import held_interrupts
 from hardmax.regions._search.networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray
 
@@ -437,15 +438,16 @@ class CellColumns:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
         return self._rows(self.columns["signatures"])[:1]
 
-    def taken(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
+    def rows(self, name: str) -> AnyArray:
+        """Return a column of closed cells."""
+        return self._rows(self.columns[name])
+
+    def joined(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
         """Return a column of closed cells, and of others after them, joined by so many threads.
 
         Only once; what is written here stays where it is.
         """
-        column = self.columns[name]
-        if not others:
-            return self._rows(column)
-        n_written = [self.sizes(), *(other.sizes() for other in others)]
+        column, n_written = self.columns[name], [self.sizes(), *(other.sizes() for other in others)]
         ends = [Sizes(*row) for row in np.cumsum(n_written, axis=0).tolist()]
         grown = self._growing(column)
         grown.grow(column.n_rows(ends[-1]))
@@ -487,16 +489,19 @@ class FoundCells:
         for part in parts:
             part.close()
         self._parts, self._workers = parts, workers
-        self._taken: dict[str, AnyArray] = {}
+        self._joined: dict[str, AnyArray] = {}
         self._lock = Lock()
 
     def __getitem__(self, name: str) -> AnyArray:
         """Return a column of all cells."""
-        with self._lock:
-            if name not in self._taken:
-                first, *others = self._parts
-                self._taken[name] = first.taken(name, others, self._workers)
-            return self._taken[name]
+        first, *others = self._parts
+        if not others:
+            return first.rows(name)
+        # What one thread has joined half, another one, or an interrupt, must not see.
+        with held_interrupts(), self._lock:
+            if name not in self._joined:
+                self._joined[name] = first.joined(name, others, self._workers)
+            return self._joined[name]
 
 
 class CoreSearch:
