@@ -646,7 +646,7 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
         frame.stream_exactness = {stream_is_exact != 0, stream_grid};
         frame.scores_exactness = {scores_are_exact != 0, scores_grid};
         frame.has_exact = true;
-        frame.is_pure = false;
+        frame.is_pure = frame.has_rows = false;
         frame.window.index = -1;
         s.path.frames[l + 1].anchor_version = -1;
         if (first) merge(layer, frame, first, gains, gain_radii, values, value_radii);

@@ -120,9 +120,11 @@ std::int64_t store_signature(const Path<D>& path, Cells& cells) {
         std::uint8_t* to = cells.bit_signatures + cell * n_bytes;
         for (std::size_t b = 0; b < n_bytes; b++) {
             const int* own = path.signature + 8 * b;
-            int bits = 0;
-            for (int g = 0; g < 8; g++) bits |= own[g] << (7 - g);
-            to[b] = static_cast<std::uint8_t>(bits);
+            // Two winners at a time, one in each half of a word.
+            std::uint64_t both = 0;
+            for (int g = 0; g < 8; g += 2)
+                both = both << 2 | std::uint64_t(own[g]) | std::uint64_t(own[g + 1]) << 32;
+            to[b] = static_cast<std::uint8_t>(both << 1 | both >> 32);
         }
     } else if (cells.short_signatures) {
         std::uint8_t* to = cells.short_signatures + cell * n_groups;

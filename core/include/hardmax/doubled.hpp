@@ -250,7 +250,7 @@ bool improve_path(Path<D>& path, DoubledPath<D>& doubled, int layer) {
         detail::replace(doubled.scores[l], frame.scores, now.n_scores(), path.scale);
         // Only a residual layer passes its stream on; the others have passed it to the scores.
         if (now.residual) detail::replace(doubled.streams[l], frame.stream, now.dim_in, path.scale);
-        frame.is_pure = false;
+        frame.is_pure = frame.has_rows = false;
         path.frames[l + 1].anchor_version = -1;
     }
     return is_changed;

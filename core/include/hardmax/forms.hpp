@@ -91,6 +91,17 @@ struct Terms {
     int* row;
     double* factor[D + 1];
     double* share;
+    int at(int r) const { return r; }
+};
+
+// Likewise, where the forms are among others in their place: form i meets row i.
+template <int D>
+struct ListedTerms {
+    int n;
+    const int* row;
+    double* const (&factor)[D + 1];
+    const double* share;
+    int at(int r) const { return row[r]; }
 };
 
 template <int D>
@@ -132,7 +143,8 @@ struct Sums {
     }
     // Add sum_r factor[r] weight[row[r]] to the coefficients, and sum_r share[r] |weight[row[r]]| to
     // the radii, in runs of kRun.
-    void add_products(const Terms<D>& terms, const double* weight, int stride) {
+    template <class TermsOf>
+    void add_products(const TermsOf& terms, const double* weight, int stride) {
         for (int begin = 0; begin < terms.n; begin += kRun) {
             const int end = least(begin + kRun, terms.n);
             Lanes run[D + 1][Chunk], shares[Chunk];
@@ -143,8 +155,9 @@ struct Sums {
             for (int r = begin; r < end; r++) {
                 const double* row = weight + std::size_t(terms.row[r]) * stride;
                 Lanes factor[D + 1];
-                for (int k = 0; k <= D; k++) factor[k] = all(terms.factor[k][r]);
-                const Lanes share = all(terms.share[r]);
+                const int at = terms.at(r);
+                for (int k = 0; k <= D; k++) factor[k] = all(terms.factor[k][at]);
+                const Lanes share = all(terms.share[at]);
                 for (int c = 0; c < Chunk; c++) {
                     const Lanes w = load(row + c * kLanes);
                     for (int k = 0; k <= D; k++) run[k][c] += factor[k] * w;
@@ -187,63 +200,78 @@ struct Composition {
     bool has_exact = true;  // whether the radius of some form may be 0
 };
 
+// How forms are summed: whether all their radii vanish, whether each coefficient is then one product by
+// one, a copy (coordinates themselves come in), and how much a sum may be rounded.
+struct Summing {
+    bool is_exact, is_copy;
+    double scale, kappa;
+
+    // What a form of some size adds to a radius, or where all are exact, to a bound on the sum. Not
+    // below 2^-900, so that none is lost in a product with a tame weight.
+    template <class Number>
+    Number share(Number radius, Number size) const {
+        return is_exact ? size : radius + kappa * size + 0x1p-900;
+    }
+};
+
+// Which coordinates forms are, up to their signs.
+struct CoordinatesSeen {
+    unsigned seen = 0;
+    // Whether a form is a coordinate that was not seen before.
+    template <int D>
+    bool is_new(const Forms<D>& h, int j) {
+        bool is_new = h.coefficient[D][j] == 0.0;
+        for (int k = 0; k < D; k++) {
+            const double a = magnitude(h.coefficient[k][j]);
+            if (a == 0.0) continue;
+            is_new = is_new && a == 1.0 && !(seen >> k & 1u);
+            seen |= 1u << k;
+        }
+        return is_new;
+    }
+};
+
 // The terms of a composition of n forms, one after the other; forms that are zero are left out.
 template <int D>
 struct Gathering {
     Terms<D>& terms;
-    bool is_exact;  // whether all radii vanish
-    double scale, kappa;
-    // One product by one in each coefficient is a copy: coordinates themselves come in.
-    bool is_copy;
-    unsigned seen = 0;
+    Summing summing;
+    CoordinatesSeen coordinates;
 
     Gathering(Terms<D>& terms, bool is_exact, double scale, int n)
-        : terms(terms), is_exact(is_exact), scale(scale), kappa(kappa_of(n)), is_copy(is_exact) {
+        : terms(terms), summing{is_exact, is_exact, scale, kappa_of(n)} {
         terms.n = 0;
     }
 
-    // Add the forms that are listed in `form`, which meet the rows listed in the terms.
-    void add_rounded(const Forms<D>& h, const int* form, int n) {
-        terms.n = n;
-        for (int r = 0; r < n; r++) {
-            const double size = size_of(h, form[r], scale),
-                         share = h.radius[form[r]] + kappa * size;
-            for (int k = 0; k <= D; k++) terms.factor[k][r] = h.coefficient[k][form[r]];
-            terms.share[r] = share + 0x1p-900;
-        }
-    }
-
     void add(const Forms<D>& h, int j, int row) {
-        const double size = size_of(h, j, scale), radius = h.radius[j];
+        const double size = size_of(h, j, summing.scale), radius = h.radius[j];
         if (size == 0.0 && radius == 0.0) return;
         const int r = terms.n++;
         terms.row[r] = row;
         for (int k = 0; k <= D; k++) terms.factor[k][r] = h.coefficient[k][j];
-        // Not below 2^-900, so that no share is lost in a product with a tame weight.
-        terms.share[r] = is_exact ? size : radius + kappa * size + 0x1p-900;
-        if (!is_copy) return;
-        is_copy = h.coefficient[D][j] == 0.0;
-        for (int k = 0; k < D; k++) {
-            const double a = magnitude(h.coefficient[k][j]);
-            if (a == 0.0) continue;
-            is_copy = is_copy && a == 1.0 && !(seen >> k & 1u);
-            seen |= 1u << k;
-        }
+        terms.share[r] = summing.share(radius, size);
+        summing.is_copy = summing.is_copy && coordinates.is_new(h, j);
     }
 };
 
-// Write the forms of h W + b, given the terms of h, which lie on a grid if they are exact.
 template <int D>
-Composition compose_terms(const Gathering<D>& gathered, int grid_before, const Affine& map,
-                          const Forms<D>& z) {
-    const double kappa = gathered.kappa, tiny = kTiny * gathered.scale;
+bool has_zero_radius(const Forms<D>& forms, int n) {
+    int n_zero = 0;
+    for (int i = 0; i < n; i++) n_zero += forms.radius[i] == 0.0;
+    return n_zero > 0;
+}
+
+// Write the forms of h W + b, given the terms of h, which lie on a grid if they are exact.
+template <class TermsOf, int D>
+Composition compose_terms(const TermsOf& terms, const Summing& summing, int grid_before,
+                          const Affine& map, const Forms<D>& z) {
+    const double kappa = summing.kappa, tiny = kTiny * summing.scale;
     const int n_out = map.stride;
-    Composition result;
-    if (!gathered.is_exact) {
+    if (!summing.is_exact) {
         const LaneBits always = LaneBits{} - (map.is_tame ? 0 : 1);
         detail::for_all_forms<D>(n_out, [&](auto sums, int i) {
             sums.start_at(map.bias + i);
-            sums.add_products(gathered.terms, map.weight + i, n_out);
+            sums.add_products(terms, map.weight + i, n_out);
             int c = i;
             for (Lanes& radius : sums.radius) {
                 const Lanes share = radius, offset = absolute(load(map.bias + c));
@@ -253,21 +281,16 @@ Composition compose_terms(const Gathering<D>& gathered, int grid_before, const A
             }
             sums.write(z, i);
         });
-        int n_exact = 0;
-        for (int i = 0; i < map.n_out; i++) n_exact += z.radius[i] == 0.0;
-        result.exactness = {false, map.bias_grid};
-        result.has_exact = n_exact > 0;
-        return result;
+        return {{false, map.bias_grid}, has_zero_radius(z, map.n_out)};
     }
     detail::for_all_forms<D>(n_out, [&](auto sums, int i) {
         sums.start_at(map.bias + i);
-        sums.add_products(gathered.terms, map.weight + i, n_out);
+        sums.add_products(terms, map.weight + i, n_out);
         sums.write(z, i);
     });
-    if (gathered.is_copy) {
+    if (summing.is_copy) {
         for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
-        result.exactness = {true, least(map.weight_grid, map.bias_grid)};
-        return result;
+        return {{true, least(map.weight_grid, map.bias_grid)}};
     }
     const int grid = least(map.weight_grid + grid_before, map.bias_grid);
     double most = 0.0;
@@ -275,16 +298,15 @@ Composition compose_terms(const Gathering<D>& gathered, int grid_before, const A
         most = bound(most, (z.radius[i] + magnitude(map.bias[i])) * (1.0 + 0x1p-30));
     if (grid >= kFinestGrid && most <= power_of_two(least(53 + grid, 1000))) {
         for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
-        result.exactness = {true, grid};
-        return result;
+        return {{true, grid}};
     }
+    const bool is_rounded = !map.is_tame || grid < kFinestGrid;
     for (int i = 0; i < n_out; i++) {
         const double share = z.radius[i];
         const double radius = (1.0 + kappa) * kappa * (share + magnitude(map.bias[i])) + tiny;
-        z.radius[i] = share != 0.0 || !map.is_tame || grid < kFinestGrid ? radius : 0.0;
+        z.radius[i] = share != 0.0 || is_rounded ? radius : 0.0;
     }
-    result.exactness = {false, map.bias_grid};
-    return result;
+    return {{false, map.bias_grid}, has_zero_radius(z, map.n_out)};
 }
 
 // Write the forms of h W + b.
@@ -293,7 +315,7 @@ Composition compose(const Forms<D>& h, Exactness before, const Affine& map, doub
                     Terms<D>& terms, const Forms<D>& z) {
     Gathering<D> gathered(terms, before.is_exact, scale, map.n_in);
     for (int j = 0; j < map.n_in; j++) gathered.add(h, j, j);
-    return compose_terms(gathered, before.grid, map, z);
+    return compose_terms(terms, gathered.summing, before.grid, map, z);
 }
 
 }  // namespace hardmax

@@ -23,6 +23,8 @@ inline Lanes absolute(Lanes x) { return (Lanes)((LaneBits)x & (LaneBits{} + INT6
 inline Lanes choose(LaneBits mask, Lanes yes, Lanes no) {
     return (Lanes)((mask & (LaneBits)yes) | (~mask & (LaneBits)no));
 }
+// One instruction, where there is one.
+inline Lanes larger(Lanes a, Lanes b) { return a < b ? b : a; }
 // As `bound` of numbers: what is not a number stays.
 inline Lanes bound(Lanes most, Lanes x) { return ((x <= most) | (most != most)) ? most : x; }
 

@@ -54,6 +54,10 @@ struct Frame {
     // unit (ray_unit_layer, ray_unit); see `note_ray`.
     std::int64_t ray_layer = kNoRay;
     int ray_unit_layer = -1, ray_unit = -1;
+    // The scores of units one by one, (n_groups, kLanes): coefficients, then the share of the radius; where
+    // they have been asked for since the scores were written.
+    double* rows;
+    bool has_rows = false;
     int n_varying = D;  // how many forms before the layer vary, D or more: see `varying.hpp`
     std::int64_t doubled_version = -1;   // the region for which doubled forms are known
     std::int64_t improved_version = -1;  // the region on which they took the place of the forms
@@ -101,6 +105,8 @@ Path<D> take_path(const Network& network, Arena& arena) {
             const Layer& layer = network.layers[l];
             const std::size_t n = layer.is_relu ? 0 : layer.n_forms;
             frame.scores = take_forms<D>(arena, padded(layer.n_scores()) + kLanes);
+            const bool has_rows = layer.is_relu && D + 2 <= kLanes;
+            frame.rows = arena.take<double>(has_rows ? kLanes * padded(layer.n_groups) : 0);
             frame.fixed = arena.take<int>(layer.is_relu ? 0 : layer.n_groups);
             frame.on = arena.take<std::uint64_t>(layer.is_relu ? layer.n_groups / kWindow + 1 : 0);
             const int n_window = layer.is_relu ? padded(least(kWindow, layer.n_groups)) : 0;
@@ -145,32 +151,105 @@ void note_homogeneous(Path<D>& path) {
     }
 }
 
+// Write what the units of a layer that are listed in the terms pass on, composed with a map: their
+// scores, all of them exact or all rounded.
+template <int D>
+Composition compose_units_on(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
+    const Frame<D>& frame = path.frames[l];
+    const Forms<D>& scores = frame.scores;
+    Terms<D>& terms = path.terms;
+    const bool is_exact = frame.scores_exactness.is_exact;
+    Summing summing{is_exact, is_exact, path.scale, kappa_of(map.n_in)};
+    for (int i = 0; i < path.network->layers[l].n_groups; i += kLanes) {
+        Lanes slopes = absolute(load(scores.coefficient[0] + i));
+        for (int k = 1; k < D; k++)
+            slopes = larger(slopes, absolute(load(scores.coefficient[k] + i)));
+        const Lanes size =
+            larger(all(path.scale) * slopes, absolute(load(scores.coefficient[D] + i)));
+        store(terms.share + i, summing.share(load(scores.radius + i), size));
+    }
+    CoordinatesSeen coordinates;
+    for (int r = 0; summing.is_copy && r < terms.n; r++) {
+        const int i = terms.row[r];
+        summing.is_copy = terms.share[i] == 0.0 || coordinates.is_new(scores, i);
+    }
+    const ListedTerms<D> listed{terms.n, terms.row, scores.coefficient, terms.share};
+    return compose_terms(listed, summing, frame.scores_exactness.grid, map, to);
+}
+
+constexpr int kFewOutputs = 3;
+
+// The same for maps with few outputs, where all scores are rounded: instead of outputs side by side the
+// numbers of a form are, and are summed in the same order.
+template <int D>
+Composition compose_few_outputs(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
+    Frame<D>& frame = path.frames[l];
+    const double kappa = kappa_of(map.n_in);
+    if (!frame.has_rows) {
+        const Summing summing{false, false, path.scale, kappa};
+        for (int g = 0; g < path.network->layers[l].n_groups; g++) {
+            double* row = frame.rows + kLanes * g;
+            for (int k = 0; k <= D; k++) row[k] = frame.scores.coefficient[k][g];
+            row[D + 1] =
+                summing.share(frame.scores.radius[g], size_of(frame.scores, g, path.scale));
+        }
+        frame.has_rows = true;
+    }
+    LaneBits signs = LaneBits{} - 1;
+    signs[D + 1] = INT64_MAX;  // the radius is summed with absolute weights
+    for (double* column : to.coefficient) store(column, all(0.0));
+    store(to.radius, all(0.0));
+    int n_exact = 0;
+    for (int i = 0; i < map.n_out; i++) {
+        Lanes sum = all(0.0);
+        sum[D] = map.bias[i];
+        for (int begin = 0; begin < path.terms.n; begin += kRun) {
+            const int end = least(begin + kRun, path.terms.n);
+            Lanes run = all(0.0);
+            for (int r = begin; r < end; r++) {
+                const std::size_t g = path.terms.row[r];
+                const Lanes weight = (Lanes)((LaneBits)all(map.weight[g * map.stride + i]) & signs);
+                run += load(frame.rows + kLanes * g) * weight;
+            }
+            sum += run;
+        }
+        for (int k = 0; k <= D; k++) to.coefficient[k][i] = sum[k];
+        const double share = sum[D + 1];
+        to.radius[i] = share != 0.0 || !map.is_tame
+                           ? (1.0 + kappa) * (share + kappa * magnitude(map.bias[i])) +
+                                 kTiny * path.scale
+                           : 0.0;
+        n_exact += to.radius[i] == 0.0;
+    }
+    return {{false, map.bias_grid}, n_exact > 0};
+}
+
 // Write what the units of a plain layer with given winners pass on, composed with a map.
 template <int D, class Winner>
 Composition compose_passed_on(Path<D>& path, int l, const Winner* winners, const Affine& map,
                               const Forms<D>& to) {
     const Layer& layer = path.network->layers[l];
     const Frame<D>& frame = path.frames[l];
-    int *row = path.terms.row, *form = path.passed, n = 0, n_rounded = 0;
-    if (layer.is_relu) form = row;
+    int *row = path.terms.row, *form = layer.is_relu ? row : path.passed, n = 0;
     for (int g = 0; layer.is_relu && g < layer.n_groups; g++) {
         row[n] = g;
         n += winners[g];
     }
+    const bool is_exact = frame.scores_exactness.is_exact;
+    if (layer.is_relu && n > 0 && (is_exact || !frame.has_exact)) {
+        path.terms.n = n;
+        if constexpr (D + 2 <= kLanes)
+            if (!is_exact && map.n_out <= kFewOutputs) return compose_few_outputs(path, l, map, to);
+        return compose_units_on(path, l, map, to);
+    }
     for (int g = 0; !layer.is_relu && g < layer.n_groups; g++, n++)
         row[n] = g, form[n] = layer.starts[g] + winners[g];
-    if (frame.scores_exactness.is_exact || frame.has_exact)
-        for (int r = 0; r < n; r++)
-            n_rounded += frame.scores.radius[form[r]] != 0.0;  // true of NaN as well
-    else
-        n_rounded = n;
-    const int grid = frame.scores_exactness.grid;
+    int n_rounded = 0;
+    for (int r = 0; r < n; r++)
+        n_rounded += frame.scores.radius[form[r]] != 0.0;  // true of NaN as well
     Gathering<D> gathered(path.terms, n_rounded == 0, path.scale, map.n_in);
-    if (n_rounded == n && n > 0)
-        gathered.add_rounded(frame.scores, form, n);
-    else
-        for (int r = 0; r < n; r++) gathered.add(frame.scores, form[r], row[r]);
-    return compose_terms(gathered, grid, map, to);
+    for (int r = 0; r < n; r++) gathered.add(frame.scores, form[r], row[r]);
+    return compose_terms(path.terms, gathered.summing, frame.scores_exactness.grid, map, to);
 }
 
 // The winners of a layer on the path.
@@ -317,7 +396,7 @@ template <int D>
 void compose_scores(Path<D>& path, int l) {
     Frame<D>& frame = path.frames[l];
     frame.version++;
-    frame.is_merged = false;
+    frame.is_merged = frame.has_rows = false;
     const Composition made = detail::score(path, l);
     frame.scores_exactness = made.exactness;
     frame.has_exact = made.has_exact;

@@ -16,9 +16,6 @@ constexpr int kTileLanes = 3;
 constexpr int kTileColumns = kTileLanes * kLanes;
 constexpr std::int64_t kTileDepth = 256;
 
-// The larger of two vectors without NaN, as one instruction where there is one.
-inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
-
 // Raise the maxima of a tile by terms left[r][k] + panel[k], k ascending.
 inline void raise_tile(const double* const left[kTileRows], const double* panel,
                        std::int64_t n_terms, Lanes best[kTileRows][kTileLanes]) {
@@ -26,9 +23,9 @@ inline void raise_tile(const double* const left[kTileRows], const double* panel,
         const Lanes b0 = load(panel), b1 = load(panel + kLanes), b2 = load(panel + 2 * kLanes);
         for (int r = 0; r < kTileRows; ++r) {
             const Lanes a = all(left[r][k]);
-            best[r][0] = larger(a + b0, best[r][0]);
-            best[r][1] = larger(a + b1, best[r][1]);
-            best[r][2] = larger(a + b2, best[r][2]);
+            best[r][0] = larger(best[r][0], a + b0);
+            best[r][1] = larger(best[r][1], a + b1);
+            best[r][2] = larger(best[r][2], a + b2);
         }
     }
 }
