@@ -103,14 +103,14 @@ std::uint64_t exceeded(const Forms<Cell::dim>& forms, int leader, const Contest&
 // Rivals tried are the winners at the middle and at each vertex, as rounded values have it; which
 // rivals are tried changes only how much is dropped here.
 template <class Cell, class Known>
-int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Known& known,
-         int count, Contest& contest, SignCounts& counts) {
-    constexpr int D = Cell::dim;
-    const Reach reach = reach_of(cell);
-    const double factor = detail::radius_factor<D>(reach, scale);
+int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Reach& reach,
+         const Known& known, int count, Contest& contest, SignCounts& counts) {
+    constexpr int D = Cell::dim, most_tried = 8;
+    int tried[most_tried], n_tried = 0;
+    const double factor = detail::radius_factor<D>(reach, scale), share = 1.0 / cell.n;
     double middle[D] = {};
     for (int i = 0; i < cell.n; i++)
-        for (int k = 0; k < D; k++) middle[k] += cell.x(i, k) / cell.n;
+        for (int k = 0; k < D; k++) middle[k] += cell.x(i, k) * share;
     for (int m = 0; m < count; m++) {
         const int j = contest.form[m];
         double slopes = magnitude(forms.coefficient[0][j]);
@@ -119,8 +119,12 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
                              kKappa * (slopes * reach.size + magnitude(forms.coefficient[D][j]));
         contest.error[m] = error * kUp + kTiny;
         contest.slopes[m] = slopes;
-        const double far_error =
-            slopes * (kKappa + reach.far_rho) + D * forms.radius[j] / scale * (1.0 + reach.far_rho);
+    }
+    // Along directions; in space `cull_pencil` asks for them, too.
+    for (int m = 0; (D > 2 || reach.has_far) && m < count; m++) {
+        const double radius = D * forms.radius[contest.form[m]] / scale,
+                     far_error = contest.slopes[m] * (kKappa + reach.far_rho) +
+                                 radius * (1.0 + reach.far_rho);
         contest.far_error[m] = far_error * kUp + kTiny;
     }
     // Drop the forms that a leader exceeds, of which a function tells four at a time.
@@ -154,6 +158,10 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Kn
             if (value > best) best = value, top = m;
         }
         const int leader = contest.form[top];
+        bool is_new = true;
+        for (int i = 0; i < n_tried; i++) is_new = is_new && tried[i] != leader;
+        if (!is_new) continue;
+        if (n_tried < most_tried) tried[n_tried++] = leader;
         const double error = contest.error[top], far_error = contest.far_error[top];
         // In space a cell has many vertices: a box around them settles most of many forms.
         if (D > 2 && v < 0 && count >= 2 * kLanes && !reach.has_far) {
@@ -323,13 +331,14 @@ void analyse_groups(const Layer& layer, Frame<Cell::dim>& frame, double scale, c
     constexpr int D = Cell::dim;
     const Homogeneous known{frame.is_homogeneous};
     const bool is_linear = frame.is_homogeneous || (layer.has_no_offsets && layer.dim_in <= D);
+    const Reach reach = reach_of(cell);
     frame.n_pending = 0;
     for (int g = 0; g < layer.n_groups; g++) {
         const int first = layer.starts[g];
         int count = 0;
         for (int j = first; j < layer.starts[g + 1]; j++)
             if (layer.first[j] == j) contest.form[count++] = j;
-        if (count > 1) count = cull(frame.scores, scale, cell, known, count, contest, counts);
+        if (count > 1) count = cull(frame.scores, scale, cell, reach, known, count, contest, counts);
         // In the plane many forms are walked: see `walks.hpp`.
         if (D > 2 && count >= kDivideFrom && (is_linear || layer.n_different[g] <= D))
             count = cull_pencil(frame.scores, count, contest);

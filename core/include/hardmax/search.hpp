@@ -434,10 +434,11 @@ int split_by_group(Search<Kind>& s) {
                                  s.path.scale};
     int count = frame.n_candidates[group];
     for (int m = 0; m < count; m++) s.contest.form[m] = frame.candidates[first + m];
+    const auto cell = s.cells.at(item.place);
     // On the region as a whole the forms of a large group have been culled already.
     if (item.position > 0 || !s.cells.walks(count))
-        count = cull(frame.scores, split.scale, s.cells.at(item.place), split.known, count,
-                     s.contest, s.counts);
+        count = cull(frame.scores, split.scale, cell, reach_of(cell), split.known, count, s.contest,
+                     s.counts);
     if (count == 1) {
         s.winners_of(top)[item.position] = s.contest.form[0] - first;
         s.top().position++;

@@ -154,7 +154,7 @@ class KeptArrays:
 
     def __init__(self, *arrays: tuple[str, tuple[str | int, ...]]) -> None:
         self._arrays = arrays
-        # Models of one shape are read by the thousand: which part of the memory is which array.
+        # Which part of the memory is which array.
         self._layouts: dict[tuple[Any, ...], list[tuple[int, int, tuple[int, ...]]]] = {}
 
     def read(self, *values: Any) -> list[FloatArray]:
@@ -166,7 +166,10 @@ class KeptArrays:
             values: The arrays; None for zeros of a shape that the arrays before fix.
         """
         arrays: Sequence[Any] = values
-        shapes = tuple([_shape_of_floats(value) for value in values])
+        # Of arrays of float64 their shapes; written out, as models are read by the thousand.
+        shapes = tuple(
+            [x.shape if type(x) is np.ndarray and x.dtype is _FLOAT64 else None for x in values]
+        )
         if None in shapes:
             named = zip(values, self._arrays, strict=True)
             arrays = [None if x is None else _exact_float64(name, x) for x, (name, _) in named]
@@ -217,12 +220,6 @@ def bytes_of(arrays: Sequence[Any], empty: Bytes) -> Bytes:
         # Some are columns of others, or transposed.
         in_order: list[Any] = [np.ascontiguousarray(array) for array in arrays]
         return empty.join(in_order)
-
-
-def _shape_of_floats(value: Any) -> tuple[int, ...] | None:
-    """Return the shape of an array of float64; None of anything else."""
-    is_plain = type(value) is np.ndarray and value.dtype is _FLOAT64
-    return value.shape if is_plain else None
 
 
 def floats(

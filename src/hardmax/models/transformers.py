@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import KeptArrays, Sizes, zeros
+from hardmax._ground.arguments import KeptArrays, Sizes, bytes_of, zeros
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -140,27 +140,25 @@ class Block:
         self._check_widths()
 
     def _check_widths(self) -> None:
-        widths = [(head.dim, head.out_dim) for head in self.heads]
-        for i, (head, width) in enumerate(zip(self.heads, widths, strict=True)):
-            first = self.heads[0]
-            if width != widths[0]:
+        dim, out_dim = self.dim, self.out_dim
+        width = self.heads[0].out_dim if self.heads else dim
+        for i, head in enumerate(self.heads):
+            if head.dim != dim or head.out_dim != width:
                 raise ArgumentError(
-                    f"`heads[{i}]` must map R^{first.dim} to R^{first.out_dim} as `heads[0]` does; "
-                    f"got {head!r}."
+                    f"`heads[{i}]` must map R^{dim} to R^{width} as `heads[0]` does; got {head!r}."
                 )
-        if self.heads and self.attention_residual and self.heads[0].dim != self.heads[0].out_dim:
+        if self.attention_residual and dim != width:
             raise ArgumentError(
                 "`attention_residual` must be False where heads change the width; got True and "
                 f"{self.heads[0]!r}."
             )
         if self.ffn is None:
             return
-        if self.heads and self.ffn.dim != self.heads[0].out_dim:
+        if self.ffn.dim != width:
             raise ArgumentError(
-                f"`ffn` must take vectors of width {self.heads[0].out_dim}, what the heads give; "
-                f"got {self.ffn!r}."
+                f"`ffn` must take vectors of width {width}, what the heads give; got {self.ffn!r}."
             )
-        if self.ffn_residual and self.ffn.dim != self.ffn.out_dim:
+        if self.ffn_residual and width != out_dim:
             raise ArgumentError(
                 "`ffn_residual` must be False where the feed-forward part changes the width; got "
                 f"True and {self.ffn!r}."
@@ -311,12 +309,11 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
         values = [_widened(value, width) for value in values]
         outputs = [_widened(output.T, width).T for output in outputs]
     is_biased = any([head.logit_bias is not None for head in heads])
+    query_weight = np.concatenate([head.query_weight for head in heads], axis=1)
+    query_weight.setflags(write=False)
     return ArgmaxLayer.trusted(
         layout,
-        query=AffineMap.trusted(
-            _joined([head.query_weight for head in heads], axis=1),
-            _joined([head.query_offsets for head in heads]),
-        ),
+        query=AffineMap.trusted(query_weight, _joined([head.query_offsets for head in heads])),
         slopes=_joined(keys),
         offsets=_joined([h.unmasked_bias for h in heads]) if is_biased else layout["gains"],
         values=_joined(values),
@@ -351,11 +348,10 @@ def _widened(rows: FloatArray, width: int) -> FloatArray:
     return np.pad(rows, ((0, 0), (0, n_more))) if n_more else rows
 
 
-def _joined(arrays: list[FloatArray], axis: int = 0) -> FloatArray:
-    """Return arrays one after the other, read-only."""
-    joined = np.concatenate(arrays, axis)
-    joined.setflags(write=False)
-    return joined
+def _joined(arrays: list[FloatArray]) -> FloatArray:
+    """Return the rows of arrays one after the other, read-only, in a fraction of numpy's time."""
+    shape = sum(map(len, arrays)), *arrays[0].shape[1:]
+    return np.ndarray(shape, np.float64, bytes_of(arrays, b""))
 
 
 def _read_map(name: str, value: Any, width: int) -> AffineMap:
