@@ -102,7 +102,9 @@ S laid_out(const Network& network, bool stores, Arena& arena) {
     return search;
 }
 
-void start_cells(Polygons&, const hm_search_start&) {}
+void start_cells(Polygons& polygons, const hm_search_start& start) {
+    polygons.has_far = !start.is_bounded;
+}
 
 template <int D>
 void start_cells(Polytopes<D>& polytopes, const hm_search_start& start) {
@@ -643,9 +645,9 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
         auto& frame = s.path.frames[l];
         copy_rows(stream, layer.dim_in, frame.stream);
         copy_rows(scores, layer.n_scores(), frame.scores);
+        frame.has_exact = true;
         frame.stream_exactness = {stream_is_exact != 0, stream_grid};
         frame.scores_exactness = {scores_are_exact != 0, scores_grid};
-        frame.has_exact = true;
         frame.is_pure = frame.has_rows = false;
         frame.window.index = -1;
         s.path.frames[l + 1].anchor_version = -1;

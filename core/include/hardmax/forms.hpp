@@ -92,16 +92,26 @@ struct Terms {
     double* factor[D + 1];
     double* share;
     int at(int r) const { return r; }
+    int row_of(int r) const { return row[r]; }
 };
 
-// Likewise, where the forms are among others in their place: form i meets row i.
+// Likewise where the forms lie, all n of them, or those that are listed: form i meets row i.
+template <int D>
+struct TermsInPlace {
+    int n;
+    double* const (&factor)[D + 1];
+    const double* share;
+    int at(int r) const { return r; }
+    int row_of(int r) const { return r; }
+};
 template <int D>
 struct ListedTerms {
     int n;
-    const int* row;
     double* const (&factor)[D + 1];
     const double* share;
-    int at(int r) const { return row[r]; }
+    const int* listed;
+    int at(int r) const { return listed[r]; }
+    int row_of(int r) const { return listed[r]; }
 };
 
 template <int D>
@@ -153,7 +163,7 @@ struct Sums {
                 shares[c] = all(0.0);
             }
             for (int r = begin; r < end; r++) {
-                const double* row = weight + std::size_t(terms.row[r]) * stride;
+                const double* row = weight + std::size_t(terms.row_of(r)) * stride;
                 Lanes factor[D + 1];
                 const int at = terms.at(r);
                 for (int k = 0; k <= D; k++) factor[k] = all(terms.factor[k][at]);
@@ -194,11 +204,6 @@ void add_products(const Terms<D>& terms, const double* weight, int stride, const
         sums.write(to, i);
     });
 }
-
-struct Composition {
-    Exactness exactness;
-    bool has_exact = true;  // whether the radius of some form may be 0
-};
 
 // How forms are summed: whether all their radii vanish, whether each coefficient is then one product by
 // one, a copy (coordinates themselves come in), and how much a sum may be rounded.
@@ -254,6 +259,17 @@ struct Gathering {
     }
 };
 
+// Write what forms add to a radius.
+template <int D>
+void write_shares(const Forms<D>& h, int n, const Summing& summing, double* share) {
+    for (int i = 0; i < n; i += kLanes) {
+        Lanes slopes = absolute(load(h.coefficient[0] + i));
+        for (int k = 1; k < D; k++) slopes = larger(slopes, absolute(load(h.coefficient[k] + i)));
+        const Lanes size = larger(all(summing.scale) * slopes, absolute(load(h.coefficient[D] + i)));
+        store(share + i, summing.share(load(h.radius + i), size));
+    }
+}
+
 template <int D>
 bool has_zero_radius(const Forms<D>& forms, int n) {
     int n_zero = 0;
@@ -263,7 +279,7 @@ bool has_zero_radius(const Forms<D>& forms, int n) {
 
 // Write the forms of h W + b, given the terms of h, which lie on a grid if they are exact.
 template <class TermsOf, int D>
-Composition compose_terms(const TermsOf& terms, const Summing& summing, int grid_before,
+Exactness compose_terms(const TermsOf& terms, const Summing& summing, int grid_before,
                           const Affine& map, const Forms<D>& z) {
     const double kappa = summing.kappa, tiny = kTiny * summing.scale;
     const int n_out = map.stride;
@@ -281,7 +297,7 @@ Composition compose_terms(const TermsOf& terms, const Summing& summing, int grid
             }
             sums.write(z, i);
         });
-        return {{false, map.bias_grid}, has_zero_radius(z, map.n_out)};
+        return {false, map.bias_grid};
     }
     detail::for_all_forms<D>(n_out, [&](auto sums, int i) {
         sums.start_at(map.bias + i);
@@ -290,7 +306,7 @@ Composition compose_terms(const TermsOf& terms, const Summing& summing, int grid
     });
     if (summing.is_copy) {
         for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
-        return {{true, least(map.weight_grid, map.bias_grid)}};
+        return {true, least(map.weight_grid, map.bias_grid)};
     }
     const int grid = least(map.weight_grid + grid_before, map.bias_grid);
     double most = 0.0;
@@ -298,7 +314,7 @@ Composition compose_terms(const TermsOf& terms, const Summing& summing, int grid
         most = bound(most, (z.radius[i] + magnitude(map.bias[i])) * (1.0 + 0x1p-30));
     if (grid >= kFinestGrid && most <= power_of_two(least(53 + grid, 1000))) {
         for (int i = 0; i < n_out; i++) z.radius[i] = 0.0;
-        return {{true, grid}};
+        return {true, grid};
     }
     const bool is_rounded = !map.is_tame || grid < kFinestGrid;
     for (int i = 0; i < n_out; i++) {
@@ -306,13 +322,19 @@ Composition compose_terms(const TermsOf& terms, const Summing& summing, int grid
         const double radius = (1.0 + kappa) * kappa * (share + magnitude(map.bias[i])) + tiny;
         z.radius[i] = share != 0.0 || is_rounded ? radius : 0.0;
     }
-    return {{false, map.bias_grid}, has_zero_radius(z, map.n_out)};
+    return {false, map.bias_grid};
 }
 
 // Write the forms of h W + b.
 template <int D>
-Composition compose(const Forms<D>& h, Exactness before, const Affine& map, double scale,
-                    Terms<D>& terms, const Forms<D>& z) {
+Exactness compose(const Forms<D>& h, Exactness before, const Affine& map, double scale,
+                  Terms<D>& terms, const Forms<D>& z) {
+    if (!before.is_exact && !has_zero_radius(h, map.n_in)) {
+        const Summing summing{false, false, scale, kappa_of(map.n_in)};
+        write_shares(h, map.n_in, summing, terms.share);
+        const TermsInPlace<D> all_terms{map.n_in, h.coefficient, terms.share};
+        return compose_terms(all_terms, summing, before.grid, map, z);
+    }
     Gathering<D> gathered(terms, before.is_exact, scale, map.n_in);
     for (int j = 0; j < map.n_in; j++) gathered.add(h, j, j);
     return compose_terms(terms, gathered.summing, before.grid, map, z);

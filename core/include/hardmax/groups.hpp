@@ -132,6 +132,10 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Re
         int n_kept = 0;
         for (int first = 0; first < count; first += kLanes) {
             const std::uint64_t is_exceeded = is_exceeded_from(first);
+            if (is_exceeded == 0 && n_kept == first) {
+                n_kept = least(first + kLanes, count);
+                continue;
+            }
             for (int m = first; m < least(first + kLanes, count); m++) {
                 const int j = contest.form[m];
                 contest.form[n_kept] = j;

@@ -34,7 +34,7 @@ template <int D>
 struct Frame {
     Forms<D> stream, scores;
     Exactness stream_exactness, scores_exactness;
-    bool has_exact = true;     // whether the radius of some score may be 0
+    bool has_exact = true;     // whether the radius of some score of a unit may be 0
     std::int64_t version = 0;  // counts the regions
     bool is_anchored = false;
     bool is_homogeneous = false;  // the scores have no offsets, on the whole domain
@@ -64,7 +64,7 @@ struct Frame {
     // Scores for typical winners of a plain layer before, from which those of a region differ in few
     // terms: see `score_near_anchor`.
     Forms<D> anchor;
-    Composition anchor_made;
+    Exactness anchor_made;
     std::int64_t anchor_version = -1;  // the region of the layer before that they belong to
     std::int8_t* typical;              // (n_groups): the typical winners of this layer
 };
@@ -154,26 +154,19 @@ void note_homogeneous(Path<D>& path) {
 // Write what the units of a layer that are listed in the terms pass on, composed with a map: their
 // scores, all of them exact or all rounded.
 template <int D>
-Composition compose_units_on(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
+Exactness compose_units_on(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
     const Frame<D>& frame = path.frames[l];
     const Forms<D>& scores = frame.scores;
     Terms<D>& terms = path.terms;
     const bool is_exact = frame.scores_exactness.is_exact;
     Summing summing{is_exact, is_exact, path.scale, kappa_of(map.n_in)};
-    for (int i = 0; i < path.network->layers[l].n_groups; i += kLanes) {
-        Lanes slopes = absolute(load(scores.coefficient[0] + i));
-        for (int k = 1; k < D; k++)
-            slopes = larger(slopes, absolute(load(scores.coefficient[k] + i)));
-        const Lanes size =
-            larger(all(path.scale) * slopes, absolute(load(scores.coefficient[D] + i)));
-        store(terms.share + i, summing.share(load(scores.radius + i), size));
-    }
+    write_shares(scores, path.network->layers[l].n_groups, summing, terms.share);
     CoordinatesSeen coordinates;
     for (int r = 0; summing.is_copy && r < terms.n; r++) {
         const int i = terms.row[r];
         summing.is_copy = terms.share[i] == 0.0 || coordinates.is_new(scores, i);
     }
-    const ListedTerms<D> listed{terms.n, terms.row, scores.coefficient, terms.share};
+    const ListedTerms<D> listed{terms.n, scores.coefficient, terms.share, terms.row};
     return compose_terms(listed, summing, frame.scores_exactness.grid, map, to);
 }
 
@@ -182,7 +175,7 @@ constexpr int kFewOutputs = 3;
 // The same for maps with few outputs, where all scores are rounded: instead of outputs side by side the
 // numbers of a form are, and are summed in the same order.
 template <int D>
-Composition compose_few_outputs(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
+Exactness compose_few_outputs(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
     Frame<D>& frame = path.frames[l];
     const double kappa = kappa_of(map.n_in);
     if (!frame.has_rows) {
@@ -199,7 +192,6 @@ Composition compose_few_outputs(Path<D>& path, int l, const Affine& map, const F
     signs[D + 1] = INT64_MAX;  // the radius is summed with absolute weights
     for (double* column : to.coefficient) store(column, all(0.0));
     store(to.radius, all(0.0));
-    int n_exact = 0;
     for (int i = 0; i < map.n_out; i++) {
         Lanes sum = all(0.0);
         sum[D] = map.bias[i];
@@ -219,15 +211,14 @@ Composition compose_few_outputs(Path<D>& path, int l, const Affine& map, const F
                            ? (1.0 + kappa) * (share + kappa * magnitude(map.bias[i])) +
                                  kTiny * path.scale
                            : 0.0;
-        n_exact += to.radius[i] == 0.0;
     }
-    return {{false, map.bias_grid}, n_exact > 0};
+    return {false, map.bias_grid};
 }
 
 // Write what the units of a plain layer with given winners pass on, composed with a map.
 template <int D, class Winner>
-Composition compose_passed_on(Path<D>& path, int l, const Winner* winners, const Affine& map,
-                              const Forms<D>& to) {
+Exactness compose_passed_on(Path<D>& path, int l, const Winner* winners, const Affine& map,
+                            const Forms<D>& to) {
     const Layer& layer = path.network->layers[l];
     const Frame<D>& frame = path.frames[l];
     int *row = path.terms.row, *form = layer.is_relu ? row : path.passed, n = 0;
@@ -273,7 +264,7 @@ const int* winners_of(const Path<D>& path, int l) {
 // fits, as in `forms.hpp`. Which winners are typical depends on the region alone, so the result is a
 // function of the winners on the path and of the typical ones, whatever was searched before.
 template <int D>
-Composition score_near_anchor(Path<D>& path, int l) {
+Exactness score_near_anchor(Path<D>& path, int l) {
     const Layer &layer = path.network->layers[l], &before = path.network->layers[l - 1];
     Frame<D>&frame = path.frames[l], &source = path.frames[l - 1];
     const Affine& map = layer.scored_by();
@@ -296,7 +287,7 @@ Composition score_near_anchor(Path<D>& path, int l) {
     }
     copy_forms(frame.anchor, frame.scores, map.stride);
     if (n_changed == 0) return frame.anchor_made;
-    const bool was_exact = frame.anchor_made.exactness.is_exact;
+    const bool was_exact = frame.anchor_made.is_exact;
     const int n_sums = (n_changed + kRun - 1) / kRun;
     const double kappa = 2.0 * (n_sums + least(n_changed, kRun) + 4) * kU;
     bool is_exact = was_exact;
@@ -326,23 +317,20 @@ Composition score_near_anchor(Path<D>& path, int l) {
     if (was_exact)
         for (int i = 0; i < map.stride; i++) z.radius[i] = size_of(z, i, path.scale);
     add_products(terms, map.weight, map.stride, z);
-    Composition made = frame.anchor_made;
     if (was_exact) {
-        const int grid = least(made.exactness.grid, map.weight_grid + source.scores_exactness.grid);
+        const int grid = least(frame.anchor_made.grid, map.weight_grid + source.scores_exactness.grid);
         double most = 0.0;
         for (int i = 0; i < map.stride; i++) most = bound(most, z.radius[i] * (1.0 + 0x1p-30));
         if (grid < kFinestGrid || !(most <= power_of_two(least(53 + grid, 1000))))
             return compose_passed_on(path, l - 1, winners, map, frame.scores);
         for (int i = 0; i < map.stride; i++) z.radius[i] = 0.0;
-        made.exactness.grid = grid;
-        return made;
+        return {true, grid};
     }
     const double sum_kappa = (n_sums + 0.5) * kU, tiny = kTiny * path.scale,
                  grown = 1.0 + 4.0 * kappa;
     for (int i = 0; i < map.stride; i++)
         z.radius[i] = grown * (z.radius[i] + sum_kappa * size_of(z, i, path.scale)) + tiny;
-    made.has_exact = false;
-    return made;
+    return frame.anchor_made;
 }
 
 // Write what the units of a plain layer pass on.
@@ -364,7 +352,7 @@ Exactness select_units(const Path<D>& path, int l, const Forms<D>& y) {
 namespace detail {
 
 template <int D>
-Composition score(Path<D>& path, int l) {
+Exactness score(Path<D>& path, int l) {
     const Layer& layer = path.network->layers[l];
     Frame<D>& frame = path.frames[l];
     Exactness before = frame.stream_exactness;
@@ -376,7 +364,7 @@ Composition score(Path<D>& path, int l) {
         before = select_units(path, l - 1, frame.stream);
     }
     const Forms<D>& query = layer.is_relu ? frame.scores : path.query;
-    Composition made{before};
+    Exactness made = before;
     if (layer.query.is_identity) {
         if (!layer.is_relu)
             return compose(frame.stream, before, layer.forms, path.scale, path.terms, frame.scores);
@@ -386,7 +374,7 @@ Composition score(Path<D>& path, int l) {
     }
     return layer.is_relu
                ? made
-               : compose(query, made.exactness, layer.forms, path.scale, path.terms, frame.scores);
+               : compose(query, made, layer.forms, path.scale, path.terms, frame.scores);
 }
 
 }  // namespace detail
@@ -397,9 +385,9 @@ void compose_scores(Path<D>& path, int l) {
     Frame<D>& frame = path.frames[l];
     frame.version++;
     frame.is_merged = frame.has_rows = false;
-    const Composition made = detail::score(path, l);
-    frame.scores_exactness = made.exactness;
-    frame.has_exact = made.has_exact;
+    frame.scores_exactness = detail::score(path, l);
+    const Layer& layer = path.network->layers[l];
+    frame.has_exact = !layer.is_relu || has_zero_radius(frame.scores, layer.n_scores());
     frame.is_pure = l == 0 || path.frames[l - 1].is_pure;
 }
 
@@ -482,13 +470,12 @@ void compose_stream(Path<D>& path, int l) {
     if (layer.is_relu) {
         made = layer.output.is_identity
                    ? select_units(path, l, after.stream)
-                   : compose_passed_on(path, l, winners_of(path, l), layer.output, after.stream)
-                         .exactness;
+                   : compose_passed_on(path, l, winners_of(path, l), layer.output, after.stream);
     } else {
         const Forms<D>& y = layer.output.is_identity ? after.stream : path.query;
         made = gather(path, l, frame.scores, y);
         if (!layer.output.is_identity)
-            made = compose(y, made, layer.output, path.scale, path.terms, after.stream).exactness;
+            made = compose(y, made, layer.output, path.scale, path.terms, after.stream);
     }
     if (layer.residual)
         made = add_residual(path, frame.stream, frame.stream_exactness, layer.dim_out, made,

@@ -47,14 +47,15 @@ struct Polygon {
     static constexpr int dim = 2;
     const Edge* edges;
     int n;
+    bool may_be_far = true;  // whether a vertex may lie at infinity
 
     const Vertex& at(int i) const { return edges[i].start; }
     double x(int i, int k) const { return k == 0 ? at(i).x : at(i).y; }
     double d(int i, int k) const { return k == 0 ? at(i).dx : at(i).dy; }
     double rho(int i) const { return at(i).rho; }
     double far_rho(int i) const { return at(i).far_rho; }
-    bool is_far(int i) const { return at(i).is_far(); }
-    bool has_far() const { return true; }
+    bool is_far(int i) const { return may_be_far && at(i).is_far(); }
+    bool has_far() const { return may_be_far; }
     // The edge that ends where edge i starts.
     const Edge& before(int i) const { return edges[i > 0 ? i - 1 : n - 1]; }
 };

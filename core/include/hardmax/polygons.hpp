@@ -25,10 +25,11 @@ struct Polygons {
     Edge* edges;         // of all polygons, one after the other; free ones above them are scratch
     std::int8_t* signs;  // scratch
     int room;
+    bool has_far;  // the domain is unbounded
     Crowd crowd;
     Sections<2>* sections;  // where cells are only counted
 
-    Polygon at(const Place& place) const { return {edges + place.start, place.n}; }
+    Polygon at(const Place& place) const { return {edges + place.start, place.n, has_far}; }
     // Where what comes above a polygon begins.
     Place after(const Place& place) const { return {place.start + place.n, 0}; }
 
