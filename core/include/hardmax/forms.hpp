@@ -272,9 +272,9 @@ void write_shares(const Forms<D>& h, int n, const Summing& summing, double* shar
 
 template <int D>
 bool has_zero_radius(const Forms<D>& forms, int n) {
-    int n_zero = 0;
-    for (int i = 0; i < n; i++) n_zero += forms.radius[i] == 0.0;
-    return n_zero > 0;
+    for (int i = 0; i < n; i++)
+        if (forms.radius[i] == 0.0) return true;
+    return false;
 }
 
 // Write the forms of h W + b, given the terms of h, which lie on a grid if they are exact.
