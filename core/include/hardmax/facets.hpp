@@ -7,7 +7,8 @@
 // forms; hence the cells' facets on that hyperplane are equal if their winners agree but for the ties,
 // and have no inner point in common otherwise. Matching facets is then a matter of equal keys: the
 // split, the two forms that meet, and the winners without those that tie. Keys are hashed; what has
-// equal hashes is compared in full.
+// equal hashes is compared in full. Where nothing else ties, that is the facet of the cell with one other
+// winner.
 //
 // Other facets of a split are loose: where a layer with later ones jumps, they are listed wall by wall,
 // and those alone on their side settled (`settle_walls`); see `overlays.hpp` for the others. What that
@@ -21,8 +22,11 @@
 // offset. At a point x that is off by at most beta in each coordinate, the true value is within
 // r (|x|_1 + d beta) + s + |a|_1 beta and the rounding of the computed one.
 #pragma once
+#include <cstring>
+
 #include "arena.hpp"
 #include "interface.h"
+#include "lanes.hpp"
 #include "rounding.hpp"
 
 namespace hardmax {
@@ -90,52 +94,73 @@ auto with_signatures(const FacetTable& t, F call) {
     return t.short_signatures ? call(t.short_signatures) : call(t.signatures);
 }
 
-// A hash of the winners of a cell.
-inline std::uint64_t hash_of(const FacetTable& t, std::int64_t cell, const std::uint64_t* weights) {
-    return with_signatures(t, [&](const auto* signatures) {
-        const auto* winners = signatures + cell * t.n_groups;
-        std::uint64_t sum = 0;
-        for (int g = 0; g < t.n_groups; g++)
-            sum += weights[g] * static_cast<std::uint64_t>(winners[g]);
-        return sum;
-    });
+// Eight bytes of winners.
+template <class Winner>
+std::uint64_t eight_bytes(const Winner* winners) {
+    std::uint64_t bytes;
+    std::memcpy(&bytes, winners, sizeof bytes);
+    return bytes;
 }
 
-// The first group whose winner is not that of the cell before.
-inline int first_change(const FacetTable& t, std::int64_t cell) {
-    if (cell == 0) return t.n_groups;
-    return with_signatures(t, [&](const auto* signatures) {
-        const auto *winners = signatures + cell * t.n_groups, *before = winners - t.n_groups;
-        int g = 0;
-        while (g < t.n_groups && winners[g] == before[g]) g++;
-        return g;
-    });
+// The first of n winners that differ in two rows, or n. What is found is hard to foresee: all are looked at,
+// without a branch.
+template <class Winner>
+int first_difference(const Winner* one, const Winner* other, int n) {
+    constexpr int n_at_once = 8 / sizeof(Winner);
+    int first = n, g = n;
+    for (; g % n_at_once != 0; g--) first = one[g - 1] != other[g - 1] ? g - 1 : first;
+    for (g -= n_at_once; g >= 0; g -= n_at_once)
+        first = eight_bytes(one + g) != eight_bytes(other + g) ? g : first;
+    while (first < n && one[first] == other[first]) first++;
+    return first;
 }
 
-// In how many groups two cells have different winners.
-inline int count_differing(const FacetTable& t, std::int64_t first, std::int64_t second) {
-    return with_signatures(t, [&](const auto* signatures) {
-        const auto *one = signatures + first * t.n_groups,
-                   *other = signatures + second * t.n_groups;
-        int n = 0;
-        for (int g = 0; g < t.n_groups; g++) n += one[g] != other[g];
-        return n;
-    });
+// In how many of n groups two rows of winners differ.
+template <class Winner>
+int count_differing(const Winner* one, const Winner* other, int n) {
+    int count = 0, g = 0;
+    if constexpr (sizeof(Winner) == 1)
+        for (; g + 8 <= n; g += 8) {
+            constexpr std::uint64_t low = 0x7f7f7f7f7f7f7f7fu;
+            const std::uint64_t bits = eight_bytes(one + g) ^ eight_bytes(other + g);
+            // The highest bit of each byte that is not zero.
+            count += __builtin_popcountll((((bits & low) + low) | bits) & ~low);
+        }
+    for (; g < n; g++) count += one[g] != other[g];
+    return count;
 }
 
-// Whether two cells have equal winners but for groups that tie on the facets of both.
-inline bool agree(const FacetTable& t, std::int64_t one, std::int64_t other) {
+// Which of some units are on, 64 at most, the first one in the highest bit, so that words are in the order
+// of winners.
+template <class Winner>
+std::uint64_t word_of(const Winner* winners, int n) {
+    std::uint64_t word = 0;
+    int g = 0;
+    if constexpr (sizeof(Winner) == 1 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+        for (; g + 8 <= n; g += 8) {
+            // Byte i goes to bit 63 - i by the term 2^(63 - 9 i); other products are lower, or lost, and no
+            // two are the same.
+            word |= eight_bytes(winners + g) * 0x8040201008040201u >> 56 << (56 - g);
+        }
+    for (; g < n; g++) word |= static_cast<std::uint64_t>(winners[g]) << (63 - g);
+    return word;
+}
+
+// Whether the cells of two facets of one split, on which the same two forms meet, have equal winners but
+// for these and for groups that tie on both facets.
+template <class Winner>
+bool agree(const FacetTable& t, const Winner* signatures, std::int64_t one, std::int64_t other) {
     const std::int64_t first = t.owners[one], second = t.owners[other];
-    const int n_differing = count_differing(t, first, second);
-    // The two forms that meet on the facet are one difference.
-    if (t.n_ties(first) + t.n_ties(second) == 0) return n_differing == 1;
-    int n_free = 1;
+    const Winner *own = signatures + first * t.n_groups, *theirs = signatures + second * t.n_groups;
+    const int group = t.group(one);
+    if (t.n_ties(first) + t.n_ties(second) == 0)
+        return count_differing(own, theirs, t.n_groups) == 1;
     for (int g = 0; g < t.n_groups; g++) {
         const bool ties = t.ties_on(one, g);
-        if (ties != t.ties_on(other, g)) return false;
-        n_free += ties && t.winner(first, g) != t.winner(second, g);
+        if (ties != t.ties_on(other, g) || (g != group && !ties && own[g] != theirs[g]))
+            return false;
     }
-    return n_differing == n_free;
+    return true;
 }
 
 }  // namespace detail
@@ -146,31 +171,32 @@ struct WallSides {
     std::int64_t begin, middle;
 };
 
-// The vertices of a facet in space, in blocks of kLanes, coordinate by coordinate, the last one repeated;
-// bounds on them. Without blocks where it is not certain which they are.
+// A facet in space: its vertices, the rows of its cell through its edges (see `outlines.hpp`), and bounds on
+// them. Without vertices where it is not certain which they are.
 struct Outline {
-    const double* blocks;
-    int n_blocks;
+    const double* points;  // (n, 3)
+    const double* rows;    // n_blocks
+    int n, n_blocks;
     double size, rho;
     double low[3], high[3];
-    std::int64_t parting;  // the row of its cell that last parted it from another facet, or -1
 };
-// The most facets on the larger side of a wall that are compared, and room for the vertices of a wall.
-constexpr std::int64_t kMostCompared = 512, kRoomForVertices = 1 << 15;
+// The most facets on the larger side of a wall that are compared, and room for the outlines of a wall.
+constexpr std::int64_t kMostCompared = 512, kRoomForOutlines = 1 << 16;
 
 // What is kept between the calls.
 struct Meeting : hm_meeting {
     std::int64_t *owners, *splits;  // (n_facets): those of `FacetTable`
-    std::int32_t* table;            // scratch: facets by their hashes, see `empty_table`
-    std::uint64_t* keys;            // (n_facets): scratch, then the walls of loose facets
-    std::int64_t* since;            // (n_groups): scratch
+    std::int32_t* table;            // scratch: facets, or cells, by their hashes
+    std::uint64_t* keys;  // (n_facets or n_cells): scratch, then the walls of loose facets
+    std::int64_t* since;            // (n_groups + 1): scratch of `match_facets`, as is `sums`
+    std::uint64_t* sums;            // (n_groups + 1)
     std::int64_t* counts;           // (n_facets, 2): scratch
     std::int64_t* order;            // (n_facets): `loose` of the interface
     std::int8_t* left;              // (n_facets): `is_open` of the interface
     WallSides* sides;               // (n_facets + 1)
     std::int64_t n_walls;
     std::int64_t* searched;  // (n_facets): places in `order` of facets whose far side is searched
-    std::int64_t* cell_counts;  // (n_cells + 1): scratch of `sort_pairs`
+    std::int64_t* cell_counts;  // (n_cells + 1): scratch of `match_facets` and `sort_pairs`
     std::int8_t* is_wanted;     // (n_cells): scratch of `compose_facets`
     // Scratch of `overlay`.
     std::int32_t* found;     // winners of kMostFound cells, as bytes where that is enough
@@ -180,7 +206,8 @@ struct Meeting : hm_meeting {
     std::int32_t* winners;   // (n_groups)
     std::int64_t* ranges;    // (n_layers, 2)
     Outline* outlines;       // (2 kMostCompared): those of a wall
-    double* vertices;        // (kRoomForVertices)
+    double* outline_room;    // (kRoomForOutlines)
+    double* boxes;           // (kMostCompared, 6)
 };
 constexpr int kMostFound = 256;
 
@@ -192,11 +219,15 @@ inline std::int64_t table_size_for(std::int64_t n) {
     return size;
 }
 
-// Empty the table for some facets; return a mask of places in it.
-inline std::uint64_t empty_table(Meeting& m, std::int64_t n) {
+// Numbers by their hashes, -1 where there is none.
+struct Table {
+    std::int32_t* places;
+    std::uint64_t mask;  // of places
+};
+inline Table empty_table(std::int32_t* places, std::int64_t n) {
     const std::int64_t size = table_size_for(n);
-    for (std::int64_t i = 0; i < size; i++) m.table[i] = -1;
-    return static_cast<std::uint64_t>(size) - 1;
+    std::memset(places, -1, static_cast<std::size_t>(size) * sizeof *places);
+    return {places, static_cast<std::uint64_t>(size) - 1};
 }
 
 }  // namespace detail
@@ -204,11 +235,16 @@ inline std::uint64_t empty_table(Meeting& m, std::int64_t n) {
 inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     const std::size_t n = t.n_facets, n_groups = t.n_groups;
     const std::size_t n_layers = t.n_layers();
+    // For all facets, or for all cells and those of a region.
+    const std::int64_t of_facets = detail::table_size_for(t.n_facets),
+                       of_cells = 2 * detail::table_size_for(2 * t.n_cells),
+                       table_size = of_facets > of_cells ? of_facets : of_cells;
     m.owners = arena.take<std::int64_t>(n);
     m.splits = arena.take<std::int64_t>(n);
-    m.table = arena.take<std::int32_t>(detail::table_size_for(t.n_facets));
-    m.keys = arena.take<std::uint64_t>(n);
-    m.since = arena.take<std::int64_t>(n_groups);
+    m.table = arena.take<std::int32_t>(table_size);
+    m.keys = arena.take<std::uint64_t>(t.n_facets > t.n_cells ? t.n_facets : t.n_cells);
+    m.since = arena.take<std::int64_t>(n_groups + 1);
+    m.sums = arena.take<std::uint64_t>(n_groups + 1);
     m.counts = arena.take<std::int64_t>(2 * n);
     m.loose = m.order = arena.take<std::int64_t>(n);
     m.is_open = m.left = arena.take<std::int8_t>(n);
@@ -223,7 +259,8 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     m.winners = arena.take<std::int32_t>(n_groups);
     m.ranges = arena.take<std::int64_t>(2 * n_layers);
     m.outlines = arena.take<Outline>(2 * kMostCompared);
-    m.vertices = arena.take<double>(kRoomForVertices);
+    m.outline_room = arena.take<double>(kRoomForOutlines);
+    m.boxes = arena.take<double>(6 * kMostCompared);
 }
 
 namespace detail {
@@ -241,50 +278,179 @@ inline std::uint64_t mixed(std::uint64_t key) {
 
 }  // namespace detail
 
-// Number the splits of facets and write the pairs that can be matched, the earlier facet first; return
-// how many. Facets that are left over are loose: those that cannot be matched so, and those that stay
-// alone, because two forms that tie on a facet may be one form on the other side of it, where no tie is
-// seen.
-inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights, Meeting& m,
-                                 std::int64_t* pairs) {
-    const std::uint64_t mask = detail::empty_table(m, t.n_facets);
+namespace detail {
+
+// Put a number into a table by its hash, one that is not there.
+inline void put(const Table& table, std::uint64_t hash, std::int64_t number) {
+    std::uint64_t at = hash & table.mask;
+    while (table.places[at] >= 0) at = (at + 1) & table.mask;
+    table.places[at] = static_cast<std::int32_t>(number);
+}
+
+// The facet of a cell on which a group has some rival, or -1.
+inline std::int64_t facet_with(const FacetTable& t, std::int64_t cell, int group, int rival) {
+    const std::int64_t first = t.starts[cell], end = t.starts[cell + 1];
+    const std::int32_t wall[2] = {group, rival};
+    const std::uint64_t wanted = eight_bytes(wall);
+    std::int64_t f = first;
+    if (first + 8 <= t.n_facets) {
+        // Most cells have fewer, whose number is hard to foresee.
+        std::uint64_t found = 0;
+        for (int k = 0; k < 8; k++)
+            found |= static_cast<std::uint64_t>(eight_bytes(t.walls + 2 * (first + k)) == wanted)
+                     << k;
+        if (found != 0 && first + __builtin_ctzll(found) < end)
+            return first + __builtin_ctzll(found);
+        f = first + 8;
+    }
+    for (; f < end; f++)
+        if (t.group(f) == group && t.rival(f) == rival) return f;
+    return -1;
+}
+
+// The facet of an earlier cell that has the winners of another but for those that meet on a facet, or -1;
+// no groups tie.
+template <class Winner>
+std::int64_t facet_beyond(const FacetTable& t, const Winner* signatures, const Table& table,
+                          const std::uint64_t* keys, std::uint64_t key, std::int64_t facet) {
+    const Winner* winners = signatures + t.owners[facet] * t.n_groups;
+    const int group = t.group(facet);
+    for (std::uint64_t at = key & table.mask; table.places[at] >= 0; at = (at + 1) & table.mask) {
+        const std::int64_t other = table.places[at];
+        const Winner* theirs = signatures + other * t.n_groups;
+        if (keys[other] == key && theirs[group] == t.rival(facet) &&
+            count_differing(winners, theirs, t.n_groups) == 1)
+            return facet_with(t, other, group, winners[group]);
+    }
+    return -1;
+}
+
+// Match facets where no groups tie: what lies beyond a facet is then a facet of the cell with the other
+// winner, which is looked up, from the later one of the two.
+//
+// Splits by the last layer are those of one region of the layers before, and its cells come one after the
+// other: they are looked up in a small table, which is emptied for each region.
+template <class Winner>
+std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures,
+                            const std::uint64_t* weights, Meeting& m, std::int64_t* pairs) {
+    const int n_groups = t.n_groups;
+    int last = n_groups;
+    while (last > 0 && t.layer(last - 1) == t.n_layers() - 1) last--;
+    const Table every = empty_table(m.table, 2 * t.n_cells);
+    Table within{};
+    // The first group whose winner is not that of the cell before.
+    std::int64_t* changes = m.cell_counts;
+    changes[0] = changes[t.n_cells] = 0;
+    for (std::int64_t cell = 1; cell < t.n_cells; cell++) {
+        const Winner* winners = signatures + cell * n_groups;
+        changes[cell] = first_difference(winners, winners - n_groups, n_groups);
+    }
+    std::int64_t n_pairs = 0;
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
+        const Winner* winners = signatures + cell * n_groups;
+        for (int g = static_cast<int>(changes[cell]); g < n_groups; g++) {
+            m.since[g + 1] = cell;
+            m.sums[g + 1] = m.sums[g] + weights[g] * static_cast<std::uint64_t>(winners[g]);
+        }
+        if (changes[cell] < last || cell == 0) {
+            std::int64_t end = cell + 1;
+            while (changes[end] >= last && end < t.n_cells) end++;
+            within = empty_table(m.table + every.mask + 1, 2 * (end - cell));
+        }
+        const std::uint64_t own = m.sums[n_groups];
+        m.keys[cell] = mixed(own);
+        put(every, m.keys[cell], cell);
+        put(within, m.keys[cell], cell);
+        std::int64_t *later = m.searched, n_later = 0;
+        for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
+            const int group = t.group(f);
+            t.owners[f] = cell;
+            t.splits[f] = m.since[group] * n_groups + group;
+            m.left[f] = true;
+            later[n_later] = f;
+            n_later += (t.kinds[t.layer(group)] != kJumps) & (winners[group] > t.rival(f));
+        }
+        for (std::int64_t i = 0; i < n_later; i++) {
+            const std::int64_t f = later[i];
+            const int group = t.group(f);
+            const std::uint64_t step = static_cast<std::uint64_t>(winners[group] - t.rival(f));
+            const std::int64_t other =
+                facet_beyond(t, signatures, group < last ? every : within, m.keys,
+                             mixed(own - weights[group] * step), f);
+            if (other < 0) continue;
+            pairs[2 * n_pairs] = other, pairs[2 * n_pairs + 1] = f;
+            n_pairs++;
+            m.left[f] = m.left[other] = false;
+        }
+    }
+    return n_pairs;
+}
+
+// Match facets by their own keys, where groups tie.
+template <class Winner>
+std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures,
+                           const std::uint64_t* weights, Meeting& m, std::int64_t* pairs) {
+    const int n_groups = t.n_groups;
+    const Table table = empty_table(m.table, t.n_facets);
     std::int8_t* is_loose = m.left;
     std::int64_t n_pairs = 0;
-    for (int g = 0; g < t.n_groups; g++) m.since[g] = 0;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
-        const std::uint64_t whole = detail::hash_of(t, cell, weights);
-        for (int g = detail::first_change(t, cell) + 1; g < t.n_groups; g++) m.since[g] = cell;
+        const Winner* winners = signatures + cell * n_groups;
+        const int change =
+            cell > 0 ? first_difference(winners, winners - n_groups, n_groups) : 0;
+        for (int g = change; g < n_groups; g++) {
+            m.since[g + 1] = cell;
+            m.sums[g + 1] = m.sums[g] + weights[g] * static_cast<std::uint64_t>(winners[g]);
+        }
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
-            const int group = t.group(f), rival = t.rival(f), winner = t.winner(cell, group);
+            const int group = t.group(f), rival = t.rival(f), winner = winners[group];
             t.owners[f] = cell;
-            t.splits[f] = m.since[group] * t.n_groups + group;
+            t.splits[f] = m.since[group] * n_groups + group;
             is_loose[f] = true;
             bool is_named = t.kinds[t.layer(group)] != kJumps;
-            std::uint64_t key = whole - weights[group] * static_cast<std::uint64_t>(winner);
+            std::uint64_t key =
+                m.sums[n_groups] - weights[group] * static_cast<std::uint64_t>(winner);
             if (t.n_ties(cell) > 0) {
-                for (int g = 0; g < t.n_groups; g++)
+                for (int g = 0; g < n_groups; g++)
                     if (g != group && t.ties_on(f, g))
-                        key -= weights[g] * static_cast<std::uint64_t>(t.winner(cell, g));
+                        key -= weights[g] * static_cast<std::uint64_t>(winners[g]);
                 is_named = is_named && !t.has_wide_tie(f);
             }
             if (!is_named) continue;
-            m.keys[f] = key = detail::mixed(key + detail::hash_of_wall(t.splits[f], winner, rival));
-            std::uint64_t at = key & mask;
-            for (; m.table[at] >= 0; at = (at + 1) & mask) {
-                const std::int64_t other = m.table[at];
+            m.keys[f] = key = mixed(key + hash_of_wall(t.splits[f], winner, rival));
+            std::uint64_t at = key & table.mask;
+            for (; table.places[at] >= 0; at = (at + 1) & table.mask) {
+                const std::int64_t other = table.places[at];
                 if (m.keys[other] != key || t.splits[other] != t.splits[f] ||
-                    t.rival(other) != winner || t.winner(t.owners[other], group) != rival ||
-                    !detail::agree(t, other, f))
+                    t.rival(other) != winner ||
+                    signatures[t.owners[other] * n_groups + group] != rival ||
+                    !agree(t, signatures, other, f))
                     continue;
                 pairs[2 * n_pairs] = other, pairs[2 * n_pairs + 1] = f;
                 n_pairs++;
                 is_loose[f] = is_loose[other] = false;
                 break;
             }
-            if (is_loose[f]) m.table[at] = static_cast<std::int32_t>(f);
+            if (is_loose[f]) table.places[at] = static_cast<std::int32_t>(f);
         }
     }
     return n_pairs;
+}
+
+}  // namespace detail
+
+// Number the splits of facets and write the pairs that can be matched, the earlier facet first; return
+// how many. Facets that are left over are loose: those that cannot be matched so, and those that stay
+// alone, because two forms that tie on a facet may be one form on the other side of it, where no tie is
+// seen.
+inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights, Meeting& m,
+                                 std::int64_t* pairs) {
+    for (int g = 0; g <= t.n_groups; g++) m.since[g] = 0, m.sums[g] = 0;
+    return detail::with_signatures(t, [&](const auto* signatures) {
+        return t.tie_starts[t.n_cells] == 0
+                   ? detail::match_by_cells(t, signatures, weights, m, pairs)
+                   : detail::match_by_keys(t, signatures, weights, m, pairs);
+    });
 }
 
 // Sort pairs of facets by their smaller cell, then by the larger, and write the pairs of cells; the
@@ -319,7 +485,7 @@ inline void list_walls(const FacetTable& t, Meeting& m) {
     m.n_loose = m.n_walls = 0;
     for (std::int64_t f = 0; f < t.n_facets; f++)
         if (m.left[f] && (!t.is_chosen || t.is_chosen[t.owners[f]])) m.searched[m.n_loose++] = f;
-    const std::uint64_t mask = detail::empty_table(m, m.n_loose);
+    const auto [places, mask] = detail::empty_table(m.table, m.n_loose);
     for (std::int64_t i = 0; i < m.n_loose; i++) {
         const std::int64_t f = m.searched[i], split = t.splits[f];
         const int winner = winner_of(f), rival = t.rival(f);
@@ -330,13 +496,13 @@ inline void list_walls(const FacetTable& t, Meeting& m) {
                    least(theirs, t.rival(other)) == least(winner, rival) &&
                    most(theirs, t.rival(other)) == most(winner, rival);
         };
-        while (m.table[at] >= 0 && !is_same(m.searched[m.table[at]])) at = (at + 1) & mask;
-        if (m.table[at] < 0) {
-            m.table[at] = static_cast<std::int32_t>(i);
+        while (places[at] >= 0 && !is_same(m.searched[places[at]])) at = (at + 1) & mask;
+        if (places[at] < 0) {
+            places[at] = static_cast<std::int32_t>(i);
             m.counts[2 * m.n_walls] = m.counts[2 * m.n_walls + 1] = 0;
             m.keys[i] = static_cast<std::uint64_t>(m.n_walls++);
         } else {
-            m.keys[i] = m.keys[m.table[at]];
+            m.keys[i] = m.keys[places[at]];
         }
         m.counts[2 * m.keys[i] + (winner > rival)]++;
     }
@@ -441,9 +607,15 @@ inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n
 
 // A number that no coordinate of a point exceeds, at least 1.
 inline double size_of_points(const FacetTable& t) {
-    double size = 1.0;
-    for (std::int64_t i = 0; i < t.point_starts[t.n_cells] * t.dim; i++)
-        size = larger(size, magnitude(t.points[i]));
+    const std::int64_t n = t.point_starts[t.n_cells] * t.dim;
+    Lanes sizes = all(1.0);
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        const Lanes more = absolute(load(t.points + i));
+        sizes = sizes < more ? more : sizes;
+    }
+    double size = larger(larger(sizes[0], sizes[1]), larger(sizes[2], sizes[3]));
+    for (; i < n; i++) size = larger(size, magnitude(t.points[i]));
     return size;
 }
 

@@ -6,10 +6,11 @@
 // In three dimensions facets of a wall are convex polygons of a plane. Two of them with no inner point in
 // common are parted by a line through an edge of one of them, one on each closed side. Edges lie on other
 // facets of their cell, or on sides of the domain, which part nothing from what is inside. So let F and G be
-// facets of cells P and Q on both sides of a wall:
-//   if all vertices of F are negative on a row of Q, or all of G on one of P, they are apart;
-//   if on each row of Q, but for that of G, some vertex of F is positive, and some vertex of G on each row
-//   of P, but for that of F, they overlap.
+// facets of cells P and Q on both sides of a wall, and take the rows of Q through edges of G, which are those
+// of other facets that hold vertices of G, and the rows of P through edges of F likewise:
+//   if all vertices of F are negative on one of these rows of Q, or all of G on one of P, they are apart;
+//   if on each of these rows of Q some vertex of F is positive, and on each of P some vertex of G, they
+//   overlap.
 #pragma once
 #include "facets.hpp"
 #include "lanes.hpp"
@@ -75,83 +76,139 @@ void find_incidences(const FacetTable& t, std::int64_t cell, Word* masks) {
     }
 }
 
-// Write the vertices of a facet to some room, which shrinks; `masks` are those of all vertices, 0 where nobody
-// has asked yet.
+// Numbers of kLanes rows side by side: slopes, the offset, the sum of the absolute slopes, that of their
+// radii, and the radius of the offset.
+constexpr int kRowNumbers = 7, kRowBlock = kRowNumbers * kLanes;
+
+// Write some rows of a cell, and after them rows that are positive everywhere.
+inline void write_edge_rows(const FacetTable& t, std::int64_t first_row, Word some, double* to) {
+    constexpr int D = 3;
+    for (int i = 0; some != 0 || i % kLanes != 0; i++, some &= some - 1) {
+        double* block = to + i / kLanes * kRowBlock + i % kLanes;
+        if (some == 0) {
+            for (int k = 0; k < kRowNumbers; k++) block[k * kLanes] = k == D ? 1.0 : 0.0;
+            continue;
+        }
+        const double* form = t.forms + (first_row + lowest_bit(some)) * (D + 3);
+        for (int k = 0; k <= D; k++) block[k * kLanes] = form[k];
+        block[4 * kLanes] = magnitude(form[0]) + magnitude(form[1]) + magnitude(form[2]);
+        block[5 * kLanes] = D * form[D + 1];
+        block[6 * kLanes] = form[D + 2] + kTiny;
+    }
+}
+
+// Write the outline of a facet to some room, which shrinks; `masks` are those of all vertices, 0 where
+// nobody has asked yet.
 inline void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, double*& room,
                           const double* end, Outline& found) {
     constexpr int D = 3;
     const std::int64_t cell = t.owners[facet], first = t.point_starts[cell];
+    const int place = t.place(facet),
+              n_rows = static_cast<int>(t.starts[cell + 1] - t.starts[cell]);
     const double rho = t.blurs[2 * cell];
     if (masks[first] == 0) find_incidences<D>(t, cell, masks);
-    found = {room, 0, 0.0, rho, {}, {}, -1};
-    for (int k = 0; k < D; k++) found.low[k] = kInfinity, found.high[k] = -kInfinity;
+    found.n = 0;
+    // Without bounds it meets everything, and that is open.
+    for (int k = 0; k < D; k++) found.low[k] = -kInfinity, found.high[k] = kInfinity;
+    double low[D], high[D], size = 0.0;
+    for (int k = 0; k < D; k++) low[k] = kInfinity, high[k] = -kInfinity;
+    Word touched = 0;
     int n = 0;
     for (std::int64_t i = first; i < t.point_starts[cell + 1]; i++) {
-        double* block = room + std::size_t(n / kLanes) * kLanes * D;
-        if (masks[i] == kNotOnRows || end - block < kLanes * D) return;
-        if ((masks[i] >> t.place(facet) & 1) == 0) continue;
+        if (masks[i] == kNotOnRows || end - room < D * (n + 1)) return;
+        if ((masks[i] >> place & 1) == 0) continue;
         for (int k = 0; k < D; k++) {
-            const double x = t.points[i * D + k];
-            for (int lane = n % kLanes; lane < kLanes; lane++) block[k * kLanes + lane] = x;
+            const double x = room[D * n + k] = t.points[i * D + k];
             const double widened = (rho + 2.0 * kKappa * magnitude(x)) * kUp + kTiny;
-            found.size = larger(found.size, magnitude(x));
-            found.low[k] = x - widened < found.low[k] ? x - widened : found.low[k];
-            found.high[k] = larger(found.high[k], x + widened);
+            size = larger(size, magnitude(x));
+            low[k] = x - widened < low[k] ? x - widened : low[k];
+            high[k] = larger(high[k], x + widened);
         }
+        touched |= masks[i];
         n++;
     }
-    if (n < D || !(found.size + rho < kInfinity)) return;
-    found.n_blocks = (n + kLanes - 1) / kLanes;
-    room += std::size_t(found.n_blocks) * kLanes * D;
+    touched &= low_bits(n_rows) & ~(Word{1} << place);
+    const int n_blocks = (bit_count(touched) + kLanes - 1) / kLanes;
+    if (n < D || !(size + rho < kInfinity) || end - room < D * n + n_blocks * kRowBlock) return;
+    for (int k = 0; k < D; k++) found.low[k] = low[k], found.high[k] = high[k];
+    found.n = n, found.n_blocks = n_blocks, found.size = size, found.rho = rho;
+    found.points = room, found.rows = room + D * n;
+    write_edge_rows(t, t.starts[cell], touched, room + D * n);
+    room += D * n + n_blocks * kRowBlock;
 }
 
-// 1 if some vertex of a facet is certainly positive on a row, -1 if all are certainly negative, else 0. The
-// bound is that of `Polytopes::error_on`.
-inline int side_of(const FacetTable& t, std::int64_t row, const Outline& outline) {
-    constexpr int D = 3;
-    const double* form = t.forms + row * (D + 3);
-    const double slopes = magnitude(form[0]) + magnitude(form[1]) + magnitude(form[2]);
-    const double error =
-        (kKappa * (slopes * outline.size + magnitude(form[D])) + form[D + 1] * D * outline.size +
-         form[D + 2] + (slopes + D * form[D + 1]) * outline.rho) *
-            kUp +
-        kTiny;
-    LaneBits is_positive{}, is_negative = ~LaneBits{};
-    for (int b = 0; b < outline.n_blocks; b++) {
-        const double* block = outline.blocks + b * kLanes * D;
-        Lanes value = all(form[0]) * load(block);
-        for (int k = 1; k < D; k++) value += all(form[k]) * load(block + k * kLanes);
-        value += all(form[D]);
-        is_positive |= value > all(error);
-        is_negative &= value < all(-error);
+inline bool any(LaneBits bits) { return (bits[0] | bits[1] | bits[2] | bits[3]) != 0; }
+
+// -1 if on some row through an edge of a facet all vertices of another one are certainly negative, 1 if on
+// each of them some vertex is certainly positive, else 0.
+//
+// The bound is that of `Polytopes::error_on`. Where something overflows it is infinite, or not a number.
+inline int side_of(const Outline& edges, const Outline& vertices) {
+    const Lanes size = all(vertices.size), rho = all(vertices.rho);
+    LaneBits is_parted{}, is_met = ~LaneBits{};
+    for (int b = 0; b < edges.n_blocks; b++) {
+        const double* row = edges.rows + b * kRowBlock;
+        const auto number = [&](int k) { return load(row + k * kLanes); };
+        const Lanes x = number(0), y = number(1), z = number(2), offset = number(3);
+        Lanes highest = all(-kInfinity);
+        for (int v = 0; v < vertices.n; v++) {
+            const double* point = vertices.points + 3 * v;
+            const Lanes value =
+                x * all(point[0]) + y * all(point[1]) + z * all(point[2]) + offset;
+            highest = value > highest ? value : highest;
+        }
+        const Lanes slopes = number(4), radius = number(5);
+        const Lanes error = (all(kKappa) * (slopes * size + absolute(offset)) +
+                             radius * (size + rho) + slopes * rho + number(6)) *
+                            all(kUp);
+        is_parted |= highest < -error;
+        is_met &= highest > error;
     }
-    if (is_positive[0] | is_positive[1] | is_positive[2] | is_positive[3]) return 1;
-    return is_negative[0] & is_negative[1] & is_negative[2] & is_negative[3] ? -1 : 0;
+    return any(is_parted) ? -1 : any(~is_met) ? 0 : 1;
 }
 
 // Compare facets on both sides of a wall; kOpen where signs are.
-inline int compare_outlines(const FacetTable& t, std::int64_t one, const Outline& first,
-                            std::int64_t other, Outline& second) {
-    if (first.n_blocks == 0 || second.n_blocks == 0) return kOpen;
-    for (int k = 0; k < 3; k++)
-        if (first.low[k] > second.high[k] || second.low[k] > first.high[k]) return kApart;
-    // What parted a facet from the one before often does from the next.
-    if (second.parting >= 0 && side_of(t, second.parting, first) < 0) return kApart;
-    int verdict = kOverlap;
-    for (int side = 0; side < 2; side++) {
-        const std::int64_t own = side == 0 ? other : one, cell = t.owners[own];
-        const Outline& beyond = side == 0 ? first : second;
-        for (std::int64_t row = t.starts[cell]; row < t.starts[cell + 1]; row++) {
-            if (row == own) continue;
-            const int found = side_of(t, row, beyond);
-            if (found < 0) {
-                if (side == 0) second.parting = row;
-                return kApart;
-            }
-            if (found == 0) verdict = kOpen;
+inline int compare_outlines(const Outline& one, const Outline& other) {
+    if (one.n == 0 || other.n == 0) return kOpen;
+    const int first = side_of(other, one);
+    if (first < 0) return kApart;
+    const int second = side_of(one, other);
+    return second < 0 ? kApart : first > 0 && second > 0 ? kOverlap : kOpen;
+}
+
+// Bounds on kLanes facets side by side: low in each coordinate, then high.
+constexpr int kBoxBlock = 6 * kLanes;
+
+inline void write_boxes(const Outline* outlines, int n, double* boxes) {
+    for (int i = 0; i < padded(n); i++) {
+        double* block = boxes + i / kLanes * kBoxBlock + i % kLanes;
+        for (int k = 0; k < 3; k++) {
+            block[k * kLanes] = i < n ? outlines[i].low[k] : kInfinity;
+            block[(3 + k) * kLanes] = i < n ? outlines[i].high[k] : -kInfinity;
         }
     }
-    return verdict;
+}
+
+// Call a function with the numbers of those of n facets beyond a wall that overlap one of it; say whether
+// nothing stayed open. It may have been called with some before that.
+template <class F>
+bool for_overlapping(const Outline& one, const Outline* beyond, int n, const double* boxes,
+                     F call) {
+    for (int i = 0; i < n; i += kLanes) {
+        const double* block = boxes + i / kLanes * kBoxBlock;
+        LaneBits is_apart{};
+        for (int k = 0; k < 3; k++)
+            is_apart |= (all(one.low[k]) > load(block + (3 + k) * kLanes)) |
+                        (load(block + k * kLanes) > all(one.high[k]));
+        if (!any(~is_apart)) continue;
+        for (int lane = 0; lane < kLanes && i + lane < n; lane++) {
+            if (is_apart[lane]) continue;
+            const int verdict = compare_outlines(one, beyond[i + lane]);
+            if (verdict == kOpen) return false;
+            if (verdict == kOverlap) call(i + lane);
+        }
+    }
+    return true;
 }
 
 }  // namespace detail

@@ -150,17 +150,12 @@ inline bool ends_in_a_word(const Network& network) {
     return network.n_layers > 0 && last->is_relu && last->n_groups <= kWindow;
 }
 
-// Write which units of the last layer are on in the cells of facets, the first one in the highest bit, so
-// that words are in the order of signatures.
+// Write the words of the units of the last layer in the cells of facets.
 inline void write_words(const FacetTable& t, const Meeting& m, const Range& range, int first) {
     with_signatures(t, [&](const auto* signatures) {
-        for (std::int64_t at = range.low; at < range.high; at++) {
-            const auto* winners = signatures + t.owners[m.order[at]] * t.n_groups + first;
-            Word word = 0;
-            for (int g = 0; g < t.n_groups - first; g++)
-                word |= static_cast<Word>(winners[g]) << (kWindow - 1 - g);
-            m.words[at] = word;
-        }
+        for (std::int64_t at = range.low; at < range.high; at++)
+            m.words[at] = word_of(signatures + t.owners[m.order[at]] * t.n_groups + first,
+                                  t.n_groups - first);
     });
 }
 
@@ -272,13 +267,16 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
             return detail::narrowed(t, signatures, m.order, range, winners, first, end);
         });
     };
-    if (begin == 0)
-        for (std::int64_t i = 0; i < t.point_starts[t.n_cells]; i++) m.masks[i] = 0;
+    if (begin == 0) {
+        const std::int64_t n_points = t.point_starts[t.n_cells];
+        std::memset(m.masks, 0, static_cast<std::size_t>(n_points) * sizeof *m.masks);
+    }
     for (int l = 0; l < n_layers; l++) m.versions[l] = -1;
     int known = -1;
     std::int64_t wall = 0, searched = begin;
     detail::Range near{}, far{};
     bool is_other_range = true, compares = false, has_room = true;
+    int n_beyond = 0;
     const auto outline_at = [&](std::int64_t place) -> Outline& {
         return m.outlines[place - m.sides[wall].begin];
     };
@@ -307,23 +305,24 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
             });
             is_other_range = true;
             compares = are_compared(t, m, wall);
-            double* free = m.vertices;
+            double* free = m.outline_room;
             const auto write_outlines = [&](const detail::Range& range) {
                 for (std::int64_t i = range.low; i < range.high; i++)
                     detail::write_outline(t, m.order[i], m.masks, free,
-                                          m.vertices + kRoomForVertices, outline_at(i));
+                                          m.outline_room + kRoomForOutlines, outline_at(i));
             };
-            if (compares) write_outlines(near), write_outlines(far);
+            n_beyond = static_cast<int>(far.high - far.low);
+            if (compares) {
+                write_outlines(near), write_outlines(far);
+                detail::write_boxes(&outline_at(far.low), n_beyond, m.boxes);
+            }
         }
         if (compares) {
-            int verdict = kApart;
-            for (std::int64_t i = far.low; i < far.high && verdict != kOpen && has_room; i++) {
-                verdict = detail::compare_outlines(t, facet, outline_at(place), m.order[i],
-                                                   outline_at(i));
-                if (verdict == kOverlap) add(facet, m.order[i]);
-            }
-            m.left[place] = verdict == kOpen;
-            if (has_room && verdict != kOpen) continue;
+            const bool is_settled = detail::for_overlapping(
+                outline_at(place), &outline_at(far.low), n_beyond, m.boxes,
+                [&](int i) { add(facet, m.order[far.low + i]); });
+            m.left[place] = !is_settled;
+            if (has_room && is_settled) continue;
             n_pairs = first_pair;
             if (!has_room) break;
         }
@@ -398,6 +397,12 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
             status = detail::step(s, cells);
             const auto note_found = [&](const auto* found) {
                 for (std::int64_t c = 0; c < cells.n_cells; c++, found += t.n_groups) {
+                    if (has_words) {
+                        const Word word =
+                            detail::word_of(found + last_group, t.n_groups - last_group);
+                        note(detail::place_of(m.words, ranges[n_layers - 1], word), found);
+                        continue;
+                    }
                     const detail::Range one = narrow(ranges[l], found, first_group, t.n_groups);
                     note(one.low < one.high ? one.low : -1, found);
                 }
