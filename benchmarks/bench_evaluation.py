@@ -7,6 +7,7 @@ import numpy as np
 
 from benchmarks.measuring import cpu_seconds
 from benchmarks.tables import Table
+from hardmax.geometry.domains import Box
 from hardmax.models._arithmetic.float_pass import float_pass
 from hardmax.models._arithmetic.recomposition import exact_affine_map
 from hardmax.models.argmax import AffineMap
@@ -14,8 +15,11 @@ from hardmax.models.evaluation import cell_signature
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions._location.points import CorePoints
+from hardmax.regions.sampling import sample_regions
 
-N_POINTS = 20_000
+N_POINTS, N_SAMPLES = 20_000, 2_000_000
+SQUARE = Box([-2, -2], [2, 2])
 
 
 def relu_network(widths: list[int], rng: np.random.Generator) -> ReluNetwork:
@@ -27,13 +31,21 @@ def relu_network(widths: list[int], rng: np.random.Generator) -> ReluNetwork:
     )
 
 
-def transformer(rng: np.random.Generator, dim: int = 2, n_blocks: int = 3) -> HardTransformer:
-    """Draw N = 8, H = 2, d_ff = 8; d = 2 and L = 3 unless told."""
+def transformer(
+    rng: np.random.Generator,
+    dim: int = 2,
+    n_blocks: int = 3,
+    n_keys: int = 8,
+    n_heads: int = 2,
+    d_ff: int = 8,
+) -> HardTransformer:
+    """Draw d = 2, L = 3, N = 8, H = 2, d_ff = 8 unless told; no layer of units if d_ff is 0."""
     blocks = []
     for _ in range(n_blocks):
-        shapes = (dim, dim), (8, dim), (8, dim), (dim, dim)
-        heads = [AttentionHead(*(rng.normal(size=s) for s in shapes)) for _ in range(2)]
-        ffn = FeedForward(*(rng.normal(size=s) for s in ((dim, 8), 8, (8, dim), dim)))
+        shapes = (dim, dim), (n_keys, dim), (n_keys, dim), (dim, dim)
+        heads = [AttentionHead(*(rng.normal(size=s) for s in shapes)) for _ in range(n_heads)]
+        units = (dim, d_ff), d_ff, (d_ff, dim), dim
+        ffn = FeedForward(*(rng.normal(size=s) for s in units)) if d_ff else None
         blocks.append(Block(heads, ffn))
     return HardTransformer(blocks)
 
@@ -92,3 +104,35 @@ def tables() -> Iterator[Table]:
         _, seconds = cpu_seconds(lambda n=network, c=chart, w=winners: exact_affine_map(n, c, w), 4)
         rows.append((name, 1e3 * seconds))
     yield Table("The exact affine map of one cell", ("model", "CPU ms"), rows)
+    yield sampling()
+
+
+def sampling() -> Table:
+    """Return how many points a second are drawn, named and counted."""
+    rng = np.random.default_rng(0)
+    small = {"n_blocks": 2, "n_keys": 5}
+    models = [
+        ("transformer, 1 head of 5 keys", transformer(rng, n_heads=1, d_ff=0, **small)),
+        ("the same, 8 units", transformer(rng, n_heads=1, **small)),
+        ("2 heads of 5 keys", transformer(rng, d_ff=0, **small)),
+        ("the same, 8 units", transformer(rng, **small)),
+        ("3 blocks of 2 heads of 16 keys, 32 units", transformer(rng, n_keys=16, d_ff=32)),
+        ("2->64->64->64->1", relu_network([2, 64, 64, 64, 1], rng)),
+    ]
+    rows = []
+    for name, model in models:
+        n_samples = N_SAMPLES if model.network.n_groups < 100 else N_SAMPLES // 10
+        points = rng.uniform(-2, 2, (1 << 16, 2))
+        find = CorePoints(model.network)
+        _, named = cpu_seconds(lambda find=find, points=points: find(points), 4)
+        sampled, seconds = cpu_seconds(
+            lambda model=model, n=n_samples: sample_regions(model, SQUARE, n, 0), 4
+        )
+        rows.append((name, len(points) / named, n_samples / seconds, sampled.distinct))
+    return Table(
+        "Cells met by random points",
+        ("model", "signatures/s", "points/s in all", "cells met"),
+        rows,
+        """Signatures a CPU second at uniform points of a square, proved; and `sample_regions`, all
+        together: points drawn, named and counted. Transformers have two blocks unless told.""",
+    )

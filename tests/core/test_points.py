@@ -8,7 +8,8 @@ from hardmax.models._arithmetic.point_winners import Coincidences
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions._location.points import CorePoints
+from hardmax.regions._location.points import CorePoints, between
+from hardmax.regions._location.signature_index import hashed_signatures
 from hardmax.regions.charted_domains import charted, charted_network
 from tests.extreme_models import LEAST, model_and_domain
 from tests.region_models import gaussian_relu, integer_maxout, integer_relu, integer_transformer
@@ -93,3 +94,60 @@ def test_what_cancels_at_a_point_is_not_zero_on_its_cell():
     names, is_open = CorePoints(network)(np.array([[0.5], [1.0], [2.0]]))
     assert is_open.tolist() == [False, True, False]
     assert names[[0, 2]].tolist() == [[0, 0], [0, 1]]
+
+
+def tally_of(network, points, box=None):
+    """The tally of points as a dictionary, and the undecided points; nothing occurs twice."""
+    hashes, counts, left = CorePoints(network).tally(points, box)
+    assert len(set(hashes.tolist())) == len(hashes)
+    return dict(zip(hashes.tolist(), counts.tolist(), strict=True)), left
+
+
+@pytest.mark.parametrize("n_points", [0, 1, 3, 31, 32, 1001])
+def test_a_tally_counts_the_signatures_of_decided_points(n_points):
+    rng = np.random.default_rng(n_points)
+    models = (
+        gaussian_relu(1, [2, 9, 7, 5]),
+        integer_relu(2, [2, 4, 3], zero_bias=True),
+        integer_maxout(2, 2, [[3, 2, 4], [2, 5]]),
+        integer_transformer(3, 2, 5, 2, 2, 3),
+    )
+    for model in models:
+        points = np.where(
+            rng.random((n_points, 2)) < 0.5, rng.normal(size=(n_points, 2)), rng.integers(-2, 3)
+        )
+        names, is_open = CorePoints(model.network)(points)
+        found, left = tally_of(model.network, points)
+        assert left.tolist() == np.flatnonzero(is_open).tolist()
+        hashes, counts = np.unique(hashed_signatures(names[~is_open]), return_counts=True)
+        assert found == dict(zip(hashes.tolist(), counts.tolist(), strict=True))
+
+
+def test_a_tally_of_shares_leaves_out_what_is_not_inside_the_box():
+    network = gaussian_relu(1, [2, 9, 7]).network
+    box = np.array([[-1.0, 2.0], [1e300, 2.5]])
+    shares = np.random.default_rng(0).random((500, 2))
+    shares[::7, 0], shares[3::11, 1] = 0.0, 1.0
+    points = between(shares, *box)
+    inside = points[((points > box[0]) & (points < box[1])).all(axis=1)]
+    assert 300 < len(inside) < 450
+    drawn = shares.copy()
+    found, left = tally_of(network, drawn, box)
+    np.testing.assert_array_equal(drawn, points)
+    wanted, others = tally_of(network, inside)
+    assert found == wanted
+    np.testing.assert_array_equal(points[left], inside[others])
+
+
+def test_near_walls_winners_without_radii_are_not_believed():
+    """Points a few units in the last place beside a wall, among others that are far away."""
+    rng = np.random.default_rng(3)
+    for seed in range(4):
+        network = gaussian_relu(seed, [2, 6, 5]).network
+        layer = network.layers[0]
+        slopes, offset = layer.query.weight[:, 0], layer.query.bias[0]
+        points = rng.normal(size=(400, 2))
+        points[::2, 0] = -(points[::2, 1] * slopes[1] + offset) / slopes[0]
+        points[::4] += rng.integers(-3, 4, (100, 2)) * 2.0**-53
+        points[1] = 1e6
+        assert check(network, points) < 0.9

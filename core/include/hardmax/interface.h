@@ -320,6 +320,15 @@ HM_API void hm_points_init(void* points, const void* network, int32_t dim, int32
  * two arrays (n_points, n_groups - first_group), and whether a point was left undecided to `open`. */
 HM_API void hm_points_run(void* points, int64_t n_points, const double* given, int32_t first_group,
                           uint8_t* short_signatures, int32_t* signatures, uint8_t* open);
+/* Count how often signatures occur at points (n_points, dim), finite, by their hashes: the sums of the winners
+ * from `first_group` on times words, one for each. With a box (2, dim) the numbers given are shares of its
+ * sides, from 0 to 1, and become the points; those that are not inside it count for nothing. Writes the
+ * distinct hashes, their counts, and the points left undecided, n_points of each at most; `table` is scratch,
+ * more places than points, a power of two. Returns how many hashes there are. */
+HM_API int64_t hm_points_tally(void* points, int64_t n_points, double* given, const double* box,
+                               int32_t first_group, const uint64_t* weights, int32_t* table,
+                               int64_t n_places, uint64_t* distinct, int64_t* counts,
+                               int64_t* open, int64_t* n_open);
 /* Networks whose nodes form a directed graph, on a cell of a line or a plane: see graphs.hpp.
  *
  * A node writes slots from `first` on. A block (kind 0) has n_rows rows of n_columns slots, `stride` slots apart,

@@ -88,6 +88,11 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_points_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_points_init": (None, _AT, _AT, c_int32, c_int32, _AT),
     "hm_points_run": (None, _AT, c_int64, _AT, c_int32, _AT, _AT, _AT),
+    "hm_points_tally": (
+        c_int64,
+        *(_AT, c_int64, _AT, _AT, c_int32, _AT, _AT, c_int64),
+        *4 * [_AT],
+    ),
     "hm_envelope_size": (c_size_t, _AT),
     "hm_envelope_begin": (c_int32, _AT, _AT, _AT),
     "hm_envelope_insert": (None, _AT, _AT, c_int32),

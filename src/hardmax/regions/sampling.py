@@ -12,7 +12,7 @@ set of any small measure. What samples do bound is the measure of the cells they
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, log, sqrt
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ from hardmax._ground.arguments import Sizes, integer, number
 from hardmax._ground.display import card, public_fields
 from hardmax._ground.workers import in_order, n_workers
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.regions._location.points import PointNamer
-from hardmax.regions._location.signature_index import hashed_signatures
+from hardmax.regions._location.points import PointNamer, between
 from hardmax.regions.charted_domains import (
     ChartedDomain,
     charted,
@@ -177,10 +176,11 @@ def sample_regions(
     step = max(1, at_once // _BLOCK) * _BLOCK
     if law is not None and not callable(law):
         raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
-    draw = _whole_blocks(law) if law is not None else _uniform(where)
+    fill = _uniform(where) if law is None else _by_law(law)
+    box = np.stack(where.corners) if law is None and where.corners is not None else None
     n_threads = n_workers(workers)
-    tally = _Tally(PointNamer(network, where))
-    chunks = _chunks(draw, where.dim, total, key, step)
+    tally = _Tally(PointNamer(network, where), box)
+    chunks = _chunks(fill, where.dim, total, key, step)
     if law is not None:
         chunks = (partial(_given, points()) for points in chunks)
     counts: dict[int, int] = {}
@@ -201,35 +201,36 @@ Chunk = Callable[[], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
-    """Counts how often each signature occurs among the points of a chunk, by hashes."""
+    """Counts how often each signature occurs among the points of a chunk, by hashes.
+
+    Attributes:
+        namer: Names points.
+        box: If points are drawn as shares of the sides of a box, its corners.
+    """
 
     namer: PointNamer
+    box: FloatArray | None
 
     def __call__(self, chunk: Chunk) -> tuple[AnyArray, IntArray]:
-        namer, points = self.namer, chunk()
-        inside = points[namer.is_in_domain(points)]
-        found = [np.empty(0, dtype=np.uint64)]
-        for batch in namer.batches(len(inside)):
-            named = namer.named(inside[batch])
-            every = np.ones(len(named.names), dtype=np.bool_)
-            # Two cells with one hash would only lower the count.
-            hashes = hashed_signatures(named.names)
-            found.append(np.delete(hashes, namer.on_walls(named, every)))
-        return np.unique(np.concatenate(found), return_counts=True)
+        return self.namer.tally(chunk(), self.box)
 
 
-def _chunks(draw: Law, dim: int, total: int, seed: int, step: int) -> Iterator[Chunk]:
+Fill = Callable[[np.random.Generator, FloatArray], None]
+"""Draws points, or shares of the sides of a box, into rows, shape `(n, dim)`."""
+
+
+def _chunks(fill: Fill, dim: int, total: int, seed: int, step: int) -> Iterator[Chunk]:
     """Cut all points into chunks of whole blocks; block `b` depends on the seed and `b` alone."""
     key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
 
     def points(start: int) -> FloatArray:
         end = min(start + step, total)
-        blocks = []
-        for b in range(start // _BLOCK, ceil(end / _BLOCK)):
-            generator = np.random.Generator(np.random.Philox(key=key, counter=b << 64))
-            n = min(end - b * _BLOCK, _BLOCK)
-            blocks.append(Sizes(dim=dim, n=n).floats("law", draw(generator, n), ("n", "dim")))
-        return np.concatenate(blocks)
+        drawn = np.empty((end - start, dim))
+        for first in range(start, end, _BLOCK):
+            counter = first // _BLOCK << 64
+            generator = np.random.Generator(np.random.Philox(key=key, counter=counter))
+            fill(generator, drawn[first - start : first - start + _BLOCK])
+        return drawn
 
     return (partial(points, start) for start in range(0, total, step))
 
@@ -238,34 +239,43 @@ def _given(points: FloatArray) -> FloatArray:
     return points
 
 
-def _whole_blocks(law: Law) -> Law:
+def _by_law(law: Law) -> Fill:
     """Let a law draw a whole block each time: how many points it draws may change them."""
 
-    def draw(generator: np.random.Generator, n: int) -> FloatArray:
-        drawn = np.asarray(law(generator, _BLOCK))
-        return Sizes(n=_BLOCK).floats("law", drawn, ("n", "dim"))[:n]
+    def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+        drawn, dim = np.asarray(law(generator, _BLOCK)), rows.shape[1]
+        rows[...] = Sizes(n=_BLOCK, dim=dim).floats("law", drawn, ("n", "dim"))[: len(rows)]
 
-    return draw
+    return fill
 
 
-def _uniform(domain: ChartedDomain) -> Law:
-    """Return the uniform law on a bounded domain, by rejection from the box around it."""
+def _uniform(domain: ChartedDomain) -> Fill:
+    """Return the uniform law on a bounded domain, by rejection from the box around it.
+
+    Of a box that is given by its corners, shares of the sides are drawn.
+    """
     box = enclosing_box(domain)
     if box is None:
         raise ArgumentError(
             "`law` must be given on an unbounded domain, where no law is uniform; got None."
         )
     low, high, fills = box
+    if fills:
+        # Each point takes the next numbers: the first ones are the same for every `n`.
+        def fill(generator: np.random.Generator, rows: FloatArray) -> None:
+            generator.random(out=rows)
+            if domain.corners is None:
+                rows[...] = between(rows, low, high)
+
+        return fill
 
     def draw(generator: np.random.Generator, n: int) -> FloatArray:
-        if fills:  # Each point takes the next numbers: the first ones are the same for every `n`.
-            return _between(generator, low, high, n)
         found: list[FloatArray] = []
         n_found = 0
         for _ in range(_PATIENCE):
             if n_found >= n:
                 return np.concatenate(found)[:n]
-            points = _between(generator, low, high, n)
+            points = between(generator.random((n, domain.dim)), low, high)
             kept = points[strictly_inside(domain, points)]
             found.append(kept)
             n_found += len(kept)
@@ -274,12 +284,4 @@ def _uniform(domain: ChartedDomain) -> Law:
             f"{n_found} of {_PATIENCE * n} points fell inside."
         )
 
-    return draw if fills else _whole_blocks(draw)
-
-
-def _between(
-    generator: np.random.Generator, low: FloatArray, high: FloatArray, n: int
-) -> FloatArray:
-    u = generator.random((n, len(low)))
-    # The mean of the ends never overflows, their difference can.
-    return np.asarray((1.0 - u) * low + u * high)
+    return _by_law(draw)

@@ -8,6 +8,7 @@ matrices are quicker.
 Who wins at points is compiled (`CorePoints`).
 """
 
+from ctypes import byref, c_int64
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,11 @@ from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.models._arithmetic.point_winners import Coincidences, PointWinners, point_winners
 from hardmax.models.argmax import ArgmaxNetwork
-from hardmax.regions._location.signature_index import SignatureIndex
+from hardmax.regions._location.signature_index import (
+    SignatureIndex,
+    hash_weights,
+    hashed_signatures,
+)
 from hardmax.regions._search.networks import core_network
 from hardmax.regions.charted_domains import ChartedDomain, charted_network, strictly_inside
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -58,15 +63,46 @@ class CorePoints:
         names = np.empty((n_points, self._n_groups), dtype=np.uint8 if is_short else np.int32)
         is_open = np.empty(n_points, dtype=np.bool_)
         both = (address(names), None) if is_short else (None, address(names))
-        # Memory of its own for each call: threads may ask at the same time.
-        library, network = core(), self._packed.address
-        memory = Memory(library.hm_points_size(network, *self._given))
-        at = memory.address
-        library.hm_points_init(at, network, *self._given, address(self._embedding))
-        library.hm_points_run(
-            at, n_points, address(points), self._first_group, *both, address(is_open)
+        memory = self._memory()
+        core().hm_points_run(
+            memory.address, n_points, address(points), self._first_group, *both, address(is_open)
         )
         return names, is_open
+
+    def tally(
+        self, points: FloatArray, box: FloatArray | None = None
+    ) -> tuple[AnyArray, IntArray, IntArray]:
+        """Count how often signatures occur, by the hashes of `hashed_signatures`.
+
+        Args:
+            points: Shape `(n_points, dim_in)`, finite. With a box, shares of its sides, from 0 to
+                1, which are replaced by the points; those that are not inside it are left out.
+            box: Its lowest and its highest corner, shape `(2, dim_in)`.
+
+        Returns:
+            Distinct hashes, how often each occurs, and which points are undecided.
+        """
+        n_points = len(points)
+        assert points.flags.c_contiguous
+        assert points.dtype == np.float64
+        weights = hash_weights(self._n_groups)
+        distinct = np.empty(n_points, dtype=np.uint64)
+        counts, left = (np.empty(n_points, dtype=np.int64) for _ in range(2))
+        table = np.empty(2 << n_points.bit_length(), dtype=np.int32)
+        n_left, memory = c_int64(0), self._memory()
+        n_distinct = core().hm_points_tally(
+            memory.address, n_points, address(points), None if box is None else address(box),
+            self._first_group, address(weights), address(table), len(table), address(distinct),
+            address(counts), address(left), byref(n_left),
+        )  # fmt: skip
+        return distinct[:n_distinct], counts[:n_distinct], left[: n_left.value]
+
+    def _memory(self) -> Memory:
+        """Return memory to find winners with; of its own for each call: threads may ask at once."""
+        library, network = core(), self._packed.address
+        memory = Memory(library.hm_points_size(network, *self._given))
+        library.hm_points_init(memory.address, network, *self._given, address(self._embedding))
+        return memory
 
 
 _ENTRIES_AT_ONCE, _FEWEST_AT_ONCE = 1 << 21, 1 << 6
@@ -130,6 +166,43 @@ class PointNamer:
         names[left] = winners.first[:, self._n_before :]
         return NamedPoints(names, left, winners)
 
+    def tally(self, points: FloatArray, box: FloatArray | None = None) -> tuple[AnyArray, IntArray]:
+        """Count how often the signatures of points occur that lie in the interior of the domain.
+
+        Args:
+            points: Shape `(n_points, dim)`, finite, or shares of the sides of a box, which are
+                replaced by points: see `CorePoints.tally`.
+            box: The corners of the domain, shape `(2, dim)`, if it is a box; None if `points` are
+                points.
+
+        Returns:
+            Hashes, perhaps with repetitions, and how often each occurs.
+        """
+        find = self._points
+        if find is None or box is None:
+            if box is not None:
+                points = between(points, *box)
+            points = points[self.is_in_domain(points)]
+        if find is None:
+            left, found = points, []
+        else:
+            *compiled, open_ones = find.tally(points, box)
+            left, found = points[open_ones], [compiled]
+            if len(left) > _VAIN_SHARE * max(len(points), _FEWEST_TRIED):
+                self._points = None
+        for batch in self.batches(len(left)):
+            winners = point_winners(self._network, left[batch])
+            names = winners.first[:, self._n_before :]
+            named = NamedPoints(names, np.arange(len(names)), winners)
+            on_walls = self.on_walls(named, np.ones(len(names), dtype=np.bool_))
+            # Two cells with one hash would only lower the count.
+            hashes = np.delete(hashed_signatures(names), on_walls)
+            found.append(list(np.unique(hashes, return_counts=True)))
+        if not found:
+            return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+        hashes, counts = zip(*found, strict=True)
+        return np.concatenate(hashes), np.concatenate(counts)
+
     def batches(self, n_points: int) -> list[slice]:
         """Cut a batch of points into some whose signatures take little memory."""
         step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // max(self._network.n_groups, 1))
@@ -174,6 +247,12 @@ class CellLocator:
             cells[self._namer.on_walls(named, cells >= 0)] = -1
             found[some] = cells
         return found
+
+
+def between(shares: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the points of a box with the given shares of its sides, shape `(n, dim)`."""
+    # The mean of the ends never overflows, their difference can.
+    return np.asarray((1.0 - shares) * low + shares * high)
 
 
 def most_weights(network: ArgmaxNetwork) -> int:

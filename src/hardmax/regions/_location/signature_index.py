@@ -1,12 +1,24 @@
 """Finding signatures among many: by a hash, then by comparison."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from hardmax.typing import AnyArray, IntArray
 
 _ENTRIES_AT_ONCE = 1 << 20
+
+
+@cache
+def hash_weights(n_groups: int) -> AnyArray:
+    """Return the words that hash signatures, shape `(n_groups,)`, the same for every call."""
+    weights = np.random.Generator(np.random.Philox(key=0)).integers(
+        0, 1 << 64, size=n_groups, dtype=np.uint64
+    )
+    # Odd, so that signatures that differ in one entry never share a hash.
+    weights |= np.uint64(1)
+    return weights
 
 
 def hashed_signatures(names: AnyArray) -> AnyArray:
@@ -21,11 +33,7 @@ def hashed_signatures(names: AnyArray) -> AnyArray:
     Returns:
         Shape `(n,)`.
     """
-    weights = np.random.Generator(np.random.Philox(key=0)).integers(
-        0, 1 << 64, size=names.shape[1], dtype=np.uint64
-    )
-    # Odd, so that signatures that differ in one entry never share a hash.
-    weights |= np.uint64(1)
+    weights = hash_weights(names.shape[1])
     hashes = np.empty(len(names), dtype=np.uint64)
     step = max(1, _ENTRIES_AT_ONCE // max(names.shape[1], 1))
     for start in range(0, len(names), step):
