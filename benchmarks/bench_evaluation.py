@@ -112,11 +112,11 @@ def sampling() -> Table:
     rng = np.random.default_rng(0)
     small = {"n_blocks": 2, "n_keys": 5}
     models = [
-        ("transformer, 1 head of 5 keys", transformer(rng, n_heads=1, d_ff=0, **small)),
-        ("the same, 8 units", transformer(rng, n_heads=1, **small)),
-        ("2 heads of 5 keys", transformer(rng, d_ff=0, **small)),
-        ("the same, 8 units", transformer(rng, **small)),
-        ("3 blocks of 2 heads of 16 keys, 32 units", transformer(rng, n_keys=16, d_ff=32)),
+        ("2 blocks, 1 head of 5 keys", transformer(rng, n_heads=1, d_ff=0, **small)),
+        ("2 blocks, 1 head of 5 keys, 8 units", transformer(rng, n_heads=1, **small)),
+        ("2 blocks, 2 heads of 5 keys", transformer(rng, d_ff=0, **small)),
+        ("2 blocks, 2 heads of 5 keys, 8 units", transformer(rng, **small)),
+        ("3 blocks, 2 heads of 16 keys, 32 units", transformer(rng, n_keys=16, d_ff=32)),
         ("2->64->64->64->1", relu_network([2, 64, 64, 64, 1], rng)),
     ]
     rows = []
@@ -134,5 +134,5 @@ def sampling() -> Table:
         ("model", "signatures/s", "points/s in all", "cells met"),
         rows,
         """Signatures a CPU second at uniform points of a square, proved; and `sample_regions`, all
-        together: points drawn, named and counted. Transformers have two blocks unless told.""",
+        together: points drawn, named and counted.""",
     )
