@@ -103,4 +103,22 @@ inline Leading leading(const Limb* a, int n) {
             bits};
 }
 
+// The quotient of two integers, the lower one not 0, times 2^exponent, rounded to the nearest float64;
+// NaN if it is as good as half way between two floats, or close to the limits of float64.
+inline double nearest_quotient(const Leading& top, const Leading& bottom, int exponent) {
+    if (top.mantissa.high == 0.0) return 0.0;
+    // Both are known to 2^-105; q1 is the quotient to 2 u, top - q1 bottom is known to 2^-102 of
+    // top (a difference of numbers of two floats after a product), and so is the result.
+    const double q1 = top.mantissa.high / bottom.mantissa.high;
+    const Doubled product = multiply(bottom.mantissa, -q1);
+    const Doubled left = add(top.mantissa, product);
+    const Doubled quotient = fast_two_sum(q1, left.high / bottom.mantissa.high);
+    const double error = 0x1p-98 * __builtin_fabs(quotient.high);
+    const int scale = top.exponent - bottom.exponent + exponent;
+    const bool is_nearest = quotient.high + (quotient.low + error) == quotient.high &&
+                            quotient.high + (quotient.low - error) == quotient.high;
+    return is_nearest && scale > -1000 && scale < 1000 ? __builtin_ldexp(quotient.high, scale)
+                                                       : __builtin_nan("");
+}
+
 }  // namespace hardmax

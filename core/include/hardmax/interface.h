@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 9
+#define HM_INTERFACE_VERSION 10
 
 #ifdef __cplusplus
 extern "C" {
@@ -479,6 +479,40 @@ HM_API int32_t hm_order_k_run(void* order_k, int32_t budget);
  * (n_walls, 2): a form of the set and one outside. Writes n_cells and n_walls first; arrays may be null. */
 HM_API void hm_order_k_read(const void* order_k, int32_t counts[2], int32_t* sets,
                             int32_t* first_wall, int32_t* walls);
+
+/* Points of R^dim, dim from 3 to 5: integers, the last column in a unit of its own, or floats. */
+typedef struct {
+    int32_t n, dim;
+    int32_t limbs, last_limbs; /* of an integer, with three bits to spare */
+    const uint64_t* columns;   /* (n, dim - 1, limbs), in two's complement, lowest first; or null */
+    const uint64_t* last;      /* (n, last_limbs) */
+    const double* floats;      /* (n, dim), where there are no integers */
+} hm_hull_points;
+
+/* Their convex hull, or upper hull: see convex_hull.hpp. The facets lie in memory of their own, which
+ * may be replaced by more. */
+HM_API size_t hm_hull_size(const hm_hull_points* points);
+HM_API size_t hm_hull_facets_size(int32_t dim, int32_t room);
+/* Begin with the simplex of some points (dim + 1, of an upper hull dim), or with one that is looked for in
+ * floats if `start` is null; returns 0 if it is flat. The points have to stay; there must be room for
+ * dim + 1 facets. */
+HM_API int32_t hm_hull_begin(void* hull, const hm_hull_points* points, int32_t is_upper,
+                             const int32_t* start, void* facets, int32_t room);
+/* Move to memory with more room for facets. */
+HM_API void hm_hull_move(void* hull, int32_t dim, void* facets, int32_t room);
+/* Insert some points; returns 0 done, 1 budget spent, 2 no room for more facets. */
+HM_API int32_t hm_hull_run(void* hull, int32_t dim, int32_t budget);
+/* How many facets there are. */
+HM_API int32_t hm_hull_n_facets(const void* hull, int32_t dim);
+/* Write the corners (n_facets, dim) of all facets, -1 for the one at infinity, and which of them lie in one
+ * face (n_facets); returns how many faces there are. */
+HM_API int32_t hm_hull_finish(void* hull, int32_t dim, int32_t* corners, int32_t* faces);
+/* For points (a, c), which are integers, and facets of their upper hull, corners (n, dim): the points x
+ * (n, dim - 1) where <a, x> + c is the same for all corners, rounded to the nearest, times 2^exponent; NaN
+ * where that is not clear. Takes memory of hm_hull_size. */
+HM_API void hm_hull_vertices(void* memory, const hm_hull_points* points, const int32_t* corners,
+                             int32_t n, int32_t exponent, double* vertices);
+
 /* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/_arithmetic/normed_maps.py. */
 typedef struct {
     int64_t n_in, n_out;

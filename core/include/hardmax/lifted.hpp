@@ -224,24 +224,7 @@ inline void meeting_point(const LiftedForms& f, int p, int q, int r, int exponen
         // y), x_2 = (1 2 of c and x) / (1 2 of x and y).
         const int n =
             axis == 0 ? exact.minor(0, 1, 1, 2, minor, room) : exact.minor(0, 1, 2, 0, minor, room);
-        const Leading top = leading(minor, n);
-        if (top.mantissa.high == 0.0) {
-            point[axis] = 0.0;
-            continue;
-        }
-        // Both are known to 2^-105; q1 is the quotient to 2 u, top - q1 bottom is known to 2^-102 of
-        // top (a difference of numbers of two floats after a product), and so is the result.
-        const double q1 = top.mantissa.high / bottom.mantissa.high;
-        const Doubled product = multiply(bottom.mantissa, -q1);
-        const Doubled left = add(top.mantissa, product);
-        const Doubled quotient = fast_two_sum(q1, left.high / bottom.mantissa.high);
-        const double error = 0x1p-98 * magnitude(quotient.high);
-        const int scale = top.exponent - bottom.exponent + exponent;
-        const bool is_nearest = quotient.high + (quotient.low + error) == quotient.high &&
-                                quotient.high + (quotient.low - error) == quotient.high;
-        point[axis] = is_nearest && scale > -1000 && scale < 1000
-                          ? __builtin_ldexp(quotient.high, scale)
-                          : __builtin_nan("");
+        point[axis] = nearest_quotient(leading(minor, n), bottom, exponent);
     }
 }
 

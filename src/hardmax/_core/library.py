@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 9
+INTERFACE_VERSION = 10
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -98,6 +98,14 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_envelope_insert": (None, _AT, _AT, c_int32),
     "hm_envelope_finish": (None, _AT, _AT),
     "hm_envelope_vertices": (None, _AT, _AT, c_int32, c_int32, _AT),
+    "hm_hull_size": (c_size_t, _AT),
+    "hm_hull_facets_size": (c_size_t, c_int32, c_int32),
+    "hm_hull_begin": (c_int32, _AT, _AT, c_int32, _AT, _AT, c_int32),
+    "hm_hull_move": (None, _AT, c_int32, _AT, c_int32),
+    "hm_hull_run": (c_int32, _AT, c_int32, c_int32),
+    "hm_hull_n_facets": (c_int32, _AT, c_int32),
+    "hm_hull_finish": (c_int32, _AT, c_int32, _AT, _AT),
+    "hm_hull_vertices": (None, _AT, _AT, _AT, c_int32, c_int32, _AT),
     "hm_order_k_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_order_k_begin": (
         None,

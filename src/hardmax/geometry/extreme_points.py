@@ -19,6 +19,7 @@ from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.geometry._hulls.affine_coordinates import AffineCoordinates, affine_coordinates
 from hardmax.geometry._hulls.vertex_search import VertexProofs, search_vertices
+from hardmax.geometry.convex_hulls import DIMENSIONS, convex_hull, extreme_corners
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 
@@ -82,9 +83,13 @@ def extreme_points(points: ArrayLike) -> BoolArray:
         [True, False, False]
     """
     array = floats("points", points, ("n_points", "dim"), nonempty=("n_points",))
+    mask = np.zeros(array.shape[0], dtype=bool)
+    hull = convex_hull(array) if array.shape[1] in DIMENSIONS else None
+    if hull is not None:
+        mask[extreme_corners(hull)] = True
+        return mask
     distinct, _ = _distinct_rows(array)
     _, proofs = _decide(array[distinct], upward=False, solve=False)
-    mask = np.zeros(array.shape[0], dtype=bool)
     mask[distinct] = proofs.is_vertex
     return mask
 

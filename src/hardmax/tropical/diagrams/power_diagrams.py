@@ -18,6 +18,7 @@ from hardmax.geometry.domains import Domain
 from hardmax.geometry.extreme_points import active_forms
 from hardmax.geometry.planar_envelopes import PlanarEnvelope, planar_envelope
 from hardmax.geometry.polytopes import Polytope, domain_rows
+from hardmax.geometry.space_envelopes import DIMENSIONS, SpaceEnvelope, space_envelope
 from hardmax.tropical.coefficients import like_terms
 from hardmax.tropical.diagrams.planar_cells import planar_cells
 from hardmax.tropical.diagrams.power_cells import (
@@ -35,6 +36,7 @@ from hardmax.tropical.diagrams.power_forms import (
     largest_forms,
     weights_of_forms,
 )
+from hardmax.tropical.diagrams.space_cells import space_cells
 from hardmax.tropical.envelopes import active_rows
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
@@ -224,6 +226,8 @@ class PowerDiagram:
         mask = np.zeros(self.n_sites, dtype=np.bool_)
         if self._plane is not None:
             mask[self.live[self._plane.sites]] = True
+        elif self._space is not None:
+            mask[self.live[self._space.sites]] = True
         elif self._rank <= _LOW_RANK:
             mask[self._rivals[self._envelope.owners]] = True
         else:
@@ -267,6 +271,8 @@ class PowerDiagram:
             )
         if self._plane is not None:
             return planar_cells(self._plane, self.live, rows)
+        if self._space is not None and not rows:
+            return space_cells(self._space, self.live)
         if not rows and vertices_are_few(len(self._rivals), self._rank):
             return [self._envelope.cell(j, self._rivals) for j in self._envelope.owners]
         # Sites that are not active anywhere are not active on the domain.
@@ -282,6 +288,8 @@ class PowerDiagram:
         """The pairs `i < j` of sites whose cells share a facet: shape `(n_pairs, 2)`, sorted."""
         if self._plane is not None:
             return self.live[self._plane.pairs]
+        if self._space is not None:
+            return self.live[self._space.pairs]
         if vertices_are_few(len(self._rivals), self._rank):
             pairs = self._rivals[np.array(self._envelope.pairs(), dtype=np.int64).reshape(-1, 2)]
         else:
@@ -304,6 +312,8 @@ class PowerDiagram:
         """The vertices of all cells (or a point per minimal face), rounded: `(n_vertices, dim)`."""
         if self._plane is not None:
             return self._plane.vertices
+        if self._space is not None:
+            return self._space.vertices
         return rounded_points(self._envelope.vertices, self.dim)
 
     @cached_property
@@ -399,6 +409,11 @@ class PowerDiagram:
     def _plane(self) -> PlanarEnvelope | None:
         """All cells at once, in the plane, unless the sites are on a line."""
         return planar_envelope(self._live_forms.integers) if self.dim == 2 else None
+
+    @cached_property
+    def _space(self) -> SpaceEnvelope | None:
+        """All cells at once, in three and four dimensions, unless the sites are in a hyperplane."""
+        return space_envelope(self._live_forms.integers) if self.dim in DIMENSIONS else None
 
     @cached_property
     def _envelope(self) -> UpperEnvelope:

@@ -1,0 +1,190 @@
+r"""Where each of many affine forms is largest on a space of 3 or 4 dimensions, exactly.
+
+The forms $f_j(x) = \langle a_j, x\rangle + c_j$ as points $(a_j, c_j)$ have an upper hull: its
+vertices are the forms that win on an open set, its edges the walls between two cells, its facets
+the vertices of the cells, where as many forms are equal as the facet has corners. Vertical facets
+are the directions in which cells are unbounded. `planar_envelopes` does the same in the plane.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.exact.integer_vectors import Vector, dot, null_space
+from hardmax.geometry.convex_hulls import (
+    INFINITY,
+    HullFacets,
+    LiftedRows,
+    extreme_corners,
+    hull_edges,
+    lifted_rows,
+    meeting_points,
+    upper_hull,
+)
+from hardmax.geometry.descriptions import negative, rounded_points
+from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
+
+DIMENSIONS = range(3, 5)
+"""The spaces whose envelopes are found like this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ties:
+    """Where forms are equal: in points, or in directions far out.
+
+    Attributes:
+        starts: Tie `k` has the entries `starts[k]` to `starts[k + 1]` of `forms`.
+        forms: The forms that win there, ascending.
+        simplices: For each tie as few of them as determine it.
+    """
+
+    starts: IntArray
+    forms: IntArray
+    simplices: IntArray
+
+
+class Surroundings(NamedTuple):
+    """For each site its neighbours, its vertices and its directions, all ascending."""
+
+    neighbours: list[list[int]]
+    points: list[list[int]]
+    directions: list[list[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceEnvelope:
+    r"""The cells of $\max_j \langle a_j, x\rangle + c_j$, and how they meet.
+
+    Attributes:
+        lifted: The $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, dim + 1)`.
+        sites: The forms that win on an open set, ascending; of equal forms the first.
+        pairs: The pairs `i < j` of forms whose cells share a wall, sorted: shape `(n_pairs, 2)`.
+        points: The vertices of the cells, ordered by the forms that are equal there.
+        directions: The directions of extreme rays, likewise.
+    """
+
+    lifted: LiftedRows
+    sites: IntArray
+    pairs: IntArray
+    points: Ties
+    directions: Ties
+
+    @cached_property
+    def vertices(self) -> FloatArray:
+        """The vertices, correctly rounded: shape `(n_vertices, dim)`."""
+        found = meeting_points(self.lifted, self.points.simplices)
+        for k in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
+            found[k] = rounded_points([self.exact_vertex(k)], found.shape[1])[0]
+        return found
+
+    def exact_vertex(self, k: int) -> Vector:
+        r"""Return vertex `k` as integers $(t x, t)$, $t > 0$, without a common divisor."""
+        rows = self.lifted.rows[self.points.simplices[k]]
+        (normal,) = null_space([tuple(row) for row in (rows[1:] - rows[0]).tolist()], rows.shape[1])
+        return normal if normal[-1] > 0 else negative(normal)
+
+    def exact_direction(self, k: int) -> Vector:
+        """Return the direction of ray `k`, integers without a common divisor."""
+        slopes = self.lifted.rows[:, :-1]
+        on = self.directions.simplices[k].tolist()
+        (normal,) = null_space(
+            [tuple(row) for row in (slopes[on[1:]] - slopes[on[0]]).tolist()], slopes.shape[1]
+        )
+        reach = dot(normal, tuple(slopes[on[0]].tolist()))
+        for j in self.sites.tolist():
+            height = dot(normal, tuple(slopes[j].tolist()))
+            if height != reach:
+                return normal if height < reach else negative(normal)
+        raise AssertionError("all slopes lie in one hyperplane.")
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """What each cell is bounded by."""
+        both = np.concatenate([self.pairs, self.pairs[:, ::-1]])
+        return Surroundings(
+            _grouped(both[:, 0], both[:, 1], self.sites),
+            _grouped(self.points.forms, _numbers(self.points), self.sites),
+            _grouped(self.directions.forms, _numbers(self.directions), self.sites),
+        )
+
+
+def space_envelope(rows: WideArray) -> SpaceEnvelope | None:
+    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$; `None` if the $a_j$ span too little.
+
+    Forms may repeat, tie in any number, or win nowhere.
+
+    Args:
+        rows: The $(a_j, c_j)$, integers on one common scale, shape `(n_forms, dim + 1)` with `dim`
+            in `DIMENSIONS`; the $a_j$ must not lie in a hyperplane.
+
+    Examples:
+        Eight sites at the corners of a cube meet in one vertex.
+
+        >>> signs = [[x, y, z] for x in (1, -1) for y in (1, -1) for z in (1, -1)]
+        >>> rows = np.array([[*s, 0] for s in [*signs, [0, 0, 0]]], dtype=object)
+        >>> found = space_envelope(rows)
+        >>> found.sites.tolist(), len(found.pairs), found.vertices.tolist()
+        ([0, 1, 2, 3, 4, 5, 6, 7], 12, [[0.0, 0.0, 0.0]])
+        >>> [found.exact_direction(k) for k in range(2)]
+        [(1, 0, 0), (0, 1, 0)]
+    """
+    lifted = lifted_rows(rows)
+    hull = upper_hull(lifted)
+    if hull is None:
+        return None
+    sites = extreme_corners(hull)
+    if np.unique(hull.corners).size > len(sites) + 1:
+        # Some corners lie on faces: once more, without them.
+        hull = upper_hull(lifted_rows(rows[sites]))
+        assert hull is not None
+        corners = np.where(hull.corners == INFINITY, INFINITY, sites[hull.corners])
+        hull = HullFacets(corners, hull.faces, hull.n_faces)
+    is_vertical = (hull.corners == INFINITY).any(axis=1)
+    return SpaceEnvelope(
+        lifted, sites, hull_edges(hull), _ties(hull, ~is_vertical), _ties(hull, is_vertical)
+    )
+
+
+def _ties(hull: HullFacets, chosen: BoolArray) -> Ties:
+    """Gather facets from their simplices, all with the corner at infinity or all without."""
+    corners, faces = np.sort(hull.corners[chosen], axis=1), hull.faces[chosen]
+    if len(corners) and corners[0, 0] == INFINITY:
+        corners = corners[:, 1:]
+    n, length = corners.shape
+    _, first, inverse = np.unique(faces, return_index=True, return_inverse=True)
+    if len(first) == n:
+        simplices = corners[_lexicographic(corners)]
+        return Ties(np.arange(n + 1) * length, simplices.ravel(), simplices)
+    members: list[set[int]] = [set() for _ in first]
+    for face, row in zip(inverse.tolist(), corners.tolist(), strict=True):
+        members[face].update(row)
+    lists = [sorted(forms) for forms in members]
+    order = sorted(range(len(lists)), key=lists.__getitem__)
+    starts = np.cumsum([0, *(len(lists[k]) for k in order)])
+    forms = np.array([form for k in order for form in lists[k]], dtype=np.int64)
+    return Ties(starts, forms, corners[first[order]])
+
+
+def _lexicographic(rows: IntArray) -> IntArray:
+    """Return the order that sorts rows of numbers that are not negative."""
+    if not rows.size:
+        return np.arange(len(rows))
+    n, length = int(rows.max()) + 1, rows.shape[1]
+    if n**length >= 2**62:
+        return np.lexsort(rows.T[::-1])
+    return np.argsort(rows @ n ** np.arange(length)[::-1], kind="stable")
+
+
+def _numbers(ties: Ties) -> IntArray:
+    """Return for each entry of `forms` the tie it belongs to."""
+    return np.repeat(np.arange(len(ties.starts) - 1), np.diff(ties.starts))
+
+
+def _grouped(keys: IntArray, values: IntArray, names: IntArray) -> list[list[int]]:
+    """List the values of each name, ascending; values with other keys are left out."""
+    order = np.lexsort((values, keys))
+    ends = np.searchsorted(keys[order], [names, names + 1]).T.tolist()
+    listed = values[order].tolist()
+    return [listed[start:end] for start, end in ends]
