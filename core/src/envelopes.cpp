@@ -5,6 +5,7 @@
 namespace {
 
 using hardmax::Arena;
+using hardmax::ConvexHull;
 using hardmax::Envelope;
 using hardmax::LiftedForms;
 using hardmax::OrderK;
@@ -23,39 +24,17 @@ LiftedForms lifted(const hm_forms& forms) {
 
 extern "C" {
 
-size_t hm_envelope_size(const hm_forms* forms) {
-    Arena arena;
-    arena.take<Envelope>(1);
-    hardmax::take_envelope(lifted(*forms), arena);
-    return arena.used;
+size_t hm_envelope_size(const void* hull) {
+    return hardmax::room_for<Envelope>(*static_cast<const ConvexHull<3>*>(hull));
 }
 
-int32_t hm_envelope_begin(void* memory, const hm_forms* forms, int32_t* order) {
-    Arena arena;
-    arena.base = static_cast<char*>(memory);
-    Envelope& e = *arena.take<Envelope>(1);
-    e = hardmax::take_envelope(lifted(*forms), arena);
-    hardmax::fill_floats(e.forms);
-    return hardmax::begin(e, order);
-}
-
-void hm_envelope_insert(void* envelope, const int32_t* order, int32_t n) {
-    hardmax::insert(*static_cast<Envelope*>(envelope), order, n);
-}
-
-void hm_envelope_finish(void* envelope, hm_envelope_cells* cells) {
+void hm_envelope_read(void* memory, const void* hull, hm_envelope_cells* cells) {
+    Envelope& e = hardmax::placed<Envelope>(memory, *static_cast<const ConvexHull<3>*>(hull));
     hardmax::EnvelopeCells found = {
         cells->sites, cells->starts, cells->neighbours, cells->corners, cells->triples, 0, 0};
-    hardmax::finish(*static_cast<Envelope*>(envelope), found);
+    hardmax::finish(e, found);
     cells->n_sites = found.n_sites;
     cells->n_vertices = found.n_vertices;
-}
-
-void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t n, int32_t exponent,
-                          double* points) {
-    const Envelope& e = *static_cast<const Envelope*>(envelope);
-    for (int32_t k = 0; k < n; k++, triples += 3, points += 2)
-        hardmax::meeting_point(e.forms, triples[0], triples[1], triples[2], exponent, points);
 }
 
 size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells) {

@@ -65,6 +65,28 @@ def test_extreme_points_are_those_of_the_search_with_proofs(family, dim):
         assert extreme_points.extreme_points(points).tolist() == proofs.is_extreme.tolist()
 
 
+@pytest.mark.parametrize("radius", [None, 1.0])
+def test_many_points_in_five_dimensions_are_decided_either_way(radius):
+    """All facets of a cloud, a direction for each point of a sphere."""
+    points = np.random.default_rng(2).standard_normal((200, 5))
+    if radius:
+        points *= radius / np.linalg.norm(points, axis=1)[:, None]
+    assert extreme_points._has_few_facets(points) == (radius is None)
+    found = extreme_points.extreme_points(points)
+    assert np.flatnonzero(found).tolist() == extreme_corners(convex_hull(points)).tolist()
+
+
+def test_a_hull_of_too_many_facets_is_given_up(monkeypatch):
+    monkeypatch.setattr(convex_hulls, "_FIRST_ROOM", 0)
+    monkeypatch.setattr(convex_hulls, "_MOST_FACETS", 10)
+    monkeypatch.setattr(convex_hulls, "_MOST_PER_POINT", 0)
+    points = np.random.default_rng(0).standard_normal((50, 4))
+    assert convex_hull(points) is None
+    found = extreme_points.extreme_points(points)
+    monkeypatch.undo()
+    assert np.flatnonzero(found).tolist() == extreme_corners(convex_hull(points)).tolist()
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_eulers_formula_holds_in_space(family):
     rng = np.random.default_rng(1)

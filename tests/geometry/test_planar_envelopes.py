@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hardmax.exact.dyadic import scaled_integers
-from hardmax.geometry import planar_envelopes
+from hardmax.geometry.convex_hulls import limbs
 from hardmax.geometry.descriptions import rounded_points
 from hardmax.geometry.domains import Box
-from hardmax.geometry.planar_envelopes import limbs, meeting_point, planar_envelope
+from hardmax.geometry.planar_envelopes import meeting_point, planar_envelope
 from hardmax.geometry.polytopes import Polytope, domain_rows
 from hardmax.tropical.coefficients import like_terms
 from hardmax.tropical.diagrams.planar_cells import planar_cells
@@ -143,17 +143,31 @@ def test_clipped_cells_are_those_of_the_double_description(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_order_of_insertion_changes_nothing(family, monkeypatch):
+def test_the_order_of_the_forms_changes_only_their_names(family):
+    rng = np.random.default_rng(5)
     for _, rows in examples(family, 10):
-        found = planar_envelope(rows)
-        monkeypatch.setattr(planar_envelopes, "_ORDER_SEED", 1)
-        again = planar_envelope(rows)
-        monkeypatch.undo()
+        rows = np.array(sorted(set(map(tuple, rows.tolist()))), dtype=object)
+        order = rng.permutation(len(rows))
+        found, again = planar_envelope(rows), planar_envelope(rows[order])
         if found is None:
             assert again is None
             continue
-        for name in ("sites", "starts", "neighbours", "corners", "triples", "vertices"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(again, name))
+        assert found.sites.tolist() == sorted(order[again.sites].tolist())
+        assert found.pairs.tolist() == sorted(map(sorted, order[again.pairs].tolist()))
+        assert sorted(found.vertices.tolist()) == sorted(again.vertices.tolist())
+
+
+def test_floats_give_what_their_integers_give():
+    rng = np.random.default_rng(11)
+    for spread in (0.0, 1.0):
+        for _ in range(10):
+            few = rng.choice([0.0, 1.0, -1.0, 0.1, 1e-300, 1e200], (12, 3))
+            floats = np.r_[few, few[:3], rng.standard_normal((20, 3))]
+            floats[:, -1] *= spread
+            rows = scaled_integers(floats).integers
+            found, wanted = planar_envelope(rows, floats), planar_envelope(rows)
+            for name in ("sites", "starts", "neighbours", "corners", "triples", "vertices"):
+                np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
 
 
 def test_the_corners_of_a_cell_are_counter_clockwise():

@@ -130,6 +130,25 @@ def test_cells_are_those_of_the_double_description(family, dim, most, rounds):
 
 
 @pytest.mark.parametrize("dim", [3, 4])
+def test_floats_give_what_their_integers_give(dim):
+    rng = np.random.default_rng(11)
+    for spread in (0.0, 1.0):
+        for _ in range(5):
+            few = rng.choice([0.0, 1.0, -1.0, 0.1, 1e-300, 1e200], (12, dim + 1))
+            floats = np.r_[few, few[:3], rng.standard_normal((20, dim + 1))]
+            floats[:, -1] *= spread
+            rows = integers(floats)
+            found, wanted = space_envelope(rows, floats), space_envelope(rows)
+            assert found.sites.tolist() == wanted.sites.tolist()
+            assert found.pairs.tolist() == wanted.pairs.tolist()
+            for name in ("points", "directions"):
+                one, other = getattr(found, name), getattr(wanted, name)
+                assert one.starts.tolist() == other.starts.tolist()
+                assert one.forms.tolist() == other.forms.tolist()
+            assert found.vertices.tolist() == wanted.vertices.tolist()
+
+
+@pytest.mark.parametrize("dim", [3, 4])
 def test_many_sites_of_a_lattice_have_cubes_as_cells(dim):
     """Inner sites of a lattice have 2 d neighbours; 2^d sites meet at each vertex."""
     side = {3: 6, 4: 4}[dim]

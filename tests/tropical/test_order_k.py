@@ -3,15 +3,16 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
-from hardmax.exact.integer_vectors import primitive
+from hardmax.exact.integer_vectors import primitive, wide_rows
 from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical.diagrams import order_k
 from hardmax.tropical.diagrams.order_k import order_k_diagram, top_k
+from hardmax.tropical.diagrams.order_k_hulls import order_k_hull
 from hardmax.tropical.diagrams.order_k_search import Contest, TopSet, refine, walk_walls
 from hardmax.tropical.diagrams.planar_order_k import planar_order_k
 from hardmax.tropical.diagrams.power_cells import wall
@@ -58,6 +59,24 @@ def test_the_sets_are_those_that_win_at_their_witnesses_and_cover_the_grid(case)
     assert seen <= as_sets(diagram)
     if is_distinct(keys, bias):
         assert as_sets(diagram) == top_sets_by_definition(keys.tolist(), bias.tolist(), k)
+
+
+@examples(40)
+@given(st.sampled_from([(3, 9), (4, 7)]), st.data())
+def test_hulls_of_sums_find_the_sets_and_walls_of_the_walk(size, data):
+    dim, most = size
+    elements = data.draw(st.sampled_from([st.integers(-1, 1), st.integers(-9, 9)]))
+    rows = data.draw(
+        st.lists(st.tuples(*[elements] * (dim + 1)), min_size=dim + 1, max_size=most, unique=True)
+    )
+    assume(difference_rank(wide_rows(rows, dim + 1)) == dim)
+    k = data.draw(st.integers(1, len(rows) - 1))
+    found = order_k_hull(wide_rows(rows, dim + 1), k)
+    walked = walk_walls(Contest(rows, [1] * len(rows), k), dim)
+    assert found.sets.tolist() == sorted(sorted(top.whole) for top in walked)
+    for i, members in enumerate(found.sets.tolist()):
+        _, walls = walked[TopSet(frozenset(members), -1)]
+        assert sorted(map(primitive, found.walls(i))) == sorted(map(primitive, walls))
 
 
 @examples(60)

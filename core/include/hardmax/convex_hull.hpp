@@ -34,7 +34,8 @@ constexpr int32_t kAtInfinity = -1;
 // --- Points and their signs -------------------------------------------------------------------------
 
 // Points as integers of any size, the last column in a unit of its own, or as floats. Beside them stand
-// floats of magnitude 1 at most, each column in a unit of its own: signs of determinants do not depend on it.
+// floats of magnitude 1 at most: the points less the first one, each column in a unit of its own, and, of an
+// upper hull, less a form of the other columns in the last one. Signs of determinants do not depend on that.
 template <int N>
 struct HullPoints {
     int32_t n;
@@ -42,8 +43,9 @@ struct HullPoints {
     const Limb* columns[2];  // (n, N - 1, limbs[0]), (n, limbs[1]); or null, and then
     const double* floats;    // (n, N), as integers times 2^lowest
     int32_t lowest[2];
-    double* rounded;    // (n, N)
+    double* rounded;     // (n, N)
     double rounding[N];  // by how much these err
+    bool is_small;       // heights above planes are integers below 2^53 in their unit: without rounding
     bool is_flat;        // all entries of the last column are equal
     Limb* scratch;
 };
@@ -298,45 +300,154 @@ void measure_floats(HullPoints<N>& p) {
         p.limbs[group] = most(top[group] + 1 - p.lowest[group] + 3 + 63, 64) / 64;
 }
 
+// An entry less that of the first point: mantissa 2^exponent, exactly, or to 2^-104 of it and to 2^-1074
+// of 2^scale, where floats are below 2^(scale - 1) in magnitude.
+struct Difference {
+    Doubled mantissa;
+    int exponent;
+    bool is_exact;
+};
+
 template <int N>
-void fill_rounded(HullPoints<N>& p) {
+Difference from_first(const HullPoints<N>& p, int32_t i, int axis, int scale) {
+    if (!p.columns[0]) {
+        const double* column = p.floats + axis;
+        const double x = __builtin_ldexp(column[static_cast<size_t>(i) * N], -scale);
+        const bool is_exact = p.lowest[axis == N - 1] - scale >= -1074;
+        return {two_sum(x, -__builtin_ldexp(column[0], -scale)), scale, is_exact};
+    }
+    const int length = p.limbs[axis == N - 1];
+    subtract(integer_of(p, i, axis, nullptr), integer_of(p, 0, axis, nullptr), length, p.scratch);
+    const Leading x = leading(p.scratch, length);
+    return {x.mantissa, x.exponent, x.exponent <= 106};
+}
+
+inline Doubled times_power(Doubled x, int e) {
+    return {__builtin_ldexp(x.high, e), __builtin_ldexp(x.low, e)};
+}
+
+constexpr int kNoBits = -1000000;
+
+// The unit 2^top of the floats of a column, at least their largest magnitude; for `scale` see `from_first`.
+struct ColumnUnit {
+    int scale, top;
+};
+
+template <int N>
+ColumnUnit unit_of_column(const HullPoints<N>& p, int axis) {
+    ColumnUnit unit{kNoBits, kNoBits};
+    for (int32_t i = 0; !p.columns[0] && i < p.n; i++) {
+        const double x = p.floats[static_cast<size_t>(i) * N + static_cast<size_t>(axis)];
+        if (x != 0.0) unit.scale = most(unit.scale, exponent_of(x) + 2);
+    }
+    if (unit.scale == kNoBits) unit.scale = 0;
+    for (int32_t i = 0; i < p.n; i++) {
+        const Difference x = from_first(p, i, axis, unit.scale);
+        if (x.mantissa.high != 0.0)
+            unit.top = most(unit.top, exponent_of(x.mantissa.high) + 1 + x.exponent);
+    }
+    if (unit.top == kNoBits) unit.top = 0;
+    return unit;
+}
+
+// Fill the floats of all columns, each in its unit.
+template <int N>
+void fill_rounded(HullPoints<N>& p, ColumnUnit (&unit)[N]) {
+    int bits = 0;
+    p.is_small = true;
     for (int axis = 0; axis < N; axis++) {
-        const int length = p.limbs[axis == N - 1];
-        const size_t stride = N;
-        double* column = p.rounded + axis;
-        int top = -10000000;
+        unit[axis] = unit_of_column(p, axis);
+        int grid = 0;
         bool is_exact = true;
         for (int32_t i = 0; i < p.n; i++) {
-            if (p.columns[0]) {
-                const Limb* a = integer_of(p, i, axis, nullptr);
-                const int bits = bits_of(a, length);
-                if (bits > 0) top = most(top, bits);
-            } else {
-                const double x = p.floats[static_cast<size_t>(i) * N + static_cast<size_t>(axis)];
-                if (x != 0.0) top = most(top, exponent_of(x) + 1);
-            }
+            const Difference x = from_first(p, i, axis, unit[axis].scale);
+            double& entry = p.rounded[static_cast<size_t>(i) * N + static_cast<size_t>(axis)];
+            entry = __builtin_ldexp(x.mantissa.high, x.exponent - unit[axis].top);
+            is_exact = is_exact && x.is_exact && x.mantissa.low == 0.0;
+            grid = grid_of(entry, grid);
         }
-        if (top == -10000000) top = 0;
-        for (int32_t i = 0; i < p.n; i++) {
-            double& entry = column[static_cast<size_t>(i) * stride];
-            if (p.columns[0]) {
-                const Limb* a = integer_of(p, i, axis, nullptr);
-                if (length == 1 && top <= 53) {
-                    entry = __builtin_ldexp(static_cast<double>(static_cast<int64_t>(a[0])), -top);
-                } else {
-                    const Leading x = leading(a, length);
-                    entry = __builtin_ldexp(x.mantissa.high, x.exponent - top);
-                    is_exact = is_exact && x.mantissa.low == 0.0 && x.exponent <= 106;
-                }
-            } else {
-                // In two steps, since -top may be beyond the powers of two.
-                entry = __builtin_ldexp(
-                    p.floats[static_cast<size_t>(i) * N + static_cast<size_t>(axis)], -top);
-            }
-        }
-        // Of 106 leading bits 53 are left; or only what lies below 2^-1074 is lost.
+        // Half a bit of what is at most 1, and what underflows: floats that differ at all differ by 2^-54
+        // of the largest one, so `top` is at most 56 below `scale`, and 2^(56 - 1074) is less than u.
         p.rounding[axis] = is_exact ? kTiny : 2.0 * kU;
+        p.is_small = p.is_small && is_exact && grid > -100;
+        bits -= grid;
     }
+    // A height is a sum of at most 2 N! products of differences, at most 2 each: 3840 < 2^12 for N = 5.
+    p.is_small = p.is_small && bits + 12 <= 53;
+}
+
+// The gradient of the last column over the others on some points: where it is known, in floats.
+template <int N>
+bool gradient_on(const HullPoints<N>& p, const int32_t* corner, double* gradient) {
+    constexpr int m = N - 1;
+    double rows[m][N];
+    const double* base = p.rounded + static_cast<size_t>(corner[0]) * N;
+    for (int i = 0; i < m; i++)
+        for (int k = 0; k < N; k++)
+            rows[i][k] = p.rounded[static_cast<size_t>(corner[i + 1]) * N + static_cast<size_t>(k)] -
+                         base[k];
+    for (int k = 0; k < m; k++) {
+        int pivot = k;
+        for (int i = k + 1; i < m; i++)
+            if (magnitude(rows[i][k]) > magnitude(rows[pivot][k])) pivot = i;
+        if (rows[pivot][k] == 0.0) return false;
+        for (int j = 0; j < N; j++) {
+            const double x = rows[k][j];
+            rows[k][j] = rows[pivot][j];
+            rows[pivot][j] = x;
+        }
+        for (int i = 0; i < m; i++) {
+            if (i == k) continue;
+            const double factor = rows[i][k] / rows[k][k];
+            for (int j = k; j < N; j++) rows[i][j] -= factor * rows[k][j];
+        }
+    }
+    double size = 0.0;
+    for (int k = 0; k < m; k++) size += magnitude(gradient[k] = rows[k][m] / rows[k][k]);
+    return size < 0x1p40;
+}
+
+// Where the last column is nearly a form of the others, as that of sites far from the origin is, take the form
+// away: what is left says more. Any form will do. In numbers of two floats the result errs by at most
+// 2^-96 of the magnitudes that are added up: up to 4 products and 4 sums, of less than 7 u^2 of that each, and entries
+// known to 2^-104.
+template <int N>
+void take_form_away(HullPoints<N>& p, const int32_t* corner, const ColumnUnit (&unit)[N]) {
+    double gradient[N - 1];
+    if (p.is_small || p.is_flat || !gradient_on(p, corner, gradient)) return;
+    const auto rest = [&](int32_t i) {
+        double x = p.rounded[static_cast<size_t>(i) * N + N - 1];
+        for (int k = 0; k < N - 1; k++)
+            x -= gradient[k] * p.rounded[static_cast<size_t>(i) * N + static_cast<size_t>(k)];
+        return x;
+    };
+    double size = 1.0, largest = 0.0;
+    for (double g : gradient) size += magnitude(g);
+    for (int32_t i = 0; i < p.n; i++) largest = larger(largest, magnitude(rest(i) - rest(corner[0])));
+    if (!(largest < 0x1p-8)) return;
+    const auto left = [&](int32_t i) {
+        const auto entry = [&](int axis) {
+            const Difference x = from_first(p, i, axis, unit[axis].scale);
+            return times_power(x.mantissa, x.exponent - unit[axis].top);
+        };
+        Doubled sum = entry(N - 1);
+        for (int k = 0; k < N - 1; k++) sum = add(sum, multiply(entry(k), -gradient[k]));
+        return sum;
+    };
+    const Doubled base = left(corner[0]);
+    int top = kNoBits;
+    for (int32_t i = 0; i < p.n; i++) {
+        const Doubled x = add(left(i), {-base.high, -base.low});
+        if (x.high != 0.0) top = most(top, exponent_of(x.high) + 1);
+        p.rounded[static_cast<size_t>(i) * N + N - 1] = x.high;
+    }
+    // No unit so fine that the error would be large in it.
+    top = most(top, -40);
+    for (int32_t i = 0; i < p.n; i++) {
+        double& x = p.rounded[static_cast<size_t>(i) * N + N - 1];
+        x = __builtin_ldexp(x, -top);
+    }
+    p.rounding[N - 1] = 2.0 * kU + __builtin_ldexp(size, -94 - top);
 }
 
 template <int N>
@@ -413,7 +524,7 @@ void find_plane(const ConvexHull<N>& h, HullFacet<N>& facet) {
                   magnitude(minor) * (2.0 * p.rounding[k] + (4.0 * N + 8.0) * kU);
     }
     facet.height = height;
-    facet.radius = radius * kUp + kTiny;
+    facet.radius = p.is_small ? 0.0 : radius * kUp + kTiny;
 }
 
 template <int N>
@@ -423,17 +534,22 @@ int far_corner(const HullFacet<N>& facet) {
     return -1;
 }
 
+// The sign of T(p), as if a corner at infinity were exactly below.
+template <int N>
+int side_of_plane(const ConvexHull<N>& h, const HullFacet<N>& facet, int32_t p) {
+    const double value = height_above(facet, h.points.rounded + static_cast<size_t>(p) * N);
+    if (magnitude(value) > facet.radius) return sign(value);
+    return h.points.is_small ? 0 : exact_side(h.points, facet.corner, p);
+}
+
 // The sign of T(p).
 template <int N>
 int side(const ConvexHull<N>& h, int32_t t, int32_t p) {
     const HullFacet<N>& facet = h.facets[t];
-    const double value = height_above(facet, h.points.rounded + static_cast<size_t>(p) * N);
-    if (magnitude(value) > facet.radius) return sign(value);
     const int far = h.is_upper ? far_corner(facet) : -1;
-    if (far < 0 && h.is_upper && h.points.is_flat) return 0;
-    const int exact = exact_side(h.points, facet.corner, p);
-    if (exact != 0 || far < 0) return exact;
-    return side(h, facet.neighbour[far], p);
+    if (far < 0) return h.points.is_flat ? 0 : side_of_plane(h, facet, p);
+    const int found = side_of_plane(h, facet, p);
+    return found != 0 ? found : side(h, facet.neighbour[far], p);
 }
 
 template <int N>
@@ -524,11 +640,12 @@ bool begin(ConvexHull<N>& h, const int32_t* start) {
     h.n_facets = h.n_free = h.n_inserted = h.n_waiting = 0;
     h.cursor = 0;
     for (int32_t i = 0; i < n; i++) h.first[i] = i;
-    fill_rounded(h.points);
+    ColumnUnit unit[N];
+    fill_rounded(h.points, unit);
     h.points.is_flat = h.is_upper;
-    Limb* room = h.points.scratch;
     for (int32_t i = 1; i < n && h.points.is_flat; i++) {
         const int length = h.points.limbs[1];
+        Limb* room = h.points.scratch;
         h.points.is_flat = are_equal(integer_of(h.points, 0, N - 1, room),
                                      integer_of(h.points, i, N - 1, room + length), length);
     }
@@ -538,7 +655,10 @@ bool begin(ConvexHull<N>& h, const int32_t* start) {
         for (int i = 0; i < N + !h.is_upper; i++) corner[i] = start[i];
     else
         choose_corners(h, corner);
-    if (h.is_upper) corner[N] = kAtInfinity;
+    if (h.is_upper) {
+        corner[N] = kAtInfinity;
+        take_form_away(h.points, corner, unit);
+    }
     const int orientation = exact_side(h.points, corner, corner[N]);
     if (orientation == 0) return false;
     int32_t all[N + 1];
@@ -697,9 +817,7 @@ bool is_flat(const ConvexHull<N>& h, int32_t t, int i) {
     const bool is_far = far_corner(one) >= 0;
     if (is_far != (far_corner(other) >= 0)) return false;
     if (!is_far) return side(h, t, opposite) == 0;
-    const double* x = h.points.rounded + static_cast<size_t>(opposite) * N;
-    return magnitude(height_above(one, x)) <= one.radius &&
-           exact_side(h.points, one.corner, opposite) == 0;
+    return side_of_plane(h, one, opposite) == 0;
 }
 
 }  // namespace detail

@@ -442,29 +442,6 @@ typedef struct {
     const uint64_t* offsets;
 } hm_forms;
 
-/* Where each of the forms is largest: see EnvelopeCells in envelope.hpp. */
-typedef struct {
-    int32_t* sites;      /* (n) */
-    int32_t* starts;     /* (n + 1) */
-    int32_t* neighbours; /* (6 n) */
-    int32_t* corners;    /* (6 n) */
-    int32_t* triples;    /* (2 n, 3) */
-    int32_t n_sites, n_vertices;
-} hm_envelope_cells;
-
-HM_API size_t hm_envelope_size(const hm_forms* forms);
-/* Begin with three of the forms, which are moved to the front of `order`, all forms in the order of
- * their insertion. Returns 1, or 0 if all slopes are on a line. The forms have to stay. */
-HM_API int32_t hm_envelope_begin(void* envelope, const hm_forms* forms, int32_t* order);
-/* Insert the next forms of `order`. */
-HM_API void hm_envelope_insert(void* envelope, const int32_t* order, int32_t n);
-/* Once all are there. */
-HM_API void hm_envelope_finish(void* envelope, hm_envelope_cells* cells);
-/* The points (n, 2) where three forms each are equal, rounded to the nearest, times 2^exponent; NaN
- * where that is not clear. */
-HM_API void hm_envelope_vertices(const void* envelope, const int32_t* triples, int32_t n,
-                                 int32_t exponent, double* points);
-
 /* The sets of forms that are the k largest on an open set: see order_k.hpp. The forms are distinct, each
  * with a multiplicity, and their slopes are not on a line; 1 <= k < the sum of the multiplicities. */
 HM_API size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells);
@@ -512,6 +489,20 @@ HM_API int32_t hm_hull_finish(void* hull, int32_t dim, int32_t* corners, int32_t
  * where that is not clear. Takes memory of hm_hull_size. */
 HM_API void hm_hull_vertices(void* memory, const hm_hull_points* points, const int32_t* corners,
                              int32_t n, int32_t exponent, double* vertices);
+
+/* Where each of many forms is largest on the plane: see EnvelopeCells in envelope.hpp. */
+typedef struct {
+    int32_t* sites;      /* (n) */
+    int32_t* starts;     /* (n + 1) */
+    int32_t* neighbours; /* (6 n) */
+    int32_t* corners;    /* (6 n) */
+    int32_t* triples;    /* (2 n, 3) */
+    int32_t n_sites, n_vertices;
+} hm_envelope_cells;
+
+/* Read them off an upper hull of points in space, once it is done. */
+HM_API size_t hm_envelope_size(const void* hull);
+HM_API void hm_envelope_read(void* memory, const void* hull, hm_envelope_cells* cells);
 
 /* An affine map x W + b, and bounds on its norms: see `NormedMap` in models/_arithmetic/normed_maps.py. */
 typedef struct {

@@ -209,23 +209,4 @@ inline bool are_same(const LiftedForms& f, int p, int q) {
            are_equal(detail::offset_of(f, p), detail::offset_of(f, q), f.offset_limbs);
 }
 
-// Where three forms are equal whose slopes do not lie on a line: each coordinate rounded to the
-// nearest float64, times 2^exponent (the unit of offsets over that of slopes). A coordinate that is
-// as good as half way between two floats, or close to the limits of float64, is not rounded: it
-// becomes NaN.
-inline void meeting_point(const LiftedForms& f, int p, int q, int r, int exponent, double* point) {
-    const int rows[2] = {q, r};
-    const detail::ExactRows exact(f, p, rows, 2);
-    Limb* minor = exact.rest;
-    Limb* room = minor + f.slope_limbs + most(f.slope_limbs, f.offset_limbs);
-    const Leading bottom = leading(minor, exact.minor(0, 1, 0, 1, minor, room));
-    for (int axis = 0; axis < 2; axis++) {
-        // <a_q - a_p, x> = -(c_q - c_p) and the same for r: x_1 = (1 2 of y and c) / (1 2 of x and
-        // y), x_2 = (1 2 of c and x) / (1 2 of x and y).
-        const int n =
-            axis == 0 ? exact.minor(0, 1, 1, 2, minor, room) : exact.minor(0, 1, 2, 0, minor, room);
-        point[axis] = nearest_quotient(leading(minor, n), bottom, exponent);
-    }
-}
-
 }  // namespace hardmax

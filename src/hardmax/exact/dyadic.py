@@ -278,12 +278,12 @@ def _odd_parts(array: FloatArray) -> tuple[IntArray, IntArray]:
 
 def _shifted(odd: IntArray, shift: IntArray) -> WideArray:
     """Return `odd << shift` as Python integers, in int64 first where nothing can overflow."""
-    if shift.size == 0 or int(shift.max()) <= 62 - _MANTISSA_BITS:
+    # The odd part of a float64 is a float64, so this is exact; it may be infinite.
+    with np.errstate(over="ignore"):
+        largest = np.ldexp(np.abs(odd).astype(np.float64), shift).max(initial=0.0)
+    if largest < 2.0**_INT64_BITS:
         return np.asarray((odd << shift).astype(object), dtype=object)
-    pairs = zip(odd.ravel().tolist(), shift.ravel().tolist(), strict=True)
-    wide = np.empty(odd.size, dtype=object)
-    wide[:] = [m << s for m, s in pairs]
-    return wide.reshape(odd.shape)
+    return np.asarray(odd.astype(object) << shift.astype(object), dtype=object)
 
 
 def _bits(integers: WideArray) -> int:

@@ -9,6 +9,8 @@ points: `INFINITY`.
 from collections.abc import Callable
 from ctypes import Structure, byref, c_int32, c_void_p
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,6 @@ from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.integer_vectors import independent_rows
-from hardmax.geometry.planar_envelopes import limbs
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 DIMENSIONS = range(3, 6)
@@ -26,10 +27,14 @@ _CHUNK = 2_000
 """How many points are inserted in one call; between two calls an interrupt is heard."""
 _FIRST_ROOM = 8
 """How many facets there is room for at first, for each point."""
+_MOST_FACETS, _MOST_PER_POINT = 2**20, 64
+"""Beyond both a hull is given up. Random sites in four dimensions have 27 facets for each one."""
 _NEEDS_ROOM = 2
+_SPARE_BITS = 3
+_LIMB = 64
 
 
-class _CorePoints(Structure):
+class CorePoints(Structure):
     """`hm_hull_points` of the interface."""
 
     _fields_ = (
@@ -75,11 +80,11 @@ class LiftedRows:
     exponent: int
 
     @property
-    def for_core(self) -> _CorePoints:
+    def for_core(self) -> CorePoints:
         """The same behind addresses, which are good as long as this object lives."""
         n_limbs, n_last = self.columns.shape[-1], self.last.shape[-1]
         places = address(self.columns), address(self.last), None
-        return _CorePoints(*self.rows.shape, n_limbs, n_last, *places)
+        return CorePoints(*self.rows.shape, n_limbs, n_last, *places)
 
 
 def lifted_rows(rows: WideArray) -> LiftedRows:
@@ -89,13 +94,21 @@ def lifted_rows(rows: WideArray) -> LiftedRows:
     return LiftedRows(rows, columns, last, last_shift - shift)
 
 
+def float_points(points: FloatArray) -> CorePoints:
+    """Return points for the core, which have to stay: contiguous, shape `(n_points, dim)`."""
+    return CorePoints(*points.shape, 0, 0, None, None, address(points))
+
+
 def convex_hull(points: FloatArray) -> HullFacets | None:
-    r"""Find the facets of the convex hull of points; `None` if they all lie in a hyperplane.
+    r"""Find the facets of the convex hull of points.
 
     Points may repeat, lie on faces, or differ by a last bit.
 
     Args:
         points: Finite, shape `(n_points, dim)` with `dim` in `DIMENSIONS`.
+
+    Returns:
+        `None` if the points all lie in a hyperplane, or if there are too many facets.
 
     References:
         [BDH96].
@@ -109,23 +122,33 @@ def convex_hull(points: FloatArray) -> HullFacets | None:
         (6, 12, [1, 2, 3, 4, 5, 6, 7, 8])
     """
     floats = np.ascontiguousarray(points, dtype=np.float64)
-    given = _CorePoints(*floats.shape, 0, 0, None, None, address(floats))
-    return _facets(given, lambda: scaled_integers(floats).integers, is_upper=False)
+    exact = partial(_integers_of, floats)
+    return _facets_of(run_hull(float_points(floats), exact, is_upper=False), floats.shape[1])
 
 
-def upper_hull(lifted: LiftedRows) -> HullFacets | None:
-    r"""Find the facets of the upper hull of integer points $(a_j, c_j)$.
+def hull_facets(given: CorePoints, spanning: WideArray, *, is_upper: bool) -> HullFacets | None:
+    r"""Find the facets of the convex hull, or of the upper hull, of points.
 
-    `None` if the $a_j$ all lie in a hyperplane. Simplices with the corner `INFINITY` are vertical;
-    those in one vertical hyperplane are one facet.
+    In an upper hull, simplices with the corner `INFINITY` are vertical; those in one vertical
+    hyperplane are one facet.
+
+    Args:
+        given: The points, which have to stay.
+        spanning: What has to span space, as integers: the points, of an upper hull without their
+            last column.
+        is_upper: Whether it is an upper hull.
+
+    Returns:
+        `None` if they all lie in a hyperplane, or if there are too many facets.
 
     Examples:
         >>> rows = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 5]], dtype=object)
-        >>> hull = upper_hull(lifted_rows(rows))
+        >>> given = lifted_rows(rows)
+        >>> hull = hull_facets(given.for_core, rows[:, :-1], is_upper=True)
         >>> np.sort(hull.corners[(hull.corners != INFINITY).all(axis=1)]).tolist()
         [[0, 1, 3], [0, 2, 3]]
     """
-    return _facets(lifted.for_core, lambda: lifted.rows[:, :-1], is_upper=True)
+    return _facets_of(run_hull(given, lambda: spanning, is_upper=is_upper), given.dim)
 
 
 def meeting_points(lifted: LiftedRows, corners: IntArray) -> FloatArray:
@@ -198,36 +221,41 @@ def hull_edges(hull: HullFacets) -> IntArray:
         12
     """
     is_whole = _are_whole(hull)
-    pairs = _pairs_of_corners(hull.corners)
+    n_points = int(hull.corners.max()) + 1
+    keys = _pairs_of_corners(hull.corners, n_points)
+    pairs = np.stack(np.divmod(keys, n_points), axis=1)
     if is_whole.all():
         return pairs
     # All pairs of corners of a facet that is a simplex are edges. Two vertices that no such facet
     # has in common share facets that were cut alone, and an edge lies in at least dim - 1 facets.
-    known = set(map(tuple, _pairs_of_corners(hull.corners[is_whole]).tolist()))
+    is_edge = np.isin(keys, _pairs_of_corners(hull.corners[is_whole], n_points), kind="sort")
     members, through = _cut_faces(hull, is_whole)
-    nothing: set[int] = set()
-    found = []
-    for i, j in pairs.tolist():
+    least, nothing = hull.corners.shape[1] - 1, set[int]()
+    for k in np.flatnonzero(~is_edge).tolist():
+        i, j = pairs[k].tolist()
         shared = through.get(i, nothing) & through.get(j, nothing)
-        is_edge = len(shared) >= hull.corners.shape[1] - 1 and _meet_in(members, shared, 2)
-        found.append(is_edge or (i, j) in known)
-    return pairs[np.array(found, dtype=np.bool_)]
+        is_edge[k] = len(shared) >= least and _meet_in(members, shared, 2)
+    return pairs[is_edge]
 
 
-def _pairs_of_corners(simplices: IntArray) -> IntArray:
-    """Return the pairs `i < j` of corners of a common simplex, sorted, without `INFINITY`."""
+def distinct(numbers: IntArray) -> IntArray:
+    """Return the numbers that occur, ascending; the array given is sorted in place."""
+    numbers.sort()
+    is_new = np.ones(len(numbers), dtype=np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
+    return numbers[is_new]
+
+
+def _pairs_of_corners(simplices: IntArray, n_points: int) -> IntArray:
+    """Return `i * n_points + j` for all `i < j` in one simplex, ascending, without `INFINITY`."""
     corners = np.sort(simplices, axis=1)
-    n_points, length = int(corners.max(initial=0)) + 1, corners.shape[1]
+    length = corners.shape[1]
     keys = [
         (corners[:, i] * n_points + corners[:, j])[corners[:, i] != INFINITY]
         for i in range(length)
         for j in range(i + 1, length)
     ]
-    merged = np.concatenate(keys)
-    merged.sort()
-    is_new = np.ones(len(merged), dtype=np.bool_)
-    np.not_equal(merged[1:], merged[:-1], out=is_new[1:])
-    return np.stack(np.divmod(merged[is_new], n_points), axis=1)
+    return distinct(np.concatenate(keys))
 
 
 def _are_whole(hull: HullFacets) -> BoolArray:
@@ -242,7 +270,7 @@ def _cut_faces(
     n_points = int(hull.corners.max()) + 1
     corners = hull.corners[~is_whole]
     keys = hull.faces[~is_whole, None] * n_points + corners
-    pairs = np.divmod(np.unique(keys[corners != INFINITY]), n_points)
+    pairs = np.divmod(distinct(keys[corners != INFINITY]), n_points)
     members: dict[int, set[int]] = {}
     through: dict[int, set[int]] = {}
     for face, corner in zip(*(part.tolist() for part in pairs), strict=True):
@@ -261,10 +289,51 @@ def _meet_in(members: dict[int, set[int]], faces: set[int], n: int) -> bool:
     return False
 
 
-def _facets(
-    given: _CorePoints, exact: Callable[[], WideArray], *, is_upper: bool
-) -> HullFacets | None:
-    """Insert all points; `exact` gives what has to span space, if floats see no simplex."""
+def limbs(integers: WideArray) -> tuple[IntArray, int]:
+    """Write integers for the core, without their common factor of two.
+
+    Returns:
+        Limbs of 64 bits in two's complement, lowest first, along a new last axis; and the number of
+        bits that were taken away.
+
+    Examples:
+        >>> limbs(np.array([8, -4, 2**64 * 4], dtype=object))[0].tolist()
+        [[2, 0], [-1, -1], [0, 1]]
+    """
+    union = int(np.bitwise_or.reduce(integers, axis=None))
+    shift = max((union & -union).bit_length() - 1, 0)
+    short = integers >> shift if shift else integers
+    bits = max(int(short.max()).bit_length(), int(short.min()).bit_length()) + _SPARE_BITS
+    if bits <= _LIMB:
+        return short.astype(np.int64)[..., None], shift
+    n_bytes = -(-bits // _LIMB) * 8
+    entries = short.ravel().tolist()
+    packed = b"".join([entry.to_bytes(n_bytes, "little", signed=True) for entry in entries])
+    return np.frombuffer(packed, dtype=np.int64).reshape(*integers.shape, n_bytes // 8), shift
+
+
+class CoreHull(NamedTuple):
+    """A hull of the core that is done.
+
+    Attributes:
+        address: Where it is.
+        memory: Its memory, and that of its facets.
+    """
+
+    address: int
+    memory: tuple[Memory, Memory]
+
+
+def run_hull(
+    given: CorePoints, exact: Callable[[], WideArray], *, is_upper: bool
+) -> CoreHull | None:
+    """Insert all points; `None` if they do not span space, or if there are too many facets.
+
+    Args:
+        given: The points, which have to stay.
+        exact: Returns what has to span space, as integers: asked if floats see no simplex.
+        is_upper: Whether it is an upper hull.
+    """
     library, dim = core(), given.dim
     memory = Memory(library.hm_hull_size(byref(given)), is_cleared=False)
     room = _FIRST_ROOM * given.n + dim + 1
@@ -277,14 +346,27 @@ def _facets(
         library.hm_hull_begin(*begin, address(start), facets.address, room)
     while status := library.hm_hull_run(memory.address, dim, _CHUNK):
         if status == _NEEDS_ROOM:
+            if room > max(_MOST_FACETS, _MOST_PER_POINT * given.n):
+                return None
             room *= 2
             larger = Memory(library.hm_hull_facets_size(dim, room), is_cleared=False)
             library.hm_hull_move(memory.address, dim, larger.address, room)
             facets = larger
-    n_facets = library.hm_hull_n_facets(memory.address, dim)
+    return CoreHull(memory.address, (memory, facets))
+
+
+def _facets_of(hull: CoreHull | None, dim: int) -> HullFacets | None:
+    if hull is None:
+        return None
+    library = core()
+    n_facets = library.hm_hull_n_facets(hull.address, dim)
     corners, faces = np.empty((n_facets, dim), np.int32), np.empty(n_facets, np.int32)
-    n_faces = library.hm_hull_finish(memory.address, dim, address(corners), address(faces))
+    n_faces = library.hm_hull_finish(hull.address, dim, address(corners), address(faces))
     return HullFacets(corners.astype(np.int64), faces.astype(np.int64), n_faces)
+
+
+def _integers_of(points: FloatArray) -> WideArray:
+    return scaled_integers(points).integers
 
 
 def _independent(points: WideArray) -> IntArray | None:

@@ -22,6 +22,8 @@ from hardmax.geometry._hulls.vertex_search import VertexProofs, search_vertices
 from hardmax.geometry.convex_hulls import DIMENSIONS, convex_hull, extreme_corners
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
+_FEW_POINTS, _N_TRIED, _MOST_LEADERS = 128, 32, 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class ExtremePointCertificates:
@@ -84,7 +86,7 @@ def extreme_points(points: ArrayLike) -> BoolArray:
     """
     array = floats("points", points, ("n_points", "dim"), nonempty=("n_points",))
     mask = np.zeros(array.shape[0], dtype=bool)
-    hull = convex_hull(array) if array.shape[1] in DIMENSIONS else None
+    hull = convex_hull(array) if _has_few_facets(array) else None
     if hull is not None:
         mask[extreme_corners(hull)] = True
         return mask
@@ -187,6 +189,22 @@ def verify_extreme_points(points: ArrayLike, certificates: ExtremePointCertifica
         _lies_between(table, first, i, support.tolist(), weights)
         for i, support, weights in zip(between, proofs.supports, proofs.weights, strict=True)
     )
+
+
+def _has_few_facets(points: FloatArray) -> bool:
+    """Guess whether all facets of the hull are found sooner than a direction for each vertex.
+
+    In five dimensions random points on a sphere have 27 facets for each one, and a direction for
+    nearly every point that is tried; of a Gaussian cloud few points are vertices.
+    """
+    n_points, dim = points.shape
+    if dim != DIMENSIONS[-1] or n_points <= _FEW_POINTS:
+        return dim in DIMENSIONS
+    sample = np.arange(0, n_points, n_points // _N_TRIED)
+    with np.errstate(over="ignore", invalid="ignore"):
+        outwards = points[sample] - points.mean(axis=0)
+        leaders = (outwards @ points.T).argmax(axis=1)
+    return bool((leaders == sample).mean() < _MOST_LEADERS)
 
 
 def _distinct_rows(array: FloatArray) -> tuple[IntArray, IntArray]:

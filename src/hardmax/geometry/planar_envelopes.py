@@ -2,8 +2,8 @@ r"""Where each of many affine forms is largest on the plane: all cells at once, 
 
 The forms $f_j(x) = \langle a_j, x\rangle + c_j$ as points $(a_j, c_j)$ of space have an upper hull:
 its corners are the forms that win on an open set, its edges the walls between two cells, its faces
-the points where three or more cells meet. The compiled core inserts the points one by one; signs
-come from floats with a proven bound, or from integers of any length.
+the points where three or more cells meet. `convex_hulls` finds it, and the compiled core reads the
+cells off it, in the order in which they lie around each other.
 """
 
 from ctypes import Structure, byref, c_int32, c_void_p
@@ -15,27 +15,9 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.exact.integer_vectors import Vector, primitive
+from hardmax.geometry.convex_hulls import float_points, lifted_rows, meeting_points, run_hull
 from hardmax.geometry.descriptions import rounded_points
 from hardmax.typing import FloatArray, IntArray, WideArray
-
-_CHUNK = 2_000
-"""How many forms are inserted in one call; between two calls an interrupt is heard."""
-_SPARE_BITS = 3
-_LIMB = 64
-_ORDER_SEED = 0
-_GRID_BITS = 16
-
-
-class CoreForms(Structure):
-    """`hm_forms` of the interface."""
-
-    _fields_ = (
-        ("n", c_int32),
-        ("slope_limbs", c_int32),
-        ("offset_limbs", c_int32),
-        ("slopes", c_void_p),
-        ("offsets", c_void_p),
-    )
 
 
 class _CoreCells(Structure):
@@ -95,13 +77,15 @@ def meeting_point(rows: WideArray) -> Vector:
     return primitive(point if point[-1] > 0 else tuple(-entry for entry in point))
 
 
-def planar_envelope(rows: WideArray) -> PlanarEnvelope | None:
+def planar_envelope(rows: WideArray, floats: FloatArray | None = None) -> PlanarEnvelope | None:
     r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$; `None` if all $a_j$ are on a line.
 
     Forms may repeat, tie in any number, or win nowhere.
 
     Args:
         rows: The $(a_j, c_j)$, integers on one common scale, shape `(n_forms, 3)`.
+        floats: The same numbers, without that scale, if they are float64: then integers are only
+            looked at for forms that win.
 
     References:
         [CS89].
@@ -114,96 +98,35 @@ def planar_envelope(rows: WideArray) -> PlanarEnvelope | None:
         >>> found.sites.tolist(), found.pairs.tolist(), found.vertices.tolist()
         ([0, 1, 2, 3], [[0, 1], [0, 3], [1, 2], [2, 3]], [[0.0, 0.0]])
     """
-    slopes, slope_shift = limbs(rows[:, :2])
-    offsets, offset_shift = limbs(rows[:, 2])
-    n = len(rows)
-    forms = CoreForms(n, slopes.shape[-1], offsets.shape[-1], address(slopes), address(offsets))
-    library = core()
-    memory = Memory(library.hm_envelope_size(byref(forms)))
-    order = _insertion_order(slopes)
-    if not library.hm_envelope_begin(memory.address, byref(forms), address(order)):
+    if floats is None:
+        lifted = lifted_rows(rows)
+        hull = run_hull(lifted.for_core, lambda: rows[:, :-1], is_upper=True)
+    else:
+        hull = run_hull(float_points(floats), lambda: rows[:, :-1], is_upper=True)
+    if hull is None:
         return None
-    for start in range(3, n, _CHUNK):
-        count = min(_CHUNK, n - start)
-        library.hm_envelope_insert(memory.address, address(order) + 4 * start, count)
+    library, n = core(), len(rows)
     sites, starts = np.empty(n, np.int32), np.empty(n + 1, np.int32)
     neighbours, corners = np.empty(6 * n, np.int32), np.empty(6 * n, np.int32)
     triples = np.empty((2 * n, 3), np.int32)
     found = _CoreCells(*map(address, (sites, starts, neighbours, corners, triples)))
-    library.hm_envelope_finish(memory.address, byref(found))
-    triples = triples[: found.n_vertices]
-    vertices = np.empty((len(triples), 2))
-    for start in range(0, len(triples), 10 * _CHUNK):
-        library.hm_envelope_vertices(
-            memory.address,
-            address(triples) + 12 * start,
-            min(10 * _CHUNK, len(triples) - start),
-            offset_shift - slope_shift,
-            address(vertices) + 16 * start,
-        )
+    memory = Memory(library.hm_envelope_size(hull.address), is_cleared=False)
+    library.hm_envelope_read(memory.address, hull.address, byref(found))
+    sites, ties = sites[: found.n_sites], triples[: found.n_vertices].astype(np.int64)
+    if floats is None:
+        vertices = meeting_points(lifted, ties)
+    else:
+        vertices = meeting_points(lifted_rows(rows[sites]), np.searchsorted(sites, ties))
     for k in np.flatnonzero(np.isnan(vertices).any(axis=1)).tolist():
-        vertices[k] = rounded_points([meeting_point(rows[triples[k]])], 2)[0]
+        vertices[k] = rounded_points([meeting_point(rows[ties[k]])], 2)[0]
     n_sites = found.n_sites
     n_walls = int(starts[n_sites])
     return PlanarEnvelope(
         rows,
-        sites[:n_sites].astype(np.int64),
+        sites.astype(np.int64),
         starts[: n_sites + 1].astype(np.int64),
         neighbours[:n_walls].astype(np.int64),
         corners[:n_walls].astype(np.int64),
-        triples.astype(np.int64),
+        ties,
         vertices,
     )
-
-
-def limbs(integers: WideArray) -> tuple[IntArray, int]:
-    """Write integers for the core, without their common factor of two.
-
-    Returns:
-        Limbs of 64 bits in two's complement, lowest first, along a new last axis; and the number of
-        bits that were taken away.
-
-    Examples:
-        >>> limbs(np.array([8, -4, 2**64 * 4], dtype=object))[0].tolist()
-        [[2, 0], [-1, -1], [0, 1]]
-    """
-    union = int(np.bitwise_or.reduce(integers, axis=None))
-    shift = max((union & -union).bit_length() - 1, 0)
-    short = integers >> shift if shift else integers
-    bits = max(int(short.max()).bit_length(), int(short.min()).bit_length()) + _SPARE_BITS
-    if bits <= _LIMB:
-        return short.astype(np.int64)[..., None], shift
-    n_bytes = -(-bits // _LIMB) * 8
-    entries = short.ravel().tolist()
-    packed = b"".join([entry.to_bytes(n_bytes, "little", signed=True) for entry in entries])
-    return np.frombuffer(packed, dtype=np.int64).reshape(*integers.shape, n_bytes // 8), shift
-
-
-def _insertion_order(slopes: IntArray) -> IntArray:
-    """Order points for insertion: random rounds, each twice as long, along a curve of Hilbert.
-
-    Rounds keep what is inserted and removed again small, the curve the way to the next point short
-    [ACR03]. The result of the insertion does not depend on it.
-    """
-    n = len(slopes)
-    # Ranks, not coordinates: they know clusters within clusters.
-    x, y = ((_ranks(slopes[:, axis]) << _GRID_BITS) // n for axis in range(2))
-    key = np.zeros(n, dtype=np.int64)
-    for level in reversed(range(_GRID_BITS)):
-        right, upper = x >> level & 1, y >> level & 1
-        key = key << 2 | (3 * right ^ upper)
-        # Each quarter holds a curve of its own, in two of them turned round.
-        swap, mirror = upper == 0, (upper == 0) & (right == 1)
-        x, y = np.where(mirror, ~x, x), np.where(mirror, ~y, y)
-        x, y = np.where(swap, y, x), np.where(swap, x, y)
-    ranks = np.random.default_rng(_ORDER_SEED).permutation(n).astype(np.float64)
-    return np.argsort(np.frexp(ranks)[1] << 2 * _GRID_BITS | key, kind="stable").astype(np.int32)
-
-
-def _ranks(integers: IntArray) -> IntArray:
-    """Number integers, given by their limbs, by size."""
-    *lower, top = integers.T
-    order = np.lexsort([*(limb.view(np.uint64) for limb in lower), top])
-    ranks = np.empty(len(order), dtype=np.int64)
-    ranks[order] = np.arange(len(order))
-    return ranks

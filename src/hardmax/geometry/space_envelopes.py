@@ -8,6 +8,7 @@ are the directions in which cells are unbounded. `planar_envelopes` does the sam
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,13 @@ from hardmax.geometry.convex_hulls import (
     INFINITY,
     HullFacets,
     LiftedRows,
+    distinct,
     extreme_corners,
+    float_points,
     hull_edges,
+    hull_facets,
     lifted_rows,
     meeting_points,
-    upper_hull,
 )
 from hardmax.geometry.descriptions import negative, rounded_points
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
@@ -58,15 +61,17 @@ class SpaceEnvelope:
     r"""The cells of $\max_j \langle a_j, x\rangle + c_j$, and how they meet.
 
     Attributes:
-        lifted: The $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, dim + 1)`.
+        rows: The $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, dim + 1)`.
         sites: The forms that win on an open set, ascending; of equal forms the first.
+        lifted: Their rows for the core.
         pairs: The pairs `i < j` of forms whose cells share a wall, sorted: shape `(n_pairs, 2)`.
         points: The vertices of the cells, ordered by the forms that are equal there.
         directions: The directions of extreme rays, likewise.
     """
 
-    lifted: LiftedRows
+    rows: WideArray
     sites: IntArray
+    lifted: LiftedRows
     pairs: IntArray
     points: Ties
     directions: Ties
@@ -74,20 +79,20 @@ class SpaceEnvelope:
     @cached_property
     def vertices(self) -> FloatArray:
         """The vertices, correctly rounded: shape `(n_vertices, dim)`."""
-        found = meeting_points(self.lifted, self.points.simplices)
+        found = meeting_points(self.lifted, np.searchsorted(self.sites, self.points.simplices))
         for k in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
             found[k] = rounded_points([self.exact_vertex(k)], found.shape[1])[0]
         return found
 
     def exact_vertex(self, k: int) -> Vector:
         r"""Return vertex `k` as integers $(t x, t)$, $t > 0$, without a common divisor."""
-        rows = self.lifted.rows[self.points.simplices[k]]
+        rows = self.rows[self.points.simplices[k]]
         (normal,) = null_space([tuple(row) for row in (rows[1:] - rows[0]).tolist()], rows.shape[1])
         return normal if normal[-1] > 0 else negative(normal)
 
     def exact_direction(self, k: int) -> Vector:
         """Return the direction of ray `k`, integers without a common divisor."""
-        slopes = self.lifted.rows[:, :-1]
+        slopes = self.rows[:, :-1]
         on = self.directions.simplices[k].tolist()
         (normal,) = null_space(
             [tuple(row) for row in (slopes[on[1:]] - slopes[on[0]]).tolist()], slopes.shape[1]
@@ -110,14 +115,19 @@ class SpaceEnvelope:
         )
 
 
-def space_envelope(rows: WideArray) -> SpaceEnvelope | None:
-    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$; `None` if the $a_j$ span too little.
+def space_envelope(rows: WideArray, floats: FloatArray | None = None) -> SpaceEnvelope | None:
+    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$.
 
     Forms may repeat, tie in any number, or win nowhere.
 
     Args:
         rows: The $(a_j, c_j)$, integers on one common scale, shape `(n_forms, dim + 1)` with `dim`
-            in `DIMENSIONS`; the $a_j$ must not lie in a hyperplane.
+            in `DIMENSIONS`.
+        floats: The same numbers, without that scale, if they are float64: then integers are only
+            looked at for forms that win.
+
+    Returns:
+        `None` if the $a_j$ lie in a hyperplane, or if there are too many vertices.
 
     Examples:
         Eight sites at the corners of a cube meet in one vertex.
@@ -130,21 +140,54 @@ def space_envelope(rows: WideArray) -> SpaceEnvelope | None:
         >>> [found.exact_direction(k) for k in range(2)]
         [(1, 0, 0), (0, 1, 0)]
     """
-    lifted = lifted_rows(rows)
-    hull = upper_hull(lifted)
+    is_fan = bool((rows[:, -1] == rows[0, -1]).all())
+    # Without offsets the upper hull is one face, and what bounds it is the hull of the slopes.
+    n_columns = rows.shape[1] - is_fan
+    points = None if floats is None else np.ascontiguousarray(floats[:, :n_columns])
+    found = _proper_hull(rows[:, :n_columns], points, is_upper=not is_fan)
+    if found is None:
+        return None
+    sites, hull = found
+    lifted = lifted_rows(rows[sites])
+    if is_fan:
+        whole = np.ones(len(hull.faces), dtype=np.bool_)
+        return SpaceEnvelope(
+            rows, sites, lifted, hull_edges(hull), _apex(sites, hull), _ties(hull, whole)
+        )
+    is_vertical = (hull.corners == INFINITY).any(axis=1)
+    return SpaceEnvelope(
+        rows, sites, lifted, hull_edges(hull), _ties(hull, ~is_vertical), _ties(hull, is_vertical)
+    )
+
+
+def _proper_hull(
+    rows: WideArray, floats: FloatArray | None, *, is_upper: bool
+) -> tuple[IntArray, HullFacets] | None:
+    """Return the vertices of a hull, and its facets cut into simplices without other corners."""
+    spanning = rows[:, : rows.shape[1] - is_upper]
+    if floats is None:
+        lifted = lifted_rows(rows)
+        hull = hull_facets(lifted.for_core, spanning, is_upper=is_upper)
+    else:
+        hull = hull_facets(float_points(floats), spanning, is_upper=is_upper)
     if hull is None:
         return None
     sites = extreme_corners(hull)
-    if np.unique(hull.corners).size > len(sites) + 1:
-        # Some corners lie on faces: once more, without them.
-        hull = upper_hull(lifted_rows(rows[sites]))
-        assert hull is not None
-        corners = np.where(hull.corners == INFINITY, INFINITY, sites[hull.corners])
-        hull = HullFacets(corners, hull.faces, hull.n_faces)
-    is_vertical = (hull.corners == INFINITY).any(axis=1)
-    return SpaceEnvelope(
-        lifted, sites, hull_edges(hull), _ties(hull, ~is_vertical), _ties(hull, is_vertical)
-    )
+    if np.unique(hull.corners).size == len(sites) + is_upper:
+        return sites, hull
+    # Some corners lie on faces: once more, without them.
+    lifted = lifted_rows(rows[sites])
+    again = hull_facets(lifted.for_core, spanning[sites], is_upper=is_upper)
+    assert again is not None
+    corners = np.where(again.corners == INFINITY, INFINITY, sites[again.corners])
+    return sites, HullFacets(corners, again.faces, again.n_faces)
+
+
+def _apex(sites: IntArray, hull: HullFacets) -> Ties:
+    """Return the one vertex of a fan, with the corners of a facet and a site beside it."""
+    facet = hull.corners[hull.faces == hull.faces[0]]
+    beside = np.setdiff1d(sites, facet)[:1]
+    return Ties(np.array([0, len(sites)]), sites, np.append(facet[0], beside)[None])
 
 
 def _ties(hull: HullFacets, chosen: BoolArray) -> Ties:
@@ -153,18 +196,23 @@ def _ties(hull: HullFacets, chosen: BoolArray) -> Ties:
     if len(corners) and corners[0, 0] == INFINITY:
         corners = corners[:, 1:]
     n, length = corners.shape
-    _, first, inverse = np.unique(faces, return_index=True, return_inverse=True)
-    if len(first) == n:
+    order = np.argsort(faces, kind="stable")
+    is_first = np.ones(n, dtype=np.bool_)
+    is_first[1:] = np.diff(faces[order]) != 0
+    if is_first.all():
         simplices = corners[_lexicographic(corners)]
         return Ties(np.arange(n + 1) * length, simplices.ravel(), simplices)
-    members: list[set[int]] = [set() for _ in first]
-    for face, row in zip(inverse.tolist(), corners.tolist(), strict=True):
-        members[face].update(row)
-    lists = [sorted(forms) for forms in members]
-    order = sorted(range(len(lists)), key=lists.__getitem__)
-    starts = np.cumsum([0, *(len(lists[k]) for k in order)])
-    forms = np.array([form for k in order for form in lists[k]], dtype=np.int64)
-    return Ties(starts, forms, corners[first[order]])
+    numbers = np.empty(n, dtype=np.int64)
+    numbers[order] = np.cumsum(is_first) - 1
+    n_points = int(corners.max()) + 1
+    face, form = np.divmod(distinct((numbers[:, None] * n_points + corners).ravel()), n_points)
+    ends = np.cumsum(np.bincount(face)).tolist()
+    forms = form.tolist()
+    lists = [forms[start:end] for start, end in pairwise([0, *ends])]
+    ranked = sorted(range(len(lists)), key=lists.__getitem__)
+    starts = np.cumsum([0, *(len(lists[k]) for k in ranked)])
+    members = np.array([j for k in ranked for j in lists[k]], dtype=np.int64)
+    return Ties(starts, members, corners[order[is_first]][ranked])
 
 
 def _lexicographic(rows: IntArray) -> IntArray:

@@ -20,6 +20,8 @@ from hardmax.exact.dyadic import (
 )
 from hardmax.exact.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
+from hardmax.geometry.space_envelopes import DIMENSIONS
+from hardmax.tropical.diagrams.order_k_hulls import order_k_hull
 from hardmax.tropical.diagrams.order_k_search import Contest, TopSet, Witness, refine, walk_walls
 from hardmax.tropical.diagrams.planar_order_k import PlanarOrderK, planar_order_k
 from hardmax.tropical.diagrams.power_cells import wall
@@ -146,6 +148,9 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
     rank = difference_rank(rows)
     if diagram.dim == rank == 2 and k < len(forms):
         return _in_the_plane(diagram, contest, named_groups)
+    if diagram.dim == rank in DIMENSIONS and k < len(forms) == len(groups):
+        found = order_k_hull(rows, k)
+        return OrderKDiagram(diagram, k, diagram.live[found.sets], found.walls, None)
     search = walk_walls if rank <= _LOW_RANK else refine
     named = sorted(
         (_sites(top, contest, named_groups), top, witness, walls)

@@ -5,7 +5,7 @@ found here: along the line $x_2 = \epsilon$, with $\epsilon$ smaller than any nu
 """
 
 from collections.abc import Sequence
-from ctypes import byref
+from ctypes import Structure, byref, c_int32, c_void_p
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +13,24 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.exact.integer_vectors import Vector, wide_rows
-from hardmax.geometry.planar_envelopes import CoreForms, limbs
+from hardmax.geometry.convex_hulls import limbs
 from hardmax.typing import IntArray
 
 _NO_ROOM, _ONGOING = 2, 1
 _BUDGET = 500
 """How many cells are walked around in one call; between two calls an interrupt is heard."""
+
+
+class _CoreForms(Structure):
+    """`hm_forms` of the interface."""
+
+    _fields_ = (
+        ("n", c_int32),
+        ("slope_limbs", c_int32),
+        ("offset_limbs", c_int32),
+        ("slopes", c_void_p),
+        ("offsets", c_void_p),
+    )
 
 
 class PlanarOrderK(NamedTuple):
@@ -48,7 +60,7 @@ def planar_order_k(forms: Sequence[Vector], multiplicity: Sequence[int], k: int)
     """
     rows = wide_rows(forms, 3)
     slopes, offsets = limbs(rows[:, :2])[0], limbs(rows[:, 2])[0]
-    packed = CoreForms(
+    packed = _CoreForms(
         len(forms), slopes.shape[-1], offsets.shape[-1], address(slopes), address(offsets)
     )
     copies = np.array(multiplicity, dtype=np.int32)

@@ -133,8 +133,9 @@ class PowerDiagram:
             "bias", zeros if bias is None else bias, ("n_keys",), infinity="negative"
         )
         masked = np.isneginf(offsets)
-        scaled = scaled_integers(np.column_stack([slopes, np.where(masked, 0.0, offsets)]))
-        diagram = cls._from_exact(scaled, masked, "bias")
+        forms = np.column_stack([slopes, np.where(masked, 0.0, offsets)])
+        diagram = cls._from_exact(scaled_integers(forms), masked, "bias")
+        diagram.__dict__["_live_floats"] = np.ascontiguousarray(forms[~masked])
         diagram.__dict__["sites"] = owned(slopes)
         return diagram
 
@@ -390,6 +391,11 @@ class PowerDiagram:
         return ScaledIntegers(self.coefficients.integers[self.live], self.coefficients.exponent)
 
     @cached_property
+    def _live_floats(self) -> FloatArray | None:
+        """The same in float64, if they were given so."""
+        return None
+
+    @cached_property
     def _exact_weights(self) -> ScaledIntegers:
         return weights_of_forms(self.coefficients)
 
@@ -408,12 +414,16 @@ class PowerDiagram:
     @cached_property
     def _plane(self) -> PlanarEnvelope | None:
         """All cells at once, in the plane, unless the sites are on a line."""
-        return planar_envelope(self._live_forms.integers) if self.dim == 2 else None
+        if self.dim != 2:
+            return None
+        return planar_envelope(self._live_forms.integers, self._live_floats)
 
     @cached_property
     def _space(self) -> SpaceEnvelope | None:
         """All cells at once, in three and four dimensions, unless the sites are in a hyperplane."""
-        return space_envelope(self._live_forms.integers) if self.dim in DIMENSIONS else None
+        if self.dim not in DIMENSIONS:
+            return None
+        return space_envelope(self._live_forms.integers, self._live_floats)
 
     @cached_property
     def _envelope(self) -> UpperEnvelope:

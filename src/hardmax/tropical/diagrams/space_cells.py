@@ -18,7 +18,7 @@ def space_cells(envelope: SpaceEnvelope, names: IntArray) -> list[PowerCell]:
         envelope: All cells in space.
         names: The site of each form.
     """
-    dim = envelope.lifted.rows.shape[1] - 1
+    dim = envelope.rows.shape[1] - 1
     return [
         PowerCell(site, dim, partial(_whole_cell, envelope, names, i))
         for i, site in enumerate(names[envelope.sites].tolist())
@@ -26,7 +26,7 @@ def space_cells(envelope: SpaceEnvelope, names: IntArray) -> list[PowerCell]:
 
 
 def _whole_cell(envelope: SpaceEnvelope, names: IntArray, i: int) -> CellParts:
-    rows = envelope.lifted.rows
+    rows = envelope.rows
     form = tuple(rows[envelope.sites[i]].tolist())
     rivals, vertices, directions = (lists[i] for lists in envelope.around)
     walls = [wall(form, tuple(rows[j].tolist())) for j in rivals]
