@@ -37,22 +37,24 @@ def diagrams() -> Table:
     """Measure diagrams of sites and of keys, with who wins, neighbours, vertices and cells."""
     rng = np.random.default_rng(0)
     cases = []
-    for n_sites, dim in ((1_000, 2), (10_000, 2), (100_000, 2), (1_000, 3), (200, 4)):
+    sizes = (1_000, 2), (10_000, 2), (100_000, 2), (1_000, 3), (10_000, 3), (200, 4), (1_000, 4)
+    for n_sites, dim in sizes:
         sites, weights = rng.random((n_sites, dim)), rng.random(n_sites) / n_sites
         box = Box([0.0] * dim, [1.0] * dim)
         cases.append((f"{n_sites} uniform sites, d = {dim}", sites, weights, box))
     for n_keys, name in ((10_000, "Gaussian keys"), (3_000, "unit keys")):
-        keys = rng.standard_normal((n_keys, 2))
-        if name == "unit keys":
-            keys /= np.linalg.norm(keys, axis=1)[:, None]
-        cases.append((f"{n_keys} {name}, d = 2", keys, None, Box([-1, -1], [1, 1])))
+        for dim in (2, 3):
+            keys = rng.standard_normal((n_keys, dim))
+            if name == "unit keys":
+                keys /= np.linalg.norm(keys, axis=1)[:, None]
+            cases.append((f"{n_keys} {name}, d = {dim}", keys, None, Box([-1] * dim, [1] * dim)))
     rows = []
     for name, points, weights, box in cases:
-        rounds = 3 if points.shape[1] == 2 else 1
-        diagram, ours = cpu_seconds(lambda p=points, w=weights: diagram_with_cells(p, w), rounds)
-        _, clipped = cpu_seconds(lambda d=diagram, b=box: [c.vertices for c in d.cells(b)], rounds)
+        diagram, ours = cpu_seconds(lambda p=points, w=weights: diagram_with_cells(p, w), 3)
+        tries = 3 if points.shape[1] == 2 else 1
+        _, clipped = cpu_seconds(lambda d=diagram, b=box: [c.vertices for c in d.cells(b)], tries)
         n_active = int(diagram.active.sum())
-        visible, theirs = cpu_seconds(lambda p=points, w=weights: visible_count(p, w), rounds)
+        visible, theirs = cpu_seconds(lambda p=points, w=weights: visible_count(p, w), 3)
         assert n_active == visible
         rows.append((name, n_active, 1e3 * ours, 1e3 * clipped, 1e3 * theirs, ours / theirs))
     return Table(
@@ -61,8 +63,9 @@ def diagrams() -> Table:
         rows,
         """CPU milliseconds from arrays on, who wins, neighbours, vertices and cells included; then
         the cells clipped to a box. Ours is exact, and right where Qhull's rounded hull of lifted
-        sites fails: sites on a lattice or a circle, repeated, of any magnitude. In the plane it is
-        an upper hull, beyond it one double description of all cells. Keys have no offsets.""",
+        sites fails: sites on a lattice or a circle, repeated, of any magnitude. Both find a hull by
+        insertion. The vertices of clipped cells are worked out one cell at a time, in space in
+        integers. Keys have no offsets.""",
     )
 
 
@@ -90,10 +93,10 @@ def orders() -> Table:
     rng = np.random.default_rng(2)
     plane = ((100, 2, 2), (100, 2, 10), (1000, 2, 2), (1000, 2, 10))
     rows = []
-    for n_keys, dim, k in (*plane, (30, 3, 3), (20, 5, 2), (32, 16, 2)):
+    for n_keys, dim, k in (*plane, (30, 3, 3), (100, 3, 3), (20, 4, 3), (20, 5, 2), (32, 16, 2)):
         keys = rng.standard_normal((n_keys, dim))
         diagram = PowerDiagram.from_keys(keys, -(keys**2).sum(axis=1) / 2)
-        rounds = 5 if dim == 2 else 1
+        rounds = 5 if dim < 5 else 1
         found, seconds = cpu_seconds(lambda d=diagram, k=k: order_k_diagram(d, k), rounds)
         rows.append((n_keys, dim, k, found.n_cells, seconds, found.n_cells / seconds))
     columns = "sites", "d", "k", "cells", "CPU s", "cells/s"

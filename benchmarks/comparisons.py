@@ -191,7 +191,7 @@ def extreme_keys(programs: Programs) -> list[Comparison]:
         else:
             entries.append(Measured("Qhull", remark="out of reach"))
         entries.append(_one_program_per_key(points, truth))
-        least = {"Qhull": 2.5} if dim == 6 else {}
+        least = {"Qhull": {3: 0.4, 6: 2.5}[dim]} if hull else {}
         found.append(Comparison(f"{kind}, N = {n_keys}, d = {dim}", truth, tuple(entries), least))
     return found
 
@@ -291,7 +291,9 @@ def diagrams(programs: Programs) -> list[Comparison]:
     for n_sites, dim, kind, least in (
         (1000, 2, "uniform", 0.2),
         (10_000, 2, "uniform", 0.3),
-        (1000, 3, "uniform", None),
+        (1000, 3, "uniform", 0.25),
+        (10_000, 3, "uniform", 0.4),
+        (200, 4, "uniform", 0.2),
         (900, 2, "on a lattice", None),
     ):
         rng = np.random.default_rng(0)

@@ -129,6 +129,34 @@ def test_cells_are_those_of_the_double_description(family, dim, most, rounds):
         compare(family(rng, int(rng.integers(1, most)), dim), dim)
 
 
+def some_domain(rng, dim):
+    """A box, or some of its sides, often in the walls of cells."""
+    low = rng.integers(-4, 2, dim)
+    high = low + rng.integers(1, 4, dim)
+    scale = int(rng.choice([1, 1, 2, 10]))
+    sides = np.r_[np.c_[scale * np.eye(dim, dtype=int), high], np.c_[-scale * np.eye(dim), -low]]
+    rows = [tuple(int(x) for x in row) for row in sides]
+    return rows if rng.random() < 0.7 else rows[: rng.integers(1, 2 * dim)]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+@pytest.mark.parametrize(("dim", "most", "rounds"), [(3, 14, 8), (4, 9, 3)])
+def test_clipped_cells_are_those_of_the_double_description(family, dim, most, rounds):
+    rng = np.random.default_rng(9)
+    for _ in range(rounds):
+        rows = family(rng, int(rng.integers(dim + 1, most)), dim)
+        domain = some_domain(rng, dim)
+        found = space_envelope(rows)
+        if found is None:
+            continue
+        rivals = np.sort(like_terms(rows))
+        wanted = upper_envelope([tuple(row) for row in rows[rivals].tolist()], dim, domain)
+        cells = space_cells(found, np.arange(len(rows)), domain)
+        assert list(map(description, cells)) == [
+            description(wanted.cell(j, rivals)) for j in wanted.owners
+        ]
+
+
 @pytest.mark.parametrize("dim", [3, 4])
 def test_floats_give_what_their_integers_give(dim):
     rng = np.random.default_rng(11)

@@ -149,7 +149,7 @@ def sparse_cone_generators(
     # which they vanish meets every ray modulo lineality exactly once: the cone there is pointed.
     sliced = {i: tuple(vectors[i][p] for p in pivots) for i in chosen}
     start = [chosen[b] for b in basis]
-    cone = _GrowingCone(sliced, start)
+    cone = _simplicial_cone(sliced, start)
     started = set(start)
     pending = [i for i in chosen if i not in started]
     if mostly_redundant:
@@ -176,6 +176,39 @@ def face_has_dimension(rays: Sequence[Vector], k: int) -> bool:
     return int(fmpz_mat([list(ray) for ray in rays]).rank()) >= k
 
 
+def cut_cone(
+    rays: Sequence[Vector], tight: Sequence[Iterable[int]], rows: dict[int, Vector]
+) -> tuple[list[Vector], tuple[frozenset[int], ...]]:
+    r"""Cut a pointed cone with interior points, given by its extreme rays, by more rows.
+
+    Args:
+        rays: The rays, primitive vectors of integers.
+        tight: For each of them the rows of the cone that vanish on it, by any numbers.
+        rows: The rows $r$, by numbers of their own: the part where $\langle r, u\rangle \ge 0$
+            is kept.
+
+    Returns:
+        The rays of that part, and the rows that vanish on each.
+
+    Examples:
+        >>> cut_cone([(1, 0), (0, 1)], [[0], [1]], {2: (1, -1)})
+        ([(1, 1), (1, 0)], (frozenset({2}), frozenset({0})))
+    """
+    cone = _GrowingCone(rows, len(rays[0]), list(rays), [set(on) for on in tight])
+    for i in rows:
+        cone.insert(i)
+    return cone.collect()
+
+
+def _simplicial_cone(rows: dict[int, Vector], start: list[int]) -> "_GrowingCone":
+    """Begin with as many independent rows as there are columns."""
+    rank = len(start)
+    inverse, denominator = fmpz_mat([list(rows[i]) for i in start]).inv().numer_denom()
+    sign = 1 if denominator > 0 else -1
+    vectors = [primitive(sign * int(inverse[c, k]) for c in range(rank)) for k in range(rank)]
+    return _GrowingCone(rows, rank, vectors, [set(start) - {i} for i in start])
+
+
 class _GrowingCone:
     """A pointed cone of full column rank while its rows are being inserted.
 
@@ -183,18 +216,19 @@ class _GrowingCone:
     `rays_on[i]` the rays on which row `i` vanishes. A dead ray's slot is used again.
     """
 
-    def __init__(self, rows: dict[int, Vector], start: list[int]) -> None:
+    def __init__(
+        self, rows: dict[int, Vector], rank: int, vectors: list[Vector], tight: list[set[int]]
+    ) -> None:
         self.rows = rows
-        self.rank = len(start)
-        inverse, denominator = fmpz_mat([list(rows[i]) for i in start]).inv().numer_denom()
-        sign = 1 if denominator > 0 else -1
-        self.vectors = [
-            primitive(sign * int(inverse[c, k]) for c in range(self.rank)) for k in range(self.rank)
-        ]
-        self.tight = [set(start) - {i} for i in start]
-        self.rays_on = {i: {k for k in range(self.rank) if start[k] != i} for i in start}
+        self.rank = rank
+        self.vectors = vectors
+        self.tight = tight
+        self.rays_on: dict[int, set[int]] = {}
+        for k, on in enumerate(tight):
+            for i in on:
+                self.rays_on.setdefault(i, set()).add(k)
         self.free: list[int] = []
-        self.alive = np.ones(self.rank, dtype=np.bool_)
+        self.alive = np.ones(len(vectors), dtype=np.bool_)
         self.directions = rounded_directions(self.vectors, self.rank)
         self.sizes = np.abs(self.directions)
 

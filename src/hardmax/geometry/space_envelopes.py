@@ -86,9 +86,12 @@ class SpaceEnvelope:
 
     def exact_vertex(self, k: int) -> Vector:
         r"""Return vertex `k` as integers $(t x, t)$, $t > 0$, without a common divisor."""
-        rows = self.rows[self.points.simplices[k]]
-        (normal,) = null_space([tuple(row) for row in (rows[1:] - rows[0]).tolist()], rows.shape[1])
-        return normal if normal[-1] > 0 else negative(normal)
+        if k not in self._exact:
+            rows = self.rows[self.points.simplices[k]]
+            differences = [tuple(row) for row in (rows[1:] - rows[0]).tolist()]
+            (normal,) = null_space(differences, rows.shape[1])
+            self._exact[k] = normal if normal[-1] > 0 else negative(normal)
+        return self._exact[k]
 
     def exact_direction(self, k: int) -> Vector:
         """Return the direction of ray `k`, integers without a common divisor."""
@@ -103,6 +106,11 @@ class SpaceEnvelope:
             if height != reach:
                 return normal if height < reach else negative(normal)
         raise AssertionError("all slopes lie in one hyperplane.")
+
+    @cached_property
+    def _exact(self) -> dict[int, Vector]:
+        """The vertices that somebody asked for."""
+        return {}
 
     @cached_property
     def around(self) -> Surroundings:

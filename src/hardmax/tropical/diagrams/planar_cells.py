@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions
-from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
+from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.descriptions import Generators, rounded_points
 from hardmax.geometry.planar_envelopes import PlanarEnvelope
 from hardmax.geometry.polytopes import Polytope
-from hardmax.tropical.diagrams.power_cells import CellParts, PowerCell, wall
+from hardmax.tropical.diagrams.power_cells import CellParts, PowerCell, certain_sides, wall
 from hardmax.typing import BoolArray, IntArray
 
 _OUTSIDE = -1
@@ -140,16 +139,9 @@ def _places(
     n_cells = len(is_bounded)
     if not domain:
         return np.ones(n_cells, dtype=np.bool_), np.zeros(n_cells, dtype=np.bool_)
-    rows = rounded_directions(domain, 3)
-    points = envelope.vertices
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        heights = rows[:, 2, None] - rows[:, :2] @ points.T
-        # Coefficients and points are rounded once, a product and two sums after that.
-        sizes = np.abs(rows[:, 2, None]) + np.abs(rows[:, :2]) @ np.abs(points.T)
-        bound = 8 * UNIT_ROUNDOFF * sizes + FEW_UNDERFLOWS * (1 + np.abs(points).sum(axis=1))
-        above, below = heights > bound, heights < -bound
+    above, below = certain_sides(envelope.vertices, domain)
     corners, starts = envelope.corners, envelope.starts[:-1]
-    inside = np.logical_and.reduceat(above.all(axis=0)[corners], starts)
+    inside = np.logical_and.reduceat(np.logical_and.reduce(above)[corners], starts)
     outside = np.logical_and.reduceat(below[:, corners], starts, axis=1).any(axis=0)
     return inside & is_bounded, outside & is_bounded
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._ground.display import html_card
-from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
+from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions, wide_rows
+from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.descriptions import Generators
 from hardmax.geometry.double_description import (
@@ -25,7 +26,7 @@ from hardmax.geometry.double_description import (
     sparse_cone_generators,
 )
 from hardmax.geometry.polytopes import Polytope
-from hardmax.typing import FloatArray, IntArray, WideArray
+from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 _ORDER_SEED = 0
 """Rows are inserted in a random order, which keeps intermediate diagrams small; any fixed seed
@@ -95,7 +96,7 @@ class PowerCell:
         """The sites whose cells share a facet with this one inside the domain, ascending."""
         rivals = np.flatnonzero(self.row_sites >= 0)
         if not self.irredundant:
-            cone = _open_cone_rows(self.polytope.rows)
+            cone = open_cone_rows(self.polytope.rows)
             rivals = rivals[[_is_facet(cone, int(i)) for i in rivals]]
         return np.sort(self.row_sites[rivals])
 
@@ -262,7 +263,7 @@ def cells_by_decisions(
         rows = [wall(form, forms[i]) for i in rivals] + list(domain)
         labels = np.array([int(names[i]) for i in rivals] + [-1] * len(domain), dtype=np.int64)
         polytope = Polytope.from_rows(rows, dim)
-        if not domain or decide_open_cone(_open_cone_rows(polytope.rows)).is_open:
+        if not domain or decide_open_cone(open_cone_rows(polytope.rows)).is_open:
             parts = CellParts(polytope, labels, False)
             cells.append(PowerCell(int(names[j]), dim, partial(CellParts, *parts)))
     return cells
@@ -272,6 +273,28 @@ def wall(winner: Vector, rival: Vector) -> Vector:
     r"""Return $(a, b)$ such that `winner` beats `rival` where $\langle a, x\rangle \le b$."""
     *slope, offset = (r - w for w, r in zip(winner, rival, strict=True))
     return (*slope, -offset)
+
+
+def certain_sides(points: FloatArray, domain: Sequence[Vector]) -> tuple[BoolArray, BoolArray]:
+    r"""Say on which sides of $\langle a, x\rangle \le b$ points lie for certain.
+
+    Args:
+        points: Rounded once from what is meant, shape `(n_points, dim)`.
+        domain: The rows $(a, b)$.
+
+    Returns:
+        Whether each point is strictly inside and strictly outside of each row, shape
+        `(n_rows, n_points)`; neither where rounding may decide.
+    """
+    dim = points.shape[1]
+    rows = rounded_directions(domain, dim + 1)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        heights = rows[:, -1:] - rows[:, :-1] @ points.T
+        # Coefficients and points are rounded once, a product and `dim` sums after that.
+        sizes = np.abs(rows[:, -1:]) + np.abs(rows[:, :-1]) @ np.abs(points.T)
+        bound = 4 * dim * UNIT_ROUNDOFF * sizes
+        bound += FEW_UNDERFLOWS * (1 + np.abs(points).sum(axis=1))
+        return heights > bound, heights < -bound
 
 
 def vertices_are_few(n_forms: int, rank: int) -> bool:
@@ -293,7 +316,7 @@ def most_facets(n_points: int, dim: int) -> int:
     return comb(n_points - half, half) + comb(n_points - half - 1, half - 1)
 
 
-def _open_cone_rows(rows: WideArray) -> WideArray:
+def open_cone_rows(rows: WideArray) -> WideArray:
     r"""Homogenise $\langle a, x\rangle < b$ to rows that are positive on $(x, t)$, with $t > 0$."""
     dim = rows.shape[1] - 1
     above = wide_rows([(0,) * dim + (1,)], dim + 1)

@@ -272,8 +272,8 @@ class PowerDiagram:
             )
         if self._plane is not None:
             return planar_cells(self._plane, self.live, rows)
-        if self._space is not None and not rows:
-            return space_cells(self._space, self.live)
+        if self._space is not None:
+            return space_cells(self._space, self.live, rows)
         if not rows and vertices_are_few(len(self._rivals), self._rank):
             return [self._envelope.cell(j, self._rivals) for j in self._envelope.owners]
         # Sites that are not active anywhere are not active on the domain.
