@@ -47,6 +47,16 @@ class Ties:
     forms: IntArray
     simplices: IntArray
 
+    def among(self, k: int, forms: list[int]) -> list[int]:
+        """Return the places of those of some forms, ascending, that win at tie `k`."""
+        tied = self.forms[self.starts[k] : self.starts[k + 1]]
+        if len(tied) <= len(forms):
+            wanted = set(tied.tolist())
+            return [place for place, form in enumerate(forms) if form in wanted]
+        places = np.minimum(np.searchsorted(tied, forms), len(tied) - 1)
+        found: list[int] = np.flatnonzero(tied[places] == forms).tolist()
+        return found
+
 
 class Surroundings(NamedTuple):
     """For each site its neighbours, its vertices and its directions, all ascending."""
@@ -86,15 +96,20 @@ class SpaceEnvelope:
 
     def exact_vertex(self, k: int) -> Vector:
         r"""Return vertex `k` as integers $(t x, t)$, $t > 0$, without a common divisor."""
-        if k not in self._exact:
+        if k not in self._exact_vertices:
             rows = self.rows[self.points.simplices[k]]
             differences = [tuple(row) for row in (rows[1:] - rows[0]).tolist()]
             (normal,) = null_space(differences, rows.shape[1])
-            self._exact[k] = normal if normal[-1] > 0 else negative(normal)
-        return self._exact[k]
+            self._exact_vertices[k] = normal if normal[-1] > 0 else negative(normal)
+        return self._exact_vertices[k]
 
     def exact_direction(self, k: int) -> Vector:
         """Return the direction of ray `k`, integers without a common divisor."""
+        if k not in self._exact_directions:
+            self._exact_directions[k] = self._direction(k)
+        return self._exact_directions[k]
+
+    def _direction(self, k: int) -> Vector:
         slopes = self.rows[:, :-1]
         on = self.directions.simplices[k].tolist()
         (normal,) = null_space(
@@ -108,8 +123,12 @@ class SpaceEnvelope:
         raise AssertionError("all slopes lie in one hyperplane.")
 
     @cached_property
-    def _exact(self) -> dict[int, Vector]:
-        """The vertices that somebody asked for."""
+    def _exact_vertices(self) -> dict[int, Vector]:
+        """Those that somebody asked for."""
+        return {}
+
+    @cached_property
+    def _exact_directions(self) -> dict[int, Vector]:
         return {}
 
     @cached_property

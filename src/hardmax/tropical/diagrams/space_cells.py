@@ -87,12 +87,8 @@ def _has_interior(envelope: SpaceEnvelope, i: int, domain: Sequence[Vector]) -> 
 
 def _whole_cell(envelope: SpaceEnvelope, names: IntArray, i: int) -> CellParts:
     rivals, vertices, directions = (lists[i] for lists in envelope.around)
-    number = {j: local for local, j in enumerate(rivals)}
-    tight = []
-    for ties, found in ((envelope.points, vertices), (envelope.directions, directions)):
-        for k in found:
-            forms = ties.forms[ties.starts[k] : ties.starts[k + 1]].tolist()
-            tight.append(frozenset(number[j] for j in forms if j in number))
+    tight = [frozenset(envelope.points.among(k, rivals)) for k in vertices]
+    tight += [frozenset(envelope.directions.among(k, rivals)) for k in directions]
     generators = Generators(
         tuple(map(envelope.exact_vertex, vertices)),
         tuple(map(envelope.exact_direction, directions)),
