@@ -1,5 +1,4 @@
 #include "hardmax/convex_hull.hpp"
-
 #include "hardmax/interface.h"
 
 namespace {
@@ -42,9 +41,8 @@ ConvexHull<N>& as_hull(void* hull, Dimension<N>) {
 extern "C" {
 
 size_t hm_hull_size(const hm_hull_points* points) {
-    return in_dimension(points->dim, [&](auto d) {
-        return room_for<ConvexHull<d.n>>(read<d.n>(*points), false);
-    });
+    return in_dimension(
+        points->dim, [&](auto d) { return room_for<ConvexHull<d.n>>(read<d.n>(*points), false); });
 }
 
 size_t hm_hull_facets_size(int32_t dim, int32_t room) {
@@ -79,8 +77,7 @@ void hm_hull_move(void* hull, int32_t dim, void* facets, int32_t room) {
 }
 
 int32_t hm_hull_run(void* hull, int32_t dim, int32_t budget) {
-    return in_dimension(dim,
-                        [&](auto d) -> int32_t { return run(as_hull(hull, d), budget); });
+    return in_dimension(dim, [&](auto d) -> int32_t { return run(as_hull(hull, d), budget); });
 }
 
 int32_t hm_hull_n_facets(const void* hull, int32_t dim) {

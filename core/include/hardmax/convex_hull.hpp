@@ -18,10 +18,10 @@
 // Facets that lie in one plane stay cut into simplices, and are told to be one face at the end. What
 // the faces are does not depend on the order of insertion.
 //
-// *Upper hulls.* With a corner at infinity, kFar, the hull is that of the points and of one more, (c, -M)
+// *Upper hulls.* With a corner at infinity, the hull is that of the points and of one more, (c, -M)
 // with c inside and M larger than all bounds below: the facets without that corner are the upper
 // hull. A facet with it is vertical, up to 1/M. A point in that vertical plane is above it if it is above
-// the facet across the ridge opposite to kFar: there the ridge has the same plane.
+// the facet across the ridge opposite to that corner: there the ridge has the same plane.
 #pragma once
 #include "arena.hpp"
 #include "integers.hpp"
@@ -39,14 +39,14 @@ constexpr int32_t kAtInfinity = -1;
 template <int N>
 struct HullPoints {
     int32_t n;
-    int32_t limbs[2];        // three bits more than the longest number of the first columns, of the last
+    int32_t limbs[2];  // three bits more than the longest number of the first columns, of the last
     const Limb* columns[2];  // (n, N - 1, limbs[0]), (n, limbs[1]); or null, and then
     const double* floats;    // (n, N), as integers times 2^lowest
     int32_t lowest[2];
     double* rounded;     // (n, N)
     double rounding[N];  // by how much these err
-    bool is_small;       // heights above planes are integers below 2^53 in their unit: without rounding
-    bool is_flat;        // all entries of the last column are equal
+    bool is_small;  // heights above planes are integers below 2^53 in their unit: without rounding
+    bool is_flat;   // all entries of the last column are equal
     Limb* scratch;
 };
 
@@ -384,8 +384,9 @@ bool gradient_on(const HullPoints<N>& p, const int32_t* corner, double* gradient
     const double* base = p.rounded + static_cast<size_t>(corner[0]) * N;
     for (int i = 0; i < m; i++)
         for (int k = 0; k < N; k++)
-            rows[i][k] = p.rounded[static_cast<size_t>(corner[i + 1]) * N + static_cast<size_t>(k)] -
-                         base[k];
+            rows[i][k] =
+                p.rounded[static_cast<size_t>(corner[i + 1]) * N + static_cast<size_t>(k)] -
+                base[k];
     for (int k = 0; k < m; k++) {
         int pivot = k;
         for (int i = k + 1; i < m; i++)
@@ -423,7 +424,8 @@ void take_form_away(HullPoints<N>& p, const int32_t* corner, const ColumnUnit (&
     };
     double size = 1.0, largest = 0.0;
     for (double g : gradient) size += magnitude(g);
-    for (int32_t i = 0; i < p.n; i++) largest = larger(largest, magnitude(rest(i) - rest(corner[0])));
+    for (int32_t i = 0; i < p.n; i++)
+        largest = larger(largest, magnitude(rest(i) - rest(corner[0])));
     if (!(largest < 0x1p-8)) return;
     const auto left = [&](int32_t i) {
         const auto entry = [&](int axis) {
@@ -460,7 +462,8 @@ double height_above(const HullFacet<N>& facet, const double* x) {
 inline double determinant_of(const double (*rows)[5], const int* columns, int n) {
     if (n == 1) return rows[0][columns[0]];
     if (n == 2)
-        return rows[0][columns[0]] * rows[1][columns[1]] - rows[0][columns[1]] * rows[1][columns[0]];
+        return rows[0][columns[0]] * rows[1][columns[1]] -
+               rows[0][columns[1]] * rows[1][columns[0]];
     double sum = 0.0;
     for (int j = 0; j < n; j++) {
         int rest[4], count = 0;

@@ -62,8 +62,8 @@ inline void find_flat_edges(Envelope& e) {
             if (other < t) continue;
             if (is_flat(*e.hull, t, i)) {
                 e.flat[t] = static_cast<uint8_t>(e.flat[t] | 1 << i);
-                e.flat[other] =
-                    static_cast<uint8_t>(e.flat[other] | 1 << side_towards(triangle_of(e, other), t));
+                e.flat[other] = static_cast<uint8_t>(e.flat[other] |
+                                                     1 << side_towards(triangle_of(e, other), t));
                 continue;
             }
             for (int32_t corner : {triangle.corner[next(i)], triangle.corner[before(i)]}) {
