@@ -1,4 +1,4 @@
-"""Draws the first picture of the README, on light and on dark paper."""
+"""Draws the first picture of the README and the site, on light and dark paper, wide and narrow."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.papers.experiments.random_models import random_transformer
-from hardmax.plotting.style import off_screen, side_by_side
+from hardmax.plotting.style import off_screen, side_by_side, stack_panels
 
 BOX = hm.Box([-3, -3], [3, 3])
 
 
 def main() -> None:
-    """Write both pictures beside this file."""
-    for theme, name in (("light", "partitions.png"), ("dark", "partitions-dark.png")):
+    """Write the pictures beside this file."""
+    for theme, end in (("light", ""), ("dark", "-dark")):
         with off_screen(theme):
             figure, axes = side_by_side(3)
             for depth, ax in enumerate(axes, start=1):
@@ -23,7 +23,9 @@ def main() -> None:
                 ax.set(xticks=(), yticks=(), xlabel="", ylabel="")
                 ax.spines[:].set_visible(False)
                 ax.set_title(f"{depth} block{'s' * (depth > 1)}, {part.n_cells} cells")
-            figure.savefig(Path(__file__).parent / name, dpi=130)
+            figure.savefig(Path(__file__).parent / f"partitions{end}.png", dpi=130)
+            stack_panels(figure)
+            figure.savefig(Path(__file__).parent / f"partitions-narrow{end}.png", dpi=130)
 
 
 if __name__ == "__main__":

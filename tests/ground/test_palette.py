@@ -29,6 +29,13 @@ def test_every_eye_tells_the_colours_apart(theme, kind):
 
 
 @pytest.mark.parametrize("theme", THEMES)
+def test_every_eye_tells_the_tints_of_a_hue_apart(theme):
+    for seen in views(label_colours(range(21), theme)).values():
+        for hue in range(7):
+            assert smallest_gap(seen[hue::7]) > 0.02
+
+
+@pytest.mark.parametrize("theme", THEMES)
 def test_lines_stand_out_on_the_paper_and_on_cells(theme):
     seen = views(rgb(palette()[theme]["strong"]))["normal"][:, 0]
     cells = views(label_colours(range(21), theme))["normal"][:, 0]

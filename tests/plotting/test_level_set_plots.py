@@ -82,3 +82,13 @@ def test_surfaces_are_drawn_in_space(domain):
 def test_other_dimensions_are_refused():
     with pytest.raises(ArgumentError, match="`obj` must be a level set in dimension 2 or 3"):
         plot(level_set(enumerate_regions(ReluNetwork([[[1.0]]]), WholeSpace(1))))
+
+
+def test_a_level_set_joins_the_legend_of_a_partition():
+    layers = np.eye(2), np.array([[1.0, -1.0], [0.5, 1.0]]), np.ones((2, 1))
+    part = enumerate_regions(ReluNetwork(layers), SQUARE)
+    ax = plot(part, legend=True)
+    before = [text.get_text() for text in ax.get_legend().get_texts()]
+    ax = plot(level_set(part, value=0.5), ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [*before, "level set"]
+    assert before == ["layer 1", "layer 2"]

@@ -10,16 +10,13 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.diagrams import default_box
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
-from hardmax.plotting.style import new_axes
+from hardmax.plotting.style import legend_beside, name_axes, new_axes, tone
 from hardmax.regions.level_sets import LevelSet
-
-_LINE = "#c4002f"
-"""A colour no wall has."""
 
 
 @plot.register
 def plot_level_set(
-    levels: LevelSet, ax: Any = None, *, box: Box | None = None, colour: Any = _LINE
+    levels: LevelSet, ax: Any = None, *, box: Box | None = None, colour: Any = None
 ) -> Any:
     """Draw a level set or a decision boundary in the plane or in space.
 
@@ -30,7 +27,7 @@ def plot_level_set(
         levels: The level set.
         ax: Axes, 3-D ones in space; those of a partition, to draw on top of it.
         box: What to show of unbounded pieces. By default what given axes show, or all vertices.
-        colour: The colour of lines and surfaces.
+        colour: The colour of lines and surfaces; by default one that no wall has.
     """
     dim = levels.pieces[0].ambient_dim if len(levels) else 2
     if dim not in (2, 3):
@@ -41,17 +38,22 @@ def plot_level_set(
     parts = [piece if piece.is_bounded else piece.intersection(window) for piece in levels.pieces]
     shown = [k for k, part in enumerate(parts) if part.dim >= dim - 1]
     fresh, ax = ax is None, new_axes(dim) if ax is None else ax
+    colour = tone("dead") if colour is None else colour
     if dim == 3:
         for k in shown:
             draw_faces(ax, facet_polygons(parts[k]), colour, 0.8)
         if fresh:
             frame(ax, np.vstack([window.low, window.high]))
+            name_axes(ax, "x")
         return ax
     _draw_lines(ax, [parts[k] for k in shown], levels.across[shown] >= 0, colour)
     if fresh:
         ax.set_xlim(window.low[0], window.high[0])
         ax.set_ylim(window.low[1], window.high[1])
         ax.set_aspect("equal")
+        name_axes(ax, "x")
+    elif ax.get_legend() is not None:
+        _add_to_legend(ax, colour)
     return ax
 
 
@@ -67,6 +69,17 @@ def _draw_lines(ax: Any, parts: list[Polytope], jumps: Any, colour: Any) -> None
             if mine and part.dim == 1
         ]
         ax.add_collection(LineCollection(ends, colors=colour, linewidths=2.0, linestyles=style))
+
+
+def _add_to_legend(ax: Any, colour: Any) -> None:
+    """Name the lines below what the legend of a partition names."""
+    from matplotlib.lines import Line2D
+
+    legend = ax.get_legend()
+    handles = list(legend.legend_handles)
+    for handle, text in zip(handles, legend.get_texts(), strict=True):
+        handle.set_label(text.get_text())
+    legend_beside(ax, [*handles, Line2D([], [], color=colour, linewidth=2.0, label="level set")])
 
 
 def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
