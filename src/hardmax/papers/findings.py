@@ -35,7 +35,7 @@ FINDINGS = (
     ),
     Finding(
         "Depth multiplies cells: with a query bias the construction of the paper has N^(dL) "
-        "routing cells and more, built and counted here up to 262144.",
+        "routing cells and more, built and counted here up to 262\u00a0144.",
         ("V.7d", "V.9c"),
         "fig1",
     ),

@@ -3,9 +3,12 @@
 Everything a page shows comes from the files of a results folder: records, figures, tables.
 """
 
+import os
+import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -88,7 +91,7 @@ def write_report(
         ]
     if rulings:
         body.append(f'<section id="ledger"><h2>The ledger</h2>{ledger(rulings)}</section>')
-    body += [bibliography(), _footer(records, known)]
+    body += [bibliography(), _footer(out, records, known)]
     path = out / "report.html"
     title = "hardmax: the exact geometry of transformers at zero temperature"
     write_text(path, page(title, "\n".join(body)))
@@ -109,7 +112,7 @@ def _header() -> str:
     )
 
 
-def _footer(records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
+def _footer(out: Path, records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in records[0].versions.items())
     seconds = sum(record.seconds for record in records)
     n_quick = sum(levels.get(record.name) == "quick" for record in records)
@@ -121,7 +124,17 @@ def _footer(records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
     )
     return (
         f'<footer class="small">{len(records)} results, {seconds:.0f} seconds of computing. {quick}'
-        f"Made with {escape(versions)}.</footer>"
+        f"{_days(out, records)}{platform.system()} {platform.machine()}, {os.cpu_count()} cores; "
+        f"{escape(versions)}.</footer>"
+    )
+
+
+def _days(out: Path, records: Sequence[Record]) -> str:
+    """Say when the records were written, if they have files."""
+    paths = [out / f"{record.name}.json" for record in records]
+    found = sorted(date.fromtimestamp(path.stat().st_mtime) for path in paths if path.exists())
+    return " to ".join(dict.fromkeys(f"{day}" for day in found[:1] + found[-1:])) + "; " * bool(
+        found
     )
 
 

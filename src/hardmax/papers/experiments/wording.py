@@ -11,7 +11,17 @@ def listed(numbers: Iterable[Any]) -> str:
         >>> listed([1, 2.5, 4.0])
         '1, 2.5, 4'
     """
-    return ", ".join(f"{n:g}" if isinstance(n, float) else str(n) for n in numbers)
+    return ", ".join(spaced(n) if isinstance(n, int) else f"{n:g}" for n in numbers)
+
+
+def spaced(count: int) -> str:
+    r"""Write a count with spaces between thousands, where no line is broken.
+
+    Examples:
+        >>> spaced(262144)
+        '262\xa0144'
+    """
+    return f"{count:,}".replace(",", "\xa0")
 
 
 def plain_ticks(axis: Any) -> None:

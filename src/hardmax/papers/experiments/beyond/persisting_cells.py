@@ -66,7 +66,7 @@ def run(parameters: Parameters) -> Outcome:
         taus = [row["tau"] for row in drawn]
         sure, possible = ([row[key] for row in drawn] for key in ("certain", "possible"))
         ax.fill_between(taus, sure, possible, color="C1", alpha=0.25, lw=0, label="not decided")
-        ax.semilogx(taus, sure, "o-", color="C0", label="certainly hard")
+        ax.semilogx(taus, sure, "o-", color="C0", label="certainly hard", clip_on=False, zorder=3)
         ax.axhline(total, color="0.5", linewidth=0.8, linestyle=":", label="all cells")
         ax.set_title(f"{model}: {total} cells")
         ax.set_xlabel(r"temperature $\tau$")

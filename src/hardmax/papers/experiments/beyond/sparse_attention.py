@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from hardmax.geometry.polytopes import Polytope
 from hardmax.papers.experiments.wording import listed
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import cell_colours, side_by_side, tone
+from hardmax.plotting.style import cell_colours, name_axes, side_by_side, tone
 from hardmax.typing import FloatArray
 
 
@@ -55,13 +55,13 @@ def run(parameters: Parameters) -> Outcome:
         ax.set_ylim(-parameters.half_width, parameters.half_width)
         ax.set_aspect("equal")
         ax.set_title(rf"$\tau = {tau:g}$: {len(polygons)} pieces")
+        name_axes(ax, "q")
     sizes = sorted({int(row["n_winners"]) for row in rows})
-    axes[-1].legend(
+    figure.legend(
         [Patch(facecolor=cell_colours([n - 1])[0]) for n in sizes],
         [f"{n} key{'s' * (n > 1)}" for n in sizes],
-        loc="lower right",
-        frameon=True,
-        fontsize=7,
+        loc="outside lower center",
+        ncols=len(sizes),
     )
     counts = [sum(r["tau"] == tau for r in rows) for tau in parameters.temperatures]
     covered = [_share(rows, tau, None) for tau in parameters.temperatures]

@@ -21,7 +21,7 @@ from hardmax.papers.experiments.beyond.training_runs import (
     spirals,
     stored_weights,
 )
-from hardmax.papers.experiments.wording import plain_ticks
+from hardmax.papers.experiments.wording import plain_ticks, spaced
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.style import side_by_side
 from hardmax.regions.engines import enumerate_regions
@@ -75,9 +75,9 @@ def run(parameters: Parameters) -> Outcome:
             f"{_middle(end, 'regions'):.0f} on the plane, more than at the start in {rising} of "
             f"{len(end)} runs, and from {_middle(start, 'box_regions'):.0f} to "
             f"{_middle(end, 'box_regions'):.0f} around the data (shuffled weights: "
-            f"{_middle(end, 'box_regions_shuffled'):.0f}); the bound is {bounds[with_bias]:,}; "
-            f"right answers at the end {_middle(end, 'right'):.0%} at the temperature of training "
-            f"and {_middle(end, 'right_hard'):.0%} at 0"
+            f"{_middle(end, 'box_regions_shuffled'):.0f}); the bound is "
+            f"{spaced(bounds[with_bias])}; right answers at the end {_middle(end, 'right'):.0%} at "
+            f"the temperature of training and {_middle(end, 'right_hard'):.0%} at 0"
         )
     return Outcome(
         {
@@ -131,9 +131,11 @@ def _middle(rows: list[Row], column: str) -> float:
 
 
 def _draw(p: Parameters, rows: list[Row]) -> Any:
+    from matplotlib.lines import Line2D
+
     figure, axes = side_by_side(2)
     axes[1].sharey(axes[0])
-    # Step 0 has no logarithm: it is drawn where step 1 would be.
+    # Step 0 has no logarithm: it is drawn where step 1 would be, and named.
     steps = [max(step, 1) for step in p.steps]
     for ax, with_bias in zip(axes, (True, False), strict=True):
         chosen = [row for row in rows if row["bias"] == with_bias]
@@ -152,7 +154,10 @@ def _draw(p: Parameters, rows: list[Row]) -> Any:
         ax.set_yscale("log")
         plain_ticks(ax.yaxis)
         ax.set_title("with bias" if with_bias else "without bias")
-        ax.set_xlabel("steps of training, 0 at the left end")
+        ax.set_xticks([1, 10, 100, 1000, 10000], ["0", *map(spaced, (10, 100, 1000, 10000))])
+        ax.set_xlabel("steps of training")
         ax.set_ylabel("regions")
-        ax.legend()
+    handles, labels = axes[0].get_legend_handles_labels()
+    runs = Line2D([], [], color="C0", alpha=0.3, linewidth=0.8)
+    figure.legend([*handles, runs], [*labels, "single runs"], loc="outside lower center", ncols=4)
     return figure

@@ -7,6 +7,7 @@ import numpy as np
 from hardmax.constructions.compilers.maxout_compiler import compile_maxout
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
+from hardmax.papers.experiments.wording import spaced
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.style import series_colours, side_by_side
 
@@ -76,7 +77,7 @@ def run(parameters: Parameters) -> Outcome:
     ax.loglog(ends, ends, "k--", linewidth=0.8, label="the certificate")
     ax.set_ylim(bottom=floor)
     ax.set_xlabel("certified error")
-    ax.set_ylabel(f"largest error at {p.n_points:,} points")
+    ax.set_ylabel(f"largest error at {spaced(p.n_points)} points")
     ax.legend()
     ratios = [row["measured"] / row["certified"] for row in soft]
     overheads = [row["overhead"] for row in hard]

@@ -19,7 +19,7 @@ from hardmax.constructions.families.shattering import (
 from hardmax.geometry.domains import Box
 from hardmax.models.transformers import HardTransformer
 from hardmax.papers.experiments.random_models import random_transformer
-from hardmax.papers.experiments.wording import listed
+from hardmax.papers.experiments.wording import listed, spaced
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import grid_of_panels, series_colours, tone
@@ -87,7 +87,7 @@ def run(parameters: Parameters) -> Outcome:
         "In both, cells, regions and affine maps are as many. A cell keeps its hue as later blocks "
         "cut it; below the width of a pixel the colours are means, and a corner is enlarged. "
         f"Random weights give {_counts(rows, 'random weights')} cells, of which "
-        f"{p.n_samples:,} samples find "
+        f"{spaced(p.n_samples)} samples find "
         f"{listed(r['sampled'] for r in rows if r['family'] == 'random weights')}: far from the "
         "maximum, which takes special weights.",
         figure,
@@ -129,7 +129,7 @@ def _add_row(
 def _draw(ax: Any, part: Partition, title: str, corner: float = 0.0) -> None:
     """Draw a partition, and on top of it the corner at the origin, enlarged."""
     plot(part, ax)
-    count = f"{part.n_cells:,}".replace(",", " ")
+    count = spaced(part.n_cells)
     ax.set_title(f"{title}: {count} cells")
     if corner:
         inset = ax.inset_axes((0.5, 0.5, 0.47, 0.47))

@@ -7,7 +7,7 @@ import numpy as np
 
 from hardmax.geometry.domains import Box
 from hardmax.papers.experiments.random_models import random_transformer
-from hardmax.papers.experiments.wording import plain_ticks
+from hardmax.papers.experiments.wording import plain_ticks, spaced
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.style import series_colours, side_by_side, tone
 from hardmax.regions.engines import enumerate_regions
@@ -88,8 +88,8 @@ def run(parameters: Parameters) -> Outcome:
             "growth_exponents": {str(depth): list(slope) for depth, slope in slopes.items()},
         },
         f"{len(rows)} models counted exactly, up to N = {longest} and L = {deepest}. "
-        f"{parameters.n_samples:,} samples miss up to {max(missed):.1%} of the cells already at "
-        f"the paper's sizes. A count of signatures bounds cells from below, not linear regions"
+        f"{spaced(parameters.n_samples)} samples miss up to {max(missed):.1%} of the cells already "
+        f"at the paper's sizes. A count of signatures bounds cells from below, not linear regions"
         + (f": {fewer} of these have fewer affine maps than signatures" if fewer else "")
         + ". Exponents of N, fitted to geometric means, with 95 % intervals: "
         + ", ".join(f"{_spelled(slope)} (L = {depth})" for depth, slope in slopes.items())
@@ -154,7 +154,7 @@ def _draw(parameters: Parameters, rows: list[Row]) -> Any:
             paper_sizes.plot(p.sampled_keys, drawn, ":", color=tone("ink"))
     for style, mfc, name in (
         ("s", "none", "one model, exact"),
-        ("x", None, f"the same, {p.n_samples:,} samples"),
+        ("x", None, f"the same, {spaced(p.n_samples)} samples"),
     ):
         handles += paper_sizes.plot([], [], style, color=tone("ink"), mfc=mfc, label=name)
     name = f"slope {p.slope_in_the_paper:g}, the paper's"
