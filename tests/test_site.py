@@ -14,18 +14,16 @@ from hardmax._ground.public_names import PACKAGES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-SCRIPTS = [DOCS / "site", ROOT / "release"]
+SCRIPTS = DOCS / "site"
 pytest.importorskip("sphinx", reason="the site is built with `make docs`")
 pytest.importorskip("latex2mathml", reason="the site is built with `make docs`")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def site_on_path():
-    folders = [str(folder) for folder in SCRIPTS]
-    sys.path[:0] = folders
+    sys.path.insert(0, str(SCRIPTS))
     yield
-    for folder in folders:
-        sys.path.remove(folder)
+    sys.path.remove(str(SCRIPTS))
 
 
 def test_every_page_stands_once_in_the_sidebar():
@@ -38,7 +36,7 @@ def test_every_page_stands_once_in_the_sidebar():
 
 
 def test_examples_of_what_makes_the_pages_run():
-    for path in sorted(path for folder in SCRIPTS for path in folder.glob("*.py")):
+    for path in sorted(SCRIPTS.glob("*.py")):
         assert doctest.testmod(import_module(path.stem)).failed == 0
 
 
@@ -130,3 +128,34 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
     assert [line.partition(" ")[0] for line in check(tmp_path)] == ["b.html:"]
     (tmp_path / "b.html").unlink()
     assert check(tmp_path) == ["a.html: b.html#there"]
+
+
+def long_description(urls):
+    """Return what the build of the package is told, if `[project.urls]` has these."""
+    builder = pytest.importorskip("scikit_build_core.builder._load_provider")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    given = {**project["project"], "urls": urls}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        found = builder.process_dynamic_metadata(given, project["tool"]["dynamic-metadata"])
+    assert found["readme"]["content-type"] == "text/markdown"
+    return found["readme"]["text"]
+
+
+def test_links_of_the_long_description_are_absolute():
+    text = long_description({"Documentation": "https://example.org/hardmax/"})
+    targets = re.findall(r"\]\(([^)]*)\)", text)
+    assert len(targets) > 20
+    assert all(target.startswith("https://example.org/hardmax/") for target in targets)
+    pages = import_module("made_pages")
+    made = {page for some in pages.MADE.values() for page in some}
+    for target in targets:
+        file = target.removeprefix("https://example.org/hardmax/").partition("#")[0]
+        stem = file.removesuffix(".html")
+        assert stem in made or (DOCS / f"{stem}.md").exists() or file in pages.CARRIED.values()
+
+
+def test_without_an_address_the_long_description_has_no_links():
+    text = long_description({})
+    assert "](" not in text
+    assert "hm.enumerate_regions(model" in text

@@ -1,12 +1,15 @@
 """Follow every link of the built site to its file and its place: `python check_links.py FOLDER`.
 
-Sphinx checks the links it makes itself; this one reads the pages as a browser does.
+Sphinx checks the links it makes itself; this one reads the pages as a browser does. The links of
+the README, as a package registry shows it, lead to the same pages, and are followed too.
 """
 
 import re
 import sys
 from pathlib import Path
 from urllib.parse import unquote
+
+from readme_links import ROOT, absolute
 
 LINK = re.compile(r'\b(?:href|src)="([^"]*)"')
 LOADED = re.compile(r'<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)="(?:https?:)?//')
@@ -33,6 +36,14 @@ def broken_links(folder: Path) -> list[str]:
     return found
 
 
+def broken_on_registry(folder: Path) -> list[str]:
+    """Return the links of the README that lead to no page of the site."""
+    text = absolute((ROOT / "README.md").read_text(encoding="utf-8"), "site:")
+    targets = re.findall(r"\]\(site:/([^)#]*)", text)
+    return [f"README.md: {target}" for target in targets if not (folder / target).exists()]
+
+
 if __name__ == "__main__":
-    found = broken_links(Path(sys.argv[1]).resolve())
+    site = Path(sys.argv[1]).resolve()
+    found = broken_links(site) + broken_on_registry(site)
     sys.exit("\n".join(["links that lead nowhere:", *found]) if found else 0)

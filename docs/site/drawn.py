@@ -1,7 +1,8 @@
 """Pictures of a page's own examples: `{drawn} what is shown` draws what the lines above have drawn.
 
 The examples of a page that stand above the directive are run, in one namespace; the figure of the
-last axes they made is saved and shown. So no picture is stored, and none can be out of date.
+last axes they made is saved, on light paper and on dark, and shown as the page is. So no picture
+is stored, and none can be out of date.
 """
 
 import contextlib
@@ -26,16 +27,21 @@ class Drawn(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Run the examples above and save the figure."""
         page = Path(self.env.doc2path(self.env.docname))
-        name = f"{self.env.docname.replace('/', '_')}_{self.lineno}.svg"
-        path = Path(self.env.app.outdir) / "_drawn" / name
-        path.parent.mkdir(exist_ok=True)
-        with off_screen(), contextlib.redirect_stdout(io.StringIO()):
-            figure = last_figure(page.read_text(encoding="utf-8"), self.lineno)
-            figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+        stem = f"{self.env.docname.replace('/', '_')}_{self.lineno}"
+        folder = Path(self.env.app.outdir) / "_drawn"
+        folder.mkdir(exist_ok=True)
+        for theme in ("light", "dark"):
+            with off_screen(theme), contextlib.redirect_stdout(io.StringIO()):
+                figure = last_figure(page.read_text(encoding="utf-8"), self.lineno)
+                path = folder / f"{stem}-{theme}.svg"
+                figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
         above = "../" * self.env.docname.count("/")
         text = nodes.Text(self.arguments[0])
         alternative = self.arguments[0].replace('"', "")
-        html = f'<img src="{above}_drawn/{name}" alt="{alternative}">'
+        html = "".join(
+            f'<img class="only-{theme}" src="{above}_drawn/{stem}-{theme}.svg" alt="{alternative}">'
+            for theme in ("light", "dark")
+        )
         return [nodes.figure("", nodes.raw("", html, format="html"), nodes.caption("", "", text))]
 
 

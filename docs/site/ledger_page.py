@@ -42,8 +42,7 @@ def page_of(rulings: list[Ruling]) -> str:
         >>> "Of 1 claims 1 are false, 0 true but not sharp" in text, "x is 2" in text
         (True, True)
     """
-    here = {ruling.id for ruling in rulings}
-    first = [ruling for ruling in rulings if ruling.repeats not in here]
+    first = first_said(rulings)
     tally = Counter(ruling.verdict for ruling in first)
     counts = ", ".join(f"{tally[verdict]} {words}" for verdict, (_, words) in SECTIONS.items())
     counts = counts.replace(" false", " are false", 1)
@@ -54,18 +53,24 @@ def page_of(rulings: list[Ruling]) -> str:
     return text
 
 
+def first_said(rulings: list[Ruling]) -> list[Ruling]:
+    """Return the claims without those that say again what another one says."""
+    here = {ruling.id for ruling in rulings}
+    return [ruling for ruling in rulings if ruling.repeats not in here]
+
+
 def _entry(ruling: Ruling) -> str:
     label = f"(claim-{ruling.id.lower()})="
-    said = f"**{ruling.id}** ({ruling.where}). {_markdown(ruling.statement)}"
-    instead = f"\n  *Instead:* {_markdown(ruling.corrected)}\n" if ruling.corrected else ""
-    return f"{label}\n{said}\n\n: {_markdown(ruling.explanation)}\n{instead}\n"
+    said = f"**{ruling.id}** ({ruling.where}). {marked_up(ruling.statement)}"
+    instead = f"\n  *Instead:* {marked_up(ruling.corrected)}\n" if ruling.corrected else ""
+    return f"{label}\n{said}\n\n: {marked_up(ruling.explanation)}\n{instead}\n"
 
 
-def _markdown(text: str) -> str:
+def marked_up(text: str) -> str:
     r"""Set formulas; let stars, dollars and brackets of plain text mean themselves.
 
     Examples:
-        >>> print(_markdown("2 * 3 in `a_b`, d_k"))
+        >>> print(marked_up("2 * 3 in `a_b`, d_k"))
         2 \* 3 in `a_b`, <math><msub><mi>d</mi><mi>k</mi></msub></math>
     """
     written = {

@@ -5,20 +5,24 @@ would not change is left alone, so that a second build is quick. The order of al
 sidebar is that of `docs/README.md`, with the made ones in their sections.
 """
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 from api_pages import reference_pages
 from bibliography import bibliography_page
+from figures_page import figures_pages, write_report
 from ledger_page import ledger_page
 from notebooks import gallery_pages
+from readme_links import CARRIED, PAGES
 from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 MADE = {
     "Start": ["gallery/index"],
-    "The papers": ["papers/right_and_wrong", "papers/references"],
+    "The papers": ["papers/right_and_wrong", "papers/figures", "papers/references"],
     "Reference": ["reference/index"],
     "Project": [
         "project/benchmarks",
@@ -28,18 +32,6 @@ MADE = {
     ],
 }
 """Which made pages stand at the end of which section of the sidebar."""
-COPIED = {
-    "../README.md": "index.md",
-    "../examples/README.md": "gallery/index.md",
-    "../benchmarks/README.md": "project/benchmarks.md",
-    "../CHANGELOG.md": "project/changelog.md",
-    "../CONTRIBUTING.md": "project/contributing.md",
-    "../SECURITY.md": "project/security.md",
-    "references.bib": "papers/references.md",
-    "../src/hardmax/__init__.pyi": "reference/index.md",
-    "../src/hardmax/papers/ledger.py": "papers/right_and_wrong.md",
-}
-"""Files of the checkout that pages link to, and the page of the site that has their text."""
 
 
 def made_pages() -> dict[str, str | bytes]:
@@ -48,11 +40,12 @@ def made_pages() -> dict[str, str | bytes]:
     pages |= reference_pages()
     pages |= gallery_pages(ROOT / "examples")
     pages["papers/right_and_wrong.md"] = ledger_page(ROOT / "results" / "audit")
+    pages |= figures_pages(ROOT / "results")
     pages["papers/references.md"] = bibliography_page(DOCS / "references.bib")
-    for source, page in COPIED.items():
+    for file, page in PAGES.items():
         if page.startswith("project/"):
-            text = (DOCS / source).resolve().read_text(encoding="utf-8")
-            pages[page] = _moved_links(text, (DOCS / source).resolve().parent)
+            text = (ROOT / file).read_text(encoding="utf-8")
+            pages[page] = _moved_links(text, (ROOT / file).parent)
     return pages
 
 
@@ -88,12 +81,12 @@ def _moved_links(text: str, folder: Path) -> str:
             return match[0]
         file, hash_, anchor = target.partition("#")
         path = (folder / file).resolve()
+        name = str(path.relative_to(ROOT))
+        if name in PAGES:
+            return f"](../{PAGES[name]}{hash_}{anchor})"
         if path.is_relative_to(DOCS):
             return f"](../{path.relative_to(DOCS)}{hash_}{anchor})"
-        copied = {(DOCS / source).resolve(): page for source, page in COPIED.items()}
-        if path in copied:
-            return f"](../{copied[path]}{hash_}{anchor})"
-        return f"](../../{path.relative_to(ROOT)}{hash_}{anchor})"
+        return f"](../../{name}{hash_}{anchor})"
 
     return re.sub(r"\]\(([^)\s]+)\)", moved, text)
 
@@ -110,10 +103,16 @@ def _write(app: Sphinx) -> None:
         for path in folder.iterdir():
             if str(path.relative_to(DOCS)) not in pages:
                 path.unlink()
+    write_report(ROOT / "results", Path(app.outdir) / "papers" / "report.html")
+    for file, place in CARRIED.items():
+        path = Path(app.outdir) / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, path)
 
 
 def _read(app: Sphinx, page: str, source: list[str]) -> None:
-    for target, made in COPIED.items():
+    for file, made in PAGES.items():
+        target = os.path.relpath(ROOT / file, DOCS)
         for end in ")", "#":
             source[0] = source[0].replace(f"]({target}{end}", f"]({made}{end}")
     # Doctest wants an empty line before the end of a block, readers do not.

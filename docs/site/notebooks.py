@@ -18,11 +18,13 @@ def gallery_pages(folder: Path) -> dict[str, str | bytes]:
         said = rest.strip().split("\n\n")[0]
         first = next(iter(pictures), None)
         picture = f"[![{title}]({first})]({path.stem}.md)\n\n" if first else ""
-        shown += f"## [{title}]({path.stem}.md)\n\n{picture}{said}\n\n"
+        words = f"**[{title}]({path.stem}.md)**\n\n{said}"
+        shown += f":::{{container}} card\n{picture}{words}\n:::\n\n"
         contents += f"{path.stem}\n"
     pages["gallery/index.md"] = (
         "# Gallery\n\nNotebooks, each executed by the tests; what they print is what is shown. "
-        f"They are in the folder `examples` of the sources.\n\n{shown}"
+        "They are in the folder `examples` of the sources.\n\n"
+        f"::::{{container}} cards\n{shown}::::\n\n"
         f"```{{toctree}}\n:hidden:\n\n{contents}```\n"
     )
     return pages
