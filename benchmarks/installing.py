@@ -21,7 +21,7 @@ from benchmarks.tables import Table, markdown, put_between_marks
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "install.md"
-EXTRAS = "torch", "onnx", "arrow", "store", "app", "notebooks"
+EXTRAS = "torch", "onnx", "arrow", "store", "dask", "app", "notebooks"
 
 
 def needed(name: str, extra: str = "") -> set[str]:

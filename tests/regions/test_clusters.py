@@ -2,11 +2,17 @@
 
 import logging
 import os
+import re
+import shlex
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
+from hardmax.cli import main
 from hardmax.geometry.domains import Box
+from hardmax.models.storage import save_model
 from hardmax.regions._stores import durable, manifests
 from hardmax.regions.engines import enumerate_regions
 from hardmax.verify.checking import verify_certificate
@@ -16,6 +22,7 @@ from tests.regions.test_stores import assert_same
 pytest.importorskip("pyarrow")
 distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
 
+PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 SQUARE = Box([-2, -2], [3, 3])
 
 
@@ -51,3 +58,23 @@ def test_a_cluster_of_which_a_worker_is_killed_finds_the_same(tmp_path, monkeypa
         verdict = verify_certificate(model, files, workers=2, executor=client.get_executor())
         assert (verdict.ok, verdict.n_cells) == (True, part.n_cells)
     assert_same(part, enumerate_regions(model, SQUARE))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_lines_of_the_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_model(gaussian_relu(5, [2, 12, 12]), "net.safetensors")
+    (command,) = re.findall(r"^```sh\nhardmax (.*?)^```$", PAGE.read_text(), re.M | re.S)
+    (lines,) = re.findall(r"^```python\n(import.*?)^```$", PAGE.read_text(), re.M | re.S)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+    ) as local:
+        found = {}
+        exec(lines.replace("tcp://127.0.0.1:8786", local.scheduler_address), found)
+        words = ["hardmax", *shlex.split(command.replace("\\\n", ""))]
+        words = [local.scheduler_address if word.startswith("tcp:") else word for word in words]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        assert ended.value.code == 0
+    assert found["part"].n_cells == enumerate_regions(found["model"], Box([-1, -1], [1, 1])).n_cells
