@@ -1,9 +1,12 @@
 """The gallery: every notebook runs from top to bottom, and every picture is shown."""
 
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 
 import nbformat
 import pytest
+from matplotlib.image import imread
 from nbclient import NotebookClient
 
 GALLERY = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
@@ -24,6 +27,8 @@ def test_a_notebook_runs_as_it_is_shown(path):
         if before.cell_type == "code":
             assert texts(after) == texts(before)
             assert n_pictures(after) == n_pictures(before)
+            for new, old in zip(pictures(after), pictures(before), strict=True):
+                assert difference(new, old) < 0.004, before.source
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
@@ -64,6 +69,21 @@ def texts(cell):
     return [printed, *values]
 
 
+def pictures(cell):
+    """Return the pictures a cell shows, as they are stored."""
+    return [
+        b64decode(out.data["image/png"])
+        for out in cell.outputs
+        if "image/png" in out.get("data", {})
+    ]
+
+
+def difference(one, other):
+    """Return the mean difference of two pictures, 1 if their sizes differ."""
+    one, other = (imread(BytesIO(data))[..., :3] for data in (one, other))
+    return abs(one - other).mean() if one.shape == other.shape else 1.0
+
+
 def n_pictures(cell):
     """Return how many pictures a cell shows."""
-    return sum("image/png" in out.get("data", {}) for out in cell.outputs)
+    return len(pictures(cell))

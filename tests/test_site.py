@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from matplotlib.image import imread
 
 from hardmax._ground.public_names import PACKAGES
 
@@ -92,6 +93,17 @@ def test_every_notebook_is_in_the_gallery_with_its_pictures():
         shown = re.findall(r"\]\((\w+\.png)\)", pages[f"gallery/{path.stem}.md"])
         assert len(shown) == path.read_text().count('"image/png"')
         assert all(f"gallery/{name}" in pages for name in shown)
+
+
+def test_the_first_picture_is_what_its_script_draws(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "images")
+    import_module("partitions").draw(tmp_path)
+    drawn = sorted(tmp_path.iterdir())
+    assert [path.name for path in drawn] == sorted(p.name for p in (DOCS / "images").glob("*.png"))
+    for path in drawn:
+        new, old = imread(path), imread(DOCS / "images" / path.name)
+        assert new.shape == old.shape
+        assert abs(new - old).mean() < 0.004
 
 
 def test_the_badges_say_what_the_package_says():

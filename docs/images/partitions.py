@@ -11,8 +11,8 @@ from hardmax.plotting.style import off_screen, side_by_side, stack_panels
 BOX = hm.Box([-3, -3], [3, 3])
 
 
-def main() -> None:
-    """Write the pictures beside this file."""
+def draw(folder: Path) -> None:
+    """Write the pictures to a folder."""
     for theme, end in (("light", ""), ("dark", "-dark")):
         with off_screen(theme):
             figure, axes = side_by_side(3)
@@ -23,10 +23,10 @@ def main() -> None:
                 ax.set(xticks=(), yticks=(), xlabel="", ylabel="")
                 ax.spines[:].set_visible(False)
                 ax.set_title(f"{depth} block{'s' * (depth > 1)}, {part.n_cells} cells")
-            figure.savefig(Path(__file__).parent / f"partitions{end}.png", dpi=130)
+            figure.savefig(folder / f"partitions{end}.png", dpi=130)
             stack_panels(figure)
-            figure.savefig(Path(__file__).parent / f"partitions-narrow{end}.png", dpi=130)
+            figure.savefig(folder / f"partitions-narrow{end}.png", dpi=130)
 
 
 if __name__ == "__main__":
-    main()
+    draw(Path(__file__).parent)
