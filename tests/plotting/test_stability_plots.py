@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hardmax import stability as sb
+from hardmax._ground.palette import strong_colours
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.models.transformers import Block
@@ -72,6 +73,7 @@ def test_counts_of_deep_models_are_drawn_in_order_of_temperature():
     searches = [sb.persistent_cells(model, SQUARE, tau, 0.1) for tau in (0.3, 0.02)]
     ax = plot_persistent_counts(searches)
     line = next(line for line in ax.lines if line.get_label() == "certain")
+    assert line.get_color() == strong_colours()[0]
     assert line.get_xdata().tolist() == [0.02, 0.3]
     assert list(line.get_ydata()) == [searches[1].n_certified, searches[0].n_certified]
 

@@ -19,6 +19,7 @@ from hardmax.plotting.style import (
     legend_beside,
     name_axes,
     new_axes,
+    series_colours,
     side_by_side,
     tone,
 )
@@ -28,7 +29,8 @@ from hardmax.stability.networks.annealed_errors import ErrorCurves
 from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import FloatArray
 
-_CERTAIN, _POSSIBLE, _LOOSE = "C0", "C1", "C2"
+_CERTAIN, _POSSIBLE, _LOOSE = range(3)
+"""Places among the colours of lines: matplotlib's `"C0"` would be looked up when it is too late."""
 _SMALLEST = 1e-16
 """Errors below this are not drawn: float64 cannot measure them."""
 
@@ -153,7 +155,9 @@ def plot_persistence(
     taus = np.geomspace(low / 2.0, 2.0 * high, 400)
     with house_style():
         certain, possible = found.count(taus), found.count_possible(taus)
-        ax.fill_between(taus, certain, possible, step="mid", color=_CERTAIN, alpha=0.15, lw=0)
+        ax.fill_between(
+            taus, certain, possible, step="mid", color=series_colours()[_CERTAIN], alpha=0.15, lw=0
+        )
         wide = {"drawstyle": "steps-mid", "linewidth": 3.6, "alpha": 0.45}
         _line(ax, taus, possible, _POSSIBLE, "possible", "-", **wide)
         _line(ax, taus, certain, _CERTAIN, "certain", "-", drawstyle="steps-mid")
@@ -242,7 +246,15 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
             ("certain, same units", _LOOSE, "s--", [int(s.units_agree.sum()) for s in found]),
         ]
         for label, colour, style, numbers in counts:
-            ax.plot(taus, numbers, style, color=colour, mfc=tone("paper"), ms=4, label=label)
+            ax.plot(
+                taus,
+                numbers,
+                style,
+                color=series_colours()[colour],
+                mfc=tone("paper"),
+                ms=4,
+                label=label,
+            )
         ax.set_xscale("log")
         ax.set_ylim(0, 1.08 * n)
         ax.set_xlabel(r"temperature $\tau$")
@@ -256,7 +268,7 @@ def _open_circles() -> dict[str, Any]:
 
 
 def _line(
-    ax: Any, x: FloatArray, y: Any, colour: str, label: str, style: str, **options: Any
+    ax: Any, x: FloatArray, y: Any, colour: int, label: str, style: str, **options: Any
 ) -> None:
     if np.isfinite(y).any():
-        ax.plot(x, y, color=colour, label=label, linestyle=style, **options)
+        ax.plot(x, y, color=series_colours()[colour], label=label, linestyle=style, **options)
