@@ -2,7 +2,8 @@
 
 A comparison fails if hardmax counts wrongly, or if it is slower beside another program than the
 comparison allows: ratios within one run say the same on every machine. Programs that are missing
-are named with the way to get them. `--write` puts the tables into README.md as well.
+are named with the way to get them. `--write` puts the tables into README.md as well, and the
+picture of the growth beside the pictures of the pages.
 """
 
 import argparse
@@ -28,6 +29,14 @@ from hardmax.papers.pages import image, page
 from hardmax.plotting.style import off_screen, side_by_side
 
 _README = Path(__file__).with_name("README.md")
+_PICTURE = "../docs/images/growth.svg"
+
+Growth = Sequence[tuple[str, list[int], list[float]]]
+"""For each program its name, the cells of every network and the CPU seconds it took."""
+
+_GROWN = "Networks 2->[w, w, w] on the square; where a program counts wrongly it has no mark."
+_SET_UP = 300
+"""Up to so many cells set-up counts."""
 
 _WAYS = {
     "SyReNN": "build benchmarks/drive_syrenn.cc as its first lines say, set HARDMAX_SYRENN",
@@ -73,6 +82,7 @@ def main() -> None:
     write_text(chosen.out / "benchmarks.json", json.dumps(kept, indent=1))
     if chosen.write:
         put_between_marks(_README, "side by side", _markdown(facts, tables, growth))
+        (_README.parent / _PICTURE).write_bytes(_drawn(growth))
     print(f"page: {target}")
     if failures:
         sys.exit("\n".join(["failed:", *failures]))
@@ -104,7 +114,7 @@ def _verdict(comparison: Comparison, one: Measured) -> str:
 def _body(
     facts: dict[str, str],
     tables: Sequence[tuple[str, str, str, list[Comparison]]],
-    growth: Sequence[tuple[str, list[int], list[float]]],
+    growth: Growth,
     failures: Sequence[str],
 ) -> str:
     where = "; ".join(facts.values())
@@ -168,38 +178,49 @@ def _megabytes(risen: float | None) -> str:
     return f"{risen:.0f}" if risen >= 1.0 else "< 1"
 
 
-def _growth(growth: Sequence[tuple[str, list[int], list[float]]]) -> str:
-    """Draw seconds against cells."""
+def _growth(growth: Growth) -> str:
+    """Show seconds against cells."""
+    words = f"{_GROWN} {_exponents(growth)}"
+    drawn = image(_drawn(growth), "svg+xml", "CPU seconds against cells")
+    return f"<p>{escape(words)}</p><figure>{drawn}</figure>"
+
+
+def _drawn(growth: Growth) -> bytes:
+    """Draw seconds against cells, and the lines that were fitted."""
     with off_screen():
         figure, (ax,) = side_by_side(1)
-        for name, cells, seconds in growth:
-            ax.loglog(cells, seconds, "o-", label=name, ms=4)
+        for (name, cells, seconds), mark in zip(growth, "os^Dv", strict=False):
+            (points,) = ax.loglog(cells, seconds, mark, label=name, ms=5)
+            if (line := _fitted(cells, seconds)) is not None:
+                ends = np.array([_SET_UP, max(cells)])
+                ax.loglog(ends, np.exp(np.polyval(line, np.log(ends))), color=points.get_color())
         ax.set_xlabel("cells")
         ax.set_ylabel("CPU seconds")
         ax.legend()
         stream = BytesIO()
         figure.savefig(stream, format="svg", metadata={"Date": None})
-    words = f"Networks 2->[w, w, w] on the square. {_exponents(growth)}"
-    drawn = image(stream.getvalue(), "svg+xml", "CPU seconds against cells")
-    return f"<p>{escape(words)}</p><figure>{drawn}</figure>"
+    return stream.getvalue()
 
 
-def _exponents(growth: Sequence[tuple[str, list[int], list[float]]]) -> str:
+def _fitted(cells: list[int], seconds: list[float]) -> Any:
+    """Fit a line to the logarithms, from where set-up no longer counts."""
+    many = np.array(cells) > _SET_UP
+    if many.sum() < 2:
+        return None
+    return np.polyfit(np.log(np.array(cells)[many]), np.log(np.array(seconds)[many]), 1)
+
+
+def _exponents(growth: Growth) -> str:
     """Say with which exponents the seconds grow with the cells."""
-    slopes = []
-    for name, cells, seconds in growth:
-        # Fitted where set-up no longer counts.
-        many = np.array(cells) > 300
-        if many.sum() > 1:
-            x, y = np.log(np.array(cells)[many]), np.log(np.array(seconds)[many])
-            slopes.append(f"{name} {np.polyfit(x, y, 1)[0]:.2f}")
+    lines = {name: _fitted(cells, seconds) for name, cells, seconds in growth}
+    slopes = [f"{name} {line[0]:.2f}" for name, line in lines.items() if line is not None]
     return f"Fitted exponents: {', '.join(slopes)}."
 
 
 def _markdown(
     facts: dict[str, str],
     tables: Sequence[tuple[str, str, str, list[Comparison]]],
-    growth: Sequence[tuple[str, list[int], list[float]]],
+    growth: Growth,
 ) -> str:
     """Write the tables as Markdown, each case once."""
     parts = [
@@ -214,7 +235,10 @@ def _markdown(
         for title, counted, words, found in tables
     ]
     if growth:
-        parts.append(f"CPU seconds against cells, networks 2->[w, w, w]. {_exponents(growth)}\n")
+        parts.append(
+            f"### Growth\n\n![CPU seconds against cells, with fitted lines]({_PICTURE})\n\n"
+            f"{_GROWN} {_exponents(growth)}\n"
+        )
     parts.append(f"{_faster_ones(tables)}\n")
     return "\n".join([*parts, line("python -m benchmarks.page", facts), ""])
 
