@@ -41,13 +41,13 @@ def test_examples_of_what_makes_the_pages_run():
         assert doctest.testmod(import_module(path.stem)).failed == 0
 
 
-def test_every_public_name_is_in_the_reference_with_its_docstring():
+def test_every_public_name_is_in_the_reference_with_its_docstring_and_example():
     pages = import_module("api_pages").reference_pages()
     for package in PACKAGES:
         for name in import_module(package).__all__:
             thing = getattr(import_module(package), name)
             if not inspect.ismodule(thing):
-                assert inspect.getdoc(thing)
+                assert ">>>" in inspect.getdoc(thing), name
                 assert re.search(
                     rf"^\.\. auto\w+:: {package}\.{name}$", pages[f"reference/{package}.md"], re.M
                 )

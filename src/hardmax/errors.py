@@ -40,55 +40,169 @@ class HardmaxError(Exception):
 
 
 class ArgumentError(HardmaxError, ValueError):
-    """A value lies outside what the argument allows."""
+    """A value lies outside what the argument allows.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.bounds.cells_bias_free(0, 1, 2)
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ArgumentError: `n_keys` must be at least 1; got 0.
+    """
 
 
 class ShapeMismatchError(ArgumentError):
-    """An array has the wrong number of axes, or disagrees with another array about a size."""
+    """An array has the wrong number of axes, or disagrees with another array about a size.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.Box([0.0, 0.0], [1.0])
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ShapeMismatchError: `high` must have shape (dim,) with dim = 2 (as in
+        `low`); got (1,).
+    """
 
 
 class EmptyInputError(ArgumentError):
-    """An array has no entries along an axis that needs at least one."""
+    """An array has no entries along an axis that needs at least one.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.HardTransformer([])
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.EmptyInputError: `blocks` must have at least one entry; got none.
+    """
 
 
 class NonFiniteError(ArgumentError):
-    """An array holds NaN, or an infinity where none is allowed."""
+    """An array holds NaN, or an infinity where none is allowed.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.PowerDiagram.from_keys([[float("nan"), 0.0]])
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.NonFiniteError: `keys` must not hold NaN; found one at index (0, 0).
+    """
 
 
 class DiscontinuityError(ArgumentError):
-    """A function that must be continuous jumps; the message names the place and both values."""
+    """A function that must be continuous jumps; the message names the place and both values.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.constructions.approximate(lambda x: 1.0 * (x[:, 0] > 0.25), hm.Box([0], [1]), 40)
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.DiscontinuityError: `f` must be continuous; it jumps by 1, from [1.0] at
+        [0.25000000000000006] to [0.0] at [0.25]. No continuous function is closer to it than
+        0.5.
+    """
 
 
 class IncompleteError(ArgumentError):
-    """All cells are needed, but the search for them was stopped early."""
+    """All cells are needed, but the search for them was stopped early.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> net = hm.ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> hm.enumerate_regions(net, hm.Box([-1, -1], [1, 1]), max_cells=2).certificate()
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.IncompleteError: `certificate` needs all cells; this search was stopped
+        early and found 2 of them, which is what `n_found` says.
+    """
 
 
 class DtypeError(HardmaxError, TypeError):
-    """A value cannot be read as float64 (or int64) without losing something."""
+    """A value cannot be read as float64 (or int64) without losing something.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.Box(["a"], [1.0])
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.DtypeError: `low` must hold real numbers (float64, or what converts to it
+        exactly); got dtype <U1.
+    """
 
 
 class PositiveCycleError(ArgumentError):
-    """A Kleene star diverges: some cycle has a weight better than the tropical one."""
+    """A Kleene star diverges: some cycle has a weight better than the tropical one.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.maxplus.kleene_star([[-1, 2], [-1, 0]])
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.PositiveCycleError: `matrix` must have no cycle of positive weight,
+        around which walks improve for ever; the cycle 0 -> 1 -> 0 weighs 1.0.
+    """
 
 
 class SizeLimitError(HardmaxError):
-    """A computation was refused before it started, because its result would be too large."""
+    """A computation was refused before it started, because its result would be too large.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> p = hm.TropicalPolynomial([[0], [1], [3]], [0, 0, 0])
+        >>> p.times(p, max_terms=2)
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.SizeLimitError: this tropical product has 3 x 3 = 9 terms, more than
+        `max_terms` = 2; prune the factors, or raise `max_terms`.
+    """
 
 
 class RecordFormatError(HardmaxError, ValueError):
-    """A stored record cannot be read back."""
+    """A stored record cannot be read back.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> hm.Certificate.from_json("{}")
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.RecordFormatError: `text` must be a certificate of format
+        'hardmax.certificate/1'; got None.
+    """
 
 
 class MissingExtraError(HardmaxError, ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed.
+
+    Examples:
+        >>> try:
+        ...     raise MissingExtraError("clusters need distributed; run `pip install 'hardmax[dask]'`")
+        ... except ImportError as error:
+        ...     print(error)
+        clusters need distributed; run `pip install 'hardmax[dask]'`
+    """
 
 
 class CoreError(HardmaxError, ImportError):
-    """The compiled core is missing, of another version, or cannot compute exactly here."""
+    """The compiled core is missing, of another version, or cannot compute exactly here.
+
+    Examples:
+        >>> try:
+        ...     raise CoreError("the compiled core is missing")
+        ... except ImportError as error:
+        ...     print(error)
+        the compiled core is missing
+    """
 
 
 class TaskError(HardmaxError, RuntimeError):
-    """Parts of a search failed again and again; the message names their paths."""
+    """Parts of a search failed again and again; the message names their paths.
+
+    Examples:
+        >>> try:
+        ...     raise TaskError("1 of 8 jobs failed three times: the cells that begin like [0, 2]")
+        ... except RuntimeError as error:
+        ...     print(error)
+        1 of 8 jobs failed three times: the cells that begin like [0, 2]
+    """
 
 
 class Interrupted(HardmaxError, KeyboardInterrupt):  # noqa: N818 (not an error)

@@ -26,37 +26,72 @@ else:
             return isinstance(value, cls.meaning)
 
     class ArrayLike(metaclass=_Alias):
-        """What `numpy.asarray` reads: an array, a number, or nested sequences of numbers."""
+        """What `numpy.asarray` reads: an array, a number, or nested sequences of numbers.
+
+        Examples:
+            >>> isinstance([[1, 2], [3, 4]], ArrayLike)
+            True
+        """
 
         meaning = object
 
     class FloatArray(metaclass=_Alias):
-        """An array of float64."""
+        """An array of float64.
+
+        Examples:
+            >>> isinstance(np.zeros(2), FloatArray)
+            True
+        """
 
         meaning = np.ndarray
 
     class IntArray(metaclass=_Alias):
-        """An array of int64."""
+        """An array of int64.
+
+        Examples:
+            >>> isinstance(np.arange(3), IntArray)
+            True
+        """
 
         meaning = np.ndarray
 
     class BoolArray(metaclass=_Alias):
-        """An array of booleans."""
+        """An array of booleans.
+
+        Examples:
+            >>> isinstance(np.array([True]), BoolArray)
+            True
+        """
 
         meaning = np.ndarray
 
     class SignArray(metaclass=_Alias):
-        """An array of int8 with entries -1, 0, +1."""
+        """An array of int8 with entries -1, 0, +1.
+
+        Examples:
+            >>> isinstance(np.array([-1, 0, 1], np.int8), SignArray)
+            True
+        """
 
         meaning = np.ndarray
 
     class WideArray(metaclass=_Alias):
-        """An array of Python integers of any size, or of rationals."""
+        """An array of Python integers of any size, or of rationals.
+
+        Examples:
+            >>> isinstance(np.array([2**99], object), WideArray)
+            True
+        """
 
         meaning = np.ndarray
 
     class AnyArray(metaclass=_Alias):
-        """An array of anything."""
+        """An array of anything.
+
+        Examples:
+            >>> isinstance(np.array([1.5, 2.0]), AnyArray)
+            True
+        """
 
         meaning = np.ndarray
 

@@ -43,6 +43,10 @@ class SweepPoint:
         seed: Of the generator.
         bias: The standard deviation of the query biases.
         domain: The domain as text (see `parse_domain`).
+
+    Examples:
+        >>> [point.depth for point in sweep_points({"N": [3], "L": [1, 2]})]
+        [1, 2]
     """
 
     n_keys: int
@@ -73,6 +77,11 @@ class SweepRow(SweepPoint):
         n_cells: How many cells were found.
         is_complete: Whether these are all; if not, a limit stopped the search.
         seconds: How long it took.
+
+    Examples:
+        >>> (row,) = sweep(sweep_points({"N": [3], "L": [1]}))
+        >>> row.n_keys, row.n_cells, row.is_complete
+        (3, 66, True)
     """
 
     n_cells: int

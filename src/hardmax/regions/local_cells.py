@@ -47,6 +47,13 @@ class NearestWall:
         distance: The Euclidean distance, or the parameter along a direction.
         low: A proven lower bound on it.
         high: A proven upper bound.
+
+    Examples:
+        >>> from hardmax import ReluNetwork
+        >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]]], [[0.0, 1.0], None])
+        >>> wall = cell_at(net, [0.5, 1.0]).wall
+        >>> wall.group, wall.low <= wall.distance <= wall.high, round(wall.distance, 9)
+        (0, True, 0.5)
     """
 
     layer: str
@@ -74,6 +81,13 @@ class LocalCell:
         decision: Where another output ties with the largest one if the map of the cell is
             continued; None for one output. It is a point of the cell only if it is nearer than
             `wall`.
+
+    Examples:
+        >>> from hardmax import ReluNetwork
+        >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]]], [[0.0, 1.0], None])
+        >>> cell = cell_at(net, [0.5, 1.0])
+        >>> cell.signature.tolist(), cell.weight.ravel().tolist()
+        ([1, 1], [1.0, 2.0])
     """
 
     network: GraphNetwork

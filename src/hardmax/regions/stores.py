@@ -45,6 +45,15 @@ class StoredPartition(Partition):
     Attributes:
         folder: The folder.
         max_bytes: How much memory all cells may take.
+
+    Examples:
+        >>> import tempfile
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> net = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     stored = enumerate_regions(net, Box([-1, -1], [1, 1]), store=folder)
+        ...     stored.n_cells, stored.n_shards, sum(shard.n_found for shard in stored.shards())
+        (4, 1, 4)
     """
 
     folder: Path = field(kw_only=True)

@@ -34,6 +34,13 @@ class HeadSlice:
         diagram: The diagram on the plane.
         keys: The keys whose cells meet the window, in order.
         polygons: Their cells in the window, the corners rounded.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> q, k, v = rng.normal(size=(3, 1, 20, 5))
+        >>> found = query_slice(HeadArrays(q, k, v, is_causal=False), 0)
+        >>> found.queries.shape, len(found.keys) == len(found.polygons)
+        ((20, 2), True)
     """
 
     origin: FloatArray

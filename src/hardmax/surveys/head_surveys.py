@@ -38,6 +38,12 @@ class HeadSurvey:
         slices: The cells of one token's way through the model.
         pooled: Medians over all rows of all heads: `margin`, `mass`, and the same with `_null`.
         assumed: What the files of the model do not say.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> survey_heads(load_checkpoint("hardmax"), [2, 0, 1, 26], words="cab|")
+        HeadSurvey(TransformerWeights(gpt2, 2 layers x 16 heads, d = 32, d_k = 2), 4 tokens,
+        32 heads)
     """
 
     model: str

@@ -41,6 +41,13 @@ class TokenSlice:
         path: The cells on the straight path towards the first of the two.
         plane: The cells on the plane, the token in the middle, as far as its reach to both sides;
             the search stops at 60 000.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint("hardmax")
+        >>> first, whole = token_slices(model, run_transformer(model, [2, 0, 1, 26]))
+        >>> first.reach, first.drift, whole.reach <= 1.0
+        (1.0, 0.0, True)
     """
 
     is_whole: bool

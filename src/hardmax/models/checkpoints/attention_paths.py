@@ -47,6 +47,15 @@ class AttentionPath:
         changes: One row for each change: the number of its breakpoint, the head, the token, the
             key before and the key after; shape `(n_changes, 5)`.
         first: The keys just after $t = 0$, shape `(n_heads, n)`.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> from hardmax.models import run_transformer
+        >>> model = load_checkpoint("hardmax")
+        >>> one, other = (run_transformer(model, word) for word in ([2, 0, 1], [1, 2, 0]))
+        >>> path = attention_path(model, one.layers[0].inputs, other.layers[0].inputs)
+        >>> len(path.changes) >= len(path.breakpoints), path.changes.shape[1]
+        (True, 5)
     """
 
     breakpoints: FloatArray

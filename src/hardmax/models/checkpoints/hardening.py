@@ -37,6 +37,13 @@ class HeadEffect:
         change_null: The same where the head asks with Gaussian queries, before and after.
         cosine: The cosine of the mean output before and after.
         cosine_null: The same where the head asks with Gaussian queries.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint("hardmax")
+        >>> one = head_effects(model, run_transformer(model, [1, 2, 3, 4]))[0]
+        >>> one.layer, one.head, one.cosine <= 1.0
+        (0, 0, True)
     """
 
     layer: int
@@ -63,6 +70,14 @@ class JointEffect:
         agreement: The share of tokens whose most likely next token stays; None for a model without
             scores of next tokens.
         agreement_random: The same for the heads drawn at random.
+
+    Examples:
+        >>> from hardmax import load_checkpoint
+        >>> model = load_checkpoint("hardmax")
+        >>> ran = run_transformer(model, [1, 2, 3, 4])
+        >>> (both,) = joint_effects(model, ran, [(0, 0), (0, 1)], [2])
+        >>> both.n_heads, both.cosine <= 1.0
+        (2, True)
     """
 
     n_heads: int

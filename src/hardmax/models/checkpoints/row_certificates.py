@@ -34,6 +34,11 @@ class RowCertificates:
         distances: A number that $\|\sum_j p_j v_j - v_w\|$ is at most, divided by the largest
             distance of a visible value from $v_w$: 0 is the hard head; it never exceeds 1 by more
             than rounding.
+
+    Examples:
+        >>> arrays = HeadArrays(np.eye(2)[None], 9 * np.eye(2)[None], np.eye(2)[None], False)
+        >>> certify_rows(arrays, 0).winners.tolist()
+        [0, 1]
     """
 
     winners: IntArray

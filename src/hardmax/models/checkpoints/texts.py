@@ -42,6 +42,10 @@ class TokenisedText:
         words: What each token stands for, to be shown.
         tokens: The numbers of the tokens, shape `(n,)`; None where there are vectors.
         vectors: What enters the first layer, shape `(n, d)`; None where there are tokens.
+
+    Examples:
+        >>> tokenise("hardmax", "cab|").words
+        ('c', 'a', 'b', '|')
     """
 
     words: tuple[str, ...]

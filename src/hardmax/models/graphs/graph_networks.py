@@ -39,6 +39,14 @@ class BlockMap:
         bias: The $b$, shape `(n_columns,)`.
         first: The slot of $y_{00}$; $y_{rk}$ has the slot `first + r * stride + k`.
         stride: How far rows are apart.
+
+    Examples:
+        >>> from hardmax.models import GraphBuilder
+        >>> build = GraphBuilder()
+        >>> kernel = np.array([[[[1.0, -1.0], [0.0, 0.5]]]])
+        >>> net = build.finish(build.convolve(build.input((1, 3, 3)), kernel))
+        >>> [(type(node).__name__, node.kernel.shape) for node in net.nodes]
+        [('BlockMap', (4, 1, 1))]
     """
 
     name: str
@@ -86,6 +94,14 @@ class SparseMap:
         weights: The $w_j$.
         bias: The $b_r$, shape `(n_rows,)`.
         first: The slot of $y_0$; the others follow.
+
+    Examples:
+        >>> from hardmax.models import GraphBuilder
+        >>> build = GraphBuilder()
+        >>> x = build.input((2,))
+        >>> net = build.finish(build.add(x, x))
+        >>> [(type(node).__name__, node.weights.tolist()) for node in net.nodes]
+        [('SparseMap', [1.0, 1.0, 1.0, 1.0])]
     """
 
     name: str
@@ -130,6 +146,13 @@ class Maxima:
         offsets: The $\gamma_j$.
         sign: The $\sigma$, 1.0 or -1.0.
         first: The slot of $y_0$; the others follow.
+
+    Examples:
+        >>> from hardmax.models import GraphBuilder
+        >>> build = GraphBuilder()
+        >>> net = build.finish(build.relu(build.input((2,))))
+        >>> [(type(node).__name__, node.columns.tolist()) for node in net.nodes]
+        [('Maxima', [-1, 0, -1, 1])]
     """
 
     name: str

@@ -65,6 +65,14 @@ class Pieces:
         map_radii: How wrong they may be, shape `(n_pieces, dim_out)`.
         is_complete: Whether all pieces were found.
         n_exact: How often integers were asked.
+
+    Examples:
+        >>> from hardmax import Segment, enumerate_regions
+        >>> from hardmax.models import GraphBuilder
+        >>> build = GraphBuilder()
+        >>> net = build.finish(build.relu(build.input((1,))))
+        >>> enumerate_regions(net, Segment([-1.0], [1.0])).found.starts.tolist()
+        [0, 2, 4]
     """
 
     starts: IntArray
