@@ -174,10 +174,10 @@ class MissingExtraError(HardmaxError, ImportError):
 
     Examples:
         >>> try:
-        ...     raise MissingExtraError("clusters need distributed; run `pip install 'hardmax[dask]'`")
+        ...     raise MissingExtraError("run `pip install 'hardmax[dask]'`")
         ... except ImportError as error:
         ...     print(error)
-        clusters need distributed; run `pip install 'hardmax[dask]'`
+        run `pip install 'hardmax[dask]'`
     """
 
 

@@ -31,6 +31,8 @@ _MOST_POLYGONS = 3000
 """More cells than this are drawn as an image."""
 _WIDEST, _NARROWER, _THINNEST = 1.3, 0.62, 0.2
 """The width of the first block's walls in points, what later ones are multiplied by, the least."""
+_HAIRLINE, _SEAM = 0.2, 0.8
+"""How far cells reach over their edges, in points, where a wall covers it and where none does."""
 _OF_UNITS = 0.7
 """What the width is multiplied by for the units of a block with heads."""
 _WALLS_APART = 12.0
@@ -122,7 +124,8 @@ def draw_cells(
         lines = _walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
         if legend:
             _draw_legend(partition.network, ax, walls == "units")
-    draw_polygons(ax, polygons, colours, lines, window)
+    # Between cells that later layers part no wall is drawn, which would cover a seam.
+    draw_polygons(ax, polygons, colours, lines, window, _HAIRLINE if layers is None else _SEAM)
 
 
 def layers_that_cut(partition: Partition) -> dict[int, int]:
@@ -270,7 +273,12 @@ def lines_with_room(ends: FloatArray, colours: FloatArray, room: FloatArray, wid
 
 
 def draw_polygons(
-    ax: Any, polygons: list[FloatArray], colours: FloatArray, lines: list[Lines], window: Box
+    ax: Any,
+    polygons: list[FloatArray],
+    colours: FloatArray,
+    lines: list[Lines],
+    window: Box,
+    hairline: float = _HAIRLINE,
 ) -> None:
     """Fill polygons and draw lines on them; many as an image whose pixels are means."""
     from matplotlib.collections import LineCollection, PolyCollection
@@ -281,7 +289,7 @@ def draw_polygons(
         ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
         return
     # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
-    ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=0.2))
+    ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=hairline))
     for drawn in lines:
         ends = list(drawn.ends)
         ax.add_collection(LineCollection(ends, colors=drawn.colours, linewidths=drawn.widths))
