@@ -259,3 +259,17 @@ def test_a_search_that_found_nothing_cannot_be_drawn(dim):
     cut = ReluNetwork([np.eye(dim), np.ones((dim, 1))])
     with pytest.raises(ArgumentError, match="`obj` must have a cell"):
         plot(enumerate_regions(cut, Box([-1] * dim, [1] * dim), max_cells=0))
+
+
+def test_every_face_of_a_solid_is_drawn_with_all_its_edges():
+    """Faces with three and with four corners: all paths are closed by points that are drawn."""
+    triangle = [[0, 0], [1, 0], [0, 1]]
+    prism = Polytope.from_points([[*corner, z] for corner in triangle for z in (0, 1)])
+    ax = plot(prism)
+    ax.figure.canvas.draw()
+    paths = [path.vertices for path in ax.collections[0].get_paths()]
+    assert len(paths) >= 2
+    for corners in paths:
+        assert np.isfinite(corners).all()
+        np.testing.assert_allclose(corners[0], corners[-1])
+        np.testing.assert_allclose(corners[-2], corners[0], atol=1e-12)

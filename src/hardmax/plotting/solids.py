@@ -120,6 +120,7 @@ def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -
     light = np.array([0.25, -0.75, 0.61])
     centre = np.concatenate(polygons).mean(axis=0)
     colours, outwards = [], []
+    n_corners = max(map(len, polygons))
     for polygon in polygons:
         normal = _unit_normal(polygon)
         if normal @ (polygon.mean(axis=0) - centre) < 0:
@@ -127,10 +128,23 @@ def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -
         brightness = 0.82 + 0.26 * float(normal @ light)
         colours.append((*np.clip(base * brightness, 0, 1), alpha))
         turn = np.cross(polygon, np.roll(polygon, -1, axis=0)).sum(axis=0) @ normal
-        outwards.append(polygon if turn > 0 else polygon[::-1])
+        outwards.append(_closed(polygon if turn > 0 else polygon[::-1], n_corners))
     ax.add_collection3d(
         Faces(outwards, facecolors=colours, edgecolors=tone("wall"), linewidths=0.5)
     )
+
+
+def _closed(polygon: FloatArray, n_corners: int) -> FloatArray:
+    """Return a polygon with its last edge drawn out, as long as the longest one.
+
+    matplotlib fills up shorter ones with points that are not drawn, and with them the last edge.
+
+    Examples:
+        >>> _closed(np.eye(3), 4).tolist()[3:]
+        [[0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]
+    """
+    extra = np.linspace(0.0, 1.0, n_corners + 2 - len(polygon))[1:, None]
+    return np.vstack([polygon, (1.0 - extra) * polygon[-1] + extra * polygon[0]])
 
 
 def _turns_left(x: FloatArray, y: FloatArray) -> bool:

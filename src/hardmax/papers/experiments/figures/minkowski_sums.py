@@ -58,7 +58,7 @@ def run(parameters: Parameters) -> Outcome:
     for ax, total, colour in zip(axes, sums, cell_colours(range(3)), strict=True):
         plot(total, ax, colour=colour, vertices=False)
         n_heads = total.choices.shape[1]
-        ax.set_title(f"H = {n_heads}: {total.count} of {parameters.n_keys**n_heads} sums")
+        ax.set_title(f"H = {n_heads}: {total.count} of {parameters.n_keys**n_heads} sums", y=0.93)
         name_axes(ax, r"\alpha")
         ax.view_init(elev=22.0, azim=-62.0)
     counts = [total.count for total in sums]
