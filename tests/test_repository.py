@@ -4,6 +4,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,12 @@ def test_the_constraints_name_no_host():
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert "://" not in line
         assert "@" not in line
+
+
+def test_the_recipe_for_conda_needs_what_the_package_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "release" / "conda.yaml").read_text()
+    run = re.search(r"^  run:\n((?:    - .*\n)+)", recipe, re.MULTILINE)[1]
+    needed = {line.strip("- ").replace(" ", "") for line in run.splitlines()}
+    stated = {f"python{project['requires-python']}", *project["dependencies"]}
+    assert needed == {name.replace("matplotlib>", "matplotlib-base>") for name in stated}
