@@ -26,7 +26,7 @@ ARRAYS = ("signatures", "maps", "map_radii", "vertices", "starts", "directions",
 def short_jobs():
     """Let threads and jobs make a few steps at a time."""
     with (
-        mock.patch.multiple(durable, LONG_S=0.0, SHORT_S=0.0),
+        mock.patch.multiple(durable, LONG_S=0.0, SHORT_S=0.0, BRIEF_S=0.0),
         mock.patch.multiple(runs, _FIRST_BUDGET=20, SLICE_S=1e-6),
     ):
         yield

@@ -2,15 +2,19 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pickle import PicklingError
 
 import pytest
 
 from hardmax import set_workers
 from hardmax._ground import workers
-from hardmax._ground.workers import Processes, in_order, n_workers
-from hardmax.errors import ArgumentError, TaskError
+from hardmax._ground.workers import Processes, as_done, in_order, n_workers
+from hardmax.errors import ArgumentError, Interrupted, TaskError
 
 
 @pytest.mark.parametrize("executor", [None, "processes", lambda: ThreadPoolExecutor(2)])
@@ -64,6 +68,111 @@ def test_errors_of_a_job_are_those_of_the_function():
         pool.submit(print, "a line").result()
         with pytest.raises(TaskError, match="while answering"):
             pool.submit(open, os.devnull).result()
+
+
+def _kills_its_process(item):
+    """Be a job whose worker dies each time."""
+    if item == 3:
+        os._exit(1)
+    return -item
+
+
+def _dies_once(given):
+    """Be a job whose worker dies once; a file remembers it."""
+    item, folder = given
+    if item == 3:
+        try:
+            open(os.path.join(folder, "died"), "x").close()
+        except FileExistsError:
+            return -item
+        os._exit(1)
+    return -item
+
+
+WAYS = {
+    "processes": "processes",
+    "pools": lambda: ProcessPoolExecutor(2, get_context("spawn")),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whose_worker_dies_each_time_is_named_and_the_rest_is_done(way):
+    found = dict(as_done(_kills_its_process, range(6), 2, WAYS[way]))
+    assert isinstance(found.pop(3), TaskError | BrokenExecutor)
+    assert found == {item: -item for item in range(6) if item != 3}
+    with pytest.raises((TaskError, BrokenExecutor)):
+        list(in_order(_kills_its_process, range(6), 2, WAYS[way]))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("in_which_way", [in_order, as_done])
+def test_a_worker_that_dies_once_loses_nothing(way, in_which_way, tmp_path):
+    items = [(item, str(tmp_path)) for item in range(6)]
+    found = list(in_which_way(_dies_once, items, 2, WAYS[way]))
+    if in_which_way is as_done:
+        found = sorted((answer for _, answer in found), reverse=True)
+    assert found == [-item for item in range(6)]
+
+
+def test_a_pool_that_is_lent_and_breaks_says_so():
+    with (
+        ProcessPoolExecutor(2, get_context("spawn")) as pool,
+        pytest.raises(ArgumentError, match="`executor` must not break"),
+    ):
+        list(as_done(_kills_its_process, range(6), 2, pool))
+    with pytest.raises(ArgumentError, match="`executor` must"):
+        list(as_done(abs, range(6), 2, pool))
+    threads = ThreadPoolExecutor(1)
+    threads.shutdown()
+    with pytest.raises(ArgumentError, match=r"`executor` must take jobs.*shutdown"):
+        list(in_order(abs, range(6), 2, threads))
+
+
+def test_what_fails_is_tried_again_when_all_others_are_done():
+    tried = []
+
+    def work(item):
+        tried.append(item)
+        if item == 1 and tried.count(1) < 3:
+            raise ValueError("not yet")
+        return item
+
+    assert sorted(as_done(work, range(4), 2)) == [(i, i) for i in range(4)]
+    assert tried.count(1) == 3
+    assert tried[-2:] == [1, 1]
+
+
+def test_what_cannot_be_sent_fails_alone():
+    with Processes(1) as pool:
+        with pytest.raises((AttributeError, PicklingError)):
+            pool.submit(lambda: 1).result()
+        assert pool.submit(abs, -4).result() == 4
+
+
+ASKS = """
+import sys, time
+from hardmax._ground.workers import Processes
+pool = Processes(1)
+print(pool.submit(__import__("os").getpid).result(), flush=True)
+pool.submit(time.sleep, 600).result()
+"""
+
+
+def test_processes_end_with_the_one_that_asked():
+    command = [sys.executable, "-c", ASKS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asks:
+        os.kill(int(asks.stdout.readline()), 0)
+        asks.kill()
+        # Its error stream ends when all have ended who write to it; nobody has said anything.
+        assert asks.communicate(timeout=60)[1] == b""
+
+
+def test_one_worker_is_interrupted_at_once():
+    def work(item):
+        raise Interrupted("the search was interrupted")
+
+    with pytest.raises(Interrupted):
+        list(as_done(work, range(4), 1))
 
 
 def test_the_number_of_workers_can_be_set_for_all(monkeypatch):

@@ -30,6 +30,7 @@ SQUARE = Box([-2, -2], [3, 3])
 def test_a_cluster_of_which_a_worker_is_killed_finds_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(durable, "LONG_S", 0.0)
     monkeypatch.setattr(durable, "SHORT_S", 0.0)
+    monkeypatch.setattr(durable, "BRIEF_S", 0.0)
     model, killed = gaussian_relu(5, [2, 90, 90]), []
     usual = manifests.ManifestLog.add
 

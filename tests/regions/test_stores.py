@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hardmax import open_partition
-from hardmax._ground import files, progress
+from hardmax._ground import files, progress, workers
 from hardmax._ground.workers import Processes
 from hardmax.errors import ArgumentError, Interrupted, RecordFormatError, SizeLimitError, TaskError
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
@@ -60,6 +60,7 @@ def short_jobs(monkeypatch):
     """Jobs of a few steps each."""
     monkeypatch.setattr(durable, "LONG_S", 0.0)
     monkeypatch.setattr(durable, "SHORT_S", 0.0)
+    monkeypatch.setattr(durable, "BRIEF_S", 0.0)
     monkeypatch.setattr(runs, "_FIRST_BUDGET", 20)
     monkeypatch.setattr(runs, "SLICE_S", 1e-6)
 
@@ -132,7 +133,7 @@ from hardmax.regions._stores import durable
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from tests.regions.test_stores import SQUARE, gaussian_relu
-durable.LONG_S = durable.SHORT_S = 0.004
+durable.LONG_S = durable.SHORT_S = durable.BRIEF_S = 0.004
 runs._FIRST_BUDGET = 100
 print("ready", flush=True)
 enumerate_regions(gaussian_relu(5, [2, 20, 20]), SQUARE, store=sys.argv[1], workers=2)
@@ -318,7 +319,7 @@ def test_any_field_may_be_asked_for_first(tmp_path, name):
 
 
 def test_an_interrupt_keeps_what_is_there(tmp_path, short_jobs, monkeypatch):
-    usual, pressed = durable.wait, []
+    usual, pressed = workers.wait, []
 
     def wait(*given):
         if not pressed and any(tmp_path.glob("*.parquet")):
@@ -326,7 +327,7 @@ def test_an_interrupt_keeps_what_is_there(tmp_path, short_jobs, monkeypatch):
             raise KeyboardInterrupt
         return usual(*given)
 
-    monkeypatch.setattr(durable, "wait", wait)
+    monkeypatch.setattr(workers, "wait", wait)
     with pytest.raises(Interrupted) as stopped:
         enumerate_regions(NET, SQUARE, store=tmp_path, workers=2)
     part = stopped.value.partial
@@ -394,6 +395,7 @@ def test_an_executor_that_breaks_is_made_again(tmp_path, short_jobs):
 def test_processes_search_and_may_be_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(durable, "LONG_S", 0.0)
     monkeypatch.setattr(durable, "SHORT_S", 0.0)
+    monkeypatch.setattr(durable, "BRIEF_S", 0.0)
     model, pool, lost = gaussian_relu(5, [2, 60, 60]), Processes(2), []
     usual = manifests.ManifestLog.add
 

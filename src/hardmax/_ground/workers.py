@@ -10,15 +10,23 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
-from itertools import islice
-from typing import Any, TypeVar
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import closing, suppress
+from queue import SimpleQueue
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from hardmax._ground.arguments import integer
 from hardmax._ground.extras import load_extra
-from hardmax.errors import ArgumentError, HardmaxError, TaskError
+from hardmax.errors import ArgumentError, TaskError
 
+Key = TypeVar("Key")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -27,7 +35,8 @@ Workers = Executor | Callable[[], Executor] | str
 address of a Dask scheduler, as `"tcp://10.0.0.1:8786"`."""
 
 VARIABLE = "HARDMAX_WORKERS"
-_MOST_TRIES, _PAUSE_S = 3, 0.5
+MOST_TRIES = 3
+_PAUSE_S, _LAST_S = 0.2, 8.0
 _setting: list[int] = []
 
 
@@ -70,14 +79,20 @@ def n_workers(workers: int | None) -> int:
     return int(text)
 
 
-def executor_maker(workers: Workers, n: int) -> Callable[[], Executor]:
+def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Executor]:
     """Return what makes an executor for `n` jobs at once; one that was made already only once.
+
+    Args:
+        workers: Who works.
+        n: How many jobs at once.
+        module: What processes import first.
 
     Raises:
         ArgumentError: If `workers` is nothing of the kind.
     """
     if isinstance(workers, str):
-        return (lambda: Processes(n)) if workers == "processes" else (lambda: _Cluster(workers))
+        is_here = workers == "processes"
+        return (lambda: Processes(n, module)) if is_here else (lambda: _Cluster(workers))
     if not isinstance(workers, Executor):
         if callable(workers):
             return workers
@@ -98,6 +113,133 @@ def executor_maker(workers: Workers, n: int) -> Callable[[], Executor]:
     return make
 
 
+class Crew(Generic[Key, Item, Result]):
+    """Jobs under way with an executor: the one loop that gives jobs out and takes answers in.
+
+    What fails is tried again, alone, so that nobody else is blamed for it; what fails again and
+    again is answered by its error, when all others are done. Where an executor breaks, as a pool of
+    processes does that loses one, another one is made.
+
+    Args:
+        work: What is done to every item; for processes and clusters a function of a module.
+        take: Returns a name and an item, or None if there is nothing to do for now; asked whenever
+            there is room for another job.
+        n_workers: How many workers there are.
+        executor: Who works; threads by default, and the caller's thread if it is one worker.
+        n_at_once: How many jobs are under way at once; as many as there are workers by default.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Item], Result],
+        take: Callable[[], tuple[Key, Item] | None],
+        n_workers: int,
+        executor: Workers | None = None,
+        n_at_once: int | None = None,
+    ) -> None:
+        self._work, self._take = work, take
+        self._n_at_once = n_at_once or n_workers
+        self._is_lent = isinstance(executor, Executor)
+        who = _here(n_workers) if executor is None else executor
+        module = getattr(work, "func", work).__module__
+        self._make = executor_maker(who, n_workers, module)
+        self._pool = self._make()
+        self._under_way: dict[Future[Result], _Try[Key, Item]] = {}
+        self._failed: deque[_Try[Key, Item]] = deque()
+        self._is_broken = False
+
+    def answers(
+        self, look_up: Callable[[], None] = lambda: None
+    ) -> "Iterator[tuple[Key, Result | Exception]]":
+        """Yield names with results, or last errors, as they come, until nothing is left to do.
+
+        Args:
+            look_up: Called now and then.
+
+        Raises:
+            ArgumentError: If the executor breaks or was closed, and cannot be made again.
+        """
+        while True:
+            self._submit()
+            if self._under_way:
+                # Ctrl-C must not wait for a job.
+                done = wait(self._under_way, _PAUSE_S, FIRST_COMPLETED).done
+                look_up()
+                for future in done:
+                    yield from self._answer(future)
+                    self._submit()
+            elif not (self._failed or self._is_broken):
+                return
+            if self._is_broken:
+                yield from self.last_answers()
+                for future in [*self._under_way]:
+                    yield from self._failure(future, TaskError("its worker was lost"))
+                self._pool.shutdown(wait=False)
+                self._pool, self._is_broken = self._make(), False
+
+    def last_answers(self) -> "Iterator[tuple[Key, Result | Exception]]":
+        """Give out no more, and yield what comes within some seconds."""
+        for future in wait(self._under_way, _LAST_S).done:
+            yield from self._answer(future)
+
+    def close(self) -> None:
+        """Let go of the executor; one that was lent stays open. Jobs under way are given up."""
+        for future in self._under_way:
+            future.cancel()
+        if not self._is_lent:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _submit(self) -> None:
+        while len(self._under_way) < self._n_at_once and not self._is_broken:
+            if any(other.n_failed for other in self._under_way.values()):
+                return
+            taken = self._take()
+            if taken is not None:
+                self._begin(_Try(*taken))
+            elif self._failed and not self._under_way:
+                self._begin(self._failed.popleft())
+            else:
+                return
+
+    def _begin(self, one: "_Try[Key, Item]") -> None:
+        try:
+            self._under_way[self._pool.submit(self._work, one.item)] = one
+        except BrokenExecutor:
+            self._is_broken = True
+            # Who finds nobody else there may have broken it.
+            n_failed = one.n_failed + (not self._under_way)
+            self._failed.append(one._replace(n_failed=n_failed))
+        except RuntimeError as error:
+            raise ArgumentError(f"`executor` must take jobs; it says: {error}.") from None
+
+    def _answer(self, future: "Future[Result]") -> "Iterator[tuple[Key, Result | Exception]]":
+        error = TaskError("it was cancelled") if future.cancelled() else future.exception()
+        if error is None:
+            yield self._under_way.pop(future).key, future.result()
+        elif isinstance(error, Exception) and not isinstance(error, KeyboardInterrupt):
+            self._is_broken = self._is_broken or isinstance(error, BrokenExecutor)
+            yield from self._failure(future, error)
+        else:
+            raise error
+
+    def _failure(
+        self, future: "Future[Result]", error: Exception
+    ) -> Iterator[tuple[Key, Exception]]:
+        one = self._under_way.pop(future)
+        if one.n_failed + 1 < MOST_TRIES:
+            self._failed.append(one._replace(n_failed=one.n_failed + 1))
+        else:
+            yield one.key, error
+
+
+class _Try(NamedTuple, Generic[Key, Item]):
+    """A job, and how often it has failed."""
+
+    key: Key
+    item: Item
+    n_failed: int = 0
+
+
 def in_order(
     work: Callable[[Item], Result],
     items: Iterable[Item],
@@ -107,14 +249,16 @@ def in_order(
     """Do the same to all items, some at once, and yield the results in order.
 
     Few are looked at ahead, so that neither items nor results need be in memory together. One
-    worker and no executor: the caller's thread does it, and nothing is started. What a worker was
-    doing that is lost is done again.
+    worker and no executor: the caller's thread does it, and nothing is started.
 
     Args:
         work: What is done; for processes and clusters a function of a module.
         items: What to do it to.
         workers: How many at once.
         executor: Who does it; threads by default. One that is given stays open.
+
+    Raises:
+        Exception: What `work` raises, three times if others do it.
 
     Examples:
         >>> list(in_order(abs, [-1, 2, -3], workers=2))
@@ -123,24 +267,26 @@ def in_order(
     if workers == 1 and executor is None:
         yield from map(work, items)
         return
-    left = iter(items)
-    with _opened(workers, executor) as pool:
-        waiting: deque[tuple[Item, Future[Result]]] = deque()
-        try:
-            waiting.extend((item, pool.submit(work, item)) for item in islice(left, 2 * workers))
-            while waiting:
-                item, future = waiting[0]
-                error = future.exception()
-                for _ in range(_MOST_TRIES - 1):
-                    if error is not None and is_lost(error):
-                        future = pool.submit(work, item)
-                        error = future.exception()
-                waiting.popleft()
-                yield future.result()
-                waiting.extend((item, pool.submit(work, item)) for item in islice(left, 1))
-        finally:
-            for _, future in waiting:
-                future.cancel()
+    numbered, n_taken, n_given = enumerate(items), 0, 0
+    kept: dict[int, Result] = {}
+
+    def take() -> tuple[int, Item] | None:
+        nonlocal n_taken
+        if n_taken - n_given >= 2 * workers:
+            return None
+        for number, item in numbered:
+            n_taken = number + 1
+            return number, item
+        return None
+
+    with closing(Crew(work, take, workers, executor, 2 * workers)) as crew:
+        for number, result in crew.answers():
+            if isinstance(result, Exception):
+                raise result
+            kept[number] = result
+            while n_given in kept:
+                yield kept.pop(n_given)
+                n_given += 1
 
 
 def as_done(
@@ -151,64 +297,47 @@ def as_done(
 ) -> Iterator[tuple[Item, Result | Exception]]:
     """Do the same to all items, some at once, and yield each with its result as it comes.
 
-    Unlike with `in_order`, what takes long holds nobody up. What fails is tried again, and its
-    last error is its result.
+    Unlike with `in_order`, what takes long holds nobody up. What fails is tried again when all
+    others are done, and its last error is its result.
 
     Examples:
         >>> sorted(as_done(abs, [-1, 2, -3], workers=2))
         [(-3, 3), (-1, 1), (2, 2)]
     """
-    left = iter(items)
-    with _opened(workers, executor) as pool:
-        under_way: dict[Future[Result], tuple[Item, int]] = {}
+    named = ((item, item) for item in items)
+    with closing(Crew(work, lambda: next(named, None), workers, executor)) as crew:
+        yield from crew.answers()
 
-        def submit(item: Item, n_failed: int) -> None:
-            under_way[pool.submit(work, item)] = item, n_failed
 
+def _here(n: int) -> Callable[[], Executor]:
+    return _CallersThread if n == 1 else lambda: ThreadPoolExecutor(n)
+
+
+class _CallersThread(Executor):
+    """Does a job when it is given, so that Ctrl-C ends the job itself."""
+
+    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
+        """Call a function."""
+        future: Future[Any] = Future()
         try:
-            for item in islice(left, workers):
-                submit(item, 0)
-            while under_way:
-                # Ctrl-C must not wait for a job.
-                done, _ = wait(under_way, _PAUSE_S, FIRST_COMPLETED)
-                for future in done:
-                    item, n_failed = under_way.pop(future)
-                    error = future.exception()
-                    if isinstance(error, Exception) and n_failed + 1 < _MOST_TRIES:
-                        submit(item, n_failed + 1)
-                        continue
-                    for another in islice(left, 1):
-                        submit(another, 0)
-                    yield item, error if isinstance(error, Exception) else future.result()
-        finally:
-            for future in under_way:
-                future.cancel()
-
-
-def is_lost(error: BaseException) -> bool:
-    """Say whether an error may be that of a worker, not of its job."""
-    return isinstance(error, TaskError) or not isinstance(error, HardmaxError)
-
-
-@contextmanager
-def _opened(workers: int, executor: Workers | None) -> Iterator[Executor]:
-    """Open who does the work; one that was lent is not closed."""
-    pool = ThreadPoolExecutor(workers) if executor is None else executor_maker(executor, workers)()
-    try:
-        yield pool
-    finally:
-        if pool is not executor:
-            pool.shutdown(cancel_futures=True)
+            future.set_result(work(*given, **named))
+        except KeyboardInterrupt:  # Before the others: an interrupted search is both.
+            raise
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 class Processes(Executor):
     """Processes of this machine that import what they are asked to call.
 
     Unlike those of `multiprocessing`, they do not import the program that asks, which need not be
-    a module. One that is lost fails the job it had, and another one takes its place.
+    a module. All are started at once, so that they are ready when there is something to do. One
+    that is lost fails the job it had, and another one takes its place.
 
     Args:
         n: How many.
+        module: What they import before they are asked.
 
     Examples:
         >>> with Processes(2) as pool:
@@ -216,10 +345,14 @@ class Processes(Executor):
         [1, 2]
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, module: str = "builtins") -> None:
         self._threads = ThreadPoolExecutor(n)
-        self._own = threading.local()
-        self._children: list[Any] = []
+        self._module = module
+        self._children = [_child(module) for _ in range(n)]
+        # None for one that was lost.
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        for child in self._children:
+            self._free.put(child)
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a process call a function."""
@@ -239,29 +372,36 @@ class Processes(Executor):
             child.wait()
 
     def _call(self, work: Callable[..., Any], given: Any, named: Any) -> Any:
-        child = getattr(self._own, "child", None)
+        # What cannot be sent fails here, before a part of it is written.
+        question = pickle.dumps((work, given, named))
+        child = self._free.get()
         if child is None:
-            child = self._own.child = _child()
+            child = _child(self._module)
             self._children.append(child)
         try:
-            pickle.dump((work, given, named), child.stdin)
+            pickle.dump(question, child.stdin)
             child.stdin.flush()
             is_done, answer = pickle.load(child.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
-            self._own.child = None
+            self._free.put(None)
             child.kill()
             raise TaskError(f"a process was lost; it ended with {child.wait()}") from None
+        self._free.put(child)
         if not is_done:
             raise answer
         return answer
 
 
-def _child() -> Any:
+def _child(module: str) -> Any:
     import subprocess  # Few programs need it.
 
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
-        [sys.executable, "-c", "from hardmax._ground.workers import serve; serve()"],
+        [
+            sys.executable,
+            "-c",
+            f"import {module}; from hardmax._ground.workers import serve; serve()",
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
@@ -271,16 +411,24 @@ def _child() -> Any:
 
 
 def serve() -> None:
-    """Call functions that another process asks for, until it asks no more."""
+    """Call functions that another process asks for, until it asks no more, or is gone."""
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What a function prints must not be taken for an answer.
     os.dup2(2, 1)
+    asked: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        with suppress(OSError, EOFError, pickle.UnpicklingError):
+            while True:
+                asked.put(pickle.load(questions))
+        # A job that nobody waits for any more might take long.
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
     while True:
+        question = asked.get()
         try:
-            work, given, named = pickle.load(questions)
-        except EOFError:
-            return
-        try:
+            work, given, named = pickle.loads(question)
             answer = True, work(*given, **named)
         except Exception as error:
             answer = False, error
@@ -288,8 +436,9 @@ def serve() -> None:
             content = pickle.dumps(answer)
         except Exception as error:
             content = pickle.dumps((False, TaskError(f"{error!r:.300} while answering")))
-        answers.write(content)
-        answers.flush()
+        with suppress(OSError):
+            answers.write(content)
+            answers.flush()
 
 
 class _Cluster(Executor):
@@ -312,5 +461,6 @@ class _Cluster(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let go of the cluster, which goes on."""
-        self._pool.shutdown(wait=wait)
+        # A cluster without workers would never be done.
+        self._pool.shutdown(wait=wait and not cancel_futures)
         self._client.close()

@@ -8,24 +8,17 @@ was stopped early, and goes on with any number of workers of any kind; each cell
 
 import os
 import time
-from collections.abc import Callable
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from math import inf, isnan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
-from hardmax._ground.workers import Workers, executor_maker
+from hardmax._ground.workers import MOST_TRIES, Crew, Workers
 from hardmax.errors import ArgumentError, Interrupted, TaskError
 from hardmax.geometry.domain_text import domain_text
 from hardmax.models.argmax import ArgmaxNetwork
@@ -47,24 +40,21 @@ from hardmax.regions._stores.manifests import (
 from hardmax.regions._stores.tasks import read_stack
 from hardmax.regions.charted_domains import ChartedDomain, as_domain
 
-LONG_S, SHORT_S = 2.0, 0.5
-"""How long a job takes: where few tasks are left it is short, so that there are some to share."""
+LONG_S, SHORT_S, BRIEF_S = 2.0, 0.5, 0.1
+"""How long a job takes: where few tasks are left it is short, so that there are some to share, and
+where there are fewer than workers it is brief."""
 LONG_BYTES, SHORT_BYTES = 1 << 25, 1 << 23
 """What the cells of a job may take in memory."""
-_MOST_TRIES = 3
-_PAUSE_S = 0.5
 
 Show = Callable[[int, Callable[[], str]], None]
 """Told how many cells more there are, and what else could be said."""
 
 
 class _Pending(NamedTuple):
-    """A task that is to be searched, its share of the volume, and how often that has failed."""
+    """A task that is to be searched, and its share of the volume."""
 
     task: bytes
     share: float | None
-    n_failed: int = 0
-    reason: str = ""
 
     def size(self) -> float:
         """Its share of the volume, or more than any if that is not known."""
@@ -121,10 +111,9 @@ def search_into(
         deadline = None if max_seconds is None else time.monotonic() + max_seconds
         with writing(path):
             log = ManifestLog(path, manifest)
-        team = _Team(log, network, where.dim, workers)
+        team = _Team(log, network, where.dim, workers, deadline)
         with closing(log), track(iter(()), "cells") as bar:
-            make = executor_maker(executor or (lambda: ThreadPoolExecutor(workers)), workers)
-            team.work(make, deadline, bar.advance, isinstance(executor, Executor))
+            team.work(executor or (lambda: ThreadPoolExecutor(workers)), bar.advance)
 
 
 def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
@@ -137,122 +126,87 @@ def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
 
 
 class _Team:
-    """Tasks that wait, jobs that are under way, and the manifest."""
+    """Tasks that wait, those that others have, and the manifest."""
 
-    def __init__(self, log: ManifestLog, network: ArgmaxNetwork, dim: int, workers: int) -> None:
+    def __init__(
+        self,
+        log: ManifestLog,
+        network: ArgmaxNetwork,
+        dim: int,
+        workers: int,
+        deadline: float | None,
+    ) -> None:
         self.log = log
         self._network, self._dim, self._workers = network, dim, workers
+        self._deadline = deadline
         self._model = model_bytes(network)
         self._waiting = [*map(_Pending, log.manifest.tasks, log.manifest.shares)]
-        self._under_way: dict[Future[Outcome], _Pending] = {}
-        self._given_up: list[_Pending] = []
+        self._given: list[_Pending] = []
+        self._given_up: list[tuple[_Pending, Exception]] = []
 
-    def work(
-        self,
-        make: Callable[[], Executor],
-        deadline: float | None,
-        show: Show,
-        is_lent: bool,
-    ) -> None:
-        """Search until nothing is left, or the time is over; an executor that is lent stays."""
-        pool = make()
-        try:
-            while True:
-                is_late = deadline is not None and time.monotonic() >= deadline
-                try:
-                    if not is_late:
-                        self._submit(pool, deadline)
-                    if not self._under_way:
-                        break
-                    done, _ = wait(self._under_way, _PAUSE_S, FIRST_COMPLETED)
-                    broken = self._collect(done, show)
-                except BrokenExecutor:
-                    broken = True
-                if broken:
-                    self._collect(wait(self._under_way, 4 * LONG_S).done, show)
-                    for pending in self._under_way.values():
-                        self._blame(pending, "its worker was lost")
-                    self._under_way.clear()
-                    pool.shutdown(wait=False)
-                    pool = make()
-        except KeyboardInterrupt:
-            with held_interrupts(deliver=False):
-                with suppress(Exception):
-                    self._collect(wait(self._under_way, 4 * LONG_S).done, show)
+    def work(self, executor: Workers, show: Show) -> None:
+        """Search until nothing is left, or the time is over."""
+        # One more than there are workers, so that none waits while a shard is written, unless it
+        # would begin late.
+        n_jobs = self._workers + (self._workers > 1 and self._deadline is None)
+        # An interrupt while an answer is written down would lose it.
+        with (
+            held_interrupts() as interrupt,
+            closing(Crew(advance, self._take, self._workers, executor, n_jobs)) as crew,
+        ):
+            try:
+                self._collect(crew.answers(interrupt), show)
+            except KeyboardInterrupt:
+                with held_interrupts(deliver=False), suppress(Exception):
+                    self._collect(crew.last_answers(), show)
                 raise Interrupted("the search was interrupted; `store` has what it found") from None
-        finally:
-            if not is_lent:
-                pool.shutdown()
         if self._given_up:
             raise TaskError(self._failures())
 
-    def _submit(self, pool: Executor, deadline: float | None) -> None:
-        """Give out tasks; one that has failed alone, so that nobody else is blamed for it."""
-        # One more than there are workers, so that none waits while a shard is written, unless it
-        # would begin late.
-        n_jobs = self._workers + (self._workers > 1 and deadline is None)
-        while self._waiting and len(self._under_way) < n_jobs:
-            sound = [i for i, one in enumerate(self._waiting) if not one.n_failed]
-            is_alone = any(one.n_failed for one in self._under_way.values())
-            if is_alone or (not sound and self._under_way):
-                return
-            # The largest, so that small ones are still there when few are left.
-            largest = max(sound, key=lambda i: self._waiting[i].size(), default=0)
-            pending = self._waiting.pop(largest)
-            others = *self._waiting, *self._under_way.values()
-            n_like = sum(other.size() >= pending.size() / 4 for other in others)
-            is_short = self._workers > 1 and n_like < 2 * self._workers
-            seconds = SHORT_S if is_short else LONG_S
-            if deadline is not None:
-                seconds = min(seconds, max(0.0, deadline - time.monotonic()))
-            manifest = self.log.manifest
-            job = Job(
-                self._model,
-                manifest.domain,
-                manifest.engine,
-                pending.task,
-                manifest.count_only,
-                seconds,
-                SHORT_BYTES if is_short else LONG_BYTES,
-                is_short,
-            )
-            try:
-                self._under_way[pool.submit(advance, job)] = pending
-            except BaseException:
-                self._waiting.append(pending)
-                raise
+    def _take(self) -> tuple[_Pending, Job] | None:
+        """Return a task with a budget: the largest, so that small ones are left for the end."""
+        seconds_left = inf if self._deadline is None else self._deadline - time.monotonic()
+        if not self._waiting or seconds_left <= 0.0:
+            return None
+        pending = max(self._waiting, key=_Pending.size)
+        self._waiting.remove(pending)
+        n_like = sum(other.size() >= pending.size() / 4 for other in (*self._waiting, *self._given))
+        is_short = self._workers > 1 and n_like < 2 * self._workers
+        is_brief = n_like < self._workers
+        self._given.append(pending)
+        manifest = self.log.manifest
+        return pending, Job(
+            self._model,
+            manifest.domain,
+            manifest.engine,
+            pending.task,
+            manifest.count_only,
+            min((BRIEF_S if is_brief else SHORT_S) if is_short else LONG_S, seconds_left),
+            SHORT_BYTES if is_short else LONG_BYTES,
+            is_short,
+        )
 
-    def _collect(self, done: "set[Future[Outcome]]", show: Show) -> bool:
-        """Write down what jobs have found; say whether the executor is broken."""
-        is_broken = False
-        for future in done:
-            error: Any = future.exception() if not future.cancelled() else "it was cancelled"
-            if error is not None:
-                is_broken = is_broken or isinstance(error, BrokenExecutor)
-                self._blame(self._under_way.pop(future), error)
+    def _collect(self, answers: Iterator[tuple[_Pending, Outcome | Exception]], show: Show) -> None:
+        """Write down what jobs have found."""
+        for pending, outcome in answers:
+            self._given.remove(pending)
+            if isinstance(outcome, Exception):
+                self._given_up.append((pending, outcome))
                 continue
-            # An interrupt in between would lose the job, or search it twice.
-            with held_interrupts():
-                self._keep(future, future.result())
-            show(future.result().n_cells, self._explored)
-        return is_broken
+            self._keep(pending, outcome)
+            show(outcome.n_cells, self._explored)
 
     def _explored(self) -> str:
         return explored_text(1.0 - self.log.manifest.explored, 1.0)
 
-    def _blame(self, pending: _Pending, error: Any) -> None:
-        reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        failed = _Pending(pending.task, pending.share, pending.n_failed + 1, reason)
-        (self._waiting if failed.n_failed < _MOST_TRIES else self._given_up).append(failed)
-
-    def _keep(self, future: "Future[Outcome]", outcome: Outcome) -> None:
+    def _keep(self, pending: _Pending, outcome: Outcome) -> None:
         log = self.log
         with writing(log.folder):
             shards: tuple[Shard, ...] = ()
             if outcome.shard:
                 shards = (log.new_shard(outcome.shard, outcome.n_cells, outcome.first),)
             step = Step(
-                log.manifest.tasks.index(self._under_way[future].task),
+                log.manifest.tasks.index(pending.task),
                 outcome.left[::-1],
                 tuple(None if isnan(share) else share for share in outcome.shares[::-1]),
                 shards,
@@ -262,18 +216,17 @@ class _Team:
             )
             log.add(step)
         self._waiting += map(_Pending, step.tasks, step.shares)
-        del self._under_way[future]
 
     def _failures(self) -> str:
         lines = []
-        for pending in self._given_up:
+        for pending, error in self._given_up:
             place = "the whole domain"
             if pending.task:
                 top = read_stack(pending.task, self._network, self._dim)[-1]
                 n_known = sum(layer.n_groups for layer in self._network.layers[: top.layer])
                 place = f"layer {top.layer} after the winners {top.signature[:n_known].tolist()}"
-            lines.append(f"at {place}: {pending.reason:.300}")
+            lines.append(f"at {place}: {type(error).__name__}: {error!s:.300}")
         return (
-            f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed {_MOST_TRIES} times; "
+            f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed {MOST_TRIES} times; "
             f"all others are done, and the same call tries these again. {'; '.join(lines)}"
         )
