@@ -4,8 +4,9 @@ With `--full` one that has more than 10^8 cells, for which there must be room fo
 `python -m benchmarks.bench_stores` tries ends, and compares what was found in every bit with what a
 search finds that nobody stopped:
 
-- `--kills`: a process that searches with two threads is ended by SIGKILL at random moments, twenty
-  times, while another one keeps a core busy, and the search is gone on with;
+- `--kills`: a process that searches with two threads or two processes, in the plane or in space, or
+  that makes a certificate in parts, is ended by SIGKILL at random moments, twenty times each, while
+  another one keeps a core busy, and what it did is gone on with;
 - `--dask`: a scheduler and two workers are started on this machine, and a worker is killed every
   few seconds while they search;
 - `--disk`: a disk in memory is filled, made larger, and made read-only; who runs it must be root.
@@ -31,10 +32,12 @@ from benchmarks.random_networks import folded, gaussian
 from benchmarks.tables import Table
 from hardmax.errors import HardmaxError
 from hardmax.geometry.domains import Box
+from hardmax.papers import random_transformer
 from hardmax.regions._search import runs
 from hardmax.regions._stores import durable
 from hardmax.regions._stores.manifests import MANIFEST
 from hardmax.regions.cells import CellArrays
+from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.regions.stores import open_partition
@@ -48,7 +51,7 @@ NETWORKS = {
 """The sizes of a Gaussian network, or, if they are two, the folds and the depth of `folded`."""
 UNIT, MANY_FOLDS = Box([0, 0], [1, 1]), (11, 4)
 FOLDED_CELLS, N_CORES = 1_186_200, 32
-KILLS, MOMENTS, SOME_FOLDS = 20, (0.0, 1.5), (6, 4)
+KILLS, SOME_FOLDS = 20, (6, 4)
 PAUSES, MORE_FOLDS = (1.5, 3.0), (8, 4)
 """Seconds between kills of Dask workers, if all are there, and a search that takes longer."""
 
@@ -106,10 +109,41 @@ def row(network: str, dims: tuple[int, ...], way: str) -> list[object]:
     return [network, way, n_cells, *times, n_bytes / n_cells, most / 1e6]
 
 
-def _search(folder: str, ready: object) -> None:
-    model = folded(*SOME_FOLDS).model
+def _folding() -> tuple[object, Box]:
+    return folded(*SOME_FOLDS).model, UNIT
+
+
+def _attention() -> tuple[object, Box]:
+    return random_transformer(np.random.default_rng(0), 48, 4, 64, 8), Box([-3, -3], [3, 3])
+
+
+def _space() -> tuple[object, Box]:
+    return gaussian(0, 3, 96, 96).model, Box([-1] * 3, [1] * 3)
+
+
+def _proved() -> tuple[object, Box]:
+    return folded(4, 4).model, UNIT
+
+
+TRIED = {
+    "a folding network, 2 threads": (_folding, 1.5, {"workers": 2}),
+    "a transformer, 2 processes": (_attention, 4.0, {"workers": 2, "executor": "processes"}),
+    "a network on R^3, 2 threads": (_space, 1.5, {"workers": 2}),
+    "a certificate in parts, 2 processes": (_proved, 2.5, {"workers": 2}),
+}
+"""Who is killed, within how many seconds after it began, and how it searches."""
+
+
+def _search(name: str, folder: str, ready: object) -> None:
+    given, _, options = TRIED[name]
+    model, domain = given()
     ready.send(True)
-    enumerate_regions(model, UNIT, store=folder, workers=2)
+    if given is not _proved:
+        enumerate_regions(model, domain, store=folder, **options)
+    else:
+        durable.LONG_BYTES = durable.SHORT_BYTES = 1 << 20
+        part = enumerate_regions(model, domain, store=f"{folder}/cells")
+        part.save_certificate(f"{folder}/proof", **options)
 
 
 def _busy() -> None:
@@ -118,42 +152,60 @@ def _busy() -> None:
 
 
 def kills() -> None:
-    """Kill a search again and again, go on with it, and compare; one that is done begins anew."""
-    context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
-    whole, seen = enumerate_regions(folded(*SOME_FOLDS).model, UNIT), []
-    load = context.Process(target=_busy, daemon=True)
+    """Kill searches again and again, go on with them, and compare."""
+    load = multiprocessing.get_context("spawn").Process(target=_busy, daemon=True)
     load.start()
+    for name in TRIED:
+        killed(name)
+    load.kill()
+
+
+def killed(name: str) -> None:
+    """Kill one search twenty times; one that is done begins anew."""
+    context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
+    given, latest, _ = TRIED[name]
+    whole, seen = enumerate_regions(*given()), []
+    proof = whole.certificate().to_json() if given is _proved else ""
     while len(seen) < KILLS:
         with tempfile.TemporaryDirectory() as folder:
+            cells = folder if given is not _proved else f"{folder}/cells"
             is_killed = True
             while is_killed:
                 is_ready, ready = context.Pipe(duplex=False)
-                process = context.Process(target=_search, args=(folder, ready))
+                process = context.Process(target=_search, args=(name, folder, ready))
                 process.start()
                 is_ready.recv()
                 # When all kills are spent, the search goes on to its end.
-                process.join(rng.uniform(*MOMENTS) if len(seen) < KILLS else None)
+                process.join(rng.uniform(0.0, latest) if len(seen) < KILLS else None)
                 is_killed = process.exitcode is None
                 if is_killed:
                     os.kill(process.pid, signal.SIGKILL)
                     process.join()
                     n_found = 0
-                    if (Path(folder) / MANIFEST).exists():
-                        part = open_partition(folder)
+                    if (Path(cells) / MANIFEST).exists():
+                        part = open_partition(cells)
                         n_found = part.n_found
                         assert sum(shard.n_found for shard in part.shards()) == n_found
                     seen.append(n_found)
-            told = compared(open_partition(folder), whole)
-            print(f"killed {len(seen)} times so far, with {seen} cells; at the end {told}")
-    load.kill()
+            told = compared(open_partition(cells), whole)
+            if proof:
+                parts = map(Certificate.load, Path(folder, "proof").glob("*.json"))
+                is_same = Certificate.joined(parts).to_json() == proof
+                told += f"; its certificate {'too' if is_same else 'DIFFERENT'}"
+            done = f"{name}: killed {len(seen)} times so far, with {seen} cells"
+            print(f"{done}; at the end {told}", flush=True)
 
 
 def compared(part: Partition, whole: Partition) -> str:
-    is_same = all(
-        getattr(part.cells, name).tobytes() == getattr(whole.cells, name).tobytes()
-        for name in ("signatures", "maps", "map_radii", "vertices", "starts", "walls")
-    )
+    columns = [*map(_columns, (part.cells, whole.cells))]
+    is_same = all(one.tobytes() == other.tobytes() for one, other in zip(*columns, strict=True))
     return "the same in every bit" if is_same else "DIFFERENT"
+
+
+def _columns(cells: CellArrays) -> list[np.ndarray]:
+    names = "signatures", "maps", "map_radii", "vertices", "starts", "directions", "walls"
+    columns = [*(getattr(cells, name) for name in names), *(cells.facets or ())]
+    return [column for column in columns if column is not None]
 
 
 def cluster() -> None:

@@ -131,17 +131,18 @@ class Certificate:
 
     @classmethod
     def joined(cls, parts: Iterable["Certificate"]) -> "Certificate":
-        """Put parts of a certificate by tiling together, which list some cells each.
+        """Put parts of a certificate together, which list some cells each, in any order.
 
         Raises:
-            ArgumentError: If there is none, or one is no tiling.
+            ArgumentError: If there is none, or they are of different kinds.
         """
-        own = list(parts)
-        if not own or any(part.kind != TILING for part in own):
-            raise ArgumentError("`parts` must be certificates by tiling, at least one.")
+        own = sorted(parts, key=lambda part: part.signatures[:1].tolist())
+        if len({part.kind for part in own}) != 1:
+            raise ArgumentError("`parts` must be certificates of one kind, at least one.")
         signatures = np.concatenate([part.signatures for part in own])
         witnesses = np.concatenate([part.witnesses for part in own])
-        return replace(own[0], signatures=signatures, witnesses=witnesses)
+        proofs = tuple(proof for part in own for proof in part.proofs)
+        return replace(own[0], signatures=signatures, witnesses=witnesses, proofs=proofs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; a crash or a full disk leaves the old file as it was."""

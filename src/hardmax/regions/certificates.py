@@ -32,6 +32,7 @@ from hardmax.regions.certificate_format import (
     domain_fingerprint,
     integer_table,
 )
+from hardmax.regions.certificate_parts import PartContext
 from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
 from hardmax.typing import ArrayLike, FloatArray, IntArray
 
@@ -43,6 +44,7 @@ def make_certificate(
     witnesses: Any = None,
     *,
     kind: str | None = None,
+    context: PartContext | None = None,
 ) -> Certificate:
     """Make a certificate that the given signatures are all cells of a model on a domain.
 
@@ -59,6 +61,8 @@ def make_certificate(
             replaced. None to find them all.
         kind: `"tiling"` (one and two dimensions) or `"refusals"`; by default a tiling where there
             is one.
+        context: For a part of a certificate by refusals, whose cells are in order, what it must
+            know of the others (see `part_contexts`).
 
     Raises:
         ArgumentError: If a listed cell is empty or listed twice, or a cell is found missing.
@@ -97,7 +101,9 @@ def make_certificate(
     given = [given[i] for i in order.tolist()]
     proofs: list[Proof] = []
     if kind == REFUSALS:
-        walk = _Walk(network, place, table[order])
+        before, behind = context or PartContext(table[:0], table[:0])
+        cells = np.concatenate([before, table[order], behind]).astype(np.int64)
+        walk = _Walk(network, place, cells, (len(before), len(before) + len(table)))
         walk.run(given)
         points, proofs = walk.witnesses, walk.proofs
     else:
@@ -246,16 +252,22 @@ class _Node:
 
 @dataclass(eq=False)
 class _Walk:
-    """The tree of signatures, walked in the order in which proofs are written."""
+    """The tree of signatures, walked in the order in which proofs are written.
+
+    Of a part of all cells only nodes with cells of its own are visited, and only those that begin
+    with one are proved: others are proved elsewhere.
+    """
 
     network: ArgmaxNetwork
     place: ChartedDomain
     signatures: IntArray
+    own: tuple[int, int]
     witnesses: list[Vector] = field(default_factory=list)
     proofs: list[Proof] = field(default_factory=list)
 
     def run(self, candidates: list[Vector | None]) -> None:
-        """Find a witness for every cell, in order, and all proofs."""
+        """Find a witness for every own cell, in order, and all proofs."""
+        first, end = self.own
         *domain, height = self.place.cone_rows
         self.n_domain_rows = len(domain)
         rows = tuple(enumerate([height, *domain]))
@@ -264,10 +276,12 @@ class _Walk:
         stack = [self._enter(0, 0, 0, stream, (0, n_cells), rows)]
         while stack:
             node = stack.pop()
-            if node.floor is None:
-                self.witnesses.append(self._witness(node, candidates[node.cells[0]]))
+            if node.cells[0] >= end or node.cells[1] <= first:
                 continue
-            for group, form in node.refused:
+            if node.floor is None:
+                self.witnesses.append(self._witness(node, candidates[node.cells[0] - first]))
+                continue
+            for group, form in node.refused if node.cells[0] >= first else ():
                 self.proofs.append(self._proof(node.floor, node, group, form))
             split = next((g for g, forms in enumerate(node.present) if len(forms) > 1), None)
             if split is None:

@@ -18,8 +18,8 @@ from hardmax._ground.arguments import integer
 from hardmax._ground.parquet_files import MOST_BYTES
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
-from hardmax._ground.workers import Workers, in_order, n_workers
-from hardmax.errors import ArgumentError, RecordFormatError, SizeLimitError
+from hardmax._ground.workers import Workers, as_done, in_order, n_workers
+from hardmax.errors import ArgumentError, RecordFormatError, SizeLimitError, TaskError
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
@@ -27,6 +27,8 @@ from hardmax.models.storage import load_model
 from hardmax.regions._stores.manifests import MANIFEST, MODEL, Manifest, read_manifest, read_shard
 from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
+from hardmax.regions.certificate_format import REFUSALS
+from hardmax.regions.certificate_parts import PartContext, PartEnds, part_contexts, part_ends
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
@@ -107,8 +109,8 @@ class StoredPartition(Partition):
 
         Raises:
             IncompleteError: If the search was stopped early.
-            ArgumentError: If the cells were only counted, or the domain has more than two
-                dimensions: `certificate` makes such a certificate in one.
+            ArgumentError: If the cells were only counted.
+            TaskError: If parts failed again and again; all others are made.
 
         Examples:
             >>> import tempfile
@@ -121,30 +123,49 @@ class StoredPartition(Partition):
             Verdict(ok=True, n_cells=4, reason='')
         """
         self.require_complete("save_certificate")
-        if self._manifest.count_only or self.domain.dim > 2:
-            raise ArgumentError(
-                "`store` must hold cells in the plane; in more dimensions `certificate()` makes "
-                "a certificate, in one part."
-            )
+        if self._manifest.count_only:
+            raise ArgumentError("`store` must hold cells; in this one they were only counted.")
         n = n_workers(workers)
+        who = executor or ("processes" if n > 1 else None)
         target = Path(folder).absolute()
         target.mkdir(parents=True, exist_ok=True)
         files = [target / f"{shard.digest[:16]}.json" for shard in self._manifest.shards]
-        work = partial(_certify, self.folder.absolute(), self.max_bytes)
-        wanted = [(i, file) for i, file in enumerate(files) if not file.exists()]
-        who = executor or ("processes" if n > 1 else None)
-        for _ in track(in_order(work, wanted, n, who), "parts of a certificate", len(wanted)):
-            pass
+        missing = [i for i, file in enumerate(files) if not file.exists()]
+        contexts: dict[int, PartContext] = {}
+        place = self.folder.absolute(), self.max_bytes
+        if missing and self.domain.dim > 2:
+            looked_at = in_order(partial(_ends, *place), range(self.n_shards), n, who)
+            ends = list(track(looked_at, "shards looked at", self.n_shards))
+            contexts = dict(enumerate(part_contexts(self.network, ends, REFUSALS)))
+        wanted = ((i, files[i], contexts.get(i)) for i in missing)
+        answers, failed = as_done(partial(_certify, *place), wanted, n, who), []
+        for (i, _, _), answer in track(answers, "parts of a certificate", len(missing)):
+            if isinstance(answer, Exception):
+                shard = self._manifest.shards[i].file
+                failed.append(f"{shard}: {type(answer).__name__}: {answer!s:.200}")
+        if failed:
+            raise TaskError(
+                f"{len(failed)} of {len(files)} parts of the certificate failed; all others are "
+                f"made, and the same call tries these again. {'; '.join(failed)}"
+            )
         return files
 
 
-def _certify(folder: Path, max_bytes: int, wanted: tuple[int, Path]) -> None:
+def _ends(folder: Path, max_bytes: int, index: int) -> PartEnds:
+    """Return what others need to know of a shard."""
+    part = open_partition(folder, max_bytes=max_bytes)
+    return part_ends(part.network, part.shard(index).signatures, REFUSALS)
+
+
+def _certify(folder: Path, max_bytes: int, wanted: tuple[int, Path, PartContext | None]) -> None:
     """Make the certificate of a shard."""
-    index, file = wanted
+    index, file, context = wanted
     part = open_partition(folder, max_bytes=max_bytes)
     shard = part.shard(index)
-    witnesses = np.nan_to_num(shard.witnesses)
-    make_certificate(part.network, part.domain, shard.signatures, witnesses).save(file)
+    witnesses = np.nan_to_num(shard.witnesses) if part.domain.dim <= 2 else None
+    make_certificate(part.network, part.domain, shard.signatures, witnesses, context=context).save(
+        file
+    )
 
 
 def open_partition(

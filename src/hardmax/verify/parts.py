@@ -28,9 +28,11 @@ import numpy as np
 from hardmax._ground.workers import Workers, in_order
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.certificate_format import TILING, Certificate
+from hardmax.regions.certificate_parts import PartContext, PartEnds, part_contexts, part_ends
 from hardmax.typing import AnyArray
 from hardmax.verify._fast.certificates import as_strip, check_shapes, order_of
-from hardmax.verify._fast.refusals import RefusedError
+from hardmax.verify._fast.composition import exact_network
+from hardmax.verify._fast.refusals import RefusedError, check_refusals
 from hardmax.verify._fast.tiling import check_tiling
 
 Part = str | os.PathLike[str] | Certificate
@@ -41,16 +43,16 @@ class _Summary(NamedTuple):
     """What others need to know of a part.
 
     Attributes:
-        claim: All but its cells, the same for all parts.
+        claim: All but its cells and its proofs, the same for all parts.
+        kind: Its kind, which is the last of these.
         n_cells: How many cells it lists.
-        early: Its first cell, and cells that stand for others behind it.
-        late: Cells that stand for others, and its last cell.
+        ends: What others need to know of them.
     """
 
     claim: tuple[Any, ...]
+    kind: str
     n_cells: int
-    early: AnyArray
-    late: AnyArray
+    ends: PartEnds
 
 
 def check_parts(
@@ -83,14 +85,15 @@ def check_parts(
         if isinstance(answer, str):
             raise RefusedError(answer)
         summaries.append((answer, part))
-    summaries.sort(key=lambda one: one[0].early[0].astype(">u4").tobytes())
+    summaries.sort(key=lambda one: _key(one[0].ends.early[0]))
     found = [summary for summary, _ in summaries]
     for one, other in pairwise(found):
         if one.claim != other.claim:
             raise RefusedError("the parts are about different models or domains")
-        if one.late[-1].astype(">u4").tobytes() >= other.early[0].astype(">u4").tobytes():
+        if _key(one.ends.late[-1]) >= _key(other.ends.early[0]):
             raise RefusedError("the parts list cells twice, or between those of another part")
-    tasks = zip((part for _, part in summaries), _contexts(found), strict=True)
+    contexts = part_contexts(network, [one.ends for one in found], found[0].kind)
+    tasks = zip((part for _, part in summaries), contexts, strict=True)
     for refusal in in_order(partial(_refusal, network), tasks, workers, executor):
         if refusal is not None:
             raise RefusedError(refusal)
@@ -111,61 +114,38 @@ def _summary(network: ArgmaxNetwork, part: Part) -> _Summary | str:
     try:
         own = loaded(part)
         check_shapes(network, own)
-        if own.kind != TILING:
-            raise RefusedError(f"a part must be a tiling; this shows {own.kind}")
-        cells = _narrow(own.signatures)
-        if (order_of(cells) != np.arange(len(cells))).any():
+        if (order_of(own.signatures) != np.arange(own.n_cells)).any():
             raise RefusedError("the cells of a part must be in order")
     except RefusedError as refusal:
         return _named(part, str(refusal))
     tables = str(own.chart.tolist()), own.chart_denominator, str(own.rows.tolist())
-    claim = (own.model, own.domain_fingerprint, *tables)
-    early, late = _thinned(cells[1:], cells[0]), _thinned(cells[:-1], cells[-1])
-    both = np.concatenate([cells[:1], early]), np.concatenate([late, cells[-1:]])
-    return _Summary(claim, len(cells), *both)
+    claim = (own.model, own.domain_fingerprint, *tables, own.kind)
+    return _Summary(claim, own.kind, own.n_cells, part_ends(network, own.signatures, own.kind))
 
 
-def _narrow(signatures: AnyArray) -> AnyArray:
-    return signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
+def _key(signature: AnyArray) -> bytes:
+    """Return what sorts cells."""
+    return signature.astype(">u4").tobytes()
 
 
-def _thinned(cells: AnyArray, reference: AnyArray) -> AnyArray:
-    """Keep one of those cells that leave a reference at the same group for the same winner."""
-    if not len(cells):
-        return cells
-    leaves = (cells != reference).argmax(axis=1)
-    pairs = np.stack([leaves, cells[np.arange(len(cells)), leaves]], axis=1)
-    _, first = np.unique(pairs, axis=0, return_index=True)
-    return cells[np.sort(first)]
-
-
-def _contexts(parts: list[_Summary]) -> list[tuple[AnyArray, AnyArray]]:
-    """Find for each part the cells before and behind it that its nodes may have."""
-    kind = np.result_type(*(part.early for part in parts))
-    none = parts[0].early[:0].astype(kind)
-    before, behind = [none], [none]
-    for one, other in pairwise(parts):
-        known = np.concatenate([before[-1], one.late.astype(kind)])
-        before.append(_thinned(known, other.early[0]))
-    for one, other in pairwise(parts[::-1]):
-        known = np.concatenate([one.early.astype(kind), behind[-1]])
-        behind.append(_thinned(known, other.late[-1]))
-    return list(zip(before, behind[::-1], strict=True))
-
-
-def _refusal(network: ArgmaxNetwork, task: tuple[Part, tuple[AnyArray, AnyArray]]) -> str | None:
+def _refusal(network: ArgmaxNetwork, task: tuple[Part, PartContext]) -> str | None:
     """Check a part; return what is wrong with it."""
     part, (before, behind) = task
     own = loaded(part)
     n, chart, rows, witnesses = len(own.signatures), own.chart, own.rows, own.witnesses.tolist()
-    if chart.shape[1] == 2:
+    if chart.shape[1] == 2 and own.kind == TILING:
         chart, rows, witnesses = as_strip(chart, rows, witnesses)
     # Who lists a cell checks its witness; here any point of the domain stands for it.
     points = [witnesses[0]] * len(before) + witnesses + [witnesses[0]] * len(behind)
     cells = np.concatenate([before, own.signatures, behind]).astype(np.int64)
     share = len(before), len(before) + n
     try:
-        check_tiling(network, (chart, own.chart_denominator, rows), cells, points, share)
+        if own.kind == TILING:
+            domain = chart, own.chart_denominator, rows
+            check_tiling(network, domain, cells, points, share)
+        else:
+            exact = exact_network(network, chart, own.chart_denominator)
+            check_refusals(exact, rows, cells, points, own.proofs, share)
     except RefusedError as refusal:
         cell = -1 if refusal.cell is None else refusal.cell - len(before)
         where = f"cell {cell}: " if 0 <= cell < n else ""

@@ -43,6 +43,7 @@ def check_refusals(
     signatures: IntArray,
     witnesses: list[list[int]],
     proofs: tuple[Proof, ...],
+    share: tuple[int, int] | None = None,
 ) -> None:
     """Check that each cell contains its witness and that every absent branch is refused.
 
@@ -52,18 +53,21 @@ def check_refusals(
         signatures: In lexicographic order, none twice, every entry in range.
         witnesses: For each signature integers `(p, q)` with `q > 0`.
         proofs: The proofs in the order of the walk.
+        share: A range of cells to be checked, if not all: their witnesses, and the branches of
+            nodes that begin with one of them. All branches are those of some share.
 
     Raises:
         RefusedError: If something is wrong.
     """
     domain = [[-x for x in row[:-1]] + [row[-1]] for row in rows.tolist()]
-    for cell, point in enumerate(witnesses):
+    own = share or (0, len(signatures))
+    for cell, point in enumerate(witnesses[own[0] : own[1]], own[0]):
         for row in domain:
             if any(row) and sum(x * y for x, y in zip(row, point, strict=True)) <= 0:
                 raise RefusedError("the witness is not inside the domain", cell)
     height = [0] * (rows.shape[1] - 1) + [1]
     supply = iter(proofs)
-    _Walk(network, [height, *domain], signatures, witnesses, supply).run()
+    _Walk(network, [height, *domain], signatures, witnesses, supply, own).run()
     if next(supply, None) is not None:
         raise RefusedError("there are more proofs than branches to refuse")
 
@@ -119,6 +123,7 @@ class _Walk:
         signatures: The cells.
         witnesses: Their witnesses.
         supply: The proofs not yet used.
+        own: The cells that are checked.
     """
 
     network: ExactNetwork
@@ -126,19 +131,25 @@ class _Walk:
     signatures: IntArray
     witnesses: list[list[int]]
     supply: Iterator[Proof]
+    own: tuple[int, int]
 
     def run(self) -> None:
         """Walk the tree, using up the proofs."""
         stack = self._enter(0, 0, 0, self.network.stream, (0, len(self.signatures)), {})
         while stack:
             node = stack.pop()
-            for group, form in node.refused:
+            for group, form in node.refused if node.cells[0] >= self.own[0] else ():
                 self._check_proof(node, group, form)
             split = next((g for g, forms in enumerate(node.present) if len(forms) > 1), None)
             if split is None:
                 stack += self._next_layer(node)
             else:
-                stack += reversed(self._children(node, split))
+                children = self._children(node, split)
+                stack += reversed([child for child in children if self._own(child.cells)])
+
+    def _own(self, cells: tuple[int, int]) -> range:
+        """Return those cells of a range that are checked."""
+        return range(max(cells[0], self.own[0]), min(cells[1], self.own[1]))
 
     def _enter(
         self,
@@ -173,9 +184,10 @@ class _Walk:
     def _check_cells(self, place: _Place, names: list[int], cells: tuple[int, int]) -> None:
         """Check at every witness of a range that the listed forms of a layer win."""
         layer = place.layer
-        points = fmpz_mat(self.witnesses[cells[0] : cells[1]]).transpose()
+        own = self._own(cells)
+        points = fmpz_mat([self.witnesses[cell] for cell in own]).transpose()
         values = (fmpz_mat(place.scores) * points).transpose().tolist()
-        for cell, at_witness in enumerate(values, cells[0]):
+        for cell, at_witness in zip(own, values, strict=True):
             for group, winner in enumerate(self._winners(place, cell)):
                 best = at_witness[winner]
                 if names[winner] != winner:
