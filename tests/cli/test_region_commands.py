@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.stores import open_partition
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 RNG = np.random.default_rng(0)
@@ -318,23 +320,60 @@ def test_the_package_is_a_command():
     assert re.fullmatch(r"\d+\.\d+\.\d+", done.stdout.strip())
 
 
+def interrupted(command, seconds):
+    """Press Ctrl-C after some seconds; return what was printed, and what was said on errors."""
+    program = str(Path(sys.executable).with_name("hardmax"))
+    with subprocess.Popen(
+        [program, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1] == "hardmax: interrupted; what was finished is kept"
+    return printed, errors
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_prints_what_was_found_and_ends_with_status_130(tmp_path):
     rng = np.random.default_rng(1)
     wide = ReluNetwork([rng.normal(size=(12, 24)), rng.normal(size=(24, 1))])
     save_model(wide, tmp_path / "wide")
-    command = [str(Path(sys.executable).with_name("hardmax")), "regions", str(tmp_path / "wide")]
-    with subprocess.Popen(
-        [*command, "--domain", "box:-1,1^12", "--count"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline().startswith("model")
-        assert process.stdout.readline().startswith("domain")
-        time.sleep(2.0)
-        process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
-    assert re.search(r"cells +at least \d+", printed) or "interrupted" in errors
+    command = ["regions", str(tmp_path / "wide"), "--domain", "box:-1,1^12", "--count"]
+    printed, _ = interrupted(command, 4.0)
+    assert printed == "" or re.search(r"cells +at least \d+", printed)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("executor", [[], ["--executor", "processes"]])
+def test_ctrl_c_keeps_what_is_in_a_store(tmp_path, executor):
+    pytest.importorskip("pyarrow")
+    rng, sizes = np.random.default_rng(1), [2, 512, 512, 512, 512, 1]
+    wide = ReluNetwork([rng.normal(size=pair) for pair in pairwise(sizes)])
+    save_model(wide, tmp_path / "wide")
+    command = ["regions", str(tmp_path / "wide"), "--domain", "space:2", "--store"]
+    printed, _ = interrupted([*command, str(tmp_path / "store"), "--workers", "2", *executor], 6.0)
+    if printed:
+        found = re.search(r"cells +at least (\d+)", printed)
+        assert int(found[1]) == open_partition(tmp_path / "store").n_found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_ends_a_sweep_at_once(tmp_path, workers):
+    sizes = ["--keys", "96", "--heads", "6", "--depth", "12", "--d-ff", "256"]
+    table = tmp_path / "sweep.csv"
+    interrupted(["sweep", *sizes, "--seeds", "0:3", "--out", str(table), "--workers", workers], 4.0)
+
+
+def test_a_certificate_in_parts_is_gone_on_with(net, tmp_path):
+    pytest.importorskip("pyarrow")
+    command = ["regions", str(net), "--domain", SQUARE, "--store", str(tmp_path / "store")]
+    (tmp_path / "proof").mkdir()
+    for _ in range(2):
+        answer = CliRunner().invoke(app, [*command, "--certificate", str(tmp_path / "proof")])
+        assert answer.exit_code == 0, answer.output
+        assert "certificate" in answer.output
+    answer = CliRunner().invoke(app, ["verify", str(net), str(tmp_path / "proof")])
+    assert answer.exit_code == 0, answer.output

@@ -142,6 +142,21 @@ def test_what_fails_is_tried_again_when_all_others_are_done():
     assert tried[-2:] == [1, 1]
 
 
+def test_what_dask_gives_up_is_not_tried_again():
+    tried = []
+
+    class KilledWorker(Exception):  # noqa: N818 (as Dask names it)
+        pass
+
+    def work(item):
+        tried.append(item)
+        raise KilledWorker
+
+    ((_, error),) = as_done(work, [1], 2)
+    assert isinstance(error, KilledWorker)
+    assert tried == [1]
+
+
 def test_what_cannot_be_sent_fails_alone():
     with Processes(1) as pool:
         with pytest.raises((AttributeError, PicklingError)):

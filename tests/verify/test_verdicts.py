@@ -390,7 +390,7 @@ def test_the_verifier_loads_no_engine_and_no_kernel():
     )
     loaded = set(done.stdout.split())
     ours = {name for name in loaded if name.startswith("hardmax.regions.")}
-    assert ours == {"hardmax.regions.certificate_format"}
+    assert ours == {"hardmax.regions.certificate_format", "hardmax.regions.certificate_parts"}
     assert not any(
         name.startswith(("hardmax._core", "hardmax.geometry", "scipy"))
         or name.endswith((".recomposition", ".signs"))

@@ -35,7 +35,7 @@ Workers = Executor | Callable[[], Executor] | str
 address of a Dask scheduler, as `"tcp://10.0.0.1:8786"`."""
 
 VARIABLE = "HARDMAX_WORKERS"
-MOST_TRIES = 3
+_MOST_TRIES = 3
 _PAUSE_S, _LAST_S = 0.2, 8.0
 _setting: list[int] = []
 
@@ -226,7 +226,9 @@ class Crew(Generic[Key, Item, Result]):
         self, future: "Future[Result]", error: Exception
     ) -> Iterator[tuple[Key, Exception]]:
         one = self._under_way.pop(future)
-        if one.n_failed + 1 < MOST_TRIES:
+        # Dask has tried it with several workers, which are all gone.
+        is_final = type(error).__name__ == "KilledWorker"
+        if one.n_failed + 1 < _MOST_TRIES and not is_final:
             self._failed.append(one._replace(n_failed=one.n_failed + 1))
         else:
             yield one.key, error

@@ -5,11 +5,13 @@ which knows the flags of the command, and which flag stands for an argument of a
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
@@ -28,10 +30,19 @@ def naming(**aliases: str) -> type[TyperCommand]:
     class Command(TyperCommand):
         def invoke(self, ctx: Any) -> Any:
             flags = {str(param.name): _typed(param) for param in self.params}
-            with calling(**{**flags, **aliases}):
-                return super().invoke(ctx)
+            try:
+                with calling(**{**flags, **aliases}):
+                    return super().invoke(ctx)
+            except KeyboardInterrupt:  # Typer would end without a word.
+                raise typer.Exit(interrupted()) from None
 
     return Command
+
+
+def interrupted() -> int:
+    """Say that Ctrl-C ended a command; return its status."""
+    print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
+    return 130
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from hardmax.cli.audit import audit
 from hardmax.cli.bounds import bounds
 from hardmax.cli.compile import compile_file
 from hardmax.cli.explore import explore
-from hardmax.cli.flags import naming
+from hardmax.cli.flags import interrupted, naming
 from hardmax.cli.heads import heads
 from hardmax.cli.pictures import plot
 from hardmax.cli.regions import regions, verify
@@ -35,8 +35,7 @@ def run() -> None:
     try:
         app()
     except KeyboardInterrupt:  # Before the refusals: an interrupted search is both.
-        print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(interrupted())
     except HardmaxError as error:
         print(f"hardmax: {error}", file=sys.stderr)
         sys.exit(2)

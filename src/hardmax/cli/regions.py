@@ -45,8 +45,8 @@ def regions(
     certificate: Annotated[
         Path | None,
         typer.Option(
-            help="Write a certificate, for `hardmax verify`; with --store, in the plane, a folder "
-            "of its parts, unless it ends in .json."
+            help="Write a certificate, for `hardmax verify`; with --store a folder of its parts, "
+            "unless it ends in .json, and those that are there stay."
         ),
     ] = None,
     plot: Annotated[
@@ -99,7 +99,8 @@ def regions(
     )
     with calling(text="--domain"):
         where = parse_domain(domain)
-    _check_targets(out, certificate, plot, where.dim)
+    in_parts = store is not None and certificate is not None and certificate.suffix != ".json"
+    _check_targets(out, None if in_parts else certificate, plot, where.dim)
     print(f"{'model':<14}{described(network)}")
     if assumed:
         print(f"{'assumed':<14}{assumed}")
@@ -166,7 +167,9 @@ def verify(
             "--simple", help="Check in integers alone, as hardmax/verify/verify.py does: slower."
         ),
     ] = False,
-    workers: Annotated[int | None, typer.Option(help="How many processes check a tiling.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="How many processes check a tiling, or parts.")
+    ] = None,
     executor: Executor = None,
     activations: Activations = None,
     last_activation: LastActivation = None,
@@ -178,6 +181,7 @@ def verify(
       0 if the certificate proves its claim
       1 if it does not
       2 if it could not be checked, for example because a file is damaged
+      130 after Ctrl-C
     """  # noqa: D301
     from hardmax.geometry.domain_text import parse_domain
     from hardmax.regions.certificate_format import Certificate

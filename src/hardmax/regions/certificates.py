@@ -8,6 +8,7 @@ positive combination that vanishes. A list with an empty cell, or for refusals w
 exists, cannot be certified, and the error says which. Nothing of the verifier is used here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.arguments import Sizes
+from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.integer_vectors import Vector, dot, primitive, wide_rows
@@ -104,7 +106,9 @@ def make_certificate(
         before, behind = context or PartContext(table[:0], table[:0])
         cells = np.concatenate([before, table[order], behind]).astype(np.int64)
         walk = _Walk(network, place, cells, (len(before), len(before) + len(table)))
-        walk.run(given)
+        with track(iter(()), "cells certified", len(table)) as bar:
+            # Who makes parts says how many there are.
+            walk.run(given, bar.advance if context is None else lambda n_cells: None)
         points, proofs = walk.witnesses, walk.proofs
     else:
         points = _tiling_points(network, place, table[order], given)
@@ -265,8 +269,8 @@ class _Walk:
     witnesses: list[Vector] = field(default_factory=list)
     proofs: list[Proof] = field(default_factory=list)
 
-    def run(self, candidates: list[Vector | None]) -> None:
-        """Find a witness for every own cell, in order, and all proofs."""
+    def run(self, candidates: list[Vector | None], advance: Callable[[int], None]) -> None:
+        """Find a witness for every own cell, in order, and all proofs; tell of every cell."""
         first, end = self.own
         *domain, height = self.place.cone_rows
         self.n_domain_rows = len(domain)
@@ -280,6 +284,7 @@ class _Walk:
                 continue
             if node.floor is None:
                 self.witnesses.append(self._witness(node, candidates[node.cells[0] - first]))
+                advance(1)
                 continue
             for group, form in node.refused if node.cells[0] >= first else ():
                 self.proofs.append(self._proof(node.floor, node, group, form))

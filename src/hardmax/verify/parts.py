@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._ground.progress import track
 from hardmax._ground.workers import Workers, in_order
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.certificate_format import TILING, Certificate
@@ -79,9 +80,8 @@ def check_parts(
         raise RefusedError("there is no part")
     executor = executor or ("processes" if workers > 1 else None)
     summaries: list[tuple[_Summary, Part]] = []
-    for part, answer in zip(
-        parts, in_order(partial(_summary, network), parts, workers, executor), strict=True
-    ):
+    answers = in_order(partial(_summary, network), parts, workers, executor)
+    for part, answer in zip(parts, track(answers, "parts read", len(parts)), strict=True):
         if isinstance(answer, str):
             raise RefusedError(answer)
         summaries.append((answer, part))
@@ -94,10 +94,14 @@ def check_parts(
             raise RefusedError("the parts list cells twice, or between those of another part")
     contexts = part_contexts(network, [one.ends for one in found], found[0].kind)
     tasks = zip((part for _, part in summaries), contexts, strict=True)
-    for refusal in in_order(partial(_refusal, network), tasks, workers, executor):
-        if refusal is not None:
-            raise RefusedError(refusal)
-    return sum(one.n_cells for one in found)
+    n_cells = sum(one.n_cells for one in found)
+    with track(iter(()), "cells checked", n_cells) as bar:
+        refusals = in_order(partial(_refusal, network), tasks, workers, executor)
+        for one, refusal in zip(found, refusals, strict=True):
+            if refusal is not None:
+                raise RefusedError(refusal)
+            bar.advance(one.n_cells)
+    return n_cells
 
 
 def loaded(part: Part) -> Certificate:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
-from hardmax._ground.workers import MOST_TRIES, Crew, Workers
+from hardmax._ground.workers import Crew, Workers
 from hardmax.errors import ArgumentError, Interrupted, TaskError
 from hardmax.geometry.domain_text import domain_text
 from hardmax.models.argmax import ArgmaxNetwork
@@ -227,6 +227,6 @@ class _Team:
                 place = f"layer {top.layer} after the winners {top.signature[:n_known].tolist()}"
             lines.append(f"at {place}: {type(error).__name__}: {error!s:.300}")
         return (
-            f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed {MOST_TRIES} times; "
+            f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed again and again; "
             f"all others are done, and the same call tries these again. {'; '.join(lines)}"
         )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from flint import fmpz_mat
 
+from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.certificate_format import (
@@ -49,7 +50,9 @@ def _check(network: ArgmaxNetwork, certificate: Certificate, order: IntArray, wo
     denominator = certificate.chart_denominator
     if certificate.kind == REFUSALS:
         exact = exact_network(network, chart, denominator)
-        check_refusals(exact, rows, signatures, witnesses, certificate.proofs)
+        with track(iter(()), "cells", certificate.n_cells) as bar:
+            proofs = certificate.proofs
+            check_refusals(exact, rows, signatures, witnesses, proofs, advance=bar.advance)
         return
     if chart.shape[1] == 2:
         chart, rows, witnesses = as_strip(chart, rows, witnesses)

@@ -11,7 +11,7 @@ A form absent below a node is absent below its descendants, so it is refused onc
 possible. The order of the proofs is that of this walk, written down in `docs/certificates.md`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import gcd
 
@@ -44,6 +44,7 @@ def check_refusals(
     witnesses: list[list[int]],
     proofs: tuple[Proof, ...],
     share: tuple[int, int] | None = None,
+    advance: Callable[[int], None] = lambda n_cells: None,
 ) -> None:
     """Check that each cell contains its witness and that every absent branch is refused.
 
@@ -55,6 +56,7 @@ def check_refusals(
         proofs: The proofs in the order of the walk.
         share: A range of cells to be checked, if not all: their witnesses, and the branches of
             nodes that begin with one of them. All branches are those of some share.
+        advance: Told how many cells more are settled.
 
     Raises:
         RefusedError: If something is wrong.
@@ -67,7 +69,7 @@ def check_refusals(
                 raise RefusedError("the witness is not inside the domain", cell)
     height = [0] * (rows.shape[1] - 1) + [1]
     supply = iter(proofs)
-    _Walk(network, [height, *domain], signatures, witnesses, supply, own).run()
+    _Walk(network, [height, *domain], signatures, witnesses, supply, own).run(advance)
     if next(supply, None) is not None:
         raise RefusedError("there are more proofs than branches to refuse")
 
@@ -133,8 +135,8 @@ class _Walk:
     supply: Iterator[Proof]
     own: tuple[int, int]
 
-    def run(self) -> None:
-        """Walk the tree, using up the proofs."""
+    def run(self, advance: Callable[[int], None]) -> None:
+        """Walk the tree, using up the proofs; tell of every cell that is settled."""
         stack = self._enter(0, 0, 0, self.network.stream, (0, len(self.signatures)), {})
         while stack:
             node = stack.pop()
@@ -142,7 +144,10 @@ class _Walk:
                 self._check_proof(node, group, form)
             split = next((g for g, forms in enumerate(node.present) if len(forms) > 1), None)
             if split is None:
-                stack += self._next_layer(node)
+                above = self._next_layer(node)
+                stack += above
+                if not above:
+                    advance(1)
             else:
                 children = self._children(node, split)
                 stack += reversed([child for child in children if self._own(child.cells)])

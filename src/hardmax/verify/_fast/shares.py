@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.progress import track
 from hardmax._ground.workers import Processes
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.tiling import check_tiling
@@ -45,14 +46,16 @@ def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
     network, domain, signatures, witnesses = task
     own, *others = shares(len(signatures), workers)
     if not others:
-        return check_tiling(network, domain, signatures, witnesses, own)
+        with track(iter(()), "pieces") as bar:
+            return check_tiling(network, domain, signatures, witnesses, own, bar.advance)
     narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
     # Written once, not once for each process.
     content = pickle.dumps((network, domain, narrow, witnesses))
     pool = Processes(len(others))
     try:
         answers = [pool.submit(_refusal, content, share) for share in others]
-        check_tiling(network, domain, signatures, witnesses, own)
+        with track(iter(()), "pieces") as bar:
+            check_tiling(network, domain, signatures, witnesses, own, bar.advance)
         for answer in answers:
             refusal = answer.result()
             if refusal is not None:

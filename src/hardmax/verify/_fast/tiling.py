@@ -1,6 +1,6 @@
 """A certificate by tiling, prepared for the walk: in coordinates that suit floats."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import frexp, inf, lcm, ldexp
 from typing import NamedTuple
@@ -21,6 +21,7 @@ def check_tiling(
     signatures: IntArray,
     witnesses: list[list[int]],
     share: tuple[int, int],
+    advance: Callable[[int], None] = lambda n_pieces: None,
 ) -> None:
     r"""Check that each cell contains its witness and that the cells cover a planar domain.
 
@@ -30,6 +31,7 @@ def check_tiling(
         signatures: In lexicographic order, none twice, every entry in range.
         witnesses: For each signature integers `(x, y, w)`, `w > 0`.
         share: The range of the cells to look at.
+        advance: Told how many pieces more, each a cell or a part of one, are settled.
 
     Raises:
         RefusedError: If they do not.
@@ -46,7 +48,7 @@ def check_tiling(
     exact = exact_network(network, np.array(moved_chart, dtype=object), unit)
     # What overflows is decided in integers.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        Walk(exact, moved_sides, signatures, points, rounded, share, frame.where).run()
+        Walk(exact, moved_sides, signatures, points, rounded, share, frame.where).run(advance)
 
 
 class _Frame(NamedTuple):

@@ -148,8 +148,11 @@ class Walk:
         self.plane, self.lines = ExactPlane(network, self.signatures, lines), Lines(lines)
         self._stream = network.stream
 
-    def run(self) -> None:
+    def run(self, advance: Callable[[int], None]) -> None:
         """Check all cells.
+
+        Args:
+            advance: Told how many pieces more, each a cell or a part of one, are settled.
 
         Raises:
             RefusedError: If a witness is not inside its cell, or a cell is missing.
@@ -163,8 +166,13 @@ class Walk:
         batch = _Batch(self, 0, enclosed(self._stream), nodes, begins[:1], ends[:1])
         stack: list[tuple[_Batch, Nodes]] = []
         while True:
-            done = list(batch.decided())
-            if batch.index + 1 < len(self.layers) and done:
+            is_last, done = batch.index + 1 == len(self.layers), []
+            for settled in batch.decided():
+                if is_last:
+                    advance(len(settled.begins))
+                else:
+                    done.append(settled)
+            if done:
                 size = max(1, min(BATCH, VALUES // self.layers[batch.index + 1].exact.n_forms))
                 stack += [(batch, part) for part in joined_nodes(done).parts(size)]
             if not stack:
