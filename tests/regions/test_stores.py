@@ -243,6 +243,8 @@ def test_a_damaged_folder_is_refused(tmp_path, short_jobs):
     shard.unlink()
     with pytest.raises(RecordFormatError, match="must have all its shards"):
         _ = open_partition(tmp_path).signatures
+    with pytest.raises(RecordFormatError, match=f"must have all its shards.*{shard.name}"):
+        enumerate_regions(NET, SQUARE, store=tmp_path)
     manifest = tmp_path / manifests.MANIFEST
     fields = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**fields, "n_cells": fields["n_cells"] + 1}))

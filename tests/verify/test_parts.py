@@ -250,5 +250,24 @@ def test_a_part_that_cannot_be_made_is_named_and_the_rest_is_done(tmp_path, monk
         part.save_certificate(tmp_path / "proof")
     assert len([*(tmp_path / "proof").iterdir()]) == part.n_shards - 1
     monkeypatch.undo()
+    n_left = 2
+
+    def save(certificate, path):
+        nonlocal n_left
+        n_left -= 1
+        if n_left < 0:
+            raise OSError(28, "No space left on device")
+        usual_save(certificate, path)
+
+    usual_save = Certificate.save
+    with monkeypatch.context() as patch:
+        patch.setattr(Certificate, "save", save)
+        with pytest.raises(ArgumentError, match=r"`folder` must be .* written.*No space left"):
+            part.save_certificate(tmp_path / "other")
+    # Nothing is tried again, nor is anything else.
+    assert n_left == -1
+    with pytest.raises(ArgumentError, match="`folder` must be a folder that can be written"):
+        part.save_certificate(tmp_path / "cells" / "manifest.json" / "proof")
+    assert len(part.save_certificate(tmp_path / "other")) == part.n_shards
     files = part.save_certificate(tmp_path / "proof")
     assert verify_certificate(model, files).n_cells == part.n_cells

@@ -277,7 +277,8 @@ def _certify(part: "Partition", path: Path, who: dict[str, Any]) -> None:
     from hardmax.regions.stores import StoredPartition
 
     if isinstance(part, StoredPartition) and path.suffix != ".json":
-        part.save_certificate(path, **who)
+        with calling(folder="--certificate"):
+            part.save_certificate(path, **who)
     else:
         part.certificate().save(path)
 

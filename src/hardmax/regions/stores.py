@@ -7,6 +7,7 @@ Parquet files, and any program that reads Parquet can ask them: in DuckDB,
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -109,7 +110,7 @@ class StoredPartition(Partition):
 
         Raises:
             IncompleteError: If the search was stopped early.
-            ArgumentError: If the cells were only counted.
+            ArgumentError: If the cells were only counted, or the folder cannot be written.
             TaskError: If parts failed again and again; all others are made.
 
         Examples:
@@ -128,7 +129,8 @@ class StoredPartition(Partition):
         n = n_workers(workers)
         who = executor or ("processes" if n > 1 else None)
         target = Path(folder).absolute()
-        target.mkdir(parents=True, exist_ok=True)
+        with _writing(target):
+            target.mkdir(parents=True, exist_ok=True)
         files = [target / f"{shard.digest[:16]}.json" for shard in self._manifest.shards]
         missing = [i for i, file in enumerate(files) if not file.exists()]
         contexts: dict[int, PartContext] = {}
@@ -140,6 +142,9 @@ class StoredPartition(Partition):
         wanted = ((i, files[i], contexts.get(i)) for i in missing)
         answers, failed = as_done(partial(_certify, *place), wanted, n, who), []
         for (i, _, _), answer in track(answers, "parts of a certificate", len(missing)):
+            if isinstance(answer, OSError):
+                with _writing(target):
+                    raise answer
             if isinstance(answer, Exception):
                 shard = self._manifest.shards[i].file
                 failed.append(f"{shard}: {type(answer).__name__}: {answer!s:.200}")
@@ -151,21 +156,42 @@ class StoredPartition(Partition):
         return files
 
 
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say what to do where the system refuses to write parts.
+
+    Raises:
+        ArgumentError: If it does.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ArgumentError(
+            f"`folder` must be a folder that can be written; {folder}: {error.strerror or error}. "
+            "Parts that are there stay, and the same call goes on from there."
+        ) from None
+
+
 def _ends(folder: Path, max_bytes: int, index: int) -> PartEnds:
     """Return what others need to know of a shard."""
     part = open_partition(folder, max_bytes=max_bytes)
     return part_ends(part.network, part.shard(index).signatures, REFUSALS)
 
 
-def _certify(folder: Path, max_bytes: int, wanted: tuple[int, Path, PartContext | None]) -> None:
-    """Make the certificate of a shard."""
+def _certify(
+    folder: Path, max_bytes: int, wanted: tuple[int, Path, PartContext | None]
+) -> OSError | None:
+    """Make the certificate of a shard; return what the system says if it cannot be written."""
     index, file, context = wanted
     part = open_partition(folder, max_bytes=max_bytes)
     shard = part.shard(index)
     witnesses = np.nan_to_num(shard.witnesses) if part.domain.dim <= 2 else None
-    make_certificate(part.network, part.domain, shard.signatures, witnesses, context=context).save(
-        file
-    )
+    made = make_certificate(part.network, part.domain, shard.signatures, witnesses, context=context)
+    try:
+        made.save(file)
+    except OSError as error:  # Trying it again would not help, nor would the other parts.
+        return error
+    return None
 
 
 def open_partition(

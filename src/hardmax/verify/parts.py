@@ -1,13 +1,12 @@
 r"""A certificate in parts, each checked alone: by any number of processes, in bounded memory.
 
-Parts are certificates by tiling whose cells, taken together, are claimed to be all cells. A part is
-checked as a whole certificate is (`_fast/walk.py`), but a node, a polygon $P$ with the cells that
-begin with some winners, may have cells of other parts as well. Let $S$ be all winners that these
-list in the group by which the node is split. The cells of a part follow one another, so a node with
-cells of others begins as the first or the last cell of the part does; and for each of its prefixes
-and each winner that comes next elsewhere, one cell of another part stands for all (`_thinned`).
+Parts are certificates whose cells, taken together, are claimed to be all cells. A part is checked
+as a whole certificate is (`_fast/walk.py`, `_fast/refusals.py`), but a node, the cells that begin
+with some winners, may have cells of other parts as well, some of which stand for all
+(`certificate_parts`). `docs/certificates.md` has the proof for refusals.
 
-*Why this is right.* Each part checks for every winner $j$ of its own cells that on
+*Why this is right for tilings.* Let $S$ be all winners that cells of a node, a polygon $P$, list in
+the group by which it is split. Each part checks for every winner $j$ of its own cells that on
 $P_j = \{j \ge i \text{ for all } i \in S\}$ no form of the group is above $j$. Let a point in no
 listed cell, off the finitely many lines where forms tie, have the signature $\sigma$; let
 $\sigma_1, \dots, \sigma_m$ be as long as possible a beginning that is listed, and let $j$ be the

@@ -302,6 +302,7 @@ def held(folder: Path) -> Iterator[None]:
 
     Raises:
         ArgumentError: If it cannot be made, holds other files, or another process holds it.
+        RecordFormatError: If its manifest is damaged, or a shard is missing.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -332,6 +333,10 @@ def _clear(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     if MANIFEST in names:
         known = {shard.file for shard in read_manifest(folder).shards}
+        if not known <= names:
+            raise RecordFormatError(
+                f"`path` must have all its shards; {folder} has no {min(known - names)}."
+            )
         left = {n for n in names if n.startswith((".cells-", f".{MANIFEST}.", f".{MODEL}."))}
         left |= {n for n in names if n.startswith("cells-") and n.endswith(".parquet")} - known
     else:
