@@ -208,6 +208,17 @@ def test_the_number_of_workers_can_be_set_for_all(monkeypatch):
             set_workers(number)
 
 
+def test_an_executor_says_how_many_workers_it_has(monkeypatch):
+    monkeypatch.delenv(workers.VARIABLE, raising=False)
+    with ThreadPoolExecutor(3) as threads:
+        assert (n_workers(None, threads), n_workers(2, threads)) == (3, 2)
+        monkeypatch.setenv(workers.VARIABLE, "5")
+        assert n_workers(None, threads) == 5
+        monkeypatch.delenv(workers.VARIABLE)
+    assert n_workers(None, "processes") == os.cpu_count()
+    assert n_workers(None, lambda: threads) == 1
+
+
 def test_what_is_no_executor_is_refused():
     with pytest.raises(ArgumentError, match="`executor` must be an Executor"):
         list(in_order(abs, [1], 2, 5))

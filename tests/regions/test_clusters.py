@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hardmax._ground.workers import n_workers
 from hardmax.cli import main
 from hardmax.geometry.domains import Box
 from hardmax.models.storage import save_model
@@ -55,6 +56,7 @@ def test_a_cluster_of_which_a_worker_is_killed_finds_the_same(tmp_path, monkeypa
         assert part.n_shards > 2
         assert len(killed) == 1
         assert killed[0] not in client.run(os.getpid).values()
+        assert n_workers(None, address) == n_workers(None, client.get_executor())
         files = part.save_certificate(tmp_path / "proof", workers=2, executor=address)
         verdict = verify_certificate(model, files, workers=2, executor=client.get_executor())
         assert (verdict.ok, verdict.n_cells) == (True, part.n_cells)

@@ -44,7 +44,8 @@ def set_workers(workers: int | None) -> None:
     """Say how many workers every function of the library uses that is not told otherwise.
 
     Searches, sampling, sweeps and verification take `workers=`; where it is left out, this number
-    holds, else that in the environment variable `HARDMAX_WORKERS`, else 1. No result depends on it.
+    holds, else that in the environment variable `HARDMAX_WORKERS`, else that of the executor, if
+    there is one that has a number, else 1. No result depends on it.
 
     Args:
         workers: The number, or None to forget it.
@@ -63,20 +64,37 @@ def set_workers(workers: int | None) -> None:
     _setting[:] = [] if workers is None else [integer("workers", workers, at_least=1)]
 
 
-def n_workers(workers: int | None) -> int:
-    """Return how many workers to use, given what the caller says.
+def n_workers(workers: int | None, executor: Workers | None = None) -> int:
+    """Return how many workers to use, given what the caller says, and who works.
 
     Raises:
-        ArgumentError: If it, or the environment variable, is no positive number.
+        ArgumentError: If it, or the environment variable, is no positive number; if there is no
+            scheduler at an address.
     """
     if workers is not None:
         return integer("workers", workers, at_least=1)
     if _setting:
         return _setting[0]
-    text = os.environ.get(VARIABLE, "1")
+    if VARIABLE not in os.environ:
+        return max(1, _size(executor))
+    text = os.environ[VARIABLE]
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentError(f"`{VARIABLE}` must be a positive number; got {text!r:.60}.")
     return int(text)
+
+
+def _size(executor: Workers | None) -> int:
+    """Return how many workers an executor has; 1 if it does not say."""
+    if executor == "processes":
+        return os.cpu_count() or 1
+    if isinstance(executor, str):
+        with _Cluster(executor) as cluster:
+            return cluster.n_threads()
+    client = getattr(executor, "_client", None)
+    if client is not None and hasattr(client, "nthreads"):
+        return sum(client.nthreads().values())
+    # Of pools of threads and of processes.
+    return int(getattr(executor, "_max_workers", 1))
 
 
 def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Executor]:
@@ -455,6 +473,10 @@ class _Cluster(Executor):
                 f"`executor` must be the address of a Dask scheduler; {address!r:.100}: {error}."
             ) from None
         self._pool = self._client.get_executor(pure=False)
+
+    def n_threads(self) -> int:
+        """Return how many jobs it does at once."""
+        return sum(self._client.nthreads().values())
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
         """Have a worker of the cluster call a function."""

@@ -172,7 +172,7 @@ def sweep(
     known = {} if path is None or not path.exists() else _read(path)
     rows = {point: known[point] for point in wanted if point in known}
     missing = [point for point in wanted if point not in rows]
-    count = n_workers(workers)
+    count = n_workers(workers, executor)
     who = executor or ("processes" if count > 1 else None)
     failed: list[str] = []
     done = as_done(partial(_row, max_seconds), missing, count, who)

@@ -104,9 +104,9 @@ def enumerate_regions(
         store: A folder, in two to seven dimensions. Cells are written to it as they are found, and
             memory does not grow with their number. A search that ended early, in whatever way, goes
             on where it was when it is asked for again. The partition is that of `open_partition`.
-        executor: Who searches into a `store`, `workers` jobs at once: any
-            `concurrent.futures.Executor`; a function that makes one, which is called again
-            when a process is lost; `"processes"`; or the address of a Dask scheduler.
+        executor: Who searches into a `store`, `workers` jobs at once, by default as many as it has
+            workers: any `concurrent.futures.Executor`; a function that makes one, which is called
+            again when a process is lost; `"processes"`; or the address of a Dask scheduler.
 
     Returns:
         The partition. If a limit stopped the search, its `is_complete` is False, its cells are some
@@ -141,7 +141,7 @@ def enumerate_regions(
             limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
         if max_seconds is not None:
             limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
-        n_threads = n_workers(workers)
+        n_threads = n_workers(workers, executor)
     except KeyboardInterrupt:
         raise Interrupted("the search was interrupted before it began") from None
     engine = _engine(where.dim, exact)

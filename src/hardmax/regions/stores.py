@@ -126,7 +126,7 @@ class StoredPartition(Partition):
         self.require_complete("save_certificate")
         if self._manifest.count_only:
             raise ArgumentError("`store` must hold cells; in this one they were only counted.")
-        n = n_workers(workers)
+        n = n_workers(workers, executor)
         who = executor or ("processes" if n > 1 else None)
         target = Path(folder).absolute()
         with _writing(target):

@@ -100,7 +100,7 @@ def verify_certificate(
             f"`model` must be a model or an ArgmaxNetwork; got {type(model).__name__}."
         )
     choice("method", method, ("fast", "integers"))
-    n_processes = n_workers(workers)
+    n_processes = n_workers(workers, executor)
     if isinstance(certificate, list | tuple) and certificate:
         if method == "fast":
             return _verdict_on_parts(network, certificate, domain, n_processes, executor)
