@@ -487,6 +487,19 @@ def test_no_box_is_too_large_or_too_small_to_be_measured(size, volume):
     assert text == (", 0.00 % of the volume" if 0.0 < volume < np.inf else "")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_last_word_has_all_cells(workers, monkeypatch, capsys):
+    for name in ("_LOG_PATIENCE_S", "_LOG_PAUSE_S"):
+        monkeypatch.setattr(progress, name, 0.0)
+    for name in ("_BRIEF_S", "_SOON_S"):
+        monkeypatch.setattr(runs, name, 0.0)
+    monkeypatch.setattr(runs, "_FIRST_BUDGET", 20)
+    monkeypatch.setattr(runs, "SLICE_S", 1e-4)
+    part = enumerate_regions(gaussian_relu(5, [2, 60, 60]), SQUARE, workers=workers)
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith(f"hardmax: {part.n_cells:,} cells, ")
+
+
 def test_threads_say_their_share_of_the_volume(monkeypatch):
     for name in ("_MEASURED_S", "_BETWEEN_MEASURES", "SLICE_S"):
         monkeypatch.setattr(runs, name, 0.0)

@@ -270,10 +270,11 @@ class Run:
         while True:
             began = time.perf_counter()
             status = self.go_on(limits.cells, budget)
-            if status == DONE:
-                return True
-            if status == CELL_LIMIT or (status == CELLS_FULL and self._is_full(limits.bytes)):
-                return False
+            is_full = status == CELLS_FULL and self._is_full(limits.bytes)
+            if status in (DONE, CELL_LIMIT) or is_full:
+                if shown:
+                    advance(self.n_found - shown)
+                return status == DONE
             steps += budget if status == BUDGET else 1
             if status == BUDGET:
                 spent = max(time.perf_counter() - began, 1e-6)
@@ -385,6 +386,8 @@ def share(
         team.work(look_up)
         for thread in threads:
             thread.join()
+        if shown:
+            bar.advance(team.n_found() - shown)
     if team.error is not None:
         raise team.error
     return team.is_complete
