@@ -12,6 +12,7 @@ from hardmax.regions._search import runs
 from hardmax.regions._stores import durable
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificate_parts import part_contexts, part_ends
+from hardmax.regions.certificates import make_part
 from hardmax.regions.engines import enumerate_regions
 from hardmax.verify.checking import verify_certificate
 from tests.region_models import (
@@ -102,7 +103,7 @@ def refusals_in_parts(model, domain, signatures, cuts):
     ends = [part_ends(model.network, own, "refusals") for own in cells]
     contexts = part_contexts(model.network, ends, "refusals")
     return [
-        make_certificate(model, domain, own, kind="refusals", context=context)
+        make_part(model, domain, own, kind="refusals", context=context)
         for own, context in zip(cells, contexts, strict=True)
     ]
 

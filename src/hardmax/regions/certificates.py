@@ -46,7 +46,6 @@ def make_certificate(
     witnesses: Any = None,
     *,
     kind: str | None = None,
-    context: PartContext | None = None,
 ) -> Certificate:
     """Make a certificate that the given signatures are all cells of a model on a domain.
 
@@ -63,8 +62,6 @@ def make_certificate(
             replaced. None to find them all.
         kind: `"tiling"` (one and two dimensions) or `"refusals"`; by default a tiling where there
             is one.
-        context: For a part of a certificate by refusals, whose cells are in order, what it must
-            know of the others (see `part_contexts`).
 
     Raises:
         ArgumentError: If a listed cell is empty or listed twice, or a cell is found missing.
@@ -80,6 +77,29 @@ def make_certificate(
             ...
         hardmax.errors.ArgumentError: `signatures` must list every cell; one with form 0 of
         group 1 is missing that otherwise begins like [1, 1].
+    """
+    return make_part(model, domain, signatures, witnesses, kind=kind)
+
+
+def make_part(
+    model: Any,
+    domain: Any,
+    signatures: ArrayLike,
+    witnesses: Any = None,
+    *,
+    kind: str | None = None,
+    context: PartContext | None = None,
+) -> Certificate:
+    """Make a part of a certificate, as `make_certificate` makes a whole one.
+
+    Args:
+        model: As in `make_certificate`.
+        domain: Likewise.
+        signatures: The cells of the part, in order.
+        witnesses: Points inside them.
+        kind: As in `make_certificate`.
+        context: For refusals, what the part must know of the others (see `part_contexts`); nothing
+            if there are none.
     """
     network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
     if not isinstance(network, ArgmaxNetwork):

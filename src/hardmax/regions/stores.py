@@ -30,7 +30,7 @@ from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
 from hardmax.regions.certificate_format import REFUSALS
 from hardmax.regions.certificate_parts import PartContext, PartEnds, part_contexts, part_ends
-from hardmax.regions.certificates import make_certificate
+from hardmax.regions.certificates import make_part
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray
@@ -186,7 +186,7 @@ def _certify(
     part = open_partition(folder, max_bytes=max_bytes)
     shard = part.shard(index)
     witnesses = np.nan_to_num(shard.witnesses) if part.domain.dim <= 2 else None
-    made = make_certificate(part.network, part.domain, shard.signatures, witnesses, context=context)
+    made = make_part(part.network, part.domain, shard.signatures, witnesses, context=context)
     try:
         made.save(file)
     except OSError as error:  # Trying it again would not help, nor would the other parts.
