@@ -350,7 +350,8 @@ def test_ctrl_c_prints_what_was_found_and_ends_with_status_130(tmp_path):
 def test_ctrl_c_keeps_what_is_in_a_store(tmp_path, executor):
     pytest.importorskip("pyarrow")
     rng, sizes = np.random.default_rng(1), [2, 512, 512, 512, 512, 1]
-    wide = ReluNetwork([rng.normal(size=pair) for pair in pairwise(sizes)])
+    biases = [rng.normal(size=n) for n in sizes[1:]]
+    wide = ReluNetwork([rng.normal(size=pair) for pair in pairwise(sizes)], biases)
     save_model(wide, tmp_path / "wide")
     command = ["regions", str(tmp_path / "wide"), "--domain", "space:2", "--store"]
     printed, _ = interrupted([*command, str(tmp_path / "store"), "--workers", "2", *executor], 6.0)
