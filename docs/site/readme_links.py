@@ -22,6 +22,7 @@ PAGES = {
     "SECURITY.md": "project/security.md",
     "src/hardmax/__init__.pyi": "reference/index.md",
     "src/hardmax/papers/ledger.py": "papers/right_and_wrong.md",
+    "src/hardmax/papers/report.py": "papers/figures.md",
 }
 """Files that pages link to, and the page of the site that has their text."""
 CARRIED = {
