@@ -7,7 +7,6 @@ Parquet files, and any program that reads Parquet can ask them: in DuckDB,
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,14 @@ from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import load_model
-from hardmax.regions._stores.manifests import MANIFEST, MODEL, Manifest, read_manifest, read_shard
+from hardmax.regions._stores.manifests import (
+    MANIFEST,
+    MODEL,
+    Manifest,
+    read_manifest,
+    read_shard,
+    writing,
+)
 from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
 from hardmax.regions.certificate_format import REFUSALS
@@ -129,7 +135,7 @@ class StoredPartition(Partition):
         n = n_workers(workers, executor)
         who = executor or ("processes" if n > 1 else None)
         target = Path(folder).absolute()
-        with _writing(target):
+        with writing(target, "folder"):
             target.mkdir(parents=True, exist_ok=True)
         files = [target / f"{shard.digest[:16]}.json" for shard in self._manifest.shards]
         missing = [i for i, file in enumerate(files) if not file.exists()]
@@ -143,7 +149,7 @@ class StoredPartition(Partition):
         answers, failed = as_done(partial(_certify, *place), wanted, n, who), []
         for (i, _, _), answer in track(answers, "parts of a certificate", len(missing)):
             if isinstance(answer, OSError):
-                with _writing(target):
+                with writing(target, "folder"):
                     raise answer
             if isinstance(answer, Exception):
                 shard = self._manifest.shards[i].file
@@ -154,22 +160,6 @@ class StoredPartition(Partition):
                 f"made, and the same call tries these again. {'; '.join(failed)}"
             )
         return files
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Say what to do where the system refuses to write parts.
-
-    Raises:
-        ArgumentError: If it does.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise ArgumentError(
-            f"`folder` must be a folder that can be written; {folder}: {error.strerror or error}. "
-            "Parts that are there stay, and the same call goes on from there."
-        ) from None
 
 
 def _ends(folder: Path, max_bytes: int, index: int) -> PartEnds:

@@ -281,8 +281,8 @@ def read_shard(folder: Path, shard: Shard) -> Path:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Say what to do where the system refuses to write.
+def writing(folder: Path, name: str = "store") -> Iterator[None]:
+    """Say what to do where the system refuses to write to a folder that was given by a name.
 
     Raises:
         ArgumentError: If it does.
@@ -291,7 +291,7 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ArgumentError(
-            f"`store` must be a folder that can be written; {folder}: {error.strerror or error}. "
+            f"`{name}` must be a folder that can be written; {folder}: {error.strerror or error}. "
             "What was written before is whole, and the same call goes on from there."
         ) from None
 
