@@ -545,7 +545,7 @@ void hm_search_recompose(void* search, int32_t layer) {
 }
 
 int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
-                      const int32_t* is_wanted) {
+                      const int32_t* is_wanted, int64_t counts[4]) {
     Cells found{cells->room_cells,       cells->room_vertices, cells->room_facets,
                 cells->room_ties,        cells->n_cells,       cells->n_vertices,
                 cells->n_facets,         cells->n_ties,        cells->n_broken,
@@ -559,6 +559,7 @@ int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budg
     cells->n_cells = found.n_cells, cells->n_vertices = found.n_vertices;
     cells->n_facets = found.n_facets, cells->n_ties = found.n_ties;
     cells->n_broken = found.n_broken;
+    hm_search_counts(search, counts);
     return status;
 }
 

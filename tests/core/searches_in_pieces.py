@@ -47,7 +47,7 @@ def different(cells, others):
 
 def in_pieces(search, rng, n_steps):
     """Search a domain in pieces of at most so many steps."""
-    stacks, found = [[search.first_task()]], []
+    stacks, found = [None], []
     while stacks:
         run = runs.Run(search, stacks.pop(), runs.c_int32(0), stores=True)
         found.append(run)

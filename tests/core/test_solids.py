@@ -20,7 +20,6 @@ from hardmax.regions._measures.space import SolidAnswers
 from hardmax.regions._neighbours.facets import FacetTable
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.searches import SearchStart
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
@@ -177,9 +176,7 @@ def answers_about(rows, points, rho):
     )  # fmt: skip
     table, packed = FacetTable(network, cells), core_network(network)
     stream = first_stream(network, None, 2.0)
-    start = SearchStart(
-        3, 2.0, address(stream.block), address(stream.doubled), True, stream.grid, True, True
-    )
+    start = stream.start(2.0, is_bounded=True, stores=True)
     sizes = len(rows), 0, len(points)
     memory = Memory(core().hm_solids_size(packed.address, 3, *sizes))
     core().hm_solids_init(memory.address, packed.address, addressof(start), *sizes, address(rows))

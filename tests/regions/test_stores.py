@@ -453,7 +453,7 @@ def test_what_is_found_and_what_is_left_make_up_the_domain(model, dim, stores, m
     network, engine = model.network, "planar" if dim == 2 else "spatial"
     where, search = jobs._prepared(model_bytes(network), f"box:-2,3^{dim}", engine)
     assert search.volume() == pytest.approx(5.0**dim, rel=1e-12)
-    run = runs.Run(search, [search.first_task()], runs.c_int32(0), stores=stores)
+    run = runs.Run(search, None, runs.c_int32(0), stores=stores)
     lefts, stops = [search.volume()], []
     while not stops or stops[-1] != runs.DONE:
         stops.append(run.go_on(-1, 3))
@@ -467,7 +467,7 @@ def test_what_is_found_and_what_is_left_make_up_the_domain(model, dim, stores, m
     if not stores:
         return
     for n_steps in (1, 5, 20):
-        run = runs.Run(search, [search.first_task()], runs.c_int32(0), stores=True)
+        run = runs.Run(search, None, runs.c_int32(0), stores=True)
         for _ in range(n_steps):
             run.go_on(-1, 1)
         left = run.measure_left()

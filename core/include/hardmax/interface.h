@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 10
+#define HM_INTERFACE_VERSION 11
 
 #ifdef __cplusplus
 extern "C" {
@@ -132,9 +132,10 @@ typedef struct {
     double* blurs;
     uint8_t* bit_signatures; /* one of the three: see `Cells` in cells.hpp */
 } hm_cells;
-/* It ends early, as if the budget were spent, where another thread sets `is_wanted`. */
+/* It ends early, as if the budget were spent, where another thread sets `is_wanted`. At its end it
+ * writes `hm_search_counts`. */
 HM_API int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
-                             const int32_t* is_wanted);
+                             const int32_t* is_wanted, int64_t counts[4]);
 
 /* Cells found, signs decided by the filter, signs decided by expansions, cells on the stack. */
 HM_API void hm_search_counts(const void* search, int64_t counts[4]);

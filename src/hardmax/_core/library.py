@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 10
+INTERFACE_VERSION = 11
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -34,7 +34,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_search_drop": (None, _AT, c_int32),
     "hm_search_typical": (None, _AT, _AT),
     "hm_search_recompose": (None, _AT, c_int32),
-    "hm_search_run": (c_int32, _AT, _AT, c_int64, c_int64, _AT),
+    "hm_search_run": (c_int32, _AT, _AT, c_int64, c_int64, _AT, _AT),
     "hm_search_counts": (None, _AT, _AT),
     "hm_search_item": (None, _AT, c_int32, _AT, _AT),
     "hm_search_sizes": (None, _AT, _AT),
@@ -215,7 +215,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        10
+        11
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

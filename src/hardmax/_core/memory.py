@@ -20,6 +20,7 @@ class Memory:
         n_bytes: How many they are.
         address: Where it begins.
         bytes: The bytes, shape `(n_bytes,)`.
+        notes: What has been worked out about its use, for whoever uses it next.
     """
 
     def __init__(self, n_bytes: int, *, is_cleared: bool = True) -> None:
@@ -31,6 +32,7 @@ class Memory:
         start = -origin % _BOUNDARY
         self.bytes: AnyArray = block[start : start + n_bytes]
         self.address = origin + start
+        self.notes: dict[Any, Any] = {}
 
     def copied(self, at: int, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
         """Copy an array that the core has left in this block, given its address."""

@@ -104,7 +104,7 @@ def find_cells(
     """
     network, domain = question
     where = search_domain(network, planar_domain(domain, network.dim_in))
-    run = Run(where, [where.first_task()], c_int32(0), stores=True)
+    run = Run(where, None, c_int32(0), stores=True)
     budget, deadline = run.first_budget, time.monotonic() + MOST_SECONDS
     while True:
         began = time.perf_counter()

@@ -469,6 +469,7 @@ export class Search {
         BigInt(limit),
         BigInt(budget),
         this.never,
+        this.counts,
       );
       if (status === DONE) return true;
       if (status === CELL_LIMIT) return false;

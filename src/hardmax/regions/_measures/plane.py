@@ -15,7 +15,6 @@ from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions._search.networks import CoreNetwork, core_network
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.searches import SearchStart
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray
@@ -66,7 +65,7 @@ def measured(
     where = planar_domain(domain, network.dim_in)
     packed = core_network(network)
     stream = first_stream(network, where.inputs, where.scale)
-    start = SearchStart.on(stream, where.scale, is_bounded=where.is_bounded, stores=True)
+    start = stream.start(where.scale, is_bounded=where.is_bounded, stores=True)
     starts = np.ascontiguousarray(cells.starts, dtype=np.int64)
     room = int(np.diff(starts).max(initial=0))
     library = core()

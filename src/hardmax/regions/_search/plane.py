@@ -7,7 +7,6 @@ from hardmax.regions._search.exact_plane import PlanarPath
 from hardmax.regions._search.plane_domains import PlanarDomain, planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.runs import SearchDomain, explore_domain, read_limits
-from hardmax.regions._search.searches import PlaneCell
 from hardmax.regions.cells import CellArrays
 
 
@@ -72,7 +71,8 @@ def search_domain(network: ArgmaxNetwork, domain: PlanarDomain) -> SearchDomain:
     return SearchDomain(
         network,
         domain.chart,
-        PlaneCell(domain.edges, domain.walls),
+        domain.cell,
+        domain.given,
         domain.scale,
         domain.is_bounded,
         first_stream(network, domain.inputs, domain.scale),

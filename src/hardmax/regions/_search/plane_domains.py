@@ -12,7 +12,7 @@ from hardmax.exact.rounding import enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import AffineMap
 from hardmax.regions._search.exact_polygons import Line, Vertex, clipped, plane
-from hardmax.regions._search.searches import N_EDGE
+from hardmax.regions._search.searches import N_EDGE, GivenCell, PlaneCell
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.typing import AnyArray, FloatArray
 
@@ -27,6 +27,7 @@ class PlanarDomain(NamedTuple):
         walls: For each edge -1, the row of its inequality, 0 and 0; shape `(n_edges, 4)`.
         is_bounded: Whether no vertex is at infinity.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
+        given: The polygon as the core reads it.
     """
 
     chart: AffineMap | None
@@ -35,6 +36,12 @@ class PlanarDomain(NamedTuple):
     walls: AnyArray
     is_bounded: bool
     scale: float
+    given: GivenCell
+
+    @property
+    def cell(self) -> PlaneCell:
+        """The first polygon."""
+        return PlaneCell(self.edges, self.walls)
 
     @property
     def inputs(self) -> RationalForms | None:
@@ -83,9 +90,7 @@ def _polygon(read: ChartedDomain) -> PlanarDomain:
         columns[6:] = rounded_vertex(edge.start)
     walls = np.array([edge.label for edge in polygon], dtype=np.int32)
     chart = None if read.is_identity else read.chart
-    return PlanarDomain(
-        chart, read.exact_rows, edges, walls, not edges[:, 9:11].any(), _scale(edges)
-    )
+    return _written(chart, read.exact_rows, edges, walls)
 
 
 def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
@@ -97,12 +102,18 @@ def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
     # The order of the rows of `Box.inequalities`.
     walls = np.array([(-1, row, 0, 0) for row in (3, 0, 1, 2)], dtype=np.int32)
     rows = np.array([(1, 0, x1), (0, 1, y1), (-1, 0, -x0), (0, -1, -y0)], dtype=np.float64)
-    return PlanarDomain(None, rows, edges, walls, True, _scale(edges))
+    return _written(None, rows, edges, walls)
 
 
-def _scale(edges: FloatArray) -> float:
-    corners = float(np.abs(edges[:, 6:8]).max(initial=1.0))
-    return float(2.0 ** min(frexp(corners)[1], 1000))
+def _written(
+    chart: AffineMap | None, rows: AnyArray, edges: FloatArray, walls: AnyArray
+) -> PlanarDomain:
+    """Return a domain, given its first polygon."""
+    largest = float(np.abs(edges[:, 6:8]).max(initial=1.0))
+    scale = float(2.0 ** min(frexp(largest)[1], 1000))
+    is_bounded = not edges[:, 9:11].any()
+    given = PlaneCell(edges, walls).given()
+    return PlanarDomain(chart, rows, edges, walls, is_bounded, scale, given)
 
 
 def rounded_line(line: Line) -> list[float]:

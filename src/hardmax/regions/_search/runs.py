@@ -42,6 +42,7 @@ from hardmax.regions._search.searches import (
     CoreSearch,
     FirstStream,
     FoundCells,
+    GivenCell,
     PlaneCell,
     SpaceCell,
     Task,
@@ -49,7 +50,6 @@ from hardmax.regions._search.searches import (
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
-_NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
 _LEAST_BETWEEN = 2048
 """Steps that a run which was asked for work makes before it listens again: giving takes as long."""
 _LEAST_STEPS = 8
@@ -98,6 +98,7 @@ class SearchDomain(NamedTuple):
         network: The network.
         chart: The map from coordinates of the domain to inputs; None for the identity.
         cell: The first cell.
+        given: It, as the core reads it.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
         is_bounded: Whether no vertex is at infinity.
         stream: The stream before the first layer.
@@ -107,6 +108,7 @@ class SearchDomain(NamedTuple):
     network: ArgmaxNetwork
     chart: AffineMap | None
     cell: PlaneCell | SpaceCell
+    given: GivenCell
     scale: float
     is_bounded: bool
     stream: FirstStream
@@ -115,15 +117,11 @@ class SearchDomain(NamedTuple):
     @property
     def dim(self) -> int:
         """The dimension of the domain."""
-        return len(self.stream.block) - 2
+        return self.stream.dim
 
     def volume(self) -> float:
         """Return about the volume of the domain; NaN where it has none."""
         return volume(self.cell) if self.is_bounded else np.nan
-
-    def first_task(self) -> Task:
-        """Return the whole search."""
-        return Task(0, False, *_NO_WINNERS, self.cell, False)
 
 
 def explore_domain(
@@ -144,10 +142,10 @@ def explore_domain(
     """
     is_wanted = c_int32(0)
 
-    def begin(stack: list[Task]) -> Run:
+    def begin(stack: list[Task] | None = None) -> Run:
         return Run(domain, stack, is_wanted, stores=not count_only)
 
-    runs = [begin([domain.first_task()])]
+    runs = [begin()]
 
     def work() -> bool:
         if workers == 1 or limits.cells >= 0:
@@ -173,7 +171,8 @@ class Run:
 
     Args:
         domain: The network and the domain.
-        stack: The cells to search on one path, the one that comes first last.
+        stack: The cells to search on one path, the one that comes first last; None for the whole
+            domain.
         is_wanted: Set by another thread that wants some of the work.
         stores: Whether cells are stored, not only counted.
 
@@ -184,32 +183,34 @@ class Run:
     """
 
     def __init__(
-        self, domain: SearchDomain, stack: list[Task], is_wanted: c_int32, *, stores: bool
+        self, domain: SearchDomain, stack: list[Task] | None, is_wanted: c_int32, *, stores: bool
     ) -> None:
         self.is_wanted = is_wanted
         self.domain = domain
         self.stores = stores
-        self.packed: CoreNetwork = core_network(domain.network)
-        self.search = CoreSearch(
+        is_bounded, network = domain.is_bounded, domain.network
+        self.packed: CoreNetwork = core_network(network)
+        self.search = search = CoreSearch(
             self.packed,
             domain.stream,
             domain.scale,
-            is_bounded=domain.is_bounded,
+            is_bounded=is_bounded,
             stores=stores,
+            whole=domain.given if stack is None else None,
         )
-        for task in stack:
-            self.search.push(task)
-        if stack[-1].is_merged:
+        for task in stack or ():
+            search.push(task)
+        if stack and stack[-1].is_merged:
             self.path.scores(stack[-1].layer - 1)
-            self.search.recompose(stack[-1].layer - 1)
+            search.recompose(stack[-1].layer - 1)
         self.columns: CellColumns | None = None
         if stores:
-            sizes = domain.dim, domain.network.dim_out
-            self.columns = CellColumns(self.packed, *sizes, is_bounded=domain.is_bounded)
+            sizes = search.dim, network.dim_out
+            self.columns = CellColumns(self.packed, *sizes, is_bounded=is_bounded)
         self.room = CellsRoom() if self.columns is None else self.columns.room
         self.left = np.nan
         self._measure_due = 0.0
-        self._last_counts: tuple[int, int, int, int] | None = None
+        self._is_closed = False
         # A step may compose all weights once: the first slice must not be long either.
         self.first_budget = max(1, min(_FIRST_BUDGET, _FIRST_PRODUCTS // self.packed.n_weights))
 
@@ -219,18 +220,18 @@ class Run:
         return self.domain.exact_path(self.search)
 
     def counts(self) -> tuple[int, int, int, int]:
-        """Return the cells found, the signs filtered and expanded, the cells on the stack."""
-        return self._last_counts or self.search.counts()
+        """Return what `CoreSearch.counts` gave at the end of the last slice."""
+        return tuple(self.search.counted)
 
     @property
     def n_found(self) -> int:
         """How many cells have been found."""
-        return self.counts()[0]
+        return self.search.counted[0]
 
     def close(self) -> None:
         """Let the memory of the search be used again; what it has found stays."""
-        if self._last_counts is None:
-            self._last_counts = self.search.counts()
+        if not self._is_closed:
+            self._is_closed = True
             self.search.release()
 
     def measure_left(self) -> float:
@@ -258,18 +259,23 @@ class Run:
     def work(self, limits: Limits, progress: bool) -> bool:
         """Search until done or stopped; say whether everything was searched."""
         deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+        began = time.perf_counter()
+        status = self.go_on(limits.cells, self.first_budget)
+        if status == DONE:
+            return True
         with track(iter(()), "cells") as bar:
             shown = partial(bar.advance, more=self._explored) if progress else _ignored
-            return self._work(limits, deadline, shown)
+            return self._work(limits, deadline, shown, began, status)
 
     def _explored(self) -> str:
         return explored_text(self.measure_left(), self.domain.volume())
 
-    def _work(self, limits: Limits, deadline: float | None, advance: Any) -> bool:
+    def _work(
+        self, limits: Limits, deadline: float | None, advance: Any, began: float, status: int
+    ) -> bool:
+        """Go on after the first slice, which began at some time and ended with some status."""
         budget, shown, steps = self.first_budget, 0, 0
         while True:
-            began = time.perf_counter()
-            status = self.go_on(limits.cells, budget)
             is_full = status == CELLS_FULL and self._is_full(limits.bytes)
             if status in (DONE, CELL_LIMIT) or is_full:
                 if shown:
@@ -288,6 +294,8 @@ class Run:
             has_begun = steps >= _LEAST_STEPS or shown > 0
             if has_begun and deadline is not None and time.monotonic() >= deadline:
                 return False
+            began = time.perf_counter()
+            status = self.go_on(limits.cells, budget)
 
     def _is_full(self, most_bytes: int) -> bool:
         """Say whether twice the cells there are would be too many."""
@@ -533,8 +541,10 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
     if not first.stores:
         none = np.zeros((0, first.packed.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
+    # Asked before the columns are closed: then the room may be that of another search.
+    is_broken = any(run.room.n_broken for run in runs)
     cells = FoundCells([run.columns for run in runs if run.columns is not None], workers)
-    if any(run.room.n_broken for run in runs):
+    if is_broken:
         first.repair(cells)
     return LazyCellArrays.knowing(
         # Not the run itself, whose memory would stay as long as its cells.

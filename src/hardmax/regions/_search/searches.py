@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
 from threading import Lock
@@ -12,6 +13,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare_block
 from hardmax._ground.interrupts import held_interrupts
+from hardmax._ground.pickling import quickly_cached
 from hardmax.regions._search.networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray
 
@@ -21,10 +23,16 @@ FIRST_CELLS, FIRST_VERTICES, _FIRST_BYTES = 1 << 14, 5, 1 << 22
 """Room for so many cells at first, in the plane each with so many vertices, or for fewer where they
 would take more bytes than blocks that are used again have."""
 NOBODY = c_int32(0)
+_Counts = c_int64 * 4
 _NOT_ENTERED = -1
 """How many groups of its layer are done for a cell that is a region of the layers before."""
+_NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
+_NOWHERE = address(_NO_WINNERS[0]), address(_NO_WINNERS[1])
+"""The winners before the first layer, and typical ones: none; and where they are."""
 FIRST_ROOM = 256, 48
 """Edges, or vertices, and cells that the stack has room for at first."""
+_MOST_NOTES = 16
+"""About so many kinds of columns a block is known to have room for."""
 _AT_ONCE = 1 << 20
 """About so many bytes are copied at once by a thread that joins what several have found."""
 _RISING = {"starts": 1, "facet_starts": 2, "tie_starts": 3}
@@ -34,7 +42,7 @@ N_EDGE = 12
 `x, y`, radius, `dx, dy`, radius."""
 
 
-class _Cell(Structure):
+class GivenCell(Structure):
     """`hm_cell` of the interface."""
 
     _fields_ = (
@@ -84,22 +92,6 @@ class CellsRoom(Structure):
     )
 
 
-class FirstStream(NamedTuple):
-    """The stream before the first layer, as forms on the domain, of dimension `d`.
-
-    Attributes:
-        block: Slopes, offsets and radii, shape `(d + 2, n)`.
-        doubled: High parts, low parts and radii, shape `(2 d + 3, n)`.
-        grid: The exponent of a grid that holds it, if its radii vanish.
-        is_exact: Whether they do.
-    """
-
-    block: FloatArray
-    doubled: FloatArray
-    grid: int
-    is_exact: bool
-
-
 class SearchStart(Structure):
     """`hm_search_start` of the interface."""
 
@@ -114,15 +106,39 @@ class SearchStart(Structure):
         ("stores", c_int32),
     )
 
-    @classmethod
-    def on(
-        cls, stream: FirstStream, scale: float, *, is_bounded: bool, stores: bool
-    ) -> "SearchStart":
-        """Return the start of a search on a domain; the stream must stay as long as it is read."""
-        return cls(
-            len(stream.block) - 2, scale, address(stream.block), address(stream.doubled),
-            stream.is_exact, stream.grid, is_bounded, stores,
-        )  # fmt: skip
+
+@dataclass(frozen=True, eq=False)
+class FirstStream:
+    """The stream before the first layer, as forms on the domain, of dimension `d`.
+
+    Attributes:
+        block: Slopes, offsets and radii, shape `(d + 2, n)`.
+        doubled: High parts, low parts and radii, shape `(2 d + 3, n)`.
+        grid: The exponent of a grid that holds it, if its radii vanish.
+        is_exact: Whether they do.
+    """
+
+    block: FloatArray
+    doubled: FloatArray
+    grid: int
+    is_exact: bool
+    _starts: dict[tuple[float, bool, bool], SearchStart] = field(default_factory=dict)
+
+    @quickly_cached
+    def dim(self) -> int:
+        """The dimension of the domain."""
+        return len(self.block) - 2
+
+    def start(self, scale: float, *, is_bounded: bool, stores: bool) -> SearchStart:
+        """Return how a search begins with it; the stream must stay as long as that is read."""
+        key = scale, is_bounded, stores
+        known = self._starts.get(key)
+        if known is None:
+            known = self._starts[key] = SearchStart(
+                self.dim, scale, address(self.block), address(self.doubled),
+                self.is_exact, self.grid, is_bounded, stores,
+            )  # fmt: skip
+        return known
 
 
 class PlaneCell(NamedTuple):
@@ -137,16 +153,16 @@ class PlaneCell(NamedTuple):
     walls: AnyArray
 
     @classmethod
-    def room(cls, sizes: _Cell, dim: int) -> "PlaneCell":
+    def room(cls, sizes: GivenCell, dim: int) -> "PlaneCell":
         """Return room for a polygon of some size."""
         n = sizes.n_vertices
         return cls(np.empty((n, N_EDGE)), np.empty((n, 4), dtype=np.int32))
 
-    def given(self) -> _Cell:
+    def given(self) -> GivenCell:
         """Return it as the core reads and writes it."""
         n, at = len(self.edges), address(self.edges)
         half = 8 * (N_EDGE // 2)
-        return _Cell(n, n, 0, 0, N_EDGE, N_EDGE, at + half, at, address(self.walls))
+        return GivenCell(n, n, 0, 0, N_EDGE, N_EDGE, at + half, at, address(self.walls))
 
 
 class SpaceCell(NamedTuple):
@@ -174,7 +190,7 @@ class SpaceCell(NamedTuple):
     is_canonical: bool
 
     @classmethod
-    def room(cls, sizes: _Cell, dim: int) -> "SpaceCell":
+    def room(cls, sizes: GivenCell, dim: int) -> "SpaceCell":
         """Return room for a polytope of some size."""
         n, n_facets = sizes.n_vertices, sizes.n_facets
         return cls(
@@ -188,10 +204,10 @@ class SpaceCell(NamedTuple):
             bool(sizes.is_canonical),
         )
 
-    def given(self) -> _Cell:
+    def given(self) -> GivenCell:
         """Return it as the core reads and writes it."""
         n_columns = self.vertices.shape[1]
-        return _Cell(
+        return GivenCell(
             len(self.vertices), len(self.facets), self.masks.shape[1], len(self.ties),
             n_columns, n_columns // 2 + 4, *map(address, self[:-1]), self.is_canonical,
         )  # fmt: skip
@@ -261,20 +277,37 @@ class _Column(NamedTuple):
         return self.n_rows(sizes) * self.row_bytes
 
 
-class _Block(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Block:
     """Columns one after the other in one block.
 
     Attributes:
         columns: The columns by name.
-        rising: Those with rows of zeros before.
+        places: For each column where it begins, what is counted, the rows of zeros before, and the
+            bytes of a row.
         room: For how much there is room.
         n_bytes: How many bytes there are.
     """
 
     columns: dict[str, _Column]
-    rising: tuple[_Column, ...]
+    places: tuple[tuple[int, int, int, int], ...]
     room: Sizes
     n_bytes: int
+
+    def room_in(self, memory: Memory) -> CellsRoom:
+        """Return what the core is told about columns in a block, where nothing is written yet."""
+        room: CellsRoom | None = memory.notes.get(self)
+        if room is None:
+            if len(memory.notes) >= _MOST_NOTES:
+                memory.notes.clear()
+            room = memory.notes[self] = CellsRoom(*self.room)
+            for column in self.columns.values():
+                setattr(room, column.field, memory.address + column.start + column.n_skipped)
+        memset(addressof(room) + CellsRoom.n_cells.offset, 0, 5 * 8)
+        for start, _, n_more, row_bytes in self.places:
+            if n_more:
+                memset(memory.address + start, 0, n_more * row_bytes)
+        return room
 
 
 @lru_cache(maxsize=64)
@@ -320,8 +353,8 @@ def _block(
         end += -(-row_bytes * column.n_rows(room) // 64) * 64
     if end > _FIRST_BYTES and n_cells > 1:
         return _block(n_cells // 2, dim, dim_out, n_groups, largest_group, is_bounded)
-    rising = tuple(column for column in placed.values() if column.n_more)
-    return _Block(placed, rising, room, end)
+    places = tuple((c.start, c.counted, c.n_more, c.row_bytes) for c in placed.values())
+    return _Block(placed, places, room, end)
 
 
 class CellColumns:
@@ -354,21 +387,18 @@ class CellColumns:
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
         sizes = dim, dim_out, network.n_groups, network.largest_group, is_bounded
-        first = _block(FIRST_CELLS, *sizes)
+        self._first = first = _block(FIRST_CELLS, *sizes)
         self.columns = first.columns
         self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
         self._packed = bytearray()
-        self.room = CellsRoom(*first.room)
-        begin = self._memory.address
-        for column in self.columns.values():
-            setattr(self.room, column.field, begin + column.start + column.n_skipped)
-        for column in first.rising:
-            memset(begin + column.start, 0, column.n_skipped)
+        self._closed: Sizes | None = None
+        self.room = first.room_in(self._memory)
 
     def sizes(self) -> Sizes:
         """Return how much has been written."""
-        return Sizes(self.room.n_cells, self.room.n_vertices, self.room.n_facets, self.room.n_ties)
+        room = self.room
+        return self._closed or Sizes(room.n_cells, room.n_vertices, room.n_facets, room.n_ties)
 
     def n_bytes(self) -> int:
         """Return how many bytes have been written."""
@@ -385,7 +415,10 @@ class CellColumns:
             grown = self._growing(column)
             grown.grow(column.n_rows(new))
             setattr(room, column.field, grown.address + column.n_skipped)
-        self._leave_block()
+        if self._memory is not None:
+            # What is said about these columns is no longer true of the block.
+            self._memory.notes.pop(self._first, None)
+            self._leave_block()
         room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
 
     def _growing(self, column: _Column) -> GrowingArray:
@@ -425,13 +458,15 @@ class CellColumns:
 
     def close(self) -> None:
         """Keep what has been written in as little memory as it needs; nothing more may be."""
-        sizes = self.sizes()
+        # The room may soon be that of others.
+        self._closed = sizes = self.sizes()
         for name, grown in self._grown.items():
             grown.grow(self.columns[name].n_rows(sizes))
         if self._memory is not None:
-            block = self._memory.bytes.data
-            parts = [block[c.start : c.start + c.n_bytes(sizes)] for c in self.columns.values()]
-            self._packed = bytearray().join(parts)
+            block, places = self._memory.bytes.data, self._first.places
+            self._packed = bytearray().join(
+                [block[start : start + (sizes[i] + m) * size] for start, i, m, size in places]
+            )
             self._leave_block()
 
     def first_signature(self) -> AnyArray:
@@ -507,10 +542,19 @@ class FoundCells:
 class CoreSearch:
     """A search under way, to be resumed.
 
+    Args:
+        network: The network.
+        stream: The stream before the first layer.
+        scale: The scale of the domain.
+        is_bounded: Whether no vertex is at infinity.
+        stores: Whether cells are stored.
+        whole: The cell that is searched; if there is none, the stack is empty.
+
     Attributes:
         network: The network.
         dim: The dimension of the domain, 1 to 7.
         address: Where the core keeps the search.
+        counted: What `counts` gave at the end of the last slice.
     """
 
     def __init__(
@@ -521,25 +565,28 @@ class CoreSearch:
         *,
         is_bounded: bool,
         stores: bool,
+        whole: GivenCell | None = None,
     ) -> None:
-        """Prepare a search without any cell."""
         self.network = network
-        self.dim = len(stream.block) - 2
-        self._core = core()
+        self.dim = stream.dim
+        self._core = library = core()
         # Room for all parts at once, six edges each, where large groups are walked; the split by a
         # group asks for them twice, and for three edges more.
         widest = network.largest_group if network.largest_group >= 24 else 0
         self._room = FIRST_ROOM[0] + 16 * widest, FIRST_ROOM[1] + widest
         self._stack: Memory | None = None
-        start = SearchStart.on(stream, scale, is_bounded=is_bounded, stores=stores)
-        given = network.address, addressof(start), *self._room
+        start = stream.start(scale, is_bounded=is_bounded, stores=stores)
+        given = network.memory.address, addressof(start), *self._room
         memory = spare_block()
-        n_bytes = self._core.hm_search_begin(memory.address, memory.n_bytes, *given)
+        n_bytes = library.hm_search_begin(memory.address, memory.n_bytes, *given)
         if n_bytes > memory.n_bytes:
             give_back(memory)
             memory = spare_block(n_bytes)
-            self._core.hm_search_begin(memory.address, n_bytes, *given)
+            library.hm_search_begin(memory.address, n_bytes, *given)
         self._memory, self.address = memory, memory.address
+        self.counted = _Counts()
+        if whole is not None:
+            self._push(0, False, *_NOWHERE, addressof(whole))
 
     def release(self) -> None:
         """Let its memory be used again; nothing may be asked any more."""
@@ -563,8 +610,11 @@ class CoreSearch:
     def push(self, task: Task) -> None:
         """Put a cell on the stack."""
         cell = task.cell.given()
-        given = address(task.signature), address(task.typical), addressof(cell)
-        while self._core.hm_search_push(self.address, task.layer, task.is_part, *given):
+        path = address(task.signature), address(task.typical)
+        self._push(task.layer, task.is_part, *path, addressof(cell))
+
+    def _push(self, *given: int) -> None:
+        while self._core.hm_search_push(self.address, *given):
             self.grow()
 
     def give_away(self, n_items: int) -> list[Task]:
@@ -591,18 +641,18 @@ class CoreSearch:
 
         Another thread ends it early by setting `is_wanted`.
         """
-        given = addressof(room), limit, budget, addressof(is_wanted)
+        given = addressof(room), limit, budget, addressof(is_wanted), addressof(self.counted)
         return int(self._core.hm_search_run(self.address, *given))
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return the cells found, the signs filtered and expanded, the cells on the stack."""
-        counts = (c_int64 * 4)()
+        counts = _Counts()
         self._core.hm_search_counts(self.address, addressof(counts))
         return tuple(counts)
 
     def item(self, index: int) -> tuple[tuple[int, int, int], Any]:
         """Return a cell of the stack: layer, groups done and next group; and the cell."""
-        at, place, sizes = self.address, (c_int32 * 3)(), _Cell()
+        at, place, sizes = self.address, (c_int32 * 3)(), GivenCell()
         self._core.hm_search_item(at, index, addressof(place), addressof(sizes))
         kind = PlaneCell if self.dim == 2 else SpaceCell
         cell = kind.room(sizes, self.dim)
@@ -658,7 +708,7 @@ class CoreSearch:
         # The smallest winner goes on top.
         parts = sorted(parts, key=lambda part: -part[0])
         winners = np.array([winner for winner, _ in parts], dtype=np.int32)
-        cells = (_Cell * len(parts))(*(cell.given() for _, cell in parts))
+        cells = (GivenCell * len(parts))(*(cell.given() for _, cell in parts))
         given = len(parts), address(winners), addressof(cells)
         while self._core.hm_search_replace(self.address, *given):
             self.grow()

@@ -75,6 +75,7 @@ def search_domain(network: ArgmaxNetwork, domain: SpatialDomain) -> SearchDomain
         network,
         domain.charted.chart,
         domain.start,
+        domain.given,
         domain.scale,
         domain.is_bounded,
         first_stream(network, domain.charted.inputs, domain.scale),

@@ -17,7 +17,7 @@ from hardmax.regions._search.exact_polytopes import (
     space,
     with_facets_only,
 )
-from hardmax.regions._search.searches import SpaceCell
+from hardmax.regions._search.searches import GivenCell, SpaceCell
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.typing import FloatArray
 
@@ -32,6 +32,7 @@ class SpatialDomain(NamedTuple):
         charted: The domain.
         cell: Its facets and vertices.
         start: The same in floats.
+        given: It, as the core reads it.
         is_bounded: Whether no vertex is at infinity.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
     """
@@ -39,6 +40,7 @@ class SpatialDomain(NamedTuple):
     charted: ChartedDomain
     cell: ExactCell
     start: SpaceCell
+    given: GivenCell
     is_bounded: bool
     scale: float
 
@@ -67,7 +69,7 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
         start = rounded_cell(cell, walls, [])._replace(is_canonical=True)
         points = start.vertices[:, : given.dim]
         scale = float(2.0 ** min(frexp(np.abs(points).max(initial=1.0))[1], 1000))
-        known = _known[given] = SpatialDomain(given, cell, start, is_bounded, scale)
+        known = _known[given] = SpatialDomain(given, cell, start, start.given(), is_bounded, scale)
     return known
 
 

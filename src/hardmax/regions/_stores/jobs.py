@@ -72,7 +72,7 @@ class Outcome(NamedTuple):
 def advance(job: Job) -> Outcome:
     """Search until the budget is spent, and return the cells, and what is left."""
     where, search = _prepared(job.model, job.domain, job.engine)
-    stack = read_stack(job.task, search.network, search.dim) if job.task else [search.first_task()]
+    stack = read_stack(job.task, search.network, search.dim) if job.task else None
     run = Run(search, stack, c_int32(0), stores=not job.count_only)
     is_done = run.work(Limits(-1, job.seconds, job.most_bytes), progress=False)
     left = [] if is_done else run.search.give_away(run.search.counts()[3])
