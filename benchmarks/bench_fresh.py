@@ -30,7 +30,7 @@ from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 
 SQUARE = Box([-3.0, -3.0], [3.0, 3.0])
-N_SEEDS = 9
+N_SEEDS = 40
 WIDTHS = [16] * 2, [32] * 3, [10] * 8, [16] * 16, [64] * 3, [128] * 3
 
 

@@ -287,7 +287,7 @@ double about_size(const Polygon& polygon) {
 
 template <int D>
 double about_size(const Polytope<D>& polytope) {
-    double low[D], high[D], volume = 1.0;
+    double low[D] = {}, high[D] = {}, volume = 1.0;
     for (int i = 0; i < polytope.n; i++) {
         if (polytope.is_far(i)) return __builtin_nan("");
         for (int k = 0; k < D; k++) {

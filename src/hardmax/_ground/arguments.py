@@ -179,7 +179,7 @@ class KeptArrays:
             laid_out = zip(arrays, layout, strict=True)
             arrays = [np.zeros(shape) if x is None else x for x, (_, _, shape) in laid_out]
         together = np.frombuffer(bytes_of(arrays, b""))
-        if together.size > _SMALL or not isfinite(np.vdot(together, together)):
+        if not _are_finite(together):
             for array, (name, _) in zip(arrays, self._arrays, strict=True):
                 _refuse_non_finite(name, array, "none")
         return [together[start:end].reshape(shape) for start, end, shape in layout]
@@ -343,12 +343,15 @@ def _exact_float64(name: str, value: Any) -> FloatArray:
     return result
 
 
-def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None:
+def _are_finite(array: FloatArray) -> bool:
     # A sum of squares is finite only if all numbers are; the other way round it may overflow. It is
     # quicker where arrays are small; of large ones threads would add it up, which then spin.
-    if array.size <= _SMALL and isfinite(np.vdot(array, array)):
-        return
-    if np.isfinite(array).all():
+    is_small = array.size <= _SMALL
+    return (is_small and isfinite(np.vdot(array, array))) or bool(np.isfinite(array).all())
+
+
+def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None:
+    if _are_finite(array):
         return
     if np.isnan(array).any():
         if not array.ndim:

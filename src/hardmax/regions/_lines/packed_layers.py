@@ -54,9 +54,8 @@ class PackedMaps:
         records = (_MapRecord * len(maps))()
         self._kept = []
         for record, one in zip(records, maps, strict=True):
-            rows = _rows(one)
+            rows, record.rows = _rows(one)
             record.n_in, record.n_out = one.weight.shape
-            record.rows = _place(rows)
             self._kept.append(rows)
         sizes = addressof(records), len(maps), n_layers
         memory = spare_block(core().hm_line_pack(*sizes, None))
@@ -80,13 +79,15 @@ def _digits(records: "Array[_MapRecord]") -> float:
     return prod(max(size, 1.0) for size in on_grids)
 
 
-def _rows(affine: AffineMap) -> FloatArray:
-    """Return weights that have the bias below them in memory, as models keep them."""
+def _rows(affine: AffineMap) -> tuple[FloatArray, int]:
+    """Return weights that have the bias below them in memory, as models keep them, and where."""
     weight, bias = affine.weight, affine.bias
+    place = _place(weight)
     is_plain = weight.flags.c_contiguous and bias.flags.c_contiguous
-    if is_plain and _place(bias) == _place(weight) + weight.nbytes:
-        return weight
-    return np.concatenate([weight, bias[np.newaxis]])
+    if is_plain and _place(bias) == place + weight.nbytes:
+        return weight, place
+    rows = np.concatenate([weight, bias[np.newaxis]])
+    return rows, _place(rows)
 
 
 def _place(array: FloatArray) -> int:
