@@ -180,3 +180,34 @@ def test_parts_of_a_group_that_are_given_away_need_no_integers():
     for task in run.search.give_away(4):
         other = core_runs.Run(start, [task], c_int32(0), stores=True)
         assert other.go_on(-1, 10**6) == DONE
+
+
+class Listening:
+    """A run whose slices end after no time at all, many of them."""
+
+    first_budget, left = 20_000, 0.0
+
+    def __init__(self, n_slices):
+        self.budgets, self._n_slices = [], n_slices
+
+    def go_on(self, limit, budget, *, listens):
+        self.budgets.append(budget)
+        return BUDGET if len(self.budgets) < self._n_slices else DONE
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("is_wanted", "most"), [(1, Listening.first_budget), (0, 1 << 22)])
+def test_slices_that_end_at_once_do_not_make_the_next_one_long(is_wanted, most):
+    run = Listening(400)
+    shared_searches._Team([run], None, c_int32(is_wanted), None, False)._search(run, None)
+    assert max(run.budgets) == most
+
+
+def test_whoever_takes_what_was_offered_lets_the_others_go_on():
+    run, is_wanted = Listening(1), c_int32(1)
+    team = shared_searches._Team([run], lambda stack: run, is_wanted, None, False)
+    team._waiting.append([])
+    assert team._next(None) is run
+    assert is_wanted.value == 0

@@ -14,7 +14,7 @@ from hardmax.explorer.plain_data import domain_from_data, model_from_data
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.plane import search_domain
 from hardmax.regions._search.plane_domains import planar_domain
-from hardmax.regions._search.runs import Run, packed
+from hardmax.regions._search.runs import Run, next_budget, packed
 from hardmax.regions._search.searches import BUDGET, CELL_LIMIT, DONE
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.charted_domains import charted
@@ -32,7 +32,6 @@ MOST_CERTIFIED = 20_000
 """Certificates are made for at most so many cells."""
 MOST_DOMAIN_NUMBERS = 20_000
 """A domain, with the directions of a plane in a large space."""
-_SLICE_S = 0.05
 
 
 class Question(NamedTuple):
@@ -113,8 +112,7 @@ def find_cells(
             cells = packed([run], status == DONE, 1)
             return Partition(network, charted(domain, network.dim_in), cells, "planar")
         if status == BUDGET:
-            spent = max(time.perf_counter() - began, 1e-6)
-            budget = max(1, int(budget * min(_SLICE_S / spent, 8.0)))
+            budget = next_budget(budget, time.perf_counter() - began)
         else:
             run.make_way(status)
         if is_given_up():

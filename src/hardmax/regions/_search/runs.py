@@ -57,6 +57,8 @@ _MEASURED_S, _BETWEEN_MEASURES = 0.5, 50
 """How often threads measure what is left; until then they search so many times as long."""
 SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""
+_MOST_BUDGET = 1 << 22
+"""The most steps of a slice: none takes as little as twelve nanoseconds."""
 
 
 class Limits(NamedTuple):
@@ -76,6 +78,22 @@ class Limits(NamedTuple):
 _BRIEF_S, _WORTH_THREADS_S, _SOON_S = 0.001, 0.006, 0.006
 """When it is first estimated how long a search will take; from how many seconds on several threads
 share what is left; when estimates have been wrong."""
+
+
+def next_budget(budget: int, spent: float, seconds: float = SLICE_S) -> int:
+    """Return how many steps the next slice makes, given how long so many have taken.
+
+    Args:
+        budget: How many steps the last slice made.
+        spent: How many seconds it took.
+        seconds: How many the next one may take.
+
+    Examples:
+        >>> next_budget(1000, spent=0.1), next_budget(1000, spent=0.0)
+        (500, 8000)
+    """
+    growth = min(seconds / max(spent, 1e-6), 8.0)
+    return min(max(1, int(budget * growth)), _MOST_BUDGET)
 
 
 def read_limits(max_cells: int | None, max_seconds: float | None) -> Limits:
@@ -283,9 +301,8 @@ class Run:
                 return status == DONE
             steps += budget if status == BUDGET else 1
             if status == BUDGET:
-                spent = max(time.perf_counter() - began, 1e-6)
                 left = SLICE_S if deadline is None else max(deadline - time.monotonic(), 1e-4)
-                budget = max(1, int(budget * min(min(left, SLICE_S) / spent, 8.0)))
+                budget = next_budget(budget, time.perf_counter() - began, min(left, SLICE_S))
             else:
                 self.make_way(status)
             advance(self.n_found - shown)
@@ -476,6 +493,9 @@ class _Team:
                 return None
             run, self._first = self._first, None
             stack = self._waiting.popleft() if run is None else None
+            if self._n_idle <= len(self._waiting):
+                # There is enough for everybody: runs need not stop.
+                self._is_wanted.value = 0
             self._n_busy += 1
             self._n_taken += stack is not None
         if stack is not None:
@@ -503,9 +523,9 @@ class _Team:
                 if not listens:
                     self._offer(run.give_away())
                     budget = min(budget, _LEAST_BETWEEN)
-                else:
-                    spent = max(time.perf_counter() - began, 1e-6)
-                    budget = max(1, int(budget * min(SLICE_S / spent, 8.0)))
+                elif not self._is_wanted.value:
+                    # A slice that ended early does not tell how long its steps take.
+                    budget = next_budget(budget, time.perf_counter() - began)
             else:
                 run.make_way(status)
             if look_up is not None:
