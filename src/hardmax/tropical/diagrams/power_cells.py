@@ -50,7 +50,7 @@ class CellParts(NamedTuple):
     irredundant: bool
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class PowerCell:
     r"""The closed set on which one site wins.
 
@@ -72,6 +72,16 @@ class PowerCell:
     """The corners of a bounded cell in the plane, rounded, counter-clockwise, if known."""
 
     _repr_html_ = html_card
+
+    def __init__(
+        self,
+        site: int,
+        dim: int,
+        describe: Callable[[], CellParts],
+        ring: FloatArray | None = None,
+    ) -> None:
+        # All fields in one step: a diagram has thousands of cells.
+        self.__dict__.update(site=site, dim=dim, _describe=describe, _ring=ring)
 
     def __repr__(self) -> str:
         return f"PowerCell(site {self.site} in R^{self.dim})"
