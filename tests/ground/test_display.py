@@ -412,7 +412,8 @@ def test_signatures_name_their_types_in_a_few_words():
 
 def test_help_names_arrays_as_the_documentation_does():
     text = pydoc.plain(pydoc.render_doc(hm.tropical.longest_paths))
-    assert "longest_paths(weights: hardmax.typing.ArrayLike, source: int)" in text
+    text = text.replace("hardmax.typing.", "")  # Python 3.14 leaves the module out.
+    assert "longest_paths(weights: ArrayLike, source: int)" in text
     assert "Union" not in text
     assert isinstance([1.0], ArrayLike)
     assert isinstance(np.zeros(2), FloatArray)
