@@ -336,10 +336,18 @@ def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[Fl
     return sizes
 
 
+def _in_legend(colour: str, width: float, name: str) -> Any:
+    """Return a line of the legend; one of the paper's colour, as walls on dark paper, is edged."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import withStroke
+
+    edge = [withStroke(linewidth=width + 1.6, foreground=tone("soft"))]
+    effects = edge if colour == tone("paper") else None
+    return Line2D([], [], color=colour, linewidth=width, label=name, path_effects=effects)
+
+
 def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
     """Say which colour is which head's, and how wide the walls of each block are."""
-    from matplotlib.lines import Line2D
-
     layers = network.layers
     has_heads = [bool(layer.is_table.all()) for layer in layers]
     blocks = _blocks(network)
@@ -350,16 +358,12 @@ def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
     if of_units:
         names += zip(strong, _names_of_colours("unit", n_units, len(strong)), strict=False)
     elif n_heads and not all(has_heads):
-        units = "soft" if tone("wall") == tone("paper") else "wall"
-        names.append((tone(units), "units"))
-    handles = [Line2D([], [], color=c, linewidth=_WIDEST, label=name) for c, name in names]
+        names.append((tone("wall"), "units"))
+    handles = [_in_legend(colour, _WIDEST, name) for colour, name in names]
     if blocks and blocks[-1] > 0:
         word, quiet = ("block" if n_heads else "layer"), tone("soft")
         shown = range(min(blocks[-1] + 1, 4))
-        handles += [
-            Line2D([], [], color=quiet, linewidth=_WIDEST * _NARROWER**b, label=f"{word} {b + 1}")
-            for b in shown
-        ]
+        handles += [_in_legend(quiet, _WIDEST * _NARROWER**b, f"{word} {b + 1}") for b in shown]
     if handles:
         legend_beside(ax, handles)
 
