@@ -142,6 +142,16 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
     assert check(tmp_path) == ["a.html: b.html#there"]
 
 
+def test_a_formula_with_an_unknown_command_is_a_warning(monkeypatch):
+    site = import_module("mathml")
+    said = []
+    monkeypatch.setattr(site.logger, "warning", lambda *words, **_: said.append(words))
+    assert "<mi>tanh</mi><mspace" in site.mathml(r"\tanh x", None, "inline")
+    assert not said
+    site.mathml(r"\unheard x", None, "inline")
+    assert len(said) == 1
+
+
 def long_description(urls):
     """Return what the build of the package is told, if `[project.urls]` has these."""
     builder = pytest.importorskip("scikit_build_core.builder._load_provider")

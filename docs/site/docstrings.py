@@ -11,6 +11,9 @@ from sphinx.application import Sphinx
 PARTS = re.compile(r"(``.+?``|`[^`]+`|\$\$.+?\$\$|\$[^$]+\$)", re.DOTALL)
 """Code and formulas, which are not to be touched otherwise."""
 
+DISPLAYED = re.compile(r"^( *)\$\$([^$]+)\$\$([.,;]?) *$", re.MULTILINE)
+"""A formula on lines of its own, and where it stands."""
+
 HEADINGS = ("Args:", "Attributes:", "Examples:", "Raises:", "References:", "Returns:", "Yields:")
 """The sections of a docstring."""
 
@@ -23,6 +26,8 @@ def restructured(lines: list[str]) -> list[str]:
         ['The :math:`x_1` of `a_` is \\|a\\|.']
         >>> restructured([">>> f'{x}' | y_"])
         [">>> f'{x}' | y_"]
+        >>> restructured(["Count", "$$n", "+ 1$$", "cells."])
+        ['Count', '', '.. math:: n + 1', '', 'cells.']
     """
     result: list[str] = []
     for paragraph in _paragraphs(lines):
@@ -31,7 +36,7 @@ def restructured(lines: list[str]) -> list[str]:
         elif _is_listing(paragraph):
             result += [f"{paragraph[0]}:", "", *paragraph[1:]]
         else:
-            result += "".join(map(_part, PARTS.split("\n".join(paragraph)))).split("\n")
+            result += _with_displayed("\n".join(paragraph))
     return result
 
 
@@ -53,6 +58,20 @@ def _paragraphs(lines: list[str]) -> list[list[str]]:
             found.append([])
         found[-1].append(line)
     return [part for part in found if part]
+
+
+def _with_displayed(text: str) -> list[str]:
+    """Return the lines of a paragraph, with directives for formulas on lines of their own."""
+    lines: list[str] = []
+    pieces = DISPLAYED.split(text)
+    for before, indent, formula, end in zip(*[iter(pieces[:-1])] * 4, strict=True):
+        lines += _written(before.strip("\n")) if before.strip() else []
+        lines += ["", f"{indent}.. math:: {' '.join(formula.split())}{end}", ""]
+    return lines + _written(pieces[-1].removeprefix("\n") if lines else pieces[-1])
+
+
+def _written(text: str) -> list[str]:
+    return "".join(map(_part, PARTS.split(text))).split("\n")
 
 
 def _part(text: str) -> str:

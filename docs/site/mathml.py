@@ -9,12 +9,15 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, fromstring, register_namespace, tostring
 
 from docutils import nodes
 from fontTools import subset
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
+
+from hardmax.papers.mathematics import kept_whole
 
 logger = getLogger(__name__)
 
@@ -34,9 +37,14 @@ CHARACTERS = (
 )
 """Letters, Greek, punctuation, accents, letter-like signs, arrows and operators, alphabets."""
 
-OPENING_MINUS = re.compile(
-    r"(<mo[^>]*>(?:&#x00028;|&#x0005B;|,|=|&#x0003D;|&#x0002C;)</mo>)<mo>&#x02212;</mo>"
-)
+NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
+OPENING, CLOSING = "([{⟨⌊⌈", ")]}⟩⌋⌉"
+RELATIONS = "=≤≥<>≠≈∈→⊂∼"
+WHOLE, PART = 24, 30
+"""Up to how many characters a formula in a line stays whole, and a part of it between relations."""
+GAP = "0.167em"
+
+register_namespace("", NAMESPACE.strip("{}"))
 
 
 def mathml(latex: str, place: Any, display: str) -> str:
@@ -47,17 +55,128 @@ def mathml(latex: str, place: Any, display: str) -> str:
         True
     """
     try:
-        return _spaced(convert(latex, display=display))
+        formula = fromstring(convert(_as_known(latex), display=display))
     except Exception as error:
         logger.warning("cannot read the formula %s: %r", latex, error, location=place)
         return f"<code>{escape(latex)}</code>"
+    if "\\" in "".join(formula.itertext()):
+        logger.warning("the formula %s has a command that is not known", latex, location=place)
+    for row in list(formula.iter()):
+        _give_space(row)
+    formulas = breakable(formula) if display == "inline" else [formula]
+    return "".join(tostring(one, encoding="unicode") for one in formulas)
 
 
-def _spaced(text: str) -> str:
-    """Give bars and signs the space they need: bars none, a minus that opens an expression none."""
-    bar = '<mo lspace="0" rspace="0" stretchy="false">&#x0007C;</mo>'
-    text = text.replace('<mo stretchy="false">&#x0007C;</mo>', bar)
-    return OPENING_MINUS.sub(r'\1<mo form="prefix">&#x02212;</mo>', text)
+def _as_known(latex: str) -> str:
+    r"""Write what the converter does not know as what it knows.
+
+    Brackets of a stated size grow with what is between them instead.
+
+    Examples:
+        >>> print(_as_known(r"\arg \Big(x\Big)^d \big/ \lVert y \rVert"))
+        \operatorname{arg} \left(x\right)^d / \left\| y \right\|
+    """
+    latex = latex.replace(r"\lVert", r"\left\|").replace(r"\rVert", r"\right\|")
+    latex = re.sub(r"\\arg\b", r"\\operatorname{arg}", latex)
+    latex = re.sub(r"\\[bB]igg?l?(?=[(\[]|\\(?:langle|lfloor|lceil|\{))", r"\\left", latex)
+    latex = re.sub(r"\\[bB]igg?r?(?=[)\]]|\\(?:rangle|rfloor|rceil|\}))", r"\\right", latex)
+    return re.sub(r"\\[bB]ig(?=/)", "", latex)
+
+
+def _give_space(row: Element) -> None:
+    """Give bars no space, a minus that opens an expression none, and names of functions some."""
+    for place, item in reversed(list(enumerate(row))):
+        before = row[place - 1] if place else None
+        if _is(item, "mo", "|") and item.get("stretchy") == "false":
+            item.set("lspace", "0")
+            item.set("rspace", "0")
+        if _is(item, "mo", "−") and before is not None and _is(before, "mo", "([,="):
+            item.set("form", "prefix")
+        if item.tag == f"{NAMESPACE}mo" and (item.text or "").isalpha():
+            item.set("lspace", "0")
+            item.set("rspace", "0")
+        if _has_place_for_a_gap(row) and _is_name(item):
+            after = row[place + 1] if place + 1 < len(row) else None
+            if after is not None and _is_operand(after):
+                row.insert(place + 1, Element(f"{NAMESPACE}mspace", {"width": GAP}))
+            if before is not None and _is_operand(before):
+                row.insert(place, Element(f"{NAMESPACE}mspace", {"width": GAP}))
+
+
+def breakable(formula: Element) -> list[Element]:
+    r"""Return a formula of a line in parts between which the line may break, if it is long.
+
+    As in print, a line breaks behind a relation, and where that is not enough behind a sum's sign;
+    never inside brackets.
+
+    Examples:
+        >>> from latex2mathml.converter import convert
+        >>> formula = fromstring(convert(r"f(x) = a_0 + a_1 x + a_2 x^2 = (x - b)(x - c)"))
+        >>> ["".join(part.itertext()) for part in breakable(formula)]
+        ['f(x)=', 'a0+a1x+a2x2=', '(x−b)(x−c)']
+        >>> len(breakable(fromstring(convert("f(x) = 1"))))
+        1
+    """
+    if len("".join(formula.itertext())) <= WHOLE or len(formula) != 1:
+        return [formula]
+    parts = []
+    for part in _split(list(formula[0]), RELATIONS):
+        is_long = sum(len("".join(item.itertext())) for item in part) > PART
+        parts += _split(part, "+−") if is_long else [part]
+    formulas = []
+    for part in parts:
+        one = Element(formula.tag, formula.attrib)
+        SubElement(one, f"{NAMESPACE}mrow").extend(part)
+        formulas.append(one)
+    return formulas
+
+
+def _split(items: list[Element], signs: str) -> list[list[Element]]:
+    """Cut a row behind each of some signs that stands between two things, outside brackets."""
+    parts: list[list[Element]] = [[]]
+    depth, in_bars = 0, False
+    for place, item in enumerate(items):
+        parts[-1].append(item)
+        sign = (_base(item).text or "").strip()
+        depth += (sign in OPENING and sign != "") - (sign in CLOSING and sign != "")
+        in_bars ^= sign in ("|", "‖", "∥")
+        is_between = len(parts[-1]) > 1 and place + 1 < len(items) and item.get("form") != "prefix"
+        if _is(item, "mo", signs) and is_between and depth == 0 and not in_bars:
+            item.set("form", "infix")
+            parts.append([])
+    return parts if depth == 0 and not in_bars else [items]
+
+
+def _base(item: Element) -> Element:
+    """Return what powers and indices are on."""
+    is_scripted = item.tag.removeprefix(NAMESPACE) in ("msub", "msup", "msubsup")
+    return item[0] if is_scripted and len(item) else item
+
+
+def _is(item: Element, tag: str, signs: str) -> bool:
+    text = (item.text or "").strip()
+    return item.tag == NAMESPACE + tag and text != "" and text in signs
+
+
+def _is_name(item: Element) -> bool:
+    """Say whether this is the name of a function, perhaps with an index or a power."""
+    base, text = _base(item), _base(item).text or ""
+    is_word = len(text) > 1 and text.isascii() and text.isalpha()
+    return is_word and base.tag in (f"{NAMESPACE}mi", f"{NAMESPACE}mo")
+
+
+def _is_operand(item: Element) -> bool:
+    """Say whether nothing else makes a space beside this."""
+    return _is_name(item) or _base(item).tag.removeprefix(NAMESPACE) in (
+        "mi",
+        "mn",
+        "mfrac",
+        "msqrt",
+    )
+
+
+def _has_place_for_a_gap(row: Element) -> bool:
+    return row.tag.removeprefix(NAMESPACE) in ("math", "mrow", "msqrt", "mstyle", "mtd")
 
 
 def visit_inline(translator: Any, node: nodes.math) -> None:
@@ -83,8 +202,29 @@ def write_font(path: Path) -> None:
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=[code for block in CHARACTERS for code in block])
     cutter.subset(font)
+    _keep_roots_small(font)
     path.parent.mkdir(parents=True, exist_ok=True)
     subset.save_font(font, str(path), options)
+
+
+def _keep_roots_small(font: Any) -> None:
+    """Let the root sign not grow.
+
+    Roots here stand in lines of text, where the smallest sign is high enough. Chromium leaves as
+    much room behind a root as the largest sign would need.
+    """
+    variants = font["MATH"].table.MathVariants
+    root = variants.VertGlyphCoverage.glyphs.index(font.getBestCmap()[ord("√")])
+    sign = variants.VertGlyphConstruction[root]
+    sign.GlyphAssembly = None
+    sign.MathGlyphVariantRecord = sign.MathGlyphVariantRecord[:1]
+    sign.VariantCount = 1
+
+
+def _keep_whole(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Let no line of a page break between a formula and the bracket or comma beside it."""
+    if "body" in context:
+        context["body"] = kept_whole(context["body"])
 
 
 def _add_font(app: Sphinx) -> None:
@@ -98,4 +238,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("builder-inited", _add_font)
+    app.connect("html-page-context", _keep_whole)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -30,6 +30,7 @@ def formulas(text):
         ("sum of the others; sum_{j<d} binom(H,j)", ["∑j<d(Hj)"]),
         ("e^(-delta/tau) in R^2", ["e−δ/τ", "ℝ2"]),
         ("x<y & z", ["x<y"]),
+        ("at most L min(H, d - 1), max 5", ["Lmin(H,d−1)"]),
     ],
 )
 def test_formulas_are_found(text, expected):
@@ -47,5 +48,5 @@ def test_every_claim_is_set_without_losing_a_word():
         page = f"<p>{typeset(claim.statement)}</p>"
         words = "".join(ElementTree.fromstring(page).itertext())
         for word in re.findall(r"[A-Za-z]{4,}", claim.statement):
-            if word not in ("Theta", "delta", "sqrt", "floor", "binom", "epsilon"):
+            if word not in ("Theta", "delta", "sqrt", "floor", "ceil", "binom", "epsilon"):
                 assert word in words

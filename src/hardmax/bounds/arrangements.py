@@ -91,7 +91,7 @@ def parallel_arrangement(class_sizes: Sequence[int], d: int) -> int:
 
 
 def elementary_symmetric(values: Iterable[int], max_degree: int) -> list[int]:
-    r"""Evaluate $e_0, \dots, e_D$ at integers, $D = \min(\text{max\_degree}, \text{their number})$.
+    r"""Evaluate $e_0, \dots, e_D$ at integers, $D$ the least of `max_degree` and their number.
 
     $e_j(v) = \sum_{|S| = j} \prod_{h \in S} v_h$ is the coefficient of $t^j$ in
     $\prod_h (1 + v_h t)$. Equal values are taken together by the binomial theorem, so that equal

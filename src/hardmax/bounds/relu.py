@@ -152,7 +152,7 @@ def hinz_van_de_geer(
     The matrix $B_n$ sends the histogram $e_r$ (one region of dimension $r$) to
     $\sum_i \gamma_{r,n}(i)\, e_{\min(r, n - i)}$, and the network has at most
 
-    $$\big\| B_{n_L} \cdots B_{n_1} e_{n_0} \big\|_1$$
+    $$\left\| B_{n_L} \cdots B_{n_1} e_{n_0} \right\|_1$$
 
     regions: more dimension never means fewer regions later on, so only the partial sums of the
     histograms matter. The choice of $\gamma$ is the `recursion`:

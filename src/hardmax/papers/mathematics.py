@@ -2,7 +2,8 @@
 
 A formula is written as one would type it, `N^(dL)`, `tau = sqrt(d_k)`, `sum_{j<d} binom(H, j)`, and
 found in the text by what cannot be in a sentence otherwise: a power, an index, a Greek letter, a
-root, a relation between symbols. Browsers draw MathML themselves, so pages need nothing else.
+root, a relation between symbols, a minimum of some. Browsers draw MathML themselves, so pages need
+nothing else.
 """
 
 import re
@@ -42,6 +43,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _PRODUCT = re.compile(r"<([a-z]), ?([a-z](?:_[a-z])?)>")
+_FORMULA = re.compile(r'([(\[]?)(<math\b(?![^>]*="block")[^>]*>.*?</math>)([)\].,;:]*)', re.DOTALL)
 _RELATIONS = ("=", "<=", ">=", "<", ">", "->", "!=")
 _MARKS = ("^", "_", "(+)", "sqrt", "binom", *_RELATIONS)
 _CLOSING = {"(": ")", "{": "}", "[": "]", "⟨": "⟩"}
@@ -69,7 +71,23 @@ def typeset(text: str) -> str:
         "code": lambda name: f"<code>{escape(name)}</code>",
         "plain": escape,
     }
-    return "".join(written[kind](part) for kind, part in parts(text))
+    return kept_whole("".join(written[kind](part) for kind, part in parts(text)))
+
+
+def kept_whole(html: str) -> str:
+    """Let no line break between a formula and the bracket or the comma beside it.
+
+    Examples:
+        >>> kept_whole("(<math><mi>N</mi></math> keys)")
+        '<span class="whole">(<math><mi>N</mi></math></span> keys)'
+    """
+
+    def joined(match: re.Match[str]) -> str:
+        before, formula, behind = match.groups()
+        whole = f"{before}{formula}{behind}"
+        return f'<span class="whole">{whole}</span>' if before or behind else formula
+
+    return _FORMULA.sub(joined, html)
 
 
 def parts(text: str) -> Iterator[tuple[str, str]]:
@@ -111,7 +129,8 @@ def _formula_end(tokens: list[_Token], start: int) -> int:
         if (depth == 0 and token.kind in ("word", "number", "close")) or token.text in "|!":
             end = place
     formula = tokens[start:end]
-    if not any(_is_mark(token) for token in formula):
+    is_called = any(_is_extremum(formula, k) for k in range(len(formula)))
+    if not is_called and not any(_is_mark(token) for token in formula):
         return start
     relations = [k for k, token in enumerate(formula) if token.text in _RELATIONS]
     is_whole = all(0 < k < len(formula) - 1 for k in relations)
@@ -122,6 +141,12 @@ def _is_mark(token: _Token) -> bool:
     """Say whether a token makes a formula of the letters and numbers around it."""
     has_exponent = token.kind == "number" and "e" in token.text
     return token.text in _MARKS or token.text in _GREEK or has_exponent
+
+
+def _is_extremum(formula: list[_Token], place: int) -> bool:
+    """Say whether this is a minimum or maximum of what the bracket behind it lists."""
+    words = [token.text for token in formula[place : place + 2]]
+    return words in (["min", "("], ["max", "("])
 
 
 def _may_go_on(tokens: list[_Token], start: int, place: int, depth: int) -> bool:
