@@ -95,7 +95,7 @@ def animate_depth(
     n_layers = len(partition.network.layers)
 
     def frame(depth: int, n_cells: int) -> Any:
-        ax = plot(partition, box=box, colour="cell", layers=depth, legend=False)
+        ax = plot(partition, box=box, colour="cell", layers=depth)
         words = f"{depth} of {n_layers} layers" if n_layers > 1 else "1 layer"
         ax.set_title(f"{words}: {n_cells} cell{'s' * (n_cells != 1)}")
         return ax.figure

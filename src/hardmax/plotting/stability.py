@@ -93,7 +93,7 @@ def plot_annealing(
         if limit is not None and largest.min() < limit < largest.max():
             style = {"colors": tone("wall"), "linewidths": 0.7, "linestyles": "dashed"}
             ax.contour(*ticks, largest, levels=[limit], **style)
-        ax.set_title(rf"$\tau = {tau:g}$")
+        ax.set_title(rf"$\tau = {tau:.3g}$")
         name_axes(ax, "x")
         ax.set_xlim(extent[:2])
         ax.set_ylim(extent[2:])
