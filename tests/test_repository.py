@@ -64,10 +64,13 @@ def test_the_constraints_name_no_host():
         assert "@" not in line
 
 
-def test_the_recipe_for_conda_needs_what_the_package_needs():
+def test_the_recipe_for_conda_needs_and_installs_what_the_package_does():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = (ROOT / "release" / "conda.yaml").read_text()
     run = re.search(r"^  run:\n((?:    - .*\n)+)", recipe, re.MULTILINE)[1]
     needed = {line.strip("- ").replace(" ", "") for line in run.splitlines()}
     stated = {f"python{project['requires-python']}", *project["dependencies"]}
     assert needed == {name.replace("matplotlib>", "matplotlib-base>") for name in stated}
+    commands = {f"{name} = {place}" for name, place in project["scripts"].items()}
+    entries = re.search(r"^    entry_points:\n((?:      - .*\n)+)", recipe, re.MULTILINE)[1]
+    assert {line.strip("- ") for line in entries.splitlines()} == commands
