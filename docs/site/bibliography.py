@@ -39,8 +39,8 @@ def citation(fields: str) -> str:
     if "eprint" in found:
         number = found["eprint"]
         parts.append(f"[arXiv {number}](https://arxiv.org/abs/{number})")
-    parts += [found["note"]] if "note" in found else []
-    return ". ".join(part for part in parts if part) + "."
+    note = f" ({found['note']})" if "note" in found else ""
+    return ". ".join(part for part in parts if part) + f"{note}."
 
 
 def _plain(value: str) -> str:
