@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.napoleon",
     # Of this folder:
     "mathml",
+    "line_breaks",
     "drawn",
     "live_explorer",
     "docstrings",

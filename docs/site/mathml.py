@@ -17,8 +17,6 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
 
-from hardmax.papers.mathematics import kept_whole
-
 logger = getLogger(__name__)
 
 CHARACTERS = (
@@ -221,12 +219,6 @@ def _keep_roots_small(font: Any) -> None:
     sign.VariantCount = 1
 
 
-def _keep_whole(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
-    """Let no line of a page break between a formula and the bracket or comma beside it."""
-    if "body" in context:
-        context["body"] = kept_whole(context["body"])
-
-
 def _add_font(app: Sphinx) -> None:
     path = Path(app.outdir) / "_static" / "mathematics.woff"
     if app.builder.format == "html" and not path.exists():
@@ -238,5 +230,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("builder-inited", _add_font)
-    app.connect("html-page-context", _keep_whole)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
