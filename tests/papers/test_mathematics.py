@@ -31,6 +31,7 @@ def formulas(text):
         ("e^(-delta/tau) in R^2", ["e−δ/τ", "ℝ2"]),
         ("x<y & z", ["x<y"]),
         ("at most L min(H, d - 1), max 5", ["Lmin(H,d−1)"]),
+        ("at most (N-1)e^(-delta/tau) (or a)", ["(N−1)e−δ/τ"]),
     ],
 )
 def test_formulas_are_found(text, expected):

@@ -192,12 +192,14 @@ def _is_symbol(tokens: list[_Token], place: int) -> bool:
 
 
 def _is_raised(tokens: list[_Token], place: int) -> bool:
-    """Say whether the bracket that opens here is closed and followed by a power or an index."""
+    """Say whether the bracket that opens here is closed, and has a power, an index or a factor."""
     depth = 0
     for k in range(place, len(tokens)):
         depth += (tokens[k].kind == "open") - (tokens[k].kind == "close")
         if depth == 0:
-            return k + 1 < len(tokens) and tokens[k + 1].text in ("^", "_")
+            behind = tokens[k + 1] if k + 1 < len(tokens) else _Token("none", "")
+            is_factor = behind.kind == "word" and len(behind.text) == 1
+            return behind.text in ("^", "_") or is_factor
     return False
 
 

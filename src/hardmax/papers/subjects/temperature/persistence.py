@@ -46,7 +46,7 @@ def _check_decay(rate: Callable[[int, Fraction], Any]) -> Finding:
     listed = ", ".join(trials[3].numbers["gradient / rate"])
     return Finding(
         tuple(trials),
-        "For 512 keys and margin 1 the weight of the rivals over (N-1) e^(-delta/tau) is "
+        "For 512 keys and margin 1 the weight of the rivals over (N-1)e^(-delta/tau) is "
         f"{listed} at tau = 1, 1/4, 1/16, 1/256: the rate is reached.",
     )
 

@@ -157,7 +157,7 @@ def _check_standard_regime(share: Callable[[int, Fraction, int], Any]) -> Findin
         f"{', '.join(map(str, _SHARES))} of the weight takes a margin of {margins[0]} on raw "
         f"scores ({margins[1]} on scaled ones); the example's own numbers need a raw margin of "
         f"{_MARGIN / _THEIRS * _root(64)}.",
-        "At least 1/(1 + (N-1) e^(-delta/tau)), attained, with tau = sqrt(d_k) on raw scores.",
+        "At least 1/(1 + (N-1)e^(-delta/tau)), attained, with tau = sqrt(d_k) on raw scores.",
         _regime_figure,
     )
 
