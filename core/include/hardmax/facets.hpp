@@ -295,10 +295,13 @@ inline std::int64_t facet_with(const FacetTable& t, std::int64_t cell, int group
     std::int64_t f = first;
     if (first + 8 <= t.n_facets) {
         // Most cells have fewer, whose number is hard to foresee.
-        std::uint64_t found = 0;
-        for (int k = 0; k < 8; k++)
-            found |= static_cast<std::uint64_t>(eight_bytes(t.walls + 2 * (first + k)) == wanted)
-                     << k;
+        LaneMask is_wanted;
+        for (int k = 0; k < 8; k += kLanes) {
+            LaneBits walls;
+            std::memcpy(&walls, t.walls + 2 * (first + k), sizeof walls);
+            is_wanted.add(walls == LaneBits{} + static_cast<std::int64_t>(wanted), k);
+        }
+        const std::uint64_t found = is_wanted.bits();
         if (found != 0 && first + __builtin_ctzll(found) < end)
             return first + __builtin_ctzll(found);
         f = first + 8;
@@ -308,18 +311,26 @@ inline std::int64_t facet_with(const FacetTable& t, std::int64_t cell, int group
     return -1;
 }
 
+inline int first_of_last_layer(const FacetTable& t) {
+    int group = t.n_groups;
+    while (group > 0 && t.layer(group - 1) == t.n_layers() - 1) group--;
+    return group;
+}
+
 // The facet of an earlier cell that has the winners of another but for those that meet on a facet, or -1;
-// no groups tie.
+// no groups tie. `key` is that of the cell, which `is_exact` if no other cell of the table has it.
 template <class Winner>
 std::int64_t facet_beyond(const FacetTable& t, const Winner* signatures, const Table& table,
-                          const std::uint64_t* keys, std::uint64_t key, std::int64_t facet) {
+                          const std::uint64_t* keys, std::uint64_t hash, std::uint64_t key,
+                          bool is_exact, std::int64_t facet) {
     const Winner* winners = signatures + t.owners[facet] * t.n_groups;
     const int group = t.group(facet);
-    for (std::uint64_t at = key & table.mask; table.places[at] >= 0; at = (at + 1) & table.mask) {
+    for (std::uint64_t at = hash & table.mask; table.places[at] >= 0; at = (at + 1) & table.mask) {
         const std::int64_t other = table.places[at];
+        if (keys[other] != key) continue;
         const Winner* theirs = signatures + other * t.n_groups;
-        if (keys[other] == key && theirs[group] == t.rival(facet) &&
-            count_differing(winners, theirs, t.n_groups) == 1)
+        if (is_exact || (theirs[group] == t.rival(facet) &&
+                         count_differing(winners, theirs, t.n_groups) == 1))
             return facet_with(t, other, group, winners[group]);
     }
     return -1;
@@ -329,54 +340,66 @@ std::int64_t facet_beyond(const FacetTable& t, const Winner* signatures, const T
 // winner, which is looked up, from the later one of the two.
 //
 // Splits by the last layer are those of one region of the layers before, and its cells come one after the
-// other: they are looked up in a small table, which is emptied for each region.
+// other: they are looked up in a small table, which is emptied for each region, by the winners of that layer
+// in one number. Units that fit are the bits of a word, so that no two cells of a region have the same.
+// Splits by layers before are looked up among all cells, where some are continuous at their walls.
 template <class Winner>
 std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures,
                             const std::uint64_t* weights, Meeting& m, std::int64_t* pairs) {
-    const int n_groups = t.n_groups;
-    int last = n_groups;
-    while (last > 0 && t.layer(last - 1) == t.n_layers() - 1) last--;
-    const Table every = empty_table(m.table, 2 * t.n_cells);
-    Table within{};
-    // The first group whose winner is not that of the cell before.
+    const int n_groups = t.n_groups, last_layer = t.n_layers() - 1;
+    const int last = first_of_last_layer(t);
+    const bool has_words = n_groups > last && t.kinds[last_layer] == kUnits && n_groups - last <= 64;
+    const auto weight = [&](int g) {
+        return has_words && g >= last ? std::uint64_t{1} << (63 - (g - last)) : weights[g];
+    };
+    bool looks_everywhere = false;
+    for (int l = 0; l < last_layer; l++)
+        looks_everywhere = looks_everywhere || t.kinds[l] != kJumps;
+    const Table every = empty_table(m.table, looks_everywhere ? 2 * t.n_cells : 0);
+    // The winners of the last layer, and the first group before whose winner is not that of the cell before.
+    std::uint64_t* keys = m.keys;
     std::int64_t* changes = m.cell_counts;
-    changes[0] = changes[t.n_cells] = 0;
-    for (std::int64_t cell = 1; cell < t.n_cells; cell++) {
-        const Winner* winners = signatures + cell * n_groups;
-        changes[cell] = first_difference(winners, winners - n_groups, n_groups);
-    }
-    std::int64_t n_pairs = 0;
+    changes[t.n_cells] = 0;
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) {
         const Winner* winners = signatures + cell * n_groups;
-        for (int g = static_cast<int>(changes[cell]); g < n_groups; g++) {
-            m.since[g + 1] = cell;
-            m.sums[g + 1] = m.sums[g] + weights[g] * static_cast<std::uint64_t>(winners[g]);
-        }
-        if (changes[cell] < last || cell == 0) {
-            std::int64_t end = cell + 1;
-            while (changes[end] >= last && end < t.n_cells) end++;
-            within = empty_table(m.table + every.mask + 1, 2 * (end - cell));
-        }
-        const std::uint64_t own = m.sums[n_groups];
-        m.keys[cell] = mixed(own);
-        put(every, m.keys[cell], cell);
-        put(within, m.keys[cell], cell);
+        keys[cell] = has_words ? word_of(winners + last, n_groups - last) : 0;
+        for (int g = last; !has_words && g < n_groups; g++)
+            keys[cell] += weights[g] * static_cast<std::uint64_t>(winners[g]);
+        changes[cell] = cell > 0 ? first_difference(winners, winners - n_groups, last) : 0;
+    }
+    std::memset(m.left, 1, static_cast<std::size_t>(t.n_facets));
+    std::int64_t n_pairs = 0;
+    for (std::int64_t first = 0, end; first < t.n_cells; first = end) {
+        for (end = first + 1; changes[end] >= last && end < t.n_cells;) end++;
+        for (auto g = changes[first]; g < last; g++)
+            m.sums[g + 1] =
+                m.sums[g] + weights[g] * static_cast<std::uint64_t>(signatures[first * n_groups + g]);
+        const std::uint64_t before = m.sums[last];
+        const Table within = empty_table(m.table + every.mask + 1, 2 * (end - first));
         std::int64_t *later = m.searched, n_later = 0;
-        for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
-            const int group = t.group(f);
-            t.owners[f] = cell;
-            t.splits[f] = m.since[group] * n_groups + group;
-            m.left[f] = true;
-            later[n_later] = f;
-            n_later += (t.kinds[t.layer(group)] != kJumps) & (winners[group] > t.rival(f));
+        for (std::int64_t cell = first; cell < end; cell++) {
+            const Winner* winners = signatures + cell * n_groups;
+            put(within, mixed(keys[cell]), cell);
+            if (looks_everywhere) put(every, mixed(before + mixed(keys[cell])), cell);
+            for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
+                const int group = t.group(f);
+                t.owners[f] = cell;
+                later[n_later] = f;
+                n_later += (t.kinds[t.layer(group)] != kJumps) & (winners[group] > t.rival(f));
+            }
         }
         for (std::int64_t i = 0; i < n_later; i++) {
-            const std::int64_t f = later[i];
+            const std::int64_t f = later[i], cell = t.owners[f];
             const int group = t.group(f);
-            const std::uint64_t step = static_cast<std::uint64_t>(winners[group] - t.rival(f));
+            const std::uint64_t own = keys[cell],
+                                step = weight(group) * static_cast<std::uint64_t>(
+                                                           signatures[cell * n_groups + group] -
+                                                           t.rival(f));
             const std::int64_t other =
-                facet_beyond(t, signatures, group < last ? every : within, m.keys,
-                             mixed(own - weights[group] * step), f);
+                group < last ? facet_beyond(t, signatures, every, keys,
+                                            mixed(before - step + mixed(own)), own, false, f)
+                             : facet_beyond(t, signatures, within, keys, mixed(own - step),
+                                            own - step, has_words, f);
             if (other < 0) continue;
             pairs[2 * n_pairs] = other, pairs[2 * n_pairs + 1] = f;
             n_pairs++;
@@ -384,6 +407,28 @@ std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures,
         }
     }
     return n_pairs;
+}
+
+// Number the splits of loose facets after `match_by_cells`.
+template <class Winner>
+void number_splits(const FacetTable& t, const Winner* signatures, Meeting& m) {
+    const int n_groups = t.n_groups, last = first_of_last_layer(t);
+    // Only where cells are missing is a facet of the last layer loose.
+    bool looks_within = false;
+    for (std::int64_t i = 0; i < m.n_loose; i++)
+        looks_within = looks_within || t.group(m.searched[i]) >= last;
+    const int end = looks_within ? n_groups : last;
+    for (std::int64_t i = 0, cell = 0; i < m.n_loose; i++) {
+        const std::int64_t f = m.searched[i];
+        for (; cell <= t.owners[f]; cell++) {
+            const Winner* winners = signatures + cell * n_groups;
+            std::int64_t g = m.cell_counts[cell];
+            if (cell > 0 && g == last && last < end)
+                g = first_difference(winners, winners - n_groups, n_groups);
+            for (; g < end; g++) m.since[g + 1] = cell;
+        }
+        t.splits[f] = m.since[t.group(f)] * n_groups + t.group(f);
+    }
 }
 
 // Match facets by their own keys, where groups tie.
@@ -439,17 +484,25 @@ std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures,
 
 }  // namespace detail
 
-// Number the splits of facets and write the pairs that can be matched, the earlier facet first; return
-// how many. Facets that are left over are loose: those that cannot be matched so, and those that stay
-// alone, because two forms that tie on a facet may be one form on the other side of it, where no tie is
-// seen.
+// Write the pairs of facets that can be matched, the earlier one first, and list those left over, of chosen
+// cells, in `searched`, with their splits; return how many pairs. Facets that are left over are loose: those
+// that cannot be matched so, and those that stay alone, because two forms that tie on a facet may be one form
+// on the other side of it, where no tie is seen.
 inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights, Meeting& m,
                                  std::int64_t* pairs) {
     for (int g = 0; g <= t.n_groups; g++) m.since[g] = 0, m.sums[g] = 0;
     return detail::with_signatures(t, [&](const auto* signatures) {
-        return t.tie_starts[t.n_cells] == 0
-                   ? detail::match_by_cells(t, signatures, weights, m, pairs)
-                   : detail::match_by_keys(t, signatures, weights, m, pairs);
+        const bool has_ties = t.tie_starts[t.n_cells] > 0;
+        const std::int64_t n_pairs = has_ties
+                                         ? detail::match_by_keys(t, signatures, weights, m, pairs)
+                                         : detail::match_by_cells(t, signatures, weights, m, pairs);
+        m.n_loose = 0;
+        for (std::int64_t f = 0; f < t.n_facets; f++) {
+            m.searched[m.n_loose] = f;
+            m.n_loose += m.left[f] && (!t.is_chosen || t.is_chosen[t.owners[f]]);
+        }
+        if (!has_ties) detail::number_splits(t, signatures, m);
+        return n_pairs;
     });
 }
 
@@ -478,13 +531,11 @@ inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int
     for (std::int64_t i = 0; i < 2 * n; i++) cells[i] = t.owners[pairs[i]];
 }
 
-// List the loose facets of chosen cells, wall after wall, those on the side that has fewer first.
+// List the loose facets wall after wall, those on the side that has fewer first.
 inline void list_walls(const FacetTable& t, Meeting& m) {
     const auto winner_of = [&](std::int64_t f) { return t.winner(t.owners[f], t.group(f)); };
-    // First as they come, in `searched`; their walls are numbered in `keys`.
-    m.n_loose = m.n_walls = 0;
-    for (std::int64_t f = 0; f < t.n_facets; f++)
-        if (m.left[f] && (!t.is_chosen || t.is_chosen[t.owners[f]])) m.searched[m.n_loose++] = f;
+    // Their walls are numbered in `keys`.
+    m.n_walls = 0;
     const auto [places, mask] = detail::empty_table(m.table, m.n_loose);
     for (std::int64_t i = 0; i < m.n_loose; i++) {
         const std::int64_t f = m.searched[i], split = t.splits[f];
