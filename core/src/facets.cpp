@@ -6,11 +6,11 @@ extern "C" {
 
 size_t hm_facets_size(const hm_facets* facets) { return room_for<Meeting>(FacetTable{*facets}); }
 
-int64_t hm_facets_match(hm_facets* facets, const uint64_t* weights, void* memory, int64_t* pairs) {
+int64_t hm_facets_match(hm_facets* facets, void* memory, int64_t* pairs) {
     Meeting& meeting = placed<Meeting>(memory, FacetTable{*facets});
     facets->owners = meeting.owners, facets->splits = meeting.splits;
     const FacetTable t{*facets};
-    const int64_t n_pairs = match_facets(t, weights, meeting, pairs);
+    const int64_t n_pairs = match_facets(t, meeting, pairs);
     list_walls(t, meeting);
     const int64_t n_settled = settle_walls(t, meeting, n_pairs, pairs);
     count_open(meeting);
@@ -19,8 +19,8 @@ int64_t hm_facets_match(hm_facets* facets, const uint64_t* weights, void* memory
 }
 
 void hm_facets_sort(const hm_facets* facets, void* memory, int64_t n, int64_t* pairs,
-                    int64_t* cells) {
-    sort_pairs(FacetTable{*facets}, *static_cast<Meeting*>(memory), n, pairs, cells);
+                    int64_t* cells, int64_t* groups) {
+    sort_pairs(FacetTable{*facets}, *static_cast<Meeting*>(memory), n, pairs, cells, groups);
 }
 
 void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen, int64_t* starts,

@@ -318,7 +318,7 @@ inline int first_of_last_layer(const FacetTable& t) {
 }
 
 // The facet of an earlier cell that has the winners of another but for those that meet on a facet, or -1;
-// no groups tie. `key` is that of the cell, which `is_exact` if no other cell of the table has it.
+// no groups tie. `key` is that of the cell, and exact if no other cell of the table can have it.
 template <class Winner>
 std::int64_t facet_beyond(const FacetTable& t, const Winner* signatures, const Table& table,
                           const std::uint64_t* keys, std::uint64_t hash, std::uint64_t key,
@@ -344,19 +344,20 @@ std::int64_t facet_beyond(const FacetTable& t, const Winner* signatures, const T
 // in one number. Units that fit are the bits of a word, so that no two cells of a region have the same.
 // Splits by layers before are looked up among all cells, where some are continuous at their walls.
 template <class Winner>
-std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures,
-                            const std::uint64_t* weights, Meeting& m, std::int64_t* pairs) {
+std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures, Meeting& m,
+                            std::int64_t* pairs) {
     const int n_groups = t.n_groups, last_layer = t.n_layers() - 1;
     const int last = first_of_last_layer(t);
     const bool has_words = n_groups > last && t.kinds[last_layer] == kUnits && n_groups - last <= 64;
     const auto weight = [&](int g) {
-        return has_words && g >= last ? std::uint64_t{1} << (63 - (g - last)) : weights[g];
+        return has_words && g >= last ? std::uint64_t{1} << (63 - (g - last)) : t.weights[g];
     };
     bool looks_everywhere = false;
     for (int l = 0; l < last_layer; l++)
         looks_everywhere = looks_everywhere || t.kinds[l] != kJumps;
     const Table every = empty_table(m.table, looks_everywhere ? 2 * t.n_cells : 0);
-    // The winners of the last layer, and the first group before whose winner is not that of the cell before.
+    // The winners of the last layer, and the first group before it whose winner is not that of the cell
+    // before.
     std::uint64_t* keys = m.keys;
     std::int64_t* changes = m.cell_counts;
     changes[t.n_cells] = 0;
@@ -364,16 +365,17 @@ std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures,
         const Winner* winners = signatures + cell * n_groups;
         keys[cell] = has_words ? word_of(winners + last, n_groups - last) : 0;
         for (int g = last; !has_words && g < n_groups; g++)
-            keys[cell] += weights[g] * static_cast<std::uint64_t>(winners[g]);
+            keys[cell] += t.weights[g] * static_cast<std::uint64_t>(winners[g]);
         changes[cell] = cell > 0 ? first_difference(winners, winners - n_groups, last) : 0;
     }
     std::memset(m.left, 1, static_cast<std::size_t>(t.n_facets));
     std::int64_t n_pairs = 0;
     for (std::int64_t first = 0, end; first < t.n_cells; first = end) {
-        for (end = first + 1; changes[end] >= last && end < t.n_cells;) end++;
+        end = first + 1;
+        while (changes[end] >= last && end < t.n_cells) end++;
         for (auto g = changes[first]; g < last; g++)
             m.sums[g + 1] =
-                m.sums[g] + weights[g] * static_cast<std::uint64_t>(signatures[first * n_groups + g]);
+                m.sums[g] + t.weights[g] * static_cast<std::uint64_t>(signatures[first * n_groups + g]);
         const std::uint64_t before = m.sums[last];
         const Table within = empty_table(m.table + every.mask + 1, 2 * (end - first));
         std::int64_t *later = m.searched, n_later = 0;
@@ -391,10 +393,9 @@ std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures,
         for (std::int64_t i = 0; i < n_later; i++) {
             const std::int64_t f = later[i], cell = t.owners[f];
             const int group = t.group(f);
+            const int less = signatures[cell * n_groups + group] - t.rival(f);
             const std::uint64_t own = keys[cell],
-                                step = weight(group) * static_cast<std::uint64_t>(
-                                                           signatures[cell * n_groups + group] -
-                                                           t.rival(f));
+                                step = weight(group) * static_cast<std::uint64_t>(less);
             const std::int64_t other =
                 group < last ? facet_beyond(t, signatures, every, keys,
                                             mixed(before - step + mixed(own)), own, false, f)
@@ -433,8 +434,8 @@ void number_splits(const FacetTable& t, const Winner* signatures, Meeting& m) {
 
 // Match facets by their own keys, where groups tie.
 template <class Winner>
-std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures,
-                           const std::uint64_t* weights, Meeting& m, std::int64_t* pairs) {
+std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures, Meeting& m,
+                           std::int64_t* pairs) {
     const int n_groups = t.n_groups;
     const Table table = empty_table(m.table, t.n_facets);
     std::int8_t* is_loose = m.left;
@@ -445,7 +446,7 @@ std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures,
             cell > 0 ? first_difference(winners, winners - n_groups, n_groups) : 0;
         for (int g = change; g < n_groups; g++) {
             m.since[g + 1] = cell;
-            m.sums[g + 1] = m.sums[g] + weights[g] * static_cast<std::uint64_t>(winners[g]);
+            m.sums[g + 1] = m.sums[g] + t.weights[g] * static_cast<std::uint64_t>(winners[g]);
         }
         for (std::int64_t f = t.starts[cell]; f < t.starts[cell + 1]; f++) {
             const int group = t.group(f), rival = t.rival(f), winner = winners[group];
@@ -454,11 +455,11 @@ std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures,
             is_loose[f] = true;
             bool is_named = t.kinds[t.layer(group)] != kJumps;
             std::uint64_t key =
-                m.sums[n_groups] - weights[group] * static_cast<std::uint64_t>(winner);
+                m.sums[n_groups] - t.weights[group] * static_cast<std::uint64_t>(winner);
             if (t.n_ties(cell) > 0) {
                 for (int g = 0; g < n_groups; g++)
                     if (g != group && t.ties_on(f, g))
-                        key -= weights[g] * static_cast<std::uint64_t>(winners[g]);
+                        key -= t.weights[g] * static_cast<std::uint64_t>(winners[g]);
                 is_named = is_named && !t.has_wide_tie(f);
             }
             if (!is_named) continue;
@@ -488,28 +489,27 @@ std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures,
 // cells, in `searched`, with their splits; return how many pairs. Facets that are left over are loose: those
 // that cannot be matched so, and those that stay alone, because two forms that tie on a facet may be one form
 // on the other side of it, where no tie is seen.
-inline std::int64_t match_facets(const FacetTable& t, const std::uint64_t* weights, Meeting& m,
-                                 std::int64_t* pairs) {
+inline std::int64_t match_facets(const FacetTable& t, Meeting& m, std::int64_t* pairs) {
     for (int g = 0; g <= t.n_groups; g++) m.since[g] = 0, m.sums[g] = 0;
     return detail::with_signatures(t, [&](const auto* signatures) {
         const bool has_ties = t.tie_starts[t.n_cells] > 0;
-        const std::int64_t n_pairs = has_ties
-                                         ? detail::match_by_keys(t, signatures, weights, m, pairs)
-                                         : detail::match_by_cells(t, signatures, weights, m, pairs);
-        m.n_loose = 0;
+        const std::int64_t n_pairs = has_ties ? detail::match_by_keys(t, signatures, m, pairs)
+                                              : detail::match_by_cells(t, signatures, m, pairs);
+        std::int64_t n_loose = 0;
         for (std::int64_t f = 0; f < t.n_facets; f++) {
-            m.searched[m.n_loose] = f;
-            m.n_loose += m.left[f] && (!t.is_chosen || t.is_chosen[t.owners[f]]);
+            m.searched[n_loose] = f;
+            n_loose += m.left[f] && (!t.is_chosen || t.is_chosen[t.owners[f]]);
         }
+        m.n_loose = n_loose;
         if (!has_ties) detail::number_splits(t, signatures, m);
         return n_pairs;
     });
 }
 
-// Sort pairs of facets by their smaller cell, then by the larger, and write the pairs of cells; the
-// facet of the smaller one comes first.
+// Sort pairs of facets by their smaller cell, then by the larger, and write the pairs of cells and the group
+// of the first facet; the facet of the smaller cell comes first.
 inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int64_t* pairs,
-                       std::int64_t* cells) {
+                       std::int64_t* cells, std::int64_t* groups) {
     std::int64_t* counts = m.cell_counts;
     for (std::int64_t i = 0; i < n; i++) {
         const std::int64_t one = pairs[2 * i], other = pairs[2 * i + 1];
@@ -529,6 +529,7 @@ inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int
         from = cells, to = pairs;
     }
     for (std::int64_t i = 0; i < 2 * n; i++) cells[i] = t.owners[pairs[i]];
+    for (std::int64_t i = 0; i < n; i++) groups[i] = t.group(pairs[2 * i]);
 }
 
 // List the loose facets wall after wall, those on the side that has fewer first.

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 11
+#define HM_INTERFACE_VERSION 12
 
 #ifdef __cplusplus
 extern "C" {
@@ -179,18 +179,20 @@ typedef struct {
     const int32_t* walls;        /* (n_facets, 2): the group, and the form beside the facet */
     const int64_t* tie_starts;   /* (n_cells + 1) */
     const int32_t* ties;         /* (n_ties, 2): a facet of the cell or -1, and a group */
-    const int64_t* group_layers; /* (n_groups) */
-    const int32_t* kinds;        /* (n_layers): 0 only units, 1 continuous or the last, 2 jumps */
     const double* points;        /* (n_points, dim) */
     const double* directions;    /* likewise, or null */
     const int64_t* point_starts; /* (n_cells + 1) */
     const double* blurs;         /* (n_cells, 2): bounds on the radii of points and directions */
+    const int64_t* group_layers; /* (n_groups) */
+    const int32_t* kinds;        /* (n_layers): 0 only units, 1 continuous or the last, 2 jumps */
+    const uint64_t* weights;     /* (n_groups): random odd words to hash with */
     double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offset, radii; the
                                     domain's come last */
     const int8_t* is_chosen;     /* (n_cells): which cells to look at, or null */
     int32_t covers;              /* whether all cells are there, and none is left out */
     int64_t* owners;             /* (n_facets): the cell of each facet; written by matching */
-    int64_t* splits;             /* (n_facets): a number for the split that made it; likewise */
+    int64_t* splits;             /* (n_facets): a number for the split that made it, if it is loose;
+                                    likewise */
 } hm_facets;
 
 /* At the start of the memory of what follows: facets that have not been matched by name, how many of
@@ -205,14 +207,12 @@ typedef struct {
 /* How many bytes of memory the following ask for. */
 HM_API size_t hm_facets_size(const hm_facets* facets);
 /* Write owners and splits, and the pairs (n_facets, 2) of facets that share a part of a wall, as far as
- * that follows from names; list the others. `weights` are random odd words, one for each group. Returns
- * how many pairs there are. */
-HM_API int64_t hm_facets_match(hm_facets* facets, const uint64_t* weights, void* memory,
-                               int64_t* pairs);
+ * that follows from names; list the others. Returns how many pairs there are. */
+HM_API int64_t hm_facets_match(hm_facets* facets, void* memory, int64_t* pairs);
 /* Sort n pairs of facets in the order of their cells, the smaller first, and write the pairs of cells,
- * (n, 2). */
+ * (n, 2), and the groups of the first facets. */
 HM_API void hm_facets_sort(const hm_facets* facets, void* memory, int64_t n, int64_t* pairs,
-                           int64_t* cells);
+                           int64_t* cells, int64_t* groups);
 /* Write the forms of all facets, positive inside, of the cells that have some of n facets; radii are
  * infinite where means are passed on. What is on the path of the search is overwritten. */
 HM_API void hm_facets_compose(const hm_facets* facets, void* search, void* memory, int64_t n,

@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 11
+INTERFACE_VERSION = 12
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -57,8 +57,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
         *5 * [_AT],
     ),
     "hm_facets_size": (c_size_t, _AT),
-    "hm_facets_match": (c_int64, _AT, _AT, _AT, _AT),
-    "hm_facets_sort": (None, _AT, _AT, c_int64, _AT, _AT),
+    "hm_facets_match": (c_int64, _AT, _AT, _AT),
+    "hm_facets_sort": (None, _AT, _AT, c_int64, _AT, _AT, _AT),
     "hm_facets_compose": (None, _AT, _AT, _AT, c_int64, _AT),
     "hm_facets_overlay": (c_int64, _AT, _AT, _AT, c_int64, c_int64, c_int64, _AT, _AT),
     "hm_facets_corners": (None, _AT, c_int64, *4 * [_AT]),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -167,6 +167,8 @@ class CellArrays:
     wall_names: WallNames | None = field(default_factory=_nothing)
     facets: CellFacets | None = field(default_factory=_nothing)
     has_means: bool = True
+    found: ClassVar[Any] = None
+    """The `CellColumns` of a compiled search, if one has found them all."""
 
     __repr__ = short_repr
     _repr_html_ = html_card

@@ -565,7 +565,8 @@ class Partition(WithoutCaches):
         """Find the neighbours among some cells, or all if that is None."""
         if self.cells.wall_names is not None:
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
-        if self.cells.facets is not None:
+        # A compiled search leaves facets, which need not be read into arrays.
+        if self.cells.found is not None or self.cells.facets is not None:
             # What is compiled is loaded when it is needed.
             from hardmax.regions._neighbours.space import spatial_neighbours
 

@@ -3,7 +3,7 @@
 from ctypes import Structure, addressof, byref, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from math import frexp, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,10 @@ OPEN, APART, OVERLAP = -1, 0, 1
 """What is known about two facets."""
 _NOTHING = np.empty(0, dtype=np.int64)
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
+_COLUMNS = (
+    "facet_starts", "walls", "tie_starts", "ties", "points", "directions", "starts", "blurs"
+)  # fmt: skip
+"""The columns of cells that are read, in the order of `hm_facets`."""
 _SLICE = 1 << 16  # so many cells are found at most before interrupts act
 
 
@@ -40,12 +44,13 @@ class _Facets(Structure):
         ("walls", c_void_p),
         ("tie_starts", c_void_p),
         ("ties", c_void_p),
-        ("group_layers", c_void_p),
-        ("kinds", c_void_p),
         ("points", c_void_p),
         ("directions", c_void_p),
         ("point_starts", c_void_p),
         ("blurs", c_void_p),
+        ("group_layers", c_void_p),
+        ("kinds", c_void_p),
+        ("weights", c_void_p),
         ("forms", c_void_p),
         ("is_chosen", c_void_p),
         ("covers", c_int32),
@@ -72,35 +77,96 @@ class FacetTable:
 
     Attributes:
         given: `hm_facets` of the interface, without what is computed; valid while the table lives.
+        n_ties: How many ties there are.
     """
 
     def __init__(self, network: ArgmaxNetwork, cells: CellArrays) -> None:
-        facets = cells.facets
-        assert facets is not None
-        assert cells.vertices is not None
-        assert cells.starts is not None
         is_short = cells.signatures.dtype == np.uint8
-        signatures = np.ascontiguousarray(
-            cells.signatures, dtype=np.uint8 if is_short else np.int32
-        )
-        # Kept, because the core has only their addresses.
-        self._arrays = (
-            signatures if is_short else None,
-            None if is_short else signatures,
-            np.ascontiguousarray(facets.starts, dtype=np.int64),
-            np.ascontiguousarray(facets.facets, dtype=np.int32),
-            np.ascontiguousarray(facets.tie_starts, dtype=np.int64),
-            np.ascontiguousarray(facets.ties, dtype=np.int32) if len(facets.ties) else None,
-            np.ascontiguousarray(core_network(network).group_layers, dtype=np.int64),
-            _kinds(network),
-            np.ascontiguousarray(cells.vertices),
-            None if cells.directions is None else np.ascontiguousarray(cells.directions),
-            np.ascontiguousarray(cells.starts, dtype=np.int64),
-            np.ascontiguousarray(facets.blurs),
-        )
-        at = [None if array is None else address(array) for array in self._arrays]
-        sizes = len(signatures), len(facets.facets), cells.vertices.shape[1], network.n_groups
-        self.given = _Facets(*sizes, 0, *at)
+        winners = np.ascontiguousarray(cells.signatures, dtype=np.uint8 if is_short else np.int32)
+        found = cells.found
+        columns = _columns(cells) if found is None else {}
+        # Kept, because the core has only addresses.
+        self._kept = winners, found, columns
+        if found is not None:
+            dim, at = found.dim, found.addresses()
+            _, _, n_facets, self.n_ties = found.sizes()
+        else:
+            dim = columns["points"].shape[1]
+            n_facets, self.n_ties = len(columns["walls"]), len(columns["ties"])
+            at = {name: address(column) for name, column in columns.items()}
+        signatures = (address(winners), None) if is_short else (None, address(winners))
+        sizes = len(winners), n_facets, dim, network.n_groups, 0
+        layers = _layers(network)
+        self.given = _Facets(*sizes, *signatures, *map(at.get, _COLUMNS), *layers.addresses)
+
+
+def _columns(cells: CellArrays) -> dict[str, AnyArray]:
+    """Return the columns of cells that are not those of a search."""
+    facets = cells.facets
+    assert facets is not None
+    given = {
+        "facet_starts": (facets.starts, np.int64),
+        "walls": (facets.facets, np.int32),
+        "tie_starts": (facets.tie_starts, np.int64),
+        "ties": (facets.ties, np.int32),
+        "points": (cells.vertices, np.float64),
+        "directions": (cells.directions, np.float64),
+        "starts": (cells.starts, np.int64),
+        "blurs": (facets.blurs, np.float64),
+    }
+    return {
+        name: np.ascontiguousarray(column, dtype=kind)
+        for name, (column, kind) in given.items()
+        if column is not None
+    }
+
+
+class _Layers(NamedTuple):
+    """What the core is told about the layers of a network.
+
+    Attributes:
+        words: What `_words` gives; hashes change with them, results do not.
+        kinds: What the layers are, shape `(n_layers,)`.
+        group_layers: The layer of each group, shape `(n_groups,)`.
+        addresses: Where they are: the layers of groups, the kinds, the words.
+    """
+
+    words: AnyArray
+    kinds: AnyArray
+    group_layers: IntArray
+    addresses: tuple[int, int, int]
+
+
+def _layers(network: ArgmaxNetwork) -> _Layers:
+    """Describe the layers of a network; the answer is kept as long as that."""
+    known: _Layers | None = network.kept.get("facets")
+    if known is None:
+        words = _words(network.n_groups)
+        last = len(network.layers) - 1
+        numbers = [_kind(layer, is_last=i == last) for i, layer in enumerate(network.layers)]
+        kinds = np.array(numbers, dtype=np.int32)
+        groups = np.ascontiguousarray(core_network(network).group_layers, dtype=np.int64)
+        places = address(groups), address(kinds), address(words)
+        known = network.kept["facets"] = _Layers(words, kinds, groups, places)
+    return known
+
+
+@cache
+def _words(n_groups: int) -> AnyArray:
+    """Return odd words to hash with, shape `(n_groups,)`."""
+    return np.random.default_rng(0).integers(2**63, size=n_groups, dtype=np.uint64) * 2 + 1
+
+
+def _kind(layer: ArgmaxLayer, *, is_last: bool) -> int:
+    """Say what a layer is to later ones at its walls."""
+    if layer.is_relu:
+        return _UNITS
+    if is_last:
+        return _CONTINUOUS
+    first = np.repeat(layer.starts[:-1], np.diff(layer.starts))
+    same_values = np.array_equal(layer.values, layer.values[first])
+    same_gains = np.array_equal(layer.gains, layer.gains[first])
+    return _CONTINUOUS if same_values and same_gains else _JUMPS
 
 
 def passes_means(network: ArgmaxNetwork, facets: CellFacets) -> BoolArray:
@@ -132,7 +198,7 @@ class CoreFacets:
         network: The network.
         domain: The domain.
         cells: The cells.
-        facets: Their facets.
+        n_ties: How many ties they have.
         n_loose: How many facets are not matched by their names.
     """
 
@@ -143,13 +209,12 @@ class CoreFacets:
         cells: CellArrays,
         is_chosen: BoolArray | None = None,
     ) -> None:
-        assert cells.facets is not None
         self.network, self.domain, self.cells = network, domain, cells
-        self.facets: CellFacets = cells.facets
         self._core = core()
         self._search: CoreSearch | None = None
         self._forms: Memory | None = None
         self._table = FacetTable(network, cells)
+        self.n_ties = self._table.n_ties
         given = self._given = self._table.given
         given.covers = cells.is_complete
         if is_chosen is not None:
@@ -159,11 +224,16 @@ class CoreFacets:
         # As many pairs as facets, at most, follow from names.
         self._pairs: IntArray = np.empty((given.n_facets, 2), dtype=np.int64)
         self._memory = spare_block(self._core.hm_facets_size(self._at))
-        weights, at = _words(given.n_groups), self._memory.address
-        n_pairs = self._core.hm_facets_match(self._at, address(weights), at, address(self._pairs))
-        self._n_pairs = c_int64(n_pairs)
+        at = self._memory.address
+        self._n_pairs = c_int64(self._core.hm_facets_match(self._at, at, address(self._pairs)))
         self._meeting = _Meeting.from_address(at)
         self.n_loose = self._meeting.n_loose
+
+    @property
+    def facets(self) -> CellFacets:
+        """The facets of the cells."""
+        assert self.cells.facets is not None
+        return self.cells.facets
 
     @property
     def pairs(self) -> IntArray:
@@ -177,7 +247,7 @@ class CoreFacets:
 
     @property
     def splits(self) -> IntArray:
-        """A number for the split that made each facet, shape `(n_facets,)`."""
+        """A number for the split that made each loose facet, shape `(n_facets,)`."""
         return self._copied(self._given.splits, self._given.n_facets)
 
     @property
@@ -189,13 +259,16 @@ class CoreFacets:
         copied: AnyArray = self._memory.copied(at, (n,), kind)
         return copied
 
-    def sort(self, pairs: IntArray) -> IntArray:
-        """Sort pairs of facets in the order of their cells, in place; return these, likewise."""
-        cells = np.empty_like(pairs)
-        self._core.hm_facets_sort(
-            self._at, self._memory.address, len(pairs), address(pairs), address(cells)
-        )
-        return cells
+    def sort(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
+        """Sort pairs of facets in the order of their cells, in place.
+
+        Returns:
+            The pairs of cells, shape `(n_pairs, 2)`, and the groups of the facets, `(n_pairs,)`.
+        """
+        cells, groups = np.empty_like(pairs), np.empty(len(pairs), dtype=np.int64)
+        places = address(pairs), address(cells), address(groups)
+        self._core.hm_facets_sort(self._at, self._memory.address, len(pairs), *places)
+        return cells, groups
 
     def _begin(self) -> int:
         """Make room for the forms of facets, and begin a search; return where it is."""
@@ -292,31 +365,3 @@ class CoreFacets:
             found.append(some[: count.value])
             verdicts.append(verdict[: count.value])
         return np.concatenate(found), np.concatenate(verdicts)
-
-
-@cache
-def _words(n_groups: int) -> AnyArray:
-    """Return odd words to hash with; hashes change with them, results do not."""
-    return np.random.default_rng(0).integers(2**63, size=n_groups, dtype=np.uint64) * 2 + 1
-
-
-def _kinds(network: ArgmaxNetwork) -> AnyArray:
-    """Return what the layers of a network are, shape `(n_layers,)`; it stays as long as that."""
-    known: AnyArray | None = network.kept.get("kinds")
-    if known is None:
-        last = len(network.layers) - 1
-        kinds = [_kind(layer, is_last=i == last) for i, layer in enumerate(network.layers)]
-        known = network.kept["kinds"] = np.array(kinds, dtype=np.int32)
-    return known
-
-
-def _kind(layer: ArgmaxLayer, *, is_last: bool) -> int:
-    """Say what a layer is to later ones at its walls."""
-    if layer.is_relu:
-        return _UNITS
-    if is_last:
-        return _CONTINUOUS
-    first = np.repeat(layer.starts[:-1], np.diff(layer.starts))
-    same_values = np.array_equal(layer.values, layer.values[first])
-    same_gains = np.array_equal(layer.gains, layer.gains[first])
-    return _CONTINUOUS if same_values and same_gains else _JUMPS

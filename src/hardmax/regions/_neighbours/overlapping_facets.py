@@ -25,7 +25,7 @@ def overlapping_facets(facets: CoreFacets) -> IntArray:
         Shape `(n_pairs, 2)`, those that were matched before included.
     """
     overlapping, left = facets.overlay()
-    if len(facets.facets.ties):
+    if facets.n_ties:
         # Where groups tie, anything of a split may meet.
         chosen, owners = facets.loose, facets.owners
         splits, n_ties = facets.splits[chosen], np.diff(facets.facets.tie_starts)

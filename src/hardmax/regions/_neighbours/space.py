@@ -43,23 +43,29 @@ def spatial_neighbours(
     places = overlapping_facets(facets) if facets.n_loose else facets.pairs
     if is_chosen is not None:
         places = places[is_chosen[facets.owners[places]].all(axis=1)]
-    pairs = facets.sort(places)
+    pairs, groups = facets.sort(places)
     facets.close()
-    return Neighbours(pairs, _labels(network, facets.facets, places))
+    names = _wall_names(network).take(groups).tolist()
+    if facets.n_ties:
+        _add_ties(names, network, facets.facets, places)
+    return Neighbours(pairs, tuple(names))
 
 
-def _labels(
-    network: ArgmaxNetwork, facets: CellFacets, places: IntArray
-) -> tuple[tuple[Wall, ...], ...]:
-    """Return the walls on matched facets, those of ties included."""
+def _wall_names(network: ArgmaxNetwork) -> AnyArray:
+    """Return for each group its wall alone, `((layer, group),)`: shape `(n_groups,)`."""
     single: AnyArray | None = network.kept.get("wall names")
     if single is None:
         walls = ((i, g) for i, layer in enumerate(network.layers) for g in range(layer.n_groups))
         single = np.fromiter(((wall,) for wall in walls), dtype=object, count=network.n_groups)
         network.kept["wall names"] = single
-    names = single.take(facets.facets[:, 0].take(places[:, 0])).tolist()
-    if not len(facets.ties):
-        return tuple(names)
+    return single
+
+
+def _add_ties(
+    names: list[tuple[Wall, ...]], network: ArgmaxNetwork, facets: CellFacets, places: IntArray
+) -> None:
+    """Add to the walls on matched facets those of ties."""
+    single = _wall_names(network)
     on_facet = np.flatnonzero(facets.ties[:, 0] >= 0)
     owners = np.searchsorted(facets.tie_starts, on_facet, side="right") - 1
     tied = (facets.starts[owners] + facets.ties[on_facet, 0]).tolist()
@@ -71,4 +77,3 @@ def _labels(
     for k in np.flatnonzero(is_tied[places].any(axis=1)).tolist():
         one, other = places[k].tolist()
         names[k] = tuple(sorted({*names[k], *also.get(one, ()), *also.get(other, ())}))
-    return tuple(names)

@@ -573,6 +573,9 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         decisions=decisions,
         n_counted=count,
         has_means=any(path.has_means for path in paths),
+        # Those of several runs are joined only where they are asked for.
+        found=first.columns if len(runs) == 1 else None,
+        **({} if first.domain.dim == 2 else {"wall_names": None}),
     )
 
 

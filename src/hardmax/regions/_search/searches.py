@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from threading import Lock
 from typing import Any, NamedTuple
@@ -381,6 +381,7 @@ class CellColumns:
         is_bounded: Whether no vertex is at infinity.
 
     Attributes:
+        dim: The dimension of the domain.
         room: What the core is told about them.
         columns: Which columns there are, by name.
     """
@@ -388,7 +389,7 @@ class CellColumns:
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
         sizes = dim, dim_out, network.n_groups, network.largest_group, is_bounded
         self._first = first = _block(FIRST_CELLS, *sizes)
-        self.columns = first.columns
+        self.dim, self.columns = dim, first.columns
         self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
         self._packed = bytearray()
@@ -440,14 +441,15 @@ class CellColumns:
         n_rows, start = self._places[column.name]
         return np.ndarray((n_rows, *column.shape), column.kind, self._packed, start)
 
-    @cached_property
+    @quickly_cached
     def _places(self) -> dict[str, tuple[int, int]]:
         """How many rows each column of closed cells has, and where it begins in `_packed`."""
         sizes, places, start = self.sizes(), {}, 0
-        for column in self.columns.values():
-            n_rows = column.n_rows(sizes)
-            places[column.name] = n_rows, start
-            start += n_rows * column.row_bytes
+        columns = zip(self.columns, self._first.places, strict=True)
+        for name, (_, counted, n_more, row_bytes) in columns:
+            n_rows = sizes[counted] + n_more
+            places[name] = n_rows, start
+            start += n_rows * row_bytes
         return places
 
     def _leave_block(self) -> None:
@@ -476,6 +478,13 @@ class CellColumns:
     def rows(self, name: str) -> AnyArray:
         """Return a column of closed cells."""
         return self._rows(self.columns[name])
+
+    def addresses(self) -> dict[str, int]:
+        """Return where the columns of closed cells begin, by name."""
+        if self._grown:
+            return {name: address(self.rows(name)) for name in self.columns}
+        origin = address(self._packed)
+        return {name: origin + start for name, (_, start) in self._places.items()}
 
     def joined(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
         """Return a column of closed cells, and of others after them, joined by so many threads.
