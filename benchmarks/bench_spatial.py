@@ -18,7 +18,7 @@ from hardmax.regions._tree import split_tree
 from hardmax.regions.engines import enumerate_regions
 
 N_SEEDS = 10
-N_RUNS = 3
+N_RUNS = 9
 
 
 def gaussian(seed, widths):
@@ -110,9 +110,12 @@ def tables() -> Iterator[Table]:
         ("integers, 3->[12, 12]", integer, [3, 12, 12], Box([-5] * 3, [5] * 3)),
         ("integers, 4->[10, 10]", integer, [4, 10, 10], Box([-5] * 4, [5] * 4)),
         ("head of 4 keys and 4 units, 3-D", transformer, [3, 4, 4], Box([-2] * 3, [2] * 3)),
+        ("head of 8 keys and 8 units, 3-D", transformer, [3, 8, 8], Box([-2] * 3, [2] * 3)),
         ("head of 16 keys and 32 units, 3-D", transformer, [3, 16, 32], Box([-2] * 3, [2] * 3)),
         ("head of 12 keys and 12 units, 4-D", transformer, [4, 12, 12], Box([-2] * 4, [2] * 4)),
         ("2 heads of 12 keys, 40 units, 3-D", two_heads, [3, 12, 40], Box([-2] * 3, [2] * 3)),
+        ("2 blocks, 4 keys, 6 units, 3-D", two_blocks, [3, 4, 6], Box([-2] * 3, [2] * 3)),
+        ("2 blocks, 3 keys, 3 units, 4-D", two_blocks, [4, 3, 3], Box([-2] * 4, [2] * 4)),
         ("2 blocks, 12 keys, 24 units, 3-D", two_blocks, [3, 12, 24], Box([-2] * 3, [2] * 3)),
     ):
         networks = [make(seed, widths) for seed in range(N_SEEDS)]
