@@ -215,7 +215,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        11
+        12
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

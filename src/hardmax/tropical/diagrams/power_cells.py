@@ -77,11 +77,11 @@ class PowerCell:
         self,
         site: int,
         dim: int,
-        describe: Callable[[], CellParts],
-        ring: FloatArray | None = None,
+        _describe: Callable[[], CellParts],
+        _ring: FloatArray | None = None,
     ) -> None:
         # All fields in one step: a diagram has thousands of cells.
-        self.__dict__.update(site=site, dim=dim, _describe=describe, _ring=ring)
+        self.__dict__.update(site=site, dim=dim, _describe=_describe, _ring=_ring)
 
     def __repr__(self) -> str:
         return f"PowerCell(site {self.site} in R^{self.dim})"
