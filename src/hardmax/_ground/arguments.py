@@ -218,8 +218,7 @@ def bytes_of(arrays: Sequence[Any], empty: Bytes) -> Bytes:
         return empty.join(arrays)
     except TypeError:
         # Some are columns of others, or transposed.
-        in_order: list[Any] = [np.ascontiguousarray(array) for array in arrays]
-        return empty.join(in_order)
+        return empty.join([array.tobytes() for array in arrays])
 
 
 def floats(

@@ -546,6 +546,15 @@ class ArgmaxNetwork(WithoutCaches):
                 f"`readout` must take vectors of width {width}; got {self.readout.dim_in}."
             )
 
+    @classmethod
+    def trusted(
+        cls, layers: tuple[ArgmaxLayer, ...], embedding: AffineMap, readout: AffineMap
+    ) -> "ArgmaxNetwork":
+        """Return a network of layers and maps that are known to fit together."""
+        network = object.__new__(cls)
+        network.__dict__.update(layers=layers, embedding=embedding, readout=readout, kept={})
+        return network
+
     @property
     def dim_in(self) -> int:
         """The dimension of the input space."""

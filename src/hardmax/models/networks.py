@@ -68,7 +68,8 @@ class ReluNetwork(ArgmaxModel):
     def _build_network(self) -> ArgmaxNetwork:
         maps = list(map(AffineMap.trusted, self.weights, self.biases or ()))
         layers = [relu_layer(affine, AffineMap.identity(affine.dim_out)) for affine in maps[:-1]]
-        return ArgmaxNetwork(tuple(layers), AffineMap.identity(maps[0].dim_in), maps[-1])
+        embedding = AffineMap.identity(len(maps[0].weight))
+        return ArgmaxNetwork.trusted(tuple(layers), embedding, maps[-1])
 
 
 @lru_cache(maxsize=64)

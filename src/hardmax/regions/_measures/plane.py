@@ -63,6 +63,7 @@ def measured(
     """
     assert cells.starts is not None, "the planar engine stores polygons"
     where = planar_domain(domain, network.dim_in)
+    edges, borders = where.cell
     packed = core_network(network)
     stream = first_stream(network, where.inputs, where.scale)
     start = stream.start(where.scale, is_bounded=where.is_bounded, stores=True)
@@ -73,14 +74,14 @@ def measured(
     memory = Memory(library.hm_measures_size(packed.address, n_rows, room))
     library.hm_measures_init(
         memory.address, packed.address, addressof(start), n_rows, room,
-        len(where.edges), address(where.edges), address(where.walls),
+        len(edges), address(edges), address(borders),
     )  # fmt: skip
     n_cells = len(cells.signatures)
     is_short = cells.signatures.dtype == np.uint8
     signatures = np.ascontiguousarray(cells.signatures, dtype=np.uint8 if is_short else np.int32)
     numbers = np.empty((n_cells, 3 if question == BALL else 2))
     walls = _codes(cells, packed)
-    sides = -5 - where.walls[:, 1]
+    sides = -5 - borders[:, 1]
     if not np.isin(walls[walls < 0], sides).all():
         # A table read from a file may say anything.
         return Answers(numbers, np.arange(n_cells))

@@ -79,7 +79,7 @@ def _laid_out(network: ArgmaxNetwork) -> CoreNetwork:
         classes = [[] if layer.is_relu else standing_classes(layer) for layer in network.layers]
         if any(classes):
             memory, n_weights, _ = _pack(network, classes)
-    starts = tuple(layer.starts for layer in network.layers)
+    starts = tuple([layer.starts for layer in network.layers])
     n_groups = sum(map(len, starts)) - len(starts)
     largest = max(map(_largest_group, network.layers), default=0)
     return CoreNetwork(memory, starts, n_groups, largest, n_weights)

@@ -23,8 +23,7 @@ class PlanarDomain(NamedTuple):
     Attributes:
         chart: The map from plane coordinates to inputs; None for the identity.
         rows: The inequalities `(a, b)` of the domain, as floats of a box or exact integers.
-        edges: The numbers of the edges of the first polygon, shape `(n_edges, N_EDGE)`.
-        walls: For each edge -1, the row of its inequality, 0 and 0; shape `(n_edges, 4)`.
+        cell: The first polygon, with the walls -1, the row of an inequality, 0 and 0.
         is_bounded: Whether no vertex is at infinity.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
         given: The polygon as the core reads it.
@@ -32,16 +31,10 @@ class PlanarDomain(NamedTuple):
 
     chart: AffineMap | None
     rows: AnyArray
-    edges: FloatArray
-    walls: AnyArray
+    cell: PlaneCell
     is_bounded: bool
     scale: float
     given: GivenCell
-
-    @property
-    def cell(self) -> PlaneCell:
-        """The first polygon."""
-        return PlaneCell(self.edges, self.walls)
 
     @property
     def inputs(self) -> RationalForms | None:
@@ -112,8 +105,8 @@ def _written(
     largest = float(np.abs(edges[:, 6:8]).max(initial=1.0))
     scale = float(2.0 ** min(frexp(largest)[1], 1000))
     is_bounded = not edges[:, 9:11].any()
-    given = PlaneCell(edges, walls).given()
-    return PlanarDomain(chart, rows, edges, walls, is_bounded, scale, given)
+    cell = PlaneCell(edges, walls)
+    return PlanarDomain(chart, rows, cell, is_bounded, scale, cell.given())
 
 
 def rounded_line(line: Line) -> list[float]:

@@ -562,7 +562,7 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         none = np.zeros((0, first.packed.n_groups), dtype=np.int64)
         return CellArrays(none, is_complete, decisions, None, None, None, None, count)
     # Asked before the columns are closed: then the room may be that of another search.
-    is_broken = any(run.room.n_broken for run in runs)
+    is_broken = any([run.room.n_broken for run in runs])
     cells = FoundCells([run.columns for run in runs if run.columns is not None], workers)
     if is_broken:
         first.repair(cells)
@@ -572,7 +572,7 @@ def packed(runs: list[Run], is_complete: bool, workers: int) -> CellArrays:
         is_complete=is_complete,
         decisions=decisions,
         n_counted=count,
-        has_means=any(path.has_means for path in paths),
+        has_means=any([path.has_means for path in paths]),
         # Those of several runs are joined only where they are asked for.
         found=first.columns if len(runs) == 1 else None,
         **({} if first.domain.dim == 2 else {"wall_names": None}),
