@@ -14,7 +14,7 @@ from hardmax.explorer.plain_data import domain_from_data, model_from_data
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.plane import search_domain
 from hardmax.regions._search.plane_domains import planar_domain
-from hardmax.regions._search.runs import Run, next_budget, packed
+from hardmax.regions._search.runs import SLICE_S, Run, next_budget, packed
 from hardmax.regions._search.searches import BUDGET, CELL_LIMIT, DONE
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.charted_domains import charted
@@ -112,7 +112,7 @@ def find_cells(
             cells = packed([run], status == DONE, 1)
             return Partition(network, charted(domain, network.dim_in), cells, "planar")
         if status == BUDGET:
-            budget = next_budget(budget, time.perf_counter() - began)
+            budget = next_budget(budget, time.perf_counter() - began, SLICE_S)
         else:
             run.make_way(status)
         if is_given_up():

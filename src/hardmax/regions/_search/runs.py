@@ -80,7 +80,7 @@ _BRIEF_S, _WORTH_THREADS_S, _SOON_S = 0.001, 0.006, 0.006
 share what is left; when estimates have been wrong."""
 
 
-def next_budget(budget: int, spent: float, seconds: float = SLICE_S) -> int:
+def next_budget(budget: int, spent: float, seconds: float) -> int:
     """Return how many steps the next slice makes, given how long so many have taken.
 
     Args:
@@ -89,7 +89,7 @@ def next_budget(budget: int, spent: float, seconds: float = SLICE_S) -> int:
         seconds: How many the next one may take.
 
     Examples:
-        >>> next_budget(1000, spent=0.1), next_budget(1000, spent=0.0)
+        >>> next_budget(1000, 0.1, 0.05), next_budget(1000, 0.0, 0.05)
         (500, 8000)
     """
     growth = min(seconds / max(spent, 1e-6), 8.0)
@@ -525,7 +525,7 @@ class _Team:
                     budget = min(budget, _LEAST_BETWEEN)
                 elif not self._is_wanted.value:
                     # A slice that ended early does not tell how long its steps take.
-                    budget = next_budget(budget, time.perf_counter() - began)
+                    budget = next_budget(budget, time.perf_counter() - began, SLICE_S)
             else:
                 run.make_way(status)
             if look_up is not None:
