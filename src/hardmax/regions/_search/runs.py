@@ -58,7 +58,7 @@ _MEASURED_S, _BETWEEN_MEASURES = 0.5, 50
 SLICE_S = 0.05
 """How long a compiled search runs before it looks up."""
 _MOST_BUDGET = 1 << 22
-"""The most steps of a slice: none takes as little as twelve nanoseconds."""
+"""The most steps of a slice: enough where each takes twelve nanoseconds or more."""
 
 
 class Limits(NamedTuple):
