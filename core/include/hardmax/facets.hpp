@@ -34,6 +34,7 @@ namespace hardmax {
 // What a layer is: only units; continuous at its walls, or followed by no other; one that jumps.
 enum LayerKind : int { kUnits, kContinuous, kJumps };
 enum Verdict : int { kOpen = -1, kApart = 0, kOverlap = 1 };
+constexpr int kMostDimensions = 8;
 
 // Cells with their facets and vertices.
 struct FacetTable : hm_facets {
@@ -171,14 +172,14 @@ struct WallSides {
     std::int64_t begin, middle;
 };
 
-// A facet in space: its vertices, the rows of its cell through its edges (see `outlines.hpp`), and bounds on
-// them. Without vertices where it is not certain which they are.
+// A facet: its vertices, the rows of its cell that may part it from facets beyond its wall (see
+// `outlines.hpp`), and bounds on them. Without vertices where it is not certain which they are.
 struct Outline {
-    const double* points;  // (n, 3)
+    const double* points;  // (n, dim)
     const double* rows;    // n_blocks
     int n, n_blocks;
     double size, rho;
-    double low[3], high[3];
+    double low[kMostDimensions], high[kMostDimensions];
 };
 // The most facets on the larger side of a wall that are compared, and room for the outlines of a wall.
 constexpr std::int64_t kMostCompared = 512, kRoomForOutlines = 1 << 16;
@@ -207,7 +208,7 @@ struct Meeting : hm_meeting {
     std::int64_t* ranges;    // (n_layers, 2)
     Outline* outlines;       // (2 kMostCompared): those of a wall
     double* outline_room;    // (kRoomForOutlines)
-    double* boxes;           // (kMostCompared, 6)
+    double* boxes;           // (kMostCompared, 2 dim)
 };
 constexpr int kMostFound = 256;
 
@@ -260,7 +261,7 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     m.ranges = arena.take<std::int64_t>(2 * n_layers);
     m.outlines = arena.take<Outline>(2 * kMostCompared);
     m.outline_room = arena.take<double>(kRoomForOutlines);
-    m.boxes = arena.take<double>(6 * kMostCompared);
+    m.boxes = arena.take<double>(2 * t.dim * kMostCompared);
 }
 
 namespace detail {
@@ -769,7 +770,6 @@ struct Comparison {
 
 namespace detail {
 
-constexpr int kMostDimensions = 8;
 
 // Move a place about into a hyperplane; False: that failed.
 inline bool move_in(const FacetTable& t, std::int64_t plane, double* place) {

@@ -1,16 +1,22 @@
-// On which rows the vertices of cells lie, and facets of a wall in space compared by their edges.
+// On which rows the vertices of cells lie, and facets of a wall compared by their vertices and rows.
 //
 // A vertex lies on D independent facets at least; if all forms but D have a sign there, these are the ones.
 // If more have none, but all of them are linear, the vertex is the origin, and lies on all of them.
 //
-// In three dimensions facets of a wall are convex polygons of a plane. Two of them with no inner point in
-// common are parted by a line through an edge of one of them, one on each closed side. Edges lie on other
-// facets of their cell, or on sides of the domain, which part nothing from what is inside. So let F and G be
-// facets of cells P and Q on both sides of a wall, and take the rows of Q through edges of G, which are those
-// of other facets that hold vertices of G, and the rows of P through edges of F likewise:
-//   if all vertices of F are negative on one of these rows of Q, or all of G on one of P, they are apart;
-//   if on each of these rows of Q some vertex of F is positive, and on each of P some vertex of G, they
-//   overlap.
+// Let F and G be facets of cells P and Q on both sides of a wall of layer l, where no groups tie. P and Q have
+// the same winners up to layer l, but for those that meet on the wall, and so the same forms: what these exceed
+// in P they exceed in Q, and on the wall the two that meet are equal. Rows of layers up to l, and the sides of
+// the domain, are therefore positive on F as they are on G, and G is where the others are: those of later
+// layers that hold vertices of G. Call them the parting rows of G.
+//   If all of F is negative on one of them, F and G are apart.
+//   If a point of F is positive on all of them, F and G overlap: all of F around it is in G.
+// In three dimensions facets are convex polygons of a plane. Two of them with no inner point in common are
+// parted by a line through an edge of one of them, one on each closed side, and that is on a parting row.
+//   If on each parting row of G some vertex of F is positive, and on each of F some of G, they overlap.
+// In four dimensions facets are polytopes of a space. If they met, a vertex of what they share would be the only
+// common point of a face of F and a face of G, one of which is an edge then or a vertex, as three dimensions
+// have no room for two that are larger.
+//   If no segment between vertices of F meets G, and none between those of G meets F, they are apart.
 #pragma once
 #include "facets.hpp"
 #include "lanes.hpp"
@@ -78,132 +84,216 @@ void find_incidences(const FacetTable& t, std::int64_t cell, Word* masks) {
 
 // Numbers of kLanes rows side by side: slopes, the offset, the sum of the absolute slopes, that of their
 // radii, and the radius of the offset.
-constexpr int kRowNumbers = 7, kRowBlock = kRowNumbers * kLanes;
+template <int D>
+constexpr int kRowBlock = (D + 4) * kLanes;
 
 // Write some rows of a cell, and after them rows that are positive everywhere.
-inline void write_edge_rows(const FacetTable& t, std::int64_t first_row, Word some, double* to) {
-    constexpr int D = 3;
+template <int D>
+void write_parting_rows(const FacetTable& t, std::int64_t first_row, Word some, double* to) {
     for (int i = 0; some != 0 || i % kLanes != 0; i++, some &= some - 1) {
-        double* block = to + i / kLanes * kRowBlock + i % kLanes;
+        double* block = to + i / kLanes * kRowBlock<D> + i % kLanes;
         if (some == 0) {
-            for (int k = 0; k < kRowNumbers; k++) block[k * kLanes] = k == D ? 1.0 : 0.0;
+            for (int k = 0; k < D + 4; k++) block[k * kLanes] = k == D ? 1.0 : 0.0;
             continue;
         }
         const double* form = t.forms + (first_row + lowest_bit(some)) * (D + 3);
+        double slopes = 0.0;
+        for (int k = 0; k < D; k++) slopes += magnitude(form[k]);
         for (int k = 0; k <= D; k++) block[k * kLanes] = form[k];
-        block[4 * kLanes] = magnitude(form[0]) + magnitude(form[1]) + magnitude(form[2]);
-        block[5 * kLanes] = D * form[D + 1];
-        block[6 * kLanes] = form[D + 2] + kTiny;
+        block[(D + 1) * kLanes] = slopes;
+        block[(D + 2) * kLanes] = D * form[D + 1];
+        block[(D + 3) * kLanes] = form[D + 2] + kTiny;
     }
 }
 
 // Write the outline of a facet to some room, which shrinks; `masks` are those of all vertices, 0 where
 // nobody has asked yet.
-inline void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, double*& room,
-                          const double* end, Outline& found) {
-    constexpr int D = 3;
-    const std::int64_t cell = t.owners[facet], first = t.point_starts[cell];
-    const int place = t.place(facet),
-              n_rows = static_cast<int>(t.starts[cell + 1] - t.starts[cell]);
-    const double rho = t.blurs[2 * cell];
+template <int D>
+void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, double*& room,
+                   const double* end, Outline& found) {
+    const std::int64_t cell = t.owners[facet], first = t.point_starts[cell],
+                       first_row = t.starts[cell];
+    const int place = t.place(facet), layer = t.layer(t.group(facet)),
+              n_rows = static_cast<int>(t.starts[cell + 1] - first_row);
     if (masks[first] == 0) find_incidences<D>(t, cell, masks);
     found.n = 0;
     // Without bounds it meets everything, and that is open.
     for (int k = 0; k < D; k++) found.low[k] = -kInfinity, found.high[k] = kInfinity;
     double low[D], high[D], size = 0.0;
     for (int k = 0; k < D; k++) low[k] = kInfinity, high[k] = -kInfinity;
-    Word touched = 0;
+    Word touched = 0, parting = 0;
     int n = 0;
     for (std::int64_t i = first; i < t.point_starts[cell + 1]; i++) {
         if (masks[i] == kNotOnRows || end - room < D * (n + 1)) return;
         if ((masks[i] >> place & 1) == 0) continue;
         for (int k = 0; k < D; k++) {
             const double x = room[D * n + k] = t.points[i * D + k];
-            const double widened = (rho + 2.0 * kKappa * magnitude(x)) * kUp + kTiny;
-            size = larger(size, magnitude(x));
-            low[k] = x - widened < low[k] ? x - widened : low[k];
-            high[k] = larger(high[k], x + widened);
+            low[k] = x < low[k] ? x : low[k];
+            high[k] = larger(high[k], x);
         }
         touched |= masks[i];
         n++;
     }
-    touched &= low_bits(n_rows) & ~(Word{1} << place);
-    const int n_blocks = (bit_count(touched) + kLanes - 1) / kLanes;
-    if (n < D || !(size + rho < kInfinity) || end - room < D * n + n_blocks * kRowBlock) return;
-    for (int k = 0; k < D; k++) found.low[k] = low[k], found.high[k] = high[k];
+    for (touched &= low_bits(n_rows); touched != 0; touched &= touched - 1) {
+        const int r = lowest_bit(touched);
+        parting |= static_cast<Word>(t.layer(t.group(first_row + r)) > layer) << r;
+    }
+    for (int k = 0; k < D; k++) size = larger(size, larger(-low[k], high[k]));
+    const int n_blocks = (bit_count(parting) + kLanes - 1) / kLanes;
+    const double rho = t.blurs[2 * cell], widened = (rho + 2.0 * kKappa * size) * kUp + kTiny;
+    if (n < D || !(size + rho < kInfinity) || end - room < D * n + n_blocks * kRowBlock<D>) return;
+    for (int k = 0; k < D; k++) found.low[k] = low[k] - widened, found.high[k] = high[k] + widened;
     found.n = n, found.n_blocks = n_blocks, found.size = size, found.rho = rho;
     found.points = room, found.rows = room + D * n;
-    write_edge_rows(t, t.starts[cell], touched, room + D * n);
-    room += D * n + n_blocks * kRowBlock;
+    write_parting_rows<D>(t, first_row, parting, room + D * n);
+    room += D * n + n_blocks * kRowBlock<D>;
 }
 
 inline bool any(LaneBits bits) { return (bits[0] | bits[1] | bits[2] | bits[3]) != 0; }
 
-// -1 if on some row through an edge of a facet all vertices of another one are certainly negative, 1 if on
-// each of them some vertex is certainly positive, else 0.
-//
-// The bound is that of `Polytopes::error_on`. Where something overflows it is infinite, or not a number.
-inline int side_of(const Outline& edges, const Outline& vertices) {
-    const Lanes size = all(vertices.size), rho = all(vertices.rho);
-    LaneBits is_parted{}, is_met = ~LaneBits{};
-    for (int b = 0; b < edges.n_blocks; b++) {
-        const double* row = edges.rows + b * kRowBlock;
-        const auto number = [&](int k) { return load(row + k * kLanes); };
-        const Lanes x = number(0), y = number(1), z = number(2), offset = number(3);
-        Lanes highest = all(-kInfinity);
-        for (int v = 0; v < vertices.n; v++) {
-            const double* point = vertices.points + 3 * v;
-            const Lanes value =
-                x * all(point[0]) + y * all(point[1]) + z * all(point[2]) + offset;
-            highest = value > highest ? value : highest;
-        }
-        const Lanes slopes = number(4), radius = number(5);
-        const Lanes error = (all(kKappa) * (slopes * size + absolute(offset)) +
-                             radius * (size + rho) + slopes * rho + number(6)) *
-                            all(kUp);
-        is_parted |= highest < -error;
-        is_met &= highest > error;
+// Some rows of a facet, and a bound on the errors of their values at the vertices of another one, that of
+// `Polytopes::error_on`. Where something overflows it is infinite, or not a number.
+template <int D>
+struct RowsAt {
+    Lanes slope[D], offset, error;
+
+    RowsAt(const Outline& facet, int block, const Outline& other) {
+        const auto number = [&](int k) {
+            return load(facet.rows + block * kRowBlock<D> + k * kLanes);
+        };
+        const Lanes size = all(other.size), rho = all(other.rho), slopes = number(D + 1);
+        for (int k = 0; k < D; k++) slope[k] = number(k);
+        offset = number(D);
+        error = (all(kKappa) * (slopes * size + absolute(offset)) +
+                 number(D + 2) * (size + rho) + slopes * rho + number(D + 3)) *
+                all(kUp);
     }
-    return any(is_parted) ? -1 : any(~is_met) ? 0 : 1;
+    Lanes value(const double* point) const {
+        Lanes sum = slope[0] * all(point[0]);
+        for (int k = 1; k < D; k++) sum += slope[k] * all(point[k]);
+        return sum + offset;
+    }
+};
+
+// Where the vertices of a facet certainly are for the parting rows of another one: all of them negative on one
+// row, on each row one of them positive, one of them positive on all rows.
+struct Sides {
+    bool are_parted, meet_each, has_inner;
+};
+template <int D>
+Sides sides_of(const Outline& facet, const Outline& other) {
+    LaneBits is_parted{}, is_met = ~LaneBits{};
+    Word outside = 0;
+    for (int b = 0; b < facet.n_blocks; b++) {
+        const RowsAt<D> rows(facet, b, other);
+        Lanes highest = all(-kInfinity);
+        for (int v = 0; v < other.n; v++) {
+            const Lanes value = rows.value(other.points + D * v);
+            highest = value > highest ? value : highest;
+            outside |= static_cast<Word>(any(~(value > rows.error))) << v % kWindow;
+        }
+        is_parted |= highest < -rows.error;
+        is_met &= highest > rows.error;
+        if (any(is_parted)) break;
+    }
+    return {any(is_parted), !any(~is_met), (~outside & low_bits(other.n)) != 0};
+}
+
+// kOverlap if a segment between vertices of a facet has a point inside another one, kApart if all of them
+// certainly have none in common with it.
+//
+// Rows with the values a, a' at one end of a segment and c, c' at the other are negative on all of it if
+// p a + q a' and p c + q c' are, for positive p and q. Such sums are off by a quarter more than the errors of
+// the values, which are many times those of rounding.
+template <int D>
+Verdict follow_segments(const Outline& facet, const Outline& other) {
+    constexpr int most_blocks = 4, most_vertices = 32;
+    const int n_rows = facet.n_blocks * kLanes;
+    if (facet.n_blocks > most_blocks || other.n > most_vertices) return kOpen;
+    double values[most_vertices][most_blocks * kLanes], errors[most_blocks * kLanes];
+    for (int b = 0; b < facet.n_blocks; b++) {
+        const RowsAt<D> rows(facet, b, other);
+        store(errors + b * kLanes, all(2.0) * rows.error);
+        for (int v = 0; v < other.n; v++)
+            store(values[v] + b * kLanes, rows.value(other.points + D * v));
+    }
+    bool are_apart = true;
+    for (int v = 0; v < other.n; v++)
+        for (int w = 0; w < v; w++) {
+            const double *one = values[v], *end = values[w];
+            // From where on rows are positive, and up to where.
+            double low = 0.0, high = 1.0;
+            int rising = -1, falling = -1;
+            bool is_parted = false, is_met = true;
+            for (int r = 0; r < n_rows; r++) {
+                is_parted = is_parted || (one[r] < -errors[r] && end[r] < -errors[r]);
+                const double share = one[r] / (one[r] - end[r]);
+                if (one[r] < 0.0 && !(share < low)) low = share, rising = r;
+                if (end[r] < 0.0 && !(share > high)) high = share, falling = r;
+            }
+            if (is_parted) continue;
+            const double middle = 0.5 * (low + high);
+            for (int r = 0; r < n_rows; r++)
+                is_met = is_met && (1.0 - middle) * one[r] + middle * end[r] > errors[r];
+            if (is_met && low < high) return kOverlap;
+            are_apart = are_apart && rising >= 0 && falling >= 0;
+            if (!are_apart) continue;
+            const double p = 1.0 / (end[rising] - one[rising]),
+                         q = 1.0 / (one[falling] - end[falling]),
+                         error = (p * errors[rising] + q * errors[falling]) * kUp + kTiny;
+            are_apart = p > 0.0 && q > 0.0 && p * one[rising] + q * one[falling] < -error &&
+                        p * end[rising] + q * end[falling] < -error;
+        }
+    return are_apart ? kApart : kOpen;
 }
 
 // Compare facets on both sides of a wall; kOpen where signs are.
-inline int compare_outlines(const Outline& one, const Outline& other) {
+template <int D>
+Verdict compare_outlines(const Outline& one, const Outline& other) {
     if (one.n == 0 || other.n == 0) return kOpen;
-    const int first = side_of(other, one);
-    if (first < 0) return kApart;
-    const int second = side_of(one, other);
-    return second < 0 ? kApart : first > 0 && second > 0 ? kOverlap : kOpen;
+    const Sides first = sides_of<D>(other, one);
+    if (first.are_parted) return kApart;
+    if (first.has_inner) return kOverlap;
+    const Sides second = sides_of<D>(one, other);
+    if (second.are_parted) return kApart;
+    if (second.has_inner || (D == 3 && first.meet_each && second.meet_each)) return kOverlap;
+    if (D == 3) return kOpen;
+    const Verdict through = follow_segments<D>(other, one);
+    if (through == kOverlap) return kOverlap;
+    const Verdict back = follow_segments<D>(one, other);
+    return back == kOverlap || (D == 4 && through == back) ? back : kOpen;
 }
 
 // Bounds on kLanes facets side by side: low in each coordinate, then high.
-constexpr int kBoxBlock = 6 * kLanes;
+template <int D>
+constexpr int kBoxBlock = 2 * D * kLanes;
 
-inline void write_boxes(const Outline* outlines, int n, double* boxes) {
+template <int D>
+void write_boxes(const Outline* outlines, int n, double* boxes) {
     for (int i = 0; i < padded(n); i++) {
-        double* block = boxes + i / kLanes * kBoxBlock + i % kLanes;
-        for (int k = 0; k < 3; k++) {
+        double* block = boxes + i / kLanes * kBoxBlock<D> + i % kLanes;
+        for (int k = 0; k < D; k++) {
             block[k * kLanes] = i < n ? outlines[i].low[k] : kInfinity;
-            block[(3 + k) * kLanes] = i < n ? outlines[i].high[k] : -kInfinity;
+            block[(D + k) * kLanes] = i < n ? outlines[i].high[k] : -kInfinity;
         }
     }
 }
 
 // Call a function with the numbers of those of n facets beyond a wall that overlap one of it; say whether
 // nothing stayed open. It may have been called with some before that.
-template <class F>
+template <int D, class F>
 bool for_overlapping(const Outline& one, const Outline* beyond, int n, const double* boxes,
                      F call) {
     for (int i = 0; i < n; i += kLanes) {
-        const double* block = boxes + i / kLanes * kBoxBlock;
+        const double* block = boxes + i / kLanes * kBoxBlock<D>;
         LaneBits is_apart{};
-        for (int k = 0; k < 3; k++)
-            is_apart |= (all(one.low[k]) > load(block + (3 + k) * kLanes)) |
+        for (int k = 0; k < D; k++)
+            is_apart |= (all(one.low[k]) > load(block + (D + k) * kLanes)) |
                         (load(block + k * kLanes) > all(one.high[k]));
         if (!any(~is_apart)) continue;
         for (int lane = 0; lane < kLanes && i + lane < n; lane++) {
             if (is_apart[lane]) continue;
-            const int verdict = compare_outlines(one, beyond[i + lane]);
+            const Verdict verdict = compare_outlines<D>(one, beyond[i + lane]);
             if (verdict == kOpen) return false;
             if (verdict == kOverlap) call(i + lane);
         }
@@ -219,7 +309,7 @@ bool for_overlapping(const Outline& one, const Outline* beyond, int n, const dou
 inline bool are_compared(const FacetTable& t, const Meeting& m, std::int64_t wall) {
     const std::int64_t n_far = m.sides[wall + 1].begin - m.sides[wall].middle;
     const bool is_last = t.layer(t.group(m.order[m.sides[wall].begin])) + 2 >= t.n_layers();
-    return t.dim == 3 && t.tie_starts[t.n_cells] == 0 && n_far <= (is_last ? 8 : kMostCompared);
+    return t.dim >= 3 && t.tie_starts[t.n_cells] == 0 && n_far <= (is_last ? 8 : kMostCompared);
 }
 
 // Mark the cells whose forms are needed for the facets that are to be searched.

@@ -308,17 +308,17 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
             double* free = m.outline_room;
             const auto write_outlines = [&](const detail::Range& range) {
                 for (std::int64_t i = range.low; i < range.high; i++)
-                    detail::write_outline(t, m.order[i], m.masks, free,
+                    detail::write_outline<D>(t, m.order[i], m.masks, free,
                                           m.outline_room + kRoomForOutlines, outline_at(i));
             };
             n_beyond = static_cast<int>(far.high - far.low);
             if (compares) {
                 write_outlines(near), write_outlines(far);
-                detail::write_boxes(&outline_at(far.low), n_beyond, m.boxes);
+                detail::write_boxes<D>(&outline_at(far.low), n_beyond, m.boxes);
             }
         }
         if (compares) {
-            const bool is_settled = detail::for_overlapping(
+            const bool is_settled = detail::for_overlapping<D>(
                 outline_at(place), &outline_at(far.low), n_beyond, m.boxes,
                 [&](int i) { add(facet, m.order[far.low + i]); });
             m.left[place] = !is_settled;
