@@ -314,7 +314,9 @@ def test_forms_of_facets_are_recomposed_within_their_radii(seed):
         cells, network, dim = part.cells, part.network, 3
         owners = np.repeat(np.arange(part.n_found), np.diff(cells.facets.starts))
         layer_of = np.repeat(range(len(network.layers)), [x.n_groups for x in network.layers])
-        forms = CoreFacets(network, part.domain, cells).compose(np.arange(len(owners)))
+        facets = CoreFacets(network, part.domain, cells)
+        facets.compose(np.arange(len(owners)))
+        forms = facets.forms
         known = np.flatnonzero(np.isfinite(forms[: len(owners), dim + 1]))
         assert len(known) > 20
         regions = Regions(network, part.domain)

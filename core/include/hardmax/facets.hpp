@@ -186,7 +186,8 @@ constexpr std::int64_t kMostCompared = 512, kRoomForOutlines = 1 << 16;
 
 // What is kept between the calls.
 struct Meeting : hm_meeting {
-    std::int64_t *owners, *splits;  // (n_facets): those of `FacetTable`
+    std::int64_t *owners, *splits;  // (n_facets): those of `FacetTable`, as is the next
+    double* forms;                  // (n_facets + n_borders, dim + 3)
     std::int32_t* table;            // scratch: facets, or cells, by their hashes
     std::uint64_t* keys;  // (n_facets or n_cells): scratch, then the walls of loose facets
     std::int64_t* since;            // (n_groups + 1): scratch of `match_facets`, as is `sums`
@@ -242,6 +243,7 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
                        table_size = of_facets > of_cells ? of_facets : of_cells;
     m.owners = arena.take<std::int64_t>(n);
     m.splits = arena.take<std::int64_t>(n);
+    m.forms = arena.take<double>((n + t.n_borders) * (t.dim + 3));
     m.table = arena.take<std::int32_t>(table_size);
     m.keys = arena.take<std::uint64_t>(t.n_facets > t.n_cells ? t.n_facets : t.n_cells);
     m.since = arena.take<std::int64_t>(n_groups + 1);
@@ -658,8 +660,8 @@ inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n
     return n_pairs;
 }
 
-// A number that no coordinate of a point exceeds, at least 1.
-inline double size_of_points(const FacetTable& t) {
+// A power of two above all coordinates of points, from 2 to 2^1000; larger ones there are not in a domain.
+inline double scale_of_points(const FacetTable& t) {
     const std::int64_t n = t.point_starts[t.n_cells] * t.dim;
     Lanes sizes = all(1.0);
     std::int64_t i = 0;
@@ -669,7 +671,7 @@ inline double size_of_points(const FacetTable& t) {
     }
     double size = larger(larger(sizes[0], sizes[1]), larger(sizes[2], sizes[3]));
     for (; i < n; i++) size = larger(size, magnitude(t.points[i]));
-    return size;
+    return power_of_two(least(exponent_of(size) + 1, 1000));
 }
 
 // What is open on one side may meet anything beyond its wall: mark that, and count what is open.

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 12
+#define HM_INTERFACE_VERSION 13
 
 #ifdef __cplusplus
 extern "C" {
@@ -186,20 +186,21 @@ typedef struct {
     const int64_t* group_layers; /* (n_groups) */
     const int32_t* kinds;        /* (n_layers): 0 only units, 1 continuous or the last, 2 jumps */
     const uint64_t* weights;     /* (n_groups): random odd words to hash with */
-    double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offset, radii; the
-                                    domain's come last */
+    const double* borders;       /* (n_borders, dim + 3): the domain's slopes, offsets and radii */
     const int8_t* is_chosen;     /* (n_cells): which cells to look at, or null */
     int32_t covers;              /* whether all cells are there, and none is left out */
-    int64_t* owners;             /* (n_facets): the cell of each facet; written by matching */
-    int64_t* splits;             /* (n_facets): a number for the split that made it, if it is loose;
-                                    likewise */
+    /* In the memory of what follows, from matching on: */
+    int64_t* owners;             /* (n_facets): the cell of each facet */
+    int64_t* splits;             /* (n_facets): a number for the split that made it, if it is loose */
+    double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offsets and radii as far
+                                    as they are composed, then the borders */
 } hm_facets;
 
 /* At the start of the memory of what follows: facets that have not been matched by name, how many of
  * them are to be searched, and how many are left open after that. */
 typedef struct {
     int64_t n_loose, n_searched, n_open;
-    double size;           /* no coordinate of a point exceeds it, and it is at least 1 */
+    double scale;          /* a power of two above all coordinates of points */
     const int64_t* loose;  /* (n_loose): facets, wall after wall */
     const int8_t* is_open; /* (n_loose) */
 } hm_meeting;

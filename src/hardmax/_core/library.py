@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 12
+INTERFACE_VERSION = 13
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -215,7 +215,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        12
+        13
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

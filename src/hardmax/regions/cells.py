@@ -173,6 +173,12 @@ class CellArrays:
     __repr__ = short_repr
     _repr_html_ = html_card
 
+    @property
+    def n_stored(self) -> int:
+        """How many cells the arrays have: all that were found, or none if they were counted."""
+        # Without making an array of the signatures, where a search has them.
+        return len(self.signatures) if self.found is None else self.found.sizes().cells
+
     @cached_property
     def walls(self) -> AnyArray | None:
         """For the edge from each vertex of a polygon to the next, what meets on it.

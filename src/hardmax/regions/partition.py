@@ -620,7 +620,8 @@ class Partition(WithoutCaches):
             )
 
     def _require_stored(self) -> None:
-        if len(self.cells.signatures if self._line is None else self._line) != self.n_found:
+        n_stored = self.cells.n_stored if self._line is None else len(self._line)
+        if n_stored != self.n_found:
             raise ArgumentError(
                 "`count_only` must be False for anything but the number of cells; this partition "
                 "was only counted."

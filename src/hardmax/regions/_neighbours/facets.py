@@ -2,17 +2,16 @@
 
 from ctypes import Structure, addressof, byref, c_double, c_int32, c_int64, c_void_p
 from functools import cache
-from math import frexp, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address, give_back, spare_block
+from hardmax._core.memory import address, give_back, spare_block
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.searches import CoreSearch
+from hardmax.regions._search.searches import CellColumns, CoreSearch
 from hardmax.regions._search.space_domains import border_forms
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
@@ -20,10 +19,11 @@ from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 OPEN, APART, OVERLAP = -1, 0, 1
 """What is known about two facets."""
-_NOTHING = np.empty(0, dtype=np.int64)
+_NOTHING, _NO_BORDERS = np.empty(0, dtype=np.int64), np.empty((0, 0))
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
 _COLUMNS = (
-    "facet_starts", "walls", "tie_starts", "ties", "points", "directions", "starts", "blurs"
+    "signatures", "facet_starts", "walls", "tie_starts", "ties", "points", "directions", "starts",
+    "blurs",
 )  # fmt: skip
 """The columns of cells that are read, in the order of `hm_facets`."""
 _SLICE = 1 << 16  # so many cells are found at most before interrupts act
@@ -51,11 +51,12 @@ class _Facets(Structure):
         ("group_layers", c_void_p),
         ("kinds", c_void_p),
         ("weights", c_void_p),
-        ("forms", c_void_p),
+        ("borders", c_void_p),
         ("is_chosen", c_void_p),
         ("covers", c_int32),
         ("owners", c_void_p),
         ("splits", c_void_p),
+        ("forms", c_void_p),
     )
 
 
@@ -66,7 +67,7 @@ class _Meeting(Structure):
         ("n_loose", c_int64),
         ("n_searched", c_int64),
         ("n_open", c_int64),
-        ("size", c_double),
+        ("scale", c_double),
         ("loose", c_void_p),
         ("is_open", c_void_p),
     )
@@ -75,29 +76,41 @@ class _Meeting(Structure):
 class FacetTable:
     """Cells with their facets as the core reads them.
 
+    Args:
+        network: The network.
+        cells: The cells.
+        borders: The inequalities of the domain, if facets are to be compared: see `border_forms`.
+
     Attributes:
         given: `hm_facets` of the interface, without what is computed; valid while the table lives.
         n_ties: How many ties there are.
     """
 
-    def __init__(self, network: ArgmaxNetwork, cells: CellArrays) -> None:
-        is_short = cells.signatures.dtype == np.uint8
-        winners = np.ascontiguousarray(cells.signatures, dtype=np.uint8 if is_short else np.int32)
-        found = cells.found
-        columns = _columns(cells) if found is None else {}
-        # Kept, because the core has only addresses.
-        self._kept = winners, found, columns
-        if found is not None:
-            dim, at = found.dim, found.addresses()
-            _, _, n_facets, self.n_ties = found.sizes()
-        else:
-            dim = columns["points"].shape[1]
+    def __init__(
+        self, network: ArgmaxNetwork, cells: CellArrays, borders: FloatArray = _NO_BORDERS
+    ) -> None:
+        found: CellColumns | None = cells.found
+        columns: dict[str, AnyArray] = {}
+        if found is None:
+            columns = _columns(cells)
+            at = [address(columns[name]) if name in columns else None for name in _COLUMNS]
+            n_cells, dim = len(columns["signatures"]), columns["points"].shape[1]
             n_facets, self.n_ties = len(columns["walls"]), len(columns["ties"])
-            at = {name: address(column) for name, column in columns.items()}
-        signatures = (address(winners), None) if is_short else (None, address(winners))
-        sizes = len(winners), n_facets, dim, network.n_groups, 0
-        layers = _layers(network)
-        self.given = _Facets(*sizes, *signatures, *map(at.get, _COLUMNS), *layers.addresses)
+            is_short = columns["signatures"].dtype == np.uint8
+        else:
+            n_cells, _, n_facets, self.n_ties = found.sizes()
+            dim, at, field = found.dim, found.addresses(_COLUMNS), found.columns["signatures"].field
+            is_short = field != "signatures"
+            if field == "bit_signatures":
+                columns["signatures"] = cells.signatures
+                at[0] = address(cells.signatures)
+        # Kept, because the core has only addresses.
+        self._kept = found, columns, borders
+        self.given = _Facets(
+            n_cells, n_facets, dim, network.n_groups, len(borders),
+            at[0] if is_short else None, None if is_short else at[0], *at[1:],
+            *_layers(network).addresses, address(borders),
+        )  # fmt: skip
 
 
 def _columns(cells: CellArrays) -> dict[str, AnyArray]:
@@ -105,6 +118,7 @@ def _columns(cells: CellArrays) -> dict[str, AnyArray]:
     facets = cells.facets
     assert facets is not None
     given = {
+        "signatures": (cells.signatures, np.uint8 if cells.signatures.dtype == np.uint8 else np.int32),
         "facet_starts": (facets.starts, np.int64),
         "walls": (facets.facets, np.int32),
         "tie_starts": (facets.tie_starts, np.int64),
@@ -212,8 +226,7 @@ class CoreFacets:
         self.network, self.domain, self.cells = network, domain, cells
         self._core = core()
         self._search: CoreSearch | None = None
-        self._forms: Memory | None = None
-        self._table = FacetTable(network, cells)
+        self._table = FacetTable(network, cells, border_forms(domain))
         self.n_ties = self._table.n_ties
         given = self._given = self._table.given
         given.covers = cells.is_complete
@@ -255,6 +268,18 @@ class CoreFacets:
         """The facets that are not matched by their names, shape `(n_loose,)`."""
         return self._copied(self._meeting.loose, self.n_loose)
 
+    @property
+    def forms(self) -> FloatArray:
+        """The forms of facets, then those of the domain, as far as they are composed.
+
+        Slopes, offset, radius of the slopes, radius of the offset: shape `(n_facets + n_borders,
+        dim + 3)`. Radii are infinite where forms are not known.
+        """
+        given = self._given
+        shape = given.n_facets + given.n_borders, given.dim + 3
+        forms: FloatArray = self._memory.copied(given.forms, shape)
+        return forms
+
     def _copied(self, at: int, n: int, kind: Any = np.int64) -> AnyArray:
         copied: AnyArray = self._memory.copied(at, (n,), kind)
         return copied
@@ -271,16 +296,8 @@ class CoreFacets:
         return cells, groups
 
     def _begin(self) -> int:
-        """Make room for the forms of facets, and begin a search; return where it is."""
-        given, dim = self._given, self._given.dim
-        borders = border_forms(self.domain)
-        shape = given.n_facets + len(borders), dim + 3
-        if self._forms is None:
-            self._forms = spare_block(8 * prod(shape))
-            self.forms: FloatArray = np.ndarray(shape, np.float64, self._forms.bytes)
-            self.forms[given.n_facets :] = borders
-            given.forms, given.n_borders = self._forms.address, len(borders)
-        scale = float(2.0 ** min(frexp(self._meeting.size)[1], 1000))
+        """Begin a search of the network; return where it is."""
+        scale: float = self._meeting.scale
         stream = first_stream(self.network, self.domain.inputs, scale)
         if self._search is not None:
             self._search.release()
@@ -289,18 +306,11 @@ class CoreFacets:
         )
         return self._search.address
 
-    def compose(self, chosen: IntArray) -> FloatArray:
-        """Return the forms of all facets of the cells of some facets, then those of the domain.
-
-        Returns:
-            Slopes, offset, radius of the slopes, radius of the offset: `(n_facets + n_borders,
-            dim + 3)`. Those of other cells are not written; radii are infinite where forms are not
-            known.
-        """
+    def compose(self, chosen: IntArray) -> None:
+        """Compose the forms of all facets of the cells of some facets."""
         self._core.hm_facets_compose(
             self._at, self._begin(), self._memory.address, len(chosen), address(chosen)
         )
-        return self.forms
 
     def overlay(self) -> tuple[IntArray, IntArray]:
         """Search what lies beyond facets at walls with jumps.
@@ -325,9 +335,7 @@ class CoreFacets:
 
     def close(self) -> None:
         """Let all memory be used again: nothing is read any more."""
-        for block in (self._memory, self._forms):
-            if block is not None:
-                give_back(block)
+        give_back(self._memory)
         if self._search is not None:
             self._search.release()
 

@@ -36,8 +36,8 @@ def spatial_neighbours(
         chosen: The cells to look at; all if None.
     """
     is_chosen: BoolArray | None = None
-    if chosen is not None and chosen != range(len(cells.signatures)):
-        is_chosen = np.zeros(len(cells.signatures), dtype=np.bool_)
+    if chosen is not None and chosen != range(cells.n_stored):
+        is_chosen = np.zeros(cells.n_stored, dtype=np.bool_)
         is_chosen[np.fromiter(chosen, dtype=np.int64)] = True
     facets = CoreFacets(network, domain, cells, is_chosen)
     places = overlapping_facets(facets) if facets.n_loose else facets.pairs

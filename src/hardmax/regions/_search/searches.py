@@ -256,6 +256,8 @@ class _Column(NamedTuple):
         row_bytes: How many bytes a row takes.
         n_skipped: How many bytes the rows before take.
         start: Where in the block of the first cells it begins.
+        before: How many bytes the columns before it take for each thing that is counted, and the
+            rows of zeros before theirs.
     """
 
     name: str
@@ -267,6 +269,7 @@ class _Column(NamedTuple):
     row_bytes: int = 0
     n_skipped: int = 0
     start: int = 0
+    before: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
 
     def n_rows(self, sizes: Sizes) -> int:
         """Return how many rows it has."""
@@ -275,6 +278,11 @@ class _Column(NamedTuple):
     def n_bytes(self, sizes: Sizes) -> int:
         """Return how many bytes it takes."""
         return self.n_rows(sizes) * self.row_bytes
+
+    def packed_start(self, sizes: Sizes) -> int:
+        """Return where it begins if columns are packed one after the other."""
+        (cells, vertices, facets, ties), (a, b, c, d, zeros) = sizes, self.before
+        return a * cells + b * vertices + c * facets + d * ties + zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,12 +352,16 @@ def _block(
     columns.append(_Column("signatures", *signature, cells))
     n_vertices = n_cells * FIRST_VERTICES if dim == 2 else n_cells << dim
     room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, n_groups + n_cells)
-    placed, end = {}, 0
+    placed, end, before = {}, 0, [0] * 5
     # The widest numbers first: one after the other, each begins on a boundary of its numbers.
     for column in sorted(columns, key=lambda column: -column.kind.itemsize):
         row_bytes = prod(column.shape) * int(column.kind.itemsize)
         skipped = row_bytes * column.n_more
-        placed[column.name] = column._replace(row_bytes=row_bytes, n_skipped=skipped, start=end)
+        placed[column.name] = column._replace(
+            row_bytes=row_bytes, n_skipped=skipped, start=end, before=tuple(before)
+        )
+        before[column.counted] += row_bytes
+        before[-1] += skipped
         end += -(-row_bytes * column.n_rows(room) // 64) * 64
     if end > _FIRST_BYTES and n_cells > 1:
         return _block(n_cells // 2, dim, dim_out, n_groups, largest_group, is_bounded)
@@ -435,22 +447,12 @@ class CellColumns:
         """Return a column as it is."""
         if column.name in self._grown:
             return self._grown[column.name].rows(column.n_rows(self.sizes()))
+        sizes = self.sizes()
+        shape = column.n_rows(sizes), *column.shape
         if self._memory is not None:
-            shape = column.n_rows(self.sizes()), *column.shape
             return np.ndarray(shape, column.kind, self._memory.bytes, column.start)
-        n_rows, start = self._places[column.name]
-        return np.ndarray((n_rows, *column.shape), column.kind, self._packed, start)
-
-    @quickly_cached
-    def _places(self) -> dict[str, tuple[int, int]]:
-        """How many rows each column of closed cells has, and where it begins in `_packed`."""
-        sizes, places, start = self.sizes(), {}, 0
-        columns = zip(self.columns, self._first.places, strict=True)
-        for name, (_, counted, n_more, row_bytes) in columns:
-            n_rows = sizes[counted] + n_more
-            places[name] = n_rows, start
-            start += n_rows * row_bytes
-        return places
+        start = column.packed_start(sizes)
+        return np.ndarray(shape, column.kind, self._packed, start)
 
     def _leave_block(self) -> None:
         """Let the block of the first cells be used again."""
@@ -479,12 +481,13 @@ class CellColumns:
         """Return a column of closed cells."""
         return self._rows(self.columns[name])
 
-    def addresses(self) -> dict[str, int]:
-        """Return where the columns of closed cells begin, by name."""
+    def addresses(self, names: tuple[str, ...]) -> list[int | None]:
+        """Return where some columns of closed cells begin, None for those that are not there."""
+        columns = map(self.columns.get, names)
         if self._grown:
-            return {name: address(self.rows(name)) for name in self.columns}
-        origin = address(self._packed)
-        return {name: origin + start for name, (_, start) in self._places.items()}
+            return [None if one is None else address(self._rows(one)) for one in columns]
+        origin, sizes = address(self._packed), self.sizes()
+        return [None if one is None else origin + one.packed_start(sizes) for one in columns]
 
     def joined(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
         """Return a column of closed cells, and of others after them, joined by so many threads.
