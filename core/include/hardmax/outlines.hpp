@@ -112,28 +112,34 @@ template <int D>
 void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, double*& room,
                    const double* end, Outline& found) {
     const std::int64_t cell = t.owners[facet], first = t.point_starts[cell],
-                       first_row = t.starts[cell];
+                       last = t.point_starts[cell + 1], first_row = t.starts[cell];
     const int place = t.place(facet), layer = t.layer(t.group(facet)),
               n_rows = static_cast<int>(t.starts[cell + 1] - first_row);
     if (masks[first] == 0) find_incidences<D>(t, cell, masks);
     found.n = 0;
     // Without bounds it meets everything, and that is open.
     for (int k = 0; k < D; k++) found.low[k] = -kInfinity, found.high[k] = kInfinity;
-    double low[D], high[D], size = 0.0;
-    for (int k = 0; k < D; k++) low[k] = kInfinity, high[k] = -kInfinity;
+    if (end - room < D * (last - first)) return;
     Word touched = 0, parting = 0;
     int n = 0;
-    for (std::int64_t i = first; i < t.point_starts[cell + 1]; i++) {
-        if (masks[i] == kNotOnRows || end - room < D * (n + 1)) return;
-        if ((masks[i] >> place & 1) == 0) continue;
+    bool is_certain = true;
+    // Which vertices are on the facet is hard to foresee: the others are written too, and overwritten.
+    for (std::int64_t i = first; i < last; i++) {
+        const Word is_on = masks[i] >> place & 1;
+        is_certain = is_certain && masks[i] != kNotOnRows;
+        for (int k = 0; k < D; k++) room[D * n + k] = t.points[i * D + k];
+        touched |= masks[i] & (Word{0} - is_on);
+        n += static_cast<int>(is_on);
+    }
+    if (!is_certain) return;
+    double low[D], high[D], size = 0.0;
+    for (int k = 0; k < D; k++) low[k] = kInfinity, high[k] = -kInfinity;
+    for (int v = 0; v < n; v++)
         for (int k = 0; k < D; k++) {
-            const double x = room[D * n + k] = t.points[i * D + k];
+            const double x = room[D * v + k];
             low[k] = x < low[k] ? x : low[k];
             high[k] = larger(high[k], x);
         }
-        touched |= masks[i];
-        n++;
-    }
     for (touched &= low_bits(n_rows); touched != 0; touched &= touched - 1) {
         const int r = lowest_bit(touched);
         parting |= static_cast<Word>(t.layer(t.group(first_row + r)) > layer) << r;
@@ -182,21 +188,21 @@ struct Sides {
 };
 template <int D>
 Sides sides_of(const Outline& facet, const Outline& other) {
-    LaneBits is_parted{}, is_met = ~LaneBits{};
-    Word outside = 0;
+    LaneBits is_parted{}, is_met = ~LaneBits{}, outside{};
     for (int b = 0; b < facet.n_blocks; b++) {
         const RowsAt<D> rows(facet, b, other);
         Lanes highest = all(-kInfinity);
         for (int v = 0; v < other.n; v++) {
             const Lanes value = rows.value(other.points + D * v);
             highest = value > highest ? value : highest;
-            outside |= static_cast<Word>(any(~(value > rows.error))) << v % kWindow;
+            outside |= ~(value > rows.error) & (LaneBits{1, 1, 1, 1} << v % kWindow);
         }
         is_parted |= highest < -rows.error;
         is_met &= highest > rows.error;
         if (any(is_parted)) break;
     }
-    return {any(is_parted), !any(~is_met), (~outside & low_bits(other.n)) != 0};
+    const Word somewhere = outside[0] | outside[1] | outside[2] | outside[3];
+    return {any(is_parted), !any(~is_met), (~somewhere & low_bits(other.n)) != 0};
 }
 
 // kOverlap if a segment between vertices of a facet has a point inside another one, kApart if all of them

@@ -14,7 +14,7 @@ from hardmax._ground.arguments import integer
 from hardmax._ground.display import card, html_card, short_repr
 from hardmax._ground.interrupts import interrupts_named
 from hardmax._ground.palette import cell_colours, hexadecimal, palette
-from hardmax._ground.pickling import WithoutCaches
+from hardmax._ground.pickling import WithoutCaches, quickly_cached
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.exact.decisions import Decisions
 from hardmax.exact.dyadic import nearest_floats, rationals
@@ -419,7 +419,7 @@ class Partition(WithoutCaches):
         shared = sorted(end for end, count in counts.items() if count == 2)
         return np.array(shared, dtype=object)
 
-    @cached_property
+    @quickly_cached
     @_kept_on_interrupt
     def neighbours(self) -> Neighbours:
         """All pairs of cells that share a part of a wall, with the walls between them.

@@ -22,10 +22,9 @@ OPEN, APART, OVERLAP = -1, 0, 1
 _NOTHING, _NO_BORDERS = np.empty(0, dtype=np.int64), np.empty((0, 0))
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
 _COLUMNS = (
-    "signatures", "facet_starts", "walls", "tie_starts", "ties", "points", "directions", "starts",
-    "blurs",
+    "facet_starts", "walls", "tie_starts", "ties", "points", "directions", "starts", "blurs"
 )  # fmt: skip
-"""The columns of cells that are read, in the order of `hm_facets`."""
+"""The columns of cells that are read, in the order of `hm_facets`, but for the signatures."""
 _SLICE = 1 << 16  # so many cells are found at most before interrupts act
 
 
@@ -93,22 +92,23 @@ class FacetTable:
         columns: dict[str, AnyArray] = {}
         if found is None:
             columns = _columns(cells)
-            at = [address(columns[name]) if name in columns else None for name in _COLUMNS]
+            at = {name: address(column) for name, column in columns.items()}
             n_cells, dim = len(columns["signatures"]), columns["points"].shape[1]
             n_facets, self.n_ties = len(columns["walls"]), len(columns["ties"])
             is_short = columns["signatures"].dtype == np.uint8
         else:
             n_cells, _, n_facets, self.n_ties = found.sizes()
-            dim, at, field = found.dim, found.addresses(_COLUMNS), found.columns["signatures"].field
+            dim, at, field = found.dim, found.addresses(), found.columns["signatures"].field
             is_short = field != "signatures"
             if field == "bit_signatures":
                 columns["signatures"] = cells.signatures
-                at[0] = address(cells.signatures)
+                at["signatures"] = address(cells.signatures)
         # Kept, because the core has only addresses.
         self._kept = found, columns, borders
+        winners = at["signatures"]
         self.given = _Facets(
             n_cells, n_facets, dim, network.n_groups, len(borders),
-            at[0] if is_short else None, None if is_short else at[0], *at[1:],
+            *((winners, None) if is_short else (None, winners)), *map(at.get, _COLUMNS),
             *_layers(network).addresses, address(borders),
         )  # fmt: skip
 
@@ -117,8 +117,9 @@ def _columns(cells: CellArrays) -> dict[str, AnyArray]:
     """Return the columns of cells that are not those of a search."""
     facets = cells.facets
     assert facets is not None
+    is_short = cells.signatures.dtype == np.uint8
     given = {
-        "signatures": (cells.signatures, np.uint8 if cells.signatures.dtype == np.uint8 else np.int32),
+        "signatures": (cells.signatures, np.uint8 if is_short else np.int32),
         "facet_starts": (facets.starts, np.int64),
         "walls": (facets.facets, np.int32),
         "tie_starts": (facets.tie_starts, np.int64),

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from math import prod
 from threading import Lock
 from typing import Any, NamedTuple
@@ -256,8 +257,6 @@ class _Column(NamedTuple):
         row_bytes: How many bytes a row takes.
         n_skipped: How many bytes the rows before take.
         start: Where in the block of the first cells it begins.
-        before: How many bytes the columns before it take for each thing that is counted, and the
-            rows of zeros before theirs.
     """
 
     name: str
@@ -269,7 +268,6 @@ class _Column(NamedTuple):
     row_bytes: int = 0
     n_skipped: int = 0
     start: int = 0
-    before: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
 
     def n_rows(self, sizes: Sizes) -> int:
         """Return how many rows it has."""
@@ -278,11 +276,6 @@ class _Column(NamedTuple):
     def n_bytes(self, sizes: Sizes) -> int:
         """Return how many bytes it takes."""
         return self.n_rows(sizes) * self.row_bytes
-
-    def packed_start(self, sizes: Sizes) -> int:
-        """Return where it begins if columns are packed one after the other."""
-        (cells, vertices, facets, ties), (a, b, c, d, zeros) = sizes, self.before
-        return a * cells + b * vertices + c * facets + d * ties + zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,16 +345,12 @@ def _block(
     columns.append(_Column("signatures", *signature, cells))
     n_vertices = n_cells * FIRST_VERTICES if dim == 2 else n_cells << dim
     room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, n_groups + n_cells)
-    placed, end, before = {}, 0, [0] * 5
+    placed, end = {}, 0
     # The widest numbers first: one after the other, each begins on a boundary of its numbers.
     for column in sorted(columns, key=lambda column: -column.kind.itemsize):
         row_bytes = prod(column.shape) * int(column.kind.itemsize)
         skipped = row_bytes * column.n_more
-        placed[column.name] = column._replace(
-            row_bytes=row_bytes, n_skipped=skipped, start=end, before=tuple(before)
-        )
-        before[column.counted] += row_bytes
-        before[-1] += skipped
+        placed[column.name] = column._replace(row_bytes=row_bytes, n_skipped=skipped, start=end)
         end += -(-row_bytes * column.n_rows(room) // 64) * 64
     if end > _FIRST_BYTES and n_cells > 1:
         return _block(n_cells // 2, dim, dim_out, n_groups, largest_group, is_bounded)
@@ -451,8 +440,13 @@ class CellColumns:
         shape = column.n_rows(sizes), *column.shape
         if self._memory is not None:
             return np.ndarray(shape, column.kind, self._memory.bytes, column.start)
-        start = column.packed_start(sizes)
-        return np.ndarray(shape, column.kind, self._packed, start)
+        return np.ndarray(shape, column.kind, self._packed, self._packed_at(0)[column.name])
+
+    def _packed_at(self, origin: int) -> dict[str, int]:
+        """Return where columns begin that are packed one after the other from some place on."""
+        sizes = self.sizes()
+        n_bytes = [(sizes[i] + n_more) * size for _, i, n_more, size in self._first.places]
+        return dict(zip(self.columns, accumulate(n_bytes, initial=origin), strict=False))
 
     def _leave_block(self) -> None:
         """Let the block of the first cells be used again."""
@@ -481,13 +475,11 @@ class CellColumns:
         """Return a column of closed cells."""
         return self._rows(self.columns[name])
 
-    def addresses(self, names: tuple[str, ...]) -> list[int | None]:
-        """Return where some columns of closed cells begin, None for those that are not there."""
-        columns = map(self.columns.get, names)
+    def addresses(self) -> dict[str, int]:
+        """Return where the columns of closed cells begin, by name."""
         if self._grown:
-            return [None if one is None else address(self._rows(one)) for one in columns]
-        origin, sizes = address(self._packed), self.sizes()
-        return [None if one is None else origin + one.packed_start(sizes) for one in columns]
+            return {name: address(self.rows(name)) for name in self.columns}
+        return self._packed_at(address(self._packed))
 
     def joined(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
         """Return a column of closed cells, and of others after them, joined by so many threads.
