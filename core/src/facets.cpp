@@ -1,27 +1,8 @@
 #include "hardmax/facets.hpp"
 
-#include <algorithm>
-
 using namespace hardmax;
 
 extern "C" {
-
-size_t hm_facets_size(const hm_facets* facets) { return room_for<Meeting>(FacetTable{*facets}); }
-
-int64_t hm_facets_match(hm_facets* facets, void* memory, int64_t* pairs) {
-    Meeting& meeting = placed<Meeting>(memory, FacetTable{*facets});
-    facets->owners = meeting.owners, facets->splits = meeting.splits;
-    facets->forms = meeting.forms;
-    const int row = facets->dim + 3;
-    std::copy_n(facets->borders, facets->n_borders * row, meeting.forms + facets->n_facets * row);
-    const FacetTable t{*facets};
-    const int64_t n_pairs = match_facets(t, meeting, pairs);
-    list_walls(t, meeting);
-    const int64_t n_settled = settle_walls(t, meeting, n_pairs, pairs);
-    count_open(meeting);
-    meeting.scale = meeting.n_loose > 0 ? scale_of_points(t) : 1.0;
-    return n_settled;
-}
 
 void hm_facets_sort(const hm_facets* facets, void* memory, int64_t n, int64_t* pairs,
                     int64_t* cells, int64_t* groups) {

@@ -455,6 +455,38 @@ void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wa
     }
 }
 
+// Begin a search, with nothing on its stack: see `hm_search_begin`.
+std::size_t begin_search(void* memory, std::size_t n_bytes, const Network& network,
+                         const hm_search_start& start, int room, int room_items) {
+    return with_dimension(start.dim, [&](auto* kind) {
+        using S = std::remove_pointer_t<decltype(kind)>;
+        Arena needed;
+        S sized = laid_out<S>(network, start.stores, needed);
+        const std::size_t n_own = needed.used;
+        start_cells(sized.cells, start);
+        renew_stack(sized, needed, room, room_items);
+        if (needed.used > n_bytes) return needed.used;
+        char* begin = static_cast<char*>(memory);
+        // The sections come last, and begin anew each time.
+        std::memset(begin, 0, n_own - sizeof(*sized.cells.sections));
+        std::memset(begin + n_own, 0, needed.used - n_own);
+        Arena arena{begin};
+        S& search = *static_cast<S*>(memory);
+        search = laid_out<S>(network, start.stores, arena);
+        init(search, network, start);
+        renew_stack(search, arena, room, room_items);
+        return needed.used;
+    });
+}
+
+// Begin a search on facets, whose stack does not grow: it has room for a facet and for what it is cut into,
+// where groups are large for all parts at once.
+std::size_t begin_on_facets(void* memory, std::size_t n_bytes, const Network& network,
+                            const hm_search_start& start) {
+    const int widest = network.largest_group >= 24 ? network.largest_group : 0;
+    return begin_search(memory, n_bytes, network, start, 256 + 16 * widest, 48 + widest);
+}
+
 }  // namespace
 
 extern "C" {
@@ -475,25 +507,7 @@ int32_t hm_network_init(void* memory, const int64_t* integers, const double* num
 
 size_t hm_search_begin(void* memory, size_t n_bytes, const void* network,
                        const hm_search_start* start, int32_t room, int32_t room_items) {
-    return with_dimension(start->dim, [&](auto* kind) {
-        using S = std::remove_pointer_t<decltype(kind)>;
-        Arena needed;
-        S sized = laid_out<S>(network_of(network), start->stores, needed);
-        const std::size_t n_own = needed.used;
-        start_cells(sized.cells, *start);
-        renew_stack(sized, needed, room, room_items);
-        if (needed.used > n_bytes) return needed.used;
-        char* begin = static_cast<char*>(memory);
-        // The sections come last, and begin anew each time.
-        std::memset(begin, 0, n_own - sizeof(*sized.cells.sections));
-        std::memset(begin + n_own, 0, needed.used - n_own);
-        Arena arena{begin};
-        S& search = *static_cast<S*>(memory);
-        search = laid_out<S>(network_of(network), start->stores, arena);
-        init(search, network_of(network), *start);
-        renew_stack(search, arena, room, room_items);
-        return needed.used;
-    });
+    return begin_search(memory, n_bytes, network_of(network), *start, room, room_items);
 }
 
 size_t hm_search_stack_size(const void* search, int32_t room, int32_t room_items) {
@@ -656,32 +670,56 @@ void hm_search_refresh(void* search, int32_t l, const double* stream, int32_t st
     });
 }
 
-void hm_facets_compose(const hm_facets* facets, void* search, void* memory, int64_t n,
-                       const int64_t* chosen) {
+size_t hm_facets_meet(hm_facets* facets, const void* network, const hm_search_start* start,
+                      void* memory, size_t n_bytes, int64_t budget) {
+    const std::size_t n_own = (room_for<Meeting>(FacetTable{*facets}) + 63) / 64 * 64,
+                      n_search = begin_on_facets(nullptr, 0, network_of(network), *start);
+    if (n_own + n_search > n_bytes) return n_own + n_search;
+    Meeting& m = placed<Meeting>(memory, FacetTable{*facets});
+    m.search = static_cast<char*>(memory) + n_own, m.search_bytes = n_search;
+    m.network = network, m.start = *start;
+    facets->owners = m.owners, facets->splits = m.splits, facets->forms = m.forms;
     const FacetTable t{*facets};
-    std::int8_t* is_wanted = static_cast<Meeting*>(memory)->is_wanted;
-    std::memset(is_wanted, 0, t.n_cells);
-    for (std::int64_t i = 0; i < n; i++) is_wanted[t.owners[chosen[i]]] = 1;
-    with_search(search, [&](auto& s) { compose_facets(s.path, t, is_wanted); });
+    const std::size_t row = t.dim + 3;
+    std::memcpy(m.forms + t.n_facets * row, t.borders, t.n_borders * row * sizeof(double));
+    m.next = 0, m.is_sorted = false;
+    m.n_pairs = match_facets(t, m, m.pairs);
+    list_walls(t, m);
+    m.n_pairs = settle_walls(t, m, m.n_pairs, m.pairs);
+    count_open(m);
+    if (t.n_facets > budget) return n_own + n_search;
+    if (m.n_searched > 0) hm_facets_overlay(facets, memory, budget);
+    if (m.next < m.n_searched || m.n_open > 0 || t.is_chosen || t.tie_starts[t.n_cells] > 0)
+        return n_own + n_search;
+    sort_pairs(t, m, m.n_pairs, m.pairs, m.pair_cells, m.pair_groups);
+    m.is_sorted = true;
+    return n_own + n_search;
 }
 
-int64_t hm_facets_overlay(const hm_facets* facets, void* search, void* memory, int64_t begin,
-                          int64_t budget, int64_t room, int64_t* pairs, int64_t* n_pairs) {
+void hm_facets_overlay(const hm_facets* facets, void* memory, int64_t budget) {
     const FacetTable t{*facets};
-    Meeting& meeting = *static_cast<Meeting*>(memory);
-    const int64_t end = with_search(search, [&](auto& s) {
-        if constexpr (std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>) {
-            return meeting.n_searched;
-        } else {
-            if (begin == 0) {
-                want_cells(t, meeting);
-                compose_facets(s.path, t, meeting.is_wanted);
-            }
-            return overlay(s, t, meeting, begin, budget, room, pairs, *n_pairs);
+    Meeting& m = *static_cast<Meeting*>(memory);
+    const bool is_first = m.next == 0;
+    if (is_first) {
+        begin_on_facets(m.search, m.search_bytes, network_of(m.network), m.start);
+        want_cells(t, m);
+    }
+    with_search(m.search, [&](auto& s) {
+        if constexpr (!std::is_same_v<std::remove_reference_t<decltype(s)>, Search<Polygons>>) {
+            if (is_first) compose_facets(s.path, t, m.is_wanted);
+            overlay(s, t, m, budget);
         }
     });
-    if (end == meeting.n_searched) count_open(meeting);
-    return end;
+    if (m.next == m.n_searched) count_open(m);
+}
+
+void hm_facets_compose(const hm_facets* facets, void* memory, int64_t n, const int64_t* chosen) {
+    const FacetTable t{*facets};
+    Meeting& m = *static_cast<Meeting*>(memory);
+    std::memset(m.is_wanted, 0, t.n_cells);
+    for (std::int64_t i = 0; i < n; i++) m.is_wanted[t.owners[chosen[i]]] = 1;
+    begin_on_facets(m.search, m.search_bytes, network_of(m.network), m.start);
+    with_search(m.search, [&](auto& s) { compose_facets(s.path, t, m.is_wanted); });
 }
 
 int32_t hm_test_improve(void* search) {

@@ -186,6 +186,12 @@ constexpr std::int64_t kMostCompared = 512, kRoomForOutlines = 1 << 16;
 
 // What is kept between the calls.
 struct Meeting : hm_meeting {
+    // A search of the network, begun where forms are needed: its memory, and with what it begins.
+    void* search;
+    std::size_t search_bytes;
+    const void* network;
+    hm_search_start start;
+    std::int64_t *pair_cells, *pair_groups;  // (n_facets, 2), (n_facets): `cells` of the interface, ...
     std::int64_t *owners, *splits;  // (n_facets): those of `FacetTable`, as is the next
     double* forms;                  // (n_facets + n_borders, dim + 3)
     std::int32_t* table;            // scratch: facets, or cells, by their hashes
@@ -241,6 +247,10 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     const std::int64_t of_facets = detail::table_size_for(t.n_facets),
                        of_cells = 2 * detail::table_size_for(2 * t.n_cells),
                        table_size = of_facets > of_cells ? of_facets : of_cells;
+    m.pairs = arena.take<std::int64_t>(2 * n);
+    m.cells = m.pair_cells = arena.take<std::int64_t>(2 * n);
+    m.groups = m.pair_groups = arena.take<std::int64_t>(n);
+    m.room = t.n_facets;
     m.owners = arena.take<std::int64_t>(n);
     m.splits = arena.take<std::int64_t>(n);
     m.forms = arena.take<double>((n + t.n_borders) * (t.dim + 3));
@@ -658,20 +668,6 @@ inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n
         });
     }
     return n_pairs;
-}
-
-// A power of two above all coordinates of points, from 2 to 2^1000; larger ones there are not in a domain.
-inline double scale_of_points(const FacetTable& t) {
-    const std::int64_t n = t.point_starts[t.n_cells] * t.dim;
-    Lanes sizes = all(1.0);
-    std::int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-        const Lanes more = absolute(load(t.points + i));
-        sizes = sizes < more ? more : sizes;
-    }
-    double size = larger(larger(sizes[0], sizes[1]), larger(sizes[2], sizes[3]));
-    for (; i < n; i++) size = larger(size, magnitude(t.points[i]));
-    return power_of_two(least(exponent_of(size) + 1, 1000));
 }
 
 // What is open on one side may meet anything beyond its wall: mark that, and count what is open.

@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 13
+#define HM_INTERFACE_VERSION 14
 
 #ifdef __cplusplus
 extern "C" {
@@ -189,34 +189,43 @@ typedef struct {
     const double* borders;       /* (n_borders, dim + 3): the domain's slopes, offsets and radii */
     const int8_t* is_chosen;     /* (n_cells): which cells to look at, or null */
     int32_t covers;              /* whether all cells are there, and none is left out */
-    /* In the memory of what follows, from matching on: */
+    /* In the memory of what follows: */
     int64_t* owners;             /* (n_facets): the cell of each facet */
     int64_t* splits;             /* (n_facets): a number for the split that made it, if it is loose */
     double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offsets and radii as far
                                     as they are composed, then the borders */
 } hm_facets;
 
-/* At the start of the memory of what follows: facets that have not been matched by name, how many of
- * them are to be searched, and how many are left open after that. */
+/* At the start of the memory of what follows: the pairs of facets that share a part of a wall, as far as
+ * known; facets that have not been matched by name, how many of them are to be searched, from which
+ * number on they have not been, and how many are left open after that. */
 typedef struct {
-    int64_t n_loose, n_searched, n_open;
-    double scale;          /* a power of two above all coordinates of points */
+    int64_t n_pairs, room;
+    int64_t* pairs;        /* (room, 2) */
+    const int64_t* cells;  /* (n_pairs, 2), once they are all there and sorted, as are */
+    const int64_t* groups; /* (n_pairs) */
+    int32_t is_sorted;
+    int64_t n_loose, n_searched, next, n_open;
     const int64_t* loose;  /* (n_loose): facets, wall after wall */
     const int8_t* is_open; /* (n_loose) */
 } hm_meeting;
 
-/* How many bytes of memory the following ask for. */
-HM_API size_t hm_facets_size(const hm_facets* facets);
-/* Write owners and splits, and the pairs (n_facets, 2) of facets that share a part of a wall, as far as
- * that follows from names; list the others. Returns how many pairs there are. */
-HM_API int64_t hm_facets_match(hm_facets* facets, void* memory, int64_t* pairs);
+/* Match facets by their names, and list the others, in a block of n_bytes where a search of the network
+ * can begin as well; returns how many it takes. If these are more, nothing has been done. Where there
+ * are at most `budget` facets, it goes on: the others are searched, and, if none is left and no groups
+ * tie, all pairs are sorted. */
+HM_API size_t hm_facets_meet(hm_facets* facets, const void* network, const hm_search_start* start,
+                             void* memory, size_t n_bytes, int64_t budget);
+/* Search the cells beyond facets that are to be searched, composed first: see `overlay`. Ends where there
+ * is no room for a pair, or so many are found; the caller may replace `pairs` by more room. */
+HM_API void hm_facets_overlay(const hm_facets* facets, void* memory, int64_t budget);
 /* Sort n pairs of facets in the order of their cells, the smaller first, and write the pairs of cells,
  * (n, 2), and the groups of the first facets. */
 HM_API void hm_facets_sort(const hm_facets* facets, void* memory, int64_t n, int64_t* pairs,
                            int64_t* cells, int64_t* groups);
 /* Write the forms of all facets, positive inside, of the cells that have some of n facets; radii are
- * infinite where means are passed on. What is on the path of the search is overwritten. */
-HM_API void hm_facets_compose(const hm_facets* facets, void* search, void* memory, int64_t n,
+ * infinite where means are passed on. */
+HM_API void hm_facets_compose(const hm_facets* facets, void* memory, int64_t n,
                               const int64_t* chosen);
 /* Of n chosen facets write where the vertices begin (n + 1), the vertices, and bounds (n, 2, dim). */
 HM_API void hm_facets_corners(const hm_facets* facets, int64_t n, const int64_t* chosen,
@@ -229,11 +238,6 @@ HM_API int64_t hm_facets_compare(const hm_facets* facets, int64_t n, const int64
                                  const int64_t* order, const int64_t* ends, int64_t* rows,
                                  double* normals, int8_t* inside, int64_t room, int64_t* pairs,
                                  int64_t* verdicts, int64_t* n_pairs);
-/* Search the cells beyond facets, which are composed first, from number `begin` of those that are to be
- * searched on: see `overlay`. Writes pairs after the first `n_pairs`, at most `room` in all, and changes
- * their number. Returns where to go on: there was no room, or so many cells have been found. */
-HM_API int64_t hm_facets_overlay(const hm_facets* facets, void* search, void* memory, int64_t begin,
-                                 int64_t budget, int64_t room, int64_t* pairs, int64_t* n_pairs);
 
 /* Cells of the plane in the lexicographic order of their signatures: see `Polygons` in
  * neighbours.hpp. */

@@ -205,10 +205,10 @@ Sides sides_of(const Outline& facet, const Outline& other) {
     return {any(is_parted), !any(~is_met), (~somewhere & low_bits(other.n)) != 0};
 }
 
-// kOverlap if a segment between vertices of a facet has a point inside another one, kApart if all of them
-// certainly have none in common with it.
+// kOverlap if the mean of the vertices of a facet is inside another one, or a point of a segment between them;
+// kApart if all segments certainly have no point in common with it.
 //
-// Rows with the values a, a' at one end of a segment and c, c' at the other are negative on all of it if
+// The mean of n <= 32 values is off by n u of the largest one, less than three times the errors. Rows with the values a, a' at one end of a segment and c, c' at the other are negative on all of it if
 // p a + q a' and p c + q c' are, for positive p and q. Such sums are off by a quarter more than the errors of
 // the values, which are many times those of rounding.
 template <int D>
@@ -223,6 +223,13 @@ Verdict follow_segments(const Outline& facet, const Outline& other) {
         for (int v = 0; v < other.n; v++)
             store(values[v] + b * kLanes, rows.value(other.points + D * v));
     }
+    bool has_mean = true;
+    for (int b = 0; b < n_rows; b += kLanes) {
+        Lanes sum = load(values[0] + b);
+        for (int v = 1; v < other.n; v++) sum += load(values[v] + b);
+        has_mean = has_mean && !any(~(sum > all(2.0 * other.n) * load(errors + b)));
+    }
+    if (has_mean) return kOverlap;
     bool are_apart = true;
     for (int v = 0; v < other.n; v++)
         for (int w = 0; w < v; w++) {
@@ -315,7 +322,7 @@ bool for_overlapping(const Outline& one, const Outline* beyond, int n, const dou
 inline bool are_compared(const FacetTable& t, const Meeting& m, std::int64_t wall) {
     const std::int64_t n_far = m.sides[wall + 1].begin - m.sides[wall].middle;
     const bool is_last = t.layer(t.group(m.order[m.sides[wall].begin])) + 2 >= t.n_layers();
-    return t.dim >= 3 && t.tie_starts[t.n_cells] == 0 && n_far <= (is_last ? 8 : kMostCompared);
+    return t.dim >= 3 && t.tie_starts[t.n_cells] == 0 && n_far <= (is_last ? 16 : kMostCompared);
 }
 
 // Mark the cells whose forms are needed for the facets that are to be searched.

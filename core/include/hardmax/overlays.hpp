@@ -250,12 +250,10 @@ int list_uncut(Search<Polytopes<D>>& s, Word* words) {
 
 }  // namespace detail
 
-// Find all pairs of facets that overlap, from one of those to be searched on, whose cells have been composed;
-// return where to go on, if there is no room for more, or so many cells have been found.
+// Find all pairs of facets that overlap, from the next one of those to be searched on, whose cells have been
+// composed, until there is no room for more, or so many have been found.
 template <int D>
-std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int64_t begin,
-                     std::int64_t budget, std::int64_t room, std::int64_t* pairs,
-                     std::int64_t& n_pairs) {
+void overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int64_t budget) {
     const Network& network = *s.path.network;
     const int n_layers = network.n_layers, last_group = network.layers[n_layers - 1].first_group;
     const bool names_all = t.names_all(), has_words = detail::ends_in_a_word(network);
@@ -267,13 +265,13 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
             return detail::narrowed(t, signatures, m.order, range, winners, first, end);
         });
     };
-    if (begin == 0) {
+    if (m.next == 0) {
         const std::int64_t n_points = t.point_starts[t.n_cells];
         std::memset(m.masks, 0, static_cast<std::size_t>(n_points) * sizeof *m.masks);
     }
     for (int l = 0; l < n_layers; l++) m.versions[l] = -1;
     int known = -1;
-    std::int64_t wall = 0, searched = begin;
+    std::int64_t wall = 0;
     detail::Range near{}, far{};
     bool is_other_range = true, compares = false, has_room = true;
     int n_beyond = 0;
@@ -282,15 +280,15 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
     };
     const auto add = [&](std::int64_t one, std::int64_t other) {
         budget--;
-        has_room = has_room && n_pairs < room;
+        has_room = has_room && m.n_pairs < m.room;
         if (!has_room) return;
-        pairs[2 * n_pairs] = one, pairs[2 * n_pairs + 1] = other;
-        n_pairs++;
+        m.pairs[2 * m.n_pairs] = one, m.pairs[2 * m.n_pairs + 1] = other;
+        m.n_pairs++;
     };
     s.stores = true;
-    for (; searched < m.n_searched && budget > 0; searched++) {
-        const std::int64_t place = m.searched[searched], facet = m.order[place],
-                           cell = t.owners[facet], first_pair = n_pairs;
+    for (; m.next < m.n_searched && budget > 0; m.next++) {
+        const std::int64_t place = m.searched[m.next], facet = m.order[place],
+                           cell = t.owners[facet], first_pair = m.n_pairs;
         while (place >= m.sides[wall + 1].begin) wall++;
         const int group = t.group(facet), l = t.layer(group) + 1,
                   first_group = network.layers[l].first_group;
@@ -323,7 +321,7 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
                 [&](int i) { add(facet, m.order[far.low + i]); });
             m.left[place] = !is_settled;
             if (has_room && is_settled) continue;
-            n_pairs = first_pair;
+            m.n_pairs = first_pair;
             if (!has_room) break;
         }
         auto& whole = s.items[0];
@@ -413,11 +411,10 @@ std::int64_t overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, s
         m.left[place] = !(is_known && s.n_items == 0);
         s.n_items = 0;
         s.cells.lacks_words = false;
-        if (m.left[place] || !has_room) n_pairs = first_pair;
+        if (m.left[place] || !has_room) m.n_pairs = first_pair;
         if (!has_room) break;
     }
     s.stores = false;
-    return searched;
 }
 
 }  // namespace hardmax

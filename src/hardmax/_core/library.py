@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import CoreError
 
-INTERFACE_VERSION = 13
+INTERFACE_VERSION = 14
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -56,11 +56,10 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
         c_int32,
         *5 * [_AT],
     ),
-    "hm_facets_size": (c_size_t, _AT),
-    "hm_facets_match": (c_int64, _AT, _AT, _AT),
+    "hm_facets_meet": (c_size_t, *4 * [_AT], c_size_t, c_int64),
+    "hm_facets_overlay": (None, _AT, _AT, c_int64),
     "hm_facets_sort": (None, _AT, _AT, c_int64, _AT, _AT, _AT),
-    "hm_facets_compose": (None, _AT, _AT, _AT, c_int64, _AT),
-    "hm_facets_overlay": (c_int64, _AT, _AT, _AT, c_int64, c_int64, c_int64, _AT, _AT),
+    "hm_facets_compose": (None, _AT, _AT, c_int64, _AT),
     "hm_facets_corners": (None, _AT, c_int64, *4 * [_AT]),
     "hm_facets_compare": (
         c_int64,
@@ -215,7 +214,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        13
+        14
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

@@ -1,6 +1,6 @@
 """Facets of cells as the compiled core reads them: matched, recomposed and compared."""
 
-from ctypes import Structure, addressof, byref, c_double, c_int32, c_int64, c_void_p
+from ctypes import Structure, addressof, byref, c_int32, c_int64, c_void_p
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,8 +11,8 @@ from hardmax._core.memory import address, give_back, spare_block
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.searches import CellColumns, CoreSearch
-from hardmax.regions._search.space_domains import border_forms
+from hardmax.regions._search.searches import CellColumns
+from hardmax.regions._search.space_domains import border_forms, spatial_domain
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -25,7 +25,7 @@ _COLUMNS = (
     "facet_starts", "walls", "tie_starts", "ties", "points", "directions", "starts", "blurs"
 )  # fmt: skip
 """The columns of cells that are read, in the order of `hm_facets`, but for the signatures."""
-_SLICE = 1 << 16  # so many cells are found at most before interrupts act
+_SLICE = 1 << 16  # so many facets are looked at, or pairs found, before interrupts act
 
 
 class _Facets(Structure):
@@ -63,10 +63,16 @@ class _Meeting(Structure):
     """`hm_meeting` of the interface."""
 
     _fields_ = (
+        ("n_pairs", c_int64),
+        ("room", c_int64),
+        ("pairs", c_void_p),
+        ("cells", c_void_p),
+        ("groups", c_void_p),
+        ("is_sorted", c_int32),
         ("n_loose", c_int64),
         ("n_searched", c_int64),
+        ("next", c_int64),
         ("n_open", c_int64),
-        ("scale", c_double),
         ("loose", c_void_p),
         ("is_open", c_void_p),
     )
@@ -201,7 +207,7 @@ def passes_means(network: ArgmaxNetwork, facets: CellFacets) -> BoolArray:
 
 
 class CoreFacets:
-    """The facets of cells of a network, matched by their names.
+    """The facets of cells of a network, matched by their names, and searched where these do not do.
 
     Args:
         network: The network.
@@ -215,6 +221,7 @@ class CoreFacets:
         cells: The cells.
         n_ties: How many ties they have.
         n_loose: How many facets are not matched by their names.
+        is_settled: Whether all pairs are known, and sorted; `neighbours` then has them.
     """
 
     def __init__(
@@ -225,23 +232,29 @@ class CoreFacets:
         is_chosen: BoolArray | None = None,
     ) -> None:
         self.network, self.domain, self.cells = network, domain, cells
-        self._core = core()
-        self._search: CoreSearch | None = None
-        self._table = FacetTable(network, cells, border_forms(domain))
-        self.n_ties = self._table.n_ties
-        given = self._given = self._table.given
+        self._core = library = core()
+        self._table = table = FacetTable(network, cells, border_forms(domain))
+        self.n_ties, given = table.n_ties, table.given
         given.covers = cells.is_complete
         if is_chosen is not None:
             self._is_chosen = is_chosen
             given.is_chosen = address(is_chosen)
+        scale = spatial_domain(domain, network.dim_in).scale
+        # Kept, because the core has only addresses.
+        self._stream = first_stream(network, domain.inputs, scale)
+        start = self._stream.start(scale, is_bounded=True, stores=False)
         self._at = addressof(given)
-        # As many pairs as facets, at most, follow from names.
-        self._pairs: IntArray = np.empty((given.n_facets, 2), dtype=np.int64)
-        self._memory = spare_block(self._core.hm_facets_size(self._at))
-        at = self._memory.address
-        self._n_pairs = c_int64(self._core.hm_facets_match(self._at, at, address(self._pairs)))
-        self._meeting = _Meeting.from_address(at)
-        self.n_loose = self._meeting.n_loose
+        asked = self._at, core_network(network).address, addressof(start)
+        memory = spare_block()
+        n_bytes = library.hm_facets_meet(*asked, memory.address, memory.n_bytes, _SLICE)
+        if n_bytes > memory.n_bytes:
+            give_back(memory)
+            memory = spare_block(n_bytes)
+            library.hm_facets_meet(*asked, memory.address, n_bytes, _SLICE)
+        self._memory = memory
+        self._more_pairs: IntArray | None = None
+        self._meeting = meeting = _Meeting.from_address(memory.address)
+        self.n_loose, self.is_settled = meeting.n_loose, bool(meeting.is_sorted)
 
     @property
     def facets(self) -> CellFacets:
@@ -252,22 +265,27 @@ class CoreFacets:
     @property
     def pairs(self) -> IntArray:
         """The pairs of facets that share a part of a wall, as far as known: `(n_pairs, 2)`."""
-        return self._pairs[: self._n_pairs.value]
+        n_pairs = self._meeting.n_pairs
+        if self._more_pairs is not None:
+            return self._more_pairs[:n_pairs]
+        return self._copied(self._meeting.pairs, (n_pairs, 2))
 
     @property
     def owners(self) -> IntArray:
         """The cell of each facet, shape `(n_facets,)`."""
-        return self._copied(self._given.owners, self._given.n_facets)
+        given = self._table.given
+        return self._copied(given.owners, (given.n_facets,))
 
     @property
     def splits(self) -> IntArray:
         """A number for the split that made each loose facet, shape `(n_facets,)`."""
-        return self._copied(self._given.splits, self._given.n_facets)
+        given = self._table.given
+        return self._copied(given.splits, (given.n_facets,))
 
     @property
     def loose(self) -> IntArray:
         """The facets that are not matched by their names, shape `(n_loose,)`."""
-        return self._copied(self._meeting.loose, self.n_loose)
+        return self._copied(self._meeting.loose, (self.n_loose,))
 
     @property
     def forms(self) -> FloatArray:
@@ -276,14 +294,22 @@ class CoreFacets:
         Slopes, offset, radius of the slopes, radius of the offset: shape `(n_facets + n_borders,
         dim + 3)`. Radii are infinite where forms are not known.
         """
-        given = self._given
+        given = self._table.given
         shape = given.n_facets + given.n_borders, given.dim + 3
-        forms: FloatArray = self._memory.copied(given.forms, shape)
-        return forms
+        return self._copied(given.forms, shape, np.float64)
 
-    def _copied(self, at: int, n: int, kind: Any = np.int64) -> AnyArray:
-        copied: AnyArray = self._memory.copied(at, (n,), kind)
+    def _copied(self, at: int, shape: tuple[int, ...], kind: Any = np.int64) -> AnyArray:
+        copied: AnyArray = self._memory.copied(at, shape, kind)
         return copied
+
+    def neighbours(self) -> tuple[IntArray, IntArray]:
+        """Return what `sort` returns of all pairs, where they are settled."""
+        meeting = self._meeting
+        n_pairs = meeting.n_pairs
+        return (
+            self._copied(meeting.cells, (n_pairs, 2)),
+            self._copied(meeting.groups, (n_pairs,)),
+        )
 
     def sort(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
         """Sort pairs of facets in the order of their cells, in place.
@@ -296,22 +322,9 @@ class CoreFacets:
         self._core.hm_facets_sort(self._at, self._memory.address, len(pairs), *places)
         return cells, groups
 
-    def _begin(self) -> int:
-        """Begin a search of the network; return where it is."""
-        scale: float = self._meeting.scale
-        stream = first_stream(self.network, self.domain.inputs, scale)
-        if self._search is not None:
-            self._search.release()
-        self._search = CoreSearch(
-            core_network(self.network), stream, scale, is_bounded=True, stores=False
-        )
-        return self._search.address
-
     def compose(self, chosen: IntArray) -> None:
         """Compose the forms of all facets of the cells of some facets."""
-        self._core.hm_facets_compose(
-            self._at, self._begin(), self._memory.address, len(chosen), address(chosen)
-        )
+        self._core.hm_facets_compose(self._at, self._memory.address, len(chosen), address(chosen))
 
     def overlay(self) -> tuple[IntArray, IntArray]:
         """Search what lies beyond facets at walls with jumps.
@@ -321,24 +334,22 @@ class CoreFacets:
             `(n_pairs, 2)`, and the facets that are to be compared: the pairs are all there are, but
             for those of two of these.
         """
-        meeting, begin = self._meeting, 0
-        search = self._begin() if meeting.n_searched else 0
-        while begin < meeting.n_searched:
-            last, begin = begin, self._core.hm_facets_overlay(
-                self._at, search, self._memory.address, begin, _SLICE, len(self._pairs),
-                address(self._pairs), byref(self._n_pairs),
-            )  # fmt: skip
-            if begin == last:
-                self._pairs = np.concatenate([self._pairs, np.empty_like(self._pairs)])
+        meeting = self._meeting
+        while meeting.next < meeting.n_searched:
+            last = meeting.next
+            self._core.hm_facets_overlay(self._at, self._memory.address, _SLICE)
+            if meeting.next == last:
+                more = np.empty((2 * meeting.room, 2), dtype=np.int64)
+                more[: meeting.n_pairs] = self.pairs
+                self._more_pairs = more
+                meeting.pairs, meeting.room = address(more), len(more)
         if not meeting.n_open:
             return self.pairs, _NOTHING
-        return self.pairs, self.loose[self._copied(meeting.is_open, self.n_loose, np.bool_)]
+        return self.pairs, self.loose[self._copied(meeting.is_open, (self.n_loose,), np.bool_)]
 
     def close(self) -> None:
         """Let all memory be used again: nothing is read any more."""
         give_back(self._memory)
-        if self._search is not None:
-            self._search.release()
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.
@@ -346,7 +357,7 @@ class CoreFacets:
         Returns:
             The pairs that overlap, or may, shape `(n_pairs, 2)`, and which is true.
         """
-        n, dim, given = len(chosen), self._given.dim, self._at
+        n, dim, given = len(chosen), self._table.given.dim, self._at
         chosen = np.ascontiguousarray(chosen, dtype=np.int64)
         assert self.cells.starts is not None
         sizes, n_rows = np.diff(self.cells.starts), np.diff(self.facets.starts)
@@ -358,7 +369,7 @@ class CoreFacets:
         splits = self.splits[chosen]
         order = np.lexsort((boxes[:, 0, 0], splits))
         ends = np.searchsorted(splits[order], splits[order], side="right")
-        most_rows = 2 * int(n_rows.max()) + self._given.n_borders
+        most_rows = 2 * int(n_rows.max()) + self._table.given.n_borders
         rows, normals = np.empty(most_rows, dtype=np.int64), np.empty((most_rows, dim + 1))
         inside = np.empty(max(1, int(sizes.max())), dtype=np.int8)
         scratch = [address(array) for array in (order, ends, rows, normals, inside)]

@@ -8,7 +8,7 @@ import numpy as np
 from hardmax.exact.dyadic import lowest_bits
 from hardmax.exact.rounding import enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms
-from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.searches import FirstStream
 from hardmax.typing import FloatArray
 
@@ -16,7 +16,7 @@ from hardmax.typing import FloatArray
 def first_stream(
     network: ArgmaxNetwork, coordinates: RationalForms | None, scale: float
 ) -> FirstStream:
-    """Return the embedding on a domain.
+    """Return the embedding on a domain; the last answer for a network is kept.
 
     Args:
         network: The network.
@@ -24,14 +24,25 @@ def first_stream(
         scale: The scale of the domain.
     """
     embedding = network.embedding
+    if coordinates is None and embedding.is_identity:
+        return _identity_stream(embedding.dim_in)
+    known: tuple[RationalForms | None, float, FirstStream] | None
+    known = network.kept.get("first stream")
+    if known is None or known[0] is not coordinates or known[1] != scale:
+        stream = _rounded_stream(embedding, coordinates, scale)
+        known = network.kept["first stream"] = coordinates, scale, stream
+    return known[2]
+
+
+def _rounded_stream(
+    embedding: AffineMap, coordinates: RationalForms | None, scale: float
+) -> FirstStream:
     if coordinates is not None:
         forms = coordinates.compose(embedding)
         block = rounded_forms(forms, forms.rows, scale)
         doubled = doubled_forms(forms, forms.rows, scale)
         return FirstStream(block, doubled, finest_grid(block), not block[-1].any())
     dim = embedding.dim_in
-    if embedding.is_identity:
-        return _identity_stream(dim)
     block = np.zeros((dim + 2, embedding.dim_out))
     doubled = np.zeros((2 * dim + 3, embedding.dim_out))
     block[:dim], block[dim] = embedding.weight, embedding.bias
