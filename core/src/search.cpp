@@ -577,6 +577,32 @@ int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budg
     return status;
 }
 
+size_t hm_cells_pack(const hm_cells* cells, int32_t n, const hm_column* columns, hm_cells* packed,
+                     void* block, size_t n_bytes) {
+    const std::int64_t counts[] = {cells->n_cells, cells->n_vertices, cells->n_facets,
+                                   cells->n_ties};
+    std::size_t needed = 0;
+    for (int i = 0; i < n; i++)
+        needed += (counts[columns[i].counted] + columns[i].n_before) * columns[i].row_bytes;
+    if (needed > n_bytes) return needed;
+    *packed = {};
+    packed->n_cells = counts[0], packed->n_vertices = counts[1];
+    packed->n_facets = counts[2], packed->n_ties = counts[3];
+    char* to = static_cast<char*>(block);
+    for (int i = 0; i < n; i++) {
+        const hm_column& column = columns[i];
+        const std::size_t n_before = column.n_before * column.row_bytes,
+                          n_rows = counts[column.counted] * column.row_bytes;
+        const char* from;
+        std::memcpy(&from, reinterpret_cast<const char*>(cells) + column.field, sizeof from);
+        std::memcpy(to, from - n_before, n_before + n_rows);
+        to += n_before;
+        std::memcpy(reinterpret_cast<char*>(packed) + column.field, &to, sizeof to);
+        to += n_rows;
+    }
+    return needed;
+}
+
 void hm_search_counts(const void* search, int64_t counts[4]) {
     with_search(search, [&](auto& s) {
         counts[0] = s.n_cells, counts[1] = s.counts.n_filtered;

@@ -38,6 +38,33 @@ constexpr int kMostDimensions = 8;
 
 // Cells with their facets and vertices.
 struct FacetTable : hm_facets {
+    std::int64_t n_cells, n_facets;
+    const std::uint8_t* short_signatures;  // (n_cells, n_groups), or
+    const std::int32_t* signatures;
+    const std::int64_t* starts;       // (n_cells + 1): where the facets of each cell begin
+    const std::int32_t* walls;        // (n_facets, 2): the group, and the form beside the facet
+    const std::int64_t* tie_starts;   // (n_cells + 1)
+    const std::int32_t* ties;         // (n_ties, 2): a facet of the cell or -1, and a group
+    const double* points;             // (n_points, dim)
+    const double* directions;         // likewise, or null
+    const std::int64_t* point_starts; // (n_cells + 1)
+    const double* blurs;              // (n_cells, 2): bounds on the radii of points and directions
+
+    // Where things begin comes before where they end: see `Cells`.
+    explicit FacetTable(const hm_facets& given)
+        : hm_facets(given),
+          n_cells(cells->n_cells),
+          n_facets(cells->n_facets),
+          short_signatures(cells->short_signatures),
+          signatures(cells->signatures),
+          starts(cells->facet_ends - 1),
+          walls(cells->walls),
+          tie_starts(cells->tie_ends - 1),
+          ties(cells->ties),
+          points(cells->points),
+          directions(cells->directions),
+          point_starts(cells->ends - 1),
+          blurs(cells->blurs) {}
     int winner(std::int64_t cell, int group) const {
         const std::int64_t at = cell * n_groups + group;
         return short_signatures ? short_signatures[at] : signatures[at];
@@ -204,7 +231,8 @@ struct Meeting : hm_meeting {
     WallSides* sides;               // (n_facets + 1)
     std::int64_t n_walls;
     std::int64_t* searched;  // (n_facets): places in `order` of facets whose far side is searched
-    std::int64_t* cell_counts;  // (n_cells + 1): scratch of `match_facets` and `sort_pairs`
+    std::int64_t* cell_counts;    // (n_cells + 1): scratch of `match_facets` and `sort_pairs`
+    std::int64_t* larger_counts;  // (n_cells): scratch of `sort_pairs`
     std::int8_t* is_wanted;     // (n_cells): scratch of `compose_facets`
     // Scratch of `overlay`.
     std::int32_t* found;     // winners of kMostFound cells, as bytes where that is enough
@@ -264,6 +292,7 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     m.sides = arena.take<WallSides>(n + 1);
     m.searched = arena.take<std::int64_t>(n);
     m.cell_counts = arena.take<std::int64_t>(t.n_cells + 1);
+    m.larger_counts = arena.take<std::int64_t>(t.n_cells);
     m.is_wanted = arena.take<std::int8_t>(t.n_cells);
     m.found = arena.take<std::int32_t>(kMostFound * n_groups);
     m.masks = arena.take<std::uint64_t>(t.point_starts[t.n_cells]);
@@ -523,20 +552,27 @@ inline std::int64_t match_facets(const FacetTable& t, Meeting& m, std::int64_t* 
 // of the first facet; the facet of the smaller cell comes first.
 inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int64_t* pairs,
                        std::int64_t* cells, std::int64_t* groups) {
-    std::int64_t* counts = m.cell_counts;
+    // How many pairs have each cell as the smaller one, and as the larger one; then where they begin.
+    std::int64_t* counts[] = {m.cell_counts, m.larger_counts};
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++) counts[0][cell] = counts[1][cell] = 0;
     for (std::int64_t i = 0; i < n; i++) {
-        const std::int64_t one = pairs[2 * i], other = pairs[2 * i + 1];
-        const bool is_swapped = t.owners[one] > t.owners[other];
+        const std::int64_t one = pairs[2 * i], other = pairs[2 * i + 1],
+                           first = t.owners[one], second = t.owners[other];
+        const bool is_swapped = first > second;
         pairs[2 * i] = is_swapped ? other : one, pairs[2 * i + 1] = is_swapped ? one : other;
+        counts[0][is_swapped ? second : first]++, counts[1][is_swapped ? first : second]++;
     }
+    std::int64_t begin[] = {0, 0};
+    for (std::int64_t cell = 0; cell < t.n_cells; cell++)
+        for (int side = 0; side < 2; side++) {
+            const std::int64_t count = counts[side][cell];
+            counts[side][cell] = begin[side], begin[side] += count;
+        }
     // By the larger cell from the pairs to `cells`, then by the smaller back: each keeps the order.
     std::int64_t *from = pairs, *to = cells;
     for (int side = 1; side >= 0; side--) {
-        for (std::int64_t cell = 0; cell <= t.n_cells; cell++) counts[cell] = 0;
-        for (std::int64_t i = 0; i < n; i++) counts[t.owners[from[2 * i + side]] + 1]++;
-        for (std::int64_t cell = 0; cell < t.n_cells; cell++) counts[cell + 1] += counts[cell];
         for (std::int64_t i = 0; i < n; i++) {
-            const std::int64_t at = counts[t.owners[from[2 * i + side]]]++;
+            const std::int64_t at = counts[side][t.owners[from[2 * i + side]]]++;
             to[2 * at] = from[2 * i], to[2 * at + 1] = from[2 * i + 1];
         }
         from = cells, to = pairs;

@@ -137,6 +137,16 @@ typedef struct {
 HM_API int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
                              const int32_t* is_wanted, int64_t counts[4]);
 
+/* One of the columns of cells: which pointer it is, in bytes from the beginning of hm_cells; what has a
+ * row, 0 cells, 1 vertices, 2 facets, 3 ties; how many rows of zeros come before the pointer; the bytes of a
+ * row. */
+typedef struct {
+    int64_t field, counted, n_before, row_bytes;
+} hm_column;
+/* Copy n columns one after the other to a block of n_bytes, and write where they are then, and how many
+ * cells; returns how many bytes they take. If these are more, nothing has been done. */
+HM_API size_t hm_cells_pack(const hm_cells* cells, int32_t n, const hm_column* columns,
+                            hm_cells* packed, void* block, size_t n_bytes);
 /* Cells found, signs decided by the filter, signs decided by expansions, cells on the stack. */
 HM_API void hm_search_counts(const void* search, int64_t counts[4]);
 
@@ -171,18 +181,8 @@ HM_API void hm_search_refresh(void* search, int32_t layer, const double* stream,
 
 /* Cells of other than two dimensions with their facets inside the domain: see facets.hpp. */
 typedef struct {
-    int64_t n_cells, n_facets;
+    const hm_cells* cells; /* as a search writes them, but for winners as bits */
     int32_t dim, n_groups, n_borders;
-    const uint8_t* short_signatures; /* (n_cells, n_groups), or */
-    const int32_t* signatures;
-    const int64_t* starts;       /* (n_cells + 1): where the facets of each cell begin */
-    const int32_t* walls;        /* (n_facets, 2): the group, and the form beside the facet */
-    const int64_t* tie_starts;   /* (n_cells + 1) */
-    const int32_t* ties;         /* (n_ties, 2): a facet of the cell or -1, and a group */
-    const double* points;        /* (n_points, dim) */
-    const double* directions;    /* likewise, or null */
-    const int64_t* point_starts; /* (n_cells + 1) */
-    const double* blurs;         /* (n_cells, 2): bounds on the radii of points and directions */
     const int64_t* group_layers; /* (n_groups) */
     const int32_t* kinds;        /* (n_layers): 0 only units, 1 continuous or the last, 2 jumps */
     const uint64_t* weights;     /* (n_groups): random odd words to hash with */
@@ -190,10 +190,10 @@ typedef struct {
     const int8_t* is_chosen;     /* (n_cells): which cells to look at, or null */
     int32_t covers;              /* whether all cells are there, and none is left out */
     /* In the memory of what follows: */
-    int64_t* owners;             /* (n_facets): the cell of each facet */
-    int64_t* splits;             /* (n_facets): a number for the split that made it, if it is loose */
-    double* forms;               /* (n_facets + n_borders, dim + 3): slopes, offsets and radii as far
-                                    as they are composed, then the borders */
+    int64_t* owners; /* (n_facets): the cell of each facet */
+    int64_t* splits; /* (n_facets): a number for the split that made it, if it is loose */
+    double* forms;   /* (n_facets + n_borders, dim + 3): slopes, offsets and radii as far as they are
+                        composed, then the borders */
 } hm_facets;
 
 /* At the start of the memory of what follows: the pairs of facets that share a part of a wall, as far as

@@ -35,6 +35,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_search_typical": (None, _AT, _AT),
     "hm_search_recompose": (None, _AT, c_int32),
     "hm_search_run": (c_int32, _AT, _AT, c_int64, c_int64, _AT, _AT),
+    "hm_cells_pack": (c_size_t, _AT, c_int32, *3 * [_AT], c_size_t),
     "hm_search_counts": (None, _AT, _AT),
     "hm_search_item": (None, _AT, c_int32, _AT, _AT),
     "hm_search_sizes": (None, _AT, _AT),

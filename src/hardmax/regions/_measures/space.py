@@ -15,7 +15,7 @@ from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions._neighbours.facets import FacetTable, passes_means
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.space_domains import border_forms, spatial_domain
+from hardmax.regions._search.space_domains import spatial_domain
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 
@@ -64,7 +64,7 @@ def measured(
     packed, table = core_network(network), FacetTable(network, cells)
     stream = first_stream(network, domain.inputs, where.scale)
     start = stream.start(where.scale, is_bounded=where.is_bounded, stores=True)
-    borders = border_forms(domain)
+    borders = where.borders
     most = [int(np.diff(starts).max(initial=0)) for starts in (cells.facets.starts, cells.starts)]
     library = core()
     memory = Memory(library.hm_solids_size(packed.address, domain.dim, len(borders), *most))

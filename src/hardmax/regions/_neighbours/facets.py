@@ -11,8 +11,8 @@ from hardmax._core.memory import address, give_back, spare_block
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.searches import CellColumns
-from hardmax.regions._search.space_domains import border_forms, spatial_domain
+from hardmax.regions._search.searches import CellColumns, CellsRoom
+from hardmax.regions._search.space_domains import spatial_domain
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -21,10 +21,6 @@ OPEN, APART, OVERLAP = -1, 0, 1
 """What is known about two facets."""
 _NOTHING, _NO_BORDERS = np.empty(0, dtype=np.int64), np.empty((0, 0))
 _UNITS, _CONTINUOUS, _JUMPS = range(3)
-_COLUMNS = (
-    "facet_starts", "walls", "tie_starts", "ties", "points", "directions", "starts", "blurs"
-)  # fmt: skip
-"""The columns of cells that are read, in the order of `hm_facets`, but for the signatures."""
 _SLICE = 1 << 16  # so many facets are looked at, or pairs found, before interrupts act
 
 
@@ -32,21 +28,10 @@ class _Facets(Structure):
     """`hm_facets` of the interface."""
 
     _fields_ = (
-        ("n_cells", c_int64),
-        ("n_facets", c_int64),
+        ("cells", c_void_p),
         ("dim", c_int32),
         ("n_groups", c_int32),
         ("n_borders", c_int32),
-        ("short_signatures", c_void_p),
-        ("signatures", c_void_p),
-        ("starts", c_void_p),
-        ("walls", c_void_p),
-        ("tie_starts", c_void_p),
-        ("ties", c_void_p),
-        ("points", c_void_p),
-        ("directions", c_void_p),
-        ("point_starts", c_void_p),
-        ("blurs", c_void_p),
         ("group_layers", c_void_p),
         ("kinds", c_void_p),
         ("weights", c_void_p),
@@ -84,10 +69,12 @@ class FacetTable:
     Args:
         network: The network.
         cells: The cells.
-        borders: The inequalities of the domain, if facets are to be compared: see `border_forms`.
+        borders: The inequalities of the domain, if facets are to be compared: see
+            `SpatialDomain`.
 
     Attributes:
         given: `hm_facets` of the interface, without what is computed; valid while the table lives.
+        n_facets: How many facets there are.
         n_ties: How many ties there are.
     """
 
@@ -95,51 +82,54 @@ class FacetTable:
         self, network: ArgmaxNetwork, cells: CellArrays, borders: FloatArray = _NO_BORDERS
     ) -> None:
         found: CellColumns | None = cells.found
-        columns: dict[str, AnyArray] = {}
+        kept: Any = found
         if found is None:
-            columns = _columns(cells)
-            at = {name: address(column) for name, column in columns.items()}
-            n_cells, dim = len(columns["signatures"]), columns["points"].shape[1]
-            n_facets, self.n_ties = len(columns["walls"]), len(columns["ties"])
-            is_short = columns["signatures"].dtype == np.uint8
+            room, dim, kept = _room_of(cells)
         else:
-            n_cells, _, n_facets, self.n_ties = found.sizes()
-            dim, at, field = found.dim, found.addresses(), found.columns["signatures"].field
-            is_short = field != "signatures"
-            if field == "bit_signatures":
-                columns["signatures"] = cells.signatures
-                at["signatures"] = address(cells.signatures)
+            room, dim = found.room, found.dim
+            if room.bit_signatures:
+                room = CellsRoom.from_buffer_copy(room)
+                room.short_signatures, kept = address(cells.signatures), (found, cells.signatures)
         # Kept, because the core has only addresses.
-        self._kept = found, columns, borders
-        winners = at["signatures"]
+        self._kept = room, kept, borders
+        self.n_facets, self.n_ties = room.n_facets, room.n_ties
         self.given = _Facets(
-            n_cells, n_facets, dim, network.n_groups, len(borders),
-            *((winners, None) if is_short else (None, winners)), *map(at.get, _COLUMNS),
+            addressof(room), dim, network.n_groups, len(borders),
             *_layers(network).addresses, address(borders),
         )  # fmt: skip
 
 
-def _columns(cells: CellArrays) -> dict[str, AnyArray]:
-    """Return the columns of cells that are not those of a search."""
+def _room_of(cells: CellArrays) -> tuple[CellsRoom, int, list[AnyArray]]:
+    """Return cells that are not those of a search as a search would write them.
+
+    Returns:
+        What the core is told about them, their dimension, and the arrays where they lie.
+    """
     facets = cells.facets
     assert facets is not None
+    assert cells.vertices is not None
     is_short = cells.signatures.dtype == np.uint8
-    given = {
-        "signatures": (cells.signatures, np.uint8 if is_short else np.int32),
-        "facet_starts": (facets.starts, np.int64),
-        "walls": (facets.facets, np.int32),
-        "tie_starts": (facets.tie_starts, np.int64),
-        "ties": (facets.ties, np.int32),
+    winners = "short_signatures" if is_short else "signatures"
+    columns = {
+        winners: (cells.signatures, np.uint8 if is_short else np.int32),
         "points": (cells.vertices, np.float64),
         "directions": (cells.directions, np.float64),
-        "starts": (cells.starts, np.int64),
+        "ends": (cells.starts, np.int64),
+        "walls": (facets.facets, np.int32),
+        "facet_ends": (facets.starts, np.int64),
+        "tie_ends": (facets.tie_starts, np.int64),
+        "ties": (facets.ties, np.int32),
         "blurs": (facets.blurs, np.float64),
     }
-    return {
-        name: np.ascontiguousarray(column, dtype=kind)
-        for name, (column, kind) in given.items()
-        if column is not None
-    }
+    room, kept = CellsRoom(), []
+    room.n_cells, room.n_vertices = len(cells.signatures), len(cells.vertices)
+    room.n_facets, room.n_ties = len(facets.facets), len(facets.ties)
+    for name, (column, kind) in columns.items():
+        if column is not None:
+            array = np.ascontiguousarray(column, dtype=kind)
+            setattr(room, name, address(array) + (array.itemsize if "ends" in name else 0))
+            kept.append(array)
+    return room, cells.vertices.shape[1], kept
 
 
 class _Layers(NamedTuple):
@@ -233,16 +223,16 @@ class CoreFacets:
     ) -> None:
         self.network, self.domain, self.cells = network, domain, cells
         self._core = library = core()
-        self._table = table = FacetTable(network, cells, border_forms(domain))
+        where = spatial_domain(domain, network.dim_in)
+        self._table = table = FacetTable(network, cells, where.borders)
         self.n_ties, given = table.n_ties, table.given
         given.covers = cells.is_complete
         if is_chosen is not None:
             self._is_chosen = is_chosen
             given.is_chosen = address(is_chosen)
-        scale = spatial_domain(domain, network.dim_in).scale
         # Kept, because the core has only addresses.
-        self._stream = first_stream(network, domain.inputs, scale)
-        start = self._stream.start(scale, is_bounded=True, stores=False)
+        self._stream = first_stream(network, domain.inputs, where.scale)
+        start = self._stream.start(where.scale, is_bounded=True, stores=False)
         self._at = addressof(given)
         asked = self._at, core_network(network).address, addressof(start)
         memory = spare_block()
@@ -273,14 +263,12 @@ class CoreFacets:
     @property
     def owners(self) -> IntArray:
         """The cell of each facet, shape `(n_facets,)`."""
-        given = self._table.given
-        return self._copied(given.owners, (given.n_facets,))
+        return self._copied(self._table.given.owners, (self._table.n_facets,))
 
     @property
     def splits(self) -> IntArray:
         """A number for the split that made each loose facet, shape `(n_facets,)`."""
-        given = self._table.given
-        return self._copied(given.splits, (given.n_facets,))
+        return self._copied(self._table.given.splits, (self._table.n_facets,))
 
     @property
     def loose(self) -> IntArray:
@@ -295,7 +283,7 @@ class CoreFacets:
         dim + 3)`. Radii are infinite where forms are not known.
         """
         given = self._table.given
-        shape = given.n_facets + given.n_borders, given.dim + 3
+        shape = self._table.n_facets + given.n_borders, given.dim + 3
         return self._copied(given.forms, shape, np.float64)
 
     def _copied(self, at: int, shape: tuple[int, ...], kind: Any = np.int64) -> AnyArray:

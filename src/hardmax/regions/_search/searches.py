@@ -1,10 +1,9 @@
 """The compiled search, with its memory: a cover over the interface of the core."""
 
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
+from ctypes import Array, Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
 from math import prod
 from threading import Lock
 from typing import Any, NamedTuple
@@ -90,6 +89,17 @@ class CellsRoom(Structure):
         ("ties", c_void_p),
         ("blurs", c_void_p),
         ("bit_signatures", c_void_p),
+    )
+
+
+class _GivenColumn(Structure):
+    """`hm_column` of the interface."""
+
+    _fields_ = (
+        ("field", c_int64),
+        ("counted", c_int64),
+        ("n_before", c_int64),
+        ("row_bytes", c_int64),
     )
 
 
@@ -284,14 +294,17 @@ class _Block:
 
     Attributes:
         columns: The columns by name.
-        places: For each column where it begins, what is counted, the rows of zeros before, and the
-            bytes of a row.
+        given: The columns as the core reads them.
+        address: Where that is.
+        zeros: Where there are rows of zeros before others, and how many bytes they take.
         room: For how much there is room.
         n_bytes: How many bytes there are.
     """
 
     columns: dict[str, _Column]
-    places: tuple[tuple[int, int, int, int], ...]
+    given: Array[_GivenColumn]
+    address: int
+    zeros: tuple[tuple[int, int], ...]
     room: Sizes
     n_bytes: int
 
@@ -305,9 +318,8 @@ class _Block:
             for column in self.columns.values():
                 setattr(room, column.field, memory.address + column.start + column.n_skipped)
         memset(addressof(room) + CellsRoom.n_cells.offset, 0, 5 * 8)
-        for start, _, n_more, row_bytes in self.places:
-            if n_more:
-                memset(memory.address + start, 0, n_more * row_bytes)
+        for start, n_bytes in self.zeros:
+            memset(memory.address + start, 0, n_bytes)
         return room
 
 
@@ -354,8 +366,12 @@ def _block(
         end += -(-row_bytes * column.n_rows(room) // 64) * 64
     if end > _FIRST_BYTES and n_cells > 1:
         return _block(n_cells // 2, dim, dim_out, n_groups, largest_group, is_bounded)
-    places = tuple((c.start, c.counted, c.n_more, c.row_bytes) for c in placed.values())
-    return _Block(placed, places, room, end)
+    given = (_GivenColumn * len(placed))()
+    for one, c in zip(given, placed.values(), strict=True):
+        one.field, one.counted = getattr(CellsRoom, c.field).offset, c.counted
+        one.n_before, one.row_bytes = c.n_more, c.row_bytes
+    zeros = tuple((c.start, c.n_skipped) for c in placed.values() if c.n_skipped)
+    return _Block(placed, given, addressof(given), zeros, room, end)
 
 
 class CellColumns:
@@ -383,7 +399,7 @@ class CellColumns:
 
     Attributes:
         dim: The dimension of the domain.
-        room: What the core is told about them.
+        room: What the core is told about them; of closed cells, it stays.
         columns: Which columns there are, by name.
     """
 
@@ -393,14 +409,13 @@ class CellColumns:
         self.dim, self.columns = dim, first.columns
         self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
-        self._packed = bytearray()
-        self._closed: Sizes | None = None
+        self._packed: AnyArray | None = None
         self.room = first.room_in(self._memory)
 
     def sizes(self) -> Sizes:
         """Return how much has been written."""
         room = self.room
-        return self._closed or Sizes(room.n_cells, room.n_vertices, room.n_facets, room.n_ties)
+        return Sizes(room.n_cells, room.n_vertices, room.n_facets, room.n_ties)
 
     def n_bytes(self) -> int:
         """Return how many bytes have been written."""
@@ -436,17 +451,12 @@ class CellColumns:
         """Return a column as it is."""
         if column.name in self._grown:
             return self._grown[column.name].rows(column.n_rows(self.sizes()))
-        sizes = self.sizes()
-        shape = column.n_rows(sizes), *column.shape
-        if self._memory is not None:
+        shape = column.n_rows(self.sizes()), *column.shape
+        if self._packed is None:
+            assert self._memory is not None
             return np.ndarray(shape, column.kind, self._memory.bytes, column.start)
-        return np.ndarray(shape, column.kind, self._packed, self._packed_at(0)[column.name])
-
-    def _packed_at(self, origin: int) -> dict[str, int]:
-        """Return where columns begin that are packed one after the other from some place on."""
-        sizes = self.sizes()
-        n_bytes = [(sizes[i] + n_more) * size for _, i, n_more, size in self._first.places]
-        return dict(zip(self.columns, accumulate(n_bytes, initial=origin), strict=False))
+        start = getattr(self.room, column.field) - column.n_skipped - address(self._packed)
+        return np.ndarray(shape, column.kind, self._packed.data, start)
 
     def _leave_block(self) -> None:
         """Let the block of the first cells be used again."""
@@ -456,16 +466,20 @@ class CellColumns:
 
     def close(self) -> None:
         """Keep what has been written in as little memory as it needs; nothing more may be."""
+        if self._memory is None:
+            for name, grown in self._grown.items():
+                column = self.columns[name]
+                grown.grow(column.n_rows(self.sizes()))
+                setattr(self.room, column.field, grown.address + column.n_skipped)
+            return
         # The room may soon be that of others.
-        self._closed = sizes = self.sizes()
-        for name, grown in self._grown.items():
-            grown.grow(self.columns[name].n_rows(sizes))
-        if self._memory is not None:
-            block, places = self._memory.bytes.data, self._first.places
-            self._packed = bytearray().join(
-                [block[start : start + (sizes[i] + m) * size] for start, i, m, size in places]
-            )
-            self._leave_block()
+        written, self.room = self.room, CellsRoom()
+        first, pack = self._first, core().hm_cells_pack
+        asked = addressof(written), len(first.given), first.address, addressof(self.room)
+        n_bytes = pack(*asked, None, 0)
+        self._packed = packed = np.empty(n_bytes, dtype=np.uint8)
+        pack(*asked, address(packed), n_bytes)
+        self._leave_block()
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
@@ -474,12 +488,6 @@ class CellColumns:
     def rows(self, name: str) -> AnyArray:
         """Return a column of closed cells."""
         return self._rows(self.columns[name])
-
-    def addresses(self) -> dict[str, int]:
-        """Return where the columns of closed cells begin, by name."""
-        if self._grown:
-            return {name: address(self.rows(name)) for name in self.columns}
-        return self._packed_at(address(self._packed))
 
     def joined(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
         """Return a column of closed cells, and of others after them, joined by so many threads.

@@ -33,6 +33,8 @@ class SpatialDomain(NamedTuple):
         cell: Its facets and vertices.
         start: The same in floats.
         given: It, as the core reads it.
+        borders: Its inequalities as forms that are positive inside: slopes, offset, radius of the
+            slopes, radius of the offset, shape `(n_borders, dim + 3)`.
         is_bounded: Whether no vertex is at infinity.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
     """
@@ -41,12 +43,12 @@ class SpatialDomain(NamedTuple):
     cell: ExactCell
     start: SpaceCell
     given: GivenCell
+    borders: FloatArray
     is_bounded: bool
     scale: float
 
 
 _known: WeakKeyDictionary[ChartedDomain, SpatialDomain] = WeakKeyDictionary()
-_known_borders: WeakKeyDictionary[ChartedDomain, FloatArray] = WeakKeyDictionary()
 
 
 def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
@@ -69,7 +71,12 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
         start = rounded_cell(cell, walls, [])._replace(is_canonical=True)
         points = start.vertices[:, : given.dim]
         scale = float(2.0 ** min(frexp(np.abs(points).max(initial=1.0))[1], 1000))
-        known = _known[given] = SpatialDomain(given, cell, start, start.given(), is_bounded, scale)
+        is_side = start.facets[:, given.dim + 1] == 0.0
+        # Only sides of space have an offset at infinity; the last number bounds the slopes.
+        borders = np.delete(start.facets[is_side], [given.dim + 1, given.dim + 4], axis=1)
+        known = _known[given] = SpatialDomain(
+            given, cell, start, start.given(), np.ascontiguousarray(borders), is_bounded, scale
+        )
     return known
 
 
@@ -157,22 +164,6 @@ def rounded_form(form: Form) -> list[float]:
     # Only the sides of space have an offset at infinity, and there it is a half.
     offset, far = quotients[dim], quotients[dim + 1]
     return [*slopes, offset[0], far[0], slope_radius, offset[1], norm]
-
-
-def border_forms(domain: ChartedDomain) -> FloatArray:
-    """Return the inequalities of a domain as forms that are positive inside.
-
-    Returns:
-        Slopes, offset, radius of the slopes, radius of the offset: `(n_borders, dim + 3)`.
-    """
-    known = _known_borders.get(domain)
-    if known is None:
-        rows = [rounded_form((*row, 0)) for row in domain.cone_rows[:-1]]
-        borders = np.array(rows).reshape(len(rows), domain.dim + 5)
-        # Without the offset at infinity, and the bound on the slopes.
-        known = np.ascontiguousarray(np.delete(borders, [domain.dim + 1, domain.dim + 4], axis=1))
-        _known_borders[domain] = known
-    return known
 
 
 def rounded_vertex(vertex: Form) -> list[float]:
