@@ -72,19 +72,28 @@ auto with_search(const void* search, F call) {
 
 void lay_out(Polygons& polygons, const Network& network, Arena& arena) {
     polygons.crowd = take_crowd(network, arena);
-    polygons.sections = arena.take<Sections<2>>(1);
 }
 
 template <int D>
 void lay_out(Polytopes<D>& polytopes, const Network& network, Arena& arena) {
     polytopes.zeros = arena.take<bool>(network.n_groups + 1);
-    polytopes.minors = arena.take<Minors<D + 1>>(1);
-    polytopes.sections = arena.take<Sections<D>>(1);
     polytopes.n_words = 1;
 }
 
+// What begins anew each time it is used.
+void take_scratch(Polygons& polygons, Arena& arena) {
+    polygons.sections = arena.take<Sections<2>>(1);
+}
+
+template <int D>
+void take_scratch(Polytopes<D>& polytopes, Arena& arena) {
+    polytopes.minors = arena.take<Minors<D + 1>>(1);
+    polytopes.sections = arena.take<Sections<D>>(1);
+}
+
+// Lay a search out, but for its stack; scratch comes after the first `n_kept` bytes.
 template <class S>
-S laid_out(const Network& network, bool stores, Arena& arena) {
+S laid_out(const Network& network, bool stores, Arena& arena, std::size_t& n_kept) {
     arena.take<S>(1);
     S search{};
     search.dimension = S::dim;
@@ -99,6 +108,8 @@ S laid_out(const Network& network, bool stores, Arena& arena) {
     search.contest.listed = arena.take<int>(n);
     search.contest.is_kept = arena.take<bool>(n);
     lay_out(search.cells, network, arena);
+    n_kept = arena.used;
+    take_scratch(search.cells, arena);
     return search;
 }
 
@@ -461,18 +472,18 @@ std::size_t begin_search(void* memory, std::size_t n_bytes, const Network& netwo
     return with_dimension(start.dim, [&](auto* kind) {
         using S = std::remove_pointer_t<decltype(kind)>;
         Arena needed;
-        S sized = laid_out<S>(network, start.stores, needed);
+        std::size_t n_kept;
+        S sized = laid_out<S>(network, start.stores, needed, n_kept);
         const std::size_t n_own = needed.used;
         start_cells(sized.cells, start);
         renew_stack(sized, needed, room, room_items);
         if (needed.used > n_bytes) return needed.used;
         char* begin = static_cast<char*>(memory);
-        // The sections come last, and begin anew each time.
-        std::memset(begin, 0, n_own - sizeof(*sized.cells.sections));
+        std::memset(begin, 0, n_kept);
         std::memset(begin + n_own, 0, needed.used - n_own);
         Arena arena{begin};
         S& search = *static_cast<S*>(memory);
-        search = laid_out<S>(network, start.stores, arena);
+        search = laid_out<S>(network, start.stores, arena, n_kept);
         init(search, network, start);
         renew_stack(search, arena, room, room_items);
         return needed.used;
