@@ -3,6 +3,7 @@
 The peer in the same run is the split tree, which decides everything in integers.
 """
 
+import statistics
 from collections.abc import Iterator
 from functools import partial
 
@@ -19,6 +20,8 @@ from hardmax.regions.engines import enumerate_regions
 
 N_SEEDS = 10
 N_RUNS = 9
+LEAST_SECONDS = 0.5
+"""Every model is searched in so many rounds at least, and for so long."""
 
 
 def gaussian(seed, widths):
@@ -71,21 +74,37 @@ two_heads = partial(transformer, n_heads=2)
 two_blocks = partial(transformer, n_blocks=2)
 
 
-def rate(networks, domain, with_neighbours=False, **options):
-    """Return cells per CPU second, how many cells, and the share of exact decisions, warm."""
+def rates(networks, domain):
+    """Return cells per CPU second counted, stored, and with neighbours, warm.
 
-    def run():
-        found = [enumerate_regions(network, domain, **options) for network in networks]
-        if with_neighbours:
-            for part in found:
-                _ = part.neighbours.walls
+    The three take turns, so that what slows the machine down for a while slows them all.
+
+    Returns:
+        The rates, how many cells there are, and the share of signs left to integers.
+    """
+
+    def with_neighbours():
+        found = stored()
+        for part in found:
+            _ = part.neighbours.walls
         return found
 
-    run()
-    found, seconds = cpu_seconds(run, N_RUNS)
-    parked = sum(part.decisions.rational for part in found)
+    def stored(**options):
+        return [enumerate_regions(network, domain, **options) for network in networks]
+
+    asked = partial(stored, count_only=True), stored, with_neighbours
+    found = [ask() for ask in asked][1]
+    times = [[], [], []]
+    spent = 0.0
+    while len(times[0]) < N_RUNS or spent < LEAST_SECONDS:
+        for ask, taken in zip(asked, times, strict=True):
+            _, seconds = cpu_seconds(ask)
+            taken.append(seconds)
+            spent += seconds
     count = sum(part.n_cells for part in found)
-    return count / seconds, count, parked / max(1, sum(p.decisions.total for p in found))
+    parked = sum(part.decisions.rational for part in found)
+    share = parked / max(1, sum(part.decisions.total for part in found))
+    return [count / statistics.median(taken) for taken in times], count, share
 
 
 def tree_rate(network, domain):
@@ -119,12 +138,10 @@ def tables() -> Iterator[Table]:
         ("2 blocks, 12 keys, 24 units, 3-D", two_blocks, [3, 12, 24], Box([-2] * 3, [2] * 3)),
     ):
         networks = [make(seed, widths) for seed in range(N_SEEDS)]
-        counted, count, parked = rate(networks, box, count_only=True)
-        stored, _, _ = rate(networks, box)
-        adjacent, _, _ = rate(networks, box, with_neighbours=True)
+        (counted, stored, adjacent), count, parked = rates(networks, box)
         tree = stored / tree_rate(networks[0], box)
-        rates = counted, stored, adjacent
-        rows.append((name, count, *rates, stored / adjacent, f"{parked:.2%}", tree))
+        row = count, counted, stored, adjacent, stored / adjacent
+        rows.append((name, *row, f"{parked:.2%}", tree))
     columns = "counted/s", "stored/s", "with neighbours/s", "times stored", "integers", "split tree"
     yield Table(
         "Cells in space",
@@ -132,9 +149,10 @@ def tables() -> Iterator[Table]:
         rows,
         f"""Cells in a CPU second, {N_SEEDS} models each, prepared before: counted; stored (winners,
         maps, vertices, facets); and stored with every pair of cells that share a facet and the
-        walls between them, and how many times as long as storing that takes. Then the share of
-        signs left to integers, and how many times as fast as the split tree, which decides all of
-        them in integers, storing is. Where cells are counted, those of the last layer are not made,
-        unless walls coincide or cells are unbounded. Models with heads jump at their walls, where
+        walls between them, and how many times as long as storing that takes (the three take turns).
+        Then the share of signs left to integers, and how many times as fast as the split tree,
+        which decides all of them in integers, storing is. Where cells are counted, those of the
+        last layer are not made, unless walls coincide or cells are unbounded. Models with heads
+        jump at their walls, where
         facets overlap without being equal: the cells beyond are listed on each facet.""",
     )

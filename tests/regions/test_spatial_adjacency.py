@@ -256,8 +256,13 @@ def test_floats_settle_where_generic_heads_jump(dim, n_keys):
     assert (changes[:, 0] != changes[:, 1]).sum(axis=1).max() > 1
 
 
+def leave_open(patch):
+    """Let all facets without a match by name stay open, as if none had been searched."""
+    patch.setattr(CoreFacets, "is_settled", False)
+    patch.setattr(CoreFacets, "overlay", _nothing_overlaid)
+
+
 def _nothing_overlaid(facets):
-    """Stand in for `CoreFacets.overlay`: all facets without a match by name stay open."""
     is_named = ~np.isin(facets.pairs[:, 0], facets.loose)
     return facets.pairs[is_named], facets.loose
 
@@ -274,16 +279,20 @@ def test_searches_floats_and_integers_settle_pairs_of_facets_alike(seed, monkeyp
         gaussian_transformer(seed, 3, 3, 1, 1, 3),
         integer_transformer(seed, 3, 4, 2, 1, 2, repeat=bool(seed % 2)),
     ):
-        found = [enumerate_regions(model, Box([-2] * 3, [2] * 3)) for _ in range(3)]
+        found = [enumerate_regions(model, Box([-2] * 3, [2] * 3)) for _ in range(4)]
         searched = found[0].neighbours
-        for part, name, stand_in in (
-            (found[1], "overlay", _nothing_overlaid),
-            (found[2], "compare", all_open),
+        for part, leaves_open, compares in (
+            (found[1], True, True),
+            (found[2], False, False),
+            (found[3], True, False),
         ):
-            monkeypatch.setattr(CoreFacets, name, stand_in)
-            assert part.neighbours.pairs.tolist() == searched.pairs.tolist()
-            assert part.neighbours.walls == searched.walls
-        monkeypatch.undo()
+            with monkeypatch.context() as patched:
+                if leaves_open:
+                    leave_open(patched)
+                if not compares:
+                    patched.setattr(CoreFacets, "compare", all_open)
+                assert part.neighbours.pairs.tolist() == searched.pairs.tolist()
+                assert part.neighbours.walls == searched.walls
 
 
 @pytest.mark.parametrize(
@@ -298,7 +307,7 @@ def test_searches_beyond_facets_leave_nothing_to_compare(
     for low in (-2, 0):
         one, other = (enumerate_regions(model, Box([low] * dim, [2] * dim)) for _ in range(2))
         with monkeypatch.context() as patched:
-            patched.setattr(CoreFacets, "overlay", _nothing_overlaid)
+            leave_open(patched)
             expected = other.neighbours
         with monkeypatch.context() as patched:
             patched.delattr(CoreFacets, "compare")

@@ -322,7 +322,7 @@ bool for_overlapping(const Outline& one, const Outline* beyond, int n, const dou
 inline bool are_compared(const FacetTable& t, const Meeting& m, std::int64_t wall) {
     const std::int64_t n_far = m.sides[wall + 1].begin - m.sides[wall].middle;
     const bool is_last = t.layer(t.group(m.order[m.sides[wall].begin])) + 2 >= t.n_layers();
-    return t.dim >= 3 && t.tie_starts[t.n_cells] == 0 && n_far <= (is_last ? 16 : kMostCompared);
+    return t.dim >= 3 && t.tie_starts[t.n_cells] == 0 && n_far <= (is_last ? 12 : kMostCompared);
 }
 
 // Mark the cells whose forms are needed for the facets that are to be searched.

@@ -37,6 +37,7 @@ from hardmax.regions._measures.measures import (
 )
 from hardmax.regions._neighbours.adjacency import Neighbours, cell_polytope, neighbouring_cells
 from hardmax.regions._neighbours.plane import planar_neighbours
+from hardmax.regions._neighbours.space import spatial_neighbours
 from hardmax.regions.cell_rows import CellRows, Wall, cell_rows
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.certificate_format import Certificate
@@ -567,9 +568,6 @@ class Partition(WithoutCaches):
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
         # A compiled search leaves facets, which need not be read into arrays.
         if self.cells.found is not None or self.cells.facets is not None:
-            # What is compiled is loaded when it is needed.
-            from hardmax.regions._neighbours.space import spatial_neighbours
-
             return spatial_neighbours(self.network, self.domain, self.cells, chosen)
         among = range(self.n_found) if chosen is None else chosen
         return neighbouring_cells(((i, self.rows(i)) for i in among), self.domain.dim)

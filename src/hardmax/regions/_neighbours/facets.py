@@ -211,7 +211,6 @@ class CoreFacets:
         cells: The cells.
         n_ties: How many ties they have.
         n_loose: How many facets are not matched by their names.
-        is_settled: Whether all pairs are known, and sorted; `neighbours` then has them.
     """
 
     def __init__(
@@ -244,7 +243,12 @@ class CoreFacets:
         self._memory = memory
         self._more_pairs: IntArray | None = None
         self._meeting = meeting = _Meeting.from_address(memory.address)
-        self.n_loose, self.is_settled = meeting.n_loose, bool(meeting.is_sorted)
+        self.n_loose = meeting.n_loose
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all pairs are known, and sorted; `neighbours` then has them."""
+        return bool(self._meeting.is_sorted)
 
     @property
     def facets(self) -> CellFacets:
