@@ -724,12 +724,12 @@ size_t hm_facets_meet(hm_facets* facets, const void* network, const hm_search_st
     list_walls(t, m);
     m.n_pairs = settle_walls(t, m, m.n_pairs, m.pairs);
     count_open(m);
-    if (t.n_facets > budget) return n_own + n_search;
-    if (m.n_searched > 0) hm_facets_overlay(facets, memory, budget);
-    if (m.next < m.n_searched || m.n_open > 0 || t.is_chosen || t.tie_starts[t.n_cells] > 0)
-        return n_own + n_search;
-    sort_pairs(t, m, m.n_pairs, m.pairs, m.pair_cells, m.pair_groups);
-    m.is_sorted = true;
+    if (t.n_facets <= budget) {
+        if (m.n_searched > 0) hm_facets_overlay(facets, memory, budget);
+        m.is_sorted = m.next == m.n_searched && m.n_open == 0 && !t.is_chosen &&
+                      t.tie_starts[t.n_cells] == 0;
+        if (m.is_sorted) sort_pairs(t, m, m.n_pairs, m.pairs, m.cells, m.groups);
+    }
     return n_own + n_search;
 }
 

@@ -13,6 +13,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.regions._neighbours import facets as facets_module
 from hardmax.regions._neighbours import overlapping_facets
 from hardmax.regions._neighbours import space as spatial_adjacency
 from hardmax.regions._neighbours.adjacency import neighbouring_cells
@@ -51,6 +52,7 @@ def never_loose(monkeypatch):
     def refused(*arguments):
         raise AssertionError("a facet was not matched")
 
+    monkeypatch.setattr(CoreFacets, "is_settled", False)
     monkeypatch.setattr(spatial_adjacency, "overlapping_facets", refused)
 
 
@@ -313,6 +315,24 @@ def test_searches_beyond_facets_leave_nothing_to_compare(
             patched.delattr(CoreFacets, "compare")
             assert one.neighbours.pairs.tolist() == expected.pairs.tolist()
         assert one.neighbours.walls == expected.walls
+
+
+@pytest.mark.parametrize("slice_size", [1, 20, 1 << 16])
+def test_more_pairs_than_facets_in_slices_of_any_size(slice_size, monkeypatch):
+    # Above w = 0 the head adds 4 to it, and units ask for x only; below, 4 less, they ask for y.
+    n, jump = 6, 4.0
+    head = AttentionHead([[0.0], [0], [1]], [[-1.0], [1.0]], [[-jump], [jump]], [[0.0, 0, 1]])
+    weight, places = np.zeros((3, 2 * n)), np.linspace(-0.75, 0.75, n)
+    weight[0, :n] = weight[1, n:] = weight[2, n:] = 1.0
+    weight[2, :n] = -1.0
+    bias = np.concatenate([jump - places, jump - places])
+    units = FeedForward(weight, bias, np.ones((2 * n, 3)), None)
+    model = HardTransformer([Block([head], units)])
+    monkeypatch.setattr(facets_module, "_SLICE", slice_size)
+    part = check(model, Box([-1, -1, -0.01], [1, 1, 0.01]))
+    assert part.n_cells == 2 * (n + 1)
+    assert len(part.neighbours) > len(part.cells.facets.facets)
+    assert part.neighbours.walls.count(((0, 0),)) == (n + 1) ** 2
 
 
 @pytest.mark.parametrize("seed", range(3))

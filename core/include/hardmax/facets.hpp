@@ -41,14 +41,14 @@ struct FacetTable : hm_facets {
     std::int64_t n_cells, n_facets;
     const std::uint8_t* short_signatures;  // (n_cells, n_groups), or
     const std::int32_t* signatures;
-    const std::int64_t* starts;       // (n_cells + 1): where the facets of each cell begin
-    const std::int32_t* walls;        // (n_facets, 2): the group, and the form beside the facet
-    const std::int64_t* tie_starts;   // (n_cells + 1)
-    const std::int32_t* ties;         // (n_ties, 2): a facet of the cell or -1, and a group
-    const double* points;             // (n_points, dim)
-    const double* directions;         // likewise, or null
-    const std::int64_t* point_starts; // (n_cells + 1)
-    const double* blurs;              // (n_cells, 2): bounds on the radii of points and directions
+    const std::int64_t* starts;        // (n_cells + 1): where the facets of each cell begin
+    const std::int32_t* walls;         // (n_facets, 2): the group, and the form beside the facet
+    const std::int64_t* tie_starts;    // (n_cells + 1)
+    const std::int32_t* ties;          // (n_ties, 2): a facet of the cell or -1, and a group
+    const double* points;              // (n_points, dim)
+    const double* directions;          // likewise, or null
+    const std::int64_t* point_starts;  // (n_cells + 1)
+    const double* blurs;               // (n_cells, 2): bounds on the radii of points and directions
 
     // Where things begin comes before where they end: see `Cells`.
     explicit FacetTable(const hm_facets& given)
@@ -65,6 +65,7 @@ struct FacetTable : hm_facets {
           directions(cells->directions),
           point_starts(cells->ends - 1),
           blurs(cells->blurs) {}
+
     int winner(std::int64_t cell, int group) const {
         const std::int64_t at = cell * n_groups + group;
         return short_signatures ? short_signatures[at] : signatures[at];
@@ -218,22 +219,22 @@ struct Meeting : hm_meeting {
     std::size_t search_bytes;
     const void* network;
     hm_search_start start;
-    std::int64_t *pair_cells, *pair_groups;  // (n_facets, 2), (n_facets): `cells` of the interface, ...
-    std::int64_t *owners, *splits;  // (n_facets): those of `FacetTable`, as is the next
-    double* forms;                  // (n_facets + n_borders, dim + 3)
-    std::int32_t* table;            // scratch: facets, or cells, by their hashes
-    std::uint64_t* keys;  // (n_facets or n_cells): scratch, then the walls of loose facets
-    std::int64_t* since;            // (n_groups + 1): scratch of `match_facets`, as is `sums`
-    std::uint64_t* sums;            // (n_groups + 1)
-    std::int64_t* counts;           // (n_facets, 2): scratch
-    std::int64_t* order;            // (n_facets): `loose` of the interface
-    std::int8_t* left;              // (n_facets): `is_open` of the interface
-    WallSides* sides;               // (n_facets + 1)
+    // (n_facets) twice, and (n_facets + n_borders, dim + 3): those of `FacetTable`.
+    std::int64_t *owners, *splits;
+    double* forms;
+    std::int32_t* table;   // scratch: facets, or cells, by their hashes
+    std::uint64_t* keys;   // (n_facets or n_cells): scratch, then the walls of loose facets
+    std::int64_t* since;   // (n_groups + 1): scratch of `match_facets`, as is `sums`
+    std::uint64_t* sums;   // (n_groups + 1)
+    std::int64_t* counts;  // (n_facets, 2): scratch
+    std::int64_t* order;   // (n_facets): `loose` of the interface
+    std::int8_t* left;     // (n_facets): `is_open` of the interface
+    WallSides* sides;      // (n_facets + 1)
     std::int64_t n_walls;
-    std::int64_t* searched;  // (n_facets): places in `order` of facets whose far side is searched
+    std::int64_t* searched;       // (n_facets): places in `order` of facets whose far side is searched
     std::int64_t* cell_counts;    // (n_cells + 1): scratch of `match_facets` and `sort_pairs`
     std::int64_t* larger_counts;  // (n_cells): scratch of `sort_pairs`
-    std::int8_t* is_wanted;     // (n_cells): scratch of `compose_facets`
+    std::int8_t* is_wanted;       // (n_cells): scratch of `compose_facets`
     // Scratch of `overlay`.
     std::int32_t* found;     // winners of kMostFound cells, as bytes where that is enough
     std::uint64_t* masks;    // (n_points)
@@ -276,8 +277,8 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
                        of_cells = 2 * detail::table_size_for(2 * t.n_cells),
                        table_size = of_facets > of_cells ? of_facets : of_cells;
     m.pairs = arena.take<std::int64_t>(2 * n);
-    m.cells = m.pair_cells = arena.take<std::int64_t>(2 * n);
-    m.groups = m.pair_groups = arena.take<std::int64_t>(n);
+    m.cells = arena.take<std::int64_t>(2 * n);
+    m.groups = arena.take<std::int64_t>(n);
     m.room = t.n_facets;
     m.owners = arena.take<std::int64_t>(n);
     m.splits = arena.take<std::int64_t>(n);
@@ -803,7 +804,6 @@ struct Comparison {
 };
 
 namespace detail {
-
 
 // Move a place about into a hyperplane; False: that failed.
 inline bool move_in(const FacetTable& t, std::int64_t plane, double* place) {

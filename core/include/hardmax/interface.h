@@ -202,8 +202,8 @@ typedef struct {
 typedef struct {
     int64_t n_pairs, room;
     int64_t* pairs;        /* (room, 2) */
-    const int64_t* cells;  /* (n_pairs, 2), once they are all there and sorted, as are */
-    const int64_t* groups; /* (n_pairs) */
+    int64_t* cells;        /* (n_pairs, 2), once they are all there and sorted, as are */
+    int64_t* groups;       /* (n_pairs) */
     int32_t is_sorted;
     int64_t n_loose, n_searched, next, n_open;
     const int64_t* loose;  /* (n_loose): facets, wall after wall */

@@ -13,8 +13,7 @@
 // Facets of a wall come one after the other, and with them the same regions beyond it: a layer is composed
 // again only if the winners before it are others. Where all cells are stored and no groups tie, the
 // cells beyond a wall are those of its other facets (`settle_walls`), so that a region with one of them is
-// not looked at any further. In three dimensions the facets of a wall are compared instead, where that is
-// less work.
+// not looked at any further. Where that is less work, the facets of a wall are compared instead.
 #pragma once
 #include "outlines.hpp"
 #include "polytopes.hpp"

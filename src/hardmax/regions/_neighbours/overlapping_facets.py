@@ -1,12 +1,12 @@
 r"""Facets of cells that overlap without being equal, exactly.
 
 A facet that is alone on its side of a wall meets all of the other side. What lies beyond others is
-searched on them, layer by layer, with forms recomposed in floats with bounds on all errors, or in
-three dimensions found by the lines of edges (`core/include/hardmax/overlays.hpp`). Facets of which
-this leaves something open are compared across the split that made them, in floats too, apart or
-with a point in both (`core/include/hardmax/facets.hpp`). What is left, where facets touch without
-overlapping or forms coincide, is decided in integers: whether the rows of both cells are positive
-together somewhere.
+searched on them, layer by layer, with forms recomposed in floats with bounds on all errors, or, on
+walls with few facets, found by comparing these (`core/include/hardmax/overlays.hpp`). Facets of
+which this leaves something open are compared across the split that made them, in floats too, apart
+or with a point in both (`core/include/hardmax/facets.hpp`). What is left, where facets touch
+without overlapping or forms coincide, is decided in integers: whether the rows of both cells are
+positive together somewhere.
 """
 
 import numpy as np
