@@ -20,7 +20,7 @@ from hardmax.regions.engines import enumerate_regions
 
 N_SEEDS = 10
 N_RUNS = 9
-LEAST_SECONDS = 0.5
+LEAST_SECONDS = 1.5
 """Every model is searched in so many rounds at least, and for so long."""
 
 
