@@ -177,9 +177,7 @@ class CellArrays:
     def n_stored(self) -> int:
         """How many cells the arrays have: all that were found, or none if they were counted."""
         # Without making an array of the signatures, where a search has them.
-        n_stored: int
-        n_stored = len(self.signatures) if self.found is None else self.found.room.n_cells
-        return n_stored
+        return len(self.signatures) if self.found is None else int(self.found.room.n_cells)
 
     @cached_property
     def walls(self) -> AnyArray | None:
