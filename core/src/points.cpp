@@ -46,16 +46,20 @@ void name_points(Points& points, int64_t n_points, const double* given, int firs
     }
 }
 
+// Words, which may overflow.
+typedef uint64_t LaneWords __attribute__((vector_size(32)));
+
 // The sums of the winners, from a group on, times some words.
-LaneBits hashes_of(const Points& points, int first_group, const uint64_t* weights) {
+LaneWords hashes_of(const Points& points, int first_group, const uint64_t* weights) {
     const Network& network = *points.network;
-    LaneBits sum{};
+    LaneWords sum{};
     for (int l = 0; l < network.n_layers; l++) {
         const Layer& layer = network.layers[l];
         for (int g = most(layer.first_group, first_group); g < layer.first_group + layer.n_groups;
              g++) {
-            const LaneBits weight = LaneBits{} + static_cast<int64_t>(weights[g - first_group]);
-            sum += layer.is_relu ? -points.winners[g] & weight : points.winners[g] * weight;
+            const LaneWords winner = (LaneWords)points.winners[g],
+                            weight = LaneWords{} + weights[g - first_group];
+            sum += layer.is_relu ? -winner & weight : winner * weight;
         }
     }
     return sum;
@@ -114,14 +118,14 @@ int64_t hm_points_tally(void* memory, int64_t n_points, double* given, const dou
             is_inside &= (points.coordinates[k] > all(low[k])) &
                          (points.coordinates[k] < all(high[k]));
         const LaneBits left_open = find_winners_quickly(points);
-        const LaneBits hashes = hashes_of(points, first_group, weights);
+        const LaneWords hashes = hashes_of(points, first_group, weights);
         for (int p = 0; p < n; p++) {
             if (!is_inside[p]) continue;
             if (left_open[p]) {
                 open[(*n_open)++] = at + p;
                 continue;
             }
-            const uint64_t hash = static_cast<uint64_t>(hashes[p]);
+            const uint64_t hash = hashes[p];
             uint64_t place = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15u >> 32 & mask;
             while (table[place] >= 0 && distinct[table[place]] != hash) place = (place + 1) & mask;
             if (table[place] < 0) {
