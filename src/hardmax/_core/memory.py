@@ -48,9 +48,10 @@ def address(array: Any) -> int:
         return int(array.ctypes.data)
 
 
-_spare: dict[int, list[Memory]] = {1 << 20: [], 1 << 22: []}
+_spare: dict[int, list[Memory]] = {1 << 20: [], 1 << 22: [], 1 << 24: []}
 """Blocks that nobody uses, by their size: new memory costs as much as a small search."""
-_MOST_SPARE = 6
+_MOST_SPARE = {1 << 20: 6, 1 << 22: 6, 1 << 24: 2}
+"""How many of them are kept."""
 _LARGE = 1 << 23
 """From so many bytes on, large pages: asking the system for small ones costs more than a search."""
 
@@ -75,7 +76,7 @@ def spare_block(n_bytes: int = 0) -> Memory:
 def give_back(block: Memory) -> None:
     """Let a block be used again that nobody looks at."""
     spare = _spare.get(block.n_bytes)
-    if spare is not None and len(spare) < _MOST_SPARE:
+    if spare is not None and len(spare) < _MOST_SPARE[block.n_bytes]:
         spare.append(block)
 
 
