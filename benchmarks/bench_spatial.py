@@ -153,6 +153,6 @@ def tables() -> Iterator[Table]:
         Then the share of signs left to integers, and how many times as fast as the split tree,
         which decides all of them in integers, storing is. Where cells are counted, those of the
         last layer are not made, unless walls coincide or cells are unbounded. Models with heads
-        jump at their walls, where
-        facets overlap without being equal: the cells beyond are listed on each facet.""",
+        jump at their walls, where facets overlap without being equal: the cells beyond are listed
+        on each facet.""",
     )

@@ -209,9 +209,9 @@ Sides sides_of(const Outline& facet, const Outline& other) {
 // kApart if all segments certainly have no point in common with it.
 //
 // The mean of n <= 32 values is off by their error, and by n u of the largest one where it rounds, which is less
-// than three times that error. Rows with the values a, a' at one end of a segment and c, c' at the other are negative on all of it if
-// p a + q a' and p c + q c' are, for positive p and q. Such sums are off by a quarter more than the errors of
-// the values, which are many times those of rounding.
+// than three times that error. Rows with the values a, a' at one end of a segment and c, c' at the other are
+// negative on all of it if p a + q a' and p c + q c' are, for positive p and q. Such sums are off by a quarter
+// more than the errors of the values, which are many times those of rounding.
 template <int D>
 Verdict follow_segments(const Outline& facet, const Outline& other) {
     constexpr int most_blocks = 4, most_vertices = 32;

@@ -42,16 +42,16 @@ def spatial_neighbours(
     facets = CoreFacets(network, domain, cells, is_chosen)
     if facets.is_settled:
         pairs, groups = facets.neighbours()
-        names = _wall_names(network).take(groups).tolist()
     else:
         places = overlapping_facets(facets) if facets.n_loose else facets.pairs
         if is_chosen is not None:
             places = places[is_chosen[facets.owners[places]].all(axis=1)]
         pairs, groups = facets.sort(places)
-        names = _wall_names(network).take(groups).tolist()
-        if facets.n_ties:
-            _add_ties(names, network, facets.facets, places)
     facets.close()
+    names = _wall_names(network).take(groups).tolist()
+    if facets.n_ties:
+        # Then they are not settled.
+        _add_ties(names, network, facets.facets, places)
     return Neighbours(pairs, tuple(names))
 
 
