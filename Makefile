@@ -29,7 +29,7 @@ else echo "uv is not available or failed: installing with pip (slower)"; \
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce docs explorer page test checkpoints lint types contracts check bench debug sanitize wheel cross clean
+.PHONY: help setup reproduce docs explorer page test extras checkpoints lint types contracts check bench debug sanitize wheel cross clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -73,12 +73,15 @@ $(ENGINE): core/browser-engine.sh $(wildcard core/src/* core/include/hardmax/*) 
 page: $(READY)
 	@$(MAKE) --no-print-directory explorer || echo "the engine of the page could not be built: its tests are skipped"
 
-# Tests of the page need its engine, node and Chromium; where one cannot be had, they are skipped by name.
+# The run ends with a list of the tests that were skipped, the reasons, and the commands that enable them.
 # One thread: the matrices are small, and idle threads of OpenBLAS spin. Bytecode is kept: tests start
 # many processes. HARDMAX_SWEEP=10 draws ten times as many random cases.
 test: $(READY)  ## run the tests, on every core
 	@$(MAKE) --no-print-directory page
 	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal
+
+extras: $(READY)  ## install what optional tests need: Chromium, a CPU build of torch, tokenizers
+	@$(BIN)/python -m tests.optional
 
 # Only for their weights: what these packages require are large frameworks, and is left out.
 checkpoints: $(READY)  ## fetch trained transformers, 190 MB, for the tests that need them

@@ -212,7 +212,7 @@ def test_loading_the_core_imports_nothing_heavy():
     assert not {"numpy", "pathlib", "subprocess", "shutil", "hashlib"} & set(done.stdout.split())
 
 
-@pytest.mark.skipif(os.environ.get("HARDMAX_BUILD") != "sanitize", reason="for `make sanitize`")
+@pytest.mark.skipif(os.environ.get("HARDMAX_BUILD") != "sanitize", reason="needs the sanitizers")
 def test_the_sanitizer_stops_a_write_beyond_the_end():
     done = run_python(
         "from ctypes import c_double; from hardmax._core.library import core\n"

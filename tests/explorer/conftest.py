@@ -8,9 +8,9 @@ import pytest
 
 import hardmax.explorer
 from hardmax.explorer.joined_page import engine_bytes, page
+from tests.explorer.browsers import BROWSERS, installed_browser
 
 PAGE = Path(hardmax.explorer.__file__).with_name("page")
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def node():
 def chromium():
     """Start a browser without a window."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    command = next(filter(None, map(shutil.which, BROWSERS)), None)
+    command = installed_browser()
     with playwright.sync_playwright() as started:
         if command is None and not Path(started.chromium.executable_path).exists():
             pytest.skip(f"no browser is installed; looked for {', '.join(BROWSERS)}")

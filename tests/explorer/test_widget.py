@@ -8,6 +8,7 @@ import hardmax as hm
 from tests.explorer.conftest import Shown
 
 pytest.importorskip("anywidget", reason="anywidget is not installed")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 PLACE = """<!doctype html><meta charset="utf-8"><div id="place"></div><script type="module">
 const listeners = [], values = JSON.parse(document.getElementById("values").textContent);
 globalThis.model = {
@@ -36,17 +37,11 @@ def test_state_goes_both_ways(chromium, engine, tmp_path):
     shown.tab.goto(path.as_uri())
     frame = shown.tab.frame_locator("iframe")
     frame.locator("html[data-ready=yes]").wait_for()
-    cells = frame.locator(".numbers dd").first
-    assert cells.inner_text() == "4"
+    numbers = frame.locator(".numbers dd")
+    sync_api.expect(numbers.first).to_have_text("4")
     frame.get_by_role("tab", name="Head", exact=True).click()
-    shown.tab.wait_for_timeout(300)
-    assert shown.tab.evaluate("saved.view") == "head"
+    shown.tab.wait_for_function("globalThis.saved?.view === 'head'")
     shown.tab.evaluate("model.change({ ...saved, head: { ...saved.head, keys: [[1, 0, 0]] } })")
-    frame.locator(".numbers dd", has_text="1").first.wait_for()
-    assert [one.strip() for one in frame.locator(".numbers dd").all_inner_texts()] == [
-        "1",
-        "1",
-        "0",
-    ]
+    sync_api.expect(numbers).to_have_text(["1", "1", "0"])
     assert shown.errors == []
     shown.context.close()

@@ -19,7 +19,7 @@ EXPECTED = read_tensors(FOLDER / "packages.safetensors")[1]
 
 def need(package):
     if find_spec(package.replace("-", "_")) is None:
-        pytest.skip(f"needs the weights of {package}: run `make checkpoints`")
+        pytest.skip(f"needs the weights of {package}")
 
 
 def load(package, select=None):
