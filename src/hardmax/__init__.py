@@ -12,7 +12,7 @@
     algebra     maxplus, minplus, deformed_add, TropicalPolynomial, TropicalRationalMap
     pictures    plot, explore (a page to play with)
     the rest    Record (a result with its origin), HardmaxError (every exception),
-                set_workers (how many threads and processes)
+                set_workers (how many threads and processes), set_progress (shown or not)
 
 Every other public name is in one of the packages; each has a list, as `dir(hardmax.models)`:
 

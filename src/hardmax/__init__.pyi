@@ -12,6 +12,7 @@ from . import stability as stability
 from . import surveys as surveys
 from . import tropical as tropical
 from . import typing as typing
+from ._ground.progress import set_progress as set_progress
 from ._ground.records import Record as Record
 from ._ground.workers import set_workers as set_workers
 from .errors import HardmaxError as HardmaxError

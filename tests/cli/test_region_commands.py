@@ -1,5 +1,6 @@
 """`hardmax regions`, `verify` and `plot`: the main thing from a shell."""
 
+import inspect
 import json
 import os
 import re
@@ -12,10 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
+from hardmax._ground import progress
 from hardmax._ground.records import Record
+from hardmax.bounds.transformers import transformer_upper
+from hardmax.cli.flags import with_quiet
 from hardmax.cli.main import app
 from hardmax.constructions.compilers.maxout_compiler import compile_relu
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
@@ -271,10 +276,17 @@ def test_every_command_names_the_flag_that_was_typed(words, flag):
     assert f"`{flag}` must" in refusal(*words)
 
 
-def test_a_head_size_that_was_not_given_is_said():
-    result = run("bounds", "--keys", 4, "--heads", 3, "--dim", 2)
-    assert "took d_k = 1" in result.stderr
-    assert "took d_k" not in run("bounds", "--keys", 4, "--heads", 2, "--dim", 2).stderr
+def test_bounds_restrict_the_head_size_only_when_asked():
+    shape = ["--keys", 6, "--heads", 2, "--dim", 2, "--d-ff", 8, "--depth", 2]
+    numbers = {}
+    for head_dim in (None, 1):
+        extra = [] if head_dim is None else ["--head-dim", head_dim]
+        rows = json.loads(run("bounds", *shape, *extra, "--json").stdout)
+        wanted = transformer_upper(6, 2, 2, 8, 2, bias="query", head_dim=head_dim)
+        (row,) = (r for r in rows if (r["name"], r["kind"]) == ("model, query bias", "upper"))
+        assert int(row["value"]) == wanted
+        numbers[head_dim] = wanted
+    assert numbers == {None: 1_774_224, 1: 21_904}
 
 
 def test_a_search_into_a_folder_goes_on(net, tmp_path):
@@ -378,3 +390,24 @@ def test_a_certificate_in_parts_is_gone_on_with(net, tmp_path):
         assert "certificate" in answer.output
     answer = CliRunner().invoke(app, ["verify", str(net), str(tmp_path / "proof")])
     assert answer.exit_code == 0, answer.output
+
+
+@pytest.mark.parametrize("words", [[], ["--quiet"]])
+def test_quiet_hides_the_progress_of_one_command(words):
+    seen = []
+
+    def show(text: str) -> None:
+        seen.append((text, progress.is_shown()))
+
+    shell = typer.Typer()
+    shell.command()(with_quiet(show))
+    assert CliRunner().invoke(shell, ["text", *words]).exit_code == 0
+    assert seen == [("text", not words)]
+    assert progress.is_shown()
+
+
+def test_every_command_can_be_quiet():
+    for command in app.registered_commands:
+        assert "quiet" in inspect.signature(command.callback).parameters or (
+            command.callback.__name__ == "info"
+        )

@@ -1,4 +1,4 @@
-"""Progress: late, and in the form that a terminal, a notebook or a log can show."""
+"""Progress: late, in a form that fits a terminal or a notebook, and nowhere else."""
 
 import io
 import re
@@ -9,7 +9,7 @@ import types
 import pytest
 
 from hardmax._ground import progress
-from hardmax._ground.progress import track
+from hardmax._ground.progress import set_progress, track
 
 
 class Terminal(io.StringIO):
@@ -30,37 +30,46 @@ def test_iterating_gives_the_items():
     assert list(track(iter("ab"), "items", total=2)) == ["a", "b"]
 
 
-def test_a_log_gets_nothing_of_short_work(monkeypatch, clock):
+@pytest.mark.parametrize("work", [40, 0, range(40)], ids=["total", "no total", "items"])
+def test_a_pipe_or_log_gets_nothing(monkeypatch, clock, work):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    for _ in track(range(4), "items"):
-        clock[0] += 1.2
+    with track(work, "cells") as bar:
+        for _ in range(40):
+            clock[0] += 3600.0
+            bar.advance()
     assert stream.getvalue() == ""
 
 
-def test_a_log_gets_few_lines_of_long_work_and_a_last_one(monkeypatch, clock):
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    with track(0, "cells") as bar:
-        for _ in range(400):
-            clock[0] += 1.0
-            bar.advance(2000)
-    lines = stream.getvalue().splitlines()
-    assert lines[:3] == [
-        "hardmax: 10,000 cells, 2,000 cells/s, 0:05 so far",
-        "hardmax: 20,000 cells, 2,000 cells/s, 0:10 so far",
-        "hardmax: 40,000 cells, 2,000 cells/s, 0:20 so far",
-    ]
-    assert lines[-1] == "hardmax: 800,000 cells, 2,000 cells/s, done in 6:40"
-    assert len(lines) == 11
+@pytest.fixture
+def setting():
+    """The setting of the process, restored after the test."""
+    yield set_progress
+    set_progress(None)
 
 
-def test_a_log_says_how_much_there_is_where_that_is_known(monkeypatch, clock):
-    stream = io.StringIO()
+@pytest.mark.parametrize(
+    ("variable", "called_with", "is_shown"),
+    [
+        (None, None, True),
+        ("0", None, False),
+        ("1", None, True),
+        (None, False, False),
+        ("0", True, True),
+        ("1", False, False),
+    ],
+)
+def test_progress_can_be_switched_off(monkeypatch, clock, setting, variable, called_with, is_shown):
+    stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    for _ in track(range(40), "checking claims"):
-        clock[0] += 3600.0
-    assert stream.getvalue().startswith("hardmax: checking claims: 1 of 40, 0.00028/s, 1:00:00 so")
+    monkeypatch.delenv("HARDMAX_PROGRESS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("HARDMAX_PROGRESS", variable)
+    setting(called_with)
+    with track(10, "keys") as bar:
+        clock[0] += 2.0
+        bar.advance(5)
+    assert ("keys" in stream.getvalue()) == is_shown
 
 
 def test_a_notebook_gets_one_line_that_changes(monkeypatch, clock):

@@ -487,17 +487,31 @@ def test_no_box_is_too_large_or_too_small_to_be_measured(size, volume):
     assert text == (", 0.00 % of the volume" if 0.0 < volume < np.inf else "")
 
 
+def _progress_lines(monkeypatch):
+    """Show all progress as if in a notebook, at once; return the list that its lines go to."""
+    lines = []
+
+    class Line(progress._NotebookLine):
+        def _put(self, line):
+            self.handle = self
+            lines.append(line)
+
+    for pause in ("_PATIENCE_S", "_NOTEBOOK_PAUSE_S", "_MORE_PAUSE_S"):
+        monkeypatch.setattr(progress, pause, 0.0)
+    monkeypatch.setattr(progress, "_NotebookLine", Line)
+    monkeypatch.setattr(progress, "_is_notebook", lambda: True)
+    return lines
+
+
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_last_word_has_all_cells(workers, monkeypatch, capsys):
-    for name in ("_LOG_PATIENCE_S", "_LOG_PAUSE_S"):
-        monkeypatch.setattr(progress, name, 0.0)
+def test_the_last_line_of_progress_counts_all_cells(workers, monkeypatch):
+    said = _progress_lines(monkeypatch)
     for name in ("_BRIEF_S", "_SOON_S"):
         monkeypatch.setattr(runs, name, 0.0)
     monkeypatch.setattr(runs, "_FIRST_BUDGET", 20)
     monkeypatch.setattr(runs, "SLICE_S", 1e-4)
     part = enumerate_regions(gaussian_relu(5, [2, 60, 60]), SQUARE, workers=workers)
-    *_, last = capsys.readouterr().err.splitlines()
-    assert last.startswith(f"hardmax: {part.n_cells:,} cells, ")
+    assert said[-1].startswith(f"{part.n_cells:,} cells, ")
 
 
 def test_threads_say_their_share_of_the_volume(monkeypatch):
@@ -507,8 +521,7 @@ def test_threads_say_their_share_of_the_volume(monkeypatch):
     said = []
     usual = runs._Team.explored
     monkeypatch.setattr(runs._Team, "explored", lambda team: said.append(usual(team)) or said[-1])
-    for pause in ("_PATIENCE_S", "_LOG_PATIENCE_S", "_LOG_PAUSE_S", "_MORE_PAUSE_S"):
-        monkeypatch.setattr(progress, pause, 0.0)
+    _progress_lines(monkeypatch)
     model = gaussian_relu(1, [3, 10, 10])
     enumerate_regions(model, Box([-2] * 3, [3] * 3), workers=2)
     shares = [float(text.split()[1]) for text in said if text]
@@ -519,16 +532,15 @@ def test_threads_say_their_share_of_the_volume(monkeypatch):
 @pytest.mark.parametrize(
     ("net", "box"), [(NET, SQUARE), (gaussian_relu(0, [3, 7, 6]), Box([-2] * 3, [3] * 3))], ids=repr
 )
-def test_a_store_knows_its_share_of_the_volume(net, box, tmp_path, short_jobs, capsys, monkeypatch):
-    for pause in ("_LOG_PATIENCE_S", "_LOG_PAUSE_S", "_MORE_PAUSE_S"):
-        monkeypatch.setattr(progress, pause, 0.0)
+def test_a_store_knows_its_share_of_the_volume(net, box, tmp_path, short_jobs, monkeypatch):
+    lines = _progress_lines(monkeypatch)
     part = enumerate_regions(net, box, store=tmp_path / "a", max_seconds=0.0)
     assert part.explored == 0.0
     part = enumerate_regions(net, box, store=tmp_path / "a", max_seconds=0.05)
     found = sum(shard.volumes.sum() for shard in part.shards())
     assert part.explored == pytest.approx(found / 5.0**box.dim, abs=1e-9)
     assert enumerate_regions(net, box, store=tmp_path / "a").explored == 1.0
-    assert "% of the volume" in capsys.readouterr().err
+    assert any("% of the volume" in line for line in lines)
     space = enumerate_regions(net, WholeSpace(box.dim), store=tmp_path / "b", max_seconds=0.01)
     while space.n_found == 0:
         space = enumerate_regions(net, WholeSpace(box.dim), store=tmp_path / "b", max_seconds=0.1)

@@ -1,14 +1,15 @@
-"""Progress that stays out of the way: late, on standard error, in the form the place can show.
+"""Progress of long work, shown only where someone can be watching.
 
-* On a terminal a bar, after one second, which is gone when the work is done.
-* In a notebook one line that changes, after one second.
-* In a plain log a line after five seconds, then after ten, twenty and so on, at least every minute,
-  and a last one when the work is done.
+* On a terminal: a bar, after one second, which disappears when the work is done.
+* In a notebook: one line that is updated in place, after one second.
+* In a pipe or a log file: nothing.
 
-Each says how much is done, how fast, and for how long it has been going on.
+Both show how much is done, how fast, and the time elapsed. `set_progress(False)`, the environment
+variable `HARDMAX_PROGRESS=0` and the option `--quiet` of every command switch them off.
 """
 
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -18,9 +19,36 @@ from typing import Any, Generic, Protocol, TypeVar
 Item = TypeVar("Item")
 
 _PATIENCE_S = 1.0
-_LOG_PATIENCE_S, _LOG_PAUSE_S = 5.0, 60.0
 _NOTEBOOK_PAUSE_S = 0.2
 _MORE_PAUSE_S = 1.0
+
+_is_switched_on: bool | None = None
+"""What `set_progress` was called with last; None leaves the choice to the environment."""
+
+
+def set_progress(shown: bool | None = True) -> None:
+    """Choose whether long computations show their progress.
+
+    Progress is written to standard error, and only if that is a terminal or a notebook. This
+    setting takes precedence over the environment variable `HARDMAX_PROGRESS`, where `0` stands for
+    no progress.
+
+    Args:
+        shown: Whether to show it. None restores the default, which the environment variable sets.
+
+    Examples:
+        >>> set_progress(False)
+        >>> set_progress(None)
+    """
+    global _is_switched_on
+    _is_switched_on = None if shown is None else bool(shown)
+
+
+def is_shown() -> bool:
+    """Return whether progress is shown where it can be."""
+    if _is_switched_on is not None:
+        return _is_switched_on
+    return os.environ.get("HARDMAX_PROGRESS") != "0"
 
 
 class Progress(Generic[Item]):
@@ -41,7 +69,7 @@ class Progress(Generic[Item]):
         self._done += n_steps
         if not self._has_begun:
             self._has_begun = True
-            self._view = None if sys.stderr is None else _view(self._description, self._total)
+            self._view = _view(self._description, self._total)
         if self._view is not None:
             elapsed = time.monotonic() - self._start
             if elapsed >= self._view.due:
@@ -145,11 +173,14 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _view(description: str, total: int | None) -> _View:
-    words = _Words(description, total)
+def _view(description: str, total: int | None) -> _View | None:
+    """Return the view for the place that standard error leads to; None if nobody watches it."""
+    if not is_shown():
+        return None
     if _is_notebook():
-        return _NotebookLine(words)
-    return _TerminalBar(words) if sys.stderr.isatty() else _LogLines(words)
+        return _NotebookLine(_Words(description, total))
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return _TerminalBar(_Words(description, total)) if is_terminal else None
 
 
 def _is_notebook() -> bool:
@@ -212,23 +243,3 @@ class _NotebookLine:
     def close(self, done: int, elapsed: float) -> None:
         if self.handle is not None:
             self._put(self.words.so_far(done, elapsed))
-
-
-class _LogLines:
-    """Lines in a log, fewer and fewer."""
-
-    def __init__(self, words: _Words) -> None:
-        self.words, self.due = words, _LOG_PATIENCE_S
-        self.was_shown = False
-
-    def show(self, done: int, elapsed: float) -> None:
-        self._print(f"{self.words.so_far(done, elapsed)} so far")
-        self.due = elapsed + min(elapsed, _LOG_PAUSE_S)
-        self.was_shown = True
-
-    def close(self, done: int, elapsed: float) -> None:
-        if self.was_shown:
-            self._print(f"{self.words.amount(done, elapsed)}, done in {_duration(elapsed)}")
-
-    def _print(self, line: str) -> None:
-        print(f"hardmax: {line}", file=sys.stderr, flush=True)

@@ -1,7 +1,6 @@
 """`hardmax bounds`: how many cells a transformer of a given shape can have, as a table."""
 
 import json
-import sys
 from typing import Annotated
 
 import typer
@@ -16,29 +15,21 @@ def bounds(
     d_ff: Annotated[int, typer.Option("--d-ff", help="Feed-forward width; 0 for none.")] = 0,
     depth: Annotated[int, typer.Option(help="Number of blocks L.")] = 1,
     head_dim: Annotated[
-        int | None, typer.Option("--head-dim", help="Head size d_k; d / H if not given.")
+        int | None, typer.Option("--head-dim", help="Head size d_k; any size if not given.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Print every bound on the cells of a hard transformer of this shape."""
-    from hardmax._ground.arguments import integer
     from hardmax.bounds.table import transformer_table
 
-    heads = integer("heads", heads, at_least=1)
-    size = head_dim if head_dim is not None else max(1, dim // heads)
-    rows = transformer_table(keys, heads, dim, d_ff, depth, head_dim=size)
-    if head_dim is None and size * heads != dim:
-        print(
-            f"hardmax: took d_k = {size}, as d / H = {dim} / {heads} is no whole number; "
-            "--head-dim sets it",
-            file=sys.stderr,
-        )
+    rows = transformer_table(keys, heads, dim, d_ff, depth, head_dim=head_dim)
     if as_json:
         print(json.dumps([row.as_mapping() for row in rows], indent=1))
         return
     from rich.console import Console
     from rich.table import Table
 
+    size = "any" if head_dim is None else head_dim
     shape = f"N = {keys}, H = {heads}, d = {dim}, d_k = {size}, d_ff = {d_ff}, L = {depth}"
     table = Table(title=f"Cells of a hard transformer: {shape}")
     table.add_column("counted")

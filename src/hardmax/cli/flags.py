@@ -1,19 +1,22 @@
-"""Messages that name what the user typed: `--dim` in place of the library's `dim`.
+"""What every command has: `--quiet`, and messages that name what the user typed.
 
 The library names the argument of the function that refused it. Every command is made by `naming`,
 which knows the flags of the command, and which flag stands for an argument of another name.
 """
 
+import functools
+import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from hardmax._ground.progress import set_progress
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 
 _NAME = re.compile(r"`(\w+)`")
@@ -37,6 +40,26 @@ def naming(**aliases: str) -> type[TyperCommand]:
                 raise typer.Exit(interrupted()) from None
 
     return Command
+
+
+def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option `--quiet`."""
+    hint = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+
+    @functools.wraps(command)
+    def quiet_command(*args: Any, quiet: bool, **options: Any) -> None:
+        set_progress(False if quiet else None)
+        try:
+            command(*args, **options)
+        finally:
+            set_progress(None)
+
+    given = inspect.signature(command)
+    own = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
+    signature = given.replace(parameters=[*given.parameters.values(), own])
+    quiet_command.__dict__["__signature__"] = signature
+    quiet_command.__annotations__ = {**command.__annotations__, "quiet": hint}
+    return quiet_command
 
 
 def interrupted() -> int:

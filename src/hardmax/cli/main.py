@@ -10,7 +10,7 @@ from hardmax.cli.audit import audit
 from hardmax.cli.bounds import bounds
 from hardmax.cli.compile import compile_file
 from hardmax.cli.explore import explore
-from hardmax.cli.flags import interrupted, naming
+from hardmax.cli.flags import interrupted, naming, with_quiet
 from hardmax.cli.heads import heads
 from hardmax.cli.pictures import plot
 from hardmax.cli.regions import regions, verify
@@ -61,18 +61,20 @@ def main(
 
 
 _SHAPE = {"n_keys": "--keys", "n_heads": "--heads"}
-app.command(cls=naming())(regions)
-app.command(cls=naming())(verify)
-app.command(cls=naming())(plot)
-app.command(cls=naming())(explore)
-app.command(cls=naming())(heads)
-app.command(cls=naming(id="--claim"))(audit)
-app.command(cls=naming(**_SHAPE))(bounds)
-app.command("compile", cls=naming())(compile_file)
-app.command(cls=naming())(reproduce)
-app.command(cls=naming())(query)
-app.command(cls=naming(**_SHAPE))(stability)
-app.command(cls=naming(**_SHAPE, N="--keys", H="--heads", d="--dim", L="--depth"))(sweep)
+app.command(cls=naming())(with_quiet(regions))
+app.command(cls=naming())(with_quiet(verify))
+app.command(cls=naming())(with_quiet(plot))
+app.command(cls=naming())(with_quiet(explore))
+app.command(cls=naming())(with_quiet(heads))
+app.command(cls=naming(id="--claim"))(with_quiet(audit))
+app.command(cls=naming(**_SHAPE))(with_quiet(bounds))
+app.command("compile", cls=naming())(with_quiet(compile_file))
+app.command(cls=naming())(with_quiet(reproduce))
+app.command(cls=naming())(with_quiet(query))
+app.command(cls=naming(**_SHAPE))(with_quiet(stability))
+app.command(cls=naming(**_SHAPE, N="--keys", H="--heads", d="--dim", L="--depth"))(
+    with_quiet(sweep)
+)
 
 
 @app.command()
