@@ -40,21 +40,22 @@ def read_model(
     Returns:
         A model that the engines read, and what had to be assumed about it; may be empty.
     """
-    from hardmax.constructions.compilers.compiled_files import load_compiled
-    from hardmax.constructions.compilers.compiled_function_files import load_function
-    from hardmax.constructions.compilers.state_dicts import read_network_file
+    # Each reader is imported where it is needed: the compilers take longer to import than most
+    # searches take.
     from hardmax.errors import ArgumentError
-    from hardmax.models.formats.onnx.graphs import from_onnx
-    from hardmax.models.graphs.graph_networks import GraphNetwork
-    from hardmax.models.storage import load_model
 
     with opening(flag, path):
         kind = _format(path)
         if path.suffix.lower() == ".onnx" and activations is None and last_activation is None:
+            from hardmax.models.formats.onnx.graphs import from_onnx
+            from hardmax.models.graphs.graph_networks import GraphNetwork
+
             network = from_onnx(path)
             is_dense = isinstance(network, GraphNetwork) and not keeps_graphs
             return network.network if is_dense else network, ""
         if kind is None:
+            from hardmax.constructions.compilers.state_dicts import read_network_file
+
             with calling(activations="--activations", last_activation="--last-activation"):
                 file = read_network_file(path, activations, last_activation)
             return file.network, file.assumption or ""
@@ -62,9 +63,15 @@ def read_model(
             if given is not None:
                 raise ArgumentError(f"`--{name}` is for state dicts; {path} says what it holds.")
         if kind.startswith("hardmax.compiled-function/"):
+            from hardmax.constructions.compilers.compiled_function_files import load_function
+
             return load_function(path), ""
         if kind.startswith("hardmax.compiled/"):
+            from hardmax.constructions.compilers.compiled_files import load_compiled
+
             return load_compiled(path), ""
+        from hardmax.models.storage import load_model
+
         return _with_network(load_model(path)), ""
 
 
