@@ -189,7 +189,8 @@ class SplitTree:
         assert region is not None
         stream = layer_output(region.layer, region.stream, region.scores, node.winners)
         rows = node.rows
-        if len(rows) > _ROWS_WORTH_PRUNING * (self.domain.dim + 1):
+        is_last = region.index + 1 == len(self.network.layers)
+        if not is_last and len(rows) > _ROWS_WORTH_PRUNING * (self.domain.dim + 1):
             rows = self._irredundant(rows)
         return self._enter(region.index + 1, stream, node.prefix + node.winners, rows, node.witness)
 
