@@ -8,19 +8,25 @@ the foot of the perpendicular to the nearest hyperplane lies on no far side of a
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from math import inf, nextafter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._ground.arguments import number
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
+from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled
+from hardmax.exact.integer_vectors import rounded_directions
+from hardmax.exact.norms import enclose_norms
+from hardmax.exact.rounding import nearest_error
 from hardmax.geometry.domains import Box, Slice
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.regions._graphs.cell_forms import CellForms, bound_of
 from hardmax.regions._graphs.domain_sides import domain_sides
+from hardmax.regions._graphs.exact_gradients import ExactGradients, distance_to_zero
 from hardmax.regions._graphs.jacobians import (
     TINY,
     UP,
@@ -33,19 +39,24 @@ from hardmax.regions._graphs.searches import Search, explore
 from hardmax.regions._graphs.value_numbers import repeated_entries
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.graph_partitions import with_decision
-from hardmax.typing import ArrayLike, FloatArray, IntArray
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
+
+_NARROW = 2.0**-16
+"""Bounds on a distance are compared in floats if they differ by at most this part of it."""
 
 
 @dataclass(frozen=True)
 class NearestWall:
-    """A wall, and how far it is.
+    r"""A wall, and how far it is.
 
     Attributes:
         layer: The name of the maxima it belongs to; `decision` for the largest output.
         group: Which of them.
         rival: The entry that ties with the winner there.
-        distance: The Euclidean distance, or the parameter along a direction.
-        low: A proven lower bound on it.
+        distance: The Euclidean distance, or the parameter along a direction, rounded. The
+            Euclidean distance to this wall is right to a part of $2^{-16}$; it is infinite if it
+            exceeds the largest float.
+        low: A proven lower bound on the distance to the nearest wall.
         high: A proven upper bound.
 
     Examples:
@@ -98,6 +109,7 @@ class LocalCell:
     errors: FloatArray
     wall: NearestWall | None
     decision: NearestWall | None
+    _class_index: int
     _normal: FloatArray
 
     _repr_html_ = html_card
@@ -108,14 +120,23 @@ class LocalCell:
 
     @property
     def class_index(self) -> int:
-        """Which output is largest at the point."""
-        return int(np.argmax(self.point @ self.weight + self.bias))
+        """The output that is largest at the point, the first of those that tie."""
+        return self._class_index
 
     @property
     def certified_radius(self) -> float:
-        """A radius within which no winner changes, and so not the class either."""
+        """A proven radius within which no winner changes, and so not the class either.
+
+        It is at most the largest such radius, and infinite only if no winner ever changes.
+        """
         walls = [w.low for w in (self.wall, self.decision) if w is not None]
-        return min(walls, default=float("inf"))
+        return min(walls, default=inf)
+
+    @property
+    def radius_upper_bound(self) -> float:
+        """A proven upper bound on the largest such radius; infinite beyond the largest float."""
+        walls = [w.high for w in (self.wall, self.decision) if w is not None]
+        return min(walls, default=inf)
 
     @cached_property
     def beyond(self) -> "LocalCell":
@@ -126,6 +147,11 @@ class LocalCell:
         """
         if self.wall is None:
             raise ArgumentError("`beyond` needs a wall; the cell has none.")
+        if self.wall.high == inf:
+            raise ArgumentError(
+                "`beyond` needs a wall within the range of float64; the nearest one is at least "
+                f"{self.wall.low:.4g} away."
+            )
         step = self.wall.high + 2.0**-20 * max(self.wall.high, 2.0**-20)
         return _located(self.network, self.point + step * self._normal)
 
@@ -168,7 +194,10 @@ class LocalCell:
             if len(crossed):
                 at, off = float(found.vertices[vertex, 0]), float(found.radii[vertex])
                 layer = self.network.nodes[node].name
-                return NearestWall(layer, group, rival, at, max(0.0, at - off), at + off)
+                low, high = at, at
+                if off > 0.0:
+                    low, high = max(0.0, nextafter(at - off, -inf)), nextafter(at + off, inf)
+                return NearestWall(layer, group, rival, at, low, high)
             if found.is_complete or not is_decision:
                 return None
             n_pieces *= 8
@@ -245,45 +274,172 @@ def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
     cell = CellForms(network, domain, 1.0)
     cell.start_at((Fraction(0),))
     gaps = _gaps_of(cell)
-    # Of most gaps one entry is a constant: their gradient is that of a slot.
-    paired = np.flatnonzero(gaps.slopes.all(axis=1))
-    differences, sizes = np.zeros(len(paired)), np.zeros(network.n_slots)
-    weight = np.zeros((network.dim_in, network.dim_out))
-    for inputs, values, is_moved in gradient_columns(cell):
-        moved = np.flatnonzero(is_moved)
-        rows = values[moved]
-        sizes[moved] += np.einsum("ij,ij->i", rows, rows)
-        slots = gaps.columns[paired]
-        parts = np.where(is_moved[slots][:, :, np.newaxis], values[slots], 0.0)
-        difference = np.einsum("ijk,ij->ik", parts, gaps.slopes[paired])
-        differences += np.einsum("ij,ij->i", difference, difference)
-        weight[inputs] = np.where(is_moved[network.outputs], values[network.outputs].T, 0.0)
-    squares = (gaps.slopes**2 * sizes[gaps.columns]).sum(axis=1)
-    squares[paired] = differences
-    norms = np.sqrt(sizes) * UP + TINY
-    errors = gradient_errors(network, cell.winners, norms)
-    lows, highs = _distances(cell, gaps, np.sqrt(squares), norms, errors)
+    norms, weight, is_moved = _norms_of(cell, gaps)
+    errors = gradient_errors(network, cell.winners, norms.of_slots)
+    distances = _Distances(cell, gaps, point, *_float_distances(cell, gaps, norms, errors))
+    # The gradient of a gap none of whose slots moves is 0 exactly.
+    distances.drop(np.flatnonzero(~(is_moved[gaps.columns] & (gaps.slopes != 0.0)).any(axis=1)))
     is_decision = gaps.names[:, 0] == (len(network.nodes) - 1 if network.dim_out > 1 else -1)
-    wall, decision = (
-        _nearest(cell, gaps.names, np.where(which, lows, np.inf), np.where(which, highs, np.inf))
-        for which in (~is_decision, is_decision)
-    )
-    normal = np.zeros(network.dim_in)
-    if wall is not None:
-        nearest = gaps.only(int(np.where(is_decision, np.inf, highs).argmin()))
-        gradient = gradient_of(network, cell.winners, nearest.columns[0], nearest.slopes[0])
-        normal = -gradient / np.linalg.norm(gradient)
+    nearest, decision = (distances.nearest(np.flatnonzero(m)) for m in (~is_decision, is_decision))
     return LocalCell(
         network,
         point,
         cell.winners[: network.n_groups - (network.dim_out > 1)].astype(np.int64),
-        weight,
-        cell_constants(network, cell.winners)[network.outputs],
-        errors[network.outputs],
-        wall,
-        decision,
-        normal,
+        *_map_of(cell, weight, errors, distances.exact),
+        None if nearest is None else distances.wall(nearest, np.flatnonzero(~is_decision)),
+        None if decision is None else distances.wall(decision, np.flatnonzero(is_decision)),
+        int(cell.winners[-1]) if network.dim_out > 1 else 0,
+        np.zeros(network.dim_in) if nearest is None else -distances.unit_gradient(nearest),
     )
+
+
+class _Norms(NamedTuple):
+    """Bounds on the norms of float gradients.
+
+    Attributes:
+        of_slots: Upper bounds for slots.
+        low: Lower bounds for gaps.
+        high: Upper bounds for gaps.
+    """
+
+    of_slots: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def _norms_of(cell: CellForms, gaps: "_Gaps") -> tuple[_Norms, FloatArray, BoolArray]:
+    """Find the norms, the gradients of the outputs, and which slots have a gradient at all.
+
+    The norm of a row is that of the norms of its blocks of columns.
+    """
+    network = cell.network
+    # Of most gaps one entry is a constant: their gradient is that of a slot.
+    paired = np.flatnonzero(gaps.slopes.all(axis=1))
+    of_slots, of_pairs = np.zeros((2, network.n_slots)), np.zeros((2, len(paired)))
+    weight = np.zeros((network.dim_in, network.dim_out))
+    is_moved_at_all = np.zeros(network.n_slots, dtype=np.bool_)
+    for inputs, values, is_moved in gradient_columns(cell):
+        moved = np.flatnonzero(is_moved)
+        is_moved_at_all[moved] = True
+        of_slots[:, moved] = _joined(of_slots[:, moved], values[moved])
+        slots = gaps.columns[paired]
+        parts = np.where(is_moved[slots][:, :, np.newaxis], values[slots], 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference = np.einsum("ijk,ij->ik", parts, gaps.slopes[paired])
+        of_pairs = _joined(of_pairs, difference)
+        weight[inputs] = np.where(is_moved[network.outputs], values[network.outputs].T, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = (np.abs(gaps.slopes) * norms[gaps.columns] for norms in of_slots)
+        low, high = low.sum(axis=1) / UP, high.sum(axis=1) * UP + TINY
+    low[paired], high[paired] = of_pairs
+    return _Norms(of_slots[1], low, high), weight, is_moved_at_all
+
+
+def _joined(norms: FloatArray, rows: FloatArray) -> FloatArray:
+    """Bound the norms of rows that have more columns now; both ends as rows."""
+    both = np.stack([norms, enclose_norms(rows)], axis=2)
+    return np.stack([enclose_norms(both[0])[0], enclose_norms(both[1])[1]])
+
+
+def _map_of(
+    cell: CellForms, weight: FloatArray, errors: FloatArray, exact: ExactGradients
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the affine map of the outputs and the errors of its columns.
+
+    Columns that overflowed on the way are composed in integers.
+    """
+    outputs = cell.network.outputs
+    bias, off = cell_constants(cell.network, cell.winners)[outputs], errors[outputs]
+    is_known = np.isfinite(weight).all(axis=0) & np.isfinite(bias) & np.isfinite(off)
+    for k in np.flatnonzero(~is_known).tolist():
+        form = exact.form_of(outputs[k : k + 1], np.ones(1), np.zeros(0))
+        rounded, _ = nearest_of_scaled(form)
+        weight[:, k], bias[k] = rounded[:-1], rounded[-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            off[k] = enclose_norms(nearest_error(rounded[np.newaxis, :-1]))[1][0]
+    return weight, bias, off
+
+
+class _Distances:
+    """Bounds on the distances to the hyperplanes of gaps, made narrow where it matters.
+
+    A gap whose gradient is exactly 0 has none, and then both bounds are infinite.
+
+    Args:
+        cell: The cell.
+        gaps: The gaps.
+        point: The point.
+        lows: Lower bounds, 0 where nothing is known.
+        highs: Upper bounds, infinite where nothing is known.
+    """
+
+    def __init__(
+        self, cell: CellForms, gaps: "_Gaps", point: FloatArray, lows: FloatArray, highs: FloatArray
+    ) -> None:
+        self._cell, self._gaps, self._point, self._lows, self._highs = (
+            cell,
+            gaps,
+            point,
+            lows,
+            highs,
+        )
+        self.exact = ExactGradients(cell.network, cell.winners)
+        self._forms: dict[int, ScaledIntegers] = {}
+        self._exists = np.ones(len(lows), dtype=np.bool_)
+
+    def drop(self, which: IntArray) -> None:
+        """Leave out gaps that are constant on the cell."""
+        self._exists[which] = False
+        self._lows[which] = self._highs[which] = np.inf
+
+    def nearest(self, which: IntArray) -> int | None:
+        """Return the gap whose hyperplane is nearest, up to narrow bounds; None if none has one.
+
+        Bounds that are wide are replaced by those of integers, lowest first, as long as the
+        hyperplane may be the nearest.
+        """
+        lows, highs = self._lows, self._highs
+        while len(which := which[self._exists[which]]):
+            best = int(which[np.lexsort((lows[which], highs[which]))[0]])
+            is_wide = np.isinf(highs[which]) | (lows[which] < (1.0 - _NARROW) * highs[which])
+            is_open = is_wide & (lows[which] <= highs[best])
+            open_gaps = [i for i in which[is_open].tolist() if i not in self._forms]
+            if not open_gaps:
+                return best
+            self._measure(min(open_gaps, key=lambda i: lows[i]))
+        return None
+
+    def _measure(self, i: int) -> None:
+        """Bound one distance in integers."""
+        part = self._gaps.only(i)
+        form = self.exact.form_of(part.columns[0], part.slopes[0], part.offsets[0])
+        self._forms[i] = form
+        if not form.integers[:-1].any():
+            self.drop(np.array([i]))
+            return
+        self._lows[i], self._highs[i] = distance_to_zero(form, self._point)
+
+    def wall(self, nearest: int, which: IntArray) -> NearestWall:
+        """Describe the wall of the nearest of some gaps."""
+        node, group, rival = (int(x) for x in self._gaps.names[nearest])
+        low, high = float(self._lows[which].min()), float(self._highs[nearest])
+        middle = float(self._lows[nearest]) / 2.0 + high / 2.0
+        name = self._cell.network.nodes[node].name
+        return NearestWall(name, group, rival, min(max(middle, low), high), low, high)
+
+    def unit_gradient(self, i: int) -> FloatArray:
+        """Return the direction in which a gap grows, rounded."""
+        if i in self._forms:
+            gradient = rounded_directions(
+                [tuple(self._forms[i].integers[:-1].tolist())], len(self._point)
+            )[0]
+        else:
+            part = self._gaps.only(i)
+            gradient = gradient_of(
+                self._cell.network, self._cell.winners, part.columns[0], part.slopes[0]
+            )
+            gradient = np.ldexp(gradient, -int(np.frexp(np.abs(gradient).max())[1]))
+        return np.asarray(gradient / np.linalg.norm(gradient))
 
 
 def _ray(point: FloatArray, way: FloatArray, low: float, high: float) -> Slice:
@@ -298,7 +454,7 @@ class _Gaps:
         names: Node, group and rival, shape `(n, 3)`.
         columns: Slots, shape `(n, 2)`; any one where the slope is 0.
         slopes: Shape `(n, 2)`, that of the rival negated.
-        offsets: Shape `(n,)`.
+        offsets: Those of winners, and those of rivals negated, shape `(n, 2)`.
     """
 
     names: IntArray
@@ -340,41 +496,33 @@ def _gaps_of(cell: CellForms) -> _Gaps:
         )
         columns.append(np.maximum(node.columns[pairs], 0))
         slopes.append(np.where(node.columns[pairs] < 0, 0.0, node.slopes[pairs]) * [1.0, -1.0])
-        offsets.append(node.offsets[pairs] @ np.array([1.0, -1.0]))
+        offsets.append(node.offsets[pairs] * [1.0, -1.0])
     if not names:
         none = np.empty((0, 2))
-        return _Gaps(np.empty((0, 3), np.int64), none.astype(np.int64), none, np.empty(0))
+        return _Gaps(np.empty((0, 3), np.int64), none.astype(np.int64), none, none)
     return _Gaps(*(np.concatenate(part) for part in (names, columns, slopes, offsets)))
 
 
-def _distances(
-    cell: CellForms, gaps: _Gaps, sizes: FloatArray, norms: FloatArray, errors: FloatArray
+def _float_distances(
+    cell: CellForms, gaps: _Gaps, norms: _Norms, errors: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Bound the distances to the hyperplanes of gaps from below and above."""
+    """Bound the distances to the hyperplanes of gaps from below and above.
+
+    What overflows leaves 0 and infinity. A quotient may round into the subnormal numbers by more
+    than a part of itself: one step outward makes up for that.
+    """
     slopes = np.abs(gaps.slopes)
-    values = gaps.differences(cell.forms[-1][:, np.newaxis])[:, 0] + gaps.offsets
-    terms = slopes * np.abs(cell.forms[-1][gaps.columns])
-    off = (slopes * cell.radii[gaps.columns]).sum(axis=1)
-    off += 8.0 * 2.0**-53 * (terms.sum(axis=1) + np.abs(gaps.offsets))
-    off = off * UP + TINY
-    spread = (slopes * (errors + 8.0 * 2.0**-53 * norms)[gaps.columns]).sum(axis=1)
-    # The norm itself, a root of a sum of squares, is rounded by less than a part of 2^-20.
-    spread = (spread + 2.0**-20 * sizes) * UP + TINY
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lows = np.maximum(values - off, 0.0) / (sizes + spread) / UP
-        least = sizes - spread
-        highs = np.where(least > 0.0, (np.abs(values) + off) / np.maximum(least, TINY) * UP, np.inf)
+    with np.errstate(all="ignore"):
+        values = gaps.differences(cell.forms[-1][:, np.newaxis])[:, 0] + gaps.offsets.sum(axis=1)
+        terms = slopes * np.abs(cell.forms[-1][gaps.columns]) + np.abs(gaps.offsets)
+        off = (slopes * cell.radii[gaps.columns]).sum(axis=1)
+        off = (off + 8.0 * 2.0**-53 * terms.sum(axis=1)) * UP + TINY
+        spread = (slopes * (errors + 8.0 * 2.0**-53 * norms.of_slots)[gaps.columns]).sum(axis=1)
+        spread = spread * UP + TINY
+        lows = np.maximum(values - off, 0.0) / (norms.high + spread) / UP
+        least = norms.low - spread
+        highs = (np.abs(values) + off) / np.maximum(least, TINY) * UP
+        is_known = np.isfinite(values) & np.isfinite(off) & np.isfinite(spread)
+    lows = np.where(is_known & (lows > 0.0), np.nextafter(lows, 0.0), 0.0)
+    highs = np.where(is_known & (least > 0.0), np.nextafter(highs, np.inf), np.inf)
     return lows, highs
-
-
-def _nearest(
-    cell: CellForms, names: IntArray, lows: FloatArray, highs: FloatArray
-) -> NearestWall | None:
-    """The wall that is surely nearest, or one that may be; None if there is none."""
-    if len(names) == 0 or not (highs < np.inf).any():
-        return None
-    i = int(highs.argmin())
-    node, group, rival = (int(x) for x in names[i])
-    low, high = float(lows.min()), float(highs[i])
-    middle = (float(lows[i]) + high) / 2.0
-    return NearestWall(cell.network.nodes[node].name, group, rival, middle, low, high)

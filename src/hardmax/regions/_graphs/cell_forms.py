@@ -14,6 +14,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
+from hardmax.errors import ArgumentError
 from hardmax.models.graphs.exact_cells import ExactCell, Form
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, SparseMap
 from hardmax.regions._graphs.value_numbers import repeated_entries, value_numbers
@@ -22,6 +23,8 @@ from hardmax.typing import AnyArray, FloatArray, IntArray
 
 _UNIT = 2.0**-53
 _TINY = 2.0**-1000
+_REACH_LIMIT = 2.0**1023
+"""The power of two above it would overflow."""
 _KINDS = {BlockMap: 0, SparseMap: 1, Maxima: 2}
 
 Point = tuple[Fraction, ...]
@@ -66,12 +69,15 @@ class _CellRecord(Structure):
 
 
 class CellForms:
-    """The forms of a network on the cell at hand, which the core changes.
+    r"""The forms of a network on the cell at hand, which the core changes.
 
     Args:
         network: The network.
         domain: A line or a plane in its input space, bounded.
         reach: A bound on the coordinates of the domain.
+
+    Raises:
+        ArgumentError: If the bound is $2^{1023}$ or more.
 
     Attributes:
         input_rows: The inputs as integer forms, over one positive unit.
@@ -86,6 +92,11 @@ class CellForms:
 
     def __init__(self, network: GraphNetwork, domain: ChartedDomain, reach: float) -> None:
         self.network, self.dim = network, domain.dim
+        if not reach < _REACH_LIMIT:
+            raise ArgumentError(
+                "The coordinates of a search must stay below 2^1023; got a domain that reaches "
+                f"{reach:.4g}. Take a smaller domain or a smaller `reach`."
+            )
         self.scale = 2.0 ** max(0, frexp(reach)[1])
         coordinates = domain.coordinates
         self.input_rows = rows = [[int(m) for m in row] for row in coordinates.rows]

@@ -53,7 +53,7 @@ def gradient_of(
     """Return the gradient of one sum of weights times slots, rounded, from the last node back."""
     adjoint = np.zeros(network.n_slots)
     np.add.at(adjoint, slots, weights)
-    for node, won in reversed(list(_with_winners(network, winners))):
+    for node, won in reversed(list(with_winners(network, winners))):
         given = adjoint[node.slots]
         if isinstance(node, Maxima):
             entries = node.starts[:-1] + won
@@ -74,35 +74,42 @@ def gradient_of(
 def cell_constants(network: GraphNetwork, winners: AnyArray) -> FloatArray:
     """Return the $c_i$ of all slots on a cell, rounded: what they would be at 0."""
     values = np.zeros((network.n_slots, 1))
-    for node, won in _with_winners(network, winners):
-        constants = _linear(node, won, values, is_absolute=False)
-        if isinstance(node, Maxima):
-            added = node.sign * node.offsets[node.starts[:-1] + won]
-        else:
-            added = (
-                node.bias
-                if isinstance(node, SparseMap)
-                else np.tile(node.bias, (len(node.taps), 1))
-            )
-        values[node.slots] = constants + added[..., np.newaxis]
+    for node, won in with_winners(network, winners):
+        with np.errstate(over="ignore", invalid="ignore"):
+            constants = _linear(node, won, values, is_absolute=False)
+            if isinstance(node, Maxima):
+                added = node.sign * node.offsets[node.starts[:-1] + won]
+            else:
+                added = (
+                    node.bias
+                    if isinstance(node, SparseMap)
+                    else np.tile(node.bias, (len(node.taps), 1))
+                )
+            values[node.slots] = constants + added[..., np.newaxis]
     return values[:, 0]
 
 
 def gradient_errors(network: GraphNetwork, winners: AnyArray, norms: FloatArray) -> FloatArray:
-    """Bound the errors of gradients in the Euclidean norm, given their norms: `(n_slots,)`."""
+    """Bound the errors of gradients in the Euclidean norm, given their norms: `(n_slots,)`.
+
+    What overflows, infinity times 0 included, has an infinite bound.
+    """
     errors = np.zeros((network.n_slots, 1))
-    for node, won in _with_winners(network, winners):
+    for node, won in with_winners(network, winners):
         n_terms = 1
         if isinstance(node, BlockMap):
             n_terms = node.kernel.shape[0] * node.kernel.shape[1]
         elif isinstance(node, SparseMap):
             n_terms = int(np.diff(node.starts).max(initial=0))
-        shares = errors + 2.0 * (n_terms + 4) * _UNIT * norms[:, np.newaxis]
-        errors[node.slots] = _linear(node, won, shares, is_absolute=True) * UP + TINY
+        with np.errstate(over="ignore", invalid="ignore"):
+            shares = errors + 2.0 * (n_terms + 4) * _UNIT * norms[:, np.newaxis]
+            bounds = _linear(node, won, shares, is_absolute=True) * UP + TINY
+        errors[node.slots] = np.where(np.isnan(bounds), np.inf, bounds)
     return errors[:, 0]
 
 
-def _with_winners(network: GraphNetwork, winners: AnyArray) -> Iterator[tuple[Node, AnyArray]]:
+def with_winners(network: GraphNetwork, winners: AnyArray) -> Iterator[tuple[Node, AnyArray]]:
+    """Yield every node with the winners of its groups."""
     first = 0
     for node in network.nodes:
         n = node.n_groups if isinstance(node, Maxima) else 0

@@ -305,7 +305,9 @@ class Search:
         if job is None:
             forms.winners[:] = 0
             lines = np.array([rounded_row(row) for row in self._sides])
-            radii = 2.0 * _UNIT * np.abs(lines).max(axis=1) * forms.scale
+            with np.errstate(over="ignore"):
+                # An infinite radius leaves every question to integers.
+                radii = 2.0 * _UNIT * np.abs(lines).max(axis=1) * forms.scale
             if len(self._sides) > record.side_room:
                 self._make_room(record.item_room, len(self._sides), record.open_room)
             core().hm_graph_search_begin(
