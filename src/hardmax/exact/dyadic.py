@@ -241,6 +241,29 @@ def fraction(value: fmpq | fmpz | int) -> Fraction:
     return Fraction(int(value))
 
 
+def rounded_below(value: Fraction) -> float:
+    """Round a fraction down to a float64; beyond the largest float, to that."""
+    nearest = nearest_float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+
+
+def root_below(square: Fraction) -> float:
+    """Round the square root of a number that is not negative down to a float64.
+
+    Examples:
+        >>> root_below(Fraction(1, 4)), root_below(Fraction(10) ** 800)
+        (0.5, 1.7976931348623157e+308)
+        >>> Fraction(root_below(Fraction(2))) ** 2 < 2
+        True
+    """
+    if not square:
+        return 0.0
+    # Enough bits that the integer root is right to more digits than a float64 has.
+    shift = 2 * max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
+    root = math.isqrt((square.numerator << shift) // square.denominator)
+    return rounded_below(Fraction(root, 1 << shift // 2))
+
+
 def float_parts(value: Fraction) -> list[float] | None:
     """Write a dyadic rational as a sum of floats, largest first; None if it is not one.
 

@@ -138,7 +138,9 @@ def _proposed_basis(rows: Sequence[Vector], dim: int) -> tuple[list[int], list[i
     matrix = np.column_stack([-floats[:, :dim], floats[:, dim]])
     column_size = np.abs(matrix).max(axis=0, initial=0.0)
     # Powers of two change no digit and bring every variable to the same scale.
-    scale = np.ldexp(1.0, -np.frexp(np.where(column_size > 0, column_size, 1.0))[1])
+    # The size of a column may be subnormal, and one over it infinite.
+    exponents = np.frexp(np.where(column_size > 0, column_size, 1.0))[1]
+    scale = np.ldexp(1.0, np.minimum(-exponents, 1023))
     objective = np.array([0.0] * dim + [1.0])
     solver = _solved(objective, matrix * scale, floats[:, -1], {"presolve": "off"})
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

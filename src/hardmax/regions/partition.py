@@ -478,10 +478,11 @@ class Partition(WithoutCaches):
 
         The ball lies in the closed cell, and no ball in it has a radius larger by $2^{-20}$; both
         are proven. (A cell narrower than $2^{20}$ spacings of floats has the radius so, and the
-        nearest float to the centre.) In more than three dimensions both are rounded, a linear
-        program in float64, for such narrow cells, for unbounded ones without balls of every size,
-        and where the engine has no vertices. A cell that contains balls of any size has radius
-        `inf` and as its centre the witness.
+        nearest float to the centre.) In more than three dimensions a linear program in float64
+        finds the ball for such narrow cells, for unbounded ones without balls of every size, and
+        where the engine has no vertices. Its radius is never too large then, but may fall short of
+        the largest; both are NaN where the program fails. A cell that contains balls of any size
+        has radius `inf` and as its centre the witness.
         """
         self._require_stored()
         dim = self.domain.dim

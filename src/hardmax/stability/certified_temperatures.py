@@ -22,6 +22,7 @@ from hardmax._ground.arguments import number
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DiscontinuityError
 from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_up
+from hardmax.exact.dyadic import nearest_float, root_below
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import charted, enclosing_box, refuse_outside
 from hardmax.regions.engines import enumerate_regions
@@ -223,12 +224,12 @@ def _refuse_jumps(partition: Partition, error: float) -> None:
             ends = [[_value(row, place) for row in rows] for rows in (one, other)]
             jump = sum((a - b) ** 2 for a, b in zip(*ends, strict=True))
             if jump > most:
-                before, after = ([float(x) for x in end] for end in ends)
+                at, before, after = ([nearest_float(x) for x in one] for one in (place, *ends))
                 raise DiscontinuityError(
                     "`model` must not jump by more than twice `error` in `domain`; at "
-                    f"{where}{[float(x) for x in place]} it jumps from {before} to {after}, and "
+                    f"{where}{at} it jumps from {before} to {after}, and "
                     "next to it no temperature brings the error below "
-                    f"{math.sqrt(jump) / 2:.3g}, got error = {error:g}. Choose a domain that "
+                    f"{root_below(jump / 4):.3g}, got error = {error:g}. Choose a domain that "
                     "this wall does not meet."
                 )
 

@@ -1,6 +1,5 @@
 r"""How far a point is from the walls of the hard partition: in scores, and in the input space."""
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from hardmax._ground.arguments import owned
 from hardmax._ground.display import html_card
-from hardmax.exact.dyadic import homogeneous_points, nearest_float
+from hardmax.exact.dyadic import homogeneous_points, root_below, rounded_below
 from hardmax.geometry.domains import WholeSpace
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature
@@ -131,26 +130,10 @@ def _measure_cell(
             distances[i] = np.inf
             continue
         nearest = min(squares)
-        distances[i] = _root_below(nearest)
+        distances[i] = root_below(nearest)
         steep = [named for (_, named), length in zip(rows, lengths, strict=True) if length]
         walls[i] = tuple(
             sorted(
                 {w for named, s in zip(steep, squares, strict=True) if s == nearest for w in named}
             )
         )
-
-
-def rounded_below(value: Fraction) -> float:
-    """Round a fraction down to a float64."""
-    nearest = nearest_float(value)
-    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
-
-
-def _root_below(square: Fraction) -> float:
-    """Round a square root down."""
-    if not square:
-        return 0.0
-    # Enough bits that the integer root is right to more digits than a float64 has.
-    shift = 2 * max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
-    root = math.isqrt((square.numerator << shift) // square.denominator)
-    return rounded_below(Fraction(root, 1 << shift // 2))

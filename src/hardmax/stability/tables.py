@@ -233,11 +233,16 @@ def _claimed(name: str, n: int, delta: float, tau: float, eps: float) -> Stabili
         tau,
         True,
         float(claimed_value_bound(n, delta, tau)),
-        # Halving the smallest float64 would give 0.
-        math.ldexp(gradient, -1) or gradient,
+        _half_above(gradient),
         gradient,
         float(claimed_hessian_bound(n, delta, tau)),
         float(claimed_lipschitz_bound(n, delta, tau)),
         float(claimed_taylor_bound(n, delta, tau)),
         float(margin_for_accuracy(n, tau, eps)),
     )
+
+
+def _half_above(bound: float) -> float:
+    """Halve a bound; below the normal range that rounds, and here up."""
+    half = math.ldexp(bound, -1)
+    return half if 2.0 * half >= bound else math.nextafter(half, math.inf)

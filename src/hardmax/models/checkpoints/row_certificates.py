@@ -86,14 +86,16 @@ def certify_rows(
         for i, (shown, best) in enumerate(zip(seen, tied, strict=True)):
             masses.append(max(0.0, rounded_down(sum((weights[i][j] for j in best), arb(0)))))
             home = mean_row([exact_values[j] for j in best])
-            far = shown[_farthest(values[shown] - values[best[0]])]
+            far = shown[_farthest(values[shown], values[best[0]])]
             if (values[far] == values[best[0]]).all():
                 distances.append(0.0)  # All visible values are equal.
                 continue
             # The distance of any one value is at most the largest: the quotient is a bound.
             apart = _differences(exact_values[far], exact_values[best[0]])
             length = sum((x * x for x in apart), arb(0)).sqrt()
-            distances.append(rounded_up(norm_bound(_differences(mixed[i], home)) / length))
+            bound = rounded_up(norm_bound(_differences(mixed[i], home)) / length)
+            # Where the difference cancels all digits of the mean, the hull of the values bounds it.
+            distances.append(min(bound, 1.0 if len(best) == 1 else 2.0))
     winners = np.array([best[0] for best in tied], dtype=np.int64)
     return RowCertificates(winners, owned(np.array(masses)), owned(np.array(distances)))
 
@@ -107,11 +109,15 @@ def _shares(row: list[fmpz], shown: list[int], top: fmpz, unit: arb) -> list[arb
     return [share / total for share in shares]
 
 
-def _farthest(differences: FloatArray) -> int:
-    """Which row is longest, up to rounding; scaled, so that no square leaves the range."""
-    scale = np.abs(differences).max() or 1.0
-    with np.errstate(under="ignore"):
-        return int(((differences / scale) ** 2).sum(axis=1).argmax())
+def _farthest(rows: FloatArray, origin: FloatArray) -> int:
+    """Return the row farthest from the origin, up to rounding."""
+    with np.errstate(over="ignore"):
+        differences = rows - origin
+    if not np.isfinite(differences).all():
+        differences = rows / 2.0 - origin / 2.0
+    # Norms beyond the largest float are compared by an upper bound, too.
+    largest = np.abs(differences).max() or 1.0
+    return int(((differences / largest) ** 2).sum(axis=1).argmax())
 
 
 def _differences(row: list[arb], origin: list[arb]) -> list[arb]:

@@ -89,12 +89,7 @@ def precise_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]:
         >>> centre[0].item(), radius
         (1.0, 1.0)
     """
-    scaled = []
-    for row in rows:
-        norm_squared = sum(x * x for x in row[:-1])
-        if norm_squared:
-            k = norm_squared.bit_length() // 2 + _NORM_BITS
-            scaled.append((isqrt((1 << 2 * k) // norm_squared), 1 << k, row))
+    scaled = _with_norms(rows)
     pairs = Polytope.from_rows(
         [(*(-s * x for x in row[:-1]), unit, s * row[-1]) for s, unit, row in scaled], dim + 1
     )
@@ -103,12 +98,28 @@ def precise_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]:
     if not np.isfinite(centre).all():
         return centre, _rounded_down(largest)
     around = [*map(Fraction, centre.tolist()), Fraction(1)]
-    reached = min(
+    reached = _radius_at(scaled, around)
+    is_near = reached >= largest * (1 - Fraction(MEASURED) / 2)
+    return centre, _rounded_down(reached if is_near else largest)
+
+
+def _with_norms(rows: Sequence[Vector]) -> list[tuple[int, int, Vector]]:
+    r"""Return each row with a gradient, after $s$ and $2^k$ with $s / 2^k \le 1 / |a|$."""
+    scaled = []
+    for row in rows:
+        norm_squared = sum(x * x for x in row[:-1])
+        if norm_squared:
+            k = norm_squared.bit_length() // 2 + _NORM_BITS
+            scaled.append((isqrt((1 << 2 * k) // norm_squared), 1 << k, row))
+    return scaled
+
+
+def _radius_at(scaled: Sequence[tuple[int, int, Vector]], around: list[Fraction]) -> Fraction:
+    """Bound the distance of a homogeneous point from all walls from below."""
+    return min(
         Fraction(s, unit) * sum((a * x for a, x in zip(row, around, strict=True)), Fraction(0))
         for s, unit, row in scaled
     )
-    is_near = reached >= largest * (1 - Fraction(MEASURED) / 2)
-    return centre, _rounded_down(reached if is_near else largest)
 
 
 def _rounded_down(exact: Fraction) -> float:
@@ -124,18 +135,21 @@ def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]
         dim: The dimension.
 
     Returns:
-        Centre and radius, rounded, NaN where a float solver cannot cope.
+        Centre and radius: the radius is never too large for this centre, but may fall short of
+        the largest by what the solver errs. NaN where a float solver cannot cope.
 
     Examples:
         >>> centre, radius = inscribed_ball([(1, 0, 0), (0, 1, 0), (-1, 0, 2), (0, -1, 4)], 2)
         >>> centre[0].item(), radius
         (1.0, 1.0)
     """
-    floats = rounded_directions(rows, dim + 1)
-    norms = np.sqrt((floats[:, :-1] ** 2).sum(axis=1))
-    steep = norms > 0.0
-    slopes = floats[steep, :-1] / norms[steep, np.newaxis]
-    bounds = floats[steep, -1] / norms[steep]
+    scaled = _with_norms(rows)
+    # Slopes and offsets are scaled apart: one may be smaller than the last bit of the other.
+    slopes = rounded_directions([row[:-1] for _, _, row in scaled], dim)
+    slopes /= np.sqrt((slopes**2).sum(axis=1, keepdims=True))
+    bounds = nearest_floats(np.array([Fraction(s * row[-1], unit) for s, unit, row in scaled]))
+    if not np.isfinite(bounds).all():
+        return np.full(dim, np.nan), float("nan")
     matrix = np.column_stack([-slopes, np.ones(len(slopes))])
     radius_only = np.zeros(dim + 1)
     radius_only[-1] = 1.0
@@ -143,4 +157,7 @@ def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]
     if best is None:
         # Coefficients too wild for a float solver: there is a ball, but it cannot be told.
         return np.full(dim, np.nan), float("nan")
-    return best[:-1], float(best[-1])
+    radius = _radius_at(scaled, [*map(Fraction, best[:-1].tolist()), Fraction(1)])
+    if radius <= 0:
+        return np.full(dim, np.nan), float("nan")
+    return best[:-1], _rounded_down(radius)

@@ -28,12 +28,12 @@ from hardmax._ground.arguments import integer, number, owned
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.exact.directed_rounding import read_broadcast
+from hardmax.exact.dyadic import rounded_below
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.stability.cells.cell_gaps import cell_gaps
 from hardmax.stability.cells.cutting_planes import critical_temperature
-from hardmax.stability.margins import rounded_below
 from hardmax.stability.models import (
     has_one_attention_layer,
     head_names,

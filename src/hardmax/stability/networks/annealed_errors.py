@@ -9,6 +9,7 @@ from hardmax._ground.arguments import number, owned
 from hardmax._ground.display import html_card
 from hardmax.errors import EmptyInputError, ShapeMismatchError
 from hardmax.exact.directed_rounding import read_broadcast
+from hardmax.exact.norms import enclose_norms
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
 from hardmax.stability.head_certificates import certify_head
@@ -86,10 +87,12 @@ def error_curves(model: Any, x: ArrayLike, taus: ArrayLike, radius: float = 0.0)
     temperatures = np.sort(np.atleast_1d(read))
     measured, certified, cubes, margins = np.full((4, len(temperatures)), np.nan)
     soft = model if hasattr(model, "soft") else _Evaluated(network)
-    hard = soft(points)
+    with np.errstate(over="ignore", invalid="ignore"):
+        hard = soft(points)
     for i, tau in enumerate(temperatures.tolist()):
-        difference = soft.soft(points, tau) - hard
-        measured[i] = np.sqrt((difference**2).sum(axis=1)).max()
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference = soft.soft(points, tau) - hard
+        measured[i] = enclose_norms(difference)[1].max()
         certified[i] = certify_soft(model, points, tau).error.max()
         if reach:
             found = certify_soft(model, points, tau, reach)

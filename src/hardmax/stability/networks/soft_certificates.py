@@ -148,7 +148,7 @@ def certify_soft(
             upper[i] = [rounded_up(ball) for ball in result.output]
             size = norm_bound(result.output)
             error[i] = rounded_up(size)
-            log_error[i] = rounded_up(size.log()) if size > 0 else -np.inf
+            log_error[i] = -np.inf if size == 0 else rounded_up(size.log())
             rivals[i] = [rounded_up(ball) for ball in result.rivals]
             margins[i] = [np.inf if m is None else rounded_down(m) for m in result.margins]
             agree[i], covered[i] = result.units_agree, True

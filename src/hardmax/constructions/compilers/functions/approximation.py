@@ -193,6 +193,10 @@ _NOTHING = 2.0**-40
 """Errors below this fraction of the largest value are taken for rounding."""
 
 
+_IGNORE_OVERFLOW = np.errstate(over="ignore", invalid="ignore")
+"""For differences of values near the largest float: they only say where to cut, or are infinite."""
+
+
 @dataclass(frozen=True, eq=False)
 class Probes:
     """A function at points of a box.
@@ -226,6 +230,7 @@ class Probes:
         points = box.low * (1.0 - places) + box.high * places
         return cls(box, places, f(np.clip(points, box.low, box.high)))
 
+    @_IGNORE_OVERFLOW
     def errors(self, corners: FloatArray, at_corners: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the largest error of interpolation at the probes in each simplex, and where.
 
@@ -265,6 +270,7 @@ Sampled = Callable[[FloatArray], FloatArray]
 _LATTICE = {1: 32, 2: 8, 3: 6}
 _COARSE = {1: 4, 2: 4, 3: 4}
 _N_SEARCHES = 64
+_LEAST_SIDE, _LARGEST_SIDE = 2.0**-1000, 2.0**1000
 _N_STEPS = 60
 
 
@@ -355,6 +361,7 @@ def lattice(dim: int, order: int) -> FloatArray:
     return np.asarray((np.diff(ends, axis=1) - 1) / order)
 
 
+@_IGNORE_OVERFLOW
 def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = None) -> FloatArray:
     """Sample the error of interpolation on simplices `(n, dim + 1, dim)`, coarsely: `(n,)`."""
     weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
@@ -364,6 +371,7 @@ def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = No
     return np.asarray(np.maximum(errors, probes.errors(corners, _at_corners(f, corners))[0]))
 
 
+@_IGNORE_OVERFLOW
 def measured_error(
     f: Sampled, corners: FloatArray, probes: Probes | None = None
 ) -> tuple[float, FloatArray]:
@@ -676,6 +684,14 @@ def approximate(
     read_box(box, dim)
     if dim > _MOST_DIM:
         raise ArgumentError(f"`box` must have at most {_MOST_DIM} dimensions; got {dim}.")
+    with np.errstate(over="ignore"):
+        sides = box.high - box.low
+    if not ((sides >= _LEAST_SIDE) & (sides <= _LARGEST_SIDE)).all():
+        raise ArgumentError(
+            "`box` must have sides between 2^-1000 and 2^1000, so that it can be cut up in "
+            f"float64; got sides from {sides.min():.3g} to {sides.max():.3g}. Scale the input of "
+            "`f`."
+        )
     limit = integer("n_pieces", n_pieces, at_least=factorial(dim), at_most=MOST_PIECES)
     constants = [
         None if given is None else number(name, given, at_least=0.0)
