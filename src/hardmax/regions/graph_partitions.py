@@ -16,6 +16,7 @@ from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
+from hardmax.exact.rounding import TINY
 from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
 from hardmax.regions._graphs.cell_forms import CellForms, bound_of
 from hardmax.regions._graphs.domain_sides import domain_sides
@@ -227,7 +228,8 @@ class GraphPartition:
             slopes = np.abs(found.maps[:, :-1]).sum(axis=1)[pieces]
             reach = np.abs(points).sum(axis=1) + 2.0 * found.radii
             errors = found.map_radii[pieces] * reach[:, np.newaxis] + 2.0**-48 * sizes
-            errors += slopes * found.radii[:, np.newaxis]
+            # The last term covers products that underflow.
+            errors += slopes * found.radii[:, np.newaxis] + TINY
             leads = values[own][:, np.newaxis] - values
             is_ahead = leads > (errors[own][:, np.newaxis] + errors) * (1.0 + 2.0**-20)
         is_ahead[own] = True

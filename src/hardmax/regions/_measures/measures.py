@@ -147,9 +147,11 @@ def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]
     # Slopes and offsets are scaled apart: one may be smaller than the last bit of the other.
     slopes = rounded_directions([row[:-1] for _, _, row in scaled], dim)
     slopes /= np.sqrt((slopes**2).sum(axis=1, keepdims=True))
-    bounds = nearest_floats(np.array([Fraction(s * row[-1], unit) for s, unit, row in scaled]))
-    if not np.isfinite(bounds).all():
-        return np.full(dim, np.nan), float("nan")
+    offsets = [Fraction(s * row[-1], unit) for s, unit, row in scaled]
+    # The solver takes numbers from 1e20 on for infinite: the set is scaled by a power of two.
+    size = max(map(abs, offsets))
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    bounds = nearest_floats(np.array([x / Fraction(2) ** exponent for x in offsets]))
     matrix = np.column_stack([-slopes, np.ones(len(slopes))])
     radius_only = np.zeros(dim + 1)
     radius_only[-1] = 1.0
@@ -157,7 +159,10 @@ def inscribed_ball(rows: Sequence[Vector], dim: int) -> tuple[FloatArray, float]
     if best is None:
         # Coefficients too wild for a float solver: there is a ball, but it cannot be told.
         return np.full(dim, np.nan), float("nan")
-    radius = _radius_at(scaled, [*map(Fraction, best[:-1].tolist()), Fraction(1)])
-    if radius <= 0:
-        return np.full(dim, np.nan), float("nan")
-    return best[:-1], _rounded_down(radius)
+    with np.errstate(over="ignore"):
+        centre = np.ldexp(best[:-1], exponent)
+    if np.isfinite(centre).all():
+        radius = _radius_at(scaled, [*map(Fraction, centre.tolist()), Fraction(1)])
+        if radius > 0:
+            return centre, _rounded_down(radius)
+    return np.full(dim, np.nan), float("nan")
