@@ -87,7 +87,8 @@ class LocalCell:
         signature: The winner of each group of the model at the point, the first of those that tie.
         weight: The $A$ with output $x A + b$ on the cell, shape `(dim_in, dim_out)`, rounded.
         bias: The $b$, rounded.
-        errors: Bounds on the errors of the columns of $A$, in the Euclidean norm.
+        errors: Bounds on the errors of the columns of $A$, in the Euclidean norm; infinite for
+            one with an entry beyond the largest float.
         wall: The nearest wall of the model itself; None if there is none.
         decision: Where another output ties with the largest one if the map of the cell is
             continued; None for one output. It is a point of the cell only if it is nearer than
@@ -115,7 +116,11 @@ class LocalCell:
     _repr_html_ = html_card
 
     def __repr__(self) -> str:
-        far = "no wall" if self.wall is None else f"nearest wall at {self.wall.distance:.4g}"
+        far = "no wall"
+        if self.wall is not None:
+            far = f"nearest wall at {self.wall.distance:.4g}"
+            if self.wall.high == inf:
+                far = f"nearest wall beyond {self.wall.low:.4g}"
         return f"LocalCell({len(self.point)} inputs, {len(self.signature)} groups, {far})"
 
     @property
