@@ -132,3 +132,14 @@ def test_a_search_beyond_the_largest_power_of_two_is_refused():
     cell = hm.cell_at(hm.ReluNetwork([[[1.0]], [[1.0]]]), [1.0])
     with pytest.raises(hm.errors.ArgumentError, match="2\\^1023"):
         cell.along([-1.0], 1e308)
+
+
+def test_the_direction_to_a_wall_survives_products_that_overflow_on_the_way():
+    # From the first layer on 1e-200, 1 and 1e200; from the last one on 1e400 first.
+    net = hm.ReluNetwork(
+        [[[1e-200]], [[1e200]], [[1e200]], [[1.0]]], [[0.0], [1e-3], [-1e200], None]
+    )
+    cell = hm.cell_at(net, [1.0])
+    assert cell.wall.layer == "layer 2"
+    assert cell.wall.low <= 1e-3 * (1 + 1e-9)
+    assert cell.beyond.point[0] < 1.0

@@ -281,7 +281,7 @@ def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
     gaps = _gaps_of(cell)
     norms, weight, is_moved = _norms_of(cell, gaps)
     errors = gradient_errors(network, cell.winners, norms.of_slots)
-    distances = _Distances(cell, gaps, point, *_float_distances(cell, gaps, norms, errors))
+    distances = _Distances(cell, gaps, norms, errors, point)
     # The gradient of a gap none of whose slots moves is 0 exactly.
     distances.drop(np.flatnonzero(~(is_moved[gaps.columns] & (gaps.slopes != 0.0)).any(axis=1)))
     is_decision = gaps.names[:, 0] == (len(network.nodes) - 1 if network.dim_out > 1 else -1)
@@ -373,24 +373,21 @@ class _Distances:
     Args:
         cell: The cell.
         gaps: The gaps.
+        norms: Bounds on the norms of the float gradients.
+        errors: Bounds on the errors of the gradients of slots.
         point: The point.
-        lows: Lower bounds, 0 where nothing is known.
-        highs: Upper bounds, infinite where nothing is known.
     """
 
     def __init__(
-        self, cell: CellForms, gaps: "_Gaps", point: FloatArray, lows: FloatArray, highs: FloatArray
+        self, cell: CellForms, gaps: "_Gaps", norms: _Norms, errors: FloatArray, point: FloatArray
     ) -> None:
-        self._cell, self._gaps, self._point, self._lows, self._highs = (
-            cell,
-            gaps,
-            point,
-            lows,
-            highs,
-        )
+        self._cell, self._gaps, self._point = cell, gaps, point
+        self._norms = norms
+        # Lower bounds are 0 and upper ones infinite where nothing is known.
+        self._lows, self._highs = _float_distances(cell, gaps, norms, errors)
         self.exact = ExactGradients(cell.network, cell.winners)
         self._forms: dict[int, ScaledIntegers] = {}
-        self._exists = np.ones(len(lows), dtype=np.bool_)
+        self._exists = np.ones(len(self._lows), dtype=np.bool_)
 
     def drop(self, which: IntArray) -> None:
         """Leave out gaps that are constant on the cell."""
@@ -416,9 +413,7 @@ class _Distances:
 
     def _measure(self, i: int) -> None:
         """Bound one distance in integers."""
-        part = self._gaps.only(i)
-        form = self.exact.form_of(part.columns[0], part.slopes[0], part.offsets[0])
-        self._forms[i] = form
+        form = self._form_of(i)
         if not form.integers[:-1].any():
             self.drop(np.array([i]))
             return
@@ -434,17 +429,31 @@ class _Distances:
 
     def unit_gradient(self, i: int) -> FloatArray:
         """Return the direction in which a gap grows, rounded."""
-        if i in self._forms:
-            gradient = rounded_directions(
-                [tuple(self._forms[i].integers[:-1].tolist())], len(self._point)
-            )[0]
-        else:
-            part = self._gaps.only(i)
-            gradient = gradient_of(
-                self._cell.network, self._cell.winners, part.columns[0], part.slopes[0]
-            )
-            gradient = np.ldexp(gradient, -int(np.frexp(np.abs(gradient).max())[1]))
+        gradient = self._float_gradient(i) if i not in self._forms else None
+        if gradient is None:
+            integers = tuple(self._form_of(i).integers[:-1].tolist())
+            gradient = rounded_directions([integers], len(self._point))[0]
         return np.asarray(gradient / np.linalg.norm(gradient))
+
+    def _float_gradient(self, i: int) -> FloatArray | None:
+        """Return the gradient of a gap, scaled to at most 1; None if floats lose it on the way.
+
+        Here products are taken from the end on, and may overflow or underflow where those of
+        `gradient_columns` do not.
+        """
+        part, cell = self._gaps.only(i), self._cell
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = gradient_of(cell.network, cell.winners, part.columns[0], part.slopes[0])
+        low, high = (float(bounds[0]) for bounds in enclose_norms(found[np.newaxis]))
+        if high == inf or self._norms.low[i] / 2.0 > high or low / 2.0 > self._norms.high[i]:
+            return None
+        return np.asarray(np.ldexp(found, -int(np.frexp(np.abs(found).max())[1])))
+
+    def _form_of(self, i: int) -> ScaledIntegers:
+        if i not in self._forms:
+            part = self._gaps.only(i)
+            self._forms[i] = self.exact.form_of(part.columns[0], part.slopes[0], part.offsets[0])
+        return self._forms[i]
 
 
 def _ray(point: FloatArray, way: FloatArray, low: float, high: float) -> Slice:
