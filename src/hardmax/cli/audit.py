@@ -20,11 +20,15 @@ _COLOURS = {
 
 def audit(
     claim: Annotated[
-        str | None, typer.Option(help="Explain one claim (V.2 means V.2a, V.2b, ... too).")
+        str | None,
+        typer.Option(help="Explain one claim. V.2 stands for V.2a, V.2b and so on as well."),
     ] = None,
-    list_only: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="List the claims and exit.")] = False,
     out: Annotated[
-        Path, typer.Option(help="Folder for the record (JSON), the page (HTML) and pictures (SVG).")
+        Path,
+        typer.Option(
+            help="Write the record (JSON), the page (HTML) and the pictures (SVG) to this folder."
+        ),
     ] = Path("results/audit"),
 ) -> None:
     """Recompute the verdict on every claim of the papers."""

@@ -9,15 +9,18 @@ _COLOURS = {"claim": "yellow", "estimate": "cyan"}
 
 
 def bounds(
-    keys: Annotated[int, typer.Option(help="Number of keys N of every head.")],
-    heads: Annotated[int, typer.Option(help="Number of heads H per layer.")],
-    dim: Annotated[int, typer.Option(help="Model dimension d.")],
-    d_ff: Annotated[int, typer.Option("--d-ff", help="Feed-forward width; 0 for none.")] = 0,
-    depth: Annotated[int, typer.Option(help="Number of blocks L.")] = 1,
+    keys: Annotated[int, typer.Option(help="The number of keys N of every head.")],
+    heads: Annotated[int, typer.Option(help="The number of heads H in each layer.")],
+    dim: Annotated[int, typer.Option(help="The model dimension d.")],
+    d_ff: Annotated[
+        int, typer.Option("--d-ff", help="The feed-forward width; 0 means no feed-forward layer.")
+    ] = 0,
+    depth: Annotated[int, typer.Option(help="The number of blocks L.")] = 1,
     head_dim: Annotated[
-        int | None, typer.Option("--head-dim", help="Head size d_k; any size if not given.")
+        int | None,
+        typer.Option("--head-dim", help="The head size d_k. The default allows any size."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print every bound on the cells of a hard transformer of this shape."""
     from hardmax.bounds.table import transformer_table

@@ -22,36 +22,41 @@ def compile_file(
     network: Annotated[
         Path,
         typer.Argument(
-            help="A network saved by hardmax; an ONNX file; a module saved by torch.jit.save; or a "
-            "state dict in safetensors (0.weight, 0.bias, 2.weight, ...), which does not say what "
-            "stands between its layers: state it with --activations."
+            help="The network: a file saved by hardmax, an ONNX file, a TorchScript file, or a "
+            "state dict in safetensors (0.weight, 0.bias, 2.weight, ...). A state dict does not "
+            "record its activations; give them with --activations."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The safetensors file to write.")],
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Largest error on the box; the hard transformer if not given."),
+        typer.Option(
+            help="The largest error allowed on the box. The default is the exact hard transformer."
+        ),
     ] = None,
     box: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="The interval of every input; -1 1 if not given."),
+        typer.Option(metavar="LOW HIGH", help="The interval of every input. The default is -1 1."),
     ] = None,
     activations: Annotated[
         str | None,
         typer.Option(
             metavar="WORDS",
-            help="What stands between the layers of a state dict: relu, leaky_relu(0.2), prelu, "
-            "hardtanh(-1,1), relu6, clip(0,1), abs, softshrink(0.5), none. One word for all layers "
-            "but the last, or one for each layer, with commas. Without it a ReLU is assumed.",
+            help="The activations between the layers of a state dict: relu, leaky_relu(0.2), "
+            "prelu, hardtanh(-1,1), relu6, clip(0,1), abs, softshrink(0.5) or none. Give one "
+            "for all layers but the last, or one per layer, separated by commas. The default "
+            "is relu.",
         ),
     ] = None,
     last_activation: Annotated[
         str | None,
         typer.Option(
-            metavar="WORD", help="What stands after the last layer; nothing if not given."
+            metavar="WORD", help="The activation after the last layer. The default is none."
         ),
     ] = None,
-    onnx: Annotated[Path | None, typer.Option(help="Also write an ONNX graph (float64).")] = None,
+    onnx: Annotated[
+        Path | None, typer.Option(help="Also write an ONNX graph in float64 to this file.")
+    ] = None,
 ) -> None:
     """Compile a network to a standard transformer, exactly or within a certified error."""
     import numpy as np

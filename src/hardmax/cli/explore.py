@@ -13,42 +13,42 @@ from hardmax.cli.models import Activations, LastActivation, described, read_mode
 def explore(
     model: Annotated[
         Path | None,
-        typer.Argument(metavar="[MODEL]", help="A model file, as for `hardmax regions`."),
+        typer.Argument(metavar="[MODEL]", help="The model file, as for `hardmax regions`."),
     ] = None,
     domain: Annotated[
         str | None,
-        typer.Option(help="Where to look, of dimension 2 (`hardmax regions --help`)."),
+        typer.Option(help="The domain to show, of dimension 2 (see `hardmax regions --help`)."),
     ] = None,
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SOURCE[@NAME]",
-            help="A trained transformer whose heads are looked at: a file, a folder or an "
-            "installed package, with the name of one if it has several. May be repeated.",
+            help="A trained transformer whose heads are shown: a file, a folder or an installed "
+            "package, with @NAME if it holds several. May be repeated.",
         ),
     ] = None,
     tokens: Annotated[
         str | None,
-        typer.Option(
-            help="The tokens that checkpoints are run on, by their numbers: 101,2023,102."
-        ),
+        typer.Option(help="The token numbers to run the checkpoints on, such as 101,2023,102."),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(help="In place of tokens a text, cut as the files of the checkpoint say."),
+        typer.Option(help="The text to run the checkpoints on, in place of tokens."),
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="Write the page, one file index.html, to this folder; open nothing."),
+        typer.Option(help="Write the page to index.html in this folder instead of opening it."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The port to serve on.")
+        int | None, typer.Option(min=1, max=65535, help="The port of the server.")
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Do not open a browser.")
+    ] = False,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
-    """Open a page where keys can be dragged, cells counted exactly, and models looked at.
+    """Open a page that shows models and lets you drag keys, with exact counts.
 
     The page has the engine inside: what --export writes can be put on any site, or opened from a
     disk. With `pip install 'hardmax[app]'` the page is served on this machine, and the native

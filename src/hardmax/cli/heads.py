@@ -16,34 +16,38 @@ def heads(
         str,
         typer.Argument(
             metavar="[MODEL]",
-            help="A file, a folder or an installed package with weights (`load_checkpoint`).",
+            help="The file, folder or installed package that holds the weights.",
         ),
     ] = "hardmax",
     text: Annotated[
-        str | None, typer.Option(help="What the model reads, cut as the files beside it say.")
+        str | None,
+        typer.Option(help="The text to run the model on. The model's own tokenizer splits it."),
     ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="In place of a text the tokens: numbers with spaces.")
+        str | None, typer.Option(help="The token numbers, separated by spaces, in place of a text.")
     ] = None,
     vectors: Annotated[
         Path | None,
-        typer.Option(help="In place of both what enters the first layer, (n, d), a .npy file."),
+        typer.Option(
+            help="A .npy file with the input of the first layer, shape (n, d), in place of tokens."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the page heads.html and the table, heads.csv and .parquet."),
+        typer.Option(help="Write heads.html, heads.csv and heads.parquet to this folder."),
     ] = None,
     select: Annotated[
-        str | None, typer.Option(help="Which one, where MODEL holds several: a file or folder.")
+        str | None,
+        typer.Option(help="The file or folder to read if MODEL holds several checkpoints."),
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option(help="""What the files do not say, as JSON: '{"nhead": 8}'."""),
+        typer.Option(help="""Settings that the files lack, as JSON, such as '{"nhead": 8}'."""),
     ] = None,
     no_effects: Annotated[
-        bool, typer.Option("--no-effects", help="Leave out what making heads hard does.")
+        bool, typer.Option("--no-effects", help="Do not measure the effect of making heads hard.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the Gaussian queries.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the Gaussian queries.")] = 0,
 ) -> None:
     """Look at every head of a trained transformer: margins, certificates, Gaussian nulls.
 

@@ -10,11 +10,11 @@ from hardmax.cli.flags import calling, opening
 Activations = Annotated[
     str | None,
     typer.Option(
-        help="For a state dict: what stands between its layers (`hardmax compile --help`)."
+        help="The activations between the layers of a state dict (see `hardmax compile --help`)."
     ),
 ]
 LastActivation = Annotated[
-    str | None, typer.Option(help="For a state dict: what stands after its last layer.")
+    str | None, typer.Option(help="The activation after the last layer of a state dict.")
 ]
 
 

@@ -17,29 +17,33 @@ def plot(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A partition saved by `hardmax regions --out` (Parquet), or a model file.",
+            help="A partition saved by `hardmax regions --out`, or a model file.",
         ),
     ],
     domain: Annotated[
         str | None,
-        typer.Option(help="Where to look at a model: 'box:-1,1^2'; see `hardmax regions --help`."),
+        typer.Option(
+            help="The domain of a model, such as 'box:-1,1^2' (see `hardmax regions --help`)."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="The picture: .png, .svg, .pdf; FILE.png if not given."
+            "--output",
+            "-o",
+            help="The picture to write (.png, .svg or .pdf). The default is FILE.png.",
         ),
     ] = None,
     colour: Annotated[
-        str, typer.Option(help="What gets one colour: a region, an affine map, or a cell.")
+        str, typer.Option(help="Use one colour per region, per affine map (map), or per cell.")
     ] = "region",
     window: Annotated[
         str | None,
-        typer.Option(help="What to show of an unbounded domain: 'box:-3,3^2'."),
+        typer.Option(help="The part of an unbounded domain to show, such as 'box:-3,3^2'."),
     ] = None,
     walls: Annotated[bool, typer.Option(help="Draw the walls between the cells.")] = True,
-    legend: Annotated[bool, typer.Option(help="Say which walls are whose.")] = True,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on dark paper.")] = False,
+    legend: Annotated[bool, typer.Option(help="Draw a legend of the walls.")] = True,
+    dark: Annotated[bool, typer.Option("--dark", help="Use a dark background.")] = False,
 ) -> None:
     """Draw the cells of a model on a domain of dimension 2 or 3, or a saved partition."""
     from hardmax._ground.arguments import choice

@@ -15,52 +15,58 @@ if TYPE_CHECKING:
     from hardmax.regions.partition import Partition
 
 _MODEL_HELP = (
-    "A model file: saved or compiled by hardmax, an ONNX file, a module of torch.jit.save, or a "
-    "state dict (safetensors)."
+    "The model file: a file saved or compiled by hardmax, an ONNX file, a TorchScript file, or a "
+    "state dict in safetensors."
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL_HELP)]
 Executor = Annotated[
     str | None,
-    typer.Option(help="Who works: 'processes', or a Dask scheduler, as tcp://10.0.0.1:8786."),
+    typer.Option(
+        help="Where the work runs: 'processes', or the address of a Dask scheduler such as tcp://10.0.0.1:8786."
+    ),
 ]
 
 
 def regions(
     model: Model,
-    domain: Annotated[str, typer.Option(help="Where to look: 'box:-1,1^2' and others, above.")],
+    domain: Annotated[str, typer.Option(help="The domain to search, as listed above.")],
     count: Annotated[
-        bool, typer.Option("--count", help="Only count the cells, and store nothing: quicker.")
+        bool, typer.Option("--count", help="Count the cells without storing them, which is faster.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the cells (cells.parquet) and the counts (counts.json)."),
+        typer.Option(
+            help="Write the cells (cells.parquet) and the counts (counts.json) to this folder."
+        ),
     ] = None,
     store: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that the cells are written to as they are found; a search that ended "
-            "early goes on from there."
+            help="Write the cells to this folder as they are found. The same command resumes an "
+            "interrupted search."
         ),
     ] = None,
     certificate: Annotated[
         Path | None,
         typer.Option(
-            help="Write a certificate, for `hardmax verify`; with --store a folder of its parts, "
-            "unless it ends in .json, and those that are there stay."
+            help="Write a certificate for `hardmax verify` to this file. With --store, a name that "
+            "does not end in .json is a folder of parts, and existing parts are kept."
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Write a picture (.png, .svg, .pdf); dimension 2 or 3.")
+        Path | None,
+        typer.Option(help="Write a picture (.png, .svg or .pdf) of a domain of dimension 2 or 3."),
     ] = None,
-    max_cells: Annotated[int | None, typer.Option(help="Stop after so many cells.")] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(help="Stop searching after this time.")
-    ] = None,
+    max_cells: Annotated[int | None, typer.Option(help="Stop after this many cells.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Decide in integers alone, without floats: slower.")
+        bool,
+        typer.Option(
+            "--exact", help="Use integer arithmetic alone, without floats, which is slower."
+        ),
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="How many threads search, in 2 to 7 dimensions.")
+        int | None, typer.Option(help="The number of threads, used in 2 to 7 dimensions.")
     ] = None,
     executor: Executor = None,
     activations: Activations = None,
@@ -70,7 +76,7 @@ def regions(
 
     \b
     Domains:
-      box:-1,1^2                      the box from -1 to 1 in 2 dimensions
+      box:-1,1^2                      the box [-1, 1]^2
       box:-1,1;0,5                    one interval for each coordinate
       space:3                         all of space, 3 dimensions
       segment:0,0;1,2                 from one point to another
@@ -86,7 +92,7 @@ def regions(
     Exit status:
       0 if every cell was found
       1 if a limit stopped the search
-      2 for a refusal
+      2 if the input was refused
       130 after Ctrl-C
     """  # noqa: D301 - the backspace keeps the lines of the table apart.
     from hardmax.geometry.domain_text import domain_text, parse_domain
@@ -152,23 +158,24 @@ def verify(
         Path,
         typer.Argument(
             metavar="CERTIFICATE",
-            help="A certificate of `hardmax regions --certificate`, or the folder of its parts.",
+            help="The file or folder written by `hardmax regions --certificate`.",
         ),
     ],
     domain: Annotated[
         str | None,
         typer.Option(
-            help="Refuse a certificate about any other domain (`hardmax regions --help`)."
+            help="Refuse a certificate about any other domain (see `hardmax regions --help`)."
         ),
     ] = None,
     simple: Annotated[
         bool,
         typer.Option(
-            "--simple", help="Check in integers alone, as hardmax/verify/verify.py does: slower."
+            "--simple",
+            help="Use the verifier in integers alone (hardmax/verify/verify.py), which is slower.",
         ),
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="How many processes check a tiling, or parts.")
+        int | None, typer.Option(help="The number of processes that check a tiling or the parts.")
     ] = None,
     executor: Executor = None,
     activations: Activations = None,

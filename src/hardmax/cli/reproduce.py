@@ -14,22 +14,27 @@ _OUT = Path("results")
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which experiments; all of them if none is named.")
+        list[str] | None, typer.Argument(help="The experiments to run. The default is all of them.")
     ] = None,
     list_only: Annotated[
-        bool, typer.Option("--list", help="List the experiments and stop.")
+        bool, typer.Option("--list", help="List the experiments and exit.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: under a minute.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="The largest sizes: takes long.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use small sizes; takes less than a minute.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Use the largest sizes; takes long.")
+    ] = False,
     out: Annotated[
         Path,
         typer.Option(
-            help="Folder for records, figures, tables and the report; --quick and --full have "
-            "their own folders in it, quick and full."
+            help="Write records, figures, tables and the report to this folder. --quick and --full "
+            "use the subfolders quick and full."
         ),
     ] = _OUT,
     again: Annotated[
-        bool, typer.Option("--again", help="Run also what is already done and unchanged.")
+        bool,
+        typer.Option("--again", help="Run experiments again even if their results are up to date."),
     ] = False,
 ) -> None:
     """Regenerate the papers' figures, tables and examples, the ledger, and one page of it all."""
@@ -87,12 +92,12 @@ def _level(quick: bool, full: bool) -> "Level":
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="A query over the tables, for example 'SHOW TABLES'.")],
-    out: Annotated[Path, typer.Option(help="The results folder.")] = _OUT,
-    quick: Annotated[bool, typer.Option("--quick", help="Ask the results of --quick.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Ask the results of --full.")] = False,
+    sql: Annotated[str, typer.Argument(help="The SQL query, for example 'SHOW TABLES'.")],
+    out: Annotated[Path, typer.Option(help="The folder of the results.")] = _OUT,
+    quick: Annotated[bool, typer.Option("--quick", help="Use the results of --quick.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Use the results of --full.")] = False,
 ) -> None:
-    """Ask the results a question in SQL."""
+    """Run an SQL query on the results."""
     from rich.console import Console
     from rich.table import Table
 

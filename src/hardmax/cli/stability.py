@@ -7,14 +7,16 @@ import typer
 
 
 def stability(
-    keys: Annotated[int, typer.Option(help="Number of keys N of the head.")],
-    margin: Annotated[float, typer.Option(help="By how much the winner leads every rival.")],
-    d_k: Annotated[int, typer.Option("--d-k", help="Head size d_k.")],
+    keys: Annotated[int, typer.Option(help="The number of keys N of the head.")],
+    margin: Annotated[float, typer.Option(help="The lead of the winner over every rival.")],
+    d_k: Annotated[int, typer.Option("--d-k", help="The head size d_k.")],
     tau: Annotated[
-        float | None, typer.Option(help="One temperature more, in the units of the margin.")
+        float | None, typer.Option(help="An additional temperature, in the units of the margin.")
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="Share of the mass that rivals may have.")] = 0.01,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    epsilon: Annotated[
+        float, typer.Option(help="The share of the attention that rivals may have.")
+    ] = 0.01,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print the bounds at finite temperature: as claimed, and as they are."""
     from hardmax.stability.tables import QUANTITIES, stability_table

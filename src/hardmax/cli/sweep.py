@@ -9,36 +9,42 @@ from hardmax.cli.flags import calling
 from hardmax.cli.regions import Executor
 from hardmax.errors import ArgumentError
 
-_LIST = "a list as 2,4,8 or a range as 1:5, both ends included"
+_LIST = "a list such as 2,4,8 or a range such as 1:5, both ends included"
 
 
 def sweep(
-    out: Annotated[Path, typer.Option(help="The table, a CSV file; rows it has are kept.")],
-    keys: Annotated[str, typer.Option(help=f"Keys N: {_LIST}.")] = "8",
-    heads: Annotated[str, typer.Option(help="Heads H, likewise.")] = "2",
-    dim: Annotated[str, typer.Option(help="Dimensions d, likewise.")] = "2",
-    depth: Annotated[str, typer.Option(help="Blocks L, likewise.")] = "1",
-    d_ff: Annotated[str, typer.Option("--d-ff", help="Units of a block, likewise.")] = "8",
-    seeds: Annotated[str, typer.Option(help="Seeds, likewise.")] = "0",
-    bias: Annotated[str, typer.Option(help="Scales of the query biases: a list as 0,0.5.")] = "0.5",
+    out: Annotated[
+        Path, typer.Option(help="The table to write, a CSV file. Existing rows are kept.")
+    ],
+    keys: Annotated[str, typer.Option(help=f"The numbers of keys N: {_LIST}.")] = "8",
+    heads: Annotated[str, typer.Option(help="The numbers of heads H, likewise.")] = "2",
+    dim: Annotated[str, typer.Option(help="The dimensions d, likewise.")] = "2",
+    depth: Annotated[str, typer.Option(help="The numbers of blocks L, likewise.")] = "1",
+    d_ff: Annotated[str, typer.Option("--d-ff", help="The feed-forward widths, likewise.")] = "8",
+    seeds: Annotated[str, typer.Option(help="The seeds, likewise.")] = "0",
+    bias: Annotated[
+        str, typer.Option(help="The scales of the query biases: a list such as 0,0.5.")
+    ] = "0.5",
     domain: Annotated[
-        str, typer.Option(help="Where to count; d stands for the dimension: box:-1,1^d.")
+        str, typer.Option(help="The domain; d stands for the dimension, as in box:-1,1^d.")
     ] = "space:d",
     max_seconds: Annotated[
-        float | None, typer.Option(help="Stop the search for one model after this time.")
+        float | None, typer.Option(help="Stop the search of each model after this many seconds.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="How many models at once.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="The number of models searched at the same time.")
+    ] = None,
     executor: Executor = None,
 ) -> None:
-    """Count the cells of random transformers over a grid, exactly; a row of a table for each.
+    """Count the cells of random transformers over a grid of sizes, exactly, one row for each.
 
-    A sweep that was ended, by Ctrl-C or otherwise, goes on where it was.
+    The same command resumes a sweep that was interrupted.
 
     \b
     Exit status:
       0 if all rows are in the table
       1 if a limit stopped some of the searches
-      2 for a refusal, or if models failed
+      2 if the input was refused or a model failed
       130 after Ctrl-C
     """  # noqa: D301
     from hardmax.papers.sweeps import sweep, sweep_points
