@@ -112,7 +112,24 @@ def test_the_relu_table_is_ordered_and_survives_wide_layers():
     wide = bounds.relu_table(512, [2048, 2048])
     assert "activation histograms" not in [row.name for row in wide]
     narrow = bounds.relu_table(4, [2, 4])
-    assert "folds" not in [row.name for row in narrow]
+    assert "folds, cells" not in [row.name for row in narrow]
+    assert "folds, cells" in [row.name for row in bounds.relu_table(4, [4, 2])]
+
+
+@pytest.mark.parametrize("widths", [[12], [1, 3], [3, 5], [3, 4000], [2, 2, 2], [9, 1, 9]])
+@pytest.mark.parametrize("input_dim", [1, 2, 3, 9])
+def test_no_row_of_the_relu_table_contradicts_another(input_dim, widths):
+    *rows, typical = bounds.relu_table(input_dim, widths)
+    above = [row.value for row in rows if row.kind in ("exact", "upper")]
+    assert all(row.value >= min(above) for row in rows if row.kind == "exact")
+    assert all(row.value <= min(above) for row in rows if row.kind == "lower")
+    assert typical.log10 <= min(row.log10 for row in rows if row.kind in ("exact", "upper"))
+
+
+def test_the_estimate_for_a_transformer_is_at_most_what_its_units_can_make():
+    typical = bounds.transformer_table(2, 2, 9, 4, 3)[-1]
+    assert typical.value == pytest.approx(2**12)
+    assert typical.source == "[Zas75]"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
-r"""Typical counts: expectations over random keys or weights. Estimates, not bounds."""
+r"""Typical counts: expectations over random keys or weights, and what is known to bound them."""
 
-from collections.abc import Callable
-from math import exp, fsum, lgamma, log, pi, sqrt
+from collections.abc import Callable, Sequence
+from math import exp, fsum, lgamma, log, log10, pi, sqrt
 
 import numpy as np
 
 from hardmax._ground.arguments import integer, number
-from hardmax.bounds.bound import Estimate
+from hardmax.bounds.bound import Bound, Estimate
+from hardmax.bounds.maxout import maxout_upper
+from hardmax.bounds.relu import montufar_2017
+from hardmax.bounds.sizes import read_integers
+from hardmax.bounds.two_layers import is_largest, two_relu_layers
 from hardmax.typing import FloatArray
 
 _NEGLIGIBLE = 46.0
@@ -55,7 +59,7 @@ def gaussian_hull_vertices(n_points: int, dim: int) -> Estimate:
     # A point x with <x, y> < |x|^2 for all others y is a vertex; that fails with probability at
     # most N/2 * 2^(-d/2), because E exp(-|x|^2 / 2) = 2^(-d/2). Below exp(-15)/2 it is neglected.
     surely_all = n_points <= dim + 1 or dim * log(2) / 2 > log(n_points) + 15
-    vertices = float(n_points) if surely_all else _expected_vertices(n_points, dim)
+    vertices = n_points if surely_all else min(n_points, _expected_vertices(n_points, dim))
     return Estimate(
         f"vertices of the hull of {n_points} Gaussian points in R^{dim}",
         log(vertices) / log(10),
@@ -70,7 +74,8 @@ def gaussian_hull_vertices_asymptotic(n_points: int, dim: int) -> Estimate:
     $$\mathbb E f_0 \sim \frac{2^d}{\sqrt d} (\pi \ln N)^{(d-1)/2}
       \qquad (N \to \infty, d \text{ fixed})$$
 
-    Convergence is slow, like $1/\log N$; for $N$ below $e^{d}$ or so it says nothing.
+    Convergence is slow, like $1/\log N$. For $N$ below $e^{d}$ or so the term says nothing. Where
+    it exceeds $N$, the number of points, the value is $N$.
 
     Args:
         n_points: The number of points $N \ge 2$.
@@ -84,51 +89,76 @@ def gaussian_hull_vertices_asymptotic(n_points: int, dim: int) -> Estimate:
         '15.78'
         >>> gaussian_hull_vertices_asymptotic(20000, 1).text
         '2.000'
+        >>> gaussian_hull_vertices_asymptotic(9, 5).text
+        '9.000'
     """
     n_points = integer("n_points", n_points, at_least=2)
     dim = integer("dim", dim, at_least=1)
     logarithm = dim * log(2) - log(dim) / 2 + (dim - 1) / 2 * log(pi * log(n_points))
     return Estimate(
         f"vertices of the hull of {n_points} Gaussian points in R^{dim}, leading term",
-        logarithm / log(10),
+        min(logarithm / log(10), log10(n_points)),
         "independent standard Gaussian points, n_points to infinity",
         "[Ray70]",
     )
 
 
-def random_block_cells(n_keys: int, n_heads: int, d_ff: int) -> Estimate:
-    r"""Give the expected number of cells of a random block on the plane, without query bias.
+def random_block_cells(n_keys: int, n_heads: int, d_ff: int, *, unit_bias: bool = True) -> Estimate:
+    r"""Compute the expected number of cells of a random block on the plane.
 
-    The block is $y = x + \sum_h v^h_{j_h(x)}$, then $d_{ff}$ ReLU units on $y$. With $\bar f(N)$
-    the expected number of vertices of the hull of $N \ge 2$ Gaussian points
-    (`gaussian_hull_vertices` with $d = 2$),
+    The block is $y = x + \sum_h v^h_{j_h(x)}$, followed by $d_{ff}$ ReLU units on $y$. The heads
+    have neither a query bias nor a logit bias. Let $\bar f(N)$ be the expected number of vertices
+    of the hull of $N \ge 2$ Gaussian points (`gaussian_hull_vertices` with $d = 2$) and
+    $V = H \bar f(N)$. Then
 
-    $$\mathbb E = V + d_{ff} \Big(1 + \frac V2\Big) + \binom{d_{ff}}{2}, \qquad V = H \bar f(N),$$
+    $$\mathbb E = V + d_{ff} \Big(1 + \frac V2\Big) + P, \qquad
+      P = \begin{cases} \binom{d_{ff}}{2} & \text{with unit biases,} \\
+      \max(d_{ff} - 1, 0) & \text{if every unit bias is zero,} \end{cases}$$
 
-    exactly, if all weights are independent, the keys of a head are Gaussian, and the output vectors
-    $v^h_j$ and the normals of the units have directions that are uniformly distributed (standard
-    Gaussian entries, for example). Heads may have any size $d_k \ge 2$ and any $W_Q$ of rank 2, the
-    units any biases. For $N = 1$ it is $R(d_{ff}, 2)$.
+    exactly, under these conditions. The keys, the output vectors of different heads, and the
+    normals and biases of the units are independent. The keys are standard Gaussian. The output
+    vectors $v^h_j$ and the normals are nonzero, and their laws are invariant under rotations, as
+    those of standard Gaussian vectors are. Heads may have any size $d_k \ge 2$ and any $W_Q$ of
+    rank 2. *With unit biases* means that almost surely at most two of them are zero. Apart from
+    that they may be random or fixed, and equal or not. For $N = 1$ there is one routing cell, and
+    the expectation is $1 + d_{ff} + P$.
 
-    *Proof.* The routing cells are cones with apex 0 bounded by rays, one ray for each edge of each
-    hull, and almost surely different ones. So there are as many cones as hull vertices in all heads
-    together, and their expected number is $V$: the hull of $W_Q k_j$ has as many vertices as that
-    of $N$ Gaussian points of the plane. Fix the keys, and one cone, with angle $\theta \le \pi$.
-    There the units see the cone moved by a vector $s$ (a sum of output vectors). Cut into pieces by
-    lines in general position, it has one piece, one more for each line that meets it, and one more
-    for each pair of lines that cross inside. A line $\{\langle n, y\rangle = r\}$ meets the moved
-    cone if $\{\langle n, x\rangle = r - \langle n, s\rangle\}$ meets the cone: if the side of 0 on
-    which that line lies, $\pm n$, makes an angle below $\pi/2$ with some direction of the cone. As
-    $(n, s)$ can be rotated together, $\pm n$ is uniform, and the probability is $(\theta +
-    \pi)/2\pi$. Two lines cross in one point $p$, and the direction of $p - s$ is uniform, so it
-    lies in the cone with probability $\theta/2\pi$. Sum over the cones, whose angles add up to
-    $2\pi$: if there are $v$ of them, each line meets $1 + v/2$ on average and each pair crosses in
-    1. Take the mean over the keys. $\square$
+    *Proof.* The routing cells are cones with apex 0. They are bounded by one ray for each edge of
+    each hull, and almost surely these rays are different. So there are as many cones as hull
+    vertices in all heads together, $V$ on average, because the hull of $W_Q k_1, \dots, W_Q k_N$
+    has as many vertices as that of $N$ Gaussian points of the plane. Fix the keys and one cone,
+    with angle $\theta \le \pi$. There the units see the cone moved by a vector $s$, a sum of
+    output vectors, and $s \ne 0$ almost surely. Lines cut an open convex set of the plane into one
+    piece, one more for each line that meets it, and $k - 1$ more for each of its points where
+    $k \ge 2$ of them cross.
+
+    *Lines.* A line $\{\langle n, y\rangle = r\}$ meets the moved cone if
+    $\{\langle n, x\rangle = \rho\}$, $\rho = r - \langle n, s\rangle$, meets the cone. Almost
+    surely $\rho \ne 0$. Then the line meets the cone exactly if $\rho n$ makes an angle below
+    $\pi/2$ with some direction of the cone. A rotation of $n$ and $s$ together changes neither
+    their law nor $\rho$, so the direction of $\rho n$ is uniform, and the probability is
+    $(\theta + \pi)/2\pi$.
+
+    *Crossing points.* Let $p$ be the point where two of the lines cross. The direction of $p - s$
+    is uniform for the same reason, so $p$ lies in the moved cone with probability $\theta/2\pi$.
+    If all biases are zero, 0 is the only crossing point, and all $d_{ff}$ lines cross there. If at
+    most two are zero, no three lines have a common point, so there are $\binom{d_{ff}}{2}$ crossing
+    points of two lines each. For among three lines there are two whose biases are not both zero;
+    these cross in a point $p \ne 0$, and the normal of the third line has a uniform direction
+    independent of $p$, so this line contains $p$ with probability 0.
+
+    *Sum.* The angles of the cones add up to $2\pi$. If there are $v$ cones, each line meets
+    $1 + v/2$ of them on average, and each crossing point lies in 1. Take the mean over the keys.
+    $\square$
+
+    If exactly $z \ge 1$ biases are zero, $z$ lines cross at 0 and any other crossing point is on
+    two lines, so by the same proof $P = \binom{d_{ff}}{2} - \binom{z - 1}{2}$.
 
     Args:
         n_keys: The number of keys $N \ge 1$ of every head.
         n_heads: The number of heads $H \ge 1$.
         d_ff: The feed-forward width $d_{ff} \ge 0$.
+        unit_bias: Whether the units have biases. If not, all their biases are zero.
 
     Raises:
         HardmaxError: If a size is not an integer in its range.
@@ -141,116 +171,172 @@ def random_block_cells(n_keys: int, n_heads: int, d_ff: int) -> Estimate:
         ['3.000', '5.500', '9.000']
         >>> random_block_cells(16, 4, 8).text, random_block_cells(1, 5, 3).text
         ('161.2', '7.000')
+
+        Lines through the origin cross in one point only, which matters from three units on:
+
+        >>> for d_ff in (2, 3, 5):
+        ...     with_biases = random_block_cells(4, 1, d_ff)
+        ...     print(with_biases.text, random_block_cells(4, 1, d_ff, unit_bias=False).text)
+        10.30 10.30
+        15.12 14.12
+        27.77 21.77
     """
     n_keys = integer("n_keys", n_keys, at_least=1)
     n_heads = integer("n_heads", n_heads, at_least=1)
     d_ff = integer("d_ff", d_ff, at_least=0)
-    pairs = d_ff * (d_ff - 1) // 2
+    crossings = d_ff * (d_ff - 1) // 2 if unit_bias else max(d_ff - 1, 0)
     if n_keys == 1:
-        cells = float(1 + d_ff + pairs)
+        cells = float(1 + d_ff + crossings)
     else:
         cones = n_heads * gaussian_hull_vertices(n_keys, 2).value
-        cells = cones + d_ff * (1 + cones / 2) + pairs
+        cells = cones + d_ff * (1 + cones / 2) + crossings
+    biases = "units with biases" if unit_bias else "units without biases"
     return Estimate(
         f"cells of a random block on the plane, {n_keys} keys, {n_heads} heads, {d_ff} units",
         log(cells) / log(10),
-        "independent Gaussian weights, no query bias",
+        f"independent Gaussian weights, no query or logit bias, {biases}",
         "[AS92]",
     )
 
 
 def relu_regions_at_initialization(
-    n_units: int, input_dim: int, *, constant: float = 1.0, volume: float = 1.0
+    n_units: int | Sequence[int],
+    input_dim: int,
+    *,
+    constant: float = 1.0,
+    volume: float = 1.0,
 ) -> Estimate:
-    r"""Give the order of the number of activation regions of a random ReLU network.
+    r"""Estimate the number of activation regions of a random ReLU network in a cube.
 
-    $$\frac{(T n)^{n_0}}{n_0!}\,\mathrm{vol} \quad (n \ge n_0), \qquad 2^{n} \quad (n < n_0)$$
+    The estimate is the smaller of two numbers, and at least 1. The `source` of the result states
+    which of them it is.
 
-    bounds the expected number in a set of the given volume, where $n$ counts all units, whatever
-    the depth, and $T$ depends on the density of the biases and the size of the gradients. In
-    experiments at initialisation $T$ is about 1, the default.
+    * $(T n)^{n_0} \, \mathrm{vol} / n_0!$, for $n \ge n_0$ units in all layers. If $T$ is the
+      constant of the theorem of [HR19], this bounds the expected number of regions in a cube of
+      this volume, whatever the depth. The theorem requires that weights and biases have a density
+      and that the cube is not too small; $T$ depends on the density of the biases and the size of
+      the gradients. The default $T = 1$ is about what experiments at initialization show. With it
+      the number is not a proven bound.
+    * An upper bound for all weights, on the whole space: the largest number itself for one layer
+      (`zaslavsky`) and for two layers where it is known (`two_relu_layers`, `is_largest`), and
+      otherwise `montufar_2017`.
 
     Args:
-        n_units: The number of ReLU units $n \ge 1$ in all layers.
+        n_units: The number of ReLU units $n \ge 1$ of one layer, or the widths of all layers.
         input_dim: The number of inputs $n_0 \ge 1$.
         constant: The constant $T > 0$.
-        volume: The volume of the set, above 0.
+        volume: The volume of the cube, above 0.
 
     Raises:
         HardmaxError: If a size is not a positive integer or a number not positive.
 
     References:
-        [HR19].
+        [HR19]; [Zas75]; [Mon17].
 
     Examples:
         >>> relu_regions_at_initialization(96, 2).text, relu_regions_at_initialization(3, 8).text
         ('4608.', '8.000')
+
+        Ten lines cut the plane into at most 56 cells, however large the cube is:
+
+        >>> relu_regions_at_initialization(10, 2, volume=4.0)
+        Estimate('activation regions of 10 ReLU units on 2 inputs' ~ 56.00; any weights; [Zas75])
+        >>> relu_regions_at_initialization([5, 5], 2, volume=4.0).text
+        '200.0'
     """
-    n_units = integer("n_units", n_units, at_least=1)
+    widths = _read_widths(n_units)
     input_dim = integer("input_dim", input_dim, at_least=1)
     constant = number("constant", constant, above=0)
     volume = number("volume", volume, above=0)
-    logarithm = (
-        input_dim * log(constant * n_units) - lgamma(input_dim + 1) + log(volume)
-        if n_units >= input_dim
-        else n_units * log(2)
+    if len(widths) == 2 and is_largest(input_dim, widths[0]):
+        most, source = two_relu_layers(input_dim, *widths), "[HG19], sharpened"
+    else:
+        most = montufar_2017(input_dim, widths)
+        source = "[Zas75]" if len(widths) == 1 else "[Mon17]"
+    return estimate_relu_regions(
+        sum(widths),
+        input_dim,
+        Bound("", most, "upper", "any weights", source),
+        constant=constant,
+        volume=volume,
     )
-    return Estimate(
-        f"activation regions of {n_units} ReLU units on {input_dim} inputs",
-        logarithm / log(10),
-        f"random weights and biases; constant {constant:g}, volume {volume:g}",
-        "[HR19]",
-    )
+
+
+def estimate_relu_regions(
+    n_units: int, input_dim: int, most: Bound, *, constant: float = 1.0, volume: float = 1.0
+) -> Estimate:
+    """Return the estimate of `relu_regions_at_initialization`, with `most` as the second number."""
+    logarithm = _log_power(constant * n_units, input_dim) + log(volume)
+    name = f"activation regions of {n_units} ReLU units on {input_dim} inputs"
+    if n_units < input_dim or logarithm > most.log10 * log(10):
+        return Estimate(name, most.log10, most.assumptions, most.source)
+    assumptions = f"random weights and biases; constant {constant:g}, volume {volume:g}"
+    return Estimate(name, max(0.0, logarithm / log(10)), assumptions, "[HR19]")
 
 
 def maxout_regions_at_initialization(
-    n_units: int, rank: int, input_dim: int, *, constant: float = 1.0, volume: float = 1.0
+    n_units: int | Sequence[int],
+    rank: int,
+    input_dim: int,
+    *,
+    constant: float = 1.0,
+    volume: float = 1.0,
 ) -> Estimate:
-    r"""Give the order of the number of activation regions of a random maxout network.
+    r"""Bound the expected number of activation regions of a random maxout network in a cube.
 
-    $$\frac{(T k n)^{n_0}}{n_0!} \binom{k n_0}{2 n_0}\,\mathrm{vol} \qquad (n \ge n_0)$$
+    The value is the smaller of two numbers, and at least 1.
 
-    bounds the expected number for $n$ units of rank $k$ in all layers; it is far above what
-    experiments show. For $n < n_0$ the trivial $k^n$ is given.
+    * $\frac{(T k n)^{n_0}}{n_0!} \binom{k n_0}{2 n_0} \, \mathrm{vol}$, for $n \ge n_0$ units in
+      all layers. If $T$ is the constant of the theorem of [TM21], this bounds the expected number
+      of regions in a cube of this volume, whatever the depth. The theorem requires that weights
+      and biases have a density and that the cube is not too small; $T$ depends on the density of
+      the biases and the size of the gradients. The default $T = 1$ only gives the order.
+    * `maxout_upper`, a bound for all weights, on the whole space [MRZ22]. For one layer it is the
+      largest number itself (`cells_with_bias`).
+
+    With $T = 1$ and volume 1 the second number is usually the smaller one. The `source` of the
+    result states which of them it is.
 
     Args:
-        n_units: The number of maxout units $n \ge 1$ in all layers.
+        n_units: The number of maxout units $n \ge 1$ of one layer, or the widths of all layers.
         rank: The rank $k \ge 2$ of the units.
         input_dim: The number of inputs $n_0 \ge 1$.
         constant: The constant $T > 0$.
-        volume: The volume of the set, above 0.
+        volume: The volume of the cube, above 0.
 
     Raises:
         HardmaxError: If a size is not an integer in its range or a number not positive.
 
     References:
-        [TM21].
+        [TM21]; [MRZ22].
 
     Examples:
-        >>> maxout_regions_at_initialization(20, 2, 2).text
-        '800.0'
+        One layer has no more cells than its maximum, whatever the theorem for the mean allows:
+
+        >>> maxout_regions_at_initialization(10, 5, 2).text
+        '761.0'
+        >>> maxout_regions_at_initialization(10, 5, 2, volume=1e-3).text
+        '262.5'
         >>> maxout_regions_at_initialization(3, 5, 8).text
         '125.0'
     """
-    n_units = integer("n_units", n_units, at_least=1)
+    widths = _read_widths(n_units)
     rank = integer("rank", rank, at_least=2)
     input_dim = integer("input_dim", input_dim, at_least=1)
     constant = number("constant", constant, above=0)
     volume = number("volume", volume, above=0)
     logarithm = (
-        input_dim * log(constant * rank * n_units)
-        - lgamma(input_dim + 1)
+        _log_power(constant * rank * sum(widths), input_dim)
         + _log_binomial(rank * input_dim, 2 * input_dim)
         + log(volume)
-        if n_units >= input_dim
-        else n_units * log(rank)
     )
-    return Estimate(
-        f"activation regions of {n_units} maxout units of rank {rank} on {input_dim} inputs",
-        logarithm / log(10),
-        f"random weights and biases; constant {constant:g}, volume {volume:g}",
-        "[TM21]",
-    )
+    units = f"{sum(widths)} maxout units of rank {rank}"
+    name = f"bound on the activation regions of {units} on {input_dim} inputs"
+    most = maxout_upper(input_dim, widths, rank)
+    if sum(widths) < input_dim or logarithm > log(most):
+        return Estimate(name, log10(most), "any weights", "[MRZ22]")
+    assumptions = f"mean over weights and biases; constant {constant:g}, volume {volume:g}"
+    return Estimate(name, max(0.0, logarithm / log(10)), assumptions, "[TM21]")
 
 
 def _expected_vertices(n_points: int, dim: int) -> float:
@@ -319,3 +405,15 @@ def _log_integral(integrand: Callable[[FloatArray], FloatArray], low: float, hig
 
 def _log_binomial(n: int, k: int) -> float:
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+
+
+def _log_power(base: float, exponent: int) -> float:
+    """Return the logarithm of `base ** exponent / factorial(exponent)`."""
+    return exponent * log(base) - lgamma(exponent + 1)
+
+
+def _read_widths(n_units: int | Sequence[int]) -> tuple[int, ...]:
+    """Read the number of units of one layer, or the widths of several."""
+    if isinstance(n_units, int | np.integer):
+        return (integer("n_units", n_units, at_least=1),)
+    return read_integers("n_units", n_units, at_least=1)

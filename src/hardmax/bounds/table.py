@@ -7,9 +7,9 @@ from hardmax.bounds import paper
 from hardmax.bounds.arrangements import zaslavsky
 from hardmax.bounds.attention import attention_cells
 from hardmax.bounds.averages import (
+    estimate_relu_regions,
     gaussian_hull_vertices,
     random_block_cells,
-    relu_regions_at_initialization,
 )
 from hardmax.bounds.bound import Bound, BoundTable, Estimate
 from hardmax.bounds.relu import hinz_van_de_geer, montufar_2014, montufar_2017, serra
@@ -73,7 +73,9 @@ def transformer_table(
 
 
 def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
-    r"""List every bound on the linear regions of a ReLU network of one shape.
+    r"""List every bound on the cells of a ReLU network of one shape.
+
+    The upper bounds hold for linear regions and affine maps too, because there are at most as many.
 
     Args:
         input_dim: The number of inputs $n_0 \ge 1$.
@@ -113,10 +115,11 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
         rows.append(
             Bound("activation histograms", sharpest, "upper", everywhere, "[HG19], [Hin21]")
         )
-    if min(widths) >= input_dim:
+    least = min((row for row in rows if isinstance(row, Bound)), key=lambda row: row.value)
+    if all(width >= input_dim for width in widths[:-1]):
         folds = montufar_2014(input_dim, widths)
-        rows.append(Bound("folds", folds, "lower", "some network of this shape", "[MPCB14]"))
-    rows.append(relu_regions_at_initialization(sum(widths), input_dim))
+        rows.append(Bound("folds, cells", folds, "lower", "some network of this shape", "[MPCB14]"))
+    rows.append(estimate_relu_regions(sum(widths), input_dim, least))
     return rows
 
 
@@ -256,5 +259,14 @@ def _estimates(
     if span == dim == 2 and depth == 1:
         rows.append(random_block_cells(n_keys, n_heads, d_ff))
     if d_ff:
-        rows.append(relu_regions_at_initialization(depth * d_ff, dim))
+        # The skip connections keep the dimension, so no layer is bounded better than the first.
+        layers = Bound(
+            "feed-forward layers",
+            zaslavsky(d_ff, dim),
+            "upper",
+            "any weights",
+            "[Zas75]",
+            exponent=depth,
+        )
+        rows.append(estimate_relu_regions(depth * d_ff, dim, layers))
     return rows
