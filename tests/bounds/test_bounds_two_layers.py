@@ -48,7 +48,7 @@ def test_two_layers_of_three_units_on_the_plane_have_at_most_34_cells():
     assert min(row.value for row in rows if row.kind in ("exact", "upper")) == 34
 
 
-@pytest.mark.parametrize("second", [1, 2, 3, 4, 7, 100])
+@pytest.mark.parametrize("second", [1, 2, 3, 4, 7, 100, 5000])
 def test_the_table_of_largest_numbers(second):
     pairs, triples = comb(second, 2), comb(second, 3)
     assert {two_relu_layers(n, 1, second) for n in (1, 2, 3, 9)} == {2 + second}
@@ -67,6 +67,8 @@ def test_the_bound_is_never_above_those_of_the_literature():
         assert two_relu_layers(*shape) <= hinz_van_de_geer(n_0, widths) <= serra(n_0, widths)
     assert two_relu_layers(2, 4, 3) == 71 < hinz_van_de_geer(2, [4, 3])
     assert two_relu_layers(50, 2000, 9) == serra(50, [2000, 9])
+    assert two_relu_layers(1, 2000, 9) == 2001 * 10
+    assert two_relu_layers(2, 4, 5000) < serra(2, [4, 5000])
 
 
 def test_a_wider_layer_and_more_inputs_never_have_fewer_cells():
@@ -259,6 +261,7 @@ def test_every_pair_of_the_extremal_network_crosses_three_times():
         (lambda: two_relu_layers(2, 0, 3), "`first`"),
         (lambda: two_relu_layers(2, 3, 1.5), "`second`"),
         (lambda: is_largest(2, -1), "`first`"),
+        (lambda: is_largest(1, -1), "`first`"),
         (lambda: extremal_relu_network(2, 4, 3), "`first` must be at most 3"),
         (lambda: extremal_relu_network(2, 3, 10**6), "`second`"),
         (lambda: bounds.relu_table(2, 3), "`widths`"),

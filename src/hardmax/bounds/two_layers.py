@@ -14,6 +14,8 @@ from hardmax.errors import SizeLimitError
 
 _SETTLED_WIDTH = 3
 """Up to this width of the first layer the largest number is known in every input dimension."""
+_WIDEST_FIRST_LAYER = 200
+"""Up to this width of the first layer the crossings of the second layer are counted."""
 
 
 def two_relu_layers(input_dim: int, first: int, second: int) -> int:
@@ -29,9 +31,10 @@ def two_relu_layers(input_dim: int, first: int, second: int) -> int:
     | more | $(n_1 + 1)(1 + n_2)$ | | |
 
     so that two layers of three units on the plane have at most $7 + 18 + 9 = 34$. Where the table
-    is empty, the value is the smaller of `hinz_van_de_geer` and what (1) and (2) below give. That
-    is attained for (2; 4, 1), with 22; the best networks a search found have 36 of 42 for
-    (2; 4, 2) and 54 of 71 for (2; 4, 3).
+    is empty, the value is the smaller of what (1) and (2) below give, for $n_1 \le 200$, and of
+    `hinz_van_de_geer`, or of `serra` where the layers are too wide for that. It is attained for
+    (2; 4, 1), with 22; the best networks a search found have 36 of 42 for (2; 4, 2) and 54 of 71
+    for (2; 4, 3).
 
     *Proof, what is counted.* Let $l_1, \dots, l_{n_1}$ be the affine forms of the first layer. Its
     cells are open convex sets. Name each by the set $S$ of units active on it; there unit $k$ of
@@ -106,12 +109,16 @@ def two_relu_layers(input_dim: int, first: int, second: int) -> int:
     input_dim = integer("input_dim", input_dim, at_least=1)
     first = integer("first", first, at_least=1)
     second = integer("second", second, at_least=1)
+    if first > _WIDEST_FIRST_LAYER:
+        return serra(input_dim, [first, second])  # On a line that is the product of the table.
+    crossings = _most_crossings(input_dim, first)
+    cells = sum(most * comb(second, m) for m, most in enumerate(crossings))
+    if is_largest(input_dim, first):
+        return cells
     try:
-        crossings = _most_crossings(input_dim, first)
-        earlier = hinz_van_de_geer(input_dim, [first, second])
+        return min(cells, hinz_van_de_geer(input_dim, [first, second]))
     except SizeLimitError:
-        return serra(input_dim, [first, second])
-    return min(earlier, sum(most * comb(second, m) for m, most in enumerate(crossings)))
+        return min(cells, serra(input_dim, [first, second]))
 
 
 def is_largest(input_dim: int, first: int) -> bool:
@@ -122,14 +129,13 @@ def is_largest(input_dim: int, first: int) -> bool:
         (True, False, True)
     """
     input_dim = integer("input_dim", input_dim, at_least=1)
-    return input_dim == 1 or integer("first", first, at_least=1) <= _SETTLED_WIDTH
+    first = integer("first", first, at_least=1)
+    return input_dim == 1 or first <= _SETTLED_WIDTH
 
 
 def _most_crossings(input_dim: int, first: int) -> list[int]:
     """Return bounds for the cells that a set of 0, 1, 2, ... units of the second layer crosses."""
     rank = min(input_dim, first)
-    if first > 200:  # Beyond, the table of `hinz_van_de_geer` is all that can be of use.
-        raise SizeLimitError(f"`first` must be at most 200 here; got {first}.")
     few_inactive = regions_with_few_inactive(first, rank)
     active = [
         min(few_inactive[first - m], sum(comb(first, j) for j in range(m, first + 1)))
