@@ -1,5 +1,6 @@
 """ReLU and maxout networks: the bounds against each other and against exact counts."""
 
+import itertools
 from math import prod
 
 import numpy as np
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 from hardmax import bounds
 from hardmax.bounds.relu import cut_by_units, regions_with_few_inactive
 from hardmax.errors import HardmaxError, SizeLimitError
+from hardmax.geometry.domains import Box
+from hardmax.models.networks import ReluNetwork
+from hardmax.regions.engines import enumerate_regions
 from tests.reference.bounds import (
     cut_by_relu,
     cut_interval,
@@ -138,6 +142,49 @@ def test_the_zigzag_of_pairs_has_an_odd_number_of_pieces_to_the_depth():
     # Pairs of rank rho fold 2 rho - 1 times.
     for rho, depth, count in [(2, 3, 27), (3, 2, 25), (3, 3, 125), (4, 3, 343)]:
         assert bounds.maxout_lower(1, [2] * (depth - 1) + [2], rho) == count
+
+
+@given(st.integers(1, 4), st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(2, 5))
+def test_the_maxout_lower_bound_never_falls_when_a_size_grows(input_dim, widths, rank):
+    here = bounds.maxout_lower(input_dim, widths, rank)
+    assert here <= bounds.maxout_lower(input_dim + 1, widths, rank)
+    assert here <= bounds.maxout_lower(input_dim, widths, rank + 1)
+    for i in range(len(widths)):
+        wider = [width + (i == j) for j, width in enumerate(widths)]
+        assert here <= bounds.maxout_lower(input_dim, wider, rank)
+
+
+def regions_behind_one_unit(values, rises):
+    """Count the linear regions of relu(g) on the line, for g with these values at its kinks.
+
+    `rises` says whether g tends to minus infinity (0) or to infinity (1) at each end.
+    """
+    signs = [bool(rises[0]), *(value > 0 for value in values), bool(rises[1])]
+    zeros = sum(a != b for a, b in itertools.pairwise(signs))
+    return 1 + zeros + sum(signs[1:-1])
+
+
+def test_folds_count_cells_and_one_unit_behind_them_has_fewer_regions():
+    for n_units in (1, 2, 5, 6, 9):
+        most = max(
+            regions_behind_one_unit(values, rises)
+            for values in itertools.product((-1, 1), repeat=n_units)
+            for rises in itertools.product((0, 1), repeat=2)
+        )
+        claimed = bounds.montufar_2014(1, [n_units, 1])
+        assert claimed == 2 * n_units <= bounds.two_relu_layers(1, n_units, 1)
+        assert (most < claimed) == (n_units >= 6)
+
+
+def test_folds_count_regions_if_the_last_layer_has_more_units_than_inputs():
+    # Three copies of [0, 1], each cut at 1/4 and 3/4; one of the last two units is always active.
+    first = np.array([[3.0, 6.0, 6.0]]), np.array([0.0, -2.0, -4.0])
+    zigzag = np.array([[1.0], [-1.0], [1.0]])
+    last = zigzag @ np.array([[1.0, -1.0]]), np.array([-0.25, 0.75])
+    out = np.array([[1.0], [-3.0]]), np.zeros(1)
+    network = ReluNetwork([first[0], last[0], out[0]], [first[1], last[1], out[1]])
+    part = enumerate_regions(network, Box([0], [1]))
+    assert part.n_cells == part.n_regions == bounds.montufar_2014(1, [3, 2]) == 9
 
 
 def test_affine_layers_neither_help_nor_hurt_unless_they_are_narrow():

@@ -2,7 +2,7 @@
 
 import itertools
 from fractions import Fraction
-from math import log2
+from math import log2, prod
 
 import numpy as np
 import pytest
@@ -153,7 +153,47 @@ def test_the_lower_bound_stays_below_the_upper_bound(n_keys, n_heads, dim, d_ff,
             assert 1 <= below <= jumps <= above
 
 
-@given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
+@pytest.mark.parametrize("bias", BIASES)
+@pytest.mark.parametrize("head_dim", [1, None])
+@pytest.mark.parametrize("continuous", [True, False])
+def test_the_lower_bound_never_falls_when_a_size_grows(bias, head_dim, continuous):
+    def lower(*shape):
+        return bounds.block_lower(*shape, bias=bias, head_dim=head_dim, continuous=continuous)
+
+    for shape in itertools.product((1, 2, 4), (1, 2, 3), (1, 2, 3, 4), range(10)):
+        for i in range(4):
+            larger = [size + (i == j) for j, size in enumerate(shape)]
+            assert lower(*larger) >= lower(*shape), (shape, larger)
+
+
+def test_six_units_fold_two_coordinates_better_than_three():
+    assert bounds.transformer_lower(1, 1, 3, 6, 2) == 9**2
+
+
+def test_units_that_add_zero_leave_the_heads_their_pieces():
+    assert bounds.transformer_lower(4, 2, 2, 0, 3, continuous=False) == 4096
+    assert bounds.transformer_lower(4, 2, 2, 1, 3, continuous=False) == 4096
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 40), st.integers(1, 60))
+def test_the_best_number_of_coordinates_is_found_among_all(n_keys, n_heads, dim, d_ff):
+    def spread(n):  # What n coordinates give, by the formula.
+        heads = [len(range(i, n_heads, n)) for i in range(n)]
+        pairs = [len(range(i, d_ff // 2, n)) for i in range(n)]
+        return prod((1 + m * (n_keys - 1)) * 2 * p for m, p in zip(heads, pairs, strict=True))
+
+    def fold(n):
+        return prod(len(range(i, d_ff, n)) for i in range(n))
+
+    best = max(
+        1,
+        *(spread(n) for n in range(1, min(dim, d_ff // 2) + 1)),
+        *(fold(n) for n in range(1, min(dim, d_ff) + 1)),
+    )
+    assert bounds.block_lower(n_keys, n_heads, dim, d_ff) == best
+
+
+@given(st.integers(2, 6), st.integers(1, 3), st.integers(1, 3), st.integers(1, 6))
 def test_equal_shares_give_the_closed_form(n_keys, m, w, dim):
     expected = ((1 + m * (n_keys - 1)) ** dim * (2 * w) ** dim) ** 2
     assert bounds.transformer_lower(n_keys, m * dim, dim, 2 * w * dim, 2, bias="query") == expected
@@ -170,15 +210,17 @@ def test_heads_and_units_that_do_not_divide_are_not_wasted():
 @pytest.mark.parametrize("head_dim", [1, 2])
 @pytest.mark.parametrize(("n_heads", "dim"), [(1, 1), (2, 3), (3, 3), (4, 3), (7, 2)])
 def test_upper_and_lower_bounds_have_the_same_degree_in_the_keys(n_heads, dim, bias, head_dim):
-    def degree(function):
+    def degree(function, d_ff=2 * dim, **options):
         few, many = (
-            function(n, n_heads, dim, 2 * dim, 2, bias=bias, head_dim=head_dim)
+            function(n, n_heads, dim, d_ff, 2, bias=bias, head_dim=head_dim, **options)
             for n in (10**12, 2 * 10**12)
         )
         return round(log2(many / few), 6)
 
     expected = bounds.exponent_of_keys(n_heads, dim, 2, bias=bias, head_dim=head_dim)
     assert degree(bounds.transformer_upper) == degree(bounds.transformer_lower) == expected
+    for d_ff in range(2 * dim):
+        assert degree(bounds.transformer_lower, d_ff, continuous=False) == expected
 
 
 def test_slices_count_only_what_they_meet():

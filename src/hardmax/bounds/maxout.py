@@ -5,11 +5,13 @@ decides; so the counts of one layer are those of `hardmax.bounds.attention`.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 import numpy as np
 
 from hardmax._ground.arguments import integer
+from hardmax.bounds.arrangements import elementary_symmetric
 from hardmax.bounds.attention import cells_with_bias
 from hardmax.bounds.sizes import read_integers
 from hardmax.errors import ShapeMismatchError
@@ -51,14 +53,14 @@ def maxout_upper(input_dim: int, widths: Sequence[int], ranks: int | Sequence[in
 def maxout_lower(input_dim: int, widths: Sequence[int], ranks: int | Sequence[int]) -> int:
     r"""Give a number of linear regions that some maxout network of this shape has.
 
-    With $n = \min(n_0, w_1, \dots, w_{L-1})$ and $m_l = \lfloor w_l / n\rfloor$ units per
-    coordinate,
+    With $n \le \min(n_0, w_1, \dots, w_{L-1})$ coordinates and $m_l = \lfloor w_l / n\rfloor$
+    units for each of them,
 
     $$\prod_{l=1}^{L-1} \Big(2\lfloor m_l/2\rfloor (k_l - 1) + 1 + (m_l \bmod 2)\Big)^{n} \;
       \sum_{j=0}^{n} \binom{w_L}{j} (k_L - 1)^j$$
 
-    for ranks $k_l \ge 2$. A layer of rank 1 is affine: it has no factor, and the last layer in the
-    formula is the last one of rank at least 2.
+    for ranks $k_l \ge 2$, with the best $n \ge 1$. A layer of rank 1 is affine: it has no factor,
+    and the last layer in the formula is the last one of rank at least 2.
 
     *Proof.* Fold each of $n$ coordinates, and ignore the others. A unit of rank $k$ is a convex
     function of its coordinate with up to $k - 1$ kinks anywhere, of any strength. With
@@ -87,6 +89,11 @@ def maxout_lower(input_dim: int, widths: Sequence[int], ranks: int | Sequence[in
         (16, 125)
         >>> maxout_lower(3, [2], 1)
         1
+
+        Two inputs are no worse than one, where pairs of units make nine pieces:
+
+        >>> maxout_lower(1, [2, 2, 1], 5), maxout_lower(2, [2, 2, 1], 5)
+        (405, 405)
     """
     n_0, layers = _read_network(input_dim, widths, ranks)
     while layers and layers[-1][1] == 1:  # affine layers at the end
@@ -94,9 +101,15 @@ def maxout_lower(input_dim: int, widths: Sequence[int], ranks: int | Sequence[in
     if not layers:
         return 1
     *hidden, (last_width, last_rank) = layers
-    n = min([n_0, *(width for width, _ in hidden)])
-    folds = prod(int(_zigzag_pieces(width // n, rank) ** n) for width, rank in hidden if rank > 1)
-    return folds * cells_with_bias(last_rank, last_width, n)
+    most = min([n_0, *(width for width, _ in hidden)])
+    # cells[n] is the number of cells of the last layer on n coordinates, up to its width.
+    cells = list(accumulate(elementary_symmetric([last_rank - 1] * last_width, most)))
+
+    def folded_and_cut(n: int) -> int:
+        pieces = (_zigzag_pieces(width // n, rank) for width, rank in hidden if rank > 1)
+        return prod(int(number**n) for number in pieces) * cells[min(n, last_width)]
+
+    return max(map(folded_and_cut, range(1, most + 1)))
 
 
 def _zigzag_pieces(n_units: int, rank: int) -> int:

@@ -1,8 +1,8 @@
-r"""How many linear regions a ReLU network can have: the bounds of the literature.
+r"""How many cells and linear regions a ReLU network can have: the bounds of the literature.
 
 A network has `input_dim` $= n_0$ inputs and hidden layers of `widths` $n_1, \dots, n_L$ ReLU units
-with biases; the last affine layer adds no region. All upper bounds count activation patterns that
-occur on open sets, hence bound regions and affine pieces too. For one network,
+with biases; the last affine layer adds no region. All bounds count cells, activation patterns that
+occur on open sets, so the upper ones bound regions and affine pieces too. For one network,
 
     Hinz-van de Geer ("histograms") <= Serra = Hinz-van de Geer ("serra") <= Montufar 2017.
 """
@@ -25,13 +25,26 @@ _LARGEST_TABLE = 20_000_000
 
 
 def montufar_2014(input_dim: int, widths: Sequence[int]) -> int:
-    r"""Give a number of linear regions that some ReLU network of this shape has.
+    r"""Give a number of cells that some ReLU network of this shape has.
 
     $$\prod_{l=1}^{L-1} \Big\lfloor \frac{n_l}{n_0} \Big\rfloor^{n_0}
       \; \sum_{j=0}^{n_0} \binom{n_L}{j}$$
 
-    A lower bound on the maximum: each hidden layer folds the cube $[0,1]^{n_0}$ onto itself
+    A lower bound on the maximum: each layer but the last folds the cube $[0,1]^{n_0}$ onto itself
     $\lfloor n_l/n_0\rfloor^{n_0}$ times, and the last one cuts it in general position.
+
+    If $n_L > n_0$, some network has as many linear regions. Then some pattern of the last layer
+    does not occur, and the signs of its units can be chosen such that this is the pattern of no
+    active unit. So with generic weights the output depends on every coordinate in every cell, and
+    its affine maps on two neighbouring cells differ.
+
+    If $n_L \le n_0$, all patterns of the last layer occur. Where none of its units is active, the
+    output is constant, and such cells of neighbouring folds can form one region, so the number need
+    not be one of linear regions. For one input, six units and then one unit the formula gives 12,
+    but no such network has more than 11 linear regions. Their number is at most one more than that
+    of the zeros of the last form and of its kinks where it is positive. If $i$ of its six kinks are
+    not such, it has at most $\min(5, 2i)$ zeros between kinks and two others, and
+    $1 + \min(5, 2i) + 2 + (6 - i) \le 11$.
 
     Args:
         input_dim: The number of inputs $n_0 \ge 1$.

@@ -7,6 +7,7 @@ ReLU units with biases. Counted are the cells of the query token $x \in \mathbb 
 affine pieces are at most as many.
 """
 
+from collections.abc import Callable
 from math import prod
 
 from hardmax._ground.arguments import integer
@@ -157,10 +158,10 @@ def transformer_lower(
 
     $$\Big( \prod_{i=1}^{c} \big(1 + m_i (n' - 1)\big) \, p_i \Big)^L .$$
 
-    Heads and units are spread as evenly as possible, the units in pairs if `continuous`. For $d_k
-    \ge 2$, query bias, $d \mid H$ and $2d \mid d_{ff}$ this is $\big((1 + m(N-1))^d
-    (2w)^d\big)^L$ with $m = H/d$, $w = d_{ff}/2d$; Theorem V.7 of [SL26] states $N^d w^d$ in
-    place of its base.
+    Heads and units are spread as evenly as possible, the units in pairs if `continuous`. For
+    continuous blocks, $N \ge 2$, $d_k \ge 2$, query bias, $d \mid H$ and $2d \mid d_{ff} > 0$ this
+    is $\big((1 + m(N-1))^d (2w)^d\big)^L$ with $m = H/d$, $w = d_{ff}/2d$; Theorem V.7 of [SL26]
+    states $N^d w^d$ in place of its base.
 
     *Proof.* All coordinates work alike and independently, so let $c = 1$. The $m$ heads own $n -
     1$ breakpoints $1/n, \dots, (n-1)/n$ in turn, $n = 1 + m(n'-1)$, each head as an upper
@@ -174,14 +175,15 @@ def transformer_lower(
     even $p$ makes the block continuous. Without bias a last coordinate is kept at 1 and takes the
     place of the constant; cells of that slice extend to open cells of $\mathbb R^d$. $\square$
 
-    Coordinates without head are folded only; if there are fewer units than the coordinates need
-    (2 each if `continuous`, else 1), the rest of the coordinates is not used. The feed-forward
-    layers may also fold all $d$ coordinates and ignore the heads, and the larger number counts.
+    Coordinates without head are folded only. Any number of coordinates up to $c$ may be used, each
+    with 2 units or more if `continuous`, else with 1 or more. The feed-forward layers may also fold
+    any number of the $d$ coordinates and ignore the heads. The largest of these numbers counts.
 
-    *Without feed-forward layers, jumps allowed*, the heads alone give $a^L$ pieces, with $a =
-    \prod_i (1 + m_i (n' - 1))$, since every layer divides what the pieces of the one before have in
-    common; and for $d \ge 2$ also with $a = n' H$, by heads that turn the plane of two coordinates
-    (`rotating_transformer` of `hardmax.constructions`). This is the largest number itself, because
+    *Jumps allowed*, the heads alone give $a^L$ pieces, with $a = \prod_i (1 + m_i (n' - 1))$, since
+    every layer divides what the pieces of the one before have in common; and for $d \ge 2$ also
+    with $a = n' H$, by heads that turn the plane of two coordinates (`rotating_transformer` of
+    `hardmax.constructions`). The feed-forward layers, if any, add zero to what their residual
+    connections carry. If $d_{ff} = 0$, this is the largest number itself, because
     `transformer_upper` is the same, if $H \le d$ (with bias), if $H < d$ or $d = 2$ (without), and
     if $d = 1$.
 
@@ -234,14 +236,15 @@ def exponent_of_keys(
 ) -> int:
     r"""Give the exponent with which the largest number of cells grows in the number of keys.
 
-    For fixed $H, d, L$ and a feed-forward width that is 0 or at least $2d$, the largest number of
-    cells is $\Theta(N^E)$ with
+    For fixed $H, d, L$, any fixed feed-forward width and residual connections around every layer,
+    the largest number of cells is $\Theta(N^E)$ with
 
     $$E = L \min(H, d) \text{ (query or logit bias)}, \qquad
       E = L \min(H, d - 1) \text{ (no bias)},$$
 
-    and $E = 0$ for heads of size 1 without logit bias. `transformer_upper` and `transformer_lower`
-    both have this degree in $N$.
+    and $E = 0$ for heads of size 1 without logit bias. `transformer_upper` and, with
+    `continuous=False`, `transformer_lower` both have this degree in $N$. So has `transformer_lower`
+    with continuous blocks if $d_{ff} \ge 2d$.
 
     Args:
         n_heads: The number of heads $H \ge 1$.
@@ -312,13 +315,12 @@ def _block_lower(
         heads = prod(int((1 + share * (keys - 1)) ** number) for share, number in shares)
         return heads * folded(n_coordinates, step)
 
-    if d_ff == 0:
-        return 1 if continuous else _heads_lower(n_keys, n_heads, dim, bias, head_dim)
-    candidates = [1]
-    # Two units per coordinate fold best, one per coordinate leaves more coordinates to the heads.
-    for n_coordinates in {min(coordinates, d_ff // 2), min(coordinates, d_ff // step)} - {0}:
-        candidates.append(routed_and_folded(n_coordinates))
-    candidates.append(folded(min(dim, max(1, d_ff // 2)), 1))
+    candidates = [
+        _largest_value(routed_and_folded, min(coordinates, d_ff // step)),
+        _largest_value(lambda n_coordinates: folded(n_coordinates, 1), min(dim, d_ff)),
+    ]
+    if not continuous:
+        candidates.append(_heads_lower(n_keys, n_heads, dim, bias, head_dim))
     return max(candidates)
 
 
@@ -333,6 +335,23 @@ def _heads_lower(n_keys: int, n_heads: int, dim: int, bias: Bias, head_dim: int 
     if dim >= 2 and keys >= 2:
         pieces.append(keys * n_heads)
     return max(pieces)
+
+
+def _largest_value(values: Callable[[int], int], most: int) -> int:
+    r"""Return the largest of 1 and `values(1)`, ..., `values(most)`, a log-concave sequence.
+
+    Sequences of products over even shares are: if $g$ is concave on the integers, the largest sum
+    of $g$ over $n$ shares of $t$ is $n \hat g(t / n)$, where $\hat g$ joins the values of $g$ by
+    lines, and that is concave in $n$.
+    """
+    low, high = 1, most
+    while low < high:  # The sequence does not fall before low, and does not rise after high.
+        middle = (low + high) // 2
+        if values(middle) < values(middle + 1):
+            low = middle + 1
+        else:
+            high = middle
+    return values(low) if most else 1
 
 
 def _shares(total: int, n_shares: int) -> tuple[tuple[int, int], tuple[int, int]]:
