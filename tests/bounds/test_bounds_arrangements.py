@@ -89,6 +89,7 @@ def test_large_sizes_stay_exact():
         (lambda: bounds.parallel_arrangement([], 2), "`class_sizes`"),
         (lambda: bounds.parallel_arrangement([1, -2], 2), r"`class_sizes\[1\]`"),
         (lambda: bounds.parallel_arrangement(7, 2), "`class_sizes`"),
+        (lambda: bounds.elementary_symmetric([1, 2], -1), "`max_degree`"),
     ],
 )
 def test_bad_sizes_are_refused_by_name(call, name):

@@ -276,5 +276,9 @@ def test_bad_sizes_are_refused_by_name(function, arguments, name):
 def test_bad_options_are_refused_by_name(options, name):
     with pytest.raises(HardmaxError, match=name):
         bounds.attention_cells(4, 2, 3, **options)
+    with pytest.raises(HardmaxError, match="`n_keys`"):
+        bounds.visible_keys(0, "none", 1)
+    with pytest.raises(HardmaxError, match="`bias`"):
+        bounds.visible_keys(4, "key", 1)
     with pytest.raises(HardmaxError, match="`value_dim`"):
         bounds.lifted_cells(2, 0, 1)

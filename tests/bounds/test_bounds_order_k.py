@@ -73,6 +73,18 @@ def test_the_planar_bound_is_attained_for_four_and_six_points():
     assert n_sets(nested, 3, affine=False) == bounds.planar_k_sets(6, 3) == 12
 
 
+@pytest.mark.parametrize(
+    ("k", "points"),
+    [
+        (2, [(-2, -4), (35, 7), (7, -1), (-29, 45), (-12, 16)]),
+        (2, [(-5, 9), (-7, -10), (-8, -16), (-10, -13), (-27, -39), (7, -1)]),
+        (3, [(14, 0), (8, 2), (-27, -39), (-16, 23), (-3, 7), (-3, 5), (-4, -5)]),
+    ],
+)
+def test_the_planar_bound_is_attained_for_five_six_and_seven_points(k, points):
+    assert n_sets(points, k, affine=False) == bounds.planar_k_sets(len(points), k)
+
+
 @examples(50)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 3))
 def test_no_points_have_more_winning_sets(seed, n, dim):

@@ -43,8 +43,9 @@ def central_arrangement(n: int, d: int) -> int:
 
     $$2 \sum_{j=0}^{d-1} \binom{n-1}{j}$$
 
-    in general position (any $d$ of the normals are linearly independent), which is the maximum;
-    1 if there is no hyperplane. These are the dichotomies of $n$ points by linear thresholds.
+    in general position (any $\min(n, d)$ of the normals are linearly independent), which is the
+    maximum; 1 if there is no hyperplane. These are the dichotomies of $n$ points by linear
+    thresholds.
 
     Args:
         n: The number of hyperplanes, $n \ge 0$.
@@ -103,6 +104,7 @@ def elementary_symmetric(values: Iterable[int], max_degree: int) -> list[int]:
         >>> elementary_symmetric([], 4)
         [1]
     """
+    max_degree = integer("max_degree", max_degree, at_least=0)
     result = [1]
     for value, count in Counter(values).items():
         factor = _binomial_series(value, count, max_degree)

@@ -61,8 +61,9 @@ def cells_bias_free(n_keys: HeadSizes, n_heads: int | None, dim: int) -> int:
     \epsilon_h t_i)\}_i$ with jointly generic $(u_h, \epsilon_h) \in \mathbb R^d$
     (`constructions.extremal_points`); distinct $\epsilon_h$ alone are not enough.
 
-    Special cases: $\prod_h n_h$ for $H \le d - 1$; $N^d - (N-1)^d + 1$ for $H = d$ equal heads;
-    $HN$ in the plane; $2\sum_{j<d}\binom{H-1}{j}$ (`central_arrangement`) for two keys per head.
+    Special cases: $\prod_h n_h$ for $H \le d - 1$; for $H$ heads with $N \ge 2$ keys each,
+    $N^d - (N-1)^d + 1$ if $H = d$ and $HN$ in the plane; $2\sum_{j<d}\binom{H-1}{j}$
+    (`central_arrangement`) for two keys per head.
 
     Args:
         n_keys: The number of (distinct) keys $n_h \ge 1$, one number for all heads or one each.
@@ -170,9 +171,10 @@ def visible_keys(n_keys: int, bias: Bias, head_dim: int | None) -> int:
         >>> visible_keys(9, "query", 1), visible_keys(9, "query", 2), visible_keys(9, "logit", 1)
         (2, 9, 9)
     """
+    n_keys = integer("n_keys", n_keys, at_least=1)
     if head_dim is not None:
         head_dim = integer("head_dim", head_dim, at_least=1)
-    return min(n_keys, 2) if head_dim == 1 and bias != "logit" else n_keys
+    return min(n_keys, 2) if head_dim == 1 and read_bias(bias) != "logit" else n_keys
 
 
 def lifted_cells(n_keys: int, value_dim: int, dim: int) -> int:

@@ -88,7 +88,7 @@ def planar_k_sets(n_points: int, k: int) -> int:
     $k$-set. $\square$
 
     Sharp for $k = 1$ and for $(N, k) = (4, 2), (5, 2), (6, 2), (6, 3), (7, 3)$. Points in convex
-    position have exactly $N$ for every $k < N$.
+    position have exactly $N$ for $1 \le k < N$.
 
     Args:
         n_points: The number of points $N \ge 1$.

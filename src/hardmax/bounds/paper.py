@@ -30,8 +30,8 @@ __all__ = [
 def proposition_v1(n_keys: int) -> int:
     r"""Return $N$, the bound on the vertices of one head's Newton polytope (Proposition V.1).
 
-    True. The maximum is $N$ for $d_k, d \ge 2$, and 2 if the polytope is a segment; see
-    `attention_cells`.
+    True. The maximum is $N$ for $d_k, d \ge 2$, and $\min(N, 2)$ if the polytope is a segment, as
+    it is for $d_k = 1$ or $d = 1$; see `attention_cells`.
 
     Examples:
         >>> proposition_v1(512)
@@ -46,7 +46,8 @@ def theorem_v2(n_keys: int, n_heads: int, dim: int) -> int:
     $$N^H \quad (H \le d), \qquad (NH)^{\lfloor d/2\rfloor} \quad (H > d)$$
 
     The first is an upper bound, attained for $H \le d - 1$ but not for $H = d$, $N \ge 3$. The
-    second is false for $d \ge 3$: the maximum is of order $(NH)^{d-1}$. See `cells_bias_free`.
+    second is the maximum for $d = 2$, $N \ge 2$. For $d = 1$ it is too small by the factor 2, and
+    for $d \ge 3$ it is false: the maximum is of order $(NH)^{d-1}$. See `cells_bias_free`.
 
     Args:
         n_keys: The number of keys $N \ge 1$.
@@ -247,8 +248,8 @@ def appendix_f(n_keys: int, dim: int, d_ff: int, depth: int) -> int:
 def corollary_v9(dim: int, depth: int) -> int:
     r"""Return the exponent $dL$ of $N$ that Corollary V.9 calls tight for $H \ge d$.
 
-    True with bias, if heads of size 1 have a logit bias; without bias the exponent is $(d-1)L$, and
-    for $H < d$ it is at most $HL$. See `exponent_of_keys`.
+    True with bias, if heads of size 1 have a logit bias; without bias the exponent is $(d-1)L$, or
+    0 for heads of size 1, and for $H < d$ it is at most $HL$. See `exponent_of_keys`.
 
     Examples:
         >>> corollary_v9(512, 12)
