@@ -259,7 +259,7 @@ def _estimates(
     if span == dim == 2 and depth == 1:
         rows.append(random_block_cells(n_keys, n_heads, d_ff))
     if d_ff:
-        # The skip connections keep the dimension, so no layer is bounded better than the first.
+        # With skip connections every layer sees all of the space.
         layers = Bound(
             "feed-forward layers",
             zaslavsky(d_ff, dim),
