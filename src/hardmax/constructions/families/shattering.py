@@ -110,7 +110,7 @@ def shattering_count(
 
     $$\Big( \big(1 + \lfloor H/d \rfloor (N-1)\big)^d \, (2 \lfloor d_{ff}/2d\rfloor)^d \Big)^L$$
 
-    Where $N \ge 2$, $d$ divides $H$ and $2d$ divides $d_{ff}$ this is `bounds.transformer_lower` for
+    If $N \ge 2$, $d$ divides $H$ and $2d$ divides $d_{ff}$, this is `bounds.transformer_lower` for
     heads with a query bias; otherwise that function spends the heads and units left over.
 
     Raises:
