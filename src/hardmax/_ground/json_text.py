@@ -1,6 +1,7 @@
 """JSON from files that nobody vouches for: read at once or refused with the reason."""
 
 import json
+from collections import Counter
 from math import isfinite
 from typing import Any
 
@@ -78,8 +79,7 @@ def _refuse_half_characters(entry: str) -> None:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the name {twice!r:.60} stands twice in one object")
     return content
 

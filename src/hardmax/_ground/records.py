@@ -38,6 +38,10 @@ _MOST_BITS = 1 << 13
 _MOST_DIGITS = 1 << 14
 """How long numerator and denominator may be in hexadecimal: cancelling costs the square of it."""
 _MOST_AXES = 32
+_CHUNK_DIGITS = 500
+_CHUNK = 10**_CHUNK_DIGITS
+"""Python refuses to write longer integers in decimal digits if it is told so; at least 640 digits
+are always allowed."""
 _INTEGER = re.compile(r"-?(0x[0-9a-f]+|[0-9]+)", re.ASCII)
 
 
@@ -243,13 +247,24 @@ def _feed(update: Callable[[bytes], object], value: Any) -> None:
             update(f"array {array.dtype.str} {array.shape};".encode())
             update(array.tobytes())
     elif value is None or isinstance(value, bool | int | float | str | Fraction):
-        text = value.hex() if isinstance(value, float) else str(value)
+        text = _decimal(value) if type(value) is int else str(value)
+        if isinstance(value, float):
+            text = value.hex()
         update(f"{type(value).__name__} {len(text)} {text};".encode())
     else:
         raise DtypeError(
             "`inputs` must be arrays, numbers or strings in lists, mappings or dataclasses; "
             f"got {type(value).__name__}."
         )
+
+
+def _decimal(integer: int) -> str:
+    """Write an integer in decimal digits, also one too long for `str`."""
+    pieces, rest = [], abs(integer)
+    while rest >= _CHUNK:
+        rest, piece = divmod(rest, _CHUNK)
+        pieces.append(f"{piece:0{_CHUNK_DIGITS}d}")
+    return "-" * (integer < 0) + "".join([str(rest), *reversed(pieces)])
 
 
 def _content_hash(content: Mapping[str, Any]) -> str:

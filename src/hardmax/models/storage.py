@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
+from hardmax.errors import ArgumentError, DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.formats.onnx.graphs import load_onnx
 from hardmax.models.graphs.graph_networks import GraphNetwork
@@ -40,18 +40,24 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 - `MaxoutNetwork`: `widths` of the hidden layers. Tensors `weights.i.j`, `biases.i.j` for unit
   `j` of hidden layer `i`, and `weights.last`, `biases.last`.
 - `AttentionHead`: `query_bias`, `logit_bias` (whether there is one). Tensors as the attributes.
-- `HardTransformer`: `blocks`, each with `heads` (as for `AttentionHead`), `ffn` (whether there is
+- `HardTransformer`: `blocks`, at least one, each with `heads` (as for `AttentionHead`), `ffn` (whether there is
   one), `attention_residual` and `ffn_residual`. Tensors `blocks.i.heads.j.keys` and so on,
   `blocks.i.ffn.w_in` and so on, `embedding.weight`, `embedding.bias`, `readout.weight`, `.bias`.
 - `ArgmaxNetwork`: `residuals`, one for each layer; `identities`, the prefixes (`layers.0.output.`)
   of the affine maps that are identities: these have a zero bias and no weight. Tensors
   `layers.i.slopes` and so on, with `layers.i.reads` where the layer has them.
 
+There are no other fields and no other tensors. The heads of a block are filled up to the longest
+keys and values when they become one layer; all of them together must have at most `MOST_PADDING`
+times the numbers of the file then.
+
 Tensors are F64, but for `starts`, `slots` and `reads`, which are I64. Files of format
 `hardmax.model/1` are the same without `content`: they are read, and nothing shows whether they are
 as they were written.
 """
 _FORMATS = (MODEL_FORMAT, "hardmax.model/1")
+MOST_PADDING = 64
+"""A layer of heads has at most so many numbers for each number of the file."""
 
 Model = ReluNetwork | MaxoutNetwork | HardTransformer | AttentionHead | ArgmaxNetwork
 _HEAD_ARRAYS = ("query_weight", "keys", "values", "output_weight")
@@ -70,6 +76,8 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
 
     Raises:
         DtypeError: If `model` is something else.
+        ArgumentError: If the heads of a block differ in size so much that filled up they would
+            take more than `MOST_PADDING` times the room.
 
     Examples:
         >>> import tempfile
@@ -211,7 +219,9 @@ def _write_head(
 
 
 def _read_head(source: TensorSource) -> AttentionHead:
-    return _head(source, source.fields, "")
+    head = _head(source, source.fields, "")
+    _check_padding([head], source.n_numbers)
+    return head
 
 
 def _head(source: TensorSource, fields: dict[str, Any], prefix: str) -> AttentionHead:
@@ -232,18 +242,42 @@ def _write_transformer(model: HardTransformer, tensors: dict[str, AnyArray]) -> 
             tensors |= {f"blocks.{i}.ffn.{name}": getattr(block.ffn, name) for name in _FFN_ARRAYS}
         flags = {name: getattr(block, name) for name in ("attention_residual", "ffn_residual")}
         blocks.append({"heads": heads, "ffn": block.ffn is not None, **flags})
+    for block in model.blocks:
+        _check_padding(block.heads, sum(array.size for array in tensors.values()))
     _write_affine(model.network.embedding, tensors, "embedding.")
     _write_affine(model.network.readout, tensors, "readout.")
     return {"blocks": blocks}
 
 
 def _read_transformer(source: TensorSource) -> HardTransformer:
+    n_numbers = source.n_numbers
     blocks = [
         _block(source, fields, f"blocks.{i}.")
         for i, fields in enumerate(take_field(source.fields, "blocks", list))
     ]
+    for block in blocks:
+        _check_padding(block.heads, n_numbers)
     embedding, readout = source.affine("embedding."), source.affine("readout.")
     return HardTransformer(tuple(blocks), embedding, readout)
+
+
+def _check_padding(heads: Sequence[AttentionHead], n_numbers: int) -> None:
+    """Refuse heads of sizes so different that side by side they take far more room than alone."""
+    if not heads:
+        return
+    n_keys, n_heads = sum(len(head.unmasked) for head in heads), len(heads)
+    d_k, d_v = (max(sizes) for sizes in zip(*map(_head_sizes, heads), strict=True))
+    n_padded = (n_keys + n_heads) * (d_k + d_v) + n_heads * d_v * heads[0].out_dim
+    if n_padded > MOST_PADDING * n_numbers:
+        raise ArgumentError(
+            "`heads` must be of similar sizes: filled up to the longest keys and values, those of "
+            f"a block have {n_padded} numbers, more than {MOST_PADDING} times the {n_numbers} "
+            "of the file. `save_model(model.network, path)` writes them filled up."
+        )
+
+
+def _head_sizes(head: AttentionHead) -> tuple[int, int]:
+    return head.head_dim, int(head.values.shape[1])
 
 
 def _block(source: TensorSource, fields: Any, prefix: str) -> Block:
@@ -285,6 +319,8 @@ def _read_network(source: TensorSource) -> ArgmaxNetwork:
     if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
         raise RecordFormatError(f"`identities` must be a list of names; got {identities!r:.60}.")
     rest = set(identities)
+    if len(rest) < len(identities):
+        raise RecordFormatError("`identities` must list a name once.")
 
     def affine(prefix: str) -> AffineMap:
         if prefix not in rest:

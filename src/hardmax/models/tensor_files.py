@@ -23,6 +23,7 @@ from hardmax.models.argmax import AffineMap
 from hardmax.typing import AnyArray
 
 _METADATA_KEY = "hardmax"
+_ENTRY = {"dtype", "shape", "data_offsets"}
 _HASH = "content"
 _DTYPES = {
     **{f"F{8 * n}": f"<f{n}" for n in (2, 4, 8)},
@@ -85,8 +86,11 @@ def split_tensor_bytes(
             tensors[name] = widened(array) if entry["dtype"] == "BF16" else array
         n_bytes = int.from_bytes(content[:8], "little")
         # `deserialize` has read this before, and checked that it is JSON.
-        described = json.loads(content[8 : 8 + n_bytes])
+        text = content[8 : 8 + n_bytes].decode()
+        described = json.loads(text)
         header = described.get("__metadata__", {}).get(_METADATA_KEY)
+        if header is not None:
+            _check_layout(text)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"the type {error}" if isinstance(error, KeyError) else error
         raise RecordFormatError(
@@ -94,6 +98,21 @@ def split_tensor_bytes(
             f"{reason}."
         ) from None
     return header, tensors
+
+
+def _check_layout(text: str) -> None:
+    """Refuse a header of this library that another reader might take for something else.
+
+    Readers of safetensors differ about names that stand twice, fields they do not know, and
+    entries that are lists.
+    """
+    header = parse_json(text, floats=False)
+    del header["__metadata__"]
+    for name, entry in header.items():
+        if not isinstance(entry, dict) or entry.keys() != _ENTRY:
+            raise ValueError(f"the tensor {name!r:.60} must have the fields {sorted(_ENTRY)}")
+    if not text.startswith("{"):
+        raise ValueError("the header must begin with a brace")
 
 
 def widened(array: AnyArray) -> AnyArray:
@@ -138,9 +157,9 @@ def check_tensors(
         raise RecordFormatError(f"{must} the metadata are not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise RecordFormatError(f"{must} the metadata are not a JSON object.")
-    found = fields.pop(_HASH, None)
+    has_hash, found = _HASH in fields, fields.pop(_HASH, None)
     is_old = str(fields.get("format")).endswith("/1")
-    if found != (None if is_old else content_hash(fields, tensors)):
+    if has_hash == is_old or (has_hash and found != content_hash(fields, tensors)):
         raise RecordFormatError(
             f"{must} the content is not what was written: its hash `{_HASH}` is "
             f"{'missing' if found is None else 'another one'}."
@@ -155,6 +174,7 @@ class TensorSource:
         self.fields = fields
         self._tensors = dict(tensors)
         self.n_tensors = len(tensors)
+        self.n_numbers = sum(array.size for array in tensors.values())
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors

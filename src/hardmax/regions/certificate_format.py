@@ -7,6 +7,7 @@ file is plain JSON, described in `docs/certificates.md`; reading it executes not
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +33,11 @@ _FIELDS = {
     "completeness",
 }
 _JSON_SAFE = 1 << 53
-_SIGNATURE_MAX = np.iinfo(np.int64).max
+_HEXADECIMAL = re.compile("-?0x[0-9a-fA-F]+")
+_MOST_DIMENSIONS = 1 << 20
+MOST_DOMAIN_BITS = 1 << 14
+"""Integers of a domain are at most so long: their decimal digits are hashed, which takes the square
+of the time."""
 
 Proof = tuple[tuple[int, int], ...]
 """Pairs (row, multiplier): a positive combination of inequalities that vanishes."""
@@ -89,6 +94,12 @@ class Certificate:
         """How many cells the certificate lists."""
         return len(self.signatures)
 
+    def subject(self) -> tuple[Any, ...]:
+        """Return all but the cells and the proofs: what the parts of a certificate share."""
+        tables = [tuple(map(tuple, table.tolist())) for table in (self.chart, self.rows)]
+        denominator, width = self.chart_denominator, self.signatures.shape[1]
+        return self.model, self.domain_fingerprint, *tables, denominator, width, self.kind
+
     def to_json(self) -> str:
         """Write the certificate as JSON text; integers beyond 53 bits become hexadecimal text."""
         completeness: dict[str, Any] = {"kind": self.kind}
@@ -134,11 +145,14 @@ class Certificate:
         """Put parts of a certificate together, which list some cells each, in any order.
 
         Raises:
-            ArgumentError: If there is none, or they are of different kinds.
+            ArgumentError: If there is none, or they are about different models or domains or of
+                different kinds.
         """
         own = sorted(parts, key=lambda part: part.signatures[:1].tolist())
-        if len({part.kind for part in own}) != 1:
-            raise ArgumentError("`parts` must be certificates of one kind, at least one.")
+        if not own or any(part.subject() != own[0].subject() for part in own):
+            raise ArgumentError(
+                "`parts` must be certificates of one kind about one model and domain, at least one."
+            )
         signatures = np.concatenate([part.signatures for part in own])
         witnesses = np.concatenate([part.witnesses for part in own])
         proofs = tuple(proof for part in own for proof in part.proofs)
@@ -163,8 +177,20 @@ class Certificate:
 
 
 def domain_fingerprint(chart: WideArray, chart_denominator: int, rows: WideArray) -> str:
-    """Hash a domain: its chart and its inequalities."""
+    """Hash a domain: its chart and its inequalities.
+
+    Raises:
+        ArgumentError: If it has an integer longer than `MOST_DOMAIN_BITS`.
+    """
+    if has_long_integers(chart, chart_denominator, rows):
+        raise ArgumentError(f"`domain` must have integers of at most {MOST_DOMAIN_BITS} bits.")
     return fingerprint([chart, chart_denominator, rows])
+
+
+def has_long_integers(chart: WideArray, chart_denominator: int, rows: WideArray) -> bool:
+    """Say whether a domain has an integer longer than `MOST_DOMAIN_BITS`."""
+    integers = [chart_denominator, *chart.ravel().tolist(), *rows.ravel().tolist()]
+    return any(integer.bit_length() > MOST_DOMAIN_BITS for integer in integers)
 
 
 def integer_table(rows: list[list[int]], n_columns: int) -> WideArray:
@@ -180,8 +206,10 @@ def _certificate(cls: type[Certificate], content: dict[str, Any]) -> Certificate
     domain, completeness = content["domain"], content["completeness"]
     _fields("domain", domain, {"chart", "chart_denominator", "dim", "rows"})
     dim = domain["dim"]
-    if type(dim) is not int or not 1 <= dim <= 1 << 20:
-        raise RecordFormatError(f"`dim` must be a positive integer; got {_shown(dim)}.")
+    if type(dim) is not int or not 1 <= dim <= _MOST_DIMENSIONS:
+        raise RecordFormatError(
+            f"`dim` must be an integer from 1 to {_MOST_DIMENSIONS}; got {_shown(dim)}."
+        )
     kind = completeness.get("kind") if isinstance(completeness, dict) else None
     if kind not in (TILING, REFUSALS):
         raise RecordFormatError(f"`kind` must be {TILING!r} or {REFUSALS!r}; got {_shown(kind)}.")
@@ -192,11 +220,16 @@ def _certificate(cls: type[Certificate], content: dict[str, Any]) -> Certificate
     denominator = _read("chart_denominator", domain["chart_denominator"])
     if denominator < 1:
         raise RecordFormatError(f"`chart_denominator` must be positive; got {_shown(denominator)}.")
+    chart, rows = (_table(name, domain[name], dim + 1) for name in ("chart", "rows"))
+    if has_long_integers(chart, denominator, rows):
+        raise RecordFormatError(
+            f"`domain` must have integers of at most {MOST_DOMAIN_BITS} bits; one is longer."
+        )
     return cls(
         model=content["model"],
-        chart=_table("chart", domain["chart"], dim + 1),
+        chart=chart,
         chart_denominator=denominator,
-        rows=_table("rows", domain["rows"], dim + 1),
+        rows=rows,
         domain_fingerprint=content["domain_fingerprint"],
         signatures=_signatures(content["signatures"]),
         witnesses=_table("witnesses", content["witnesses"], dim + 1),
@@ -215,7 +248,7 @@ def _signatures(given: Any) -> IntArray:
                 f"got {_shown(row)}."
             )
         for entry in row:
-            if type(entry) is not int or not 0 <= entry <= _SIGNATURE_MAX:
+            if type(entry) is not int or not 0 <= entry < _JSON_SAFE:
                 raise RecordFormatError(
                     f"`signatures[{i}]` must list indices; got {_shown(entry)}."
                 )
@@ -231,7 +264,7 @@ def _proof(given: Any) -> Proof:
             raise RecordFormatError(
                 f"`proofs` must hold pairs of a row and a multiplier; got {_shown(pair)}."
             )
-        pairs.append((pair[0], _read("multiplier", pair[1])))
+        pairs.append((_read("row", pair[0]), _read("multiplier", pair[1])))
     return tuple(pairs)
 
 
@@ -246,18 +279,14 @@ def _table(name: str, given: Any, n_columns: int) -> WideArray:
 
 
 def _read(name: str, entry: Any) -> int:
-    if type(entry) is int:
+    if type(entry) is int and -_JSON_SAFE < entry < _JSON_SAFE:
         return entry
-    if isinstance(entry, str):
-        digits = entry.removeprefix("-")
-        # `int` alone would also take blanks, underscores and other alphabets.
-        if digits.startswith("0x") and digits.isascii() and digits[2:].isalnum():
-            try:
-                return int(entry, 16)
-            except ValueError:
-                pass
+    # `int` alone would also take blanks, underscores and other alphabets.
+    if isinstance(entry, str) and _HEXADECIMAL.fullmatch(entry):
+        return int(entry, 16)
     raise RecordFormatError(
-        f"`{name}` must hold integers, or hexadecimal text as '-0x1f'; got {_shown(entry)}."
+        f"`{name}` must hold integers below 2**53 in absolute value, or hexadecimal text as "
+        f"'-0x1f'; got {_shown(entry)}."
     )
 
 

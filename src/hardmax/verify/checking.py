@@ -5,9 +5,11 @@ There are two ways, which must agree: `verify`, one file in integers that trust 
 leave a sign open. Neither runs code that enumerates cells or makes certificates.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import partial
 from math import gcd
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 from hardmax._ground.arguments import choice
 from hardmax._ground.display import html_card
 from hardmax._ground.workers import Workers, n_workers
-from hardmax.errors import DtypeError
+from hardmax.errors import DtypeError, SizeLimitError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.certificate_format import Certificate
 from hardmax.typing import WideArray
@@ -25,6 +27,8 @@ from hardmax.verify._fast.certificates import check_certificate, check_shapes
 from hardmax.verify._fast.composition import integers_of
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify.parts import Part, check_parts, loaded
+
+_MOST_NUMBERS, _MOST_TIMES = 1 << 27, 64
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ def verify_certificate(
 
     Args:
         model: The model, or its `ArgmaxNetwork`.
-        certificate: The certificate, or a list of parts of one, or of their files, in any order.
-            The claim is about the domain it names.
+        certificate: The certificate, or a list of parts of one, or of their files, in any order; a
+            list of one is a whole certificate. The claim is about the domain it names.
         domain: Refuse a certificate about any other domain than this one.
         method: `"fast"`, or `"integers"` for `hardmax.verify.verify`, which is some hundred lines
             of integer arithmetic, has no number in floating point, and takes longer.
@@ -80,6 +84,9 @@ def verify_certificate(
     Raises:
         ArgumentError: If `method` or `workers` is something else.
         DtypeError: If another argument is something else.
+        RecordFormatError: If a file is not a certificate.
+        SizeLimitError: If `method` is `"fast"`, and its tables of the model would have more than
+            2^27 numbers and more than 64 for each number of the model.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork
@@ -101,44 +108,57 @@ def verify_certificate(
         )
     choice("method", method, ("fast", "integers"))
     n_processes = n_workers(workers, executor)
-    if isinstance(certificate, list | tuple) and certificate:
-        if method == "fast":
-            return _verdict_on_parts(network, certificate, domain, n_processes, executor)
-        certificate = Certificate.joined(map(loaded, certificate))
-    if not isinstance(certificate, Certificate):
+    is_list = isinstance(certificate, list | tuple)
+    parts: list[Any] = [*certificate] if isinstance(certificate, list | tuple) else [certificate]
+    readable = (Certificate, str, os.PathLike) if is_list else Certificate
+    if not parts or not all(isinstance(part, readable) for part in parts):
+        wrong = next((part for part in parts if not isinstance(part, readable)), certificate)
         raise DtypeError(
             "`certificate` must be a Certificate, or a list of parts of one; got "
-            f"{type(certificate).__name__}. Certificate.load reads one from a file."
+            f"{type(wrong).__name__}. Certificate.load reads one from a file."
         )
+    if method == "fast":
+        _check_density(network)
     try:
-        check_shapes(network, certificate)
-        if domain is not None and not is_domain_of(certificate, domain):
-            raise RefusedError("the certificate is about another domain")
-        if method == "integers":
-            claim = verify.read_certificate(certificate.to_json())
-            verify.check_claim(verify.network_of(stored_network(network)), claim)
-        else:
-            check_certificate(network, certificate, n_processes)
+        if len(parts) > 1 and method == "fast":
+            is_meant = partial(_check_domain, domain=domain)
+            return Verdict(True, check_parts(network, parts, is_meant, n_processes, executor))
+        certificates = [loaded(part) for part in parts]
+        for own in certificates:
+            check_shapes(network, own)
+        _check_domain(certificates[0], domain)
+        if method == "fast":
+            check_certificate(network, certificates[0], n_processes)
+            return Verdict(True, certificates[0].n_cells)
+        claims = [verify.read_certificate(own.to_json()) for own in certificates]
+        integers = verify.network_of(stored_network(network))
+        return Verdict(True, verify.check_claim(integers, verify.join_parts(claims)))
     except (RefusedError, verify.RefusedError) as refusal:
         cell = getattr(refusal, "cell", None)
         where = "" if cell is None else f"cell {cell}: "
         return Verdict(False, 0, f"{where}{refusal}.")
-    return Verdict(True, certificate.n_cells)
 
 
-def _verdict_on_parts(
-    network: ArgmaxNetwork,
-    parts: Sequence[Part],
-    domain: Any,
-    workers: int,
-    executor: Workers | None,
-) -> Verdict:
-    try:
-        if domain is not None and not is_domain_of(loaded(parts[0]), domain):
-            raise RefusedError("the certificate is about another domain")
-        return Verdict(True, check_parts(network, parts, workers, executor))
-    except RefusedError as refusal:
-        return Verdict(False, 0, f"{refusal}.")
+def _check_domain(certificate: Certificate, domain: Any) -> None:
+    """Refuse a certificate about another domain than this one, unless it is None."""
+    if domain is not None and not is_domain_of(certificate, domain):
+        raise RefusedError("the certificate is about another domain")
+
+
+def _check_density(network: ArgmaxNetwork) -> None:
+    """Refuse a model that the quick verifier would need far more memory for than it has numbers.
+
+    It writes the scores of a layer as forms of all its inputs, and an identity is no matrix in a
+    file: of `n` units on one the forms have the square of `n` numbers.
+    """
+    for layer in network.layers:
+        n_stored = layer.slopes.size + (0 if layer.query.is_identity else layer.query.weight.size)
+        n_dense = len(layer.offsets) * (layer.dim_in + 1)
+        if n_dense > max(_MOST_NUMBERS, _MOST_TIMES * n_stored):
+            raise SizeLimitError(
+                f"the forms of a layer have {n_dense} numbers as functions of its inputs, too many "
+                'for `method="fast"`; `method="integers"` does not write the zeros down.'
+            )
 
 
 def stored_network(network: ArgmaxNetwork) -> dict[str, Any]:

@@ -16,7 +16,7 @@ lies in $P_j$, and $\sigma_{m + 1}$ is above $j$ there: this part was refused.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -58,6 +58,7 @@ class _Summary(NamedTuple):
 def check_parts(
     network: ArgmaxNetwork,
     parts: Sequence[Part],
+    check_domain: Callable[[Certificate], None],
     workers: int,
     executor: Workers | None = None,
 ) -> int:
@@ -65,7 +66,8 @@ def check_parts(
 
     Args:
         network: The network.
-        parts: The parts. Each is read twice, and only few are in memory at once.
+        parts: The parts, at least two. Each is read twice, and only few are in memory at once.
+        check_domain: Raises `RefusedError` if a certificate is not about the domain that is meant.
         workers: How many are checked at once.
         executor: By whom; by processes if there are several workers.
 
@@ -75,15 +77,19 @@ def check_parts(
     Raises:
         RefusedError: If they do not; the message names the part.
     """
-    if not parts:
-        raise RefusedError("there is no part")
     executor = executor or ("processes" if workers > 1 else None)
     summaries: list[tuple[_Summary, Part]] = []
     answers = in_order(partial(_summary, network), parts, workers, executor)
+    refusals: list[str] = []
+    # All are read before one is refused: that a file cannot be read is an error, whatever else is.
     for part, answer in zip(parts, track(answers, "parts read", len(parts)), strict=True):
         if isinstance(answer, str):
-            raise RefusedError(answer)
-        summaries.append((answer, part))
+            refusals.append(answer)
+        else:
+            summaries.append((answer, part))
+    if refusals:
+        raise RefusedError(refusals[0])
+    check_domain(loaded(parts[0]))
     summaries.sort(key=lambda one: _key(one[0].ends.early[0]))
     found = [summary for summary, _ in summaries]
     for one, other in pairwise(found):
@@ -95,8 +101,8 @@ def check_parts(
     tasks = zip((part for _, part in summaries), contexts, strict=True)
     n_cells = sum(one.n_cells for one in found)
     with track(iter(()), "cells checked", n_cells) as bar:
-        refusals = in_order(partial(_refusal, network), tasks, workers, executor)
-        for one, refusal in zip(found, refusals, strict=True):
+        verdicts = in_order(partial(_refusal, network), tasks, workers, executor)
+        for one, refusal in zip(found, verdicts, strict=True):
             if refusal is not None:
                 raise RefusedError(refusal)
             bar.advance(one.n_cells)
@@ -121,9 +127,7 @@ def _summary(network: ArgmaxNetwork, part: Part) -> _Summary | str:
             raise RefusedError("the cells of a part must be in order")
     except RefusedError as refusal:
         return _named(part, str(refusal))
-    tables = str(own.chart.tolist()), own.chart_denominator, str(own.rows.tolist())
-    claim = (own.model, own.domain_fingerprint, *tables, own.kind)
-    return _Summary(claim, own.kind, own.n_cells, part_ends(network, own.signatures, own.kind))
+    return _Summary(own.subject(), own.kind, own.n_cells, part_ends(network, own.signatures, own.kind))
 
 
 def _key(signature: AnyArray) -> bytes:

@@ -2,10 +2,11 @@ r"""Check a certificate: one file, the standard library, integers.
 
     python verify.py MODEL CERTIFICATE
 
-MODEL is a file of `hm.save_model`, CERTIFICATE one of `Certificate.save`. The status is 0 if the
-certificate proves its claim, 1 if it does not, 2 if a file cannot be read. Nothing else of the
-library is needed or used, no floating-point number is computed with, and nothing in the certificate
-is believed. What the files hold, field by field, stands in `docs/certificates.md`.
+MODEL is a file of `hm.save_model`, CERTIFICATE one of `Certificate.save`, or several files: the
+parts of one. The status is 0 if the certificate proves its claim, 1 if it does not, 2 if a file
+cannot be read. Nothing else of the library is needed or used, no floating-point number is computed
+with, and nothing in the certificate is believed. What the files hold, field by field, and what is
+refused, is described in `docs/certificates.md`.
 
 The claim
 ---------
@@ -56,11 +57,13 @@ Only products and sums are formed, and common factors divided out.
 
 import hashlib
 import json
+import re
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from math import gcd, isfinite, lcm, prod
 from operator import mul
 from pathlib import Path
@@ -68,6 +71,13 @@ from typing import Any, NamedTuple
 
 CERTIFICATE_FORMATS = ("hardmax.certificate/1",)
 MODEL_FORMATS = ("hardmax.model/1", "hardmax.model/2")
+
+MOST_HEADER_BYTES = 100_000_000
+MOST_DIMENSIONS = 1 << 20
+MOST_DOMAIN_BITS = 1 << 14
+MOST_PADDING = 64
+JSON_SAFE = 1 << 53
+"""JSON numbers are below this in absolute value; longer integers are hexadecimal text."""
 
 Row = list[int]
 Point = tuple[int, ...]
@@ -83,18 +93,19 @@ class UnreadableError(RefusedError):
     """A file is not what it must be."""
 
 
-def check(model: bytes, certificate: bytes | str) -> int:
+def check(model: bytes, *certificate: bytes | str) -> int:
     """Check a certificate; return the number of cells that it proves.
 
     Args:
         model: The content of a model file.
-        certificate: The content of a certificate file.
+        certificate: The content of a certificate file, or of the files of its parts.
 
     Raises:
         UnreadableError: If one of them is not such a file.
         RefusedError: If the certificate does not prove its claim about the model.
     """
-    return check_claim(read_model(model), read_certificate(certificate))
+    network = read_model(model)
+    return check_claim(network, join_parts([read_certificate(text) for text in certificate]))
 
 
 def check_claim(network: "Network", claim: "Claim") -> int:
@@ -123,7 +134,9 @@ class Claim(NamedTuple):
         rows: Integer rows (-a_i, b_i): positive at (t, 1) inside the domain.
         signatures: The cells, in lexicographic order.
         witnesses: For each cell integers (p, r), r > 0: the point p / r.
-        proofs: Of a certificate by refusals; None for a tiling.
+        proofs: Of a certificate by refusals those of each of its parts; None for a tiling.
+        ends: The number of cells up to the end of each part.
+        is_ordered: Whether the file lists the cells in lexicographic order.
     """
 
     model: str
@@ -133,7 +146,46 @@ class Claim(NamedTuple):
     rows: list[Row]
     signatures: list[Row]
     witnesses: list[Row]
-    proofs: list[Terms] | None
+    proofs: list[list[Terms]] | None
+    ends: list[int]
+    is_ordered: bool
+
+
+def join_parts(parts: Sequence[Claim]) -> Claim:
+    """Put the parts of a certificate together; a single one is a whole certificate.
+
+    Raises:
+        RefusedError: If they are about different models or domains or of different kinds, or list
+            cells out of order, twice, or between two cells of another part.
+    """
+    if not parts:
+        raise RefusedError("there is no part")
+    if len(parts) == 1:
+        return parts[0]
+    if not all(part.signatures for part in parts):
+        raise RefusedError("no cell is listed")
+    parts = sorted(parts, key=lambda part: part.signatures[0])
+    for part in parts:
+        if _subject(part) != _subject(parts[0]):
+            raise RefusedError("the parts are about different models or domains")
+        if not part.is_ordered:
+            raise RefusedError("the cells of a part must be in order")
+    for one, other in pairwise(parts):
+        if one.signatures[-1] >= other.signatures[0]:
+            raise RefusedError("the parts list cells twice, or between those of another part")
+    return parts[0]._replace(
+        signatures=[signature for part in parts for signature in part.signatures],
+        witnesses=[witness for part in parts for witness in part.witnesses],
+        proofs=None
+        if parts[0].proofs is None
+        else [proofs for part in parts for proofs in part.proofs or ()],
+        ends=[*accumulate(len(part.signatures) for part in parts)],
+    )
+
+
+def _subject(claim: Claim) -> tuple[Any, ...]:
+    """Return what the parts of a certificate have in common."""
+    return *claim[: Claim._fields.index("signatures")], claim.proofs is None
 
 
 def read_certificate(text: bytes | str) -> Claim:
@@ -150,36 +202,49 @@ def read_certificate(text: bytes | str) -> Claim:
     _only(domain, {"dim", "chart", "chart_denominator", "rows"})
     _only(completeness, {"kind", "proofs"} if kind == "refusals" else {"kind"})
     dim = _get(domain, "dim", int)
+    if not 1 <= dim <= MOST_DIMENSIONS:
+        raise UnreadableError(f"`dim` must be from 1 to {MOST_DIMENSIONS}")
     chart, rows = _table(domain, "chart", dim + 1), _table(domain, "rows", dim + 1)
     denominator = _integer(domain["chart_denominator"])
-    tables = [Tensor((len(table), dim + 1), table, "O") for table in (chart, rows)]
-    if _get(content, "domain_fingerprint", str) != fingerprint([tables[0], denominator, tables[1]]):
-        raise RefusedError("the domain is not the one the certificate was made for")
+    if denominator < 1:
+        raise UnreadableError("`chart_denominator` must be positive")
+    if any(x.bit_length() > MOST_DOMAIN_BITS for x in chain([denominator], *chart, *rows)):
+        raise UnreadableError(f"integers of the domain must have at most {MOST_DOMAIN_BITS} bits")
     signatures = [
         [_index(winner) for winner in _list(row)] for row in _get(content, "signatures", list)
     ]
+    if len({len(signature) for signature in signatures}) > 1:
+        raise UnreadableError("`signatures` must list as many winners for each cell")
     witnesses = _table(content, "witnesses", dim + 1)
-    if len(witnesses) != len(signatures):
-        raise RefusedError(f"there are {len(witnesses)} witnesses for {len(signatures)} cells")
-    order = sorted(range(len(signatures)), key=signatures.__getitem__)
     proofs = None
     if kind == "refusals":
         proofs = [
             [_pair(pair) for pair in _list(proof)] for proof in _get(completeness, "proofs", list)
         ]
+    model, domain_hash = _get(content, "model", str), _get(content, "domain_fingerprint", str)
+    tables = [Tensor((len(table), dim + 1), table, "O") for table in (chart, rows)]
+    if domain_hash != fingerprint([tables[0], denominator, tables[1]]):
+        raise RefusedError("the domain is not the one the certificate was made for")
+    if len(witnesses) != len(signatures):
+        raise RefusedError(f"there are {len(witnesses)} witnesses for {len(signatures)} cells")
+    order = sorted(range(len(signatures)), key=signatures.__getitem__)
     return Claim(
-        model=_get(content, "model", str),
+        model=model,
         dim=dim,
         chart=chart,
         denominator=denominator,
         rows=[[-x for x in row[:-1]] + row[-1:] for row in rows],
         signatures=[signatures[i] for i in order],
         witnesses=[witnesses[i] for i in order],
-        proofs=proofs,
+        proofs=None if proofs is None else [proofs],
+        ends=[len(signatures)],
+        is_ordered=order == [*range(len(signatures))],
     )
 
 
-def _json(text: bytes | str, what: str) -> Any:
+def _json(text: bytes | str, what: str, integer: Callable[[str], int] = int) -> Any:
+    """Read JSON in whole characters and without fractions, in which no name stands twice."""
+
     def refuse(word: str) -> None:
         raise ValueError(f"{word:.60} is not an integer")
 
@@ -191,11 +256,32 @@ def _json(text: bytes | str, what: str) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return json.loads(
-            text, parse_float=refuse, parse_constant=refuse, object_pairs_hook=without_repeats
+        value = json.loads(
+            text,
+            parse_int=integer,
+            parse_float=refuse,
+            parse_constant=refuse,
+            object_pairs_hook=without_repeats,
         )
+        todo = [value]
+        while todo:
+            entry = todo.pop()
+            if type(entry) is str:
+                # Half of a surrogate pair, which JSON can spell, is no character.
+                entry.encode("utf-8")
+            elif type(entry) is list:
+                todo += entry
+            elif type(entry) is dict:
+                todo += [*entry, *entry.values()]
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"{what} must be JSON: {error}") from None
+    return value
+
+
+def _natural(word: str) -> int:
+    if word.startswith("-"):
+        raise ValueError(f"{word:.60} is negative")
+    return int(word)
 
 
 def _get(content: Any, name: str, kind: type) -> Any:
@@ -218,21 +304,18 @@ def _list(value: Any) -> list[Any]:
 
 
 def _integer(entry: Any) -> int:
-    if type(entry) is int:
+    if type(entry) is int and -JSON_SAFE < entry < JSON_SAFE:
         return entry
-    if type(entry) is str:
-        digits = entry[1:] if entry.startswith("-") else entry
-        if digits.startswith("0x") and digits.isascii() and digits[2:].isalnum():
-            try:
-                return int(entry, 16)
-            except ValueError:
-                pass
-    raise UnreadableError("an integer must be a number, or hexadecimal text as '-0x1f'")
+    if type(entry) is str and re.fullmatch("-?0x[0-9a-fA-F]+", entry):
+        return int(entry, 16)
+    raise UnreadableError(
+        "an integer must be a number below 2**53 in absolute value, or hexadecimal text as '-0x1f'"
+    )
 
 
 def _index(entry: Any) -> int:
-    if type(entry) is not int or not 0 <= entry < 1 << 63:
-        raise UnreadableError("`signatures` must hold indices")
+    if type(entry) is not int or not 0 <= entry < JSON_SAFE:
+        raise UnreadableError("`signatures` must hold indices below 2**53")
     return entry
 
 
@@ -246,7 +329,7 @@ def _table(content: dict[str, Any], name: str, n_columns: int) -> list[Row]:
 def _pair(pair: Any) -> tuple[int, int]:
     if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not int:
         raise UnreadableError("a proof must be a list of pairs of a row and a multiplier")
-    return pair[0], _integer(pair[1])
+    return _integer(pair[0]), _integer(pair[1])
 
 
 # The model. Every kind of model is a network of argmax layers; a file may hold these, or weights
@@ -299,17 +382,20 @@ def fingerprint(parts: Any) -> str:
             for item in value:
                 feed(item)
         else:
-            digest.update(f"{type(value).__name__} {len(_text(value))} {_text(value)};".encode())
+            text = _decimal(value) if type(value) is int else str(value)
+            digest.update(f"{type(value).__name__} {len(text)} {text};".encode())
 
     feed(parts)
     return digest.hexdigest()
 
 
-def _text(value: Any) -> str:
-    try:
-        return str(value)
-    except ValueError:
-        raise UnreadableError("an integer of the domain has too many digits") from None
+def _decimal(integer: int) -> str:
+    """Write an integer in decimal digits, also one too long for `str`."""
+    pieces, rest = [], abs(integer)
+    while rest >= 10**500:
+        rest, piece = divmod(rest, 10**500)
+        pieces.append(f"{piece:0500d}")
+    return "-" * (integer < 0) + "".join([str(rest), *reversed(pieces)])
 
 
 class Tensors:
@@ -318,6 +404,10 @@ class Tensors:
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self._left = tensors
         self.n_numbers = sum(len(tensor.numbers) for tensor in tensors.values())
+
+    def content_hash(self, fields: dict[str, Any]) -> str:
+        """Hash the tensors and the fields of the metadata, without their own hash."""
+        return fingerprint([json.dumps(fields, sort_keys=True), self._left])
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
@@ -342,6 +432,8 @@ def read_model(content: bytes) -> "Network":
     """Read a model file: safetensors, whose metadata say how the tensors fit together."""
     text, tensors = _read_tensors(content)
     fields = _json(text, "the metadata of the model")
+    if type(fields) is not dict:
+        raise UnreadableError("the metadata of the model must be an object")
     if _get(fields, "format", str) not in MODEL_FORMATS:
         raise UnreadableError(
             f"the model must have a format of {MODEL_FORMATS}; any model can be written so: "
@@ -350,6 +442,12 @@ def read_model(content: bytes) -> "Network":
     kind = _get(fields, "kind", str)
     if kind not in _KINDS:
         raise UnreadableError(f"the kind of the model must be one of {sorted(_KINDS)}")
+    if not fields["format"].endswith("/1"):
+        found = _get(fields, "content", str)
+        del fields["content"]
+        if found != tensors.content_hash(fields):
+            raise UnreadableError("the model is not what was written: `content` is another hash")
+    del fields["format"], fields["kind"]
     stored = _KINDS[kind](fields, tensors)
     if len(tensors):
         raise UnreadableError("the model has tensors that do not belong to it")
@@ -359,19 +457,24 @@ def read_model(content: bytes) -> "Network":
 def _read_tensors(content: bytes) -> tuple[str, Tensors]:
     """Split a safetensors file into the text of its metadata and its tensors."""
     n = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or n > len(content) - 8:
+    if len(content) < 8 or n > min(len(content) - 8, MOST_HEADER_BYTES) or content[8:9] != b"{":
         raise UnreadableError("the model is not a safetensors file")
-    header, data = _json(content[8 : 8 + n], "the header of the model"), content[8 + n :]
-    metadata = header.pop("__metadata__", None) if type(header) is dict else None
+    header, data = _json(content[8 : 8 + n], "the header of the model", _natural), content[8 + n :]
+    metadata = _get(header, "__metadata__", dict)
     text = _get(metadata, "hardmax", str)
+    if not all(type(entry) is str for entry in metadata.values()):
+        raise UnreadableError("`__metadata__` must hold text")
     places = {}
     for name, entry in header.items():
+        if name == "__metadata__":
+            continue
         dtype, offsets = _get(entry, "dtype", str), _get(entry, "data_offsets", list)
         shape = tuple(_get(entry, "shape", list))
+        _only(entry, {"dtype", "shape", "data_offsets"})
         kind = "q" if name.rpartition(".")[2] in ("starts", "slots", "reads") else "d"
         if dtype != {"q": "I64", "d": "F64"}[kind]:
             raise UnreadableError(f"the tensor `{name:.60}` has the type {dtype:.20}")
-        is_plain = all(type(x) is int and 0 <= x <= len(data) for x in [*offsets, *shape])
+        is_plain = all(type(x) is int and x <= len(data) for x in [*offsets, *shape])
         if not is_plain or len(offsets) != 2 or offsets[1] - offsets[0] != 8 * prod(shape):
             raise UnreadableError(f"the tensor `{name:.60}` does not lie in the file")
         places[name] = (*offsets, shape, kind)
@@ -454,6 +557,7 @@ def _relu_layer(query: dict[str, Any], output: dict[str, Any], residual: bool) -
 
 
 def _read_relu(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    _only(fields, {"n_layers"})
     n_layers = min(_get(fields, "n_layers", int), len(tensors))
     if n_layers < 1:
         raise UnreadableError("`n_layers` must be positive")
@@ -464,6 +568,7 @@ def _read_relu(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
 
 def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     """Unit i of a layer is the group of its forms of z."""
+    _only(fields, {"widths"})
     layers: list[dict[str, Any]] = []
     for i, n_units in enumerate(_get(fields, "widths", list)):
         if type(n_units) is not int or n_units < 1:
@@ -510,13 +615,14 @@ class _Head(NamedTuple):
     output: list[Sequence[float]]
 
 
-def _take_head(fields: Any, tensors: Tensors, prefix: str) -> _Head:
+def _take_head(fields: dict[str, Any], tensors: Tensors, prefix: str) -> _Head:
     weight = tensors.take(f"{prefix}query_weight", None, None)
     d_k = weight.shape[1]
     keys = tensors.take(f"{prefix}keys", None, d_k)
     n_keys = keys.shape[0]
     values = tensors.take(f"{prefix}values", n_keys, None)
     output = tensors.take(f"{prefix}output_weight", values.shape[1], None)
+    _only(fields, {"query_bias", "logit_bias"})
     query_bias: Sequence[float] = [0.0] * d_k
     logits: Sequence[float] = [0.0] * n_keys
     if _get(fields, "query_bias", bool):
@@ -545,10 +651,11 @@ def _attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict
     ((dim, dim_out),) = dims
     d_k, d_v = max(len(head.columns) for head in heads), max(len(head.output) for head in heads)
     n_keys = [len(head.keys) for head in heads]
-    if (sum(n_keys) + len(heads)) * (d_k + d_v) + len(heads) * d_v * dim_out > 64 * n_numbers:
+    n_padded = (sum(n_keys) + len(heads)) * (d_k + d_v) + len(heads) * d_v * dim_out
+    if n_padded > MOST_PADDING * n_numbers:
         raise UnreadableError("the heads of a block must be of similar sizes")
     starts, firsts = (
-        [sum(sizes[:i]) for i in range(len(heads) + 1)]
+        [*accumulate(sizes, initial=0)]
         for sizes in (n_keys, [len(head.columns) for head in heads])
     )
     columns = [column for head in heads for column in head.columns]
@@ -581,8 +688,12 @@ def _read_head(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
 
 
 def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    _only(fields, {"blocks"})
     layers = []
     for i, block in enumerate(_get(fields, "blocks", list)):
+        if type(block) is not dict:
+            raise UnreadableError("`blocks` must hold objects")
+        _only(block, {"heads", "ffn", "attention_residual", "ffn_residual"})
         heads = [
             _take_head(head, tensors, f"blocks.{i}.heads.{j}.")
             for j, head in enumerate(_get(block, "heads", list))
@@ -594,17 +705,26 @@ def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any
             before = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_in", "b_in"))
             after = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_out", "b_out"))
             layers.append(_relu_layer(before, after, residuals[1]))
+        elif not heads:
+            raise UnreadableError("a block must have a head or a feed-forward part")
+    if not layers:
+        raise UnreadableError("`blocks` must not be empty")
     return _network(layers, _take_affine(tensors, "embedding."), _take_affine(tensors, "readout."))
 
 
 def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    identities = fields.get("identities", [])
-    if type(identities) is not list:
-        raise UnreadableError("`identities` must be a list")
+    _only({"identities": [], **fields}, {"residuals", "identities"})
+    names = fields.get("identities", [])
+    if type(names) is not list or not all(type(name) is str for name in names):
+        raise UnreadableError("`identities` must be a list of names")
+    identities = set(names)
+    if len(identities) < len(names):
+        raise UnreadableError("`identities` must list a name once")
 
     def affine(prefix: str) -> dict[str, Any]:
         if prefix not in identities:
             return _take_affine(tensors, prefix)
+        identities.remove(prefix)
         bias = tensors.take(f"{prefix}bias", None)
         if any(bias.numbers):
             raise UnreadableError(f"the tensor `{prefix:.60}bias` of an identity must be zeros")
@@ -635,7 +755,10 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
                 "reads": tensors.take(f"{prefix}reads", n_groups, n_read) if has_reads else None,
             }
         )
-    return _network(layers, affine("embedding."), affine("readout."))
+    network = _network(layers, affine("embedding."), affine("readout."))
+    if identities:
+        raise UnreadableError(f"`identities` must be maps of the model; got {min(identities)!r:.60}")
+    return network
 
 
 _KINDS = {
@@ -744,6 +867,8 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
         raise UnreadableError("`slots` must leave room for the values")
     n_queries, n_read = len(query.rows), slopes.shape[1]
     reads = [range(n_queries)] * len(groups) if stored["reads"] is None else stored["reads"].rows()
+    if any(len(read) != n_read for read in reads):
+        raise UnreadableError("`slopes` must have a column for each entry that is read")
     scores, scores_scale = _scaled([(*a, c) for a, c in zip(slopes.rows(), offsets, strict=True)])
     for read, group in zip(reads, groups, strict=True):
         used = [entry for entry in read if entry != -1]
@@ -753,7 +878,7 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
             # A form of what the group reads becomes one of the whole query.
             scores[form] = [(places[k], x) for k, x in scores[form]]
             is_right = is_right and all(k >= 0 for k, _ in scores[form])
-        if not is_right or len(read) != n_read:
+        if not is_right:
             raise UnreadableError("`reads` must name entries of the query, each once")
     (gains,), gains_scale = _scaled([stored["gains"].numbers])
     known_gains = dict(gains)
@@ -836,7 +961,7 @@ def _after(layer: Layer, forms: list[Row], scores: list[Row], tied: list[list[in
 def _check_shapes(network: Network, claim: Claim) -> None:
     """Refuse what is not a statement about the model."""
     dim_in, dim = network.embedding.n_in, claim.dim
-    if dim < 1 or claim.denominator < 1 or len(claim.chart) != dim_in:
+    if len(claim.chart) != dim_in:
         raise RefusedError(f"the domain does not lie in R^{dim_in}")
     if _rank([row[:-1] for row in claim.chart]) < dim:
         raise RefusedError("the chart maps different coordinates to one point")
@@ -1090,7 +1215,7 @@ class _Tree(NamedTuple):
     owners: list[tuple[int, int]]
 
 
-def _check_refusals(network: Network, claim: Claim, proofs: list[Terms]) -> None:
+def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -> None:
     """Check that listed cells are cells, and that every branch not taken is refused by a proof."""
     columns, owners = [0], []
     for layer in network.layers:
@@ -1098,10 +1223,12 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[Terms]) -> None
             owners += [(columns[-1] + k, form) for form in forms]
         columns.append(columns[-1] + len(layer.groups))
     tree = _Tree(network, claim, columns, owners)
-    supply = iter(proofs)
+    supplies = [iter(part) for part in proofs]
     todo = _enter(tree, 0, _start(network, claim), range(len(claim.signatures)), {})
     while todo:
         node = todo.pop()
+        # Proofs of a node stand in the part that has its first cell.
+        supply = supplies[bisect_right(claim.ends, node.cells[0])]
         for group, form in node.refused:
             proof = next(supply, None)
             if proof is None:
@@ -1119,7 +1246,7 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[Terms]) -> None
         if node.depth + 1 < len(network.layers):
             after = _after(layer, node.forms, node.scores, tied)
             todo += _enter(tree, node.depth + 1, after, node.cells, {**node.decided, **decided})
-    if next(supply, None) is not None:
+    if any(next(supply, None) is not None for supply in supplies):
         raise RefusedError("there are more proofs than branches to refuse")
 
 
@@ -1198,13 +1325,16 @@ def _check_proof(tree: _Tree, proof: Terms, decided: dict[int, tuple[list[Row], 
 
 def main(arguments: list[str]) -> int:
     """Check the certificate of a model, both named by their files."""
-    if len(arguments) != 2:
-        print("usage: python verify.py MODEL CERTIFICATE", file=sys.stderr)
+    if len(arguments) < 2:
+        print("usage: python verify.py MODEL CERTIFICATE [PART ...]", file=sys.stderr)
         return 2
     try:
         n_cells = check(*(Path(path).read_bytes() for path in arguments))
     except (OSError, UnreadableError) as error:
         print(f"cannot be checked: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("cannot be checked: there is not enough memory", file=sys.stderr)
         return 2
     except RefusedError as error:
         print(f"not ok: {error}")

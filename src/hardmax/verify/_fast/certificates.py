@@ -10,10 +10,12 @@ from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.certificate_format import (
+    MOST_DOMAIN_BITS,
     REFUSALS,
     TILING,
     Certificate,
     domain_fingerprint,
+    has_long_integers,
     integer_table,
 )
 from hardmax.typing import IntArray, WideArray
@@ -81,6 +83,8 @@ def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
     denominator = certificate.chart_denominator
     if type(denominator) is not int or denominator < 1:
         raise RefusedError("`chart_denominator` is not a positive integer")
+    if has_long_integers(chart, denominator, rows):
+        raise RefusedError(f"the domain has an integer of more than {MOST_DOMAIN_BITS} bits")
     if certificate.domain_fingerprint != domain_fingerprint(chart, denominator, rows):
         raise RefusedError("the domain is not the one the certificate was made for")
     if dim < 1 or chart.shape[0] != network.dim_in or rows.shape[1] != dim + 1:

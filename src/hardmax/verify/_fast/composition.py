@@ -7,7 +7,9 @@ $q \ge 1$. A product with an integer matrix whose last row is $(0, \dots, 0, s)$
 shape, with the scale $q s$. So nothing is ever divided.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,21 +107,33 @@ def _homogeneous(affine: AffineMap) -> tuple[fmpz_mat, int]:
     return fmpz_mat([*rows, [0] * affine.dim_in + [scale]]), scale
 
 
+def _unit_row(n: int, i: int) -> list[int]:
+    row = [0] * n
+    row[i] = 1
+    return row
+
+
 def _score_rows(layer: ArgmaxLayer) -> tuple[list[list[fmpz]], int]:
     """Return the forms of a layer on its input, constants last, and their scale."""
     outer, scale = integers_of(np.column_stack([layer.slopes, layer.offsets]))
     rows: list[list[fmpz]] = []
+    rows_of: Callable[[int], Any]
     if layer.query.is_identity and layer.reads is None:
         rows = fmpz_mat(outer).tolist()
         return rows, scale
-    inner, inner_scale = _homogeneous(layer.query)
-    if layer.reads is None:
-        rows = (fmpz_mat(outer) * inner).tolist()
-        return rows, scale * inner_scale
-    queries = inner.tolist()
+    if layer.query.is_identity:
+        # Its rows are made as they are read: all of them would take the square of the dimension.
+        rows_of, inner_scale = partial(_unit_row, layer.dim_in + 1), 1
+    else:
+        inner, inner_scale = _homogeneous(layer.query)
+        if layer.reads is None:
+            rows = (fmpz_mat(outer) * inner).tolist()
+            return rows, scale * inner_scale
+        rows_of = inner.tolist().__getitem__
+    assert layer.reads is not None
     for group, reads in enumerate(layer.reads.tolist()):
         forms = outer[int(layer.starts[group]) : int(layer.starts[group + 1])]
         # Where nothing is read, the slopes are 0 and any row will do.
-        read = [*(queries[i] for i in reads), queries[-1]]
+        read = [rows_of(i) for i in (*reads, -1)]
         rows += (fmpz_mat(forms) * fmpz_mat(read)).tolist()
     return rows, scale * inner_scale
