@@ -247,9 +247,10 @@ def _feed(update: Callable[[bytes], object], value: Any) -> None:
             update(f"array {array.dtype.str} {array.shape};".encode())
             update(array.tobytes())
     elif value is None or isinstance(value, bool | int | float | str | Fraction):
-        text = _decimal(value) if type(value) is int else str(value)
         if isinstance(value, float):
             text = value.hex()
+        else:
+            text = _decimal(value) if type(value) is int else str(value)
         update(f"{type(value).__name__} {len(text)} {text};".encode())
     else:
         raise DtypeError(

@@ -26,6 +26,10 @@ Executor = Annotated[
     ),
 ]
 
+_LONGEST, _MOST_BITS = 200, 1 << 12
+"""How long the text of a domain may be that is printed, and how long its integers; those of a
+domain in float64 are shorter."""
+
 
 def regions(
     model: Model,
@@ -292,16 +296,19 @@ def _certify(part: "Partition", path: Path, who: dict[str, Any]) -> None:
 
 def _claimed_domain(claim: Any) -> str:
     """Write the domain of a certificate as text, if it is not too long."""
-    import numpy as np
-
     from hardmax.geometry.domain_text import box_of_rows, domain_text
     from hardmax.geometry.polytopes import Polytope
 
     dim, ambient = claim.chart.shape[1] - 1, claim.chart.shape[0]
-    identity = np.eye(dim, dim + 1, dtype=np.int64) * claim.chart_denominator
     text = f"a part of dimension {dim} of R^{ambient}, {len(claim.rows)} inequalities"
-    if claim.chart.tolist() == identity.tolist() and claim.rows.shape[1] == dim + 1:
-        polytope = Polytope.from_rows([tuple(row) for row in claim.rows.tolist()], dim)
+    is_identity = dim == ambient and all(
+        entry == (claim.chart_denominator if i == k else 0)
+        for i, row in enumerate(claim.chart.tolist())
+        for k, entry in enumerate(row)
+    )
+    rows = claim.rows.tolist()
+    if is_identity and all(entry.bit_length() <= _MOST_BITS for row in rows for entry in row):
+        polytope = Polytope.from_rows([tuple(row) for row in rows], dim)
         exact = domain_text(box_of_rows(polytope.rows) or polytope)
-        text = exact if len(exact) <= 200 else text
+        text = exact if len(exact) <= _LONGEST else text
     return text

@@ -275,7 +275,9 @@ class ArgmaxLayer(WithoutCaches):
         }
         starts = sizes.ints("starts", self.starts, ("n_ends",))
         slots = sizes.ints("slots", self.slots, ("n_groups",))
-        rising = starts[0] == 0 and starts[-1] == sizes["n_forms"] and (starts[1:] > starts[:-1]).all()
+        rising = (
+            starts[0] == 0 and starts[-1] == sizes["n_forms"] and (starts[1:] > starts[:-1]).all()
+        )
         if len(starts) != len(slots) + 1 or not rising:
             raise ArgumentError(
                 f"`starts` must rise from 0 to {sizes['n_forms']} in {len(slots)} steps, one for "

@@ -40,9 +40,10 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 - `MaxoutNetwork`: `widths` of the hidden layers. Tensors `weights.i.j`, `biases.i.j` for unit
   `j` of hidden layer `i`, and `weights.last`, `biases.last`.
 - `AttentionHead`: `query_bias`, `logit_bias` (whether there is one). Tensors as the attributes.
-- `HardTransformer`: `blocks`, at least one, each with `heads` (as for `AttentionHead`), `ffn` (whether there is
-  one), `attention_residual` and `ffn_residual`. Tensors `blocks.i.heads.j.keys` and so on,
-  `blocks.i.ffn.w_in` and so on, `embedding.weight`, `embedding.bias`, `readout.weight`, `.bias`.
+- `HardTransformer`: `blocks`, at least one, each with `heads` (as for `AttentionHead`), `ffn`
+  (whether there is one), `attention_residual` and `ffn_residual`. Tensors
+  `blocks.i.heads.j.keys` and so on, `blocks.i.ffn.w_in` and so on, `embedding.weight`,
+  `embedding.bias`, `readout.weight`, `.bias`.
 - `ArgmaxNetwork`: `residuals`, one for each layer; `identities`, the prefixes (`layers.0.output.`)
   of the affine maps that are identities: these have a zero bias and no weight. Tensors
   `layers.i.slopes` and so on, with `layers.i.reads` where the layer has them.

@@ -127,7 +127,9 @@ def _summary(network: ArgmaxNetwork, part: Part) -> _Summary | str:
             raise RefusedError("the cells of a part must be in order")
     except RefusedError as refusal:
         return _named(part, str(refusal))
-    return _Summary(own.subject(), own.kind, own.n_cells, part_ends(network, own.signatures, own.kind))
+    return _Summary(
+        own.subject(), own.kind, own.n_cells, part_ends(network, own.signatures, own.kind)
+    )
 
 
 def _key(signature: AnyArray) -> bytes:

@@ -105,7 +105,18 @@ def check(model: bytes, *certificate: bytes | str) -> int:
         RefusedError: If the certificate does not prove its claim about the model.
     """
     network = read_model(model)
-    return check_claim(network, join_parts([read_certificate(text) for text in certificate]))
+    claims, refusals = [], []
+    for text in certificate:
+        try:
+            claims.append(read_certificate(text))
+        except UnreadableError:
+            raise
+        except RefusedError as refusal:
+            # Another part may be unreadable, which comes first.
+            refusals.append(refusal)
+    if refusals:
+        raise refusals[0]
+    return check_claim(network, join_parts(claims))
 
 
 def check_claim(network: "Network", claim: "Claim") -> int:
@@ -292,7 +303,9 @@ def _get(content: Any, name: str, kind: type) -> Any:
     return value
 
 
-def _only(content: dict[str, Any], names: set[str]) -> None:
+def _only(content: Any, names: set[str]) -> None:
+    if type(content) is not dict:
+        raise UnreadableError(f"there must be an object with the fields {sorted(names)}")
     if set(content) != names:
         raise UnreadableError(f"the fields must be {sorted(names)}; got {sorted(content)!s:.200}")
 
@@ -615,7 +628,7 @@ class _Head(NamedTuple):
     output: list[Sequence[float]]
 
 
-def _take_head(fields: dict[str, Any], tensors: Tensors, prefix: str) -> _Head:
+def _take_head(fields: Any, tensors: Tensors, prefix: str) -> _Head:
     weight = tensors.take(f"{prefix}query_weight", None, None)
     d_k = weight.shape[1]
     keys = tensors.take(f"{prefix}keys", None, d_k)
@@ -655,8 +668,7 @@ def _attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict
     if n_padded > MOST_PADDING * n_numbers:
         raise UnreadableError("the heads of a block must be of similar sizes")
     starts, firsts = (
-        [*accumulate(sizes, initial=0)]
-        for sizes in (n_keys, [len(head.columns) for head in heads])
+        [*accumulate(sizes, initial=0)] for sizes in (n_keys, [len(head.columns) for head in heads])
     )
     columns = [column for head in heads for column in head.columns]
     query = [x for row in zip(*columns, strict=True) for x in row]
@@ -691,8 +703,6 @@ def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any
     _only(fields, {"blocks"})
     layers = []
     for i, block in enumerate(_get(fields, "blocks", list)):
-        if type(block) is not dict:
-            raise UnreadableError("`blocks` must hold objects")
         _only(block, {"heads", "ffn", "attention_residual", "ffn_residual"})
         heads = [
             _take_head(head, tensors, f"blocks.{i}.heads.{j}.")
@@ -757,7 +767,9 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         )
     network = _network(layers, affine("embedding."), affine("readout."))
     if identities:
-        raise UnreadableError(f"`identities` must be maps of the model; got {min(identities)!r:.60}")
+        raise UnreadableError(
+            f"`identities` must be maps of the model; got {min(identities)!r:.60}"
+        )
     return network
 
 
