@@ -103,7 +103,7 @@ SUBJECTS = {
         (transformer(3), WholeSpace(3)),
     ],
     "deep": [
-        (random_relu(5, 2, *[2] * 7, 1), SQUARE),
+        (random_relu(6, 2, *[2] * 5, 1), SQUARE),
         (random_relu(6, 1, *[2] * 9, 1), Box([-3], [3])),
     ],
 }
