@@ -10,6 +10,7 @@ there was a hash (formats that end in `/1`) are still read, unchecked; saving th
 import json
 import os
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from hardmax._ground.files import replacing
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
+from hardmax._ground.size_limits import MOST_AXES, check_tensor_count
 from hardmax.errors import RecordFormatError
 from hardmax.models.argmax import AffineMap
 from hardmax.typing import AnyArray
@@ -75,29 +77,77 @@ def split_tensor_bytes(
     content: bytes, path: str | os.PathLike[str]
 ) -> tuple[str | None, dict[str, AnyArray]]:
     """Do what `read_tensors` does with the content of a file; its path is for messages."""
-    from safetensors import SafetensorError, deserialize
-
-    tensors: dict[str, AnyArray] = {}
     try:
-        stored = deserialize(content)  # type: ignore[no-untyped-call]
-        for name, entry in stored:
-            dtype = np.dtype(_DTYPES[entry["dtype"]])
-            array = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
-            tensors[name] = widened(array) if entry["dtype"] == "BF16" else array
-        n_bytes = int.from_bytes(content[:8], "little")
-        # `deserialize` has read this before, and checked that it is JSON.
-        text = content[8 : 8 + n_bytes].decode()
-        described = json.loads(text)
-        header = described.get("__metadata__", {}).get(_METADATA_KEY)
-        if header is not None:
-            _check_layout(text)
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"the type {error}" if isinstance(error, KeyError) else error
+        return _split(content)
+    except RecordFormatError as error:
         raise RecordFormatError(
             f"`path` must be a safetensors file of numbers NumPy has; reading {path} failed: "
-            f"{reason}."
+            f"{str(error).rstrip('.')}."
         ) from None
-    return header, tensors
+
+
+def _split(content: bytes) -> tuple[str | None, dict[str, AnyArray]]:
+    """Return the header of this library and views of the tensors."""
+    n_header = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or n_header > len(content) - 8:
+        raise RecordFormatError("its header reaches beyond its end")
+    try:
+        text = content[8 : 8 + n_header].decode()
+    except UnicodeDecodeError as error:
+        raise RecordFormatError(f"its header is not UTF-8: {error}") from None
+    # Every tensor has this entry, so that a long header is refused before it is parsed.
+    check_tensor_count(text.count('"data_offsets"'))
+    described = parse_json(text)
+    if not isinstance(described, dict):
+        raise RecordFormatError("its header is no JSON object")
+    metadata = described.pop("__metadata__", None)
+    if not isinstance(metadata, dict | None):
+        raise RecordFormatError("its metadata are no JSON object")
+    check_tensor_count(len(described))
+    if _METADATA_KEY in (metadata or {}):
+        _check_layout(text)
+    data = memoryview(content)[8 + n_header :]
+    places = [(*_place(name, entry), name) for name, entry in described.items()]
+    end = 0
+    # Side by side, so that no number belongs to two tensors.
+    for start, stop, _, _, name in sorted(places):
+        if start != end:
+            raise RecordFormatError(f"the tensor `{name:.60}` does not follow the one before")
+        end = stop
+    if end != len(data):
+        raise RecordFormatError(f"its tensors take {end:,} bytes of {len(data):,}")
+    found = {name: _view(data[a:b], kind, shape) for a, b, kind, shape, name in places}
+    return (metadata or {}).get(_METADATA_KEY), {name: found[name] for name in sorted(found)}
+
+
+def _place(name: str, entry: Any) -> tuple[int, int, str, tuple[int, ...]]:
+    """Return where a tensor begins and ends, its type and its shape."""
+    entry = entry if isinstance(entry, dict) else {}
+    kind, shape, place = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if not isinstance(kind, str) or kind not in _DTYPES:
+        raise RecordFormatError(f"the type {kind!r:.40} of the tensor `{name:.60}` is not read")
+    are_sizes = all(
+        isinstance(sizes, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in sizes)
+        for sizes in (shape, place)
+    )
+    if not are_sizes or len(place) != 2 or len(shape) > MOST_AXES:
+        raise RecordFormatError(f"the tensor `{name:.60}` has no sound shape and place")
+    n_bytes = prod(shape) * np.dtype(_DTYPES[kind]).itemsize
+    if place[1] - place[0] != n_bytes:
+        raise RecordFormatError(
+            f"the tensor `{name:.60}` of shape {shape!s:.100} does not fit its place"
+        )
+    return place[0], place[1], kind, tuple(shape)
+
+
+def _view(data: memoryview, kind: str, shape: tuple[int, ...]) -> AnyArray:
+    flat = np.frombuffer(data, _DTYPES[kind])
+    if not flat.flags.aligned:
+        flat = flat.copy()
+    try:
+        return (widened(flat) if kind == "BF16" else flat).reshape(shape)
+    except ValueError as error:  # Sizes of an empty tensor can be beyond those of NumPy.
+        raise RecordFormatError(f"a tensor has the shape {shape!s:.100}: {error}") from None
 
 
 def _check_layout(text: str) -> None:
@@ -110,9 +160,11 @@ def _check_layout(text: str) -> None:
     del header["__metadata__"]
     for name, entry in header.items():
         if not isinstance(entry, dict) or entry.keys() != _ENTRY:
-            raise ValueError(f"the tensor {name!r:.60} must have the fields {sorted(_ENTRY)}")
+            raise RecordFormatError(
+                f"the tensor {name!r:.60} must have the fields {sorted(_ENTRY)}"
+            )
     if not text.startswith("{"):
-        raise ValueError("the header must begin with a brace")
+        raise RecordFormatError("the header must begin with a brace")
 
 
 def widened(array: AnyArray) -> AnyArray:

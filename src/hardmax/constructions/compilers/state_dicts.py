@@ -18,12 +18,14 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 from hardmax._ground.arguments import Sizes
 from hardmax._ground.display import html_card, short_repr
+from hardmax._ground.size_limits import SizeLimit
 from hardmax.constructions.compilers.piece_layers import SourceNetwork
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap
@@ -39,6 +41,8 @@ from hardmax.models.tensor_files import read_tensors
 from hardmax.typing import AnyArray
 
 _MOST_STEPS = 1000
+_MOST_LAYERS = 1000
+_MOST_UNORDERED = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +79,10 @@ class StateDict:
             layers[layer][part] = array
         if not layers:
             raise RecordFormatError("it has no tensors.")
+        if len(layers) > _MOST_LAYERS:
+            raise RecordFormatError(
+                f"it must have at most {_MOST_LAYERS:,} layers; it has {len(layers):,}."
+            )
         vectors: dict[str, AnyArray] = {}
         for layer, parts in layers.items():
             weight = parts.get("weight")
@@ -219,6 +227,9 @@ def _chains(shapes: dict[str, tuple[int, ...]]) -> list[list[str]]:
     Returns:
         All of them, or two; none also if the search becomes too long.
     """
+    if len(shapes) > _MOST_UNORDERED:
+        return []
+    earlier = {name: {other for other in shapes if _is_before(other, name)} for name in shapes}
     found: list[list[str]] = []
     open_ends: list[list[str]] = [[]]
     for _ in range(_MOST_STEPS):
@@ -230,11 +241,12 @@ def _chains(shapes: dict[str, tuple[int, ...]]) -> list[list[str]]:
             found.append(begun)
         fitting = (n for n in rest if not begun or shapes[n][1] == shapes[begun[-1]][0])
         for name in fitting:
-            if not any(_is_before(other, name) for other in rest):
+            if earlier[name].isdisjoint(rest):
                 open_ends.append([*begun, name])
     return []
 
 
+@lru_cache(maxsize=4 * _MOST_LAYERS)
 def _natural(name: str) -> list[tuple[bool, int, str]]:
     """A key that orders numbers by value, whatever their length."""
     parts = [part for part in re.split(r"([0-9]+)", name) if part]
@@ -367,7 +379,7 @@ def _own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
 
 def _network(path: str | os.PathLike[str], steps: Sequence[Step]) -> SourceNetwork:
     try:
-        return network_of(steps)
+        return network_of(steps, SizeLimit(Path(path).stat().st_size))
     except HardmaxError as error:
         raise _no_network(path, error) from None
 

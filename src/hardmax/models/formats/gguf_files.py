@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.size_limits import check_tensor_count
 from hardmax.errors import RecordFormatError
 from hardmax.models.tensor_files import widened
 from hardmax.typing import AnyArray
@@ -85,6 +86,7 @@ def _header(cursor: "_Cursor") -> tuple[dict[str, Any], int]:
 def _parsed(content: memoryview) -> GgufFile:
     cursor = _Cursor(content)
     fields, n_tensors = _header(cursor)
+    check_tensor_count(n_tensors)
     table: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for _ in range(n_tensors):
         name, n_axes = cursor.text(), cursor.number("<u4")
@@ -140,7 +142,7 @@ class _Cursor:
 
     def count(self, least: int) -> int:
         """A number of entries of at least so many bytes each."""
-        n = int(self.number("<u8"))
+        n = int.from_bytes(self.take(8), "little")
         if n * least > len(self._content) - self.at:
             raise RecordFormatError(f"it announces {n} entries, more than it has bytes for")
         return n

@@ -3,7 +3,7 @@
 A traced tensor has the shape it has there, the batch included, which is 1. Constants are arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -61,6 +61,13 @@ def real(value: Any) -> FloatArray:
     return np.asarray(array, dtype=np.float64)
 
 
+def fold(build: GraphBuilder, function: Callable[..., Any], a: Any, b: Any) -> AnyArray:
+    """Apply a function of numbers to two constants, entry by entry."""
+    left, right = np.asarray(a), np.asarray(b)
+    build.limit.take(16 * prod(np.broadcast_shapes(left.shape, right.shape)))
+    return np.asarray(function(left, right))
+
+
 def added(build: GraphBuilder, a: Any, b: Any, factor: float = 1.0, name: str = "sum") -> Any:
     """Return `a + factor * b`."""
     if is_traced(a, b):
@@ -69,7 +76,7 @@ def added(build: GraphBuilder, a: Any, b: Any, factor: float = 1.0, name: str = 
         return Traced(build.scale(a.slots, 1.0, factor * real(b), name))
     if isinstance(b, Traced):
         return Traced(build.scale(b.slots, factor, real(a), name))
-    return np.asarray(a) + factor * np.asarray(b)
+    return fold(build, lambda left, right: left + factor * right, a, b)
 
 
 def multiplied(build: GraphBuilder, a: Any, b: Any, name: str = "product") -> Any:
@@ -80,7 +87,7 @@ def multiplied(build: GraphBuilder, a: Any, b: Any, name: str = "product") -> An
         a, b = b, a
     if isinstance(a, Traced):
         return Traced(build.scale(a.slots, real(b), 0.0, name))
-    return np.asarray(a) * np.asarray(b)
+    return fold(build, np.multiply, a, b)
 
 
 def divided(build: GraphBuilder, a: Any, b: Any, name: str = "quotient") -> Any:
@@ -88,7 +95,7 @@ def divided(build: GraphBuilder, a: Any, b: Any, name: str = "quotient") -> Any:
     if isinstance(b, Traced):
         raise ArgumentError("it divides by something that depends on the input.")
     if not isinstance(a, Traced):
-        return np.asarray(a) / np.asarray(b)
+        return fold(build, np.divide, a, b)
     divisor = real(b)
     mantissas = np.abs(np.frexp(divisor)[0])
     if not divisor.all():
@@ -111,7 +118,12 @@ def product(build: GraphBuilder, a: Any, b: Any, name: str = "matrix") -> Any:
         turned = np.swapaxes(b.slots, -1, -2)
         result = build.multiply(turned, _matrix(real(a)).T, None, name)
         return Traced(np.swapaxes(result, -1, -2))
-    return np.asarray(a) @ np.asarray(b)
+    left, right = np.asarray(a), np.asarray(b)
+    n_inner = left.shape[-1] if left.ndim else 1
+    n_outer = left.size // max(n_inner, 1) * (right.size // max(n_inner, 1))
+    # Also the products, which take time.
+    build.limit.take(8 * n_outer + n_inner * n_outer // 4)
+    return left @ right
 
 
 def _matrix(array: FloatArray) -> FloatArray:
@@ -150,7 +162,7 @@ def activated(build: GraphBuilder, x: Traced, activation: Activation, name: str)
 def extreme(build: GraphBuilder, a: Any, b: Any, sign: float, name: str) -> Any:
     """Return the larger of two, or the smaller for `sign` -1."""
     if not is_traced(a) and not is_traced(b):
-        return (np.maximum if sign > 0 else np.minimum)(a, b)
+        return fold(build, np.maximum if sign > 0 else np.minimum, a, b)
     signal, bound = (a, b) if is_traced(a) else (b, a)
     if not is_traced(bound) and np.size(bound) == 1:
         number = float(real(bound).ravel()[0])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.size_limits import SizeLimit
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import RELU, Activation, Stage
@@ -20,6 +21,8 @@ from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 Step = AffineMap | Activation
+_NUMBER_BYTES = 48
+"""What an entry of a matrix takes while a network is put together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +35,14 @@ class _Layer:
     relu: AffineMap | None
 
 
-def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
+def network_of(
+    steps: Sequence[Step], limit: SizeLimit | None = None
+) -> ReluNetwork | MaxoutNetwork:
     """Return the network that applies affine maps and activations one after another, exactly.
 
     Args:
         steps: The maps and activations, at least one map.
+        limit: The limit on what its matrices may take, for steps that come from a file.
 
     Returns:
         A `ReluNetwork` if every activation is a ReLU and no two maps that would have to be
@@ -45,6 +51,7 @@ def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
     Raises:
         ArgumentError: If there is no affine map.
         ShapeMismatchError: If the sizes do not fit.
+        SizeLimitError: If its matrices would take more than `limit` has left.
 
     Examples:
         >>> from hardmax.models import read_activation
@@ -60,6 +67,11 @@ def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
         raise ArgumentError("a network must have at least one Linear layer; got none.")
     layers: list[_Layer] = []
     pending = AffineMap.identity(first.dim_in)
+
+    def count(*n_numbers: int) -> None:
+        if limit is not None:
+            limit.take(_NUMBER_BYTES * sum(n_numbers))
+
     for step in steps:
         if isinstance(step, AffineMap):
             if step.dim_in != pending.dim_out:
@@ -67,6 +79,7 @@ def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
                     f"a layer must take the {pending.dim_out} outputs of the one before; got one "
                     f"of shape {step.weight.shape}."
                 )
+            count(pending.weight.size, pending.dim_in * step.dim_out)
             composed = _composed(pending, step)
             if composed is None:
                 layers.append(_alone(pending))
@@ -77,8 +90,11 @@ def network_of(steps: Sequence[Step]) -> ReluNetwork | MaxoutNetwork:
         for stage in step.stages:
             if _is_relu(step) and _is_rectified(layers, pending):
                 continue
+            n_units, n_forms = _stage_sizes(stage, pending.dim_out)
+            count(n_forms * pending.dim_in, n_units * pending.dim_out)
             layer = _written(pending, stage)
             if layer is None:
+                count(pending.weight.size, n_forms * pending.dim_out)
                 layers.append(_alone(pending))
                 pending = AffineMap.identity(pending.dim_out)
                 layer = _written(pending, stage)
@@ -92,6 +108,13 @@ def chained(affine: Sequence[AffineMap], activations: Sequence[Activation]) -> l
     """Put one activation after each affine map."""
     pairs = zip(affine, activations, strict=True)
     return [step for pair in pairs for step in pair]
+
+
+def _stage_sizes(stage: Stage, n_channels: int) -> tuple[int, int]:
+    """The number of maxima and of their forms in a stage."""
+    units = [unit for channel in stage for unit in channel]
+    times = n_channels // len(stage)
+    return len(units) * times, sum(len(unit.pieces) for unit in units) * times
 
 
 def _is_relu(activation: Activation) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.display import card
+from hardmax._ground.size_limits import SizeLimit
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import Activation
@@ -28,13 +29,24 @@ Signal = IntArray
 _MOST_SLOTS = 1 << 27
 _FEW_CHANNELS = 4
 """Convolutions of so few channels to so few are kept as sparse rows."""
+# What is counted, in bytes: the arrays of a node and those that are used while it is made.
+_NODE_BYTES = 1 << 14
+_SLOT_BYTES = 64
+_ENTRY_BYTES = 96
+_WEIGHT_BYTES = 24
+_INNER_ENTRY_BYTES = 512
+_NO_LIMIT = 1 << 62
 
 
 class GraphBuilder:
     """Collects the nodes of a `GraphNetwork`.
 
+    Args:
+        limit: The limit on what the nodes may take, for those that a file describes; None for none.
+
     Attributes:
         notes: What was rounded or left off, in words.
+        limit: What the nodes have taken so far, and the limit.
 
     Examples:
         >>> build = GraphBuilder()
@@ -44,12 +56,13 @@ class GraphBuilder:
         [2.0, 5.0]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: SizeLimit | None = None) -> None:
         self.notes: list[str] = []
+        self.limit = limit or SizeLimit(0, _NO_LIMIT)
         self._nodes: list[Node] = []
         self._n_slots = 0
         self._input_shape: tuple[int, ...] | None = None
-        self._maker: dict[int, Maxima] = {}
+        self._maxima: list[Maxima] = []
         # How flat signals were made from one another: from which, by what, by the signal's slots.
         self._steps: dict[bytes, tuple[IntArray, Callable[[], Step]]] = {}
 
@@ -72,6 +85,8 @@ class GraphBuilder:
         """Return the network with the given output, without nodes that do not lead to it."""
         if self._input_shape is None:
             raise ArgumentError("a network must have an input; got none.")
+        if not output.size:
+            raise ShapeMismatchError(f"an output must have entries; its shape is {output.shape}.")
         needed = np.zeros(self._n_slots, dtype=np.bool_)
         needed[output.ravel()] = True
         kept = []
@@ -123,8 +138,11 @@ class GraphBuilder:
         n_out, n_in = kernel.shape[0] // groups, kernel.shape[1]
         if kernel.shape[0] % groups:
             raise ShapeMismatchError(f"{kernel.shape[0]} channels do not fit {groups} groups.")
+        total = kernel.shape[0]
+        n_places = prod(sides) * prod(count_windows(x.shape[1:], sides, strides, pads, dilations))
+        self.limit.take((_WEIGHT_BYTES + 8 * groups) * n_places + _WEIGHT_BYTES * kernel.size)
         shape, places = window_places(x.shape[1:], sides, strides, pads, dilations)
-        n_rows, total = len(places), kernel.shape[0]
+        n_rows = len(places)
         offsets = np.zeros(total) if bias is None else _floats(bias)
         # (K, C, taps): one kernel for each group, channels last.
         flat = _floats(kernel).reshape(groups, n_out, n_in, -1)
@@ -158,6 +176,8 @@ class GraphBuilder:
         name: str,
     ) -> Signal:
         groups, n_out, n_in, _ = kernel.shape
+        n_sums = groups * n_out * len(places)
+        self._count_rows(n_sums, n_sums * n_in * places.shape[1])
         pixels = x.reshape(x.shape[0], -1)
         padded = np.concatenate([pixels, np.full((len(pixels), 1), -1)], axis=1)
         read = padded.reshape(groups, n_in, -1)[:, :, places]  # (groups, n_in, rows, taps)
@@ -173,12 +193,18 @@ class GraphBuilder:
         self, x: Signal, matrix: FloatArray, bias: Any = None, name: str = "matrix"
     ) -> Signal:
         """Multiply the last axis of a signal by a matrix `(n_in, n_out)`, and add a bias."""
+        self.limit.take(_WEIGHT_BYTES * np.size(matrix))
         matrix = _floats(matrix)
         if matrix.ndim != 2 or x.ndim < 1 or x.shape[-1] != len(matrix):
             raise ShapeMismatchError(
                 f"a matrix of shape {matrix.shape} does not fit a signal of shape {x.shape}."
             )
         n_in, n_out = matrix.shape
+        if not x.size or not n_out:
+            raise ShapeMismatchError(
+                f"a matrix of shape {matrix.shape} and a signal of shape {x.shape} have no entries."
+            )
+        self.limit.take(_SLOT_BYTES * (x.size + x.size // n_in * n_out))
         rows = x.reshape(-1, n_in)
         order = np.argsort(rows[0], kind="stable")
         bases = rows[:, order[0]]
@@ -202,17 +228,23 @@ class GraphBuilder:
         """Return `x * factors + shifts`, entry by entry, of arrays that broadcast."""
         factor, shift = _floats(factors), _floats(shifts)
         shape = np.broadcast_shapes(x.shape, factor.shape, shift.shape)
+        self._count_rows(prod(shape), prod(shape))
         columns = np.broadcast_to(x, shape).reshape(-1, 1)
         weights = np.broadcast_to(factor, shape).reshape(-1, 1)
         biases = np.broadcast_to(shift, shape).ravel()
         result = self._sparse(columns, weights, biases, name).reshape(shape)
         if result.size != x.size:
             return result
-        return self._made(x, lambda: AffineMap(np.diag(weights[:, 0]), biases), result)
+        return self._made(x, lambda: self._diagonal(weights[:, 0], biases), result)
+
+    def _diagonal(self, factors: FloatArray, shifts: FloatArray) -> AffineMap:
+        self.limit.take(3 * factors.nbytes * len(factors))
+        return AffineMap(np.diag(factors), shifts)
 
     def add(self, x: Signal, y: Signal, factor: float = 1.0, name: str = "sum") -> Signal:
         """Return `x + factor * y` of two signals that broadcast."""
         shape = np.broadcast_shapes(x.shape, y.shape)
+        self._count_rows(prod(shape), 2 * prod(shape))
         columns = np.stack([np.broadcast_to(part, shape).ravel() for part in (x, y)], axis=1)
         weights = np.broadcast_to(np.array([1.0, factor]), columns.shape)
         return self._sparse(columns, weights, np.zeros(len(columns)), name).reshape(shape)
@@ -224,11 +256,13 @@ class GraphBuilder:
     def constant(self, values: Any, name: str = "constant") -> Signal:
         """Return a signal that is the same whatever goes in."""
         array = _floats(values)
+        self._count_rows(array.size, 0)
         none = np.empty((array.size, 0), dtype=np.int64)
         return self._sparse(none, np.empty(none.shape), array.ravel(), name).reshape(array.shape)
 
     def relu(self, x: Signal, name: str = "relu") -> Signal:
         """Return the positive part."""
+        self._count_rows(x.size, 2 * x.size)
         columns = np.stack([np.full(x.size, -1), x.ravel()], axis=1)
         slopes = np.broadcast_to(np.array([0.0, 1.0]), columns.shape)
         return self.maximum(columns, slopes, np.zeros(columns.shape), name=name).reshape(x.shape)
@@ -258,18 +292,21 @@ class GraphBuilder:
         parts = []
         for unit in units:
             pieces = np.array(unit.pieces)
+            self._count_rows(x.size, x.size * len(pieces))
             shape = (x.size, len(pieces))
             columns = np.where(pieces[:, 0] == 0.0, -1, np.broadcast_to(x[:, np.newaxis], shape))
             slopes, offsets = (np.broadcast_to(pieces[:, k], shape) for k in (0, 1))
             parts.append(self.maximum(columns, slopes, offsets, sign=unit.sign, name=name))
         if len(parts) == 1:
             return parts[0]
+        self._count_rows(x.size, x.size * len(parts))
         columns = np.stack(parts, axis=1)
         return self._sparse(columns, np.ones(columns.shape), np.zeros(x.size), name)
 
     def larger(self, x: Signal, y: Signal, sign: float = 1.0, name: str = "max") -> Signal:
         """Return the larger of two signals that broadcast; for `sign` -1 the smaller."""
         shape = np.broadcast_shapes(x.shape, y.shape)
+        self._count_rows(prod(shape), 2 * prod(shape))
         columns = np.stack([np.broadcast_to(part, shape).ravel() for part in (x, y)], axis=1)
         slopes = np.full(columns.shape, sign)
         return self.maximum(columns, slopes, np.zeros(columns.shape), sign=sign, name=name).reshape(
@@ -313,6 +350,7 @@ class GraphBuilder:
         self, x: Signal, axes: Sequence[int], name: str = "mean", *, keeps_axes: bool = True
     ) -> Signal:
         """Return the mean over some axes, which are left with one entry or dropped."""
+        self._count_rows(x.size, x.size)
         columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
         counts = np.full((len(columns), 1), columns.shape[1])
         return self._means(columns, counts, name).reshape(shape)
@@ -321,6 +359,7 @@ class GraphBuilder:
         self, x: Signal, axes: Sequence[int], name: str = "total", *, keeps_axes: bool = True
     ) -> Signal:
         """Return the sum over some axes, which are left with one entry or dropped."""
+        self._count_rows(x.size, x.size)
         columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
         return self.combine(columns, np.ones(columns.shape), name).reshape(shape)
 
@@ -344,6 +383,9 @@ class GraphBuilder:
             raise ShapeMismatchError(
                 f"a window {tuple(sides)} does not fit a signal of shape {x.shape}."
             )
+        n_windows = prod(count_windows(x.shape[1:], sides, strides, pads, dilations))
+        self._count_rows(x.shape[0] * n_windows, x.shape[0] * n_windows * prod(sides))
+        self.limit.take(_WEIGHT_BYTES * n_windows * prod(sides))
         shape, places = window_places(x.shape[1:], sides, strides, pads, dilations)
         pixels = x.reshape(x.shape[0], -1)
         padded = np.concatenate([pixels, np.full((len(pixels), 1), -1)], axis=1)
@@ -388,20 +430,27 @@ class GraphBuilder:
         is_there: Any,
         sign: float,
     ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-        inner = [self._maker.get(int(slot)) for slot in np.unique(columns[is_there])]
         plain = (slopes[is_there] == 1.0) & (offsets[is_there] == 0.0)
-        if sign != 1.0 or not plain.all() or any(m is None or m.sign != 1.0 for m in inner):
+        makers = self._makers(columns[is_there]) if sign == 1.0 and plain.all() else None
+        if makers is None:
             counts = is_there.sum(axis=1)
             starts = np.concatenate([[0], np.cumsum(counts)])
             parts = (np.ascontiguousarray(a[is_there]) for a in (columns, slopes, offsets))
             read, slope, offset = parts
             return starts, read.astype(np.int64), slope, offset
+        n_inner = 0
+        for at in np.unique(makers):
+            node = self._maxima[at]
+            groups = columns[is_there][makers == at] - node.first
+            n_inner += int(np.diff(node.starts)[groups].sum())
+        self.limit.take(_INNER_ENTRY_BYTES * n_inner)
+        maker_of = dict(zip(columns[is_there].tolist(), makers.tolist(), strict=True))
         ends: list[int] = [0]
         entries: list[tuple[int, float, float]] = []
         for row, there in zip(columns, is_there, strict=True):
             found: dict[tuple[int, float, float], None] = {}
             for slot in row[there].tolist():
-                node = self._maker[slot]
+                node = self._maxima[maker_of[slot]]
                 g = slot - node.first
                 for j in range(node.starts[g], node.starts[g + 1]):
                     entry = int(node.columns[j]), float(node.slopes[j]), float(node.offsets[j])
@@ -412,6 +461,15 @@ class GraphBuilder:
         slots = np.array([slot for slot, _, _ in entries])
         return np.array(ends), slots, table[:, 1].copy(), table[:, 2].copy()
 
+    def _makers(self, slots: IntArray) -> IntArray | None:
+        """The places in the list of maxima of those that write slots; None if one is no maximum."""
+        if not self._maxima:
+            return None
+        ends = np.array([(m.first, m.first + m.n_groups, m.sign == 1.0) for m in self._maxima])
+        at = np.searchsorted(ends[:, 0], slots, "right") - 1
+        is_made = (at >= 0) & (slots < ends[at, 1]) & (ends[at, 2] == 1)
+        return at if is_made.all() else None
+
     def pad(self, x: Signal, pads: Sequence[tuple[int, int]], value: float = 0.0) -> Signal:
         """Put constants around a signal, `(before, after)` of each axis; negative ones cut."""
         cut = tuple(
@@ -419,7 +477,9 @@ class GraphBuilder:
         )
         x = x[cut]
         rest = [(max(0, a), max(0, b)) for a, b in pads]
-        require_room(prod(n + a + b for n, (a, b) in zip(x.shape, rest, strict=True)))
+        n_padded = prod(n + a + b for n, (a, b) in zip(x.shape, rest, strict=True))
+        self.limit.take(_SLOT_BYTES * n_padded)
+        require_room(n_padded)
         if not any(a or b for a, b in rest):
             return x
         return np.pad(x, rest, constant_values=int(self.constant([value], "padding")[0]))
@@ -448,6 +508,7 @@ class GraphBuilder:
 
     def _copied(self, rows: IntArray) -> IntArray:
         """Return slots in order with the same numbers."""
+        self._count_rows(rows.size, rows.size)
         slots, n = self._take(rows.size), rows.size
         entries = np.arange(n + 1), rows.ravel(), np.ones(n), np.zeros(n)
         self._add(SparseMap("copy", *entries, int(slots[0])))
@@ -461,16 +522,53 @@ class GraphBuilder:
             return x
         return self._copied(pixels).T.reshape(x.shape)
 
+    def _count_rows(self, n_rows: int, n_entries: int) -> None:
+        """Count what sums or maxima take, before they are made."""
+        self.limit.take(_SLOT_BYTES * n_rows + _ENTRY_BYTES * n_entries)
+
     def _take(self, n: int) -> IntArray:
         require_room(self._n_slots + n)
+        self.limit.take(_SLOT_BYTES * n)
         slots = np.arange(self._n_slots, self._n_slots + n)
         self._n_slots += n
         return slots
 
     def _add(self, node: Node) -> None:
+        self.limit.take(_NODE_BYTES)
         self._nodes.append(node)
         if isinstance(node, Maxima):
-            self._maker.update(dict.fromkeys(node.slots.tolist(), node))
+            self._maxima.append(node)
+
+
+def count_windows(
+    sizes: Sequence[int],
+    sides: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilations: Sequence[int],
+) -> tuple[int, ...]:
+    """Return how many windows fit along each axis.
+
+    Raises:
+        ArgumentError: If a side, a stride or a dilation is not positive.
+        ShapeMismatchError: If no window fits, or the axes are not those of the windows.
+    """
+    n = len(sides)
+    strides, dilations = strides or (1,) * n, dilations or (1,) * n
+    pads = pads or ((0, 0),) * n
+    if not len(sizes) == len(strides) == len(pads) == len(dilations) == n:
+        raise ShapeMismatchError(f"windows {tuple(sides)} do not fit axes {tuple(sizes)}.")
+    counts = []
+    for size, side, stride, (low, high), step in zip(
+        sizes, sides, strides, pads, dilations, strict=True
+    ):
+        if min(side, stride, step) < 1:
+            raise ArgumentError("sides, strides and dilations must be positive.")
+        count = (size + low + high - step * (side - 1) - 1) // stride + 1
+        if count < 1:
+            raise ShapeMismatchError(f"a window of side {side} does not fit an axis of {size}.")
+        counts.append(count)
+    return tuple(counts)
 
 
 def window_places(
@@ -491,30 +589,22 @@ def window_places(
         >>> shape, places.tolist()
         ((3,), [[0, 1], [1, 2], [2, 3]])
     """
+    shape = count_windows(sizes, sides, strides, pads, dilations)
+    require_room(prod(shape) * prod(sides))
     n = len(sides)
     strides, dilations = strides or (1,) * n, dilations or (1,) * n
     pads = pads or ((0, 0),) * n
-    if not len(sizes) == len(strides) == len(pads) == len(dilations) == n:
-        raise ShapeMismatchError(f"windows {tuple(sides)} do not fit axes {tuple(sizes)}.")
-    shape = []
     places, is_inside = np.zeros((1, 1), dtype=np.int64), np.ones((1, 1), dtype=np.bool_)
-    for size, side, stride, (low, high), step in zip(
-        sizes, sides, strides, pads, dilations, strict=True
+    for size, side, stride, (low, _), step, count in zip(
+        sizes, sides, strides, pads, dilations, shape, strict=True
     ):
-        if min(side, stride, step) < 1:
-            raise ArgumentError("sides, strides and dilations must be positive.")
-        count = (size + low + high - step * (side - 1) - 1) // stride + 1
-        if count < 1:
-            raise ShapeMismatchError(f"a window of side {side} does not fit an axis of {size}.")
-        shape.append(count)
-        require_room(places.size * count * side)
         along = (np.arange(count) * stride - low)[:, np.newaxis] + step * np.arange(side)
         inside = (along >= 0) & (along < size)
         joined = places[:, np.newaxis, :, np.newaxis] * size + along[np.newaxis, :, np.newaxis]
         both = is_inside[:, np.newaxis, :, np.newaxis] & inside[np.newaxis, :, np.newaxis]
         places = joined.reshape(len(places) * count, -1)
         is_inside = both.reshape(places.shape)
-    return tuple(shape), np.where(is_inside, places, prod(sizes))
+    return shape, np.where(is_inside, places, prod(sizes))
 
 
 def _by_slots(columns: IntArray) -> IntArray:

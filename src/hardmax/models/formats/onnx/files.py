@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.size_limits import MOST_AXES, check_tensor_count
 from hardmax.errors import RecordFormatError
 from hardmax.typing import AnyArray
 
@@ -43,7 +44,7 @@ class OnnxNode:
         domain: Where the operator is defined; empty for ONNX itself.
         inputs: Names of tensors, empty where one is left out.
         outputs: Names of tensors.
-        attributes: Numbers, words, lists and arrays by name.
+        attributes: Numbers, words, lists of numbers and arrays by name.
         notes: What the exporter says about it, by name.
     """
 
@@ -67,6 +68,7 @@ class OnnxGraph:
             shape), without initialisers.
         outputs: Names of what comes out.
         version: Of the operator set.
+        n_bytes: The size of the file, and of what it keeps in others.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -74,6 +76,7 @@ class OnnxGraph:
     inputs: tuple[tuple[str, tuple[int, ...] | None], ...]
     outputs: tuple[str, ...]
     version: int
+    n_bytes: int
 
 
 def read_onnx(path: str | os.PathLike[str]) -> OnnxGraph:
@@ -84,13 +87,21 @@ def read_onnx(path: str | os.PathLike[str]) -> OnnxGraph:
     """
     data = Path(path).read_bytes()
     try:
-        return _model(memoryview(data), Path(path).parent)
-    except (_DamagedError, UnicodeDecodeError) as error:
+        return _model(memoryview(data), _Beside(Path(path).parent))
+    except (_DamagedError, RecordFormatError, UnicodeDecodeError) as error:
         raise RecordFormatError(f"`path` must be a sound ONNX file; {path}: {error}.") from None
 
 
 class _DamagedError(Exception):
     """What is wrong with a file."""
+
+
+class _Beside:
+    """The folder of a model, and how much of the files in it has been read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.n_read: dict[str, int] = {}
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
@@ -150,21 +161,44 @@ def _integers(wire: int, content: Any) -> list[int]:
     """One integer, or several packed together."""
     if wire == 0:
         return [_signed(content)]
-    found, at, packed = [], 0, _bytes(content)
-    while at < len(packed):
-        value, at = _varint(packed, at)
-        found.append(_signed(value))
-    return found
+    return [int(value) for value in _packed_integers(_bytes(content)).tolist()]
 
 
-def _floats(content: Any, kind: str) -> list[float]:
+def _packed_integers(content: memoryview) -> AnyArray:
+    """Integers of up to ten bytes, seven bits in each, the lowest first; the last has no mark."""
+    data = np.frombuffer(content, np.uint8)
+    ends = np.flatnonzero(data < 128) + 1
+    if (ends[-1] if len(ends) else 0) != len(data):
+        raise _DamagedError("it ends in the middle of a number")
+    lengths = np.diff(ends, prepend=0)
+    if len(lengths) and lengths.max() > 10:
+        raise _DamagedError("a number has too many digits")
+    values = np.zeros(len(ends), dtype=np.uint64)
+    for k in range(lengths.max(initial=0)):
+        there = np.flatnonzero(lengths > k)
+        digits = data[ends[there] - lengths[there] + k].astype(np.uint64) & np.uint64(127)
+        values[there] |= digits << np.uint64(7 * k)
+    return values.view(np.int64)
+
+
+def _integer(wire: int, content: Any) -> int:
+    return int(_one(_integers(wire, content)))
+
+
+def _floats(content: Any, kind: str) -> AnyArray:
     data = _bytes(content)
     if len(data) % np.dtype(kind).itemsize:
         raise _DamagedError("numbers are cut off")
-    return [float(x) for x in np.frombuffer(data, kind)]
+    return np.frombuffer(data, kind)
 
 
-def _model(data: memoryview, folder: Path) -> OnnxGraph:
+def _one(numbers: Any) -> Any:
+    if len(numbers) != 1:
+        raise _DamagedError("a field must hold one number")
+    return numbers[0]
+
+
+def _model(data: memoryview, beside: _Beside) -> OnnxGraph:
     graph, version = None, 0
     for number, _, content in _fields(data):
         if number == 7:
@@ -173,17 +207,18 @@ def _model(data: memoryview, folder: Path) -> OnnxGraph:
             domain, found = "", 0
             for n, w, c in _fields(_bytes(content)):
                 domain = _text(c) if n == 1 else domain
-                found = _integers(w, c)[0] if n == 2 else found
+                found = _integer(w, c) if n == 2 else found
             version = found if domain in ("", "ai.onnx") else version
     if graph is None:
         raise _DamagedError("it has no graph")
     nodes, constants, inputs, outputs = [], {}, [], []
     for number, _, content in _fields(graph):
         if number == 1:
-            nodes.append(_node(_bytes(content), folder))
+            nodes.append(_node(_bytes(content), beside))
         elif number == 5:
-            name, array = _tensor(_bytes(content), folder)
+            name, array = _tensor(_bytes(content), beside)
             constants[name] = array
+            check_tensor_count(len(constants))
         elif number == 11:
             inputs.append(_value_info(_bytes(content)))
         elif number == 12:
@@ -191,10 +226,11 @@ def _model(data: memoryview, folder: Path) -> OnnxGraph:
         elif number == 15:
             raise _DamagedError("it holds sparse tensors, which are not read")
     free = tuple((name, shape) for name, shape in inputs if name not in constants)
-    return OnnxGraph(tuple(nodes), constants, free, tuple(outputs), version)
+    total = len(data) + sum(beside.n_read.values())
+    return OnnxGraph(tuple(nodes), constants, free, tuple(outputs), version, total)
 
 
-def _node(data: memoryview, folder: Path) -> OnnxNode:
+def _node(data: memoryview, beside: _Beside) -> OnnxNode:
     inputs, outputs, attributes, notes = [], [], {}, {}
     texts = {3: "", 4: "", 7: ""}
     for number, _, content in _fields(data):
@@ -205,7 +241,7 @@ def _node(data: memoryview, folder: Path) -> OnnxNode:
         elif number in texts:
             texts[number] = _text(content)
         elif number == 5:
-            name, value = _attribute(_bytes(content), folder)
+            name, value = _attribute(_bytes(content), beside)
             attributes[name] = value
         elif number == 9:
             entry = _entry(content)
@@ -220,27 +256,25 @@ def _entry(content: Any) -> tuple[str, str]:
     return found.get(1, ""), found.get(2, "")
 
 
-def _attribute(data: memoryview, folder: Path) -> tuple[str, Any]:
+def _attribute(data: memoryview, beside: _Beside) -> tuple[str, Any]:
     name = ""
     value: Any = None
-    lists: dict[int, list[Any]] = {7: [], 8: [], 9: []}
+    lists: dict[int, list[Any]] = {7: [], 8: []}
     for number, wire, content in _fields(data):
         if number == 1:
             name = _text(content)
         elif number == 2:
-            value = _floats(content, "<f4")[0]
+            value = float(_one(_floats(content, "<f4")))
         elif number == 3:
-            value = _integers(wire, content)[0]
+            value = _integer(wire, content)
         elif number == 4:
             value = _text(content)
         elif number == 5:
-            value = _tensor(_bytes(content), folder)[1]
+            value = _tensor(_bytes(content), beside)[1]
         elif number == 7:
-            lists[7] += _floats(content, "<f4")
+            lists[7] += _floats(content, "<f4").tolist()
         elif number == 8:
             lists[8] += _integers(wire, content)
-        elif number == 9:
-            lists[9].append(_text(content))
     return name, next((found for found in lists.values() if found), value)
 
 
@@ -262,28 +296,29 @@ def _shape(data: memoryview) -> tuple[int, ...] | None:
             sizes = []
             for n, _, dim in _fields(_bytes(content)):
                 if n == 1:
-                    known = [_integers(w, c)[0] for k, w, c in _fields(_bytes(dim)) if k == 1]
+                    known = [_integer(w, c) for k, w, c in _fields(_bytes(dim)) if k == 1]
                     sizes.append(max(0, known[0]) if known else 0)
+            if len(sizes) > MOST_AXES:
+                raise _DamagedError(f"an input has {len(sizes)} axes")
             return tuple(sizes)
     return None
 
 
-def _tensor(data: memoryview, folder: Path) -> tuple[str, AnyArray]:
+def _tensor(data: memoryview, beside: _Beside) -> tuple[str, AnyArray]:
     name, kind, raw, is_outside = "", 0, None, False
     dims: list[int] = []
-    listed: list[Any] = []
+    listed: list[AnyArray] = []
     outside: dict[str, str] = {}
     for number, wire, content in _fields(data):
         if number == 1:
             dims += _integers(wire, content)
         elif number == 2:
-            kind = _integers(wire, content)[0]
-        elif number == 4:
-            listed += _floats(content, "<f4")
-        elif number == 10:
-            listed += _floats(content, "<f8")
+            kind = _integer(wire, content)
+        elif number in (4, 10):
+            listed.append(_floats(content, "<f4" if number == 4 else "<f8"))
         elif number in (5, 7, 11):
-            listed += _integers(wire, content)
+            packed = np.array(_integers(wire, content)) if wire == 0 else None
+            listed.append(_packed_integers(_bytes(content)) if packed is None else packed)
         elif number == 8:
             name = _text(content)
         elif number == 9:
@@ -297,15 +332,17 @@ def _tensor(data: memoryview, folder: Path) -> tuple[str, AnyArray]:
             raise _DamagedError(f"the tensor `{name:.60}` is stored in segments")
     if kind not in _TYPES:
         raise _DamagedError(f"the tensor `{name:.60}` has the unsupported type {kind}")
+    if len(dims) > MOST_AXES:
+        raise _DamagedError(f"the tensor `{name:.60}` has {len(dims)} axes")
     if any(n < 0 for n in dims):
         raise _DamagedError(f"the tensor `{name:.60}` has a negative size")
     if is_outside:
-        raw = _outside(name, outside, folder)
-    return name, _array(name, kind, dims, raw, listed)
+        raw = _outside(name, outside, beside)
+    return name, _array(name, kind, dims, raw, np.concatenate([np.empty(0, "?"), *listed]))
 
 
 def _array(
-    name: str, kind: int, dims: list[int], raw: memoryview | None, listed: list[Any]
+    name: str, kind: int, dims: list[int], raw: memoryview | None, listed: AnyArray
 ) -> AnyArray:
     size, stored = prod(dims), _TYPES[kind]
     is_short = stored == "bfloat16"
@@ -316,12 +353,11 @@ def _array(
     if raw is not None:
         array = np.frombuffer(raw, dtype)
     elif kind == 10 or is_short:  # Halves are listed by their bits.
-        array = np.array(listed, dtype=np.int64).astype("<u2").view("<u2" if is_short else "<f2")
+        array = listed.astype("<u2").view("<u2" if is_short else "<f2")
+    elif listed.dtype.kind == "f" and dtype.kind != "f":
+        raise _DamagedError(f"the tensor `{name:.60}` lists numbers of another type")
     else:
-        try:
-            array = np.array(listed).astype(dtype)
-        except (OverflowError, ValueError):
-            raise _DamagedError(f"the tensor `{name:.60}` holds numbers out of range") from None
+        array = listed.astype(dtype)
     if is_short:
         array = (array.astype("<u4") << 16).view("<f4")
     try:
@@ -330,14 +366,14 @@ def _array(
         raise _DamagedError(f"the tensor `{name:.60}` has the shape {dims!s:.100}") from None
 
 
-def _outside(name: str, entries: dict[str, str], folder: Path) -> memoryview:
+def _outside(name: str, entries: dict[str, str], beside: _Beside) -> memoryview:
     """Read a part of a file beside the model."""
     location = entries.get("location", "")
     if Path(location).name != location or location in ("", ".", ".."):
         raise _DamagedError(
             f"the tensor `{name:.60}` is kept in {location!r:.60}, which is not beside the model"
         )
-    path = folder / location
+    path = beside.folder / location
     if path.is_symlink() or not path.is_file():
         raise _DamagedError(f"the file {location!r:.60} with the tensor `{name:.60}` is missing")
     total = path.stat().st_size
@@ -346,8 +382,11 @@ def _outside(name: str, entries: dict[str, str], folder: Path) -> memoryview:
         length = int(entries.get("length", str(total - offset)))
     except ValueError:
         raise _DamagedError(f"the tensor `{name:.60}` has no sound place in its file") from None
+    beside.n_read[location] = beside.n_read.get(location, 0) + max(length, 0)
     if min(offset, length) < 0 or offset + length > total:
         raise _DamagedError(f"the tensor `{name:.60}` lies beyond the end of {location!r:.60}")
+    if beside.n_read[location] > total:
+        raise _DamagedError(f"the tensors in {location!r:.60} overlap")
     with path.open("rb") as file:
         file.seek(offset)
         return memoryview(file.read(length))

@@ -1,13 +1,17 @@
 """ONNX files as networks of any shape: every node becomes operations on slots."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
-from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax._ground.arguments import integer
+from hardmax._ground.size_limits import MOST_AXES, SizeLimit
+from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError, SizeLimitError
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import (
     ABS,
@@ -26,6 +30,7 @@ from hardmax.models.formats.graph_operations import (
     both_pads,
     divided,
     extreme,
+    fold,
     is_traced,
     multiplied,
     normalised,
@@ -35,12 +40,15 @@ from hardmax.models.formats.graph_operations import (
 )
 from hardmax.models.formats.layered_networks import Step, network_of
 from hardmax.models.formats.onnx.files import OnnxGraph, OnnxNode, read_onnx
-from hardmax.models.graphs.building import GraphBuilder, require_room
+from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.typing import AnyArray, IntArray
 
 _MOST_INPUTS = 1 << 22
+_NODE_BYTES = 1 << 14
+# What the arguments of a node raise that do not fit it, besides errors of this library.
+_UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def load_onnx(
@@ -48,6 +56,7 @@ def load_onnx(
     *,
     input_shape: Sequence[int] | None = None,
     output: str | None = None,
+    max_bytes: int | None = None,
 ) -> GraphNetwork:
     """Read a piecewise linear network of any shape from an ONNX file.
 
@@ -61,6 +70,8 @@ def load_onnx(
         path: The file.
         input_shape: The shape of one input without the batch, where the file leaves it open.
         output: The name of a tensor or of a node to stop at; None for the output of the graph.
+        max_bytes: The most memory that reading may take, by a count that is made before anything is
+            allocated. None for 256 MiB, and 128 bytes for each byte of the file.
 
     Returns:
         The network, its weights as stored. What had to be rounded (the factor of a batch
@@ -83,17 +94,25 @@ def load_onnx(
         >>> net, net([-1.0, 2.0]).tolist()
         (GraphNetwork(2 -> 2, 2 maxima of 4 entries), [-1.0, 4.0])
     """
-    build, last = _built(path, input_shape, output)
-    return build.finish(last)
+    with _naming(path):
+        build, last = _built(path, input_shape, output, max_bytes)
+        return build.finish(last)
 
 
-def from_onnx(path: str | os.PathLike[str]) -> ReluNetwork | MaxoutNetwork | GraphNetwork:
+def from_onnx(
+    path: str | os.PathLike[str], *, max_bytes: int | None = None
+) -> ReluNetwork | MaxoutNetwork | GraphNetwork:
     """Read a network from an ONNX file: layers of matrices one after another as such.
+
+    Args:
+        path: The file.
+        max_bytes: The most memory that reading may take (see `load_onnx`).
 
     Returns:
         A `ReluNetwork` or `MaxoutNetwork` if the graph is a chain of matrices, sums and products
-        with constants and activations that are maxima, and nothing was left off or rounded: it
-        computes the same function. Otherwise what `load_onnx` returns.
+        with constants and activations that are maxima, nothing was left off or rounded, and its
+        dense matrices stay within `max_bytes`: it computes the same function. Otherwise what
+        `load_onnx` returns.
 
     Raises:
         RecordFormatError: If the file is damaged, or a node is not piecewise linear; the message
@@ -113,10 +132,20 @@ def from_onnx(path: str | os.PathLike[str]) -> ReluNetwork | MaxoutNetwork | Gra
         >>> net, net([1.0, 2.0]).tolist()
         (ReluNetwork(2 -> [2] -> 2), [3.0, 0.0])
     """
-    build, last = _built(path, None, None)
-    steps = None if build.notes else build.chain(last)
-    is_layered = steps is not None and any(isinstance(step, AffineMap) for step in steps)
-    return network_of(steps) if steps is not None and is_layered else build.finish(last)
+    with _naming(path):
+        build, last = _built(path, None, None, max_bytes)
+        network = None if build.notes else _dense_network(build, last)
+        return build.finish(last) if network is None else network
+
+
+def _dense_network(build: GraphBuilder, last: IntArray) -> ReluNetwork | MaxoutNetwork | None:
+    """Return a chain of layers as dense matrices; None if it is no chain, or they are too large."""
+    try:
+        steps = build.chain(last)
+        is_layered = steps is not None and any(isinstance(step, AffineMap) for step in steps)
+        return network_of(steps, build.limit) if steps is not None and is_layered else None
+    except SizeLimitError:
+        return None
 
 
 def onnx_steps(path: str | os.PathLike[str]) -> list[Step]:
@@ -125,8 +154,9 @@ def onnx_steps(path: str | os.PathLike[str]) -> list[Step]:
     Raises:
         RecordFormatError: As in `from_onnx`, or if they do not come one after another.
     """
-    build, last = _built(path, None, None)
-    steps = build.chain(last)
+    with _naming(path):
+        build, last = _built(path, None, None, None)
+        steps = build.chain(last)
     if build.notes:
         raise RecordFormatError(
             f"`path` must hold a network that is read as it is; {path}: {'; '.join(build.notes)}."
@@ -140,20 +170,41 @@ def onnx_steps(path: str | os.PathLike[str]) -> list[Step]:
 
 
 def _built(
-    path: str | os.PathLike[str], input_shape: Sequence[int] | None, output: str | None
+    path: str | os.PathLike[str],
+    input_shape: Sequence[int] | None,
+    output: str | None,
+    max_bytes: int | None,
 ) -> tuple[GraphBuilder, IntArray]:
     """Read a file; return its nodes, and the slots of its output."""
+    if max_bytes is not None:
+        max_bytes = integer("max_bytes", max_bytes, at_least=1)
     graph = read_onnx(path)
+    return _network(graph, input_shape, output, SizeLimit(graph.n_bytes, max_bytes))
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in what is refused."""
     try:
-        return _network(graph, input_shape, output)
+        yield
+    except SizeLimitError as error:
+        raise RecordFormatError(
+            f"`path` must hold a network of moderate size; {path}: {error} If you trust the file, "
+            "raise `max_bytes` of `load_onnx`."
+        ) from None
     except HardmaxError as error:
+        if str(error).startswith(("`path`", "`max_bytes`")):
+            raise
         raise RecordFormatError(
             f"`path` must hold a piecewise linear network; {path}: {error}"
         ) from None
 
 
 def _network(
-    graph: OnnxGraph, input_shape: Sequence[int] | None, output: str | None
+    graph: OnnxGraph,
+    input_shape: Sequence[int] | None,
+    output: str | None,
+    limit: SizeLimit,
 ) -> tuple[GraphBuilder, IntArray]:
     if len(graph.inputs) != 1 or not graph.outputs:
         raise RecordFormatError(
@@ -167,7 +218,7 @@ def _network(
         )
     name, stored = graph.inputs[0]
     shape, has_batch = _input_shape(stored, input_shape)
-    build = GraphBuilder()
+    build = GraphBuilder(limit)
     slots = build.input(shape)
     values: dict[str, Any] = dict(graph.constants)
     values[name] = Traced(slots[np.newaxis] if has_batch else slots)
@@ -176,7 +227,7 @@ def _network(
     for node in graph.nodes:
         results = _results(build, graph, node, values)
         for out in node.outputs:
-            if out in graph.constants or out == name:
+            if out and out in values:
                 raise RecordFormatError(f"`{out:.60}` is computed twice.")
         values.update(zip(node.outputs, results, strict=False))
         if output is not None and output == node.name and node.outputs:
@@ -217,6 +268,7 @@ def _results(
     build: GraphBuilder, graph: OnnxGraph, node: OnnxNode, values: dict[str, Any]
 ) -> list[Any]:
     named = f"the node `{node.name:.80}` ({node.kind:.40})" if node.name else f"{node.kind:.40}"
+    build.limit.take(sum(8 * _size(values.get(n)) for n in node.inputs) + _NODE_BYTES)
     try:
         if node.domain not in ("", "ai.onnx"):
             raise ArgumentError(f"its domain {node.domain:.40} is not that of ONNX")
@@ -232,22 +284,37 @@ def _results(
                 f"it follows {left_off}, which is not piecewise linear and can be left off only "
                 "at the end"
             )
-        if not traced and node.kind in _FOLDED:
-            results = [_FOLDED[node.kind](call)]
-        elif node.kind in _NODES:
-            found = _NODES[node.kind](call)
-            results = found if isinstance(found, list) else [found]
-        else:
-            raise ArgumentError(
-                f"it {refusal(node.kind) or 'is not piecewise linear, or not known here'}"
-            )
-    except (HardmaxError, TypeError, ValueError, IndexError, KeyError, OverflowError) as error:
+        with np.errstate(all="ignore"):  # Weights that are not finite are refused by their user.
+            if not traced and node.kind in _FOLDED:
+                results = [_FOLDED[node.kind](call)]
+            elif node.kind in _NODES:
+                found = _NODES[node.kind](call)
+                results = found if isinstance(found, list) else [found]
+            else:
+                raise ArgumentError(
+                    f"it {refusal(node.kind) or 'is not piecewise linear, or not known here'}"
+                )
+    except SizeLimitError as error:
+        raise SizeLimitError(f"{named}: {error}") from None
+    except KeyError as error:
+        raise RecordFormatError(f"{named}: its attribute {error} is missing or not read.") from None
+    except _UNFIT as error:
+        why = (
+            f"{error}" if isinstance(error, HardmaxError) else f"its arguments do not fit: {error}"
+        )
         before = next((n for n in node.inputs if isinstance(values.get(n), Traced)), "")
         hint = f" Up to there it can be read: output={before!r:.80}." if before else ""
-        raise RecordFormatError(f"{named}: {str(error).rstrip('.')}.{hint}") from None
+        raise RecordFormatError(f"{named}: {why[:500].rstrip('.')}.{hint}") from None
+    if any(isinstance(result, Traced) and not result.slots.size for result in results):
+        raise RecordFormatError(f"{named}: its result has no entries.")
     if left_off:
         results = [Traced(r.slots, left_off) if isinstance(r, Traced) else r for r in results]
     return results
+
+
+def _size(value: Any) -> int:
+    """The number of entries of a tensor."""
+    return value.slots.size if isinstance(value, Traced) else np.size(value)
 
 
 class _Call:
@@ -277,11 +344,14 @@ class _Call:
         value = self.given(index)
         if value is None:
             listed = self.attributes.get(name)
-            return None if listed is None else [int(n) for n in np.atleast_1d(listed)]
-        array = np.asarray(real(value)).ravel()
-        if array.size > 64:
-            raise ArgumentError(f"`{name}` must have one number for each axis")
-        return [int(n) for n in array]
+            if listed is None:
+                return None
+            value = listed
+        real(value)
+        array = np.asarray(value)
+        if array.size > MOST_AXES or array.dtype.kind not in "iu":
+            raise ArgumentError(f"`{name}` must have one integer for each axis")
+        return [int(n) for n in array.ravel()]
 
     def number(self, index: int, name: str) -> float | None:
         """A number that is an argument in new files, an attribute in old ones."""
@@ -483,16 +553,26 @@ def _slice(call: _Call, array: AnyArray) -> AnyArray:
 
 
 def _gather(call: _Call, array: AnyArray) -> AnyArray:
-    indices = real(call.given(1)).astype(np.int64)
-    return np.asarray(np.take(array, indices, axis=call.attributes.get("axis", 0)))
+    indices = np.asarray(call.given(1))
+    if indices.dtype.kind not in "iu":
+        raise ArgumentError(f"its indices must be integers; got dtype {indices.dtype}")
+    axis = normalize_axis_index(call.attributes.get("axis", 0), array.ndim)
+    n_rest = array.size // array.shape[axis] if array.size else 0
+    call.build.limit.take(16 * n_rest * indices.size)
+    return np.asarray(np.take(array, indices, axis=axis))
 
 
 def _split(call: _Call) -> list[Any]:
-    x, axis = call.x, call.attributes.get("axis", 0)
+    x = call.x
+    axis = normalize_axis_index(call.attributes.get("axis", 0), len(x.shape))
+    call.build.limit.take(_NODE_BYTES * call.n_outputs)
     sizes = call.integers(1, "split")
     if sizes is None:
         each = -(-x.shape[axis] // call.n_outputs)
-        sizes = [each] * call.n_outputs
+        sizes = [each] * (call.n_outputs - 1)
+        sizes.append(x.shape[axis] - sum(sizes))
+    if min(sizes) < 1 or sum(sizes) != x.shape[axis] or len(sizes) != call.n_outputs:
+        raise ArgumentError(f"parts of {sizes!s:.100} do not make an axis of {x.shape[axis]}")
     places = np.cumsum(sizes)[:-1]
     return [Traced(part) for part in np.split(x.slots, places, axis=axis)]
 
@@ -518,27 +598,31 @@ def _pad(call: _Call) -> Traced:
         return Traced(call.build.pad(x.slots, pairs, call.number(2, "value") or 0.0))
     if mode not in ("reflect", "edge", "wrap"):
         raise ArgumentError(f"padding of the kind {mode:.20} is not read")
+    n_padded = prod(n + a + b for n, (a, b) in zip(x.shape, pairs, strict=True))
+    call.build.limit.take(16 * n_padded)
     return Traced(np.pad(x.slots, pairs, mode=mode))
 
 
 def _expand(call: _Call, array: AnyArray) -> AnyArray:
     shape = np.broadcast_shapes(array.shape, tuple(call.integers(1, "shape") or ()))
-    require_room(prod(shape))
+    call.build.limit.take(8 * prod(shape))
     return np.broadcast_to(array, shape)
 
 
 def _constant(call: _Call) -> AnyArray:
     for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
         if name in call.attributes:
+            real(call.attributes[name])
             return np.asarray(call.attributes[name])
     raise ArgumentError("it must be a constant of numbers")
 
 
 def _constant_of_shape(call: _Call) -> AnyArray:
     shape = call.integers(0, "shape") or []
-    require_room(prod(shape))
-    value = call.attributes.get("value", np.zeros(1, dtype=np.float32))
-    return np.full(shape, np.asarray(value).ravel()[0])
+    call.build.limit.take(8 * prod(shape))
+    value = np.asarray(call.attributes.get("value", np.zeros(1, dtype=np.float32)))
+    real(value)
+    return np.full(shape, value.ravel()[0])
 
 
 def _cast(call: _Call) -> Any:
@@ -557,7 +641,7 @@ def _acting(activation: Callable[[_Call], Any]) -> Callable[[_Call], Traced]:
 
 
 def _folding(function: Callable[..., Any]) -> Callable[[_Call], Any]:
-    return lambda call: function(np.asarray(call.inputs[0]), np.asarray(call.inputs[1]))
+    return lambda call: fold(call.build, function, call.inputs[0], call.inputs[1])
 
 
 def _left_off(word: str) -> Callable[[_Call], Traced]:
@@ -627,10 +711,8 @@ _FOLDED: dict[str, Callable[[_Call], Any]] = {
     "Add": _folding(np.add),
     "Sub": _folding(np.subtract),
     "Mul": _folding(np.multiply),
-    "Div": lambda call: (
-        np.asarray(call.inputs[0]) // np.asarray(call.inputs[1])
-        if np.asarray(call.inputs[0]).dtype.kind in "iu"
-        else np.asarray(call.inputs[0]) / np.asarray(call.inputs[1])
+    "Div": _folding(
+        lambda a, b: np.floor_divide(a, b) if a.dtype.kind in "iu" else np.divide(a, b)
     ),
     "Neg": lambda call: -np.asarray(call.inputs[0]),
     "Sqrt": lambda call: np.sqrt(real(call.inputs[0])),

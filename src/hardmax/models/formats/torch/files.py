@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.errors import RecordFormatError
+from hardmax._ground.size_limits import MOST_TENSORS, SizeLimit, check_tensor_count
+from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.models.formats.torch.pickled_data import Name, read_pickle
 from hardmax.models.tensor_files import widened
 from hardmax.typing import AnyArray
@@ -111,15 +112,34 @@ def read_torch_tensors(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
     try:
         is_archive = content.startswith(b"PK\x03\x04")
         found = _from_archive(content) if is_archive else _from_stream(content)
-        return {name: tensor.array() for name, tensor in _state_dict(found).items()}
+        tensors = _state_dict(found)
+        check_tensor_count(len(tensors))
+        arrays = {name: tensor.array() for name, tensor in tensors.items()}
+        # Views of one storage cost nothing here, but their readers copy them.
+        SizeLimit(len(content)).take(sum(array.nbytes for array in arrays.values()))
+        return arrays
     except Exception as error:  # zip and zlib raise many types on damaged data.
-        known = isinstance(error, RecordFormatError)
+        known = isinstance(error, HardmaxError)
         reason = f"{error}" if known else f"{type(error).__name__}: {error!s:.200}"
         raise RecordFormatError(
             f"`path` must be a state dict that torch.save wrote; {path}: {reason.rstrip('.')}. "
             "Read are tensors, numbers, texts and containers; to keep only these, write "
             "safetensors.torch.save_file(module.state_dict(), path)."
         ) from None
+
+
+def opened_archive(content: bytes) -> zipfile.ZipFile:
+    """Open a zip archive in memory.
+
+    Raises:
+        RecordFormatError: If it has too many members, of which `zipfile` would make a list.
+    """
+    n_members = content.count(b"PK\x01\x02")  # Each has such an entry in the directory.
+    if n_members > 2 * MOST_TENSORS:
+        raise RecordFormatError(
+            f"it must have at most {2 * MOST_TENSORS:,} members; it lists {n_members:,}"
+        )
+    return zipfile.ZipFile(io.BytesIO(content))
 
 
 class ArchiveMembers:
@@ -180,7 +200,8 @@ def _announced(pid: Any) -> tuple[str, Storage]:
         raise RecordFormatError("a tensor is not what torch writes")
     kind, key, n = pid[1], pid[2], pid[4]
     if not isinstance(kind, Name) or kind.dotted not in STORED_AS:
-        raise RecordFormatError(f"a tensor is stored as {kind!s:.60}, not read here")
+        word = kind.dotted if isinstance(kind, Name) else f"a {type(kind).__name__}"
+        raise RecordFormatError(f"a tensor is stored as {word:.60}, not read here")
     if not isinstance(key, str) or type(n) is not int or n < 0 or (len(pid) == 6 and pid[5]):
         raise RecordFormatError("a tensor is not what torch writes")
     return key, Storage(kind.dotted, n)
@@ -204,7 +225,7 @@ def plain_call(name: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def _from_archive(content: bytes) -> Any:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with opened_archive(content) as archive:
         members = ArchiveMembers(archive)
         storages = archive_storages(members, "data")
         return read_pickle(io.BytesIO(members.bytes("data.pkl")), plain_call, storages)

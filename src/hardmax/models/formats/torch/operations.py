@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.size_limits import SizeLimit
 from hardmax.errors import ArgumentError, HardmaxError
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import (
@@ -34,15 +35,17 @@ class Signal:
         steps: Affine maps and activations, in order; none for the input itself.
         is_overwritten: Whether an operation in place has put its result where this was; who reads
             it after that reads something else, and is refused.
+        limit: The limit on what the steps may take, if they come from a file.
     """
 
     steps: tuple[Step, ...] = ()
     is_overwritten: bool = False
+    limit: SizeLimit | None = None
 
     def then(self, *steps: Step) -> "Signal":
         """Return the signal after more steps."""
         self.refuse_overwritten()
-        return Signal((*self.steps, *steps))
+        return Signal((*self.steps, *steps), limit=self.limit)
 
     def refuse_overwritten(self) -> None:
         """Raise if the signal is no more."""
@@ -82,6 +85,8 @@ def apply_operation(name: str, arguments: Sequence[Any], named: Mapping[str, Any
         raise ArgumentError(
             f"`{name}` must act on one signal; skip connections and sums of layers are not read."
         )
+    if any(_is_nested(value) for value in given.values()):
+        raise ArgumentError(f"`{name}` has lists of lists as arguments, which are not read.")
     signal = next(value for value in given.values() if isinstance(value, Signal))
     signal.refuse_overwritten()
     try:
@@ -90,8 +95,15 @@ def apply_operation(name: str, arguments: Sequence[Any], named: Mapping[str, Any
         return result
     except HardmaxError:
         raise
-    except (TypeError, ValueError, AttributeError, IndexError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise ArgumentError(f"`{name}` has arguments this library does not know.") from None
+
+
+def _is_nested(value: Any) -> bool:
+    """Whether a value is a list with lists in it, which could stand for any number of entries."""
+    return isinstance(value, list | tuple | dict) and not all(
+        isinstance(item, int | float) for item in value
+    )
 
 
 def is_in_place(given: Mapping[str, Any]) -> bool:
@@ -113,12 +125,22 @@ def affine_of(weight: Any, bias: Any = None) -> AffineMap:
 
 def scaled_by(signal: Signal, factor: Any) -> Signal:
     """Multiply a signal by a number, or each of its channels by its own."""
-    return signal.then(AffineMap(np.diag(_vector(signal, factor)), np.zeros(_width(signal))))
+    factors = _vector(signal, factor)
+    return signal.then(_square_map(signal, np.diag, factors, np.zeros(len(factors))))
 
 
 def shifted_by(signal: Signal, offset: Any) -> Signal:
     """Add a number to a signal, or to each of its channels its own."""
-    return signal.then(AffineMap(np.eye(_width(signal)), _vector(signal, offset)))
+    offsets = _vector(signal, offset)
+    return signal.then(_square_map(signal, np.eye, len(offsets), offsets))
+
+
+def _square_map(
+    signal: Signal, make_matrix: Callable[[Any], FloatArray], argument: Any, offsets: FloatArray
+) -> AffineMap:
+    if signal.limit is not None:
+        signal.limit.take(3 * offsets.nbytes * len(offsets))
+    return AffineMap(make_matrix(argument), offsets)
 
 
 def _width(signal: Signal) -> int:

@@ -13,7 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hardmax._ground.size_limits import MOST_TENSORS
 from hardmax.errors import RecordFormatError
+
+_MOST_OPERATIONS = 60 * MOST_TENSORS
+"""A tensor of a state dict takes some fifty operations."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,11 @@ def read_pickle(
     """
     machine = _Machine(call, persistent, build)
     try:
-        for opcode, argument, _ in pickletools.genops(stream):
+        for n, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+            if n > _MOST_OPERATIONS:
+                raise RecordFormatError(
+                    f"a pickle in it must have at most {_MOST_OPERATIONS:,} operations"
+                )
             if opcode.name == "STOP":
                 break
             machine.step(opcode.name, argument)

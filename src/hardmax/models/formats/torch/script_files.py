@@ -8,22 +8,25 @@ its program is text, to be read as such (`script_programs`). torch is not needed
 
 import io
 import os
-import zipfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hardmax.errors import RecordFormatError
+from hardmax._ground.size_limits import SizeLimit
+from hardmax.errors import RecordFormatError, SizeLimitError
 from hardmax.models.formats.torch.files import (
     ArchiveMembers,
     StoredTensor,
     archive_storages,
+    opened_archive,
     plain_call,
 )
 from hardmax.models.formats.torch.pickled_data import read_pickle
 
-_MOST_TEXT = 2**22
+_MOST_TEXT = 2**19
+"""How long programs may be: they are compressed, and a parsed one takes many times its length."""
 _LISTS = ("build_intlist", "build_doublelist", "build_boollist", "build_tensorlist")
 
 
@@ -48,17 +51,22 @@ class ScriptArchive:
         root: The module that was saved.
         sources: The texts of its programs, by module: `__torch__.torch.nn.functional`.
         constants: The constants the programs name `CONSTANTS.c0` and so on.
+        n_bytes: The size of the file.
     """
 
     root: ScriptModule
     sources: dict[str, str]
     constants: tuple[Any, ...] = field(default=())
+    n_bytes: int = 0
 
 
 def is_script_archive(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a zip archive with programs in it, as `torch.jit.save` writes them."""
+    with Path(path).open("rb") as file:
+        if file.read(2) != b"PK":
+            return False
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened_archive(Path(path).read_bytes()) as archive:
             names = [name.partition("/")[2] for name in archive.namelist()]
     except OSError:
         raise
@@ -74,18 +82,23 @@ def read_script_archive(source: str | os.PathLike[str] | io.BytesIO) -> ScriptAr
         RecordFormatError: If it is something else, or damaged, or holds what is not plain data.
     """
     try:
-        with zipfile.ZipFile(source) as archive:
+        stream = source if isinstance(source, io.BytesIO) else io.BytesIO(Path(source).read_bytes())
+        content = stream.getvalue()
+        limit = SizeLimit(len(content))
+        with opened_archive(content) as archive:
             members = ArchiveMembers(archive)
             sources = _programs(members)
-            root = _read(members, "data.pkl", "data")
-            constants = _read(members, "constants.pkl", "constants")
-    except RecordFormatError as error:
+            root = _read(members, "data.pkl", "data", limit)
+            constants = _read(members, "constants.pkl", "constants", limit)
+    except OSError:
+        raise
+    except (RecordFormatError, SizeLimitError) as error:
         raise _refused(str(error).rstrip(".")) from None
     except Exception as error:  # zip and zlib raise many types on damaged data.
         raise _refused(f"{type(error).__name__}: {error!s:.200}") from None
     if not isinstance(root, ScriptModule) or not isinstance(constants, tuple):
         raise _refused("it holds no module")
-    return ScriptArchive(root, sources, constants)
+    return ScriptArchive(root, sources, constants, len(content))
 
 
 def _refused(reason: object) -> RecordFormatError:
@@ -108,12 +121,16 @@ def _programs(members: ArchiveMembers) -> dict[str, str]:
     return sources
 
 
-def _read(members: ArchiveMembers, name: str, folder: str) -> Any:
+def _read(members: ArchiveMembers, name: str, folder: str, limit: SizeLimit) -> Any:
     content = io.BytesIO(members.bytes(name))
-    return read_pickle(content, _call, archive_storages(members, folder), _build)
+
+    def call(name: str, arguments: tuple[Any, ...]) -> Any:
+        return _call(name, arguments, limit)
+
+    return read_pickle(content, call, archive_storages(members, folder), _build)
 
 
-def _call(name: str, arguments: tuple[Any, ...]) -> Any:
+def _call(name: str, arguments: tuple[Any, ...], limit: SizeLimit) -> Any:
     """A module that does nothing, a list, or plain data; a tensor is an array of float64."""
     if name.startswith("__torch__."):
         return ScriptModule(name)
@@ -121,7 +138,11 @@ def _call(name: str, arguments: tuple[Any, ...]) -> Any:
     if module == "torch.jit._pickle" and attribute in _LISTS:
         return arguments[0]
     made = plain_call(name, arguments)
-    return np.asarray(made.array(), np.float64) if isinstance(made, StoredTensor) else made
+    if not isinstance(made, StoredTensor):
+        return made
+    array = made.array()
+    limit.take(8 * array.size)
+    return np.asarray(array, np.float64)
 
 
 def _build(made: Any, state: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from hardmax._ground.size_limits import SizeLimit
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.models.formats.layered_networks import Step
 from hardmax.models.formats.torch.operations import Signal, apply_operation
@@ -23,7 +24,8 @@ from hardmax.models.formats.torch.script_files import (
     read_script_archive,
 )
 
-_MOST_STEPS = 100_000
+_MOST_STEPS = 500_000
+"""How many statements and expressions are followed."""
 _MOST_CALLS = 100
 
 
@@ -40,19 +42,24 @@ class _Method:
     name: str
 
 
-def script_steps(source: str | os.PathLike[str] | io.BytesIO) -> list[Step]:
+def script_steps(
+    source: str | os.PathLike[str] | io.BytesIO, limit: SizeLimit | None = None
+) -> list[Step]:
     """Return the affine maps and activations of a scripted or traced module, in order.
 
     Args:
         source: A file that `torch.jit.save` wrote, or its content.
+        limit: The limit on what the steps may take; None for the one of its size.
 
     Raises:
         RecordFormatError: If it is no such file, or its program does something else; the message
             names the operation and the line.
     """
     archive = read_script_archive(source)
+    limit = SizeLimit(archive.n_bytes) if limit is None else limit
     try:
-        result = _Walk(archive).call(_Method(archive.root, "forward"), [Signal()], {})
+        signal = Signal(limit=limit)
+        result = _Walk(archive).call(_Method(archive.root, "forward"), [signal], {})
         if not isinstance(result, Signal):
             raise RecordFormatError("`forward` must return one tensor that depends on its input.")
     except RecursionError:
@@ -68,6 +75,7 @@ class _Walk:
         self._left = _MOST_STEPS
         self._depth = 0
         self._parsed = cache(self._parse)
+        self._constants = {f"c{i}": value for i, value in enumerate(archive.constants)}
 
     def call(self, target: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """Follow a call of a method, a function of the archive, or an operation."""
@@ -82,28 +90,35 @@ class _Walk:
 
     def _definition(self, dotted: str, method: str | None) -> ast.FunctionDef:
         place, _, name = dotted.rpartition(".")
-        body: list[ast.stmt] = self._parsed(place).body
-        if method is not None:
-            classes = (s for s in body if isinstance(s, ast.ClassDef) and s.name == name)
-            body, name = next((c.body for c in classes), []), method
-        for statement in body:
-            if isinstance(statement, ast.FunctionDef) and statement.name == name:
-                return statement
-        raise RecordFormatError(f"it has no program for `{dotted}`.")
+        found = self._parsed(place).get((name, method))
+        if found is None:
+            raise RecordFormatError(f"it has no program for `{dotted:.100}`.")
+        return found
 
-    def _parse(self, place: str) -> ast.Module:
+    def _parse(self, place: str) -> dict[tuple[str, str | None], ast.FunctionDef]:
+        """Return the functions and methods of a program by name, and by class and name."""
         source = self._archive.sources.get(place)
         if source is None:
             raise RecordFormatError(f"it has no program `{place}`.")
         try:
-            return ast.parse(source)
+            body = ast.parse(source).body
         except (SyntaxError, ValueError, MemoryError) as error:
             raise RecordFormatError(f"its program `{place}` cannot be read: {error}.") from None
+        found: dict[tuple[str, str | None], ast.FunctionDef] = {}
+        for statement in body:
+            if isinstance(statement, ast.FunctionDef):
+                found.setdefault((statement.name, None), statement)
+            elif isinstance(statement, ast.ClassDef):
+                for inner in statement.body:
+                    if isinstance(inner, ast.FunctionDef):
+                        found.setdefault((statement.name, inner.name), inner)
+        return found
 
     def _inside(
         self, function: ast.FunctionDef, arguments: list[Any], named: dict[str, Any]
     ) -> Any:
         names = [argument.arg for argument in function.args.args]
+        self._count(len(names))
         defaults = function.args.defaults
         values = dict(
             zip(names[len(names) - len(defaults) :], map(self._literal, defaults), strict=True)
@@ -122,9 +137,7 @@ class _Walk:
     def _block(self, statements: list[ast.stmt], values: dict[str, Any]) -> tuple[Any] | None:
         """Follow statements; a tuple with the result if they return."""
         for statement in statements:
-            self._left -= 1
-            if self._left < 0:
-                raise RecordFormatError("its program is too long.")
+            self._count(1)
             match statement:
                 case ast.Return(value=value):
                     return (None if value is None else self._value(value, values),)
@@ -146,7 +159,13 @@ class _Walk:
                     raise _at(statement, f"a statement `{word}` is not read")
         return None
 
+    def _count(self, n_steps: int) -> None:
+        self._left -= n_steps
+        if self._left < 0:
+            raise RecordFormatError("its program is too long.")
+
     def _value(self, node: ast.expr, values: dict[str, Any]) -> Any:
+        self._count(1)
         match node:
             case ast.Constant():
                 return node.value
@@ -174,10 +193,8 @@ class _Walk:
 
     def _attribute(self, node: ast.expr, owner: Any, name: str) -> Any:
         if isinstance(owner, _Name):
-            if owner.dotted == "CONSTANTS":
-                named = {f"c{i}": value for i, value in enumerate(self._archive.constants)}
-                if name in named:
-                    return named[name]
+            if owner.dotted == "CONSTANTS" and name in self._constants:
+                return self._constants[name]
             return _Name(f"{owner.dotted}.{name}")
         if isinstance(owner, ScriptModule):
             if name in owner.attributes:
