@@ -248,3 +248,83 @@ def test_weights_in_other_files_are_read_only_beside_the_model(location, tmp_pat
         (folder / "weights").symlink_to(tmp_path / "secret")
         with pytest.raises(hm.errors.RecordFormatError, match="missing"):
             hm.load_onnx(folder / "net.onnx")
+
+
+GRAPHS = {
+    "no outputs": ([node("Relu", ["x"])], {}, {"outputs": ()}, "it has 1 and 0"),
+    "no nodes": ([], {}, {}, "`y` must be computed from the input"),
+    "an undefined name": ([node("Relu", ["z"])], {}, {}, "`z` is computed nowhere"),
+    "a cycle": (
+        [node("Add", ["x", "b"], "a"), node("Relu", ["a"], "b"), node("Relu", ["b"])],
+        {},
+        {},
+        "`b` is computed nowhere before it",
+    ),
+    "a name twice": ([node("Relu", ["x"]), node("Abs", ["x"])], {}, {}, "`y` is computed twice"),
+    "no attribute": ([node("Concat", ["x", "x"])], {}, {}, "its attribute 'axis' is missing"),
+    "a list for a number": (
+        [node("Flatten", ["x"], axis=[1, 2])],
+        {},
+        {},
+        "its arguments do not fit",
+    ),
+    "too few arguments": ([node("Conv", ["x"])], {}, {}, "the Conv"),
+    "shapes that do not fit": (
+        [node("Add", ["x", "c"])],
+        {"c": np.ones((3, 5))},
+        {},
+        "its arguments do not fit: shape mismatch",
+    ),
+    "strides of zero": (
+        [node("Conv", ["x", "k"], strides=[0, 0], auto_pad="SAME_UPPER")],
+        {"k": np.ones((1, 2, 1, 1))},
+        {},
+        "its arguments do not fit",
+    ),
+    "no entries": (
+        [node("Slice", ["x", "a", "a"])],
+        {"a": np.array([0])},
+        {},
+        "its result has no entries",
+    ),
+    "parts that do not add up": (
+        [node("Split", ["x", "s"], axis=1)],
+        {"s": np.array([1, 2])},
+        {},
+        "do not make an axis of 2",
+    ),
+    "words for numbers": (
+        [helper.make_node("Constant", [], ["c"], value=["a", "b"]), node("Add", ["x", "c"])],
+        {},
+        {},
+        "it must be a constant of numbers",
+    ),
+    "indices with a point": (
+        [node("Gather", ["x", "i"])],
+        {"i": np.array([0.5])},
+        {},
+        "its indices must be integers",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_graphs_that_make_no_sense_are_refused_with_the_reason(kind, tmp_path):
+    nodes, constants, named, match = GRAPHS[kind]
+    path = saved(tmp_path, nodes, constants, **named)
+    for read_file in (hm.load_onnx, hm.from_onnx):
+        with pytest.raises(hm.errors.RecordFormatError, match=match):
+            read_file(path)
+
+
+def test_tensors_in_another_file_do_not_overlap(tmp_path):
+    path = saved(tmp_path, [node("Add", ["x", "a"], "h"), node("Add", ["h", "b"])], {})
+    model = onnx.load(path)
+    for name in "ab":
+        stored = model.graph.initializer.add(name=name, data_type=DOUBLE, dims=[4], data_location=1)
+        for key, value in (("location", "w.bin"), ("offset", "0"), ("length", "32")):
+            stored.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    (tmp_path / "w.bin").write_bytes(bytes(32))
+    with pytest.raises(hm.errors.RecordFormatError, match="overlap"):
+        hm.load_onnx(path)

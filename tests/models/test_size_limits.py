@@ -1,9 +1,10 @@
 """Small files that ask for much memory or time are refused before they get it."""
 
 import json
+import resource
 import struct
+import sys
 import time
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -23,18 +24,18 @@ MOST_SECONDS = 5.0  # Each takes some tenths of a second; machines of CI are slo
 
 def refused(read, path, match):
     """Read a file that must be refused; return the message."""
-    tracemalloc.start()
-    start = time.process_time()
-    try:
-        with pytest.raises(RecordFormatError, match=match) as error:
-            read(path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    start, before = time.process_time(), _peak_bytes()
+    with pytest.raises(RecordFormatError, match=match) as error:
+        read(path)
     assert time.process_time() - start < MOST_SECONDS
-    size = path.stat().st_size if path.is_file() else 0
-    assert peak < BASE_BYTES + BYTES_PER_BYTE * size
+    assert _peak_bytes() - before < BASE_BYTES + BYTES_PER_BYTE * path.stat().st_size
     return str(error.value)
+
+
+def _peak_bytes():
+    """The most memory that this process has had so far; `tracemalloc` would slow all of it down."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def written(folder, nodes, constants, shape):
@@ -48,7 +49,7 @@ def written(folder, nodes, constants, shape):
     made = [helper.make_node(kind, ins, outs, **given) for kind, ins, outs, given in nodes]
     stored = [onnx.numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
     path = folder / "net.onnx"
-    onnx.save(helper.make_model(helper.make_graph(made, "net", [x], y and [y], stored)), path)
+    onnx.save(helper.make_model(helper.make_graph(made, "net", [x], [y], stored)), path)
     return path
 
 
@@ -72,7 +73,7 @@ ONNX_BOMBS = {
     ),
     "Gather": (
         [one("Gather", [a, "i"], b, axis=1) for a, b in zip("xghk", "ghky", strict=True)],
-        {"i": np.zeros(1000, dtype=np.int64)},
+        {"i": np.zeros((2, 1000), dtype=np.int64)},
         POINT,
     ),
     "Pad": ([one("Pad", ["x", "p"])], {"p": [0] * 6 + [9000, 9000]}, IMAGE),
@@ -119,16 +120,16 @@ ONNX_BOMBS = {
         (1, 1, 64, 64),
     ),
     "many outputs": (
-        [("Split", ["x"], [f"a{i}" for i in range(100_000)], {"axis": 0}), one("Relu", ["a0"])],
+        [("Split", ["x"], [f"a{i}" for i in range(40_000)], {"axis": 0}), one("Relu", ["a0"])],
         {},
-        (100_000,),
+        (40_000,),
     ),
-    "many inputs": ([one("Sum", ["x"] * 100_000)], {}, (1, 2)),
+    "many inputs": ([one("Sum", ["x"] * 30_000)], {}, (1, 2)),
 }
 
 
 @pytest.mark.parametrize("kind", ONNX_BOMBS)
-@pytest.mark.parametrize("read", [hm.load_onnx, hm.models.from_onnx])
+@pytest.mark.parametrize("read", [hm.load_onnx, hm.from_onnx])
 def test_graphs_that_grow_are_refused_before_they_do(kind, read, tmp_path):
     path = written(tmp_path, *ONNX_BOMBS[kind])
     message = refused(read, path, "would take at least [0-9,]+ bytes")
@@ -143,17 +144,17 @@ def test_layers_whose_dense_matrices_are_too_large_stay_a_graph(kind, tmp_path):
     path = written(
         tmp_path, [matrix, second, one("Relu", "g")], {"w": WIDE, "c": 2.0, "l": 0.0}, POINT
     )
-    net = hm.models.from_onnx(path)
+    net = hm.from_onnx(path)
     assert isinstance(net, hm.models.GraphNetwork)
     assert net([0.5])[-1] == 1.0 if kind == "Mul" else 0.5
     refused(load_network, path, "would take at least")
 
 
 def test_the_limit_can_be_raised(tmp_path):
-    path = written(tmp_path, [one("Conv", "xk", pads=[600] * 4)], {"k": np.ones((1,) * 4)}, IMAGE)
+    path = written(tmp_path, [one("Conv", "xk", pads=[100] * 4)], {"k": np.ones((1,) * 4)}, IMAGE)
     net = hm.load_onnx(path)
     refused(lambda path: hm.load_onnx(path, max_bytes=10**6), path, "`max_bytes` is 1,000,000")
-    assert hm.load_onnx(path, max_bytes=10**9).n_slots == net.n_slots
+    assert hm.load_onnx(path, max_bytes=10**8).n_slots == net.n_slots
     with pytest.raises(hm.errors.ArgumentError, match="`max_bytes` must be at least 1; got 0"):
         hm.load_onnx(path, max_bytes=0)
 
@@ -178,8 +179,8 @@ def entry(start, end, shape=None):
 
 SAFETENSORS_BOMBS = {
     "many": (
-        lambda: safetensors({f"{i}.weight": entry(0, 0) for i in range(300_000)}),
-        "at most 100,000 tensors; it holds 300,000",
+        lambda: safetensors({f"{i}.weight": entry(0, 0) for i in range(100_001)}),
+        "at most 100,000 tensors; it holds 100,001",
     ),
     "overlapping": (
         lambda: safetensors({f"{i}.weight": entry(0, 4000) for i in range(1000)}, bytes(4000)),
@@ -192,9 +193,9 @@ SAFETENSORS_BOMBS = {
     ),
     "repeated name": (
         lambda: safetensors(
-            b"{" + b",".join(b'"%d":1' % i for i in range(200_000)) + b',"199999":1}'
+            b"{" + b",".join(b'"%d":1' % i for i in range(50_000)) + b',"49999":1}'
         ),
-        "'199999' stands twice",
+        "'49999' stands twice",
     ),
     "huge and empty": (
         lambda: safetensors({"a": entry(0, 0, [0, 2**62, 2**62])}),
@@ -245,7 +246,7 @@ def test_unnumbered_layers_of_a_state_dict_do_not_cost_the_square_of_their_numbe
 def laughing():
     """A list of lists that stands for 2^60 entries, in some hundred bytes of a pickle."""
     steps = (bytes([i]) for i in range(60))
-    return b"]" + b"".join(b"q" + i + b"]h" + i + b"ah" + i + b"a" for i in steps)
+    return b"]" + b"".join(b"q" + i + b"0]h" + i + b"ah" + i + b"a" for i in steps)
 
 
 def write_shared(path):
@@ -263,7 +264,7 @@ def write_laughing_storage(path):
 
 def write_compressed(path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("net/data.pkl", bytes(100_000_000))
+        archive.writestr("net/data.pkl", bytes(20_000_000))
 
 
 def write_members(path):

@@ -92,8 +92,15 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     write_tensor_file(path, *_parts(model))
 
 
-def load_model(path: str | os.PathLike[str]) -> Model | GraphNetwork:
+def load_model(
+    path: str | os.PathLike[str], *, max_bytes: int | None = None
+) -> Model | GraphNetwork:
     """Read a model written by `save_model`, or an ONNX file, by its ending `.onnx` (`load_onnx`).
+
+    Args:
+        path: The file.
+        max_bytes: The most memory that reading an ONNX file may take (see `load_onnx`). Other files
+            need no more than a small multiple of their size.
 
     Raises:
         RecordFormatError: If the file is not safetensors, or does not hold a model of this format:
@@ -109,7 +116,7 @@ def load_model(path: str | os.PathLike[str]) -> Model | GraphNetwork:
         [3.0]
     """
     if Path(path).suffix.lower() == ".onnx":
-        return load_onnx(path)
+        return load_onnx(path, max_bytes=max_bytes)
     return _model(*read_tensor_file(path), path)
 
 

@@ -282,6 +282,7 @@ class GraphBuilder:
                     f"`{activation.name}` must have one slope for each of {x.shape[0]} channels; "
                     f"got {len(stage)}."
                 )
+            self.limit.take(4 * _NODE_BYTES * len(stage))  # Each channel is a node of its own.
             pairs = zip(result, stage, strict=True)
             rows = [self._stage(row.ravel(), units, label) for row, units in pairs]
             result = np.stack(rows).reshape(x.shape)
@@ -648,8 +649,11 @@ def _renumbered(
 ) -> GraphNetwork:
     """Give slots without gaps to the nodes that are kept."""
     n_in = prod(input_shape)
-    written = [node.slots.ravel() for node in nodes]
-    used = np.unique(np.concatenate([np.arange(n_in), *written, output.ravel()]))
+    last = max([n_in - 1, int(output.max()), *(int(node.slots.max()) for node in nodes)])
+    is_used = np.zeros(last + 1, dtype=np.bool_)
+    for slots in (np.arange(n_in), output, *(node.slots for node in nodes)):
+        is_used[slots] = True
+    used = np.flatnonzero(is_used)
     new = np.full(int(used[-1]) + 2, -1, dtype=np.int64)
     new[used] = np.arange(len(used))
     kept: list[Node] = []

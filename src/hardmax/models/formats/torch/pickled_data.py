@@ -16,8 +16,8 @@ from typing import Any
 from hardmax._ground.size_limits import MOST_TENSORS
 from hardmax.errors import RecordFormatError
 
-_MOST_OPERATIONS = 60 * MOST_TENSORS
-"""A tensor of a state dict takes some fifty operations."""
+_MOST_OPERATIONS = 40 * MOST_TENSORS
+"""A tensor of a state dict takes some thirty operations."""
 
 
 @dataclass(frozen=True)
