@@ -297,7 +297,7 @@ GRAPHS = {
         [helper.make_node("Constant", [], ["c"], value=["a", "b"]), node("Add", ["x", "c"])],
         {},
         {},
-        "it must be a constant of numbers",
+        "its constants must be real numbers",
     ),
     "indices with a point": (
         [node("Gather", ["x", "i"])],

@@ -351,3 +351,13 @@ def test_headers_of_gguf_files_are_judged_before_they_are_believed(tmp_path):
     listed = b"\x01" + bytes(7) + b"a" + struct.pack("<IIQ", 9, 8, 2**60)
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + listed)
     refused(hm.load_checkpoint, path, "more than it has bytes for")
+
+
+def test_a_normaliser_that_stretches_a_text_is_refused(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(safetensors({"a": entry(0, 0)}))
+    step = {"type": "Replace", "pattern": {"String": ""}, "content": "b" * 100_000}
+    model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"model": model, "normalizer": step}))
+    text = "a" * 5000
+    refused(lambda _: hm.models.tokenise(tmp_path, text), path, "more than 1000000 characters")

@@ -17,12 +17,16 @@ from hardmax.errors import RecordFormatError
 _LONGEST_KEY = 64
 
 
-def mapped_characters(text: str, table: str | None) -> str:
+def mapped_characters(text: str, table: str | None, longest: int = 1_000_000) -> str:
     """Replace the characters of a text, or groups that make one sign, as a table says.
 
     Args:
         text: The text.
         table: The table, in base 64; None changes nothing.
+        longest: How many characters may come out.
+
+    Raises:
+        RecordFormatError: If the table is damaged, or makes too long a text.
 
     Examples:
         >>> mapped_characters("a", None)
@@ -31,15 +35,24 @@ def mapped_characters(text: str, table: str | None) -> str:
     if not table:
         return text
     units, texts = _parsed(table)
-    found = []
+    found: list[str] = []
+    left = longest
+
+    def add(piece: str) -> None:
+        nonlocal left
+        left -= len(piece)
+        if left < 0:
+            raise RecordFormatError(f"its table makes more than {longest} characters of a text")
+        found.append(piece)
+
     for group in _signs(text):
         whole = _looked_up(units, texts, group) if len(group.encode()) < 6 else None
         if whole is not None:
-            found.append(whole)
+            add(whole)
             continue
         for c in group:
             alone = _looked_up(units, texts, c)
-            found.append(c if alone is None else alone)
+            add(c if alone is None else alone)
     return "".join(found)
 
 

@@ -22,6 +22,7 @@ SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join
 """What Unicode calls white space, which is less than what `str.isspace` does."""
 _WORD = ("L", "M", "Nd", "Nl", "Pc")
 _MOST_REPEATS = 3
+_LONGEST_PATTERN = 2000
 _PARTS = re.compile(
     r"\\[pP]\{\^?(?P<kind>\w+)\}|\\(?P<letter>.)|(?P<open>\[\^?\]?)|(?P<close>\])|(?P<other>.)",
     re.DOTALL,
@@ -43,6 +44,8 @@ def compiled(pattern: str, text: str) -> re.Pattern[str]:
         >>> compiled(GPT2, "I've 3½ apples").findall("I've 3½ apples")
         ['I', "'ve", ' 3½', ' apples']
     """
+    if len(pattern) > _LONGEST_PATTERN:
+        raise RecordFormatError(f"a pattern of {len(pattern)} characters is too long to be read")
     _refuse_slow(pattern)
     found, inside = [], False
     for part in _PARTS.finditer(pattern):

@@ -32,8 +32,7 @@ def normalised(text: str, step: Step) -> str:
     """
     if step is None:
         return text
-    if len(text) > _LONGEST:
-        raise RecordFormatError(f"its normaliser makes more than {_LONGEST} characters of a text")
+    _refuse_growth(len(text))
     kind = step["type"]
     if kind == "Sequence":
         for part in step["normalizers"]:
@@ -51,15 +50,22 @@ def normalised(text: str, step: Step) -> str:
     if kind == "Prepend":
         return str(step["prepend"]) + text if text else text
     if kind == "Replace":
-        content = str(step["content"])
-        return _pattern(step["pattern"], text).sub(lambda _: content, text)
+        content, pattern = str(step["content"]), _pattern(step["pattern"], text)
+        n_matches = sum(1 for _ in pattern.finditer(text))
+        _refuse_growth(len(text) + n_matches * len(content))
+        return pattern.sub(lambda _: content, text)
     if kind == "BertNormalizer":
         return _as_bert(text, step)
     if kind == "ByteLevel":
         return _in_letters(text)
     if kind == "Precompiled":
-        return mapped_characters(text, step["precompiled_charsmap"])
+        return mapped_characters(text, step["precompiled_charsmap"], _LONGEST)
     raise RecordFormatError(f"the normaliser {kind!r:.40} is not read")
+
+
+def _refuse_growth(length: int) -> None:
+    if length > _LONGEST:
+        raise RecordFormatError(f"its normaliser makes more than {_LONGEST} characters of a text")
 
 
 def _pattern(described: Mapping[str, str], text: str) -> re.Pattern[str]:
@@ -142,6 +148,7 @@ def _spaced(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
     mark = str(step.get("replacement", "▁"))
     older = "always" if step.get("add_prefix_space", True) else "never"
     scheme = step.get("prepend_scheme", older)
+    _refuse_growth(len(text) + text.count(" ") * len(mark))
     text = text.replace(" ", mark)
     wanted = scheme == "always" or (scheme == "first" and at_start)
     if wanted and not text.startswith(mark):
