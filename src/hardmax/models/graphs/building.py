@@ -41,12 +41,9 @@ _NO_LIMIT = 1 << 62
 class GraphBuilder:
     """Collects the nodes of a `GraphNetwork`.
 
-    Args:
-        limit: The limit on what the nodes may take, for those that a file describes; None for none.
-
     Attributes:
         notes: What was rounded or left off, in words.
-        limit: What the nodes have taken so far, and the limit.
+        limit: What the nodes have taken so far, and the limit, which readers of files set.
 
     Examples:
         >>> build = GraphBuilder()
@@ -56,9 +53,9 @@ class GraphBuilder:
         [2.0, 5.0]
     """
 
-    def __init__(self, limit: SizeLimit | None = None) -> None:
+    def __init__(self) -> None:
         self.notes: list[str] = []
-        self.limit = limit or SizeLimit(0, _NO_LIMIT)
+        self.limit = SizeLimit(0, _NO_LIMIT)
         self._nodes: list[Node] = []
         self._n_slots = 0
         self._input_shape: tuple[int, ...] | None = None

@@ -218,7 +218,8 @@ def _network(
         )
     name, stored = graph.inputs[0]
     shape, has_batch = _input_shape(stored, input_shape)
-    build = GraphBuilder(limit)
+    build = GraphBuilder()
+    build.limit = limit
     slots = build.input(shape)
     values: dict[str, Any] = dict(graph.constants)
     values[name] = Traced(slots[np.newaxis] if has_batch else slots)
