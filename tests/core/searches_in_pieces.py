@@ -66,7 +66,7 @@ def in_pieces(search, rng, n_steps):
 
 
 def _written(stack, search):
-    return read_stack(stack_bytes(stack), search.network, search.dim)
+    return read_stack(stack_bytes(stack), search.network, search.dim, search.cell.walls)
 
 
 def differences(seed, most_cells, dim, *, stores):

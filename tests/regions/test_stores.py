@@ -16,13 +16,15 @@ from hardmax import open_partition
 from hardmax._ground import files, progress, workers
 from hardmax._ground.workers import Processes
 from hardmax.errors import ArgumentError, Interrupted, RecordFormatError, SizeLimitError, TaskError
+from hardmax.geometry.domain_text import domain_text
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.storage import model_bytes
 from hardmax.regions._search import runs
 from hardmax.regions._search.explored import explored_text
 from hardmax.regions._stores import durable, jobs, manifests
-from hardmax.regions._stores.tasks import read_stack
+from hardmax.regions._stores.manifests import MODEL
+from hardmax.regions._stores.tasks import read_stack, stack_bytes
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.verify.checking import verify_certificate
@@ -233,23 +235,13 @@ def test_a_folder_that_is_read_only_is_refused(tmp_path):
         enumerate_regions(NET, SQUARE, store=tmp_path)
 
 
-def test_a_damaged_folder_is_refused(tmp_path, short_jobs):
-    part = enumerate_regions(NET, SQUARE, store=tmp_path)
-    shard = tmp_path / part._manifest.shards[1].file
-    content = shard.read_bytes()
-    shard.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
-    with pytest.raises(RecordFormatError, match="as they were written"):
-        _ = open_partition(tmp_path).signatures
-    shard.unlink()
-    with pytest.raises(RecordFormatError, match="must have all its shards"):
-        _ = open_partition(tmp_path).signatures
-    with pytest.raises(RecordFormatError, match=f"must have all its shards.*{shard.name}"):
-        enumerate_regions(NET, SQUARE, store=tmp_path)
+def test_a_damaged_manifest_is_refused(tmp_path, short_jobs):
+    enumerate_regions(NET, SQUARE, store=tmp_path)
     manifest = tmp_path / manifests.MANIFEST
     fields = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**fields, "n_cells": fields["n_cells"] + 1}))
     for call in (open_partition, lambda path: enumerate_regions(NET, SQUARE, store=path)):
-        with pytest.raises(RecordFormatError, match="not as it was written"):
+        with pytest.raises(RecordFormatError, match=r"not as it was written.*backup"):
             call(tmp_path)
     manifest.write_text(json.dumps({**fields, "format": "hardmax.store/9"}))
     with pytest.raises(RecordFormatError, match="format"):
@@ -257,6 +249,184 @@ def test_a_damaged_folder_is_refused(tmp_path, short_jobs):
     manifest.write_text("{")
     with pytest.raises(RecordFormatError, match="JSON"):
         open_partition(tmp_path)
+    manifest.unlink()
+    manifest.mkdir()
+    with pytest.raises(RecordFormatError, match=r"manifest\.json.*backup"):
+        open_partition(tmp_path)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def flip_a_bit(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+
+
+@pytest.mark.parametrize("model", [NET, gaussian_relu(1, [3, 6, 4])], ids=repr)
+@pytest.mark.parametrize("damage", [truncate, flip_a_bit, Path.unlink])
+def test_the_part_of_a_damaged_shard_is_searched_again(model, damage, tmp_path, short_jobs):
+    domain = SQUARE if model is NET else Box([-2] * 3, [3] * 3)
+    part, whole = enumerate_regions(model, domain, store=tmp_path), enumerate_regions(model, domain)
+    shards = part._manifest.shards
+    assert len(shards) > 4
+    kept = {shard.file: (tmp_path / shard.file).stat().st_mtime_ns for shard in shards[2:-1]}
+    for shard in (*shards[:2], shards[-1]):
+        damage(tmp_path / shard.file)
+    with pytest.raises(RecordFormatError, match=f"{shards[0].file} is.*only the part of this"):
+        _ = open_partition(tmp_path).signatures
+    # Stopped at once, it has forgotten the damaged cells, and knows where they are.
+    part = enumerate_regions(model, domain, store=tmp_path, max_seconds=0.0)
+    assert part.n_found == whole.n_found - sum(part.n_cells for part in (*shards[:2], shards[-1]))
+    assert not part.is_complete
+    part = enumerate_regions(model, domain, store=tmp_path, workers=2)
+    assert_same(part, whole)
+    assert kept == {file: (tmp_path / file).stat().st_mtime_ns for file in kept}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {shard.file for shard in part._manifest.shards} | {"manifest.json", MODEL}
+
+
+def test_a_lost_model_is_written_again(tmp_path):
+    part = enumerate_regions(NET, SQUARE, store=tmp_path)
+    (tmp_path / MODEL).unlink()
+    with pytest.raises(RecordFormatError, match="Search into this store again"):
+        open_partition(tmp_path)
+    enumerate_regions(NET, SQUARE, store=tmp_path)
+    assert_same(open_partition(tmp_path), part)
+
+
+def test_files_that_the_store_has_not_written_stay(tmp_path, short_jobs):
+    enumerate_regions(NET, SQUARE, store=tmp_path, max_seconds=0.01)
+    others = ["cells-mine.parquet", "cells-000123.parquet", "cells-000001.parquet.bak"]
+    others += [".cells-notes", ".manifest.json.bak", "notes.txt"]
+    n_shards = len(open_partition(tmp_path)._manifest.shards)
+    others.append(f"cells-{n_shards:06d}.parquet")
+    for name in others:
+        (tmp_path / name).write_text(name)
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), enumerate_regions(NET, SQUARE))
+    assert [(tmp_path / name).read_text() for name in others] == others
+
+
+def log_of(tmp_path, monkeypatch, *, n_kept=None, domain=SQUARE, model=NET):
+    """Search into a folder, and leave a manifest and a log of some lines."""
+    with monkeypatch.context() as patch:
+        folds = iter([manifests.ManifestLog._fold])
+        patch.setattr(manifests.ManifestLog, "_fold", lambda log: next(folds, lambda _: None)(log))
+        enumerate_regions(model, domain, store=tmp_path)
+    log = tmp_path / manifests.LOG
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:n_kept]))
+    return log, lines
+
+
+def read_or_refused(folder, path):
+    """Read a manifest; None if it is refused by an error that names the file."""
+    try:
+        return manifests.read_manifest(folder).__dict__
+    except RecordFormatError as error:
+        return None if str(path) in str(error) else error
+
+
+def test_no_bit_of_manifest_and_log_flips_unseen(tmp_path, monkeypatch):
+    log = manifests.ManifestLog(tmp_path, manifests.Manifest("abc", "box:-1,1^2", "planar", False))
+    for number, left in enumerate([(b"rest",), ()]):
+        shard = log.new_shard(b"cells", 3, bytes([0, 0, 0, number]))
+        shares = (0.25e-6,) * len(left)
+        quotas = (None,) * len(left)
+        log.add(manifests.Step(0, left, shares, (shard,), 3, (1, 2, 3), False, quotas))
+    right = manifests.read_manifest(tmp_path)
+    assert (right.n_cells, right.is_complete) == (6, True)
+    contents = {
+        path: path.read_bytes()
+        for path in (tmp_path / manifests.MANIFEST, tmp_path / manifests.LOG)
+    }
+    # Opening a file takes ten times as long as reading a manifest.
+    monkeypatch.setattr(Path, "read_bytes", lambda path: bytes(contents[path]))
+    for path, content in [*contents.items()]:
+        found = []
+        for bit in range(8 * len(content)):
+            contents[path] = bytearray(content)
+            contents[path][bit // 8] ^= 1 << bit % 8
+            found.append(read_or_refused(tmp_path, path))
+        contents[path] = content
+        # Some flips change the case of an exponent, and nothing else.
+        assert all(one in (None, right.__dict__) for one in found)
+        assert found.count(None) > 0.99 * len(found)
+
+
+def test_damage_in_a_log_names_its_line(tmp_path, monkeypatch, short_jobs):
+    log, lines = log_of(tmp_path, monkeypatch)
+    assert len(lines) > 4
+    for number in (1, 3, len(lines)):
+        damaged = [*lines]
+        damaged[number - 1] = damaged[number - 1].replace(b'"n_cells": ', b'"n_cells": 1', 1)
+        log.write_bytes(b"".join(damaged))
+        for call in (open_partition, lambda path: enumerate_regions(NET, SQUARE, store=path)):
+            with pytest.raises(RecordFormatError, match=rf"manifest\.log, line {number}:.*backup"):
+                call(tmp_path)
+    log.write_bytes(b"".join(lines[1:]))
+    with pytest.raises(RecordFormatError, match=r"line 1: .*another time"):
+        open_partition(tmp_path)
+    log.write_bytes(b"".join(lines))
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), enumerate_regions(NET, SQUARE))
+
+
+def as_old(tmp_path, lines):
+    """Write manifest and log as the format before; return the path of the log."""
+    path, log = tmp_path / manifests.MANIFEST, tmp_path / manifests.LOG
+
+    def line(fields, before):
+        content = manifests._content(fields, before)
+        return json.dumps({**fields, "content": content}).encode() + b"\n", content
+
+    fields = json.loads(path.read_text())
+    for name in ("content", "quotas", "folded"):
+        del fields[name]
+    for shard in fields["shards"]:
+        shard.pop("task", None)
+    written, before = line({**fields, "format": "hardmax.store/2"}, "")
+    path.write_bytes(written)
+    old = []
+    for text in lines:
+        fields = json.loads(text)
+        for name in ("content", "quotas", "follows"):
+            del fields[name]
+        written, before = line(fields, before)
+        old.append(written)
+    log.write_bytes(b"".join(old))
+    return log
+
+
+def test_a_store_of_the_format_before_goes_on(tmp_path, monkeypatch, short_jobs):
+    whole = enumerate_regions(NET, SQUARE)
+    _, lines = log_of(tmp_path, monkeypatch, n_kept=5)
+    as_old(tmp_path, lines[:5])
+    part = open_partition(tmp_path)
+    assert 0 < part.n_found < whole.n_found
+    assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), whole)
+    old = as_old(tmp_path, [])
+    old.unlink()
+    assert_same(open_partition(tmp_path), whole)
+    shard = tmp_path / part._manifest.shards[0].file
+    shard.unlink()
+    with pytest.raises(RecordFormatError, match="older format"):
+        _ = open_partition(tmp_path).signatures
+    with pytest.raises(RecordFormatError, match=f"{shard.name} is missing.*older format"):
+        enumerate_regions(NET, SQUARE, store=tmp_path)
+
+
+def test_a_log_that_the_manifest_includes_is_put_away(tmp_path, monkeypatch, short_jobs):
+    log, lines = log_of(tmp_path, monkeypatch)
+    whole = enumerate_regions(NET, SQUARE, store=tmp_path)
+    log.write_bytes(b"".join(lines))
+    assert_same(open_partition(tmp_path), whole)
+    log.write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(RecordFormatError, match="line 1"):
+        open_partition(tmp_path)
+    log.write_bytes(b"".join(lines))
+    enumerate_regions(NET, SQUARE, store=tmp_path)
+    assert not log.exists()
 
 
 def test_a_log_counts_as_far_as_it_was_written(tmp_path, short_jobs, monkeypatch):
@@ -290,8 +460,9 @@ def test_a_log_counts_as_far_as_it_was_written(tmp_path, short_jobs, monkeypatch
     assert found == sorted(found)
     assert found[0] == 0 < found[-1]
     assert n_found(*lines[:-1], lines[-1][:-40]) == found[-2]
-    assert n_found(*lines[1:]) == 0
-    with pytest.raises(RecordFormatError, match="not as it was written"):
+    with pytest.raises(RecordFormatError, match="line 1"):
+        n_found(*lines[1:])
+    with pytest.raises(RecordFormatError, match="line 2: it is not as it was written"):
         n_found(lines[0], lines[2], lines[1])
     n_found(*lines[:-1], lines[-1][:-40])
     assert_same(enumerate_regions(NET, SQUARE, store=tmp_path), whole)
@@ -429,6 +600,133 @@ def test_bytes_that_are_no_task_are_refused(short_jobs):
     ]:
         with pytest.raises(RecordFormatError, match="`task`"):
             read_stack(content, net, dim)
+
+
+def changed_task(network, domain, change):
+    """Return a job whose task has been changed by a function of its cells."""
+    engine = "planar" if domain.dim == 2 else "spatial"
+    job = jobs.Job(
+        model_bytes(network), domain_text(domain), engine, b"", False, 0.0, 1 << 20, False
+    )
+    (task,) = jobs.advance(job).left
+    stack = read_stack(task, network, domain.dim)
+    *below, top = [one._replace(cell=change(one.cell)) for one in stack]
+    return job._replace(task=stack_bytes([*below, top]), seconds=0.1)
+
+
+def with_random_masks(cell):
+    """Return a cell with corners that lie on any facets: each split squares their number."""
+    rng = np.random.default_rng(0)
+    vertices = np.zeros((19, 10))
+    vertices[:, :4] = rng.uniform(-2, 3, (19, 4))
+    masks = rng.integers(1, 1 << len(cell.facets), (19, 1)).astype(np.uint64)
+    return cell._replace(vertices=vertices, masks=masks)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_random_masks,
+        lambda cell: cell._replace(vertices=-cell.vertices),
+        lambda cell: cell._replace(vertices=np.nan * cell.vertices),
+        lambda cell: cell._replace(facets=cell.facets[::-1]),
+        lambda cell: cell._replace(masks=cell.masks[::-1]),
+        lambda cell: cell._replace(masks=0 * cell.masks),
+        lambda cell: cell._replace(
+            vertices=np.tile(cell.vertices, (300, 1)), masks=np.tile(cell.masks, (300, 1))
+        ),
+        lambda cell: cell._replace(walls=cell.walls + np.array([0, 100, 0, 0], dtype=np.int32)),
+    ],
+)
+def test_forged_tasks_are_refused_before_they_are_searched(change, short_jobs):
+    network, domain = gaussian_relu(1, [4, 5, 4]).network, Box([-2] * 4, [3] * 4)
+    job = changed_task(network, domain, change)
+    with pytest.raises(RecordFormatError, match="`task` must be what is left of a search"):
+        jobs.advance(job)
+    assert jobs.advance(changed_task(network, domain, lambda cell: cell)).n_cells > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda edges: -edges,
+        lambda edges: edges[::-1],
+        lambda edges: np.nan * edges,
+        lambda edges: np.where(np.arange(12) == 6, edges + 1, edges),
+    ],
+)
+def test_forged_polygons_are_refused(change, short_jobs):
+    def changed(cell):
+        return cell._replace(edges=np.ascontiguousarray(change(cell.edges)))
+
+    job = changed_task(NET.network, SQUARE, changed)
+    with pytest.raises(RecordFormatError, match=r"`task`.*edges"):
+        jobs.advance(job)
+
+
+def test_a_forged_stack_that_is_too_deep_is_refused(short_jobs):
+    network, domain = gaussian_relu(1, [4, 5, 4]).network, Box([-2] * 4, [3] * 4)
+    stack = read_stack(changed_task(network, domain, lambda cell: cell).task, network, 4)
+    deep = stack_bytes([stack[0]] * 500 + stack)
+    with pytest.raises(RecordFormatError, match=r"`task`.*places"):
+        read_stack(deep, network, 4)
+
+
+def renewed(tmp_path, **changes):
+    """Write other fields into a manifest, with a hash that is right."""
+    path = tmp_path / manifests.MANIFEST
+    fields = {**json.loads(path.read_text()), **changes}
+    del fields["content"]
+    content = manifests._content(fields, "")
+    path.write_text(json.dumps({**fields, "content": content}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_cells": -1},
+        {"n_cells": 3.5},
+        {"n_cells": 10**400},
+        {"decisions": [1, 2]},
+        {"decisions": [1, 2, True]},
+        {"has_means": 0},
+        {"engine": "spatial"},
+        {"engine": "lines"},
+        {"count_only": 0},
+        {"domain": 3},
+        {"domain": "box:-1,1^3"},
+        {"domain": "hull:0,0;1,0;0,1"},
+        {"domain": "nowhere"},
+        {"tasks": ["AA=="], "shares": []},
+        {"tasks": ["?"], "shares": [None], "quotas": [None]},
+        {"tasks": ["AA=="], "shares": [-0.5], "quotas": [None]},
+        {"tasks": ["AA=="], "shares": [10**400], "quotas": [None]},
+        {"tasks": ["AA=="], "shares": [None], "quotas": [0]},
+        {"shards": []},
+        {"shards": [{"file": "../x.parquet", "n_cells": 1, "first": "", "digest": 64 * "0"}]},
+        {"shards": [{"file": "cells-000000.parquet", "n_cells": 1, "first": "", "digest": ""}]},
+        {"surprise": 1},
+    ],
+    ids=str,
+)
+def test_forged_manifests_are_refused(changes, tmp_path):
+    enumerate_regions(NET, SQUARE, store=tmp_path)
+    renewed(tmp_path)
+    assert open_partition(tmp_path).is_complete
+    renewed(tmp_path, **changes)
+    with pytest.raises(RecordFormatError, match=r"`path` must be the folder.*manifest\.json"):
+        open_partition(tmp_path)
+
+
+def test_a_task_with_fewer_cells_than_its_shard_is_named(tmp_path, short_jobs):
+    part = enumerate_regions(NET, SQUARE, store=tmp_path)
+    fields = json.loads((tmp_path / manifests.MANIFEST).read_text())
+    fields["shards"][0]["task"] = fields["shards"][-1]["task"]
+    fields["shards"][0]["n_cells"] += 500
+    renewed(tmp_path, shards=fields["shards"], n_cells=fields["n_cells"] + 500)
+    (tmp_path / part._manifest.shards[0].file).unlink()
+    with pytest.raises(TaskError, match="as the store says"):
+        enumerate_regions(NET, SQUARE, store=tmp_path)
 
 
 @pytest.mark.parametrize("stores", [True, False])

@@ -27,7 +27,7 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_bytes, model_from_bytes
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames, form_starts
 from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
-from hardmax.regions.engines import read_network
+from hardmax.regions.engines import MOST_SPATIAL, read_network
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray, IntArray
 
@@ -146,7 +146,7 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
     # What the caller says about the domain is not the table's fault.
     where = None if domain is None else charted(domain, network.dim_in)
     try:
-        where = where or charted(_stored_domain(header["domain_text"]), network.dim_in)
+        where = where or charted(parse_stored_domain(header["domain_text"]), network.dim_in)
         for name, wanted in (
             ("model", fingerprint(network)),
             ("domain", _domain_fingerprint(where)),
@@ -164,6 +164,7 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
         if codes is not None:
             cells = _with_codes(cells, codes[0], network, len(where.exact_rows))
         _refuse_impossible(cells, network, where.dim)
+        _refuse_other_columns(cells, header["engine"], network, where)
         if codes is None and cells.walls is not None and header["engine"] == "planar":
             cells = _with_wall_names(cells, network, len(where.exact_rows))
     except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -277,7 +278,12 @@ def _stored_network(text: bytes) -> ArgmaxNetwork:
     return network
 
 
-def _stored_domain(text: Any) -> Any:
+def parse_stored_domain(text: Any) -> Any:
+    """Read the text of a domain in a file.
+
+    Raises:
+        HardmaxError: If it is none, or a hull.
+    """
     # A hull is never written, and what it takes to find one depends on more than its length.
     if not isinstance(text, str) or "hull" in text.lower():
         raise RecordFormatError(f"`table` must carry a domain; got {text!r:.60}.")
@@ -434,6 +440,73 @@ def _with_wall_names(cells: CellArrays, network: ArgmaxNetwork, n_rows: int) -> 
     return replace(cells, wall_names=names)
 
 
+def _refuse_other_columns(
+    cells: CellArrays, engine: str, network: ArgmaxNetwork, domain: ChartedDomain
+) -> None:
+    """Refuse cells without the arrays that an engine stores, or with others.
+
+    Raises:
+        ValueError: If a column is missing or superfluous, or has another shape or type.
+    """
+    dim = domain.dim
+    dims = {"lines": (1, 1), "planar": (2, 2), "spatial": (3, MOST_SPATIAL)}
+    low, high = dims.get(engine, (1, dim))
+    if not low <= dim <= high:
+        raise ValueError(f"the engine {engine!r} does not search domains of dimension {dim}")
+    if not len(cells.signatures) and cells.vertices is None:
+        return  # A search that was stopped before its first cell has no arrays.
+    shapes: dict[str, tuple[AnyArray | None, tuple[tuple[int, ...], ...]]] = {
+        "maps": (cells.maps, ((dim + 1, network.dim_out),)),
+        "map_radii": (cells.map_radii, ((), (dim + 1, network.dim_out))),
+        "vertices": (cells.vertices, ((dim,),)),
+        "directions": (cells.directions, ((dim,),)),
+    }
+    for name, (array, wanted) in shapes.items():
+        if array is None:
+            # Bounded domains have no directions; a search by halving stores signatures alone.
+            if engine != "split_tree" and name != "directions":
+                raise ValueError(f"the column {name!r} is missing")
+        elif array.shape[1:] not in wanted or array.dtype.kind != "f":
+            raise ValueError(
+                f"{name} must have entries of shape {wanted[0]}; got {array.shape[1:]}"
+            )
+    has_walls = cells.wall_names is not None or cells.walls is not None
+    # Some searches along a line store facets as well.
+    has_own = engine == "lines" or (cells.facets is not None) == (engine == "spatial")
+    if has_walls != (engine == "planar") or not has_own:
+        raise ValueError(f"the columns are not those of the engine {engine!r}")
+    _refuse_impossible_numbers(cells)
+    least = {"lines": 2, "planar": 3, "spatial": dim + 1}.get(engine, 0)
+    if cells.starts is not None:
+        _require("vertices", np.diff(cells.starts) >= least)
+    # The search finds cells in this order, and neighbours are found by it.
+    if engine in ("planar", "spatial") and not _is_ascending(cells.signatures):
+        raise ValueError("cells must be different, in the order of their signatures")
+
+
+def _refuse_impossible_numbers(cells: CellArrays) -> None:
+    """Refuse radii that are negative, and what is not a number."""
+    radii = [cells.map_radii, None if cells.facets is None else cells.facets.blurs]
+    for radius in radii:
+        if radius is not None and not (radius >= 0.0).all():
+            raise ValueError("radii must not be negative")
+    for name in ("maps", "vertices", "directions"):
+        array = getattr(cells, name)
+        if array is not None and np.isnan(array).any():
+            raise ValueError(f"{name} must be numbers")
+
+
+def _is_ascending(signatures: AnyArray) -> bool:
+    """Say whether each row comes after the one before, compared entry by entry."""
+    before, behind = signatures[:-1], signatures[1:]
+    is_less = np.zeros(len(before), dtype=bool)
+    is_open = np.ones(len(before), dtype=bool)
+    for one, other in zip(before.T, behind.T, strict=True):
+        is_less |= is_open & (one < other)
+        is_open &= one == other
+    return bool(is_less.all())
+
+
 def _refuse_impossible(cells: CellArrays, network: ArgmaxNetwork, dim: int) -> None:
     """Refuse numbers that no cell of a network has: compiled code takes them for places.
 
@@ -496,7 +569,8 @@ def _require(name: str, is_possible: AnyArray) -> None:
 
 def _starts(entry: tuple[AnyArray, AnyArray | None]) -> AnyArray:
     starts = entry[1]
-    assert starts is not None, "what has several entries for a cell comes with starts"
+    if starts is None:
+        raise ValueError("what has several entries for a cell comes with starts")
     return starts
 
 

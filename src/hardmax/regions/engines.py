@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hardmax._ground.workers import Workers
     from hardmax.regions._lines.lines import LineCells
 
-_MOST_SPATIAL = 7
+MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
 """Up to how many weights, after how many intervals in integers, the core takes ReLU networks."""
 
@@ -168,7 +168,7 @@ def _stored(
         raise ArgumentError("`executor` searches into a folder; give one as `store`.")
     if engine not in ("planar", "spatial"):
         raise ArgumentError(
-            f"`store` needs a domain of dimension 2 to {_MOST_SPATIAL} and `exact` False; this "
+            f"`store` needs a domain of dimension 2 to {MOST_SPATIAL} and `exact` False; this "
             f"search would be one of the engine {engine!r}."
         )
     if "max_cells" in limits:
@@ -182,7 +182,7 @@ def _stored(
 
 def _engine(dim: int, exact: bool) -> str:
     """Name the engine for a dimension."""
-    if exact or dim > _MOST_SPATIAL:
+    if exact or dim > MOST_SPATIAL:
         return "split_tree"
     return {1: "lines", 2: "planar"}.get(dim, "spatial")
 

@@ -15,7 +15,7 @@ from hardmax._ground.display import card, html_card, short_repr
 from hardmax._ground.interrupts import interrupts_named
 from hardmax._ground.palette import cell_colours, hexadecimal, palette
 from hardmax._ground.pickling import WithoutCaches, quickly_cached
-from hardmax.errors import ArgumentError, IncompleteError, Interrupted
+from hardmax.errors import ArgumentError, IncompleteError, Interrupted, RecordFormatError
 from hardmax.exact.decisions import Decisions
 from hardmax.exact.dyadic import nearest_floats, rationals
 from hardmax.exact.integer_vectors import wide_rows
@@ -599,7 +599,12 @@ class Partition(WithoutCaches):
         height = (*(0,) * self.domain.dim, 1)
         rows = wide_rows([*self.rows(cell).walls, height], self.domain.dim + 1)
         direction = decide_open_cone(rows).direction
-        assert direction is not None, "an engine returned a cell without interior"
+        if direction is None:
+            # The engines find no such cell: a file has it.
+            raise RecordFormatError(
+                f"Cell {cell} is empty: the model has no cell with its signature on this domain. "
+                "The file that these cells come from was changed; search again."
+            )
         point: list[int] = direction.tolist()
         return point
 

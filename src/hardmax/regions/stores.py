@@ -19,9 +19,8 @@ from hardmax._ground.parquet_files import MOST_BYTES
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
 from hardmax._ground.workers import Workers, as_done, in_order, n_workers
-from hardmax.errors import ArgumentError, RecordFormatError, SizeLimitError, TaskError
+from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError, SizeLimitError, TaskError
 from hardmax.exact.decisions import Decisions
-from hardmax.geometry.domain_text import parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import load_model
 from hardmax.regions._stores.manifests import (
@@ -32,12 +31,13 @@ from hardmax.regions._stores.manifests import (
     read_shard,
     writing,
 )
-from hardmax.regions.arrow_tables import load_partition
+from hardmax.regions.arrow_tables import load_partition, parse_stored_domain
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
 from hardmax.regions.certificate_format import REFUSALS
 from hardmax.regions.certificate_parts import PartContext, PartEnds, part_contexts, part_ends
 from hardmax.regions.certificates import make_part
 from hardmax.regions.charted_domains import charted
+from hardmax.regions.engines import MOST_SPATIAL
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray
 
@@ -91,8 +91,12 @@ class StoredPartition(Partition):
         shard = self._manifest.shards[index]
         path = read_shard(self.folder, shard)
         part = load_partition(path, self.network, self.domain, max_bytes=self.max_bytes)
-        if part.n_found != shard.n_cells:
+        if part.n_found != shard.n_cells or part.engine != self.engine:
             raise RecordFormatError(f"`path` must hold {shard.n_cells} cells; {path} does not.")
+        if part.signatures[0].astype(">u4").tobytes().hex() != shard.first:
+            raise RecordFormatError(
+                f"`path` must begin with the cell that {MANIFEST} names; {path} does not."
+            )
         return part
 
     def save_certificate(
@@ -217,10 +221,25 @@ def open_partition(
         raise RecordFormatError(
             f"`path` must be the folder of a stored search; {folder} has no {MANIFEST}."
         ) from None
-    network = load_model(folder / MODEL) if model is None else getattr(model, "network", model)
+    network = _network(folder) if model is None else getattr(model, "network", model)
     if not isinstance(network, ArgmaxNetwork) or fingerprint(network) != manifest.model:
         raise RecordFormatError(f"`path` must belong to this model; {folder} has another one's.")
-    where = charted(parse_domain(manifest.domain), network.dim_in)
+    try:
+        where = charted(parse_stored_domain(manifest.domain), network.dim_in)
+    except HardmaxError as error:
+        raise RecordFormatError(
+            f"`path` must be the folder of a stored search; the domain in {folder / MANIFEST} is "
+            f"none of this model: {error!s:.200}"
+        ) from None
+    if (
+        where.dim < 2
+        or where.dim > MOST_SPATIAL
+        or (where.dim == 2) != (manifest.engine == "planar")
+    ):
+        raise RecordFormatError(
+            f"`path` must be the folder of a stored search; in {folder / MANIFEST} the engine "
+            f"{manifest.engine!r} searches a domain of dimension {where.dim}."
+        )
     cells: CellArrays = LazyCellArrays.knowing(
         lambda _: _no_cells(network) if manifest.count_only else _joined(part),
         is_complete=manifest.is_complete,
@@ -232,6 +251,17 @@ def open_partition(
         network, where, cells, manifest.engine, folder=folder, _manifest=manifest, max_bytes=limit
     )
     return part
+
+
+def _network(folder: Path) -> Any:
+    """Read the model of a store."""
+    try:
+        return load_model(folder / MODEL)
+    except OSError as error:
+        raise RecordFormatError(
+            f"`path` must have its model; {folder / MODEL}: {error.strerror}. Search into this "
+            "store again with the model: the file is then written again."
+        ) from None
 
 
 def _no_cells(network: ArgmaxNetwork) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address, give_back, spare_block
+from hardmax.errors import RecordFormatError
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
@@ -376,6 +377,12 @@ def _position(row: Vector, other: Vector) -> Fraction:
     a, b, c = row
     p, q, r = other
     weight = a * q - b * p
+    if weight == 0:
+        # The search finds no such polygon: a file has it.
+        raise RecordFormatError(
+            "Two consecutive edges of a cell lie on parallel lines. The file that these cells come "
+            "from was changed; search again."
+        )
     # The corner is (x, y) / weight with x = b r - c q, y = c p - a r; the direction is (b, -a).
     return Fraction(b * (b * r - c * q) - a * (c * p - a * r), weight)
 

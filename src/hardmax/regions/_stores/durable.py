@@ -4,6 +4,9 @@ The whole search is one task. A worker takes a task and a budget, and returns th
 the tasks it did not get to. The cells become a shard, the tasks take the place of the one it was
 given, and both count as soon as the manifest says so. So whatever is in the folder is a search that
 was stopped early, and goes on with any number of workers of any kind; each cell is in one shard.
+
+The manifest has the task of each shard, whose first cells it holds. So a shard that was damaged
+becomes a task again, with a quota: the number of cells to find.
 """
 
 import os
@@ -22,19 +25,21 @@ from hardmax._ground.workers import Crew, Workers
 from hardmax.errors import ArgumentError, Interrupted, TaskError
 from hardmax.geometry.domain_text import domain_text
 from hardmax.models.argmax import ArgmaxNetwork
-from hardmax.models.storage import model_bytes, save_model
+from hardmax.models.storage import model_bytes
 from hardmax.regions._search.explored import explored_text
 from hardmax.regions._stores.jobs import Job, Outcome, advance
 from hardmax.regions._stores.manifests import (
     LOG,
     MANIFEST,
-    MODEL,
     Manifest,
     ManifestLog,
     Shard,
     Step,
+    clear_unfinished,
     held,
     read_manifest,
+    recover_shards,
+    write_model,
     writing,
 )
 from hardmax.regions._stores.tasks import read_stack
@@ -51,10 +56,14 @@ Show = Callable[[int, Callable[[], str]], None]
 
 
 class _Pending(NamedTuple):
-    """A task that is to be searched, and its share of the volume."""
+    """A task that is to be searched, its share of the volume, and how many cells are wanted.
+
+    The quota is None for all cells; else only the first ones are.
+    """
 
     task: bytes
     share: float | None
+    quota: int | None
 
     def size(self) -> float:
         """Its share of the volume, or more than any if that is not known."""
@@ -87,30 +96,31 @@ def search_into(
     Raises:
         ArgumentError: If the folder cannot be written, or holds another search; if the executor
             breaks, and it was not said how to make another one.
-        RecordFormatError: If its manifest is damaged.
+        RecordFormatError: If its manifest or its log is damaged, or a shard of an old store.
         TaskError: If a task fails again and again; all others have been searched.
         Interrupted: On Ctrl-C; the folder has what was found.
     """
     path = Path(folder)
     wanted = Manifest(fingerprint(network), domain_text(as_domain(where)), engine, bool(count_only))
     with held(path):
+        manifest = wanted
         if (path / MANIFEST).exists():
-            manifest = read_manifest(path)
-            _refuse_another(path, manifest, wanted)
-        else:
-            manifest = wanted
-            with writing(path):
-                save_model(network, path / MODEL)
-                manifest.write(path)
+            found = read_manifest(path)
+            _refuse_another(path, found, wanted)
+            manifest = recover_shards(path, found, workers)
         if manifest.is_complete:
-            if (path / LOG).exists():
-                # A process that was killed at its very end has left it, and it says the same.
-                with suppress(OSError):
+            # A process that was killed at its very end may have left a log, and unfinished files.
+            with suppress(OSError):
+                write_model(path, network)
+                if (path / LOG).exists():
                     ManifestLog(path, manifest)
+                clear_unfinished(path)
             return
         deadline = None if max_seconds is None else time.monotonic() + max_seconds
         with writing(path):
             log = ManifestLog(path, manifest)
+            write_model(path, network)
+            clear_unfinished(path)
         team = _Team(log, network, where.dim, workers, deadline)
         with closing(log), track(iter(()), "cells") as bar:
             team.work(executor or (lambda: ThreadPoolExecutor(workers)), bar.advance)
@@ -123,6 +133,10 @@ def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
                 f"`store` must be a new folder, or hold this search; {path} has one with another "
                 f"`{name}`."
             )
+
+
+def _pending(of: Manifest | Step) -> list[_Pending]:
+    return list(map(_Pending, of.tasks, of.shares, of.quotas))
 
 
 class _Team:
@@ -140,7 +154,7 @@ class _Team:
         self._network, self._dim, self._workers = network, dim, workers
         self._deadline = deadline
         self._model = model_bytes(network)
-        self._waiting = [*map(_Pending, log.manifest.tasks, log.manifest.shares)]
+        self._waiting = _pending(log.manifest)
         self._given: list[_Pending] = []
         self._given_up: list[tuple[_Pending, Exception]] = []
 
@@ -184,6 +198,7 @@ class _Team:
             min((BRIEF_S if is_brief else SHORT_S) if is_short else LONG_S, seconds_left),
             SHORT_BYTES if is_short else LONG_BYTES,
             is_short,
+            -1 if pending.quota is None else pending.quota,
         )
 
     def _collect(self, answers: Iterator[tuple[_Pending, Outcome | Exception]], show: Show) -> None:
@@ -206,16 +221,20 @@ class _Team:
             if outcome.shard:
                 shards = (log.new_shard(outcome.shard, outcome.n_cells, outcome.first),)
             step = Step(
-                log.manifest.tasks.index(pending.task),
+                _pending(log.manifest).index(pending),
                 outcome.left[::-1],
                 tuple(None if isnan(share) else share for share in outcome.shares[::-1]),
                 shards,
                 outcome.n_cells,
                 outcome.decisions,
                 outcome.has_means,
+                tuple(
+                    None if pending.quota is None else pending.quota - outcome.n_cells
+                    for _ in outcome.left
+                ),
             )
             log.add(step)
-        self._waiting += map(_Pending, step.tasks, step.shares)
+        self._waiting += _pending(step)
 
     def _failures(self) -> str:
         lines = []

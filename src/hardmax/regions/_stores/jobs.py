@@ -7,6 +7,7 @@ from math import inf, nan
 from typing import Any, NamedTuple
 
 from hardmax._ground.extras import load_extra
+from hardmax.errors import RecordFormatError
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
@@ -34,6 +35,7 @@ class Job(NamedTuple):
         seconds: Stop after about so many.
         most_bytes: Stop before the cells take more memory.
         is_split: Whether to return what is left in two parts, if there are two.
+        quota: Find only so many cells, the first ones of the task; -1 for all.
     """
 
     model: bytes
@@ -44,6 +46,7 @@ class Job(NamedTuple):
     seconds: float
     most_bytes: int
     is_split: bool
+    quota: int = -1
 
 
 class Outcome(NamedTuple):
@@ -72,9 +75,17 @@ class Outcome(NamedTuple):
 def advance(job: Job) -> Outcome:
     """Search until the budget is spent, and return the cells, and what is left."""
     where, search = _prepared(job.model, job.domain, job.engine)
-    stack = read_stack(job.task, search.network, search.dim) if job.task else None
+    stack = None
+    if job.task:
+        stack = read_stack(job.task, search.network, search.dim, search.cell.walls)
     run = Run(search, stack, c_int32(0), stores=not job.count_only)
-    is_done = run.work(Limits(-1, job.seconds, job.most_bytes), progress=False)
+    is_done = run.work(Limits(job.quota, job.seconds, job.most_bytes), progress=False)
+    if is_done and run.n_found < job.quota:
+        raise RecordFormatError(
+            f"`task` must have {job.quota} cells, as the store says; it has {run.n_found}."
+        )
+    # What comes after the quota is in other tasks and shards.
+    is_done = is_done or run.n_found == job.quota
     left = [] if is_done else run.search.give_away(run.search.counts()[3])
     run.close()
     first = run.first_signature()
@@ -84,7 +95,8 @@ def advance(job: Job) -> Outcome:
         shard = parquet_bytes(Partition(search.network, where, cells, job.engine))
     whole = search.volume()
     shares = [volume(task.cell) / whole if 0.0 < whole < inf else nan for task in left]
-    cut = middle(shares) if job.is_split else 0
+    # Of two parts it is not known how many cells of the quota each has.
+    cut = middle(shares) if job.is_split and job.quota < 0 else 0
     parts = [part for part in (slice(cut, None), slice(cut)) if left[part]]
     return Outcome(
         cells.n_counted,

@@ -1,59 +1,80 @@
-"""The folder of a stored search: shards of cells, and a manifest that says which of them count.
+"""The folder of a stored search: shards of cells, and a manifest that lists them.
 
-A shard is written before the manifest names it, so that a process may end at any moment: what the
-manifest names is there, whole, and what it does not name was not found yet. What a job adds is
-appended to a log. When that has become longer than the manifest, the manifest is replaced in one
-step and the log begins anew: all that is ever written is a small multiple of what is there at last.
+A process may end at any moment. A shard is written to the subfolder `UNFINISHED`; then a line of
+the log names it; then it moves to its place. So a file in that subfolder is either named by the log
+or worth nothing, and no other file is ever removed. When the log has become longer than the
+manifest, the manifest is replaced in one step and the log begins anew: the total amount written is
+a small multiple of the final size.
 """
 
 import base64
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from errno import EIO
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._ground.files import replacing
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.storage import load_model, model_bytes
 
-FORMAT = "hardmax.store/2"
+FORMAT = "hardmax.store/3"
 """The value of `format` in `manifest.json`. The other fields:
 
 - `model`: the fingerprint of the network, which is `model.safetensors`, as `save_model` writes it.
 - `domain`: the domain, as `geometry.domain_text` writes it; `engine`; `count_only`.
 - `n_cells`, `decisions` (three counts), `has_means`: of all cells found.
 - `shards`: for each Parquet file (`hardmax.shard/2`, in `regions/arrow_tables.py`) `file`,
-  `n_cells`, `first` (the signature of its first cell, four bytes for each group) and `digest`
-  (SHA-256 of the file). The cells of a shard follow one another in the order of all cells, so
-  `first` sorts the shards.
+  `n_cells`, `first` (the signature of its first cell, four bytes for each group), `digest`
+  (SHA-256 of the file) and `task`: its cells are the first `n_cells` cells of that task. The cells
+  of a shard follow one another in the order of all cells, so `first` sorts the shards.
 - `tasks`: what is left to search, in base64; none if every cell was found.
-- `shares`: for each task about its share of the volume of the domain; null if nobody knows.
+- `shares`: for each task about its share of the volume of the domain; null if unknown.
+- `quotas`: for each task the number of cells to find, its first ones; null for all.
+- `folded`: the hash `content` of the last line of the log that this manifest includes.
 - `content`: a hash of the other fields.
 
-`manifest.log`, if there is one, says what has been added since. A line is the JSON of a `Step` with
-a hash of the line before, or of the manifest, and of its own fields. A last line that was cut off,
-and a log of the manifest before, do not count.
+`manifest.log`, if there is one, lists what has been added since. A line is the JSON of a `Step`,
+`follows` (the hash of the line before, or of the manifest) and a hash of these fields. It ends with
+a newline; text after the last newline is a line that was not finished, and does not count. A log
+whose last line is `folded` is older than the manifest, and does not count either.
+
+Format `hardmax.store/2` has neither `task`, `quotas`, `folded` nor `follows`; the hash of a line
+is one of its fields and of the hash before. It is read, and written anew as the current format.
 """
+_OLD_FORMAT = "hardmax.store/2"
 MANIFEST, LOG, MODEL = "manifest.json", "manifest.log", "model.safetensors"
+UNFINISHED = ".hardmax-unfinished"
+"""The subfolder of files that are being written."""
 _SHARD = "cells-{:06d}.parquet"
+_IS_SHARD = re.compile(r"cells-[0-9]{6,9}\.parquet", re.ASCII)
 _LEAST_LOG = 1 << 16
 """A log of so many bytes is not too long for any manifest."""
+_MOST_CELLS = 1 << 53
 
 
 class Shard(NamedTuple):
-    """A file of cells that follow one another: its fields in the manifest."""
+    """A file of cells that follow one another: its fields in the manifest.
+
+    The task is None where an old manifest does not have it.
+    """
 
     file: str
     n_cells: int
     first: str
     digest: str
+    task: bytes | None = None
 
 
 class Step(NamedTuple):
@@ -67,6 +88,7 @@ class Step(NamedTuple):
         n_cells: How many cells it found.
         decisions: How many signs each stage decided.
         has_means: As in `CellArrays`.
+        quotas: For each of the tasks the number of cells to find; None for all.
     """
 
     done: int
@@ -76,6 +98,7 @@ class Step(NamedTuple):
     n_cells: int
     decisions: tuple[int, int, int]
     has_means: bool
+    quotas: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +115,8 @@ class Manifest:
     shards: tuple[Shard, ...] = ()
     tasks: tuple[bytes, ...] = (b"",)
     shares: tuple[float | None, ...] = (None,)
+    quotas: tuple[int | None, ...] = (None,)
+    folded: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -102,7 +127,7 @@ class Manifest:
     def explored(self) -> float:
         """About which share of the volume of the domain has been searched; NaN if unknown."""
         left = [np.nan if share is None else share for share in self.shares]
-        begun = self.shares != (None,) or self.tasks != (b"",)
+        begun = (self.shares, self.tasks, self.quotas) != ((None,), (b"",), (None,))
         return float(min(max(1.0 - sum(left), 0.0), 1.0)) if begun else 0.0
 
     def after(self, step: Step) -> "Manifest":
@@ -111,21 +136,36 @@ class Manifest:
         if not 0 <= step.done < len(self.tasks):
             raise ValueError("a step must be that of a task")
         before, behind = slice(step.done), slice(step.done + 1, None)
+        task = self.tasks[step.done]
         return replace(
             self,
             n_cells=self.n_cells + step.n_cells,
             decisions=(one, two, three),
             has_means=self.has_means or step.has_means,
-            shards=(*self.shards, *step.shards),
+            shards=(*self.shards, *(shard._replace(task=task) for shard in step.shards)),
             tasks=(*self.tasks[before], *self.tasks[behind], *step.tasks),
             shares=(*self.shares[before], *self.shares[behind], *step.shares),
+            quotas=(*self.quotas[before], *self.quotas[behind], *step.quotas),
+        )
+
+    def without(self, lost: list[Shard]) -> "Manifest":
+        """Return it with some shards to be searched again."""
+        kept = tuple(shard for shard in self.shards if shard not in lost)
+        return replace(
+            self,
+            n_cells=self.n_cells - sum(shard.n_cells for shard in lost),
+            shards=kept,
+            tasks=(*self.tasks, *(shard.task for shard in lost if shard.task is not None)),
+            shares=(*self.shares, *(None for _ in lost)),
+            quotas=(*self.quotas, *(shard.n_cells for shard in lost)),
         )
 
     def write(self, folder: Path) -> tuple[str, int]:
         """Take the place of the manifest in a folder; return its hash and how long it is."""
-        line, content = _line({"format": FORMAT, **self.__dict__}, "")
-        with replacing(folder / MANIFEST) as stream:
-            stream.write(line)
+        line, content = _line({"format": FORMAT, **self.__dict__})
+        _write(folder, MANIFEST, line)
+        os.replace(folder / UNFINISHED / MANIFEST, folder / MANIFEST)
+        _sync_folder(folder)
         return content, len(line)
 
 
@@ -144,15 +184,20 @@ class ManifestLog:
     def _fold(self) -> None:
         """Write the manifest with all that was added, and begin a new log."""
         self._last, self._most = self.manifest.write(self.folder)
-        # A process that ends here leaves a log that does not follow the manifest.
+        # A process that ends here leaves a log whose last line is `folded`.
         (self.folder / LOG).unlink(missing_ok=True)
         self._n_bytes = 0
 
     def new_shard(self, content: bytes, n_cells: int, first: bytes) -> Shard:
         """Write a shard, which counts when a step that has it is added."""
-        file = _SHARD.format(len(self.manifest.shards))
-        with replacing(self.folder / file) as stream:
-            stream.write(content)
+        number = len(self.manifest.shards)
+        taken = {shard.file for shard in self.manifest.shards}
+        while _SHARD.format(number) in taken or os.path.lexists(
+            self.folder / _SHARD.format(number)
+        ):
+            number += 1
+        file = _SHARD.format(number)
+        _write(self.folder, file, content)
         return Shard(file, n_cells, first.hex(), hashlib.sha256(content).hexdigest())
 
     def add(self, step: Step) -> None:
@@ -162,8 +207,10 @@ class ManifestLog:
             OSError: If it cannot be written; what the folder has is whole.
         """
         manifest = self.manifest.after(step)
-        line, content = _line(step._asdict(), self._last)
+        line, content = _line({**step._asdict(), "follows": self._last})
         with (self.folder / LOG).open("ab", buffering=0) as stream:
+            if stream.tell() != self._n_bytes:
+                raise OSError(EIO, f"{LOG} was changed by another program")
             try:
                 left = memoryview(line)
                 while left:
@@ -172,8 +219,10 @@ class ManifestLog:
             except BaseException:
                 stream.truncate(self._n_bytes)
                 raise
-        self.manifest, self._last = manifest, content
+        self.manifest, self._last = replace(manifest, folded=content), content
         self._n_bytes += len(line)
+        for shard in step.shards:
+            os.replace(self.folder / UNFINISHED / shard.file, self.folder / shard.file)
         if self._n_bytes > max(self._most, _LEAST_LOG):
             self._fold()
 
@@ -181,43 +230,80 @@ class ManifestLog:
         """Leave one file, if there is room for it; else the log counts as well."""
         with suppress(OSError):
             self._fold()
+            clear_unfinished(self.folder)
 
 
-def _line(fields: dict[str, Any], before: str) -> tuple[bytes, str]:
-    """Write fields as a line of JSON, with a hash of them and of the line before."""
+def _write(folder: Path, name: str, content: bytes) -> None:
+    """Write a file in the subfolder of unfinished files."""
+    (folder / UNFINISHED).mkdir(exist_ok=True)
+    with (folder / UNFINISHED / name).open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder last where the power fails, if the system can do that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove unfinished files of this library, and their folder if nothing else is in it."""
+    scratch = folder / UNFINISHED
+    if scratch.is_dir():
+        for path in scratch.iterdir():
+            if _IS_SHARD.fullmatch(path.name) or path.name in (MANIFEST, MODEL):
+                path.unlink()
+        with suppress(OSError):
+            scratch.rmdir()
+
+
+def write_model(folder: Path, network: ArgmaxNetwork) -> None:
+    """Write the network of a manifest, unless it is there as it was written."""
+    with suppress(HardmaxError, OSError):
+        if fingerprint(load_model(folder / MODEL)) == fingerprint(network):
+            return
+    _write(folder, MODEL, model_bytes(network))
+    os.replace(folder / UNFINISHED / MODEL, folder / MODEL)
+
+
+def _line(fields: dict[str, Any]) -> tuple[bytes, str]:
+    """Write fields as a line of JSON, with a hash of them."""
     plain = {
         **fields,
-        "shards": [shard._asdict() for shard in fields["shards"]],
+        "shards": [_plain(shard) for shard in fields["shards"]],
         "tasks": [base64.b64encode(task).decode() for task in fields["tasks"]],
     }
-    content = _content(plain, before)
+    content = _content(plain, "")
     return json.dumps({**plain, "content": content}).encode() + b"\n", content
+
+
+def _plain(shard: Shard) -> dict[str, Any]:
+    fields = shard._asdict()
+    task = fields.pop("task")
+    return fields if task is None else {**fields, "task": base64.b64encode(task).decode()}
 
 
 def _content(fields: dict[str, Any], before: str) -> str:
     return fingerprint(before + json.dumps(fields, sort_keys=True))
 
 
-def _read_line(line: bytes, before: str) -> tuple[dict[str, Any], str]:
-    """Read what `_line` wrote.
-
-    Raises:
-        RecordFormatError: If it is not as it was written.
-    """
+def _parse_line(line: bytes) -> tuple[dict[str, Any], str]:
+    """Return the fields of a line, and the hash that it states; nothing else is checked."""
     fields = parse_json(line)
     if not isinstance(fields, dict):
         raise RecordFormatError(f"it must be an object; got {type(fields).__name__}")
-    if fields.get("format", FORMAT) != FORMAT:
-        raise RecordFormatError(f"its format must be {FORMAT!r}; got {fields['format']!r:.60}")
-    content = fields.pop("content")
+    return fields, fields.pop("content")
+
+
+def _require_content(fields: dict[str, Any], content: str, before: str = "") -> None:
     if content != _content(fields, before):
         raise RecordFormatError("it is not as it was written")
-    fields.pop("format", None)
-    fields["shards"] = tuple(Shard(**shard) for shard in fields["shards"])
-    fields["tasks"] = tuple(base64.b64decode(task, validate=True) for task in fields["tasks"])
-    fields["decisions"] = tuple(fields["decisions"])
-    fields["shares"] = tuple(fields["shares"])
-    return fields, content
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -225,40 +311,199 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises:
         FileNotFoundError: If there is none.
-        RecordFormatError: If it is damaged, or something else.
+        RecordFormatError: If a file is damaged, or something else; the message names file and line.
     """
     path = folder / MANIFEST
+    advice = " Copy it back from a backup, or search into a new folder."
+    with _refused(path, advice):
+        fields, content = _parse_line(path.read_bytes())
+        found = fields.get("format")
+        if found not in (FORMAT, _OLD_FORMAT):
+            raise RecordFormatError(f"its format must be {FORMAT!r}; got {found!r:.60}")
+        _require_content(fields, content)
+        del fields["format"]
+        if found == _OLD_FORMAT:
+            fields = {**fields, "quotas": [None] * len(fields["tasks"]), "folded": ""}
+        manifest = Manifest(**_checked(fields))
+        _require_manifest(manifest)
+    manifest = _with_log(manifest, content, folder / LOG, is_old=found == _OLD_FORMAT)
+    with _refused(path, advice):
+        files = {shard.file for shard in manifest.shards}
+        if len(files) != len(manifest.shards):
+            raise ValueError("shards must be different files")
+    in_order = sorted(manifest.shards, key=lambda shard: shard.first)
+    return replace(manifest, shards=tuple(in_order))
+
+
+def _with_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> Manifest:
+    """Return a manifest with what its log adds.
+
+    Args:
+        manifest: The manifest.
+        content: Its hash.
+        path: The log, if there is one.
+        is_old: Whether the manifest is of the format before.
+    """
+    advice = (
+        " Copy it back from a backup. Or remove it: the search then goes on from "
+        f"{MANIFEST}, and finds again what the log had added."
+    )
     try:
-        fields, content = _read_line(path.read_bytes(), "")
-        manifest = _with_log(Manifest(**fields), content, folder / LOG)
-        if {shard.file for shard in manifest.shards} != set(
-            map(_SHARD.format, range(len(manifest.shards)))
-        ):
-            raise ValueError("shards must be numbered")
-        in_order = sorted(manifest.shards, key=lambda shard: shard.first)
-        return replace(manifest, shards=tuple(in_order))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        with _refused(path, advice):
+            *lines, unfinished = path.read_bytes().split(b"\n")
+            _refuse_damaged_end(unfinished, len(lines) + 1)
+    except FileNotFoundError:
+        return manifest
+    steps: list[Step] = []
+    last, is_next = content, True
+    for number, line in enumerate(lines, 1):
+        with _refused(path, advice, number):
+            fields, own = _parse_line(line)
+            if "follows" in fields:
+                _require_content(fields, own)
+                follows = fields.pop("follows")
+                is_this = follows == last
+            else:
+                # A line of the format before has one hash for both; where the first one differs, it
+                # may be damaged or follow an older manifest.
+                is_this = own == _content(fields, last)
+                fields["quotas"] = [None] * len(fields["tasks"])
+            if number > 1 and not is_this:
+                raise RecordFormatError("it is not as it was written, or in another place")
+            is_next = is_next and is_this
+            steps.append(Step(**_checked(fields)))
+            last = own
+    if not is_next:
+        with _refused(path, advice, 1):
+            if not _is_included(manifest, steps, last, is_old=is_old):
+                raise RecordFormatError(
+                    f"it is not as it was written, or {MANIFEST} is from another time"
+                )
+        return manifest
+    for number, step in enumerate(steps, 1):
+        with _refused(path, advice, number):
+            manifest = manifest.after(step)
+    return replace(manifest, folded=last) if steps else manifest
+
+
+def _is_included(manifest: Manifest, steps: list[Step], last: str, *, is_old: bool) -> bool:
+    """Say whether a manifest has what a log adds: a process ended before it removed the log."""
+    if not is_old:
+        return last == manifest.folded
+    known = {(shard.file, shard.digest) for shard in manifest.shards}
+    added = {(shard.file, shard.digest) for step in steps for shard in step.shards}
+    return bool(added) and added <= known
+
+
+def _refuse_damaged_end(text: bytes, number: int) -> None:
+    """Refuse a last line that has all its text, and something else in place of the newline."""
+    try:
+        decoded = text.decode("latin-1")  # A damaged newline may be any byte.
+        _, end = json.JSONDecoder().raw_decode(decoded)
+    except (ValueError, RecursionError):
+        return
+    if decoded[end:]:
+        raise RecordFormatError(f"line {number} does not end with a newline")
+
+
+@contextmanager
+def _refused(path: Path, advice: str, number: int | None = None) -> Iterator[None]:
+    """Refuse what raises in the block, by the name of a file and the number of a line."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, HardmaxError) as error:
         reason = str(error) if isinstance(error, HardmaxError) else repr(error)
+        place = "" if number is None else f", line {number}"
         raise RecordFormatError(
-            f"`path` must be the folder of a stored search; {path}: {reason:.200}."
+            f"`path` must be the folder of a stored search; {path}{place}: {reason:.200}.{advice}"
         ) from None
 
 
-def _with_log(manifest: Manifest, content: str, path: Path) -> Manifest:
+def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a manifest or a step with the types they have in memory.
+
+    Raises:
+        TypeError, ValueError, KeyError: If one is missing, or of another type or range.
+    """
+    shards = tuple(_read_shard_fields(**shard) for shard in fields["shards"])
+    tasks = tuple(base64.b64decode(task, validate=True) for task in fields["tasks"])
+    shares, quotas = tuple(fields["shares"]), tuple(fields["quotas"])
+    decisions = tuple(fields["decisions"])
+    _require("shares", all(share is None or _is_share(share) for share in shares))
+    _require("quotas", all(quota is None or _is_count(quota, 1) for quota in quotas))
+    _require("quotas", len(tasks) == len(shares) == len(quotas))
+    _require("decisions", len(decisions) == 3 and all(map(_is_count, decisions)))
+    _require("n_cells", _is_count(fields["n_cells"]))
+    _require("has_means", type(fields["has_means"]) is bool)
+    if "done" in fields:
+        _require("done", _is_count(fields["done"]))
+        n_stored = sum(shard.n_cells for shard in shards)
+        _require("shards", len(shards) <= 1 and n_stored in (0, fields["n_cells"]))
+    return {
+        **fields,
+        "shards": shards,
+        "tasks": tasks,
+        "shares": shares,
+        "quotas": quotas,
+        "decisions": decisions,
+    }
+
+
+def _require_manifest(manifest: Manifest) -> None:
+    for name in ("model", "domain", "folded"):
+        _require(name, isinstance(getattr(manifest, name), str))
+    _require("engine", manifest.engine in ("planar", "spatial"))
+    _require("count_only", type(manifest.count_only) is bool)
+    if manifest.count_only:
+        _require("shards", not manifest.shards)
+    else:
+        _require("n_cells", manifest.n_cells == sum(shard.n_cells for shard in manifest.shards))
+
+
+def _read_shard_fields(
+    file: str, n_cells: int, first: str, digest: str, task: str | None = None
+) -> Shard:
+    _require("file", _IS_SHARD.fullmatch(file) is not None)
+    _require("n_cells", _is_count(n_cells, 1))
+    _require("first", re.fullmatch("([0-9a-f]{8})*", first) is not None)
+    _require("digest", re.fullmatch("[0-9a-f]{64}", digest) is not None)
+    content = None if task is None else base64.b64decode(task, validate=True)
+    return Shard(file, n_cells, first, digest, content)
+
+
+def _is_count(value: Any, least: int = 0) -> bool:
+    return type(value) is int and least <= value <= _MOST_CELLS
+
+
+def _is_share(value: Any) -> bool:
+    # Sums of rounded volumes may be a little more than the whole.
+    return _is_count(value) or (type(value) is float and isfinite(value) and value >= 0.0)
+
+
+def _require(name: str, is_possible: bool) -> None:
+    if not is_possible:
+        raise ValueError(f"`{name}` is not that of a stored search")
+
+
+def _is_whole(folder: Path, shard: Shard) -> bool:
+    return _digest(_path_of(folder, shard)) == shard.digest
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file; nothing if it cannot be read."""
     try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return manifest
-    for number, line in enumerate(lines):
-        try:
-            fields, content = _read_line(line, content)
-        except (KeyError, TypeError, ValueError):
-            # The first line may be that of the manifest before, the last one may be cut off.
-            if 0 < number < len(lines) - 1:
-                raise
-            break
-        manifest = manifest.after(Step(**fields))
-    return manifest
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _path_of(folder: Path, shard: Shard) -> Path:
+    """Return where a shard is: a process may have ended before it moved the file to its place."""
+    path, unfinished = folder / shard.file, folder / UNFINISHED / shard.file
+    return path if path.exists() or not unfinished.exists() else unfinished
 
 
 def read_shard(folder: Path, shard: Shard) -> Path:
@@ -267,17 +512,53 @@ def read_shard(folder: Path, shard: Shard) -> Path:
     Raises:
         RecordFormatError: If it is missing or was changed.
     """
-    path = folder / shard.file
-    try:
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
+    for _ in range(2):  # Another process may move it to its place meanwhile.
+        path = _path_of(folder, shard)
+        if path.exists():
+            break
+    if _digest(path) != shard.digest:
+        advice = (
+            "Search into this store again: only the part of this shard is searched"
+            if shard.task is not None
+            else "This store is of an older format, which cannot search that part again"
+        )
+        if not path.exists():
+            raise RecordFormatError(
+                f"`path` must have all its shards; {path} is missing. {advice}."
+            )
         raise RecordFormatError(
-            f"`path` must have all its shards; {path}: {error.strerror}."
-        ) from None
-    if found != shard.digest:
-        raise RecordFormatError(f"`path` must have its shards as they were written; {path} is not.")
+            f"`path` must have its shards as they were written; {path} is not. {advice}."
+        )
     return path
+
+
+def recover_shards(folder: Path, manifest: Manifest, workers: int) -> Manifest:
+    """Put every shard in its place; return the manifest with damaged ones to be searched again.
+
+    Raises:
+        RecordFormatError: If a damaged shard is of an old store, which does not know its task.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        are_whole = list(pool.map(lambda shard: _is_whole(folder, shard), manifest.shards))
+    lost = [shard for shard, ok in zip(manifest.shards, are_whole, strict=True) if not ok]
+    for shard in lost:
+        if shard.task is None:
+            raise RecordFormatError(
+                f"`store` must have all its shards as they were written; {folder / shard.file} is "
+                "missing or was changed, and this store is of an older format, which does not "
+                "record how to search that part again. Copy the file back from a backup, or search "
+                "into a new folder."
+            )
+    with writing(folder):
+        for shard, ok in zip(manifest.shards, are_whole, strict=True):
+            source, target = folder / UNFINISHED / shard.file, folder / shard.file
+            if ok and not target.exists():
+                os.replace(source, target)
+            elif not ok and target.exists():
+                # It is removed when the manifest names it no longer.
+                source.parent.mkdir(exist_ok=True)
+                os.replace(target, source)
+    return manifest.without(lost)
 
 
 @contextmanager
@@ -302,14 +583,13 @@ def held(folder: Path) -> Iterator[None]:
 
     Raises:
         ArgumentError: If it cannot be made, holds other files, or another process holds it.
-        RecordFormatError: If its manifest is damaged, or a shard is missing.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     try:
         _lock(handle, folder)
-        _clear(folder)
+        _refuse_other_files(folder)
         yield
     finally:
         os.close(handle)
@@ -328,24 +608,11 @@ def _lock(handle: int, folder: Path) -> None:
         ) from None
 
 
-def _clear(folder: Path) -> None:
-    """Remove what a process that ended early left half done; refuse a folder of other things."""
+def _refuse_other_files(folder: Path) -> None:
+    """Refuse a folder that has files and no manifest."""
     names = {path.name for path in folder.iterdir()}
-    if MANIFEST in names:
-        known = {shard.file for shard in read_manifest(folder).shards}
-        if not known <= names:
-            raise RecordFormatError(
-                f"`path` must have all its shards; {folder} has no {min(known - names)}."
-            )
-        left = {n for n in names if n.startswith((".cells-", f".{MANIFEST}.", f".{MODEL}."))}
-        left |= {n for n in names if n.startswith("cells-") and n.endswith(".parquet")} - known
-    else:
-        left = {n for n in names if n.startswith((f".{MANIFEST}.", f".{MODEL}.")) or n == MODEL}
-        if left != names:
-            raise ArgumentError(
-                f"`store` must be a new or empty folder, or one of an earlier search; {folder} has "
-                f"{min(names - left)!r} and no {MANIFEST}."
-            )
-    with writing(folder):
-        for name in left:
-            (folder / name).unlink()
+    if MANIFEST not in names and names - {UNFINISHED}:
+        raise ArgumentError(
+            f"`store` must be a new or empty folder, or one of an earlier search; {folder} has "
+            f"{min(names - {UNFINISHED})!r} and no {MANIFEST}."
+        )

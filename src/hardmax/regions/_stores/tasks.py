@@ -1,11 +1,14 @@
 """What is left of a search as bytes: the cells on its stack, and the path to them.
 
 The bytes are plain arrays; reading them executes nothing, and numbers that no search has are
-refused, since compiled code takes them for places.
+refused, since compiled code takes them for places. So are cells whose vertices are not where their
+facets say: each split of such a cell could square the number of its vertices, in one step.
 """
 
 import io
 import zipfile
+import zlib
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,8 @@ _SPACE: _Kinds = {
 _COMMON: _Kinds = {"places": (np.int32, 2), "signature": (np.int32, 1), "typical": (np.int8, 1)}
 _MOST_BYTES = 1 << 31
 _LARGEST_TYPICAL = 127
+_ROUNDING, _SMALLEST = 2.0**-48, 2.0**-1000
+"""Bounds on what rounding and underflow do to a sum of at most ten products, generously."""
 
 
 def stack_bytes(stack: list[Task]) -> bytes:
@@ -57,8 +62,17 @@ def stack_bytes(stack: list[Task]) -> bytes:
     return stream.getvalue()
 
 
-def read_stack(content: bytes, network: ArgmaxNetwork, dim: int) -> list[Task]:
+def read_stack(
+    content: bytes, network: ArgmaxNetwork, dim: int, first_walls: AnyArray | None = None
+) -> list[Task]:
     """Read what `stack_bytes` wrote, for a search of a network on a domain of some dimension.
+
+    Args:
+        content: The bytes.
+        network: The network.
+        dim: The dimension of the domain.
+        first_walls: The walls of the domain, as its first cell has them; None to trust those of the
+            task, where it is read for a message only.
 
     Raises:
         RecordFormatError: If it is something else, or names what the network does not have.
@@ -66,9 +80,16 @@ def read_stack(content: bytes, network: ArgmaxNetwork, dim: int) -> list[Task]:
     kinds = _PLANE if dim == 2 else _SPACE
     try:
         arrays = _read_arrays(content, kinds)
+        sizes = [np.diff(layer.starts) for layer in network.layers]
+        # A split by a group leaves fewer cells on the stack than the group has forms.
+        most = 2 * (sum(int(own.sum()) for own in sizes) + len(sizes) + 1)
+        _require("places", len(arrays["places"]) <= most)
         stack = _stack(arrays, kinds)
-        _refuse_impossible(stack, network, dim)
-    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
+        _refuse_impossible(stack, network, dim, first_walls)
+    except (
+        ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, NotImplementedError,
+        zlib.error, zipfile.BadZipFile,
+    ) as error:  # fmt: skip
         raise RecordFormatError(
             f"`task` must be what is left of a search; {error!s:.200}."
         ) from None
@@ -120,7 +141,9 @@ def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
     return stack
 
 
-def _refuse_impossible(stack: list[Task], network: ArgmaxNetwork, dim: int) -> None:
+def _refuse_impossible(
+    stack: list[Task], network: ArgmaxNetwork, dim: int, first_walls: AnyArray | None
+) -> None:
     layers = network.layers
     n_groups = np.array([layer.n_groups for layer in layers], dtype=np.int64)
     sizes = np.concatenate([[0], *(np.diff(layer.starts) for layer in layers)])[1:]
@@ -134,25 +157,117 @@ def _refuse_impossible(stack: list[Task], network: ArgmaxNetwork, dim: int) -> N
     order = [task.layer for task in stack]
     _require("places", order == sorted(order) and order[0] >= 0 and order[-1] <= len(layers))
     _require("places", not any(task.is_part and task.layer == len(layers) for task in stack))
+    most_facets = _MOST_BYTES
+    if first_walls is not None:
+        # A wall of the domain, or a winner and a rival.
+        most_facets = len(first_walls) + int((sizes * (sizes - 1)).sum())
     for task in stack:
         cell = task.cell
         _refuse_impossible_walls(cell.walls, n_groups, sizes)
+        _require("walls", len(cell.walls) <= most_facets)
+        if first_walls is not None:
+            rows = cell.walls[cell.walls[:, 0] < 0][:, 1]
+            _require("walls", np.isin(rows, first_walls[:, 1]).all())
         if isinstance(cell, PlaneCell):
             _require("edges", cell.edges.shape == (len(cell.walls), N_EDGE) and len(cell.walls) > 2)
+            _refuse_misplaced_corners(cell)
             continue
         n, n_facets = len(cell.vertices), len(cell.facets)
-        _require("vertices", cell.vertices.shape == (n, 2 * dim + 2) and n > dim - 1)
+        _require("vertices", cell.vertices.shape == (n, 2 * dim + 2))
+        _require("vertices", dim < n <= _most_vertices(n_facets, dim))
         _require("facets", cell.facets.shape == (n_facets, dim + 5))
         _require("walls", len(cell.walls) == n_facets and cell.is_pure.shape == (n_facets,))
-        n_words = cell.masks.shape[1]
-        _require("masks", len(cell.masks) == n and 64 * n_words >= n_facets)
-        bits = np.unpackbits(cell.masks.view(np.uint8), axis=1, bitorder="little")
+        n_words = -(-n_facets // 64)
+        _require("masks", len(cell.masks) == n and cell.masks.shape[1] >= n_words)
+        _require("masks", not cell.masks[:, n_words:].any())
+        words = np.ascontiguousarray(cell.masks[:, :n_words])
+        bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
         _require("masks", not bits[:, n_facets:].any())
         _require("ties", cell.ties.shape[1:] == (3,))
         facet, group, form = cell.ties.T
         _require("ties", ((facet >= -1) & (facet < n_facets)).all())
         _require("ties", ((group >= 0) & (group < len(sizes))).all())
         _require("ties", ((form >= 0) & (form < sizes[group])).all())
+        _refuse_misplaced_vertices(cell, bits[:, :n_facets].astype(bool))
+
+
+def _most_vertices(n_facets: int, dim: int) -> int:
+    """Return how many vertices a polytope has at most: the upper bound theorem."""
+    if n_facets <= dim:
+        return 0
+    near, far = comb(n_facets - (dim + 1) // 2, n_facets - dim), n_facets - dim // 2 - 1
+    return near + comb(far, n_facets - dim)
+
+
+def _refuse_misplaced_corners(cell: PlaneCell) -> None:
+    """Refuse a polygon an edge of which does not lie on its line."""
+    a, far = cell.edges[:, :3], cell.edges[:, 3]
+    slope_radius, offset_radius = cell.edges[:, 4:6].T
+    norm = np.abs(a[:, :2]).sum(axis=1)
+    facets = np.column_stack([a, far, slope_radius, offset_radius, norm])
+    vertices = cell.edges[:, N_EDGE // 2 :]
+    # A corner lies on the edge that begins there and on the one before.
+    places = np.arange(len(facets))
+    is_on = np.zeros((len(facets), len(facets)), dtype=bool)
+    is_on[places, places] = is_on[places, places - 1] = True
+    _refuse_misplaced("edges", vertices, facets, is_on)
+
+
+def _refuse_misplaced_vertices(cell: SpaceCell, is_on: AnyArray) -> None:
+    """Refuse a polytope some vertices of which are not where its facets say."""
+    dim = cell.facets.shape[1] - 5
+    _require("masks", (is_on.sum(axis=1) >= dim).all())
+    _require("masks", len(np.unique(cell.masks, axis=0)) == len(cell.masks))
+    _refuse_misplaced("vertices", cell.vertices, cell.facets, is_on)
+
+
+def _refuse_misplaced(name: str, vertices: AnyArray, facets: AnyArray, is_on: AnyArray) -> None:
+    """Refuse vertices that facets exclude, or that are not on their own ones, by their radii.
+
+    Args:
+        name: The name of the array, for messages.
+        vertices: Points, radii, directions, radii.
+        facets: Slopes, offset, offset at infinity, radius of the slopes, radius of the offset, and
+            a bound on the sum of the absolute slopes.
+        is_on: Whether a vertex is on a facet: a row for each vertex.
+    """
+    dim = facets.shape[1] - 5
+    slopes, (offset, far, slope_radius, offset_radius, _) = facets[:, :dim], facets[:, dim:].T
+    points, directions = vertices[:, :dim], vertices[:, dim + 1 : -1]
+    radii, direction_radii = vertices[:, dim], vertices[:, -1]
+    # What overflowed has no finite radius, and no sign below.
+    for numbers, radius in (
+        (points, radii),
+        (directions, direction_radii),
+        (slopes, slope_radius),
+        (offset, offset_radius),
+        (far, np.zeros_like(far)),
+    ):
+        _require(name, not (radius < 0.0).any() and np.isfinite(numbers[np.isfinite(radius)]).all())
+    parts = (
+        (directions, direction_radii, far, np.zeros_like(far)),
+        (points, radii, offset, offset_radius),
+    )
+    # The sign of each vertex at each facet, 0 if open: what grows beyond bounds decides first.
+    signs = np.zeros(is_on.shape, dtype=np.int8)
+    is_open = np.zeros(is_on.shape, dtype=bool)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        norm = np.abs(slopes).sum(axis=1) + dim * slope_radius
+        for at, at_radii, constant, radius in parts:
+            sums = np.abs(at).sum(axis=1)[:, None]
+            terms = np.abs(at) @ np.abs(slopes).T + np.abs(constant)
+            errors = sums * slope_radius + radius + at_radii[:, None] * norm
+            # Twice what it can be: the bounds are rounded as well.
+            bound = 2.0 * (errors + _ROUNDING * terms) + _SMALLEST
+            value = at @ slopes.T + constant
+            # Comparisons with NaN are False.
+            own = (value > bound).astype(np.int8) - (value < -bound)
+            _require(name, not (is_on & (own != 0)).any())
+            signs = np.where(is_open, signs, own)
+            # Zero for certain only where each product is.
+            is_open |= (terms != 0.0) | (errors != 0.0)
+    # A facet is stored with the same slopes for the cells on either side of it.
+    _require(name, not ((signs > 0).any(axis=0) & (signs < 0).any(axis=0)).any())
 
 
 def _refuse_impossible_walls(walls: AnyArray, n_groups: IntArray, sizes: IntArray) -> None:
