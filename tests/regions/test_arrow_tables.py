@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
@@ -389,6 +390,89 @@ def test_forged_walls_are_refused(column, value):
     arrays["walls"] = walls, arrays["walls"][1]
     with pytest.raises(RecordFormatError, match="of the model"):
         _forged(table, header, arrays, renewed=True, model=NET, domain=BOX)
+
+
+def _left_out(name):
+    def change(header, arrays):
+        del arrays[name], header["shapes"][name]
+
+    return change
+
+
+def _other_entry(name, value):
+    def change(header, arrays):
+        arrays[name][0].reshape(-1)[-1] = value
+
+    return change
+
+
+def _other_engine(engine):
+    def change(header, arrays):
+        header["engine"] = engine
+
+    return change
+
+
+def _swapped_cells(header, arrays):
+    arrays["signatures"][0][:2] = arrays["signatures"][0][1::-1]
+
+
+def _repeated_cells(header, arrays):
+    arrays["signatures"][0][1] = arrays["signatures"][0][0]
+
+
+def _moved_corners(header, arrays):
+    arrays["vertices"][1][1] = 1
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize(
+    "change",
+    [
+        _left_out("vertices"),
+        _left_out("maps"),
+        _left_out("map_radii"),
+        _other_entry("vertices", np.nan),
+        _other_entry("maps", np.nan),
+        _other_entry("map_radii", -1.0),
+        _other_entry("map_radii", np.nan),
+        _other_engine("lines"),
+        _other_engine("split_tree"),
+        _swapped_cells,
+        _repeated_cells,
+        _moved_corners,
+    ],
+)
+def test_forged_columns_are_refused_when_they_are_read(change, dim):
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    model = ReluNetwork([rng.normal(size=(dim, 4)), np.ones((4, 2))])
+    table = to_arrow(enumerate_regions(model, Box([-2.0] * dim, [2.0] * dim)))
+    header = json.loads(table.schema.metadata[b"hardmax"])
+    arrays = {
+        name: tuple(None if part is None else part.copy() for part in parts)
+        for name, parts in arrow_tables._read_arrays(table, header).items()
+    }
+    change(header, arrays)
+    with pytest.raises(RecordFormatError, match="`table` must"):
+        _forged(
+            table, header, arrays, renewed=True, model=model, domain=Box([-2.0] * dim, [2.0] * dim)
+        )
+
+
+def test_a_forged_cell_without_interior_is_refused():
+    pytest.importorskip("pyarrow")
+    domain = Segment([-1.0, 0.5], [1.0, 0.25])
+    table = to_arrow(enumerate_regions(NET, domain))
+    header = json.loads(table.schema.metadata[b"hardmax"])
+    arrays = arrow_tables._read_arrays(table, header)
+    signatures = arrays["signatures"][0].copy()
+    found = set(map(tuple, signatures.tolist()))
+    signatures[0] = next(one for one in product([0, 1], repeat=3) if one not in found)
+    arrays["signatures"] = signatures, None
+    forged = _forged(table, header, arrays, renewed=True, model=NET, domain=domain)
+    with pytest.raises(RecordFormatError, match="Cell 0 is empty"):
+        _ = forged.witnesses
 
 
 def _forged(table, header, arrays, *, renewed, model, domain):

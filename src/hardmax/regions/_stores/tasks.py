@@ -235,6 +235,7 @@ def _refuse_misplaced(name: str, vertices: AnyArray, facets: AnyArray, is_on: An
     slopes, (offset, far, slope_radius, offset_radius, _) = facets[:, :dim], facets[:, dim:].T
     points, directions = vertices[:, :dim], vertices[:, dim + 1 : -1]
     radii, direction_radii = vertices[:, dim], vertices[:, -1]
+    _require(name, not np.isnan(vertices).any())
     # What overflowed has no finite radius, and no sign below.
     for numbers, radius in (
         (points, radii),
