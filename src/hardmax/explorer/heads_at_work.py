@@ -1,7 +1,7 @@
 """Heads of a checkpoint at work as the plain data that the page reads: layers, queries and keys."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def _parts(name: str) -> tuple[str, str | None]:
     return source, select or None
 
 
-@cache
+@lru_cache(maxsize=2)
 def _loaded(source: str, select: str | None) -> TransformerWeights:
     return load_checkpoint(source, select)
 

@@ -2,7 +2,7 @@ r"""A domain as the exact engines read it: a chart and integer inequalities on i
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from math import lcm
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._ground.display import html_card, short_repr
+from hardmax._ground.pickling import WithoutCaches, quickly_cached
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
@@ -25,7 +26,7 @@ from hardmax.typing import BoolArray, FloatArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
-class ChartedDomain:
+class ChartedDomain(WithoutCaches):
     r"""The set $\{x(t) : \langle a, t\rangle \le b\}$ with interior in its coordinates $t$.
 
     Attributes:
@@ -68,6 +69,11 @@ class ChartedDomain:
             forms = forms.compose(stage)
         return forms
 
+    @quickly_cached
+    def kept(self) -> dict[str, Any]:
+        """What engines have computed from it, by name; it must not refer back to the domain."""
+        return {}
+
     @property
     def inputs(self) -> RationalForms | None:
         """The coordinates of $x(t)$ as exact forms, None where they are those of $t$."""
@@ -83,7 +89,10 @@ class ChartedDomain:
 _MOST_BY_VERTICES = 10
 _LASTING = Box, WholeSpace, Polytope, Slice
 _known: WeakKeyDictionary[Any, ChartedDomain] = WeakKeyDictionary()
-"""Domains read before: reading one takes as long as finding a few hundred cells."""
+"""Domains read before: reading one takes as long as finding a few hundred cells.
+
+A value must not refer to its key, or neither would ever be freed.
+"""
 
 
 def charted(domain: Any, dim_in: int) -> ChartedDomain:
@@ -103,12 +112,12 @@ def charted(domain: Any, dim_in: int) -> ChartedDomain:
     return known
 
 
-@cache
+@lru_cache(maxsize=16)
 def _identity(dim: int) -> AffineMap:
     return AffineMap.identity(dim)
 
 
-@cache
+@lru_cache(maxsize=16)
 def _identity_forms(dim: int) -> RationalForms:
     return chart_forms(_identity(dim))
 

@@ -1,7 +1,7 @@
 """Finding signatures among many: by a hash, then by comparison."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from hardmax.typing import AnyArray, IntArray
 _ENTRIES_AT_ONCE = 1 << 20
 
 
-@cache
+@lru_cache(maxsize=64)
 def hash_weights(n_groups: int) -> AnyArray:
     """Return the words that hash signatures, shape `(n_groups,)`, the same for every call."""
     weights = np.random.Generator(np.random.Philox(key=0)).integers(

@@ -1,7 +1,7 @@
 """Facets of cells as the compiled core reads them: matched, recomposed and compared."""
 
 from ctypes import Structure, addressof, byref, c_int32, c_int64, c_void_p
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,7 +162,7 @@ def _layers(network: ArgmaxNetwork) -> _Layers:
     return known
 
 
-@cache
+@lru_cache(maxsize=64)
 def _words(n_groups: int) -> AnyArray:
     """Return odd words to hash with, shape `(n_groups,)`."""
     return np.random.default_rng(0).integers(2**63, size=n_groups, dtype=np.uint64) * 2 + 1

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
 from hardmax.regions._search.exact_polytopes import (
@@ -21,7 +21,6 @@ from hardmax.regions._search.exact_polytopes import (
 )
 from hardmax.regions._search.searches import CoreSearch, SpaceCell
 from hardmax.regions._search.space_domains import SpatialDomain, rounded_cell, rounded_vertex
-from hardmax.regions.charted_domains import embedded
 
 _Name = tuple[int, int, int, int]
 
@@ -52,7 +51,10 @@ class SpatialPath(ExactPath):
 
     def first_stream(self) -> RationalForms:
         """Return the stream before the first layer, on the domain."""
-        return embedded(self.network, self.domain.charted)
+        inputs = self.domain.inputs
+        if inputs is None:
+            return chart_forms(self.network.embedding)
+        return inputs.compose(self.network.embedding)
 
     def exact_cell(self, cell: SpaceCell, *, refresh: bool = True) -> ExactCell:
         """Read a cell of the stack, exactly."""

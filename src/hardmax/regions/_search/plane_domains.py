@@ -2,7 +2,6 @@
 
 from math import frexp
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -49,9 +48,6 @@ class PlanarDomain(NamedTuple):
         return lines + [edge.line for edge in reversed(plane())]
 
 
-_known: WeakKeyDictionary[ChartedDomain, PlanarDomain] = WeakKeyDictionary()
-
-
 def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
     """Read a domain of dimension 2.
 
@@ -65,9 +61,10 @@ def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
     read = charted(domain, dim_in)
     if read.dim != 2:
         raise ArgumentError(f"`domain` must have dimension 2; got {read.dim}.")
-    known = _known.get(read)
+    known: PlanarDomain | None = read.kept.get("planar")
     if known is None:
-        known = _known[read] = _box(*read.corners) if read.corners else _polygon(read)
+        known = _box(*read.corners) if read.corners else _polygon(read)
+        read.kept["planar"] = known
     return known
 
 

@@ -73,11 +73,11 @@ def search_domain(network: ArgmaxNetwork, domain: SpatialDomain) -> SearchDomain
     """Return what a search of a network on a domain begins with."""
     return SearchDomain(
         network,
-        domain.charted.chart,
+        domain.chart,
         domain.start,
         domain.given,
         domain.scale,
         domain.is_bounded,
-        first_stream(network, domain.charted.inputs, domain.scale),
+        first_stream(network, domain.inputs, domain.scale),
         lambda search: SpatialPath(network, domain, search),
     )

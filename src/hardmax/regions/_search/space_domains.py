@@ -2,7 +2,6 @@
 
 from math import frexp, lcm
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -10,6 +9,8 @@ from hardmax.errors import ArgumentError
 from hardmax.exact.integer_vectors import primitive, wide_rows
 from hardmax.exact.rounding import enclosed_quotient
 from hardmax.geometry.double_description import cone_generators
+from hardmax.models._arithmetic.recomposition import RationalForms
+from hardmax.models.argmax import AffineMap
 from hardmax.regions._search.exact_polytopes import (
     ExactCell,
     Form,
@@ -29,7 +30,8 @@ class SpatialDomain(NamedTuple):
     """A domain as the search starts with it.
 
     Attributes:
-        charted: The domain.
+        chart: The map from coordinates of the domain to inputs.
+        inputs: The inputs as exact forms in these coordinates; None where they are equal.
         cell: Its facets and vertices.
         start: The same in floats.
         given: It, as the core reads it.
@@ -39,16 +41,14 @@ class SpatialDomain(NamedTuple):
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
     """
 
-    charted: ChartedDomain
+    chart: AffineMap
+    inputs: RationalForms | None
     cell: ExactCell
     start: SpaceCell
     given: GivenCell
     borders: FloatArray
     is_bounded: bool
     scale: float
-
-
-_known: WeakKeyDictionary[ChartedDomain, SpatialDomain] = WeakKeyDictionary()
 
 
 def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
@@ -64,7 +64,7 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
             f"`domain` must have at most {MOST_DIMENSIONS} dimensions for the search by vertices; "
             f"got {given.dim}."
         )
-    known = _known.get(given)
+    known: SpatialDomain | None = given.kept.get("spatial")
     if known is None:
         cell, is_bounded = _first_cell(given)
         walls = [(-1, i, 0, 0) for i in range(len(cell.forms))]
@@ -74,8 +74,15 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
         is_side = start.facets[:, given.dim + 1] == 0.0
         # Only sides of space have an offset at infinity; the last number bounds the slopes.
         borders = np.delete(start.facets[is_side], [given.dim + 1, given.dim + 4], axis=1)
-        known = _known[given] = SpatialDomain(
-            given, cell, start, start.given(), np.ascontiguousarray(borders), is_bounded, scale
+        known = given.kept["spatial"] = SpatialDomain(
+            given.chart,
+            given.inputs,
+            cell,
+            start,
+            start.given(),
+            np.ascontiguousarray(borders),
+            is_bounded,
+            scale,
         )
     return known
 
