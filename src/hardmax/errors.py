@@ -14,6 +14,7 @@ __all__ = [
     "DiscontinuityError",
     "DtypeError",
     "EmptyInputError",
+    "FileError",
     "IncompleteError",
     "Interrupted",
     "MissingExtraError",
@@ -167,6 +168,51 @@ class RecordFormatError(HardmaxError, ValueError):
         hardmax.errors.RecordFormatError: `text` must be a certificate of format
         'hardmax.certificate/1'; got None.
     """
+
+
+class FileError(HardmaxError, OSError):
+    """A file cannot be written.
+
+    An older file of that name is unchanged, and no part of a new one is left behind. The exception is also of the class that the system raised (`FileNotFoundError`, ...), with its
+    `errno`, `strerror` and `filename`.
+
+    Examples:
+        >>> import hardmax as hm
+        >>> try:
+        ...     hm.save_model(hm.ReluNetwork([[[1.0]]]), "/no/such/folder/model.safetensors")
+        ... except FileError as error:
+        ...     print(error)
+        ...     print(isinstance(error, FileNotFoundError), error.strerror)
+        `path` must be a file that can be written; /no/such/folder: No such file or directory.
+        True No such file or directory
+    """
+
+    @classmethod
+    def of(cls, error: OSError, path: str) -> "FileError":
+        """Return the error that says why a file or folder could not be written."""
+        return _file_error(_system_class(error), error.errno, error.strerror or str(error), path)
+
+    def __str__(self) -> str:
+        if self.filename is None:
+            return str(self.args[0]) if self.args else ""
+        return f"`path` must be a file that can be written; {self.filename}: {self.strerror}."
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.filename is None:
+            return FileError, self.args
+        return _file_error, (_system_class(self), self.errno, self.strerror, self.filename)
+
+
+def _system_class(error: OSError) -> type[OSError]:
+    return next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
+
+
+def _file_error(kind: type[OSError], *fields: Any) -> FileError:
+    """Return a `FileError` that is also of a class that the system raises."""
+    if kind is OSError:
+        return FileError(*fields)
+    mixed: type[FileError] = type("FileError", (FileError, kind), {"__module__": __name__})
+    return mixed(*fields)
 
 
 class MissingExtraError(HardmaxError, ImportError):

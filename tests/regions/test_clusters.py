@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hardmax._ground import workers
 from hardmax._ground.workers import n_workers
 from hardmax.cli import main
+from hardmax.errors import TaskError
 from hardmax.geometry.domains import Box
 from hardmax.models.storage import save_model
 from hardmax.regions._stores import durable, manifests
@@ -60,6 +62,29 @@ def test_a_cluster_of_which_a_worker_is_killed_finds_the_same(tmp_path, monkeypa
         files = part.save_certificate(tmp_path / "proof", workers=2, executor=address)
         verdict = verify_certificate(model, files, workers=2, executor=client.get_executor())
         assert (verdict.ok, verdict.n_cells) == (True, part.n_cells)
+    assert_same(part, enumerate_regions(model, SQUARE))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_without_workers_is_given_up_and_the_search_goes_on_later(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(workers, "_ABSENCE_S", 1.5)
+    monkeypatch.setattr(workers, "_LOOK_S", 0.1)
+    monkeypatch.setattr(workers, "_NOTICE_S", 0.2)
+    model, store = gaussian_relu(5, [2, 12, 12]), tmp_path / "store"
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+    ) as local:
+        address = local.scheduler_address
+        with pytest.raises(TaskError, match=r"`executor` must have workers; .* the same call"):
+            enumerate_regions(model, SQUARE, store=store, executor=address)
+        assert capsys.readouterr().err.count("has no workers; waiting for one") == 1
+        stopped = enumerate_regions(model, SQUARE, store=store, executor=address, max_seconds=0.5)
+        assert not stopped.is_complete
+        monkeypatch.undo()
+        local.scale(1)
+        part = enumerate_regions(model, SQUARE, store=store, executor=address)
     assert_same(part, enumerate_regions(model, SQUARE))
 
 

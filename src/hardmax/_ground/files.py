@@ -3,12 +3,12 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EISDIR
 from pathlib import Path
 from typing import IO
 
-from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.errors import ArgumentError, FileError, RecordFormatError
 
 
 @contextmanager
@@ -18,7 +18,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     An exception, a crash or a full disk leaves an older file as it was, and no scratch file.
 
     Raises:
-        OSError: If the folder does not exist or cannot be written to, or `path` is a folder.
+        FileError: If the folder does not exist or cannot be written to, if `path` is a folder, or
+            if the disk is full.
 
     Examples:
         >>> folder = tempfile.mkdtemp()
@@ -29,11 +30,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = Path(path)
     if target.is_dir():
-        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(target))
+        raise FileError.of(IsADirectoryError(EISDIR, os.strerror(EISDIR)), str(target))
     try:
         handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:  # It would name the scratch file, which nobody has heard of.
-        raise OSError(error.errno, error.strerror, str(target.parent)) from None
+        raise FileError.of(error, str(target.parent)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -41,8 +42,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.chmod(scratch, _mode(target))
         os.replace(scratch, target)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            Path(scratch).unlink(missing_ok=True)
+        # An error that names another file is not about this one.
+        if isinstance(error, OSError) and error.filename in (None, scratch):
+            raise FileError.of(error, str(target)) from None
         raise
 
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
@@ -37,6 +38,10 @@ address of a Dask scheduler, as `"tcp://10.0.0.1:8786"`."""
 VARIABLE = "HARDMAX_WORKERS"
 _MOST_TRIES = 3
 _PAUSE_S, _LAST_S = 0.2, 8.0
+_LOOK_S = 5.0
+"""How often a cluster that does not answer is asked whether it has workers."""
+_NOTICE_S, _ABSENCE_S = 10.0, 300.0
+"""A cluster without workers is reported after the first time, and given up after the second."""
 _setting: list[int] = []
 
 
@@ -145,6 +150,7 @@ class Crew(Generic[Key, Item, Result]):
         n_workers: How many workers there are.
         executor: Who works; threads by default, and the caller's thread if it is one worker.
         n_at_once: How many jobs are under way at once; as many as there are workers by default.
+        is_over: Whether time is up, so that a cluster without workers is not waited for.
     """
 
     def __init__(
@@ -154,6 +160,7 @@ class Crew(Generic[Key, Item, Result]):
         n_workers: int,
         executor: Workers | None = None,
         n_at_once: int | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._work, self._take = work, take
         self._n_at_once = n_at_once or n_workers
@@ -165,6 +172,7 @@ class Crew(Generic[Key, Item, Result]):
         self._under_way: dict[Future[Result], _Try[Key, Item]] = {}
         self._failed: deque[_Try[Key, Item]] = deque()
         self._is_broken = False
+        self._is_over = is_over
 
     def answers(
         self, look_up: Callable[[], None] = lambda: None
@@ -176,13 +184,16 @@ class Crew(Generic[Key, Item, Result]):
 
         Raises:
             ArgumentError: If the executor breaks or was closed, and cannot be made again.
+            TaskError: If a cluster has no workers, and none comes.
         """
+        absence = _Absence()
         while True:
             self._submit()
             if self._under_way:
                 # Ctrl-C must not wait for a job.
                 done = wait(self._under_way, _PAUSE_S, FIRST_COMPLETED).done
                 look_up()
+                absence.check(self._pool, has_answered=bool(done), is_over=self._is_over())
                 for future in done:
                     yield from self._answer(future)
                     self._submit()
@@ -250,6 +261,50 @@ class Crew(Generic[Key, Item, Result]):
             self._failed.append(one._replace(n_failed=one.n_failed + 1))
         else:
             yield one.key, error
+
+
+class _Absence:
+    """Watches whether a cluster has workers: without any, its jobs would wait for ever."""
+
+    def __init__(self) -> None:
+        self._seen = self._asked = time.monotonic()
+        self._is_reported = False
+
+    def check(self, pool: Executor, *, has_answered: bool, is_over: bool) -> None:
+        """Report a cluster that has no workers.
+
+        Raises:
+            TaskError: If it has had none for too long, or has none when time is up.
+        """
+        now = time.monotonic()
+        if not (has_answered or is_over) and now - self._asked < _LOOK_S:
+            return
+        self._asked = now
+        if has_answered or _has_workers(pool):
+            self._seen, self._is_reported = now, False
+            return
+        seconds = now - self._seen
+        if is_over or seconds >= _ABSENCE_S:
+            raise TaskError(
+                f"`executor` must have workers; its scheduler has had none for {seconds:.0f} "
+                "seconds. What was found is kept: start workers, and the same call goes on from "
+                "there."
+            )
+        if seconds >= _NOTICE_S and not self._is_reported and sys.stderr is not None:
+            self._is_reported = True
+            words = "the cluster of `executor` has no workers; waiting for one"
+            print(f"hardmax: {words}", file=sys.stderr, flush=True)
+
+
+def _has_workers(pool: Executor) -> bool:
+    """Whether an executor has workers; only a Dask cluster may have none."""
+    client: Any = getattr(pool, "_client", None)
+    if not hasattr(client, "nthreads"):
+        return True
+    try:
+        return bool(client.nthreads())
+    except Exception:  # The scheduler is lost; Dask cancels the jobs.
+        return True
 
 
 class _Try(NamedTuple, Generic[Key, Item]):

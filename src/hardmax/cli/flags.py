@@ -102,6 +102,8 @@ def opening(flag: str, path: Path) -> Iterator[None]:
     try:
         with calling(path=flag):
             yield
+    except HardmaxError:
+        raise
     except OSError as error:
         raise ArgumentError(
             f"`{flag}` must be a file that can be opened; {path}: {error.strerror or error}."

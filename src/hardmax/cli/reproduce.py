@@ -55,7 +55,8 @@ def reproduce(
             _run_all(out, level, again)
         print(f"report: {build_report(out, level)}")
     except OSError as error:
-        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+        where = f"{error.filename}: {error.strerror}" if error.filename else error
+        raise ArgumentError(f"`out` must be a folder that can be written; {where}.") from None
     except KeyboardInterrupt:
         print(
             f"hardmax: interrupted; what is finished is in {out}, and the same command goes on "

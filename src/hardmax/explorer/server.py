@@ -81,7 +81,10 @@ def application(
         is_ours = (
             websocket.headers.get("host") in hosts
             and websocket.headers.get("origin") in origins
-            and secrets.compare_digest(websocket.query_params.get("token", ""), secret)
+            # Text would have to be ASCII.
+            and secrets.compare_digest(
+                websocket.query_params.get("token", "").encode("utf-8", "replace"), secret.encode()
+            )
         )
         if not is_ours or pages.count >= MOST_PAGES:
             await websocket.close(1008)

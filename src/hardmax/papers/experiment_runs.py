@@ -3,10 +3,11 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from hardmax._ground.files import write_text
+from hardmax._ground.files import replacing, write_text
 from hardmax._ground.records import Record, code_fingerprint, file_digest, library_versions
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.papers.pages import LARGEST_DRAWING
@@ -137,7 +138,8 @@ def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     _save_drawing(figure, svg)
-    figure.savefig(png)
+    with replacing(png) as stream:
+        figure.savefig(stream)
     figure.set_layout_engine(layout)
     if not (stacked and stack_panels(figure)):
         return [svg, png]
@@ -145,15 +147,16 @@ def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
     if svg.stat().st_size <= LARGEST_DRAWING:
         _save_drawing(figure, narrow.with_suffix(".svg"))
         return [svg, png, narrow.with_suffix(".svg")]
-    figure.savefig(narrow.with_suffix(".png"), dpi=150)
+    with replacing(narrow.with_suffix(".png")) as stream:
+        figure.savefig(stream, dpi=150)
     return [svg, png, narrow.with_suffix(".png")]
 
 
 def _save_drawing(figure: Any, path: Path) -> None:
     """Write an SVG without a date, so that equal pictures are equal files, in the page's type."""
-    figure.savefig(path, metadata={"Date": None})
-    text = path.read_text(encoding="utf-8")
-    write_text(path, text.replace("'DejaVu Sans'", _FONTS))
+    text = StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    write_text(path, text.getvalue().replace("'DejaVu Sans'", _FONTS))
 
 
 def _finished(experiment: Experiment, out: Path) -> Record | None:

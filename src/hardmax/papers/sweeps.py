@@ -9,6 +9,7 @@ import io
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import partial
 from itertools import product
@@ -23,7 +24,7 @@ from hardmax._ground.files import write_text
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.progress import track
 from hardmax._ground.workers import Workers, as_done, n_workers
-from hardmax.errors import ArgumentError, Interrupted, RecordFormatError, TaskError
+from hardmax.errors import ArgumentError, FileError, Interrupted, RecordFormatError, TaskError
 from hardmax.geometry.domain_text import parse_domain
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.regions.charted_domains import charted
@@ -217,10 +218,16 @@ def _lines(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _append(path: Path, row: SweepRow) -> None:
-    with path.open("a", encoding="utf-8", newline="") as stream:
-        stream.write(_lines([astuple(row)]))
-        stream.flush()
-        os.fsync(stream.fileno())
+    size = path.stat().st_size
+    try:
+        with path.open("a", encoding="utf-8", newline="") as stream:
+            stream.write(_lines([astuple(row)]))
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        with suppress(OSError):
+            os.truncate(path, size)
+        raise FileError.of(error, str(path)) from None
 
 
 def _read(path: Path) -> dict[SweepPoint, SweepRow]:

@@ -97,7 +97,8 @@ def search_into(
         ArgumentError: If the folder cannot be written, or holds another search; if the executor
             breaks, and it was not said how to make another one.
         RecordFormatError: If its manifest or its log is damaged, or a shard of an old store.
-        TaskError: If a task fails again and again; all others have been searched.
+        TaskError: If a task fails again and again; all others have been searched. If the executor
+            is a cluster that has no workers, and none comes.
         Interrupted: On Ctrl-C; the folder has what was found.
     """
     path = Path(folder)
@@ -166,7 +167,9 @@ class _Team:
         # An interrupt while an answer is written down would lose it.
         with (
             held_interrupts() as interrupt,
-            closing(Crew(advance, self._take, self._workers, executor, n_jobs)) as crew,
+            closing(
+                Crew(advance, self._take, self._workers, executor, n_jobs, self._is_over)
+            ) as crew,
         ):
             try:
                 self._collect(crew.answers(interrupt), show)
@@ -174,12 +177,22 @@ class _Team:
                 with held_interrupts(deliver=False), suppress(Exception):
                     self._collect(crew.last_answers(), show)
                 raise Interrupted("the search was interrupted; `store` has what it found") from None
+            except TaskError:
+                # There are no workers. If time is up, that is not an error.
+                if not self._is_over():
+                    raise
         if self._given_up:
             raise TaskError(self._failures())
 
+    def _seconds_left(self) -> float:
+        return inf if self._deadline is None else self._deadline - time.monotonic()
+
+    def _is_over(self) -> bool:
+        return self._seconds_left() <= 0.0
+
     def _take(self) -> tuple[_Pending, Job] | None:
         """Return a task with a budget: the largest, so that small ones are left for the end."""
-        seconds_left = inf if self._deadline is None else self._deadline - time.monotonic()
+        seconds_left = self._seconds_left()
         if not self._waiting or seconds_left <= 0.0:
             return None
         pending = max(self._waiting, key=_Pending.size)
