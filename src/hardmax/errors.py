@@ -173,8 +173,9 @@ class RecordFormatError(HardmaxError, ValueError):
 class FileError(HardmaxError, OSError):
     """A file cannot be written.
 
-    An older file of that name is unchanged, and no part of a new one is left behind. The exception is also of the class that the system raised (`FileNotFoundError`, ...), with its
-    `errno`, `strerror` and `filename`.
+    An older file of that name is unchanged, and no part of a new one is left behind. The exception
+    is also of the class that the system raised (`FileNotFoundError`, ...), with its `errno`,
+    `strerror` and `filename`.
 
     Examples:
         >>> import hardmax as hm

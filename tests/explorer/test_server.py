@@ -245,7 +245,13 @@ def test_bytes_and_too_long_messages_are_refused(local):
 
 @pytest.mark.parametrize(
     ("token", "origin"),
-    [("wrong", None), ("", None), (None, "http://elsewhere.example"), (None, "null")],
+    [
+        ("wrong", None),
+        ("%D0%BA%D0%BB%D1%8E%D1%87", None),
+        ("", None),
+        (None, "http://elsewhere.example"),
+        (None, "null"),
+    ],
 )
 def test_a_stranger_cannot_connect(local, token, origin):
     with (

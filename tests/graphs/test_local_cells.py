@@ -85,3 +85,5 @@ def test_other_models_and_batches_are_refused():
         hm.cell_at(head, [0.0])
     with pytest.raises(hm.errors.ShapeMismatchError):
         hm.cell_at(hm.ReluNetwork([np.eye(2), np.eye(2)]), np.zeros((3, 2)))
+    with pytest.raises(hm.errors.DtypeError, match="`x`"):
+        hm.cell_at(hm.ReluNetwork([np.eye(2), np.eye(2)]), hm.WholeSpace(2))

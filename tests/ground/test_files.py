@@ -1,9 +1,13 @@
 """Files: whole or untouched."""
 
+import os
+import pickle
+
 import pytest
 
+import hardmax as hm
 from hardmax._ground.files import read_text, replacing, write_text
-from hardmax.errors import RecordFormatError
+from hardmax.errors import FileError, HardmaxError, RecordFormatError
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_scratch(tmp_path):
@@ -52,3 +56,63 @@ def test_a_new_file_has_the_permissions_any_new_file_gets(tmp_path):
     (tmp_path / "written").chmod(0o640)
     write_text(tmp_path / "written", "again")
     assert (tmp_path / "written").stat().st_mode & 0o777 == 0o640
+
+
+NET = hm.ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]])
+SQUARE = hm.Box([-1, -1], [1, 1])
+PART = hm.enumerate_regions(NET, SQUARE)
+COMPILED = hm.constructions.compile_relu(NET, SQUARE, epsilon=0.1)
+WRITERS = {
+    "model": lambda path: hm.save_model(NET, path),
+    "certificate": PART.certificate().save,
+    "record": hm.Record("name", {}, {}).save,
+    "page": hm.explore(NET).save,
+    "compiled": COMPILED.save,
+    "function": hm.constructions.compile_cpwl(PART, SQUARE).save,
+}
+
+
+def save_partition(path):
+    pytest.importorskip("pyarrow")
+    hm.save_partition(PART, path)
+
+
+WRITERS["partition"] = save_partition
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+def test_a_file_that_cannot_be_written_is_refused_and_left_as_it_was(write, tmp_path, monkeypatch):
+    with pytest.raises(HardmaxError, match=r"`path` must be a file that can be written; .*missing"):
+        write(tmp_path / "missing" / "file")
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fsync(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(FileError) as full:
+        write(path)
+    assert str(full.value) == (
+        f"`path` must be a file that can be written; {path}: No space left on device."
+    )
+    assert full.value.errno == 28
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_unwritten_file_is_an_error_of_the_system_too_also_in_another_process(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        write_text(tmp_path / "missing" / "f", "text")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, FileError)
+    assert isinstance(again, FileNotFoundError)
+    assert str(again) == str(caught.value)
+    assert str(pickle.loads(pickle.dumps(FileError("in short")))) == "in short"
+
+
+def test_an_error_about_another_file_is_not_taken_for_one_about_this(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "f"):
+        (tmp_path / "read").read_bytes()
+    assert not isinstance(caught.value, FileError)
+    assert list(tmp_path.iterdir()) == []

@@ -56,6 +56,12 @@ def test_the_cells_of_a_diagram_fill_the_box():
     assert ax.get_ylim() == (-1.0, 3.0)
 
 
+def test_a_window_that_is_no_box_is_refused():
+    triangle = Polytope([[1, 1], [-1, 0], [0, -1]], [1, 1, 1])
+    with pytest.raises(DtypeError, match="`box` must be a Box; got Polytope"):
+        plot(PowerDiagram.from_keys([[1, 0], [0, 1], [-1, -1]]), box=triangle)
+
+
 def test_dead_keys_are_marked_apart():
     ax = plot(PowerDiagram.from_keys([[1, 0], [-1, 1], [-1, -1], [0, 0]]))
     drawn = {line.get_label(): line.get_xydata() for line in ax.lines}

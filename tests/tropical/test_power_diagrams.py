@@ -15,7 +15,7 @@ from hardmax.errors import (
     NonFiniteError,
     ShapeMismatchError,
 )
-from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical.diagrams import power_cells, power_diagrams
 from hardmax.tropical.diagrams.power_cells import cells_by_decisions, most_facets
@@ -441,6 +441,20 @@ def test_the_upper_bound_theorem_counts_facets():
     assert most_facets(8, 4) == 20
     assert most_facets(5, 1) == 2
     assert most_facets(3, 7) == 3
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [Slice([0, 0], [[1.0, 0.0]], WholeSpace(1)), Segment([0, 0], [1, 1]), "box:-1,1^2"],
+    ids=["slice", "segment", "text"],
+)
+def test_a_domain_that_is_not_full_dimensional_is_refused(domain):
+    diagram = PowerDiagram.from_keys([[1, 0], [-1, 0], [0, 3]])
+    match = "`domain` must be a Box, Polytope or WholeSpace; got "
+    with pytest.raises(DtypeError, match=match + type(domain).__name__):
+        diagram.cells(domain)
+    with pytest.raises(DtypeError, match=match):
+        Polytope([[1, 1]], [0]).intersection(domain)
 
 
 @pytest.mark.parametrize("domain", [WholeSpace(2), None, Polytope([[1.0, 0.0]], [0.5])])

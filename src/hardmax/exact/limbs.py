@@ -97,6 +97,7 @@ class Term(NamedTuple):
     grid: int = -1100
 
 
+@np.errstate(under="ignore")
 def in_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
     """Cut a sum of float64 arrays into limbs; what does not fit goes to the radii.
 

@@ -105,6 +105,7 @@ def gamma(n_roundings: int) -> float:
     return n_roundings * UNIT_ROUNDOFF / (1.0 - n_roundings * UNIT_ROUNDOFF)
 
 
+@np.errstate(under="ignore")
 def nearest_error(rounded: Any) -> Any:
     """Bound the error of numbers rounded to nearest once: twice half a unit in the last place.
 
@@ -155,7 +156,7 @@ def dot_products_are_exact(left: FloatArray, right: FloatArray, added: FloatArra
     added_size = float(np.abs(added).max(initial=0.0))
     for rows in (_PROBE, max(len(left), len(right))):
         a, b = left[:rows], right[:rows]
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             largest = n_products * np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0)
             # A few roundings, each by a relative u: the factor is more than enough.
             size = float(largest + added_size) * SMALL_RAISE + UNDERFLOW_ALLOWANCE

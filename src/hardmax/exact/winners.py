@@ -165,7 +165,7 @@ def _scan(
     rows = max(1, _BLOCK // len(slopes))
     for low in range(0, len(points), rows):
         block = slice(low, low + rows)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             values = points[block] @ slopes.T
             values += offsets
             if exact:

@@ -285,6 +285,7 @@ def _closed(support: list[int], multipliers: list[int]) -> ConeDecision:
     return ConeDecision(False, None, indices, tuple(multipliers[i] for i in order))
 
 
+@np.errstate(under="ignore")
 def _unit_rows(rows: WideArray) -> tuple[FloatArray, list[int]]:
     """Round the rows to float64, columns and rows scaled; row and column scales change nothing.
 

@@ -261,6 +261,7 @@ class _GrowingCone:
             self._remove(k)
         self._add(born)
 
+    @np.errstate(under="ignore")
     def insert_as_needed(self, pending: list[int]) -> None:
         """Intersect with all pending rows, skipping those that are positive on every ray.
 
@@ -290,6 +291,7 @@ class _GrowingCone:
         alive.reverse()
         return [self.vectors[k] for k in alive], tuple(frozenset(self.tight[k]) for k in alive)
 
+    @np.errstate(under="ignore")
     def _signs(self, row: Vector) -> IntArray:
         """Decide the sign of `row @ ray` for every ray."""
         direction = rounded_directions([row], self.rank)[0]
@@ -302,6 +304,7 @@ class _GrowingCone:
             signs[k] = (exact > 0) - (exact < 0)
         return signs
 
+    @np.errstate(under="ignore")
     def _error_bound(self, sizes: FloatArray) -> FloatArray:
         r"""Bound the error of a computed `row @ ray`, given `|row| @ |ray|` as computed.
 

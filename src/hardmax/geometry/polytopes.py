@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._ground.arguments import Sizes
 from hardmax._ground.display import card, html_card, short_repr
-from hardmax.errors import ArgumentError, EmptyInputError, ShapeMismatchError
+from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.exact.dyadic import nearest_float, scaled_integers
 from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions, wide_rows
 from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
@@ -333,7 +333,11 @@ class Polytope:
         return inside
 
     def intersection(self, domain: Domain) -> Polytope:
-        """Return the part inside a `Box`, another polytope or any domain, exactly.
+        """Return the part inside a `Box`, another polytope or `WholeSpace`, exactly.
+
+        Raises:
+            DtypeError: If `domain` is none of these.
+            ShapeMismatchError: If it lies in another space.
 
         Examples:
             >>> from hardmax import Box
@@ -355,7 +359,16 @@ class Polytope:
 
 
 def domain_rows(domain: Domain, dim: int) -> list[Vector]:
-    """Return the exact inequalities `(a, b)` of a domain, which must lie in `dim` dimensions."""
+    """Return the exact inequalities `(a, b)` of a domain, which must lie in `dim` dimensions.
+
+    Raises:
+        DtypeError: If it is no full-dimensional domain, as a slice is not.
+        ShapeMismatchError: If it lies in another space.
+    """
+    if not isinstance(domain, Polytope) and not hasattr(domain, "inequalities"):
+        raise DtypeError(
+            f"`domain` must be a Box, Polytope or WholeSpace; got {type(domain).__name__}."
+        )
     space = domain.ambient_dim if isinstance(domain, Polytope) else domain.dim
     if space != dim:
         raise ShapeMismatchError(f"`domain` must lie in R^{dim}; got one in R^{space}.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, DtypeError
 from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.refinement import CommonRefinement
@@ -43,7 +43,7 @@ def plot_power_diagram(
         labels: Whether to write each site's index beside it.
     """
     _require_drawable(diagram)
-    box = default_box(diagram.sites, diagram.is_fan) if box is None else box
+    box = default_box(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
     ax = new_axes(diagram.dim) if ax is None else ax
     cells = diagram.cells(box)
     colours = cell_colours([cell.site for cell in cells])
@@ -72,7 +72,7 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
     """
     diagram = order_k.diagram
     _require_drawable(diagram)
-    box = default_box(diagram.sites, diagram.is_fan) if box is None else box
+    box = default_box(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
     ax = new_axes(diagram.dim) if ax is None else ax
     window = Polytope(*box.inequalities)
     cells = [order_k.cell(index).intersection(window) for index in range(order_k.n_cells)]
@@ -95,7 +95,7 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
     """
     layers = [PowerDiagram.from_keys(forms.slopes, forms.offsets) for forms in refinement.groups]
     _require_drawable(layers[0])
-    box = default_box(refinement.witnesses, with_origin=False) if box is None else box
+    box = default_box(refinement.witnesses, with_origin=False) if box is None else _require_box(box)
     ax = new_axes(refinement.dim) if ax is None else ax
     owned = [{cell.site: cell.polytope for cell in layer.cells(box)} for layer in layers]
     shown, cells = [], []
@@ -144,6 +144,12 @@ def default_box(sites: FloatArray, with_origin: bool) -> Box:
     half = (0.5 + _MARGIN) * float((high - low).max())
     half = half if half > 0 else 1.0
     return Box((low + high) / 2 - half, (low + high) / 2 + half)
+
+
+def _require_box(box: Any) -> Box:
+    if not isinstance(box, Box):
+        raise DtypeError(f"`box` must be a Box; got {type(box).__name__}.")
+    return box
 
 
 def draw_cells(ax: Any, cells: Sequence[Polytope], colours: FloatArray, box: Box) -> None:

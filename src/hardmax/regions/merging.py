@@ -59,7 +59,7 @@ def candidate_classes(maps: FloatArray, radii: FloatArray) -> IntArray:
     for k in range(maps.shape[1]):
         if not len(shared):
             break
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             # One rounding of each end is covered by stepping to the next float.
             low = np.nextafter(maps[shared, k] - radii[shared, k], -np.inf)
             high = np.nextafter(maps[shared, k] + radii[shared, k], np.inf)

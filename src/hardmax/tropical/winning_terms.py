@@ -49,6 +49,7 @@ def winning_terms(coefficients: ScaledIntegers, points: FloatArray) -> BoolArray
     return mask
 
 
+@np.errstate(under="ignore")
 def float_values(coefficients: ScaledIntegers, points: FloatArray) -> FloatArray:
     r"""Evaluate the maximum at each row of `points`, rounded.
 

@@ -307,6 +307,7 @@ class CompiledTransformer:
         save_compiled(self, path)
 
 
+@np.errstate(under="ignore")
 def _box_around(point: FloatArray) -> Box:
     """The smallest box with an interior around a point."""
     return Box(np.nextafter(point, -np.inf), np.nextafter(point, np.inf))

@@ -156,6 +156,7 @@ def _independent_columns(points: WideArray, rays: WideArray) -> list[int]:
         chosen = [*chosen, *outside[: points.shape[1]]]
 
 
+@np.errstate(under="ignore")
 def _spread_rows(differences: WideArray) -> list[int]:
     """Up to `dim` rows that look independent: elimination in float64 with complete pivoting."""
     work = _rounded(differences, np.empty((0, differences.shape[1]), dtype=object))[0]
@@ -192,6 +193,7 @@ def _over_powers(integers: WideArray, exponents: IntArray) -> FloatArray:
     return np.ldexp(integers.astype(np.float64), excess - exponents)
 
 
+@np.errstate(under="ignore")
 def _principal_axes(floats: FloatArray, float_rays: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Principal axes (columns) of the points, with the rays thrown in, and their lengths."""
     if floats.shape[1] == 0:

@@ -79,11 +79,11 @@ class _AxisScaled:
     def __init__(self, points: Sequence[FloatArray], base: FloatArray) -> None:
         self._before = [*points, base]
         self.rank = base.shape[1]
-        # A quarter first, so that the span of the largest floats is finite.
-        spans = np.array([np.ptp(head * 0.25, axis=0) for head in points])
-        sizes = np.concatenate([spans, np.abs(base) * 0.25]).max(axis=0)
-        self._exponents = np.frexp(sizes)[1].astype(np.int64) + 2
         with np.errstate(over="ignore", under="ignore"):
+            # A quarter first, so that the span of the largest floats is finite.
+            spans = np.array([np.ptp(head * 0.25, axis=0) for head in points])
+            sizes = np.concatenate([spans, np.abs(base) * 0.25]).max(axis=0)
+            self._exponents = np.frexp(sizes)[1].astype(np.int64) + 2
             self._after = [np.ldexp(array, -self._exponents) for array in self._before]
         self.floats = self._after[:-1]
 
@@ -91,7 +91,7 @@ class _AxisScaled:
         """Check that scaling lost nothing, with room to spare for products."""
         for before, after in zip(self._before, self._after, strict=True):
             size = np.abs(after)
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", under="ignore"):
                 fine = np.ldexp(after, self._exponents) == before
             fine &= (size == 0.0) | ((size > 1e-90) & (size < 1e90))
             if not fine.all():
@@ -197,6 +197,7 @@ class _IntegerMapped:
         return np.zeros((n_directions, self.rank)), np.zeros(n_directions, np.bool_)
 
 
+@np.errstate(under="ignore")
 def rounded_direction(exact: WideArray) -> FloatArray:
     """Round integers to float64 up to a common factor, the largest to at most one."""
     width = max((abs(int(x)).bit_length() for x in exact), default=0)
@@ -219,6 +220,7 @@ def unit_rows(rows: FloatArray) -> FloatArray:
     return np.ascontiguousarray(rows / np.where(lengths > 0.0, lengths, 1.0)[:, None])
 
 
+@np.errstate(under="ignore")
 def proved_rank(rows: FloatArray) -> int:
     """Return the rank of exact rows if it is full and their floats prove it, else -1."""
     wanted = min(rows.shape)
@@ -257,6 +259,7 @@ def _leading(integers: WideArray) -> tuple[FloatArray, IntArray]:
     return mantissas, np.asarray(widths, dtype=np.int64)
 
 
+@np.errstate(under="ignore")
 def _rounded_rows(integers: WideArray, column_exponents: IntArray) -> FloatArray:
     """Round integer rows with scaled columns, each to largest entry about one."""
     if not integers.size:

@@ -94,6 +94,7 @@ class WinnerSearch:
                 progress.advance(self.found.record.n_leaves)
                 self._unload()
 
+    @np.errstate(under="ignore")
     def _start(self, path: Path, exact: WideArray | None) -> FloatArray | None:
         """Find a float64 direction that provably lies in the node, or none."""
         if self.is_exact_only:

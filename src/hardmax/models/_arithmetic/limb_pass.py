@@ -135,6 +135,7 @@ def _with_norms(
     return image._replace(radii=_known(radii)), _known(errors)
 
 
+@np.errstate(under="ignore")
 def _norms(radii: FloatArray) -> FloatArray:
     """Bound the norms of vectors whose entries have these bounds."""
     largest = radii.max(axis=1, initial=0.0)
@@ -162,6 +163,7 @@ def _mapped(form: LimbFormat, affine: EnclosedMap | None, stream: Limbs) -> Limb
     return known[form](stream)
 
 
+@np.errstate(under="ignore")
 def _total(form: LimbFormat, left: Limbs, right: Limbs) -> Limbs:
     terms = _terms(form, left) + _terms(form, right)
     return in_limbs(form, terms, (left.radii + right.radii) * RAISE)

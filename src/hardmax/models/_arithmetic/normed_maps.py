@@ -83,6 +83,7 @@ def normed_map(affine: AffineMap) -> NormedMap:
     return found
 
 
+@np.errstate(under="ignore")
 def spectral_bound(weight: FloatArray, frobenius: float) -> float:
     r"""Return a bound on $\|W\|$ by repeated squaring.
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.arguments import floats_any_shape
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ShapeMismatchError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -283,7 +284,7 @@ class GraphNetwork:
 
     def read_points(self, x: Any) -> tuple[FloatArray, bool]:
         """Return inputs as rows, and whether they were a batch."""
-        array = np.asarray(x, dtype=np.float64)
+        array = floats_any_shape("x", x)
         if array.shape in ((self.dim_in,), self.input_shape):
             return array.reshape(1, -1), False
         if array.shape[1:] in ((self.dim_in,), self.input_shape):

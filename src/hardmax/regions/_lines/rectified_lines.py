@@ -397,7 +397,7 @@ def _end(stream: LineForms, where: Fraction | None, side: float) -> _End:
         return _End(side * slopes[0], norm(r_slopes), (side, 0.0, 0.0))
     point = exact_points([where], side, _UNNAMED[:1]).where
     t, r_t = float(point.values[0]), float(point.radii[0])
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         product = slopes[0] * t
         radii = r_slopes * (abs(t) + r_t) + np.abs(slopes) * r_t + r_offsets
         radii += 4.0 * UNIT_ROUNDOFF * (np.abs(product) + np.abs(offsets))

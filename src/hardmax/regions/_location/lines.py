@@ -25,6 +25,7 @@ class LineLocator:
         line: The cells.
     """
 
+    @np.errstate(under="ignore")
     def __init__(self, line: LineCells) -> None:
         self._line = line
         self._namer = PointNamer(line.search.network, line.search.domain)

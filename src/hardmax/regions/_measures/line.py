@@ -31,7 +31,7 @@ def measured_intervals(left: Enclosed, right: Enclosed, question: int) -> Answer
     """
     (low, low_off), (high, high_off) = left, right
     is_far = np.isinf(low) | np.isinf(high)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if question == VOLUME:
             length = high - low
             # What rounding took away, exactly ([Knu97], section 4.2.2).

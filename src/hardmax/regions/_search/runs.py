@@ -359,9 +359,9 @@ class Run:
             forms = exact_affine_map(network, chart, signature)
             block = rounded_forms(forms, forms.rows, self.domain.scale)
             maps[cell] = block[:-1]
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", under="ignore"):
                 nearest = np.float32(block[-1].max(initial=0.0))
-            radii[cell] = np.nextafter(nearest, np.float32(np.inf))
+                radii[cell] = np.nextafter(nearest, np.float32(np.inf))
 
 
 def _ignored(n_steps: int) -> None:

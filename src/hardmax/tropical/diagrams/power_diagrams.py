@@ -252,6 +252,7 @@ class PowerDiagram:
             domain: A `Box`, a full-dimensional `Polytope`, or `WholeSpace` (the default).
 
         Raises:
+            DtypeError: If the domain is of another kind.
             ShapeMismatchError: If the domain lies in another dimension.
             ArgumentError: If the domain has no interior.
 

@@ -1,0 +1,88 @@
+"""A process that calls the library for a long time: its memory does not grow with the calls."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from tests.ground.examples import TAKES_LONG, prepare, public_examples
+
+EXAMPLES = public_examples()
+N_CALLS = 4
+"""How often each example runs; one takes a millisecond or more, of which there are hundreds."""
+MOST_PER_CALL = 1_500
+"""Bytes that a call may leave behind: the interpreter's own tables grow by steps."""
+
+
+@pytest.fixture
+def traced():
+    """Return the growth in bytes while something runs, what a collection frees not counted."""
+
+    def growth(run, n_calls):
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(n_calls):
+            run()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+
+    # A collection then looks at what came later only.
+    gc.collect()
+    gc.freeze()
+    tracemalloc.start()
+    yield growth
+    tracemalloc.stop()
+    gc.unfreeze()
+
+
+def test_examples_of_public_names_leave_nothing_behind(traced):
+    assert set(EXAMPLES) >= TAKES_LONG
+    grown = {}
+    for name in sorted(EXAMPLES.keys() - TAKES_LONG):
+        run = prepare(EXAMPLES[name])
+        run()
+        # What is left behind in earnest is left behind each time.
+        growths = (traced(run, N_CALLS) for _ in range(3))
+        first = next((n for n in growths if n <= N_CALLS * MOST_PER_CALL), None)
+        if first is None:
+            grown[name] = traced(run, N_CALLS) / N_CALLS
+    assert grown == {}
+
+
+def box(dim):
+    return hm.Box(-np.ones(dim), np.ones(dim))
+
+
+def simplex(dim):
+    return hm.Polytope(np.vstack([np.eye(dim), -np.ones((1, dim))]), np.ones(dim + 1))
+
+
+def plane_in_space():
+    return hm.Slice(np.zeros(3), np.eye(3)[:2], box(2))
+
+
+@pytest.mark.parametrize(
+    ("dim", "domain", "n_calls"),
+    [
+        (1, lambda: box(1), 200),
+        (1, lambda: hm.Segment([-1.0], [1.0]), 200),
+        (2, lambda: box(2), 2_000),
+        (2, lambda: simplex(2), 200),
+        (3, lambda: box(3), 2_000),
+        (3, lambda: hm.WholeSpace(3), 200),
+        (3, plane_in_space, 200),
+        (4, lambda: box(4), 200),
+    ],
+    ids=["interval", "segment", "square", "triangle", "cube", "space", "slice", "tesseract"],
+)
+def test_searches_with_new_models_and_domains_leave_nothing_behind(traced, dim, domain, n_calls):
+    rng = np.random.default_rng(0)
+
+    def run():
+        weights = [rng.normal(size=(dim, 2)), rng.normal(size=(2, 1))]
+        assert hm.enumerate_regions(hm.ReluNetwork(weights), domain()).n_cells >= 1
+
+    run()
+    assert traced(run, n_calls) < 20_000 + 100 * n_calls
