@@ -8,6 +8,7 @@ import time
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pickle import PicklingError
+from threading import Event
 
 import pytest
 
@@ -140,6 +141,40 @@ def test_what_fails_is_tried_again_when_all_others_are_done():
     assert sorted(as_done(work, range(4), 2)) == [(i, i) for i in range(4)]
     assert tried.count(1) == 3
     assert tried[-2:] == [1, 1]
+
+
+class EmptyCluster(ThreadPoolExecutor):
+    """An executor as Dask's, whose cluster gets a worker after some questions."""
+
+    def __init__(self, n_questions):
+        super().__init__(1)
+        self._client, self.n_left = self, n_questions
+        self.arrived = Event()
+
+    def nthreads(self):
+        self.n_left -= 1
+        if self.n_left < 0:
+            self.arrived.set()
+        return {"tcp://worker": 1} if self.arrived.is_set() else {}
+
+    def submit(self, work, *given):
+        return super().submit(lambda: (self.arrived.wait(), work(*given))[1])
+
+
+def test_a_cluster_without_workers_is_reported_and_given_up(monkeypatch, capsys):
+    monkeypatch.setattr(workers, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(workers, "_LOOK_S", 0.01)
+    monkeypatch.setattr(workers, "_NOTICE_S", 0.0)
+    with EmptyCluster(5) as late:
+        assert list(as_done(abs, [-1], 1, late)) == [(-1, 1)]
+    assert capsys.readouterr().err == (
+        "hardmax: the cluster of `executor` has no workers; waiting for one\n"
+    )
+    monkeypatch.setattr(workers, "_ABSENCE_S", 0.05)
+    with EmptyCluster(10**6) as empty:
+        with pytest.raises(TaskError, match=r"`executor` must have workers; .* start workers"):
+            list(as_done(abs, [-1], 1, empty))
+        empty.arrived.set()
 
 
 def test_what_dask_gives_up_is_not_tried_again():

@@ -4,6 +4,7 @@ from math import comb, gcd, lcm
 import pytest
 
 from hardmax.geometry.domains import WholeSpace
+from hardmax.regions._tree import split_tree
 from hardmax.regions._tree.split_tree import explore
 from tests.reference import regions as reference
 from tests.region_models import (
@@ -112,3 +113,24 @@ def test_decisions_grow_with_the_answer_not_with_the_signatures():
 def test_hyperplanes_in_general_position_cut_space_as_zaslavsky_says(dim, n_units):
     found = explore(gaussian_relu(3, [dim, n_units]).network, WholeSpace(dim), count_only=True)
     assert found.cells.n_counted == sum(comb(n_units, k) for k in range(dim + 1))
+
+
+@pytest.mark.parametrize("n_decisions", [0, 3, 40])
+def test_time_that_is_up_ends_the_search_between_two_cells_too(monkeypatch, n_decisions):
+    model = gaussian_relu(1, [3, 6, 6])
+    whole = {tuple(row) for row in explore(model.network, WholeSpace(3)).cells.signatures.tolist()}
+    now = 0.0
+
+    def decide(rows):
+        nonlocal now
+        now += 1.0
+        return usual(rows)
+
+    usual = split_tree.decide_open_cone
+    monkeypatch.setattr(split_tree, "decide_open_cone", decide)
+    monkeypatch.setattr(split_tree.time, "monotonic", lambda: now)
+    found = explore(model.network, WholeSpace(3), max_seconds=float(n_decisions)).cells
+    # The one under way is finished.
+    assert now <= n_decisions + 1.0
+    assert not found.is_complete
+    assert {tuple(row) for row in found.signatures.tolist()} < whole

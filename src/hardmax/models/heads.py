@@ -278,7 +278,7 @@ class AttentionHead:
         if tau == 0.0:
             return batch.unpack(self.score_map.largest(batch.rows))
         weights = self.score_map.log_weights(batch.rows, tau)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             return batch.unpack(weights.largest + tau * log_sums(weights.logs))
 
     def potential_gradient(self, x: FloatArray, tau: float) -> FloatArray:

@@ -156,6 +156,7 @@ def _spread_weights(logs: FloatArray, inside: BoolArray) -> FloatArray:
     return weights
 
 
+@np.errstate(under="ignore")
 def _rounded_support(logs: FloatArray, errors: FloatArray) -> tuple[BoolArray, BoolArray]:
     r"""Decide $\sum_i (t_i - t_j)^+ < 1$ in floats, and say for which rows that is certain.
 

@@ -14,7 +14,9 @@ would otherwise win on an open part of it.
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -119,6 +121,10 @@ class _Node:
     witness: Vector
 
 
+class _TimeIsUp(Exception):  # noqa: N818 (not an error)
+    pass
+
+
 @dataclass
 class SplitTree:
     """The search: iterate over `leaves`.
@@ -129,6 +135,7 @@ class SplitTree:
         keep_refusals: Whether proofs are kept in `refusals`.
         decisions: Counts the decisions; all are made in integers.
         refusals: The proofs.
+        deadline: The `time.monotonic()` after which the search ends.
     """
 
     network: ArgmaxNetwork
@@ -136,9 +143,14 @@ class SplitTree:
     keep_refusals: bool = False
     decisions: Decisions = field(default_factory=Decisions)
     refusals: list[Refusal] = field(default_factory=list)
+    deadline: float = inf
 
     def leaves(self) -> Iterator[Leaf]:
-        """Yield every cell once, depth first."""
+        """Yield every cell once, depth first.
+
+        Raises:
+            _TimeIsUp: After the deadline. Between two cells there may be any number of decisions.
+        """
         stack = [self._root()]
         while stack:
             node = stack.pop()
@@ -150,6 +162,10 @@ class SplitTree:
                 stack += reversed(self._children(node, node.pending[0]))
             else:
                 stack.append(self._next_layer(node))
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise _TimeIsUp
 
     def _root(self) -> _Node:
         vectors = self.domain.cone_rows
@@ -207,6 +223,7 @@ class SplitTree:
             best = max(values.values())
             at_witness = [form for form, value in values.items() if value == best]
             for vector, form in forms.items():
+                self._check_time()
                 if at_witness == [form]:
                     found.append((form, vector, node.witness))
                     continue
@@ -262,6 +279,7 @@ class SplitTree:
         kept = list(dict(reversed(rows)).items())[::-1]
         i = 0
         while i < len(kept):
+            self._check_time()
             vector, _ = kept[i]
             others = [other for k, (other, _) in enumerate(kept) if k != i]
             test = wide_rows([*others, tuple(-x for x in vector)], len(vector))
@@ -304,8 +322,8 @@ def explore(
         >>> explore(net.network, WholeSpace(2)).cells.signatures.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
-    tree = SplitTree(network, charted(domain, network.dim_in), keep_refusals)
-    start = time.monotonic()
+    deadline = inf if max_seconds is None else time.monotonic() + max_seconds
+    tree = SplitTree(network, charted(domain, network.dim_in), keep_refusals, deadline=deadline)
     signatures: list[tuple[int, ...]] = []
     witnesses: list[Vector] = []
     n_cells = 0
@@ -313,7 +331,7 @@ def explore(
     def work() -> bool:
         nonlocal n_cells
         bar: Progress[int] = track(0, "cells")
-        with bar as progress:
+        with bar as progress, suppress(_TimeIsUp):
             for leaf in tree.leaves():
                 if n_cells == max_cells:
                     return False
@@ -323,9 +341,10 @@ def explore(
                         signatures.append(leaf.signature)
                         witnesses.append(leaf.witness)
                 progress.advance()
-                if max_seconds is not None and time.monotonic() - start > max_seconds:
+                if time.monotonic() > deadline:
                     return False
-        return True
+            return True
+        return False
 
     def pack(is_complete: bool) -> SplitCells:
         cells = CellArrays(

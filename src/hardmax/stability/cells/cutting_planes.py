@@ -160,6 +160,7 @@ def _by_head(cell: CellGaps) -> dict[int, list[ScoreGap]]:
     return heads
 
 
+@np.errstate(under="ignore")
 def _counts(logs: FloatArray) -> list[int]:
     """Round a softmax to integers with the same proportions; at least one is positive."""
     weights = np.exp(logs - logs.max())
@@ -194,6 +195,7 @@ def _float_limit(at_point: FloatArray, limit: float) -> float:
     return low
 
 
+@np.errstate(under="ignore")
 def _log_sum(at_point: FloatArray, tau: float) -> float:
     exponents = -at_point / tau if tau > 0.0 else np.full(len(at_point), -np.inf)
     top = float(exponents.max())
