@@ -193,7 +193,7 @@ _NOTHING = 2.0**-40
 """Errors below this fraction of the largest value are taken for rounding."""
 
 
-_IGNORE_OVERFLOW = np.errstate(over="ignore", invalid="ignore")
+_IGNORE_OVERFLOW = np.errstate(all="ignore")
 """For differences of values near the largest float: they only say where to cut, or are infinite."""
 
 
