@@ -241,7 +241,7 @@ class CoreError(HardmaxError, ImportError):
 
 
 class TaskError(HardmaxError, RuntimeError):
-    """Parts of a search failed again and again; the message names their paths.
+    """Parts of a search failed again and again, or the cluster that runs them has no workers.
 
     Examples:
         >>> try:
