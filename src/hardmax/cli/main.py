@@ -17,7 +17,7 @@ from hardmax.cli.regions import regions, verify
 from hardmax.cli.reproduce import query, reproduce
 from hardmax.cli.stability import stability
 from hardmax.cli.sweep import sweep
-from hardmax.errors import HardmaxError
+from hardmax.errors import FileError, HardmaxError
 
 app = typer.Typer(
     name="hardmax",
@@ -38,7 +38,8 @@ def run() -> None:
         sys.exit(interrupted())
     except HardmaxError as error:
         print(f"hardmax: {error}", file=sys.stderr)
-        sys.exit(2)
+        # The system failed to write a file: the command was not at fault.
+        sys.exit(1 if isinstance(error, FileError) else 2)
     except OSError as error:
         print(f"hardmax: {error}; what was finished is kept", file=sys.stderr)
         sys.exit(1)

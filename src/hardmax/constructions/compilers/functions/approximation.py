@@ -193,7 +193,7 @@ _NOTHING = 2.0**-40
 """Errors below this fraction of the largest value are taken for rounding."""
 
 
-_IGNORE_OVERFLOW = np.errstate(all="ignore")
+_IGNORE_FLOAT_ERRORS = np.errstate(all="ignore")
 """For differences of values near the largest float: they only say where to cut, or are infinite."""
 
 
@@ -230,7 +230,7 @@ class Probes:
         points = box.low * (1.0 - places) + box.high * places
         return cls(box, places, f(np.clip(points, box.low, box.high)))
 
-    @_IGNORE_OVERFLOW
+    @_IGNORE_FLOAT_ERRORS
     def errors(self, corners: FloatArray, at_corners: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the largest error of interpolation at the probes in each simplex, and where.
 
@@ -361,7 +361,7 @@ def lattice(dim: int, order: int) -> FloatArray:
     return np.asarray((np.diff(ends, axis=1) - 1) / order)
 
 
-@_IGNORE_OVERFLOW
+@_IGNORE_FLOAT_ERRORS
 def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = None) -> FloatArray:
     """Sample the error of interpolation on simplices `(n, dim + 1, dim)`, coarsely: `(n,)`."""
     weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
@@ -371,7 +371,7 @@ def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = No
     return np.asarray(np.maximum(errors, probes.errors(corners, _at_corners(f, corners))[0]))
 
 
-@_IGNORE_OVERFLOW
+@_IGNORE_FLOAT_ERRORS
 def measured_error(
     f: Sampled, corners: FloatArray, probes: Probes | None = None
 ) -> tuple[float, FloatArray]:
