@@ -1,5 +1,6 @@
 #include "hardmax/convex_hull.hpp"
 #include "hardmax/interface.h"
+#include "hardmax/ranges.hpp"
 
 namespace {
 
@@ -56,6 +57,9 @@ size_t hm_hull_facets_size(int32_t dim, int32_t room) {
 
 int32_t hm_hull_begin(void* hull, const hm_hull_points* points, int32_t is_upper,
                       const int32_t* start, void* facets, int32_t room) {
+    const int n_corners = points->dim + !is_upper;
+    if (room <= points->dim || (start && !all_between(start, n_corners, 0, points->n - 1)))
+        return HM_OUT_OF_RANGE;
     return in_dimension(points->dim, [&](auto d) -> int32_t {
         auto& h = placed<ConvexHull<d.n>>(hull, read<d.n>(*points), is_upper != 0);
         Arena arena{static_cast<char*>(facets)};
@@ -91,13 +95,15 @@ int32_t hm_hull_finish(void* hull, int32_t dim, int32_t* corners, int32_t* faces
     return in_dimension(dim, [&](auto d) { return finish(as_hull(hull, d), corners, faces); });
 }
 
-void hm_hull_vertices(void* memory, const hm_hull_points* points, const int32_t* corners, int32_t n,
-                      int32_t exponent, double* vertices) {
+int32_t hm_hull_vertices(void* memory, const hm_hull_points* points, const int32_t* corners,
+                         int32_t n, int32_t exponent, double* vertices) {
+    if (!all_between(corners, int64_t{n} * points->dim, 0, points->n - 1)) return HM_OUT_OF_RANGE;
     in_dimension(points->dim, [&](auto d) {
         const auto& h = placed<ConvexHull<d.n>>(memory, read<d.n>(*points), true);
         for (int32_t k = 0; k < n; k++, corners += d.n, vertices += d.n - 1)
             meeting_point(h.points, corners, exponent, vertices);
     });
+    return HM_OK;
 }
 
 }  // extern "C"

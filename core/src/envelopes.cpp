@@ -1,6 +1,7 @@
 #include "hardmax/envelope.hpp"
 #include "hardmax/interface.h"
 #include "hardmax/order_k.hpp"
+#include "hardmax/ranges.hpp"
 
 namespace {
 
@@ -44,15 +45,21 @@ size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells) {
     return arena.used;
 }
 
-void hm_order_k_begin(void* memory, const hm_forms* forms, const int32_t* multiplicity, int32_t k,
-                      int32_t room_cells, const int32_t* set, const int32_t* tied, int32_t n_tied,
-                      int32_t i, int32_t j) {
+int32_t hm_order_k_begin(void* memory, const hm_forms* forms, const int32_t* multiplicity,
+                         int32_t k, int32_t room_cells, const int32_t* set, const int32_t* tied,
+                         int32_t n_tied, int32_t i, int32_t j) {
+    const int32_t n = forms->n, length = (k < n ? k : n) + 1;
+    if (k < 1 || room_cells < 1 || !hardmax::is_between(n_tied, 0, n) ||
+        !hardmax::is_between(i, 0, n - 1) || !hardmax::is_between(j, 0, n - 1) ||
+        !hardmax::all_between(set, length, 0, n) || !hardmax::all_between(tied, n_tied, 0, n - 1))
+        return HM_OUT_OF_RANGE;
     Arena arena;
     arena.base = static_cast<char*>(memory);
     OrderK& o = *arena.take<OrderK>(1);
     o = hardmax::take_order_k(lifted(*forms), multiplicity, k, room_cells, arena);
     hardmax::fill_floats(o.forms);
     hardmax::begin(o, set, tied, n_tied, i, j);
+    return HM_OK;
 }
 
 int32_t hm_order_k_run(void* order_k, int32_t budget) {

@@ -2,8 +2,24 @@
 
 #include "hardmax/interface.h"
 #include "hardmax/joint.hpp"
+#include "hardmax/ranges.hpp"
 
 using namespace hardmax;
+
+namespace {
+
+// Whether each tuple has a vertex of every head.
+bool are_tuples(const Fan& fan, const int64_t* leaves, int64_t n) {
+    bool is_bad = false;
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t h = 0; h < fan.n_heads; ++h) {
+            const int64_t vertex = leaves[i * fan.n_heads + h];
+            is_bad |= !is_between(vertex, fan.first_vertex[h], fan.first_vertex[h + 1] - 1);
+        }
+    return !is_bad;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -52,9 +68,11 @@ void hm_candidates_init(void* search, int64_t n_points, int64_t n_rays, int32_t 
     }
 }
 
-void hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets, int64_t* status,
-                        int64_t* n_support, int64_t* support, double* directions) {
+int32_t hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets,
+                           int64_t* status, int64_t* n_support, int64_t* support,
+                           double* directions) {
     CandidateSearch& s = *static_cast<CandidateSearch*>(search);
+    if (!all_between(targets, n_targets, 0, s.n_points - 1)) return HM_OUT_OF_RANGE;
     for (int64_t i = 0; i < n_targets; ++i) {
         status[i] = find_candidate(s, targets[i]);
         n_support[i] = s.nearest.n_active;
@@ -62,6 +80,7 @@ void hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets,
             support[i * (s.dim + 2) + a] = s.owners[s.nearest.support[a]];
         detail::copy(s.nearest.point, s.dim, directions + i * s.dim);
     }
+    return HM_OK;
 }
 
 size_t hm_hull_vertices_size(int64_t n, int32_t dim) { return room_for<HullVertices>(n, dim); }
@@ -116,36 +135,49 @@ void hm_joint_init(void* search, const hm_fan* fan, int64_t n_base) {
     placed<JointSearch>(search, *fan, n_base);
 }
 
-void hm_joint_load(void* search, int64_t level, int64_t n_rows, const int64_t* rows,
-                   const int64_t* winners, const double* direction) {
-    load(*static_cast<JointSearch*>(search), level, n_rows, rows, winners, direction);
+int32_t hm_joint_load(void* search, int64_t level, int64_t n_rows, const int64_t* rows,
+                      const int64_t* winners, const double* direction) {
+    JointSearch& s = *static_cast<JointSearch*>(search);
+    const Fan& fan = *s.fan;
+    if (!is_between(level, 0, fan.n_heads) || !is_between(n_rows, 0, s.room_rows) ||
+        !all_between(rows, n_rows, 0, fan.n_rows - 1) ||
+        !all_between(winners, level, 0, fan.first_vertex[fan.n_heads] - 1))
+        return HM_OUT_OF_RANGE;
+    load(s, level, n_rows, rows, winners, direction);
+    return HM_OK;
 }
 
 int32_t hm_joint_run(void* search, int64_t root, int64_t steps, hm_joint_found* found) {
     return run(*static_cast<JointSearch*>(search), root, steps, *found);
 }
 
-void hm_joint_check(const hm_fan* fan, int64_t n, const int64_t* leaves, const double* directions,
-                    uint8_t* is_proved, double* margins) {
+int32_t hm_joint_check(const hm_fan* fan, int64_t n, const int64_t* leaves,
+                       const double* directions, uint8_t* is_proved, double* margins) {
+    if (!are_tuples(*fan, leaves, n)) return HM_OUT_OF_RANGE;
     for (int64_t i = 0; i < n; ++i) {
         const int64_t* leaf = leaves + i * fan->n_heads;
         const double* direction = directions + i * fan->dim;
         is_proved[i] = selects(*fan, leaf, direction);
         if (margins) margins[i] = margin(*fan, leaf, direction);
     }
+    return HM_OK;
 }
 
 size_t hm_joint_facets_size(const hm_fan* fan) {
     return room_for<FacetSearch>(fan->n_rows, static_cast<int>(fan->dim));
 }
 
-void hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line, const int64_t* leaves,
-                     int64_t n, const int64_t* cells, const int64_t* walls, int8_t* verdict) {
+int32_t hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line,
+                        const int64_t* leaves, int64_t n, const int64_t* cells,
+                        const int64_t* walls, int8_t* verdict) {
+    if (!all_between(walls, n, 0, fan->n_rows - 1)) return HM_OUT_OF_RANGE;
     FacetSearch& s = placed<FacetSearch>(memory, fan->n_rows, static_cast<int>(fan->dim));
     for (int64_t q = 0; q < n; ++q) {
         const int64_t* leaf = leaves + cells[q] * fan->n_heads;
+        if (!are_tuples(*fan, leaf, 1)) return HM_OUT_OF_RANGE;
         verdict[q] = static_cast<int8_t>(is_facet(s, *fan, line, leaf, walls[q]));
     }
+    return HM_OK;
 }
 
 int32_t hm_test_is_positive(const double* row, const double* direction, int32_t dim) {

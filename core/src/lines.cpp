@@ -4,12 +4,24 @@
 #include "hardmax/interface.h"
 #include "hardmax/line_integers.hpp"
 #include "hardmax/line_maps.hpp"
+#include "hardmax/ranges.hpp"
 
 using namespace hardmax;
 
 extern "C" {
 
+// Whether each map takes what the one before it gives, and products of sizes are small.
+static bool are_maps(const hm_normed_map* maps, int64_t n) {
+    constexpr int64_t most = (int64_t{1} << 31) - 1;
+    for (int64_t l = 0; l < n; ++l) {
+        if (!is_between(maps[l].n_in, 0, most) || !is_between(maps[l].n_out, 0, most)) return false;
+        if (l > 0 && maps[l].n_in != maps[l - 1].n_out) return false;
+    }
+    return true;
+}
+
 size_t hm_line_pack(hm_normed_map* maps, int64_t n, int64_t n_layers, void* memory) {
+    if (!are_maps(maps, n)) return 0;
     return pack_maps(maps, n, n_layers, memory);
 }
 
@@ -100,12 +112,18 @@ size_t hm_line_maps_size(const hm_normed_map* maps, int64_t n_layers, int64_t n_
     return room_for<LineMaps>(maps, n_layers, n_changes);
 }
 
-void hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers, int64_t n_cells,
-                       int64_t n_changes, const uint8_t* signature, const int64_t* starts,
-                       const int64_t* entries, const uint8_t* winners, const double* stream,
-                       const double errors[2]) {
+int32_t hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers,
+                          int64_t n_cells, int64_t n_changes, const uint8_t* signature,
+                          const int64_t* starts, const int64_t* entries, const uint8_t* winners,
+                          const double* stream, const double errors[2]) {
+    int64_t n_units = 0;
+    for (int64_t l = 0; l < n_layers; ++l) n_units += maps[l].n_out;
+    if (n_cells < 0 || !rise(starts, n_cells) || starts[n_cells] != n_changes ||
+        !all_between(entries, n_changes, 0, n_units - 1))
+        return HM_OUT_OF_RANGE;
     LineMaps& search = placed<LineMaps>(memory, maps, n_layers, n_changes);
     start_maps(search, n_cells, signature, starts, entries, winners, stream, errors);
+    return HM_OK;
 }
 
 int64_t hm_line_maps_compose(void* memory, int64_t first, double* values, double* radii) {

@@ -1,5 +1,6 @@
 #include "hardmax/measures.hpp"
 
+#include "hardmax/checks.hpp"
 #include "hardmax/interface.h"
 #include "paths.hpp"
 
@@ -10,6 +11,7 @@ namespace {
 struct Measures {
     Retracing at;
     detail::Side* sides;
+    int n_rows, room_edges, n_forms;  // what codes and cells may refer to
 };
 
 Measures lay_out(const Network& network, int n_rows, int room_edges, Arena& arena) {
@@ -25,7 +27,22 @@ Measures lay_out(const Network& network, int n_rows, int room_edges, Arena& aren
     at.domain = arena.take<Edge>(4 + n_rows);
     at.polygon = arena.take<Edge>(room_edges);
     measures.sides = arena.take<detail::Side>(room_edges);
+    measures.n_rows = n_rows, measures.room_edges = room_edges, measures.n_forms = n_forms;
     return measures;
+}
+
+// Whether some cells have winners, edges and walls that are there.
+bool are_cells(const Measures& measures, const hm_measured& cells, int64_t first, int64_t end) {
+    if (!have_winners(*measures.at.path.network, cells.short_signatures, cells.signatures, first,
+                      end))
+        return false;
+    for (int64_t i = first; i < end; i++) {
+        const int64_t start = cells.starts[i], after = cells.starts[i + 1];
+        if (start < 0 || after <= start || after - start > measures.room_edges ||
+            !are_codes(cells.walls, start, after, measures.n_rows, measures.n_forms))
+            return false;
+    }
+    return true;
 }
 
 template <class Winner>
@@ -55,14 +72,18 @@ void measure_cells(Measures& measures, const Winner* signatures, const hm_measur
 extern "C" {
 
 size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges) {
+    if (!is_between(n_rows, 0, kMostOfAnything) || !is_between(room_edges, 0, kMostOfAnything))
+        return 0;
     Arena arena;
     lay_out(*static_cast<const Network*>(network), n_rows, room_edges, arena);
     return arena.used;
 }
 
-void hm_measures_init(void* memory, const void* network_, const hm_search_start* start,
-                      int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
-                      const int32_t* walls) {
+int32_t hm_measures_init(void* memory, const void* network_, const hm_search_start* start,
+                         int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
+                         const int32_t* walls) {
+    for (int i = 0; i < n; i++)
+        if (walls[4 * i + 1] < kLowestBorder || walls[4 * i + 1] >= n_rows) return HM_OUT_OF_RANGE;
     const Network& network = *static_cast<const Network*>(network_);
     Arena arena{static_cast<char*>(memory)};
     Measures& measures = *static_cast<Measures*>(memory);
@@ -79,17 +100,20 @@ void hm_measures_init(void* memory, const void* network_, const hm_search_start*
     }
     for (int i = 0; i < n; i++) {
         const int row = walls[4 * i + 1];
-        read_edge(edges + HM_EDGE_NUMBERS * i, walls + 4 * i, at.domain[4 + row]);
+        read_edge(edges + HM_EDGE_NUMBERS * i, walls + 4 * i, at.domain[-kLowestBorder + row]);
     }
+    return HM_OK;
 }
 
-void hm_measures_run(void* memory, const hm_measured* cells, int32_t questions, int64_t first,
-                     int64_t end) {
+int32_t hm_measures_run(void* memory, const hm_measured* cells, int32_t questions, int64_t first,
+                        int64_t end) {
     Measures& measures = *static_cast<Measures*>(memory);
+    if (!are_cells(measures, *cells, first, end)) return HM_OUT_OF_RANGE;
     if (cells->short_signatures)
         measure_cells(measures, cells->short_signatures, *cells, questions, first, end);
     else
         measure_cells(measures, cells->signatures, *cells, questions, first, end);
+    return HM_OK;
 }
 
 int32_t hm_test_measure(int32_t n, const double* edges, double answers[7]) {

@@ -1,5 +1,6 @@
 #include "hardmax/neighbours.hpp"
 
+#include "hardmax/checks.hpp"
 #include "hardmax/interface.h"
 #include "hardmax/ties.hpp"
 
@@ -36,8 +37,10 @@ Matching& matching_in(void* memory) { return *static_cast<Matching*>(memory); }
 extern "C" {
 
 size_t hm_neighbours_size(const hm_polygons* polygons) {
+    const StoredPolygons p = read(*polygons);
+    if (!are_polygons(p)) return 0;
     Arena arena;
-    lay_out(read(*polygons), arena);
+    lay_out(p, arena);
     return arena.used;
 }
 
@@ -73,13 +76,20 @@ void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64_t* pai
     }
 }
 
-void hm_neighbours_ties(void* search_, const hm_polygons* polygons, uint8_t* may_tie) {
+int32_t hm_neighbours_ties(void* search_, const hm_polygons* polygons, uint8_t* may_tie) {
     Plane& search = *static_cast<Plane*>(search_);
     const StoredPolygons p = read(*polygons);
+    const Network& network = *search.path.network;
+    if (!are_polygons(p) || p.n_groups != network.n_groups || p.n_layers != network.n_layers ||
+        !have_winners(network, p.short_signatures, p.signatures, 0, p.n_cells))
+        return HM_OUT_OF_RANGE;
+    for (std::int64_t cell = 0; cell < p.n_cells; cell++)
+        if (p.starts[cell + 1] - p.starts[cell] > search.cells.room) return HM_OUT_OF_RANGE;
     for (std::int64_t cell = 0; cell < p.n_cells; cell++) {
         follow(search, p, cell);
         find_ties(search, p, cell, may_tie);
     }
+    return HM_OK;
 }
 
 }  // extern "C"

@@ -70,6 +70,8 @@ LaneWords hashes_of(const Points& points, int first_group, const uint64_t* weigh
 extern "C" {
 
 size_t hm_points_size(const void* network, int32_t dim, int32_t is_identity) {
+    const int dim_stream = static_cast<const Network*>(network)->dim_stream;
+    if (dim < 1 || (is_identity && dim != dim_stream)) return 0;
     Arena arena;
     arena.take<Points>(1);
     take_points(*static_cast<const Network*>(network), {nullptr, nullptr}, dim, is_identity, arena);

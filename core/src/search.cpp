@@ -3,6 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "hardmax/checks.hpp"
 #include "hardmax/interface.h"
 #include "hardmax/overlays.hpp"
 #include "hardmax/polygons.hpp"
@@ -53,6 +54,14 @@ auto with_dimension([[maybe_unused]] int dim, F call) {
         default:
             return call(static_cast<Search<Polytopes<7>>*>(nullptr));
     }
+#endif
+}
+
+bool has_dimension(int dim) {
+#if defined(HM_PLANE_ONLY)
+    return dim == 2;
+#else
+    return dim >= 1 && dim <= 7;
 #endif
 }
 
@@ -177,6 +186,15 @@ void renew_stack(S& search, Arena& arena, int room, int room_items) {
 }
 
 // --- Cells that come in and go out ---------------------------------------------------------------
+
+constexpr int kIsFull = 1;
+
+int count_facets(const Polygons::Place& place) { return place.n; }
+
+template <class Place>
+int count_facets(const Place& place) {
+    return place.n_facets;
+}
 
 Wall read_wall(const std::int32_t* wall) { return {wall[0], wall[1], wall[2], wall[3]}; }
 
@@ -379,15 +397,20 @@ void init(S& search, const Network& network, const hm_search_start& start) {
 }
 
 template <class S>
-bool push(S& search, int layer, bool is_part, const std::int32_t* signature,
-          const std::int8_t* typical, const hm_cell& cell) {
+int push(S& search, int layer, bool is_part, const std::int32_t* signature,
+         const std::int8_t* typical, const hm_cell& cell) {
     const Network& network = *search.path.network;
-    if (search.n_items + 1 > search.room_items) return false;
+    const int lowest = search.n_items > 0 ? search.top().layer : 0;
+    if (layer < lowest || layer > network.n_layers - is_part ||
+        !detail::are_winners(network, signature, 0, layer) ||
+        !is_cell(network, S::dim, cell, -1))
+        return HM_OUT_OF_RANGE;
+    if (search.n_items + 1 > search.room_items) return kIsFull;
     typename S::Place place{};
     if (search.n_items > 0) place = search.cells.after(search.top().place);
-    if (!read_cell(search.cells, cell, nullptr, place)) return false;
+    if (!read_cell(search.cells, cell, nullptr, place)) return kIsFull;
     // Cells that are pushed one after the other share the path to the lower one.
-    for (int l = search.n_items > 0 ? search.top().layer : 0; l < layer + is_part; l++) {
+    for (int l = lowest; l < layer + is_part; l++) {
         const Layer& passed = network.layers[l];
         for (int g = 0; g < passed.n_groups; g++)
             search.path.frames[l].typical[g] = typical[passed.first_group + g];
@@ -401,24 +424,27 @@ bool push(S& search, int layer, bool is_part, const std::int32_t* signature,
     search.items[search.n_items++] = {place, layer, is_part ? kPartEntered : kNotEntered, -1};
     // The lines of a part are renewed when its layer has been composed.
     if (!is_part && layer > 0) renew_lines(search.cells, place, search.path, layer - 1);
-    return true;
+    return HM_OK;
 }
 
 template <class S>
-bool replace(S& search, int n_parts, const std::int32_t* winners, const hm_cell* parts) {
+int replace(S& search, int n_parts, const std::int32_t* winners, const hm_cell* parts) {
     const int top = search.n_items - 1;
     const auto item = search.items[top];
-    if (top + n_parts + 1 > search.room_items) return false;
+    for (int i = 0; i < n_parts; i++)
+        if (!is_cell(*search.path.network, S::dim, parts[i], count_facets(item.place)))
+            return HM_OUT_OF_RANGE;
+    if (top + n_parts + 1 > search.room_items) return kIsFull;
     auto end = search.cells.after(item.place);
     for (int i = 0; i < n_parts; i++) {
         auto place = end;
-        if (!read_cell(search.cells, parts[i], &item.place, place)) return false;
+        if (!read_cell(search.cells, parts[i], &item.place, place)) return kIsFull;
         search.items[top + 1 + i] = {place, item.layer, winners[i], -1};
         end = search.cells.after(place);
     }
-    if (!search.cells.has_room(item.place, end, 0)) return false;
+    if (!search.cells.has_room(item.place, end, 0)) return kIsFull;
     settle_parts(search, item, end, n_parts);
-    return true;
+    return HM_OK;
 }
 
 template <class Frame>
@@ -502,7 +528,9 @@ std::size_t begin_on_facets(void* memory, std::size_t n_bytes, const Network& ne
 
 extern "C" {
 
-size_t hm_network_size(const int64_t* integers, const double* numbers) {
+size_t hm_network_size(const int64_t* integers, int64_t n_integers, const double* numbers,
+                       int64_t n_numbers) {
+    if (!is_network(integers, n_integers, numbers, n_numbers)) return 0;
     Arena arena;
     read_network({integers, numbers}, arena);
     return arena.used;
@@ -518,6 +546,7 @@ int32_t hm_network_init(void* memory, const int64_t* integers, const double* num
 
 size_t hm_search_begin(void* memory, size_t n_bytes, const void* network,
                        const hm_search_start* start, int32_t room, int32_t room_items) {
+    if (!has_dimension(start->dim) || room <= 0 || room_items <= 0) return 0;
     return begin_search(memory, n_bytes, network_of(network), *start, room, room_items);
 }
 
@@ -541,7 +570,7 @@ void hm_search_set_stack(void* search, void* memory, int32_t room, int32_t room_
 int32_t hm_search_push(void* search, int32_t layer, int32_t is_part, const int32_t* signature,
                        const int8_t* typical, const hm_cell* cell) {
     return with_search(search, [&](auto& s) {
-        return push(s, layer, is_part, signature, typical, *cell) ? 0 : 1;
+        return push(s, layer, is_part != 0, signature, typical, *cell);
     });
 }
 
@@ -677,8 +706,7 @@ void hm_search_scores(const void* search, int32_t layer, double* block) {
 
 int32_t hm_search_replace(void* search, int32_t n_parts, const int32_t* winners,
                           const hm_cell* parts) {
-    return with_search(search,
-                       [&](auto& s) { return replace(s, n_parts, winners, parts) ? 0 : 1; });
+    return with_search(search, [&](auto& s) { return replace(s, n_parts, winners, parts); });
 }
 
 void hm_search_set_vertices(void* search, const double* vertices) {
@@ -712,6 +740,7 @@ size_t hm_facets_meet(hm_facets* facets, const void* network, const hm_search_st
     const std::size_t n_own = (room_for<Meeting>(FacetTable{*facets}) + 63) / 64 * 64,
                       n_search = begin_on_facets(nullptr, 0, network_of(network), *start);
     if (n_own + n_search > n_bytes) return n_own + n_search;
+    if (!are_facets(network_of(network), FacetTable{*facets})) return 0;
     Meeting& m = placed<Meeting>(memory, FacetTable{*facets});
     m.search = static_cast<char*>(memory) + n_own, m.search_bytes = n_search;
     m.network = network, m.start = *start;

@@ -1,5 +1,6 @@
 #include "hardmax/solids.hpp"
 
+#include "hardmax/checks.hpp"
 #include "hardmax/interface.h"
 #include "hardmax/recomposing.hpp"
 #include "paths.hpp"
@@ -16,6 +17,7 @@ struct Solids {
     int known;  // see `go_to_cell`
     Facet<D>* borders;
     int n_borders;
+    int room_facets, room_points;  // of a cell
     Solid<D> solid;
 };
 
@@ -46,6 +48,7 @@ Solids<D> lay_out(const Network& network, int n_borders, int room_facets, int ro
     solids.known = -1;
     solids.borders = arena.take<Facet<D>>(n_borders);
     solids.n_borders = n_borders;
+    solids.room_facets = room_facets, solids.room_points = room_points;
     Solid<D>& solid = solids.solid;
     const std::size_t rows = n_borders + room_facets, words = (room_points + 63) / 64;
     solid.rows = arena.take<Facet<D>>(rows);
@@ -61,6 +64,17 @@ Solids<D> lay_out(const Network& network, int n_borders, int room_facets, int ro
     solid.slacks = arena.take<double>(rows);
     solid.normals = arena.take<double>(rows * D);
     return solids;
+}
+
+// Whether some cells are cells of the network, and no larger than there is room for.
+template <int D>
+bool are_cells(const Solids<D>& at, const FacetTable& t, std::int64_t first, std::int64_t end) {
+    if (t.dim != D || !are_facets(*at.path.network, t, first, end)) return false;
+    for (std::int64_t i = first; i < end; i++)
+        if (t.starts[i + 1] - t.starts[i] > at.room_facets ||
+            t.point_starts[i + 1] - t.point_starts[i] > at.room_points)
+            return false;
+    return true;
 }
 
 // Answer questions about a cell: its facets come first from floats, then in twice the precision.
@@ -153,6 +167,10 @@ extern "C" {
 
 size_t hm_solids_size(const void* network, int32_t dim, int32_t n_borders, int32_t room_facets,
                       int32_t room_points) {
+    if (!is_between(dim, 3, 7) || !is_between(n_borders, 0, kMostOfAnything) ||
+        !is_between(room_facets, 0, kMostOfAnything) ||
+        !is_between(room_points, 0, kMostOfAnything))
+        return 0;
     return with_dimension(dim, [&]<int D>(Solids<D>*) {
         Arena arena;
         lay_out<D>(*static_cast<const Network*>(network), n_borders, room_facets, room_points,
@@ -180,11 +198,14 @@ void hm_solids_init(void* memory, const void* network, const hm_search_start* st
     });
 }
 
-void hm_solids_run(void* memory, const hm_facets* cells, const hm_solid_answers* answers,
-                   int32_t questions, int64_t first, int64_t end) {
-    with_dimension(*static_cast<const int*>(memory), [&]<int D>(Solids<D>*) {
-        measure_cells(*static_cast<Solids<D>*>(memory), FacetTable{*cells}, *answers, questions,
-                      first, end);
+int32_t hm_solids_run(void* memory, const hm_facets* cells, const hm_solid_answers* answers,
+                      int32_t questions, int64_t first, int64_t end) {
+    return with_dimension(*static_cast<const int*>(memory), [&]<int D>(Solids<D>*) -> int32_t {
+        Solids<D>& solids = *static_cast<Solids<D>*>(memory);
+        const FacetTable t{*cells};
+        if (!are_cells(solids, t, first, end)) return HM_OUT_OF_RANGE;
+        measure_cells(solids, t, *answers, questions, first, end);
+        return HM_OK;
     });
 }
 

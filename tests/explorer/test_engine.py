@@ -35,6 +35,12 @@ def hash_of(cells):
     return found.hexdigest()
 
 
+def test_the_engine_refuses_networks_with_sizes_and_indices_that_are_not_there(node, engine):
+    searched, *refused = answers(node, engine, "", "refuse_networks.mjs")
+    assert searched == "searched"
+    assert set(refused) == {"a size or an index of the model is out of range"}
+
+
 def models_in(folder, seeds, most_cells):
     """Write degenerate models with few cells to a folder; return them with their domains."""
     items, chosen = [], []

@@ -101,6 +101,20 @@ def test_integers_are_read_as_integers():
     assert Sizes().ints("i", [1, 2], ("n",)).dtype == np.int64
     with pytest.raises(DtypeError, match="`i`"):
         Sizes().ints("i", [1.0], ("n",))
+
+
+def test_integers_that_do_not_fit_int64_are_refused():
+    with pytest.raises(DtypeError, match=r"`i` .* fit int64; got 9223372036854775808"):
+        Sizes().ints("i", np.array([0, 2**63], dtype=np.uint64), ("n",))
+
+
+def test_arrays_at_odd_addresses_are_copied_to_even_ones():
+    at_odd = np.zeros(17, np.uint8)[1:].view(np.float64)
+    assert not at_odd.flags.aligned
+    assert Sizes().floats("x", at_odd, ("n",)).flags.aligned
+    at_odd = np.zeros(17, np.uint8)[1:].view(np.int64)
+    assert Sizes().ints("x", at_odd, ("n",)).flags.aligned
+
     assert integer("n", np.int8(3), at_least=3, at_most=3) == 3
     for bad, error in (
         (2.0, DtypeError),

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from hardmax._ground.records import fingerprint
 from hardmax.errors import DtypeError, RecordFormatError
-from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import (
@@ -278,3 +278,32 @@ def test_one_changed_weight_is_noticed(tmp_path):
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_a_model_survives_as_bytes(model):
     assert fingerprint(model_from_bytes(model_bytes(model), "x")) == fingerprint(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "indices"),
+    [
+        # Differences, and sums with the width, of these wrap.
+        ("starts", [0, 2**63 - 1, -2, 2]),
+        ("starts", [0, -1, 1, 2]),
+        ("slots", [0, 0, 2**63 - 1]),
+        ("slots", [0, -(2**63), 0]),
+        ("reads", [[0, 2**63 - 1], [0, 1], [0, 1]]),
+        ("reads", [[0, -(2**63)], [0, 1], [0, 1]]),
+        ("reads", [[0, 2**32 + 1], [0, 1], [0, 1]]),
+    ],
+)
+def test_a_file_with_indices_that_are_not_there_is_refused(name, indices, tmp_path):
+    fields = {
+        "query": AffineMap.identity(2), "slopes": np.eye(3, 2), "offsets": np.zeros(3),
+        "starts": np.array([0, 1, 2, 3]), "slots": np.array([0, 0, 0]), "gains": np.zeros(3),
+        "values": np.ones((3, 2)), "output": AffineMap.identity(2), "residual": False,
+        "reads": np.array([[0, 1], [0, 1], [0, 1]]),
+    }  # fmt: skip
+    ArgmaxLayer(**fields)
+    # No constructor makes such a layer, but a file may hold one.
+    layer = ArgmaxLayer.trusted({}, **{**fields, name: np.array(indices)})
+    network = ArgmaxNetwork.trusted((layer,), AffineMap.identity(2), AffineMap.identity(2))
+    save_model(network, tmp_path / "model.safetensors")
+    with pytest.raises(RecordFormatError, match=f"`{name}` must"):
+        load_model(tmp_path / "model.safetensors")

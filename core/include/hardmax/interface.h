@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 14
+#define HM_INTERFACE_VERSION 15
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,8 +28,12 @@ extern "C" {
 enum hm_status {
     HM_OK = 0,
     HM_OUT_OF_MEMORY = 1, /* a buffer of the caller is too small */
-    HM_UNAVAILABLE = 2    /* this build or this processor cannot do it */
+    HM_UNAVAILABLE = 2,   /* this build or this processor cannot do it */
+    HM_OUT_OF_RANGE = 3   /* a size or an index of the caller refers to nothing: nothing was done */
 };
+
+/* Sizes and indices that can come from a file or a page are checked where a computation begins (see
+ * checks.hpp). A function that returns a size returns 0 for them, others HM_OUT_OF_RANGE. */
 
 /* The version of this interface: HM_INTERFACE_VERSION of the header it was compiled with. */
 HM_API int32_t hm_interface_version(void);
@@ -48,9 +52,12 @@ HM_API int32_t hm_float_environment(void);
  * boundary of 64 bytes, and releases it when done. Networks are immutable; a search is used by one
  * thread at a time. */
 
-/* Networks: see `Packed` in network.hpp. The second returns whether it is certain that the forms of
- * a group differ, but for those that are said to coincide. */
-HM_API size_t hm_network_size(const int64_t* integers, const double* numbers);
+/* Networks: see `Packed` in network.hpp. The first takes the lengths of the arrays, and returns 0 if
+ * they are not a network (see `is_network`); the second is for arrays that the first has accepted, and
+ * returns whether it is certain that the forms of a group differ, but for those that are said to
+ * coincide. */
+HM_API size_t hm_network_size(const int64_t* integers, int64_t n_integers, const double* numbers,
+                              int64_t n_numbers);
 HM_API int32_t hm_network_init(void* network, const int64_t* integers, const double* numbers);
 
 enum { HM_EDGE_NUMBERS = 12 };
@@ -70,7 +77,7 @@ typedef struct {
 
 /* Begin a search, with nothing on its stack, in a block of n_bytes; returns how many it takes. If these
  * are more, nothing has been done. The stack has room for edges of polygons, or vertices of polytopes,
- * and for cells. */
+ * and for cells. Returns 0 if there is no search of such a dimension, or with such room. */
 HM_API size_t hm_search_begin(void* memory, size_t n_bytes, const void* network,
                               const hm_search_start* start, int32_t room, int32_t room_items);
 
@@ -102,7 +109,7 @@ typedef struct {
 
 /* Put a cell on the stack, to be searched from a layer on. `signature` has the winners of the layers
  * before, `typical` the typical winners of these and, if the cell is part of a region that has been
- * entered, of the layer itself. Returns 0, or 1 if the stack is full. */
+ * entered, of the layer itself. Returns 0, 1 if the stack is full, or HM_OUT_OF_RANGE. */
 HM_API int32_t hm_search_push(void* search, int32_t layer, int32_t is_part,
                               const int32_t* signature, const int8_t* typical, const hm_cell* cell);
 
@@ -165,8 +172,8 @@ HM_API int32_t hm_search_candidates(const void* search, int32_t layer, int32_t g
 /* The scores (D + 2, n) of a layer. */
 HM_API void hm_search_scores(const void* search, int32_t layer, double* block);
 
-/* Replace the cell on top by parts with the given winners, the last one on top. Returns 0, or 1 if the
- * stack is full. */
+/* Replace the cell on top by parts with the given winners, the last one on top. Returns 0, 1 if the
+ * stack is full, or HM_OUT_OF_RANGE. */
 HM_API int32_t hm_search_replace(void* search, int32_t n_parts, const int32_t* winners,
                                  const hm_cell* parts);
 /* Set the vertices (n, 2 D + 2) of the cell on top. */
@@ -211,8 +218,8 @@ typedef struct {
 } hm_meeting;
 
 /* Match facets by their names, and list the others, in a block of n_bytes where a search of the network
- * can begin as well; returns how many it takes. If these are more, nothing has been done. Where there
- * are at most `budget` facets, it goes on: the others are searched, and, if none is left and no groups
+ * can begin as well; returns how many it takes, or 0 if the cells are not cells of the network. If these
+ * are more, nothing has been done. Where there are at most `budget` facets, it goes on: the others are searched, and, if none is left and no groups
  * tie, all pairs are sorted. */
 HM_API size_t hm_facets_meet(hm_facets* facets, const void* network, const hm_search_start* start,
                              void* memory, size_t n_bytes, int64_t budget);
@@ -257,8 +264,9 @@ typedef struct {
     int32_t has_means;
 } hm_polygons;
 
-/* Which of them share a part of a wall. First the edges are gathered by their lines: returns the
- * bytes that matching needs, or -1 if the cells are not in order. Then edges are matched: marks those
+/* Which of them share a part of a wall. The size is 0 if they are not polygons (see `are_polygons`).
+ * First the edges are gathered by their lines: returns the bytes that matching needs, or -1 if the cells
+ * are not in order. Then edges are matched: marks those
  * that are left open in is_open (n_edges) and returns the number of pairs. Then pairs (n, 2) are
  * written, sorted, the smaller cell first, with the edges (n, 2) that overlap. */
 HM_API size_t hm_neighbours_size(const hm_polygons* polygons);
@@ -269,7 +277,7 @@ HM_API void hm_neighbours_pairs(const hm_polygons* polygons, void* memory, int64
                                 int32_t* edges);
 /* Mark the edges (n_edges) that may lie on other walls beside the one that names them. The search has
  * nothing on its stack, with room for the edges of every cell. */
-HM_API void hm_neighbours_ties(void* search, const hm_polygons* polygons, uint8_t* may_tie);
+HM_API int32_t hm_neighbours_ties(void* search, const hm_polygons* polygons, uint8_t* may_tie);
 /* Questions about stored cells of the plane, which come in the order of their signatures: 1 volume, 2
  * a point inside, 4 a largest ball. */
 typedef struct {
@@ -286,12 +294,12 @@ typedef struct {
 /* `n_rows` is the number of inequalities of the domain, `room_edges` the most edges of a cell. */
 HM_API size_t hm_measures_size(const void* network, int32_t n_rows, int32_t room_edges);
 /* With the first polygon of the search. */
-HM_API void hm_measures_init(void* measures, const void* network, const hm_search_start* start,
-                             int32_t n_rows, int32_t room_edges, int32_t n, const double* edges,
-                             const int32_t* walls);
+HM_API int32_t hm_measures_init(void* measures, const void* network, const hm_search_start* start,
+                                int32_t n_rows, int32_t room_edges, int32_t n,
+                                const double* edges, const int32_t* walls);
 /* Answer for the cells from `first` to `end`. */
-HM_API void hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
-                            int64_t first, int64_t end);
+HM_API int32_t hm_measures_run(void* measures, const hm_measured* cells, int32_t questions,
+                               int64_t first, int64_t end);
 
 /* The same about cells of three to seven dimensions: see solids.hpp. */
 typedef struct {
@@ -310,15 +318,16 @@ HM_API size_t hm_solids_size(const void* network, int32_t dim, int32_t n_borders
 HM_API void hm_solids_init(void* solids, const void* network, const hm_search_start* start,
                            int32_t n_borders, int32_t room_facets, int32_t room_points,
                            const double* borders);
-HM_API void hm_solids_run(void* solids, const hm_facets* cells, const hm_solid_answers* answers,
-                          int32_t questions, int64_t first, int64_t end);
+HM_API int32_t hm_solids_run(void* solids, const hm_facets* cells, const hm_solid_answers* answers,
+                             int32_t questions, int64_t first, int64_t end);
 /* About the volume of a bounded cell of a stack, in three to seven dimensions; not a number where it takes
  * too long. Nothing is decided by it. `scratch` has as many bytes as the first function says. */
 HM_API size_t hm_volume_size(int32_t dim, const hm_cell* cell);
 HM_API double hm_volume(int32_t dim, const hm_cell* cell, void* scratch);
 
 /* Who wins at points, in a space of any dimension. `embedding` has the weights (dim, dim_stream),
- * unless it is the identity, and the biases. The memory is used by one thread at a time. */
+ * unless it is the identity, and the biases. The size is 0 if the identity has another dimension. The
+ * memory is used by one thread at a time. */
 HM_API size_t hm_points_size(const void* network, int32_t dim, int32_t is_identity);
 HM_API void hm_points_init(void* points, const void* network, int32_t dim, int32_t is_identity,
                            const double* embedding);
@@ -373,6 +382,9 @@ typedef struct {
     int64_t* n_dirty;
 } hm_graph_cell;
 
+/* Whether the nodes, of so many groups in all, read and write slots that are there: HM_OUT_OF_RANGE if
+ * not. The other functions are for nodes that have passed. */
+HM_API int32_t hm_graph_check(const hm_graph_cell* cell, int64_t n_groups);
 /* Compose the forms of the nodes begin to end. `dim` is 1 or 2. */
 HM_API void hm_graph_compose(const hm_graph_cell* cell, int32_t dim, int64_t begin, int64_t end);
 
@@ -453,9 +465,9 @@ typedef struct {
 HM_API size_t hm_order_k_size(const hm_forms* forms, int32_t k, int32_t room_cells);
 /* Begin with a set (min(k, n) + 1 numbers: its forms, filled up with n; the part, or n), one of its walls,
  * between i in it and j outside, and all forms that tie along that wall. */
-HM_API void hm_order_k_begin(void* order_k, const hm_forms* forms, const int32_t* multiplicity,
-                             int32_t k, int32_t room_cells, const int32_t* set, const int32_t* tied,
-                             int32_t n_tied, int32_t i, int32_t j);
+HM_API int32_t hm_order_k_begin(void* order_k, const hm_forms* forms, const int32_t* multiplicity,
+                                int32_t k, int32_t room_cells, const int32_t* set,
+                                const int32_t* tied, int32_t n_tied, int32_t i, int32_t j);
 /* Walk around some cells; returns 0 done, 1 budget spent, 2 no room for more cells. */
 HM_API int32_t hm_order_k_run(void* order_k, int32_t budget);
 /* Read the sets (n_cells, min(k, n) + 1), where the walls of each begin (n_cells + 1), and the walls
@@ -477,8 +489,8 @@ typedef struct {
 HM_API size_t hm_hull_size(const hm_hull_points* points);
 HM_API size_t hm_hull_facets_size(int32_t dim, int32_t room);
 /* Begin with the simplex of some points (dim + 1, of an upper hull dim), or with one that is looked for in
- * floats if `start` is null; returns 0 if it is flat. The points have to stay; there must be room for
- * dim + 1 facets. */
+ * floats if `start` is null; returns 1, 0 if it is flat, or HM_OUT_OF_RANGE. The points have to stay;
+ * there must be room for dim + 1 facets. */
 HM_API int32_t hm_hull_begin(void* hull, const hm_hull_points* points, int32_t is_upper,
                              const int32_t* start, void* facets, int32_t room);
 /* Move to memory with more room for facets. */
@@ -493,8 +505,8 @@ HM_API int32_t hm_hull_finish(void* hull, int32_t dim, int32_t* corners, int32_t
 /* For points (a, c), which are integers, and facets of their upper hull, corners (n, dim): the points x
  * (n, dim - 1) where <a, x> + c is the same for all corners, rounded to the nearest, times 2^exponent; NaN
  * where that is not clear. Takes memory of hm_hull_size. */
-HM_API void hm_hull_vertices(void* memory, const hm_hull_points* points, const int32_t* corners,
-                             int32_t n, int32_t exponent, double* vertices);
+HM_API int32_t hm_hull_vertices(void* memory, const hm_hull_points* points, const int32_t* corners,
+                                int32_t n, int32_t exponent, double* vertices);
 
 /* Where each of many forms is largest on the plane: see EnvelopeCells in envelope.hpp. */
 typedef struct {
@@ -524,8 +536,8 @@ typedef struct {
 } hm_normed_map;
 
 /* Find the norms of n maps, of which the sizes and `rows` are given, in a network of n_layers, and cut
- * all but the first into panels: see `pack_maps`. Returns how many bytes of memory that takes; without
- * memory nothing else is done. */
+ * all but the first into panels: see `pack_maps`. Returns how many bytes of memory that takes, or 0 if
+ * a map does not take what the one before it gives; without memory nothing else is done. */
 HM_API size_t hm_line_pack(hm_normed_map* maps, int64_t n, int64_t n_layers, void* memory);
 
 /* Intervals of a line through a ReLU network, from left to right: see `LineRows` in lines.hpp. */
@@ -599,10 +611,11 @@ HM_API void hm_line_doubled(const hm_normed_map* maps, int64_t first, int64_t la
  * (see `start_maps` in line_maps.hpp), and some cells from `first` on, which returns the next one.
  * maps[n_layers] is the one to the output. */
 HM_API size_t hm_line_maps_size(const hm_normed_map* maps, int64_t n_layers, int64_t n_changes);
-HM_API void hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers,
-                              int64_t n_cells, int64_t n_changes, const uint8_t* signature,
-                              const int64_t* starts, const int64_t* entries, const uint8_t* winners,
-                              const double* stream, const double errors[2]);
+HM_API int32_t hm_line_maps_init(void* memory, const hm_normed_map* maps, int64_t n_layers,
+                                 int64_t n_cells, int64_t n_changes, const uint8_t* signature,
+                                 const int64_t* starts, const int64_t* entries,
+                                 const uint8_t* winners, const double* stream,
+                                 const double errors[2]);
 HM_API int64_t hm_line_maps_compose(void* memory, int64_t first, double* values, double* radii);
 
 /* Look at the cell on top in twice the precision, whether needed or not; returns whether anything is
@@ -678,9 +691,9 @@ HM_API size_t hm_candidates_size(int64_t n_points, int64_t n_rays, int32_t dim);
 HM_API void hm_candidates_init(void* search, int64_t n_points, int64_t n_rays, int32_t dim,
                                const double* points, const double* rays, const uint8_t* is_known,
                                double quality);
-HM_API void hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets,
-                               int64_t* status, int64_t* n_support, int64_t* support,
-                               double* directions);
+HM_API int32_t hm_candidates_find(void* search, int64_t n_targets, const int64_t* targets,
+                                  int64_t* status, int64_t* n_support, int64_t* support,
+                                  double* directions);
 
 /* Which of n >= 2 distinct points are vertices of their hull: start, then steps from `first` to `last`,
  * of 2 n in all. Verdicts are 1 yes, 0 no, 2 no if the origin lies in the hull of the differences from
@@ -730,21 +743,21 @@ typedef struct {
  * is done. The fan is kept by the caller; n_base of its rows belong to no vertex. */
 HM_API size_t hm_joint_size(const hm_fan* fan, int64_t n_base);
 HM_API void hm_joint_init(void* search, const hm_fan* fan, int64_t n_base);
-HM_API void hm_joint_load(void* search, int64_t level, int64_t n_rows, const int64_t* rows,
-                          const int64_t* winners, const double* direction);
+HM_API int32_t hm_joint_load(void* search, int64_t level, int64_t n_rows, const int64_t* rows,
+                             const int64_t* winners, const double* direction);
 HM_API int32_t hm_joint_run(void* search, int64_t root, int64_t steps, hm_joint_found* found);
 
 /* For n tuples of vertices with a direction each: whether it is proved to select the tuple, and the
  * sine of its angle to the nearest wall. `margins` may be null. */
-HM_API void hm_joint_check(const hm_fan* fan, int64_t n, const int64_t* leaves,
-                           const double* directions, uint8_t* is_proved, double* margins);
+HM_API int32_t hm_joint_check(const hm_fan* fan, int64_t n, const int64_t* leaves,
+                              const double* directions, uint8_t* is_proved, double* margins);
 
 /* Whether row walls[q] of the tuple cells[q] is a facet, rows of equal `line` counted as one: 1 yes,
  * 0 no, -1 not known. */
 HM_API size_t hm_joint_facets_size(const hm_fan* fan);
-HM_API void hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line,
-                            const int64_t* leaves, int64_t n, const int64_t* cells,
-                            const int64_t* walls, int8_t* verdict);
+HM_API int32_t hm_joint_facets(void* memory, const hm_fan* fan, const int64_t* line,
+                               const int64_t* leaves, int64_t n, const int64_t* cells,
+                               const int64_t* walls, int8_t* verdict);
 
 /* Signs and zeros of forms between two points, from their values there (see lines.hpp): how many units
  * change and the sum of their numbers; the first again with the radii of each end; the n zeros, as unit,

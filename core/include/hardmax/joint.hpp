@@ -44,8 +44,9 @@ struct JointSearch {
     int dim;
     std::int64_t widest;  // the most vertices of a head
     std::int64_t level;   // of the current node; below the root's when all is done
+    std::int64_t room_rows;
     Node* nodes;          // (n_heads + 1)
-    std::int64_t* rows;   // the rows on the path, by number
+    std::int64_t* rows;   // (room_rows): the rows on the path, by number
     double* units;        // and as unit vectors
     Inverse bases[kMostBases];
     // Of the expansion of one node.
@@ -73,7 +74,8 @@ inline void lay_out(JointSearch& s, Arena& arena, const Fan& fan, std::int64_t n
         if (tallest > tallest_of_all) tallest_of_all = tallest;
         capacity += tallest;
     }
-    const std::size_t n = static_cast<std::size_t>(capacity + tallest_of_all);
+    s.room_rows = capacity + tallest_of_all;
+    const std::size_t n = static_cast<std::size_t>(s.room_rows);
     const std::size_t d = static_cast<std::size_t>(s.dim), w = static_cast<std::size_t>(s.widest);
     s.nodes = arena.take<JointSearch::Node>(static_cast<std::size_t>(fan.n_heads) + 1);
     for (std::int64_t h = 0; h <= fan.n_heads; ++h) {

@@ -11,26 +11,56 @@ import sys
 from ctypes import CDLL, POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any
 
-from hardmax.errors import CoreError
+from hardmax.errors import ArgumentError, CoreError
 
-INTERFACE_VERSION = 14
+INTERFACE_VERSION = 15
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
 _AT = c_void_p
+OUT_OF_RANGE = 3
+"""The `HM_OUT_OF_RANGE` of the interface."""
+
+
+def out_of_range() -> ArgumentError:
+    """Return the error for a size or an index that the core has refused."""
+    return ArgumentError(
+        "a size or an index is out of range: the compiled code refused an array that refers to "
+        "something that is not there. It comes from the model, the cells or the file it was read "
+        "from; check or rebuild that."
+    )
+
+
+def accepted(status: int) -> int:
+    """Return the status of a call, unless that is `OUT_OF_RANGE`.
+
+    Raises:
+        ArgumentError: If a size or an index refers to something that is not there.
+    """
+    if status == OUT_OF_RANGE:
+        raise out_of_range()
+    return status
+
+
+def accepted_size(n_bytes: int) -> int:
+    """Return a number of bytes, unless that is 0, which stands for a refusal (see `accepted`)."""
+    if n_bytes == 0:
+        raise out_of_range()
+    return n_bytes
+
 
 SIGNATURES: dict[str, tuple[Any, ...]] = {
-    # name: what it returns, then its arguments
+    # name: what it returns (or what takes a status from it), then its arguments
     "hm_interface_version": (c_int32,),
     "hm_instruction_set": (c_char_p,),
     "hm_widest_instruction_set": (c_char_p,),
     "hm_float_environment": (c_int32,),
-    "hm_network_size": (c_size_t, _AT, _AT),
+    "hm_network_size": (c_size_t, _AT, c_int64, _AT, c_int64),
     "hm_network_init": (c_int32, _AT, _AT, _AT),
     "hm_search_begin": (c_size_t, _AT, c_size_t, _AT, _AT, c_int32, c_int32),
     "hm_search_stack_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_search_set_stack": (None, _AT, _AT, c_int32, c_int32),
-    "hm_search_push": (c_int32, _AT, c_int32, c_int32, _AT, _AT, _AT),
+    "hm_search_push": (accepted, _AT, c_int32, c_int32, _AT, _AT, _AT),
     "hm_search_drop": (None, _AT, c_int32),
     "hm_search_typical": (None, _AT, _AT),
     "hm_search_recompose": (None, _AT, c_int32),
@@ -43,7 +73,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_search_versions": (None, _AT, _AT, _AT),
     "hm_search_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
     "hm_search_scores": (None, _AT, c_int32, _AT),
-    "hm_search_replace": (c_int32, _AT, c_int32, _AT, _AT),
+    "hm_search_replace": (accepted, _AT, c_int32, _AT, _AT),
     "hm_search_set_vertices": (None, _AT, _AT),
     "hm_search_refresh": (
         None,
@@ -76,13 +106,13 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_neighbours_gather": (c_int64, _AT, _AT),
     "hm_neighbours_match": (c_int64, _AT, _AT, _AT, _AT),
     "hm_neighbours_pairs": (None, _AT, _AT, _AT, _AT),
-    "hm_neighbours_ties": (None, _AT, _AT, _AT),
+    "hm_neighbours_ties": (accepted, _AT, _AT, _AT),
     "hm_measures_size": (c_size_t, _AT, c_int32, c_int32),
-    "hm_measures_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT, _AT),
-    "hm_measures_run": (None, _AT, _AT, c_int32, c_int64, c_int64),
+    "hm_measures_init": (accepted, _AT, _AT, _AT, *3 * [c_int32], _AT, _AT),
+    "hm_measures_run": (accepted, _AT, _AT, c_int32, c_int64, c_int64),
     "hm_solids_size": (c_size_t, _AT, *4 * [c_int32]),
     "hm_solids_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT),
-    "hm_solids_run": (None, _AT, _AT, _AT, c_int32, c_int64, c_int64),
+    "hm_solids_run": (accepted, _AT, _AT, _AT, c_int32, c_int64, c_int64),
     "hm_volume_size": (c_size_t, c_int32, _AT),
     "hm_volume": (c_double, c_int32, _AT, _AT),
     "hm_points_size": (c_size_t, _AT, c_int32, c_int32),
@@ -95,17 +125,17 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "hm_hull_size": (c_size_t, _AT),
     "hm_hull_facets_size": (c_size_t, c_int32, c_int32),
-    "hm_hull_begin": (c_int32, _AT, _AT, c_int32, _AT, _AT, c_int32),
+    "hm_hull_begin": (accepted, _AT, _AT, c_int32, _AT, _AT, c_int32),
     "hm_hull_move": (None, _AT, c_int32, _AT, c_int32),
     "hm_hull_run": (c_int32, _AT, c_int32, c_int32),
     "hm_hull_n_facets": (c_int32, _AT, c_int32),
     "hm_hull_finish": (c_int32, _AT, c_int32, _AT, _AT),
-    "hm_hull_vertices": (None, _AT, _AT, _AT, c_int32, c_int32, _AT),
+    "hm_hull_vertices": (accepted, _AT, _AT, _AT, c_int32, c_int32, _AT),
     "hm_envelope_size": (c_size_t, _AT),
     "hm_envelope_read": (None, _AT, _AT, _AT),
     "hm_order_k_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_order_k_begin": (
-        None,
+        accepted,
         *3 * [_AT],
         c_int32,
         c_int32,
@@ -114,6 +144,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "hm_order_k_run": (c_int32, _AT, c_int32),
     "hm_order_k_read": (None, *5 * [_AT]),
+    "hm_graph_check": (accepted, _AT, c_int64),
     "hm_graph_compose": (None, _AT, c_int32, c_int64, c_int64),
     "hm_graph_differentiate": (None, _AT, c_int64, _AT, _AT),
     "hm_graph_side_size": (c_size_t, c_int32),
@@ -129,7 +160,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_line_integers_run": (None, _AT, _AT),
     "hm_line_doubled": (None, _AT, c_int64, c_int64, _AT, _AT, c_int64, c_int64),
     "hm_line_maps_size": (c_size_t, _AT, c_int64, c_int64),
-    "hm_line_maps_init": (None, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),
+    "hm_line_maps_init": (accepted, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),
     "hm_line_maps_compose": (c_int64, _AT, c_int64, _AT, _AT),
     "hm_winners_clear": (c_int64, c_int64, c_int64, *4 * [_AT]),
     "hm_winners_exact": (None, c_int64, c_int64, *4 * [_AT]),
@@ -151,7 +182,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_invert": (c_int32, _AT, _AT, c_int32, _AT, _AT),
     "hm_candidates_size": (c_size_t, c_int64, c_int64, c_int32),
     "hm_candidates_init": (None, _AT, c_int64, c_int64, c_int32, _AT, _AT, _AT, c_double),
-    "hm_candidates_find": (None, _AT, c_int64, *5 * [_AT]),
+    "hm_candidates_find": (accepted, _AT, c_int64, *5 * [_AT]),
     "hm_hull_vertices_size": (c_size_t, c_int64, c_int32),
     "hm_hull_vertices_init": (None, _AT, c_int64, c_int32, _AT, _AT),
     "hm_hull_vertices_decide": (None, _AT, c_int64, c_int64, _AT, _AT),
@@ -160,11 +191,11 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_hull_edges_decide": (c_int64, _AT, c_int64, c_int64),
     "hm_joint_size": (c_size_t, _AT, c_int64),
     "hm_joint_init": (None, _AT, _AT, c_int64),
-    "hm_joint_load": (None, _AT, c_int64, c_int64, _AT, _AT, _AT),
+    "hm_joint_load": (accepted, _AT, c_int64, c_int64, _AT, _AT, _AT),
     "hm_joint_run": (c_int32, _AT, c_int64, c_int64, _AT),
-    "hm_joint_check": (None, _AT, c_int64, *4 * [_AT]),
+    "hm_joint_check": (accepted, _AT, c_int64, *4 * [_AT]),
     "hm_joint_facets_size": (c_size_t, _AT),
-    "hm_joint_facets": (None, _AT, _AT, _AT, _AT, c_int64, _AT, _AT, _AT),
+    "hm_joint_facets": (accepted, _AT, _AT, _AT, _AT, c_int64, _AT, _AT, _AT),
     "hm_test_line_changes": (None, _AT, _AT, _AT, c_double, c_double, c_double, _AT),
     "hm_test_line_careful": (c_int64, *5 * [_AT]),
     "hm_test_line_zeros": (c_int32, _AT, _AT, _AT, c_double, c_double, c_int64, _AT),
@@ -215,7 +246,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        14
+        15
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

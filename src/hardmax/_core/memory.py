@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.errors import CoreError
 from hardmax.typing import AnyArray
 
 _BOUNDARY = 64
@@ -40,12 +41,20 @@ class Memory:
 
 
 def address(array: Any) -> int:
-    """Return the address of the first number of a contiguous array."""
+    """Return the address of the first number of an array that the core may read or write.
+
+    Raises:
+        CoreError: If numbers of the array are not aligned (see `prepare_array`).
+    """
     try:
-        return addressof(c_char.from_buffer(array))
+        place = addressof(c_char.from_buffer(array))
     except (TypeError, ValueError):
-        # Read-only, or empty; this takes four times as long.
-        return int(array.ctypes.data)
+        # Read-only, or empty, or with steps between rows; this takes four times as long.
+        place = int(array.ctypes.data)
+    # Nearly all arrays begin on a multiple of eight, and need no closer look.
+    if place % 8 and not array.flags.aligned:
+        raise CoreError(f"an array of {array.dtype} at an address that is no multiple of its size.")
+    return place
 
 
 _spare: dict[int, list[Memory]] = {1 << 20: [], 1 << 22: [], 1 << 24: []}

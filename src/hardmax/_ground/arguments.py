@@ -28,7 +28,7 @@ from hardmax.errors import (
     NonFiniteError,
     ShapeMismatchError,
 )
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import AnyArray, FloatArray, IntArray
 
 Bytes = TypeVar("Bytes", bytes, bytearray)
 Infinity = Literal["none", "negative", "positive", "both"]
@@ -89,12 +89,16 @@ class Sizes:
         *,
         nonempty: bool | Iterable[str] = True,
     ) -> IntArray:
-        """Read `value` as a C-contiguous int64 array of the named shape (see `floats`)."""
+        """Read `value` as a C-contiguous int64 array of the named shape (see `floats`).
+
+        Raises:
+            DtypeError: If the entries are not integers, or one does not fit int64.
+        """
         array = _real_array(name, value)
         if array.size and array.dtype.kind not in "iu":
             raise DtypeError(f"`{name}` must hold integers; got dtype {array.dtype}.")
         self.bind(name, array.shape, shape, nonempty)
-        return np.ascontiguousarray(array, dtype=np.int64)
+        return prepare_array(array, np.int64, name)
 
     def bind(
         self,
@@ -253,6 +257,39 @@ def owned(array: FloatArray) -> FloatArray:
     return copy
 
 
+def prepare_array(array: AnyArray, dtype: Any = np.float64, name: str = "array") -> AnyArray:
+    """Return an array as compiled code reads it: one type, row after row, aligned.
+
+    The array itself is returned if it is so already; else a copy. A buffer read from a file may
+    begin at any byte, which `np.ascontiguousarray` leaves as it is.
+
+    Args:
+        array: The numbers, with at least one axis.
+        dtype: Their type in the compiled code.
+        name: The argument's name, for messages.
+
+    Raises:
+        DtypeError: If an integer does not fit the type.
+
+    Examples:
+        >>> prepare_array(np.array([1, 2**40]), np.int32, "codes")
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.DtypeError: `codes` must hold integers that fit int32; got 1099511627776.
+    """
+    result = np.ascontiguousarray(array, dtype=dtype)
+    if not result.flags.aligned:
+        result = result.copy()
+    if result.dtype.kind in "iu" and not np.can_cast(array.dtype, result.dtype):
+        limits = np.iinfo(result.dtype)
+        wrong = (array < limits.min) | (array > limits.max)
+        if wrong.any():
+            raise DtypeError(
+                f"`{name}` must hold integers that fit {result.dtype}; got {array[wrong].flat[0]}."
+            )
+    return result
+
+
 def number(
     name: str,
     value: Any,
@@ -318,11 +355,13 @@ def _real_array(name: str, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def _exact_float64(name: str, value: Any) -> FloatArray:
-    if type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.c_contiguous:
-        return value
+    if type(value) is np.ndarray and value.dtype is _FLOAT64:
+        flags = value.flags
+        if flags.c_contiguous and flags.aligned:
+            return value
     array = _real_array(name, value)
     with np.errstate(over="ignore"):
-        result = np.asarray(array, dtype=np.float64, order="C")
+        result = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
     # Comparing in the wider type is exact; NaN is left for the finiteness check. An integer is
     # compared with Python integers, because int64 -> float64 comparison itself rounds.
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:

@@ -13,7 +13,7 @@ from flint import fmpz_mat
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax._ground.arguments import Sizes
+from hardmax._ground.arguments import Sizes, prepare_array
 from hardmax.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.exact.dyadic import homogeneous_points, integer_matrix
 from hardmax.exact.forms import AffineForms
@@ -103,7 +103,7 @@ def winners(
     tally = Decisions() if tally is None else tally
     first, multiplicity = _distinct(forms)
     slopes, offsets = forms.slopes[first], forms.offsets[first]
-    points = np.ascontiguousarray(points)
+    points = prepare_array(points)
     form = np.zeros(len(points), dtype=np.int64)
     n_tied = np.zeros(len(points), dtype=np.int64)
     pending = np.arange(len(points))

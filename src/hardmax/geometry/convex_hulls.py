@@ -16,6 +16,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import prepare_array
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.integer_vectors import independent_rows
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
@@ -121,7 +122,7 @@ def convex_hull(points: FloatArray) -> HullFacets | None:
         >>> hull.n_faces, len(hull.corners), np.unique(hull.corners).tolist()
         (6, 12, [1, 2, 3, 4, 5, 6, 7, 8])
     """
-    floats = np.ascontiguousarray(points, dtype=np.float64)
+    floats = prepare_array(points)
     exact = partial(_integers_of, floats)
     return _facets_of(run_hull(float_points(floats), exact, is_upper=False), floats.shape[1])
 
@@ -165,7 +166,7 @@ def meeting_points(lifted: LiftedRows, corners: IntArray) -> FloatArray:
     given = lifted.for_core
     library = core()
     memory = Memory(library.hm_hull_size(byref(given)), is_cleared=False)
-    names = np.ascontiguousarray(corners, dtype=np.int32)
+    names = prepare_array(corners, np.int32)
     points = np.empty((len(names), given.dim - 1))
     for start in range(0, len(names), 10 * _CHUNK):
         part, found = names[start : start + 10 * _CHUNK], points[start : start + 10 * _CHUNK]

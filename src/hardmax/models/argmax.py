@@ -275,16 +275,16 @@ class ArgmaxLayer(WithoutCaches):
         }
         starts = sizes.ints("starts", self.starts, ("n_ends",))
         slots = sizes.ints("slots", self.slots, ("n_groups",))
+        # Numbers from a file are compared as they are: differences and sums of them may wrap.
         rising = (
-            starts[0] == 0 and starts[-1] == sizes["n_forms"] and (starts[1:] > starts[:-1]).all()
+            starts[0] == 0 and starts[-1] == sizes["n_forms"] and (starts[:-1] < starts[1:]).all()
         )
         if len(starts) != len(slots) + 1 or not rising:
             raise ArgumentError(
                 f"`starts` must rise from 0 to {sizes['n_forms']} in {len(slots)} steps, one for "
                 f"each group; got {starts.tolist()}."
             )
-        # In Python's integers, as the largest int64 plus a width is negative.
-        if slots.min() < 0 or int(slots.max()) + sizes["width"] > self.output.dim_in:
+        if slots.min() < 0 or slots.max() > self.output.dim_in - sizes["width"]:
             raise ArgumentError(
                 f"`slots` must leave room for {sizes['width']} columns below "
                 f"{self.output.dim_in}; got {slots.tolist()}."

@@ -117,6 +117,19 @@ def group_layers(layer_starts: tuple[IntArray, ...]) -> IntArray:
     return np.repeat(np.arange(len(n_groups)), n_groups)
 
 
+def largest_row(starts: IntArray) -> int:
+    """Return the most entries of a row, at most 2^31 - 1, which compiled code refuses.
+
+    Args:
+        starts: Where each row begins, and the end.
+
+    Examples:
+        >>> largest_row(np.array([0, 3, 7])), largest_row(np.array([0, 2**62]))
+        (4, 2147483647)
+    """
+    return min(int(np.diff(starts).max(initial=0)), 2**31 - 1)
+
+
 def _nothing() -> None:
     """Stand for None where a class must not have it as an attribute (see `LazyCellArrays`)."""
 

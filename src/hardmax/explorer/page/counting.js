@@ -1,5 +1,5 @@
 // Three counts that are never mixed: cells, connected regions with one affine map, affine maps.
-import { firstForms, signatureOf } from "./engine.js";
+import { acceptedSize, firstForms, signatureOf } from "./engine.js";
 import { gcd, layerOutput, layerScores, composed, mapKey, startOf } from "./exact.js";
 
 // The exact forms of the layers on cells; a region of earlier layers is composed once.
@@ -179,7 +179,7 @@ function matched(engine, network, where, found) {
   engine.ints(polygons + 16, 2).set([layers.length, found.nGroups]);
   engine.floats(polygons + 24, 1)[0] = where.scale;
   engine.ints(polygons + 32, 10).set(pointers);
-  const memory = engine.take(core.hm_neighbours_size(polygons));
+  const memory = engine.take(acceptedSize(core.hm_neighbours_size(polygons)));
   const needed = Number(core.hm_neighbours_gather(polygons, memory));
   if (needed < 0) throw new Error("cells are out of order");
   const room = engine.take(needed),

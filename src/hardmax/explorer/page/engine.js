@@ -27,7 +27,16 @@ const DONE = 0,
   CELL_LIMIT = 4,
   UNCLEAR = 5,
   IMPRECISE = 6;
+const OUT_OF_RANGE = 3;
 const EDGE = 12;
+
+// The status of a call of the core, or the bytes it needs, unless it has refused a size or an index.
+export function accepted(status, refusal = OUT_OF_RANGE) {
+  if (status === refusal) throw new Error("a size or an index of the model is out of range");
+  return status;
+}
+
+export const acceptedSize = (nBytes) => accepted(nBytes, 0);
 
 // Memory of the module is handed out piece by piece, and taken back all at once.
 export class Engine {
@@ -151,9 +160,11 @@ function pack(engine, network, classes) {
     flat = engine.floats(at, n);
   n = 0;
   for (const array of numbers) (flat.set(array, n), (n += array.length));
-  const given = [engine.putLongs(integers), at];
-  const memory = engine.take(engine.core.hm_network_size(...given));
-  return { at: memory, isDistinct: engine.core.hm_network_init(memory, ...given) !== 0 };
+  const { core } = engine,
+    given = engine.putLongs(integers);
+  const nBytes = core.hm_network_size(given, BigInt(integers.length), at, BigInt(n));
+  const memory = engine.take(acceptedSize(nBytes));
+  return { at: memory, isDistinct: core.hm_network_init(memory, given, at) !== 0 };
 }
 
 // Sets of two or more forms of one group that coincide whatever comes before: the scores as forms of
@@ -370,12 +381,12 @@ export class Search {
     const widest = this.largest >= 24 ? this.largest : 0;
     this.stack = [256 + 16 * widest, 48 + widest];
     const given = [this.packed, start, ...this.stack];
-    const nBytes = core.hm_search_begin(0, 0, ...given);
+    const nBytes = acceptedSize(core.hm_search_begin(0, 0, ...given));
     this.at = engine.take(nBytes);
     core.hm_search_begin(this.at, nBytes, ...given);
     const cell = this.writeCell(where.edges, where.walls);
     const nobody = engine.take(8);
-    while (core.hm_search_push(this.at, 0, 0, nobody, nobody, cell)) this.grow();
+    while (accepted(core.hm_search_push(this.at, 0, 0, nobody, nobody, cell))) this.grow();
     this.counts = engine.take(32);
   }
 
@@ -700,7 +711,7 @@ export class Search {
       );
     });
     let isGrown = false;
-    while (engine.core.hm_search_replace(this.at, parts.length, winners, cells))
+    while (accepted(engine.core.hm_search_replace(this.at, parts.length, winners, cells)))
       (this.grow(), (isGrown = true));
     // A stack that has grown lies behind.
     if (!isGrown) engine.top = mark;

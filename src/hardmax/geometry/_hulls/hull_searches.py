@@ -11,6 +11,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import prepare_array
 from hardmax.typing import BoolArray, FloatArray, IntArray, SignArray
 
 YES, NO = 1, 0
@@ -40,11 +41,11 @@ class CandidateSearch:
         self, points: FloatArray, rays: FloatArray, is_vertex: BoolArray, quality: float
     ) -> None:
         # The core reads these arrays as long as the search lasts.
-        self._data = np.ascontiguousarray(points), np.ascontiguousarray(rays)
+        self._data = prepare_array(points), prepare_array(rays)
         self.dim = points.shape[1]
         sizes = len(points), len(rays), self.dim
         self._memory = Memory(core().hm_candidates_size(*sizes))
-        known = np.ascontiguousarray(is_vertex, dtype=np.uint8)
+        known = prepare_array(is_vertex, np.uint8)
         core().hm_candidates_init(
             self._memory.address, *sizes, *map(address, self._data), address(known), quality
         )
@@ -84,7 +85,7 @@ def hull_vertices(points: FloatArray) -> tuple[SignArray, IntArray]:
         >>> hull_vertices(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [1.0, 1.0]]))[0].tolist()
         [1, 1, 1, 0]
     """
-    points = np.ascontiguousarray(points)
+    points = prepare_array(points)
     n, dim = points.shape
     verdict, supports = np.empty(n, np.int8), np.empty((n, dim + 1), np.int64)
     memory = Memory(core().hm_hull_vertices_size(n, dim))
@@ -117,7 +118,7 @@ def hull_edges(
         for each claimed pair `j, k`, and vertices `l` such that the origin seems to be in the hull
         of `k - j` (when `l` is `k`) and of the `j - l`, padded with -1: `(n_claims, dim + 3)`.
     """
-    rows = np.ascontiguousarray(rows)
+    rows = prepare_array(rows)
     n, _, dim = rows.shape
     adjacent, claims = np.empty((n, n), np.int8), np.empty((most_claims, dim + 3), np.int64)
     memory = Memory(core().hm_hull_edges_size(n, dim))

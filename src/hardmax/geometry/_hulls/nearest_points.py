@@ -13,6 +13,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import prepare_array
 from hardmax.typing import FloatArray, IntArray
 
 SEPARATED = 1
@@ -65,7 +66,7 @@ def nearest_point(
         >>> nearest_point(rows[:2]).status == SEPARATED
         True
     """
-    rows = np.ascontiguousarray(rows)
+    rows = prepare_array(rows)
     n_rows, dim = rows.shape
     support, weights = np.zeros(dim + 2, np.int64), np.zeros(dim + 2)
     support[: len(start)] = start

@@ -13,6 +13,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import prepare_array
 from hardmax.typing import BoolArray, FloatArray, IntArray, SignArray
 
 FACET, NO_FACET, UNDECIDED = 1, 0, -1
@@ -82,7 +83,7 @@ class Fan:
             Whether that is proved; and, rounded, the sine of the angle between the direction and
             the nearest wall of the tuple, infinite if it has none. Shape `(n,)` both.
         """
-        leaves, directions = np.ascontiguousarray(leaves), np.ascontiguousarray(directions)
+        leaves, directions = prepare_array(leaves, np.int64), prepare_array(directions)
         proved, margins = np.empty(len(leaves), np.bool_), np.empty(len(leaves))
         arrays = map(address, (leaves, directions, proved, margins))
         core().hm_joint_check(self.address, len(leaves), *arrays)
@@ -106,7 +107,7 @@ class Fan:
         """
         verdict = np.empty(len(cells), np.int8)
         memory = Memory(core().hm_joint_facets_size(self.address))
-        leaves, line = np.ascontiguousarray(leaves), np.ascontiguousarray(line)
+        leaves, line = prepare_array(leaves, np.int64), prepare_array(line, np.int64)
         for start in range(0, len(cells), _QUESTIONS):
             part = slice(start, start + _QUESTIONS)
             here = cells[part].copy(), walls[part].copy(), verdict[part]

@@ -14,6 +14,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import prepare_array
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.geometry._hulls.affine_coordinates import affine_coordinates
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
@@ -237,7 +238,7 @@ def proved_rank(rows: FloatArray) -> int:
         work[:, k] = 0.0
     if not wanted:
         return 0
-    square = np.ascontiguousarray(largest_one(rows[np.ix_(*np.array(picked).T)]))
+    square = prepare_array(largest_one(rows[np.ix_(*np.array(picked).T)]))
     memory = Memory(core().hm_invert_size(wanted))
     inverse, bounds = np.empty((wanted, wanted)), np.empty(2)
     arrays = address(square), wanted, address(inverse), address(bounds)

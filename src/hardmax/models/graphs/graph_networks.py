@@ -16,16 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import floats_any_shape
+from hardmax._ground.arguments import Sizes, floats_any_shape
 from hardmax._ground.display import html_card, short_repr
-from hardmax.errors import ShapeMismatchError
+from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
-from hardmax.typing import ArrayLike, FloatArray, IntArray
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 _MOST_EXPANDED = 1 << 24
 """How many weights a network may have that is written out as dense matrices."""
 _MOST_VALUES = 1 << 22
 """How many values are held at once while points are evaluated."""
+_MOST_SLOTS = 2**31 - 1
+"""Slots, and the entries of a node, are counted by 32 bits in the compiled code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +232,19 @@ class GraphNetwork:
 
     _repr_html_ = html_card
 
+    def __post_init__(self) -> None:
+        n, dim_in = self.n_slots, self.dim_in
+        if not 0 < dim_in <= n <= _MOST_SLOTS:
+            raise ArgumentError(
+                f"`n_slots` must be at least the {dim_in} of the input and at most {_MOST_SLOTS}; "
+                f"got {n}."
+            )
+        is_written = np.zeros(n, dtype=np.bool_)
+        is_written[:dim_in] = True
+        for i, node in enumerate(self.nodes):
+            _check_node(node, f"nodes[{i}]", is_written)
+        _check_slots("outputs", self.outputs, is_written)
+
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.input_shape))
         n_entries = sum(len(node.columns) for node in self.maxima)
@@ -327,6 +342,60 @@ class GraphNetwork:
             AffineMap(embedding, np.zeros(self.n_slots)),
             AffineMap(readout, np.zeros(self.dim_out)),
         )
+
+
+def _check_node(node: Node, name: str, is_written: BoolArray) -> None:
+    """Check that a node fits the slots written before it, and mark its own as written.
+
+    No numbers of a caller are added or subtracted before they are known to be small.
+    """
+    sizes, n_slots = Sizes(), len(is_written)
+    if isinstance(node, BlockMap):
+        kernel = sizes.floats(f"{name}.kernel", node.kernel, ("n_taps", "n_channels", "n_columns"))
+        sizes.floats(f"{name}.bias", node.bias, ("n_columns",))
+        taps = sizes.ints(f"{name}.taps", node.taps, ("n_rows", "n_taps"))
+        _, n_channels, n_columns = kernel.shape
+        is_possible = taps.min() >= -1 and taps.max() <= n_slots - n_channels
+        n_rows, stride = len(taps), int(node.stride)
+    else:
+        weights = "weights" if isinstance(node, SparseMap) else "slopes"
+        biases = "bias" if isinstance(node, SparseMap) else "offsets"
+        n_bias = "n_rows" if isinstance(node, SparseMap) else "n_entries"
+        starts = sizes.ints(f"{name}.starts", node.starts, ("n_ends",))
+        columns = sizes.ints(f"{name}.columns", node.columns, ("n_entries",), nonempty=())
+        sizes.floats(f"{name}.{weights}", getattr(node, weights), ("n_entries",), nonempty=())
+        bias = sizes.floats(f"{name}.{biases}", getattr(node, biases), (n_bias,))
+        n_rows, n_columns, stride = len(starts) - 1, 1, 1
+        # A maximum has an entry, and may be a constant; a row of a sum may have none.
+        is_sum = isinstance(node, SparseMap)
+        rises = starts[:-1] <= starts[1:] if is_sum else starts[:-1] < starts[1:]
+        is_possible = (
+            starts[0] == 0
+            and starts[-1] == len(columns) <= _MOST_SLOTS
+            and bool(rises.all())
+            and columns.min(initial=0) >= (0 if is_sum else -1)
+            and columns.max(initial=-1) < n_slots
+            and (not is_sum or len(bias) == n_rows)
+        )
+    first = int(node.first)
+    last = first + (n_rows - 1) * stride + n_columns - 1
+    if not (is_possible and n_rows > 0 and first >= 0 and stride > 0 and last < n_slots):
+        raise ArgumentError(
+            f"`{name}` must read and write slots below {n_slots}, and `starts` must rise from 0 "
+            f"to the number of entries; got first {first}, stride {stride}, {n_rows} rows."
+        )
+    if not is_written[node.read_slots].all() or is_written[node.slots].any():
+        raise ArgumentError(
+            f"`{name}` must read the input or earlier nodes, and write slots of its own."
+        )
+    is_written[node.slots] = True
+
+
+def _check_slots(name: str, slots: IntArray, is_written: BoolArray) -> None:
+    given = Sizes().ints(name, slots, ("dim_out",), nonempty=())
+    is_inside = (given >= 0) & (given < len(is_written))
+    if not (is_inside.all() and is_written[given].all()):
+        raise ArgumentError(f"`{name}` must be slots that are written; got {given.tolist()!s:.80}.")
 
 
 def _dense_layer(node: Node, n_slots: int) -> ArgmaxLayer:

@@ -15,6 +15,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import address
 from hardmax.errors import ArgumentError
+from hardmax._ground.arguments import prepare_array
 from hardmax.models.graphs.exact_cells import ExactCell, Form
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, SparseMap
 from hardmax.regions._graphs.value_numbers import repeated_entries, value_numbers
@@ -151,11 +152,12 @@ class CellForms:
         self._kept += room
         arrays = map(address, (self.forms, self.radii, self.winners, *room))
         self.record = _CellRecord(addressof(records), len(nodes), n, self.scale, *arrays)
+        core().hm_graph_check(byref(self.record), network.n_groups)
 
     def _lend(self, array: Any, kind: Any) -> int:
-        kept = np.ascontiguousarray(array, dtype=kind)
+        kept = prepare_array(array, kind)
         self._kept.append(kept)
-        return int(kept.ctypes.data)
+        return address(kept)
 
     def _describe(self, record: _NodeRecord, node: Any) -> None:
         record.kind, record.first, record.sign = _KINDS[type(node)], node.first, 1.0

@@ -30,6 +30,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import GrowingArray, address
+from hardmax._ground.arguments import prepare_array
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.interrupts import packed_when_done
 from hardmax.regions._graphs.cell_forms import CellForms
@@ -198,7 +199,7 @@ class Search:
             "is_looked_at": forms.is_looked_at,
             "member_starts": np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
             "members": (order - bases[order]).astype(np.int32),
-            "numbers": np.ascontiguousarray(forms.numbers, dtype=np.int64),
+            "numbers": prepare_array(forms.numbers, np.int64),
             "outputs": outputs.astype(np.int32),
             "is_stale": np.zeros(len(network.nodes), np.uint8),
             "is_noted": np.zeros(n_groups, np.uint8),

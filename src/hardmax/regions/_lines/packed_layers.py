@@ -9,7 +9,7 @@ from weakref import finalize
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, give_back, spare_block
 from hardmax.models._arithmetic.normed_maps import spectral_bound
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
@@ -58,7 +58,7 @@ class PackedMaps:
             record.n_in, record.n_out = one.weight.shape
             self._kept.append(rows)
         sizes = addressof(records), len(maps), n_layers
-        memory = spare_block(core().hm_line_pack(*sizes, None))
+        memory = spare_block(accepted_size(core().hm_line_pack(*sizes, None)))
         core().hm_line_pack(*sizes, memory.address)
         self.records: Array[_MapRecord] = records
         finalize(self, give_back, memory).atexit = False
@@ -83,7 +83,7 @@ def _rows(affine: AffineMap) -> tuple[FloatArray, int]:
     """Return weights that have the bias below them in memory, as models keep them, and where."""
     weight, bias = affine.weight, affine.bias
     place = _place(weight)
-    is_plain = weight.flags.c_contiguous and bias.flags.c_contiguous
+    is_plain = weight.flags.c_contiguous and bias.flags.c_contiguous and place % 8 == 0
     if is_plain and _place(bias) == place + weight.nbytes:
         return weight, place
     rows = np.concatenate([weight, bias[np.newaxis]])

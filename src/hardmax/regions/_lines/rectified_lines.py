@@ -55,6 +55,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import Memory, address, give_back
+from hardmax._ground.arguments import prepare_array
 from hardmax.exact.rounding import RAISE, TINY, UNIT_ROUNDOFF
 from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed
 from hardmax.regions._lines.doubled_lines import DoubledLine
@@ -132,7 +133,7 @@ class _Run:
         _, _, etas, places, names = self.rows
         n = len(places)
         where, radii = np.empty(n), np.empty(n)
-        arrays = [np.ascontiguousarray(x) for x in (places, etas)]
+        arrays = [prepare_array(x) for x in (places, etas)]
         at = *map(address, arrays), self.index, reach, address(where), address(radii)
         core().hm_line_ends(n, *at)
         return Points(Enclosed(where, radii), names, self.exact_ends(n))

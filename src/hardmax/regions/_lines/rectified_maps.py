@@ -27,6 +27,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address, give_back, spare_block
+from hardmax._ground.arguments import prepare_array
 from hardmax.exact.rounding import TINY
 from hardmax.models._arithmetic.enclosures import Enclosed, known
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
@@ -81,8 +82,8 @@ def composed_maps(network: ArgmaxNetwork, stream: FirstForms, walk: SignatureWal
     n_layers, n_changes = len(layers.widths), len(walk.groups)
     shape = n_cells, 2, network.dim_out
     values, radii = np.empty(shape), np.empty(shape)
-    signature, winners = (np.ascontiguousarray(w, np.uint8) for w in (walk.first, walk.winners))
-    starts, groups = (np.ascontiguousarray(w, np.int64) for w in (walk.starts, walk.groups))
+    signature, winners = (prepare_array(w, np.uint8) for w in (walk.first, walk.winners))
+    starts, groups = (prepare_array(w, np.int64) for w in (walk.starts, walk.groups))
     arrays = map(address, (signature, starts, groups, winners, *stream))
     memory = spare_block(core().hm_line_maps_size(maps, n_layers, n_changes))
     core().hm_line_maps_init(memory.address, maps, n_layers, n_cells, n_changes, *arrays)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import prepare_array
 from hardmax.models._arithmetic.point_winners import Coincidences, PointWinners, point_winners
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._location.signature_index import (
@@ -57,7 +58,7 @@ class CorePoints:
         Args:
             points: Shape `(n_points, dim_in)`, finite.
         """
-        points = np.ascontiguousarray(points, dtype=np.float64)
+        points = prepare_array(points)
         n_points = len(points)
         is_short = self._packed.largest_group <= 256
         names = np.empty((n_points, self._n_groups), dtype=np.uint8 if is_short else np.int32)
@@ -100,7 +101,7 @@ class CorePoints:
     def _memory(self) -> Memory:
         """Return memory to find winners with; of its own for each call: threads may ask at once."""
         library, network = core(), self._packed.address
-        memory = Memory(library.hm_points_size(network, *self._given))
+        memory = Memory(accepted_size(library.hm_points_size(network, *self._given)))
         library.hm_points_init(memory.address, network, *self._given, address(self._embedding))
         return memory
 

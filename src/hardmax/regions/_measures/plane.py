@@ -8,14 +8,15 @@ from ctypes import Structure, addressof, c_void_p
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, address
+from hardmax._ground.arguments import prepare_array
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions._search.networks import CoreNetwork, core_network
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cells import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray
 
@@ -67,18 +68,18 @@ def measured(
     packed = core_network(network)
     stream = first_stream(network, where.inputs, where.scale)
     start = stream.start(where.scale, is_bounded=where.is_bounded, stores=True)
-    starts = np.ascontiguousarray(cells.starts, dtype=np.int64)
-    room = int(np.diff(starts).max(initial=0))
+    starts = prepare_array(cells.starts, np.int64)
+    room = largest_row(starts)
     library = core()
     n_rows = len(where.rows)
-    memory = Memory(library.hm_measures_size(packed.address, n_rows, room))
+    memory = Memory(accepted_size(library.hm_measures_size(packed.address, n_rows, room)))
     library.hm_measures_init(
         memory.address, packed.address, addressof(start), n_rows, room,
         len(edges), address(edges), address(borders),
     )  # fmt: skip
     n_cells = len(cells.signatures)
     is_short = cells.signatures.dtype == np.uint8
-    signatures = np.ascontiguousarray(cells.signatures, dtype=np.uint8 if is_short else np.int32)
+    signatures = prepare_array(cells.signatures, np.uint8 if is_short else np.int32)
     numbers = np.empty((n_cells, 3 if question == BALL else 2))
     walls = _codes(cells, packed)
     sides = -5 - borders[:, 1]
@@ -101,7 +102,7 @@ def measured(
 def _codes(cells: CellArrays, packed: CoreNetwork) -> AnyArray:
     """Return what each edge lies on as the core names it (see `WallNames`)."""
     if cells.wall_names is not None:
-        return np.ascontiguousarray(cells.wall_names.codes, dtype=np.int32)
+        return prepare_array(cells.wall_names.codes, np.int32)
     assert cells.walls is not None, "the planar engine stores walls"
     layer, group, _, rival = cells.walls.T
     first_group = np.searchsorted(packed.group_layers, np.arange(packed.n_layers + 1))

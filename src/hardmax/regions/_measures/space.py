@@ -8,7 +8,7 @@ from ctypes import Structure, addressof, c_void_p
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, address
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
@@ -16,7 +16,7 @@ from hardmax.regions._neighbours.facets import FacetTable, passes_means
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.space_domains import spatial_domain
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cells import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain
 
 _CELLS_AT_ONCE = 1 << 8
@@ -65,9 +65,10 @@ def measured(
     stream = first_stream(network, domain.inputs, where.scale)
     start = stream.start(where.scale, is_bounded=where.is_bounded, stores=True)
     borders = where.borders
-    most = [int(np.diff(starts).max(initial=0)) for starts in (cells.facets.starts, cells.starts)]
+    most = [largest_row(starts) for starts in (cells.facets.starts, cells.starts)]
     library = core()
-    memory = Memory(library.hm_solids_size(packed.address, domain.dim, len(borders), *most))
+    sizes = domain.dim, len(borders), *most
+    memory = Memory(accepted_size(library.hm_solids_size(packed.address, *sizes)))
     at = memory.address
     library.hm_solids_init(
         at, packed.address, addressof(start), len(borders), *most, address(borders)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import address, give_back, spare_block
+from hardmax._ground.arguments import prepare_array
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
@@ -126,7 +127,7 @@ def _room_of(cells: CellArrays) -> tuple[CellsRoom, int, list[AnyArray]]:
     room.n_facets, room.n_ties = len(facets.facets), len(facets.ties)
     for name, (column, kind) in columns.items():
         if column is not None:
-            array = np.ascontiguousarray(column, dtype=kind)
+            array = prepare_array(column, kind)
             setattr(room, name, address(array) + (array.itemsize if "ends" in name else 0))
             kept.append(array)
     return room, cells.vertices.shape[1], kept
@@ -156,7 +157,7 @@ def _layers(network: ArgmaxNetwork) -> _Layers:
         last = len(network.layers) - 1
         numbers = [_kind(layer, is_last=i == last) for i, layer in enumerate(network.layers)]
         kinds = np.array(numbers, dtype=np.int32)
-        groups = np.ascontiguousarray(core_network(network).group_layers, dtype=np.int64)
+        groups = prepare_array(core_network(network).group_layers, np.int64)
         places = address(groups), address(kinds), address(words)
         known = network.kept["facets"] = _Layers(words, kinds, groups, places)
     return known
@@ -239,7 +240,8 @@ class CoreFacets:
         if n_bytes > memory.n_bytes:
             give_back(memory)
             memory = spare_block(n_bytes)
-            library.hm_facets_meet(*asked, memory.address, n_bytes, _SLICE)
+            n_bytes = library.hm_facets_meet(*asked, memory.address, n_bytes, _SLICE)
+        accepted_size(n_bytes)
         self._memory = memory
         self._more_pairs: IntArray | None = None
         self._meeting = meeting = _Meeting.from_address(memory.address)
@@ -350,7 +352,7 @@ class CoreFacets:
             The pairs that overlap, or may, shape `(n_pairs, 2)`, and which is true.
         """
         n, dim, given = len(chosen), self._table.given.dim, self._at
-        chosen = np.ascontiguousarray(chosen, dtype=np.int64)
+        chosen = prepare_array(chosen, np.int64)
         assert self.cells.starts is not None
         sizes, n_rows = np.diff(self.cells.starts), np.diff(self.facets.starts)
         starts = np.empty(n + 1, dtype=np.int64)

@@ -22,9 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import address, give_back, spare_block
 from hardmax.errors import RecordFormatError
+from hardmax._ground.arguments import prepare_array
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
@@ -34,7 +35,7 @@ from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.searches import CoreSearch
 from hardmax.regions.cell_rows import Wall
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cells import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.typing import AnyArray, BoolArray, IntArray
 
@@ -96,16 +97,17 @@ class StoredCells:
         self.n_edges = len(points)
         self._starts = starts
         first_groups, form_starts, passes = _groups(network)
-        signatures = np.ascontiguousarray(cells.signatures)
-        is_short = signatures.dtype == np.uint8
+        is_short = cells.signatures.dtype == np.uint8
+        signatures = prepare_array(cells.signatures, np.uint8 if is_short else np.int32)
+        directions = cells.directions
         # Kept as long as the core may read them.
         self._arrays = (
             signatures if is_short else None,
             None if is_short else signatures,
-            starts,
-            names.codes,
-            points,
-            cells.directions,
+            prepare_array(starts, np.int64),
+            prepare_array(names.codes, np.int32),
+            prepare_array(points),
+            None if directions is None else prepare_array(directions),
             first_groups,
             form_starts,
             passes,
@@ -114,11 +116,12 @@ class StoredCells:
         n_layers, n_groups = len(network.layers), network.n_groups
         sizes = len(signatures), self.n_edges, n_layers, n_groups, self.domain.scale
         self._polygons = _Polygons(*sizes, *given, cells.has_means)
+        self._n_bytes = accepted_size(core().hm_neighbours_size(addressof(self._polygons)))
 
     def matching(self) -> Matching:
         """Match the edges, as far as floats and names prove what they share."""
         given, library = addressof(self._polygons), core()
-        memory = spare_block(library.hm_neighbours_size(given))
+        memory = spare_block(self._n_bytes)
         needed = library.hm_neighbours_gather(given, memory.address)
         assert needed >= 0, "the engine returned cells out of order"
         room = spare_block(needed)
@@ -142,7 +145,7 @@ class StoredCells:
             is_bounded=self.domain.is_bounded,
             stores=False,
         )
-        search.grow_to(int(np.diff(self._starts).max(initial=0)))
+        search.grow_to(largest_row(self._starts))
         marks = np.zeros(self.n_edges, dtype=np.bool_)
         core().hm_neighbours_ties(search.address, addressof(self._polygons), address(marks))
         search.release()

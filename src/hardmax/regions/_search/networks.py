@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, address
 from hardmax._ground.arguments import bytes_of
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -102,9 +102,12 @@ def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memor
         _pack_layer(layer, sets, integers, numbers)
     _pack_map(network.readout, integers, numbers)
     packed, flat = array("q", integers), bytes_of(numbers, bytearray())
-    library, given = core(), (packed.buffer_info()[0], address(flat))
-    memory = Memory(library.hm_network_size(*given))
-    return memory, len(flat) // 8, bool(library.hm_network_init(memory.address, *given))
+    library, n_numbers = core(), len(flat) // 8
+    at, there = packed.buffer_info()[0], address(flat)
+    memory = Memory(
+        accepted_size(library.hm_network_size(at, len(packed), there, n_numbers)),
+    )
+    return memory, n_numbers, bool(library.hm_network_init(memory.address, at, there))
 
 
 def _pack_layer(

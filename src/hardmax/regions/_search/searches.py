@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import core
+from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare_block
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.pickling import quickly_cached
@@ -590,7 +590,7 @@ class CoreSearch:
         start = stream.start(scale, is_bounded=is_bounded, stores=stores)
         given = network.memory.address, addressof(start), *self._room
         memory = spare_block()
-        n_bytes = library.hm_search_begin(memory.address, memory.n_bytes, *given)
+        n_bytes = accepted_size(library.hm_search_begin(memory.address, memory.n_bytes, *given))
         if n_bytes > memory.n_bytes:
             give_back(memory)
             memory = spare_block(n_bytes)

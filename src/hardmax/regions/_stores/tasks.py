@@ -8,7 +8,8 @@ facets say: each split of such a cell could square the number of its vertices, i
 import io
 import zipfile
 import zlib
-from math import comb
+from itertools import accumulate
+from math import comb, prod
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,9 @@ def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
         shapes = arrays[f"{name}.shapes"]
         if shapes.shape != (len(places), n_axes) or (shapes < 0).any():
             raise ValueError(f"{name} must have a shape for each cell")
-        ends = np.cumsum(np.prod(shapes, axis=1))
-        if (shapes > _MOST_BYTES).any() or ends[-1] != len(arrays[name]):
+        # Integers of Python: products of what a file says may wrap.
+        ends = list(accumulate(prod(shape) for shape in shapes.tolist()))
+        if ends[-1] != len(arrays[name]):
             raise ValueError(f"{name} must hold whole cells")
         parts = np.split(arrays[name], ends[:-1])
         fields[name] = [

@@ -19,6 +19,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
+from hardmax._ground.arguments import prepare_array
 from hardmax.errors import ArgumentError
 from hardmax.typing import FloatArray
 
@@ -76,7 +77,7 @@ def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
     """Let threads share the tiles of the result."""
     n_rows, inner = left.shape
     n_columns = right.shape[1]
-    left = np.ascontiguousarray(left)
+    left = prepare_array(left)
     out = np.empty((n_rows, n_columns))
     steps = [step // right.itemsize for step in right.strides]
 

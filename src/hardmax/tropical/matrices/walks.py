@@ -22,6 +22,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
+from hardmax._ground.arguments import prepare_array
 from hardmax.exact.dyadic import nearest_float
 from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -113,7 +114,7 @@ def heaviest_walks(weights: ExactWeights, starts: BoolArray) -> HeaviestWalks:
 def _guess(weights: ExactWeights, starts: BoolArray) -> IntArray:
     """Propose parents by Bellman–Ford in floats, stopping early at a positive cycle."""
     n = len(starts)
-    edges = np.ascontiguousarray(weights.rounded)
+    edges = prepare_array(weights.rounded)
     labels = np.where(starts, 0.0, -np.inf)
     parents = np.full(n, -1, dtype=np.int64)
     done, sweeps = 0, 4

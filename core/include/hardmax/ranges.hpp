@@ -1,0 +1,26 @@
+// Numbers compared with their bounds. Nothing is added or subtracted that may wrap.
+#pragma once
+#include <cstdint>
+
+namespace hardmax {
+
+inline bool is_between(std::int64_t x, std::int64_t low, std::int64_t high) {
+    return x >= low && x <= high;
+}
+
+template <class Index>
+bool all_between(const Index* numbers, std::int64_t n, std::int64_t low, std::int64_t high) {
+    bool is_bad = false;
+    for (std::int64_t i = 0; i < n; i++) is_bad |= numbers[i] < low || numbers[i] > high;
+    return !is_bad;
+}
+
+// Whether rows begin at 0 and do not fall; where the last one ends is for the caller to compare.
+template <class Index>
+bool rise(const Index* starts, std::int64_t n_rows) {
+    bool is_bad = starts[0] != 0;
+    for (std::int64_t i = 0; i < n_rows; i++) is_bad |= starts[i] > starts[i + 1];
+    return !is_bad;
+}
+
+}  // namespace hardmax
