@@ -141,7 +141,7 @@ bool are_winners(const Network& network, const Winner* winners, int begin, int e
         const Layer& layer = network.layers[l];
         const Winner* own = winners + layer.first_group;
         if (layer.is_relu) {
-            for (int g = 0; g < layer.n_groups; g++) is_bad |= own[g] < 0 || own[g] > 1;
+            is_bad |= !all_below(own, layer.n_groups, 2);
             continue;
         }
         for (int g = 0; g < layer.n_groups; g++)
@@ -152,6 +152,17 @@ bool are_winners(const Network& network, const Winner* winners, int begin, int e
 
 inline int size_of_group(const Layer& layer, int group) {
     return layer.is_relu ? 2 : layer.starts[group + 1] - layer.starts[group];
+}
+
+// As many forms as every group has, at most two.
+inline int smallest_group(const Network& network) {
+    int smallest = 2;
+    for (int l = 0; l < network.n_layers; l++) {
+        const Layer& layer = network.layers[l];
+        for (int g = 0; !layer.is_relu && g < layer.n_groups; g++)
+            smallest = least(smallest, size_of_group(layer, g));
+    }
+    return smallest;
 }
 
 // Whether a wall is that of two forms of a group, or a row of the domain.
@@ -218,7 +229,11 @@ inline bool is_cell(const Network& network, int dim, const hm_cell& cell, int n_
 // Whether the cells from `first` to `end` have winners that the network has.
 inline bool have_winners(const Network& network, const std::uint8_t* short_signatures,
                          const std::int32_t* signatures, std::int64_t first, std::int64_t end) {
+    const int smallest = detail::smallest_group(network);
     const auto all_are = [&](const auto* winners) {
+        // Winners that every group has, as those of units, are looked at all together.
+        const std::int64_t n_groups = network.n_groups;
+        if (all_below(winners + first * n_groups, (end - first) * n_groups, smallest)) return true;
         for (std::int64_t i = first; i < end; i++)
             if (!detail::are_winners(network, winners + i * network.n_groups, 0, network.n_layers))
                 return false;
@@ -242,10 +257,15 @@ inline bool are_polygons(const StoredPolygons& p) {
         !is_between(p.n_groups, 0, kMostOfAnything) ||
         !detail::are_rows(p.first_groups, p.n_layers, p.n_groups) || p.form_starts[0] != 0)
         return false;
-    for (int g = 0; g < p.n_groups; g++)
+    std::int64_t smallest = kMostOfAnything;
+    for (int g = 0; g < p.n_groups; g++) {
         if (p.form_starts[g] >= p.form_starts[g + 1]) return false;
+        const std::int64_t size = p.form_starts[g + 1] - p.form_starts[g];
+        smallest = size < smallest ? size : smallest;
+    }
     if (!detail::are_rows(p.starts, p.n_cells, p.n_edges)) return false;
     const auto are_winners = [&](const auto* winners) {
+        if (all_below(winners, p.n_cells * p.n_groups, smallest)) return true;
         bool is_bad = false;
         for (std::int64_t i = 0; i < p.n_cells; i++, winners += p.n_groups)
             for (int g = 0; g < p.n_groups; g++)
@@ -255,6 +275,38 @@ inline bool are_polygons(const StoredPolygons& p) {
     return are_codes(p.codes, 0, p.n_edges, kMostOfAnything, p.form_starts[p.n_groups]) &&
            (p.short_signatures ? are_winners(p.short_signatures) : are_winners(p.signatures));
 }
+
+namespace detail {
+
+// Whether some rows lie one after the other among `most` entries.
+inline bool are_rows_within(const std::int64_t* starts, std::int64_t first, std::int64_t end,
+                            std::int64_t most) {
+    bool is_bad = starts[first] < 0 || starts[end] > most;
+    for (std::int64_t i = first; i < end; i++) is_bad |= starts[i] > starts[i + 1];
+    return !is_bad;
+}
+
+// Whether some facets have groups that are there, and rivals that these have.
+inline bool are_walls(const Network& network, const FacetTable& t, std::int64_t begin,
+                      std::int64_t end) {
+    std::uint32_t group = 0, rival = 0;
+    for (std::int64_t f = begin; f < end; f++) {
+        const std::uint32_t one = static_cast<std::uint32_t>(t.walls[2 * f]),
+                            other = static_cast<std::uint32_t>(t.walls[2 * f + 1]);
+        group = one > group ? one : group, rival = other > rival ? other : rival;
+    }
+    if (begin == end) return true;
+    if (group >= static_cast<std::uint32_t>(network.n_groups)) return false;
+    if (rival < static_cast<std::uint32_t>(smallest_group(network))) return true;
+    for (std::int64_t f = begin; f < end; f++) {
+        const Layer& layer = network.layers[t.layer(t.group(f))];
+        const int size = size_of_group(layer, t.group(f) - layer.first_group);
+        if (!is_between(t.rival(f), 0, size - 1)) return false;
+    }
+    return true;
+}
+
+}  // namespace detail
 
 // Whether the cells from `first` to `end` of a table have winners, facets, ties and vertices that
 // exist.
@@ -268,26 +320,17 @@ inline bool are_facets(const Network& network, const FacetTable& t, std::int64_t
         if (!all_between(t.group_layers + layer.first_group, layer.n_groups, l, l))
             return false;
     }
-    if (!have_winners(network, t.short_signatures, t.signatures, first, end)) return false;
-    for (std::int64_t cell = first; cell < end; cell++) {
-        const std::int64_t begin = t.starts[cell], n = t.starts[cell + 1] - begin;
-        if (!is_between(begin, 0, t.starts[cell + 1]) || t.starts[cell + 1] > t.n_facets ||
-            !is_between(t.tie_starts[cell], 0, t.tie_starts[cell + 1]) ||
-            t.tie_starts[cell + 1] > t.cells->n_ties ||
-            !is_between(t.point_starts[cell], 0, t.point_starts[cell + 1]) ||
-            t.point_starts[cell + 1] > t.cells->n_vertices)
-            return false;
-        for (std::int64_t f = begin; f < begin + n; f++) {
-            if (!is_between(t.group(f), 0, t.n_groups - 1)) return false;
-            const Layer& layer = network.layers[t.layer(t.group(f))];
-            const int size = detail::size_of_group(layer, t.group(f) - layer.first_group);
-            if (!is_between(t.rival(f), 0, size - 1)) return false;
-        }
+    if (!detail::are_rows_within(t.starts, first, end, t.n_facets) ||
+        !detail::are_rows_within(t.tie_starts, first, end, t.cells->n_ties) ||
+        !detail::are_rows_within(t.point_starts, first, end, t.cells->n_vertices) ||
+        !have_winners(network, t.short_signatures, t.signatures, first, end) ||
+        !detail::are_walls(network, t, t.starts[first], t.starts[end]))
+        return false;
+    for (std::int64_t cell = first; t.tie_starts[cell] < t.tie_starts[end]; cell++)
         for (std::int64_t k = t.tie_starts[cell]; k < t.tie_starts[cell + 1]; k++)
-            if (!is_between(t.ties[2 * k], -1, n - 1) ||
+            if (!is_between(t.ties[2 * k], -1, t.starts[cell + 1] - t.starts[cell] - 1) ||
                 !is_between(t.ties[2 * k + 1], 0, t.n_groups - 1))
                 return false;
-    }
     return true;
 }
 

@@ -1,6 +1,7 @@
 // Numbers compared with their bounds. Nothing is added or subtracted that may wrap.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 namespace hardmax {
 
@@ -13,6 +14,18 @@ bool all_between(const Index* numbers, std::int64_t n, std::int64_t low, std::in
     bool is_bad = false;
     for (std::int64_t i = 0; i < n; i++) is_bad |= numbers[i] < low || numbers[i] > high;
     return !is_bad;
+}
+
+// Whether numbers are at least 0 and below a bound. Negative ones are large as unsigned numbers, and
+// compilers find the largest several at a time.
+template <class Index>
+bool all_below(const Index* numbers, std::int64_t n, std::int64_t end) {
+    std::make_unsigned_t<Index> largest = 0;
+    for (std::int64_t i = 0; i < n; i++) {
+        const auto number = static_cast<std::make_unsigned_t<Index>>(numbers[i]);
+        largest = number > largest ? number : largest;
+    }
+    return n == 0 || static_cast<std::uint64_t>(largest) < static_cast<std::uint64_t>(end);
 }
 
 // Whether rows begin at 0 and do not fall; where the last one ends is for the caller to compare.
