@@ -11,6 +11,8 @@ from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.errors import ArgumentError, CoreError, DtypeError, RecordFormatError
+from hardmax.geometry._joint_argmax.fans import Fan
+from hardmax.geometry.convex_hulls import lifted_rows, meeting_points
 from hardmax.geometry.domains import Box, Segment, Slice
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.graphs.building import GraphBuilder
@@ -417,3 +419,31 @@ def test_stored_cells_at_odd_addresses_are_measured_and_matched():
         other = replace(part, cells=replace(cells, **arrays))
         assert np.array_equal(other.volumes, part.volumes)
         assert np.array_equal(other.neighbours.pairs, part.neighbours.pairs)
+
+
+def test_corners_of_hulls_are_points():
+    lifted = lifted_rows(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 5]], dtype=object))
+    assert np.isfinite(meeting_points(lifted, np.array([[0, 1, 2]]))).all()
+    for corner in (-1, 4, 2**31 - 1):
+        with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+            meeting_points(lifted, np.array([[0, 1, corner]]))
+    with pytest.raises(DtypeError, match="fit int32"):
+        meeting_points(lifted, np.array([[0, 1, 2**32]]))
+
+
+def test_tuples_have_a_vertex_of_every_head():
+    rows = np.array([[1.0], [-1.0], [1.0], [-1.0]])
+    fan = Fan(
+        rows, rows, np.array([[1.0], [0.0], [1.0], [0.0]]), np.array([0, 2, 4]),
+        np.array([0, 1, 2, 3, 4]), np.array([1, 0, 3, 2]), np.array([1, 0, 3, 2]),
+    )  # fmt: skip
+    direction, line = np.ones((1, 1)), np.arange(4)
+    assert fan.check(np.array([[0, 2]]), direction)[0].tolist() == [True]
+    for leaf in ([0, 1], [-1, 2], [0, 4], [2**63 - 1, 2]):
+        with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+            fan.check(np.array([leaf]), direction)
+        with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+            fan.facets(line, np.array([leaf]), np.array([0]), np.array([0]))
+    for wall in (-1, 4):
+        with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+            fan.facets(line, np.array([[0, 2]]), np.array([0]), np.array([wall]))
