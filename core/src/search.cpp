@@ -403,6 +403,7 @@ int push(S& search, int layer, bool is_part, const std::int32_t* signature,
     const int lowest = search.n_items > 0 ? search.top().layer : 0;
     if (layer < lowest || layer > network.n_layers - is_part ||
         !detail::are_winners(network, signature, 0, layer) ||
+        !detail::are_typical(network, typical, layer + is_part) ||
         !is_cell(network, S::dim, cell, -1))
         return HM_OUT_OF_RANGE;
     if (search.n_items + 1 > search.room_items) return kIsFull;

@@ -260,6 +260,17 @@ def test_a_cell_of_winners_that_are_not_there_is_not_searched(winner, layer):
         under.push(task)
 
 
+@pytest.mark.parametrize("winner", [-1, 2, 127])
+def test_a_cell_of_typical_winners_that_are_not_there_is_not_searched(winner):
+    network, search, under = begun()
+    winners = np.zeros(network.n_groups + 1, dtype=np.int32)
+    typical = winners.astype(np.int8)
+    typical[2] = winner
+    with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+        under.push(Task(0, True, winners, typical, search.cell, False))
+    under.push(Task(0, False, winners, typical, search.cell, False))
+
+
 @pytest.mark.parametrize("row", [-5, -1, 4, 2**31 - 1, -(2**31)])
 def test_a_stored_task_names_rows_of_its_domain(row):
     network, search, _ = begun()

@@ -154,6 +154,20 @@ inline int size_of_group(const Layer& layer, int group) {
     return layer.is_relu ? 2 : layer.starts[group + 1] - layer.starts[group];
 }
 
+// Whether typical winners are those of forms that their groups have. Of groups with more forms than a
+// byte can tell none is read.
+inline bool are_typical(const Network& network, const std::int8_t* typical, int end) {
+    bool is_bad = false;
+    for (int l = 0; l < end; l++) {
+        const Layer& layer = network.layers[l];
+        for (int g = 0; g < layer.n_groups; g++) {
+            const int size = size_of_group(layer, g), own = typical[layer.first_group + g];
+            is_bad |= size <= 127 && !is_between(own, 0, size - 1);
+        }
+    }
+    return !is_bad;
+}
+
 // As many forms as every group has, at most two.
 inline int smallest_group(const Network& network) {
     int smallest = 2;

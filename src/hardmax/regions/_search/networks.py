@@ -104,9 +104,8 @@ def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memor
     packed, flat = array("q", integers), bytes_of(numbers, bytearray())
     library, n_numbers = core(), len(flat) // 8
     at, there = packed.buffer_info()[0], address(flat)
-    memory = Memory(
-        accepted_size(library.hm_network_size(at, len(packed), there, n_numbers)),
-    )
+    n_bytes = accepted_size(library.hm_network_size(at, len(packed), there, n_numbers))
+    memory = Memory(n_bytes)
     return memory, n_numbers, bool(library.hm_network_init(memory.address, at, there))
 
 
