@@ -14,8 +14,8 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._core.memory import address
-from hardmax.errors import ArgumentError
 from hardmax._ground.arguments import prepare_array
+from hardmax.errors import ArgumentError
 from hardmax.models.graphs.exact_cells import ExactCell, Form
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, SparseMap
 from hardmax.regions._graphs.value_numbers import repeated_entries, value_numbers

@@ -24,8 +24,8 @@ import numpy as np
 
 from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import address, give_back, spare_block
-from hardmax.errors import RecordFormatError
 from hardmax._ground.arguments import prepare_array
+from hardmax.errors import RecordFormatError
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
