@@ -149,10 +149,23 @@ def test_the_command_prints_the_table():
         "--keys", "512", "--heads", "8", "--dim", "512", "--depth", "12", "--d-ff", "2048"
     )
     assert result.exit_code == 0
-    assert "d_k = 64" in result.output
+    assert "d_k = any" in result.output
     assert "4.722e21" in result.output
     assert "[MRZ22]" in result.output
     assert "6.751e6243" in result.output
+
+
+def test_the_command_has_the_default_head_size_of_python():
+    result = invoke(
+        "--keys", "6", "--heads", "2", "--dim", "2", "--d-ff", "8", "--depth", "2", "--json"
+    )
+    (row,) = [
+        row
+        for row in json.loads(result.output)
+        if (row["name"], row["kind"]) == ("model, query bias", "upper")
+    ]
+    upper = bounds.transformer_upper(6, 2, 2, 8, 2, bias="query")
+    assert int(row["value"]) == upper == 1_774_224
 
 
 def test_the_command_prints_json():
@@ -163,7 +176,7 @@ def test_the_command_prints_json():
 
 
 def test_the_command_refuses_bad_sizes_by_name():
-    with pytest.raises(HardmaxError, match="`heads`"):
+    with pytest.raises(HardmaxError, match="`n_heads`"):
         invoke("--keys", "6", "--heads", "0", "--dim", "3")
     with pytest.raises(HardmaxError, match="`n_keys`"):
         invoke("--keys", "0", "--heads", "1", "--dim", "3")
