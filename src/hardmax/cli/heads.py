@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hardmax.cli.flags import calling, opening
+from hardmax.models.checkpoints.finding import BUNDLED
 
 _TEXT = "transformer|aefmnorrrst"
 """What the small transformer of the package is asked by default: letters, and in order."""
@@ -16,9 +17,10 @@ def heads(
         str,
         typer.Argument(
             metavar="[MODEL]",
-            help="The file, folder or installed package that holds the weights.",
+            help="The weights: a file, a folder, an installed package or a model in the Hugging "
+            "Face cache, such as org/name. A folder called hardmax is written ./hardmax.",
         ),
-    ] = "hardmax",
+    ] = BUNDLED,
     text: Annotated[
         str | None,
         typer.Option(help="The text to run the model on. The model's own tokenizer splits it."),
@@ -60,7 +62,7 @@ def heads(
     from hardmax.errors import ArgumentError
     from hardmax.models.checkpoints.loading import load_checkpoint
 
-    if model == "hardmax" and tokens is None and vectors is None and text is None:
+    if model == BUNDLED and tokens is None and vectors is None and text is None:
         text = _TEXT
     given = sum(value is not None for value in (text, tokens, vectors))
     if given != 1:
@@ -98,9 +100,14 @@ def heads(
     if out is not None:
         from hardmax.surveys.head_pages import write_survey
 
-        named = "the small transformer that sorts" if model == "hardmax" else Path(model).name
+        named = "the small transformer that sorts" if model == BUNDLED else _name(model)
         named = f"Heads of {named}" + (f" ({select})" if select else "")
         print(f"{'page':<14}{write_survey(survey, out, named)}")
+
+
+def _name(model: str) -> str:
+    """What a model is called: the name of a file or folder, else as it was typed."""
+    return Path(model).absolute().name if Path(model).exists() else model
 
 
 def _input(

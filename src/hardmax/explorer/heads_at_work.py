@@ -9,6 +9,7 @@ import numpy as np
 
 from hardmax._ground.arguments import integer
 from hardmax.errors import ArgumentError
+from hardmax.models.checkpoints.finding import BUNDLED
 from hardmax.models.checkpoints.forward import run_transformer
 from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
 from hardmax.models.checkpoints.loading import load_checkpoint
@@ -20,8 +21,6 @@ MOST_TOKENS = 256
 """A sequence has at most so many tokens."""
 MOST_NUMBERS = 2_000_000
 """Queries and keys have at most so many numbers."""
-SAMPLE = "hardmax"
-"""The checkpoint that comes with the package, as `load_checkpoint` names it."""
 _N_DRAWN = 16
 
 
@@ -87,8 +86,8 @@ def checkpoint_data(
     """Run a checkpoint on tokens or a text, and return its heads at work.
 
     Args:
-        name: A file, a folder or an installed package (see `load_checkpoint`); where it has several
-            checkpoints, followed by `@` and which one.
+        name: A file, a folder, an installed package or a cached model (see `load_checkpoint`),
+            followed by `@` and the checkpoint to select if it has several.
         tokens: The numbers of the tokens.
         text: In place of them a text, where the checkpoint says how to read it (`tokenise`). If
             neither is given, tokens are drawn from the vocabulary with a fixed seed, or vectors
@@ -149,6 +148,6 @@ def sample_heads() -> dict[str, Any]:
         >>> sample_heads()["name"], "".join(sample_heads()["labels"])
         ('hardmax', 'transformer|aefmnorrrst')
     """
-    data = checkpoint_data(SAMPLE, text="transformer|aefmnorrrst")
+    data = checkpoint_data(BUNDLED, text="transformer|aefmnorrrst")
     about = "the small trained transformer of the package, putting letters in order"
     return {**data, "about": f"{about}: {data['about']}"}

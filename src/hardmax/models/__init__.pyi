@@ -24,6 +24,7 @@ from .checkpoints.heads import HeadArrays as HeadArrays
 from .checkpoints.heads import checkpoint_head as checkpoint_head
 from .checkpoints.heads import head_arrays as head_arrays
 from .checkpoints.heads import heads_from_cache as heads_from_cache
+from .checkpoints.loading import load_bundled as load_bundled
 from .checkpoints.quadric_routings import normalised_routing as normalised_routing
 from .checkpoints.quadric_routings import own_key_routing as own_key_routing
 from .checkpoints.row_certificates import RowCertificates as RowCertificates

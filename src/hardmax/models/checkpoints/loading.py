@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
+from hardmax.errors import DtypeError, RecordFormatError
 from hardmax.models.checkpoints.families import (
     albert,
     bert,
@@ -21,14 +20,9 @@ from hardmax.models.checkpoints.families import (
     phi3,
     torch_encoder,
 )
+from hardmax.models.checkpoints.finding import BUNDLED, weights_file
 from hardmax.models.checkpoints.named_tensors import NamedTensors
-from hardmax.models.checkpoints.reading import (
-    INDEX,
-    SUFFIXES,
-    given_tensors,
-    read_config,
-    read_weights,
-)
+from hardmax.models.checkpoints.reading import given_tensors, read_config, read_weights
 from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.typing import AnyArray
 
@@ -41,7 +35,6 @@ _SUPPORTED = (
     "(Llama, Mistral, Qwen, Phi-3, Gemma), a stack of torch.nn.TransformerEncoderLayer or a "
     "compiled one"
 )
-_NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 
 
 def load_checkpoint(
@@ -53,12 +46,22 @@ def load_checkpoint(
     """Read the weights of a trained transformer. No framework is needed, and nothing is run.
 
     Args:
-        source: A file (safetensors, `torch.save`, GGUF of models like Llama, ONNX as torch
-            exports it, or the index of several); a folder as of Hugging Face, with `config.json`
-            beside the weights; the name of an installed package that carries weights, which is not
-            imported; or in memory a state dict, or a module of torch that has one.
-        select: Which one, where a folder or package has several: the name of a file or folder, or
-            its path from there.
+        source: One of:
+
+            - a file: safetensors, `torch.save`, GGUF of models like Llama, ONNX as torch exports
+              it, or the index of several files;
+            - a folder in the layout of Hugging Face, with `config.json` beside the weights;
+            - the name of an installed package that carries weights; it is not imported;
+            - the name of a model in the Hugging Face cache, `"org/name"`; nothing is downloaded;
+            - `"hardmax"`, the small transformer of this package, whatever the working directory
+              holds (see `models.load_bundled`); a folder of that name is `"./hardmax"`;
+            - a state dict in memory, or a module of torch that has one.
+
+            A file or folder comes before a package of the same name, and a package before a cached
+            model. Only strings are names; a `Path` is always a file or a folder.
+        select: Which checkpoint, if a folder, package or cached model has several: the name of a
+            file or folder in it, or its path from there. Hidden folders and environments of Python
+            are not searched.
         config: What the files do not say, in the words of the family's `config.json`, such as
             `{"num_attention_heads": 12}`; for layers of torch `nhead`, `norm_first`, `activation`,
             `layer_norm_eps`. It goes before what the files say.
@@ -68,9 +71,9 @@ def load_checkpoint(
 
     Raises:
         DtypeError: If `source` is something else.
-        ArgumentError: If there is no such file or package, or several and none is selected.
-        RecordFormatError: If the file is damaged, or the model is of another family; the message
-            says what was found.
+        ArgumentError: If there is no such checkpoint, or there are several and none is selected.
+        RecordFormatError: If the file is damaged, the model is of another family, or a link of a
+            cached model leads out of its blobs; the message says what was found.
 
     Examples:
         >>> import numpy as np
@@ -89,13 +92,27 @@ def load_checkpoint(
         return _read("the state dict", given_tensors(source), dict(config or {}))
     if not isinstance(source, str | os.PathLike):
         raise DtypeError(
-            "`source` must be a path, the name of a package, a state dict or a module of torch; "
-            f"got {type(source).__name__}."
+            "`source` must be a path, a name, a state dict or a module of torch; got "
+            f"{type(source).__name__}."
         )
     path = weights_file(source, select)
     tensors, said = read_weights(path)
     beside = read_config(path.parent / "config.json")
-    return _read(str(path), tensors, {**beside, **said, **(config or {})})
+    where = os.fspath(source) if path == Path(source) else str(path)
+    return _read(where, tensors, {**beside, **said, **(config or {})})
+
+
+def load_bundled() -> TransformerWeights:
+    """Read the small trained transformer that comes with this package.
+
+    It puts letters in order: it continues `shrew|` with `ehrsw`. `load_checkpoint("hardmax")` and
+    `tokenise("hardmax", text)` mean the same checkpoint.
+
+    Examples:
+        >>> load_bundled()
+        TransformerWeights(gpt2, 2 layers x 16 heads, d = 32, d_k = 2)
+    """
+    return load_checkpoint(BUNDLED)
 
 
 def _read(
@@ -141,55 +158,3 @@ def _family(tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> tuple
             f"its type is {kind!r:.40}; with such names are read {', '.join(family.MODEL_TYPES)}"
         )
     return family, prefix
-
-
-def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
-    """Find the one file of weights that `source` and `select` of `load_checkpoint` mean."""
-    path = Path(source)
-    if path.is_file():
-        if select is not None:
-            raise ArgumentError(f"`select` must be None for a file; got {select!r}.")
-        return path
-    root = path if path.is_dir() else _package_folder(os.fspath(source))
-    files = [file for file in root.iterdir() if _is_weights(file)]
-    if select is not None or not files:
-        files = [file for file in root.rglob("*") if _is_weights(file)]
-    if select is not None:
-        wanted = f"/{select.strip('/')}/"
-        files = [file for file in files if wanted in f"/{file.relative_to(root).as_posix()}/"]
-    files = _preferred(files)
-    if len(files) != 1:
-        names = sorted(file.relative_to(root).as_posix() for file in files)
-        listed = f": {', '.join(names)[:1000]}; `select` one" if names else ""
-        raise ArgumentError(
-            f"`source` must hold one checkpoint; {root} holds {len(files)}{listed}."
-        )
-    return files[0]
-
-
-def _package_folder(name: str) -> Path:
-    spec = None
-    if name.replace("-", "_").isidentifier() and name != "__main__":
-        spec = find_spec(name.replace("-", "_"))
-    if spec is None or not spec.submodule_search_locations:
-        raise ArgumentError(
-            f"`source` must be a file, a folder or an installed package; {name!r:.200} is none."
-        )
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _is_weights(file: Path) -> bool:
-    is_index = file.name.endswith(tuple(f"{suffix}{INDEX}" for suffix in SUFFIXES))
-    is_weights = file.suffix in SUFFIXES and not file.name.startswith(_NOT_WEIGHTS)
-    return (is_index or is_weights) and file.is_file()
-
-
-def _preferred(files: list[Path]) -> list[Path]:
-    """Of each folder its indices, or else its files of the first kind that is there."""
-    chosen: list[Path] = []
-    for folder in sorted({file.parent for file in files}):
-        inside = [file for file in files if file.parent == folder]
-        kinds = [[f for f in inside if f.name.endswith(f"{s}{INDEX}")] for s in SUFFIXES]
-        kinds += [[f for f in inside if f.suffix == s] for s in SUFFIXES]
-        chosen += next(kind for kind in kinds if kind)
-    return chosen

@@ -10,15 +10,13 @@ import numpy as np
 from hardmax._ground.files import read_text
 from hardmax._ground.json_text import parse_json
 from hardmax.errors import ArgumentError, RecordFormatError
+from hardmax.models.checkpoints.finding import INDEX, SUFFIXES
 from hardmax.models.formats.gguf_files import MAGIC, read_gguf
 from hardmax.models.formats.onnx.files import read_onnx
 from hardmax.models.formats.torch.files import is_torch_file, read_torch_tensors
 from hardmax.models.tensor_files import read_tensors
 from hardmax.typing import AnyArray
 
-SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".onnx")
-"""The endings of files that may hold weights, those that are preferred first."""
-INDEX = ".index.json"
 Found = tuple[dict[str, AnyArray], dict[str, Any]]
 
 
@@ -94,7 +92,10 @@ def _read_shards(path: Path) -> dict[str, AnyArray]:
                 f"`source` must name files beside it; {path} names {file!r:.60}."
             )
         if not (path.parent / file).is_file():
-            raise RecordFormatError(f"`source` must have the files of its index; {file!r} is none.")
+            raise RecordFormatError(
+                f"`source` must have every file that its index names; {file!r:.60} is missing from "
+                f"{path.parent}. Complete the download."
+            )
         tensors.update(read_weights(path.parent / file)[0])
     missing = next((name for name in shards if name not in tensors), None)
     if missing is not None:

@@ -20,7 +20,7 @@ from hardmax._ground.files import read_text
 from hardmax._ground.json_text import parse_json
 from hardmax.errors import ArgumentError
 from hardmax.models.checkpoints.families import compiled
-from hardmax.models.checkpoints.loading import weights_file
+from hardmax.models.checkpoints.finding import weights_file
 from hardmax.models.checkpoints.reading import read_config, read_weights
 from hardmax.models.checkpoints.tokenisers.described import Token, described_tokens
 from hardmax.models.checkpoints.tokenisers.gguf_headers import gguf_tokens
@@ -77,7 +77,7 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     """
     path = weights_file(source, select)
     folder = path.parent
-    if not Path(source).is_file() and not _says(folder) and _says(folder.parent):
+    if path != Path(source) and not _says(folder) and _says(folder.parent):
         folder = folder.parent  # Packages keep one vocabulary for several models.
     settings = read_config(folder / "tokenizer_config.json")
     described = read_config(folder / "tokenizer.json")

@@ -1,0 +1,204 @@
+"""Where a checkpoint is: in a file or folder, in a package, or in the Hugging Face cache.
+
+A cached model is a folder `models--ORG--NAME`. Its `refs/main` names a revision, and the files of
+that revision are symbolic links from `snapshots/REVISION` to `blobs`. The cache is only read.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from hardmax.errors import ArgumentError, RecordFormatError
+
+SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".onnx")
+"""The endings of files that may hold weights, those that are preferred first."""
+INDEX = ".index.json"
+BUNDLED = "hardmax"
+"""The name of the checkpoint that comes with this package. It never means a file or a folder."""
+_BUNDLED_FOLDER = Path(__file__).parent / "sorter"
+_NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+"""What a folder with an environment of Python contains."""
+_MODEL_ID = re.compile(r"(?:[\w-][\w.-]{0,95}/)?[\w-][\w.-]{0,95}", re.ASCII)
+_REVISION = re.compile(r"[\w-]{1,64}", re.ASCII)
+_MOST_LISTED = 5
+
+
+def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
+    """Find the one file of weights that `source` and `select` of `load_checkpoint` mean."""
+    if source != BUNDLED and Path(source).is_file():
+        if select is not None:
+            raise ArgumentError(f"`select` must be None for a file; got {select!r}.")
+        return Path(source)
+    root = _folder(source)
+    below = list(_weights_below(root))
+    if select is None:
+        files = _preferred([file for file in below if file.parent == root] or below)
+    else:
+        wanted = f"/{select.strip('/')}/"
+        files = [file for file in below if wanted in f"/{file.relative_to(root).as_posix()}/"]
+        files = _preferred(files)
+        if not files:
+            raise ArgumentError(
+                f"`select` must name a checkpoint in {os.fspath(source)!r:.200}, which holds "
+                f"{_listed(_preferred(below), root)}; got {select!r:.200}."
+            )
+    if len(files) != 1:
+        raise ArgumentError(
+            f"`source` must hold one checkpoint; {os.fspath(source)!r:.200} holds {len(files)}: "
+            f"{_listed(files, root)}. Choose one with `select`."
+        )
+    return files[0]
+
+
+def _folder(source: str | os.PathLike[str]) -> Path:
+    """Return the folder that a source means, which holds weights."""
+    if source == BUNDLED:
+        return _BUNDLED_FOLDER
+    path, found = Path(source), ""
+    if path.is_dir():
+        if any(_weights_below(path)):
+            return path
+        found = " This folder holds no weights."
+    if isinstance(source, str):
+        package = _package_folder(source)
+        if package is not None and any(_weights_below(package)):
+            return package
+        if package is not None:
+            found += " The installed package of this name holds no weights."
+        if _MODEL_ID.fullmatch(source) and not source.endswith(SUFFIXES) and "--" not in source:
+            snapshot = _snapshot(source)
+            if snapshot is not None:
+                return snapshot
+            found += _how_to_cache(source)
+    raise ArgumentError(
+        "`source` must be a file, a folder with weights, an installed package with weights or a "
+        f"model in the Hugging Face cache; got {os.fspath(source)!r:.200}.{found}"
+    )
+
+
+def _package_folder(name: str) -> Path | None:
+    spec = None
+    if name.replace("-", "_").isidentifier() and name != "__main__":
+        spec = find_spec(name.replace("-", "_"))
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _hub_cache() -> Path:
+    """Return the folder in which Hugging Face libraries keep what they download."""
+
+    def stated(variable: str, default: str) -> str:
+        return os.path.expandvars(os.path.expanduser(os.environ.get(variable) or default))
+
+    home = stated("HF_HOME", os.path.join(stated("XDG_CACHE_HOME", "~/.cache"), "huggingface"))
+    older = stated("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
+    return Path(stated("HF_HUB_CACHE", older))
+
+
+def _snapshot(name: str) -> Path | None:
+    """Return the snapshot of a model in the Hugging Face cache, or None if it is not there.
+
+    Raises:
+        ArgumentError: If the cached model has no weights, or several snapshots and no main one.
+        RecordFormatError: If a link leads out of the model's blobs, or the main revision is no
+            name of a snapshot.
+    """
+    model = _hub_cache() / f"models--{name.replace('/', '--')}"
+    if not os.path.isdir(model):
+        return None
+    model = place = model.resolve()
+    main, snapshots = model / "refs" / "main", model / "snapshots"
+    revisions = sorted(path.name for path in snapshots.glob("*") if path.is_dir())
+    if main.is_file():
+        with main.open("rb") as file:
+            revision = file.read(100).decode("utf-8", "replace").strip()
+        if not _REVISION.fullmatch(revision):
+            raise RecordFormatError(f"`source` must have a sound cache; {main} names no revision.")
+        revisions = [revision]
+    if len(revisions) > 1:  # Each was downloaded by its commit.
+        raise ArgumentError(
+            f"`source` must have one snapshot in the cache, or a main one; {name!r} has "
+            f"{len(revisions)}. State the folder of one, such as {snapshots / revisions[0]}."
+        )
+    for revision in revisions:
+        place = snapshots / revision
+        _check_links(place, model / "blobs")
+        if any(_weights_below(place)):
+            return place
+    raise ArgumentError(
+        f"`source` must be a model whose weights are in the cache; {name!r} has none in {place}. "
+        f"Nothing is downloaded here: 'hf download {name}' completes the cached model."
+    )
+
+
+def _check_links(snapshot: Path, blobs: Path) -> None:
+    """Refuse a snapshot that leads, itself or by a link in it, to anything but blobs."""
+    places = [snapshot]
+    for folder, folders, files in os.walk(snapshot):
+        places += (Path(folder, name) for name in (*folders, *files))
+    for place in places:
+        if place.is_symlink():
+            try:
+                target = place.resolve()
+            except (OSError, RuntimeError):  # A link that leads back to itself.
+                target = place
+            if not target.is_relative_to(blobs):
+                raise RecordFormatError(
+                    f"`source` must have a snapshot that links to the blobs of its model; {place} "
+                    f"leads to {target}."
+                )
+
+
+def _how_to_cache(name: str) -> str:
+    """Say where a model was looked for, under which names it may be there, and how to get it."""
+    cache = _hub_cache()
+    cached = (p.name.removeprefix("models--").replace("--", "/") for p in cache.glob("models--*"))
+    last = name.rpartition("/")[2].lower()
+    similar = sorted(other for other in cached if other.rpartition("/")[2].lower() == last)
+    hint = f", but has {', '.join(similar[:_MOST_LISTED])}" if similar else ""
+    return (
+        f" The cache, {cache}, does not have it{hint}. Nothing is downloaded here: 'pip install "
+        f"huggingface_hub' and 'hf download {name}' put it there, or set HF_HUB_CACHE or HF_HOME "
+        "to another cache."
+    )
+
+
+def _weights_below(root: Path) -> Iterator[Path]:
+    """Find files of weights, none of them in a hidden folder or an environment of Python."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and not any(Path(folder, name, mark).exists() for mark in _ENVIRONMENTS)
+        )
+        for name in sorted(files):
+            if not name.startswith(".") and _is_weights(Path(folder, name)):
+                yield Path(folder, name)
+
+
+def _is_weights(file: Path) -> bool:
+    is_index = file.name.endswith(tuple(f"{suffix}{INDEX}" for suffix in SUFFIXES))
+    is_weights = file.suffix in SUFFIXES and not file.name.startswith(_NOT_WEIGHTS)
+    return (is_index or is_weights) and file.is_file()
+
+
+def _preferred(files: list[Path]) -> list[Path]:
+    """Of each folder its indices, or else its files of the first kind that is there."""
+    chosen: list[Path] = []
+    for folder in sorted({file.parent for file in files}):
+        inside = [file for file in files if file.parent == folder]
+        kinds = [[f for f in inside if f.name.endswith(f"{s}{INDEX}")] for s in SUFFIXES]
+        kinds += [[f for f in inside if f.suffix == s] for s in SUFFIXES]
+        chosen += next(kind for kind in kinds if kind)
+    return chosen
+
+
+def _listed(files: list[Path], root: Path) -> str:
+    names = sorted(file.relative_to(root).as_posix() for file in files)
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"{', '.join(names[:_MOST_LISTED])}{more}"
