@@ -45,7 +45,10 @@ def plot(
     legend: Annotated[bool, typer.Option(help="Draw a legend of the walls.")] = True,
     dark: Annotated[bool, typer.Option("--dark", help="Use a dark background.")] = False,
 ) -> None:
-    """Draw the cells of a model on a domain of dimension 2 or 3, or a saved partition."""
+    """Draw the cells of a model on a domain of dimension 1 to 3, or a saved partition.
+
+    On a line, such as the segment between two inputs, the cells are drawn below the outputs.
+    """
     from hardmax._ground.arguments import choice
     from hardmax.geometry.domain_text import parse_domain
     from hardmax.geometry.domains import Box
@@ -105,7 +108,9 @@ def save_picture(
     metadata = {"metadata": {"Date": None}} if kind == "svg" else {}
     with off_screen(theme):
         axes = draw(part, **options)
-        axes.set_title(", ".join(f"{count} {name}" for name, count in counts(part)))
+        numbers = ", ".join(f"{count} {name}" for name, count in counts(part))
+        # The picture says by itself what it leaves out.
+        axes.set_title("\n".join(filter(None, (numbers, axes.get_title()))))
         with opening(flag, path), replacing(path) as stream:
             axes.figure.savefig(stream, format=kind, **metadata)
 

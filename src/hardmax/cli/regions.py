@@ -59,7 +59,7 @@ def regions(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Write a picture (.png, .svg or .pdf) of a domain of dimension 2 or 3."),
+        typer.Option(help="Write a picture (.png, .svg or .pdf) of a domain of dimension 1 to 3."),
     ] = None,
     max_cells: Annotated[int | None, typer.Option(help="Stop after this many cells.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
@@ -247,9 +247,10 @@ def _check_targets(out: Path | None, certificate: Path | None, plot: Path | None
         check_folder("--certificate", certificate)
     if plot is not None:
         check_picture("--plot", plot)
-        if dim not in (2, 3):
+        if dim not in (1, 2, 3):
             raise ArgumentError(
-                f"`--plot` draws domains of dimension 2 or 3; this one has {dim}. Take a slice."
+                f"`--plot` draws domains of dimension 1 to 3; this one has {dim}. Search a segment "
+                "between two points or a slice of dimension 2 instead."
             )
 
 

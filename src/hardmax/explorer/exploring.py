@@ -14,7 +14,10 @@ from hardmax.errors import ArgumentError
 from hardmax.explorer.heads_at_work import heads_data
 from hardmax.explorer.joined_page import page
 from hardmax.explorer.plain_data import domain_data, model_data
+from hardmax.geometry.domains import Box
 from hardmax.models.checkpoints.heads import HeadArrays
+from hardmax.plotting.windows import HALF_SIDE, default_window, finite_vertices
+from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
 
 
@@ -111,7 +114,10 @@ def explore(
     dim_in = model.dim if not hasattr(model, "dim_in") else model.dim_in
     if where is None and dim_in != 2:
         raise ArgumentError(f"`domain` must be a plane in R^{dim_in}, a `Slice`; got none.")
-    shown = {"box": [-4.0, -4.0, 4.0, 4.0]} if where is None else domain_data(where, dim_in)
+    if where is None:
+        where = Box([-HALF_SIDE] * 2, [HALF_SIDE] * 2)
+    shown = domain_data(where, dim_in)
+    points = finite_vertices(obj) if isinstance(obj, Partition) and domain is None else None
     regions = {
         "source": {"kind": "file"},
         "model": data,
@@ -121,12 +127,12 @@ def explore(
         "plane": False,
         "size": 4,
         "colour": "cell",
-        "window": _window(shown),
+        "window": _window(default_window(charted(where, dim_in), points)),
     }
     return Exploration({"view": "regions", "regions": regions})
 
 
-def _window(domain: dict[str, Any]) -> dict[str, float]:
-    """Return a window that shows a box, or something around the origin."""
-    x0, y0, x1, y1 = domain.get("box", (-4.0, -4.0, 4.0, 4.0))
-    return {"x": (x0 + x1) / 2, "y": (y0 + y1) / 2, "half": 0.53 * max(x1 - x0, y1 - y0)}
+def _window(window: Box) -> dict[str, float]:
+    """Return a square window with a little more than a box in it."""
+    (x, y), sides = (window.low + window.high) / 2, window.high - window.low
+    return {"x": float(x), "y": float(y), "half": 0.53 * float(sides.max())}

@@ -8,6 +8,7 @@ from hardmax._ground import palette
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.plotting.dispatch import plot
+from hardmax.plotting.intervals import Graphs, Walls, draw_intervals, merge_runs
 from hardmax.plotting.partitions import (
     areas_of,
     draw_polygons,
@@ -20,12 +21,11 @@ from hardmax.plotting.style import (
     legend_beside,
     name_axes,
     new_axes,
-    series_colours,
     tone,
 )
 from hardmax.regions.graph_partitions import GraphPartition
+from hardmax.typing import FloatArray
 
-_MOST_OUTPUTS = 10
 _WALL, _DECISION = 0.6, 1.8
 """How wide walls and the decision boundary are, in points."""
 
@@ -41,9 +41,10 @@ def plot_graph_partition(
 ) -> Any:
     """Draw a network of any shape on a segment or a planar slice, with its decision boundary.
 
-    In the plane the class gives a piece its hue and the rest of its signature its shade; the
-    decision boundary is the thick line. On a segment the outputs are drawn, the first ten of them,
-    with ticks where cells meet and lines where the class changes.
+    The class gives a piece its hue and the rest of its signature its shade. In the plane the
+    decision boundary is the thick line. On a segment the pieces are a strip below the graphs of the
+    outputs, with a band that says which is the largest; of more than ten outputs those are drawn
+    that are the largest somewhere, and those that vary most.
 
     Args:
         partition: The cells of a `GraphNetwork`, all of them.
@@ -57,7 +58,7 @@ def plot_graph_partition(
     if len(names) != n_outputs:
         raise ArgumentError(f"`names` must have {n_outputs} entries; got {len(names)}.")
     legend = ax is None if legend is None else legend
-    ax = new_axes(2) if ax is None else ax
+    ax = new_axes(partition.domain.dim) if ax is None else ax
     draw = _draw_plane if partition.domain.dim == 2 else _draw_segment
     handles = draw(partition, ax, names, walls)
     if legend:
@@ -71,8 +72,7 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
     from matplotlib.patches import Patch
 
     classes, polygons = partition.classes, partition.polygons
-    winners = np.column_stack([classes, partition.signatures])
-    colours = palette.cell_colours(winners, [1, winners.shape[1] - 1], current_theme())
+    colours = _colours(partition)
     corners, starts = partition.found.vertices, partition.found.starts
     window = Box(corners.min(axis=0), corners.max(axis=0))
     ax.set_xlim(window.low[0], window.high[0])
@@ -93,22 +93,20 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
 
 
 def _draw_segment(partition: GraphPartition, ax: Any, names: list[str], walls: bool) -> list[Any]:
+    from matplotlib.colors import to_rgb
+
     # A piece has two ends.
-    t, maps = partition.found.vertices[:, 0], np.repeat(partition.maps, 2, axis=0)
-    values = t[:, np.newaxis] * maps[:, 0] + maps[:, 1]
-    colours = series_colours()
-    handles = [
-        ax.plot(t, values[:, k], color=colours[k % len(colours)], linewidth=1.3, label=names[k])[0]
-        for k in range(min(len(names), _MOST_OUTPUTS))
-    ]
-    for point in partition.decision_boundary[:, 0]:
-        ax.axvline(point, color=tone("ink"), linewidth=0.8, linestyle=":", zorder=0.5)
-    if walls:
-        ax.plot(
-            partition.breakpoints, np.zeros(len(t) // 2 - 1), "|", color=tone("soft"), markersize=7,
-            transform=ax.get_xaxis_transform(), clip_on=False,
-        )  # fmt: skip
-    ax.set_xlim(t[0], t[-1])
-    ax.set_xlabel("$t$")
-    ax.set_ylabel("output")
-    return handles
+    ends = np.append(partition.found.vertices[::2, 0], partition.found.vertices[-1, 0])
+    n = len(ends) - 2
+    ink = np.tile(to_rgb(tone("wall")), (n, 1))
+    marked = Walls(ends[1:-1], np.zeros(n, np.int64), ink, np.full(n, _WALL))
+    largest = merge_runs(ends, partition.classes) if len(names) > 1 else None
+    graphs = Graphs(partition.maps, names, largest)
+    window = float(ends[0]), float(ends[-1])
+    return draw_intervals(ax, ends, _colours(partition), window, marked if walls else None, graphs)
+
+
+def _colours(partition: GraphPartition) -> FloatArray:
+    """Give every piece a colour: its class the hue, the rest of its signature the shade."""
+    winners = np.column_stack([partition.classes, partition.signatures])
+    return palette.cell_colours(winners, [1, winners.shape[1] - 1], current_theme())

@@ -1,5 +1,10 @@
-"""Partitions of a model's input space: cells in shades by layer, walls styled by layer and head."""
+"""Partitions of a model's input space: cells in shades by layer, walls styled by layer and head.
 
+On a line the cells are a strip of intervals below the graphs of the outputs (see `intervals`).
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -11,9 +16,16 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import ArgmaxNetwork
-from hardmax.plotting.diagrams import default_box, fill_solids
+from hardmax.plotting.diagrams import fill_solids
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.images import Lines, mean_image
+from hardmax.plotting.intervals import (
+    MOST_NUMBERS,
+    Graphs,
+    Walls,
+    draw_intervals,
+    largest_outputs,
+)
 from hardmax.plotting.style import (
     current_theme,
     legend_beside,
@@ -22,6 +34,9 @@ from hardmax.plotting.style import (
     series_colours,
     tone,
 )
+from hardmax.plotting.windows import cells_outside, default_window, finite_vertices, in_window
+from hardmax.regions.charted_domains import enclosing_box
+from hardmax.regions.counts import AtLeast
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 
@@ -49,26 +64,34 @@ def plot_partition(
     walls: bool | str = True,
     legend: bool | None = None,
     layers: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> Any:
-    """Draw the cells of a model on a domain of dimension 2 or 3.
+    """Draw the cells of a model on a line, in a plane or in space.
 
     The first layer that cuts gives a cell its hue, later ones its shade: a cell has the same hue
     after more blocks. Many thousands of cells become an image whose pixels are the means of the
     cells in them, so that what is too fine to be seen shows as the colour of the cell it is part
     of.
 
+    On a line the cells are a strip of intervals below the graphs of the outputs, which are affine
+    on each cell; a graph has a gap where an output jumps. A band says which output is the largest,
+    unless the model has attention heads and `names` are not given. Of more than ten outputs those
+    are drawn that are the largest somewhere, and those that vary most.
+
     Args:
         partition: The partition; one that stopped early is drawn as far as it is known.
         ax: Axes, 3-D ones in space.
         colour: What gets one colour: a `"region"` (connected, one affine map), an affine `"map"`,
             or a `"cell"`.
-        box: What to show, in the domain's coordinates. By default all of a bounded domain, and
-            every vertex of an unbounded one.
+        box: What to show, in the domain's coordinates. By default all of a bounded domain, and of
+            an unbounded one what is between -4 and 4, or the surroundings of most vertices if they
+            have another scale; the title says how many cells are not in it.
         walls: Whether to draw the walls: those of an attention head in the head's colour, those of
             units in ink, thinner from block to block and where cells are small. `"units"` gives the
             units of the last layer colours as well, which shows where their walls bend.
         legend: Whether to say which walls are whose; by default where the axes are new.
         layers: Draw in the plane only what the first so many layers cut, in the colours of cells.
+        names: On a line, what to call the outputs: one name for each.
     """
     if not partition.n_found:
         raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
@@ -76,26 +99,43 @@ def plot_partition(
     if not isinstance(walls, bool):
         choice("walls", walls, ("units",))
     dim = partition.domain.dim
-    if dim not in (2, 3):
+    if dim not in (1, 2, 3):
         raise ArgumentError(
-            f"`obj` must be a partition of dimension 2 or 3 to be drawn; got {dim}. Take a `Slice`."
+            f"`obj` must be a partition of dimension 1 to 3 to be drawn; got {dim}. Search a "
+            "`Segment` between two points or a `Slice` of dimension 2 instead."
+        )
+    if box is not None and box.dim != dim:
+        raise ArgumentError(f"`box` must have the dimension of the domain, {dim}; got {box.dim}.")
+    n_outputs = partition.network.dim_out
+    if names is not None and (dim != 1 or len(names) != n_outputs):
+        raise ArgumentError(
+            f"`names` must have one entry for each of the {n_outputs} outputs, on a line; got "
+            f"{len(names)} in dimension {dim}."
         )
     n_layers = len(partition.network.layers)
     if layers is not None:
         layers = integer("layers", layers, at_least=0)
-        if layers > n_layers or dim == 3 or colour != "cell":
+        if layers > n_layers or dim != 2 or colour != "cell":
             raise ArgumentError(
                 f"`layers` must be at most {n_layers}, of a plane and with colour='cell'; got "
                 f"{layers}."
             )
     legend = ax is None if legend is None else legend
     ax = new_axes(dim) if ax is None else ax
-    if dim == 3:
-        _draw_solids(partition, ax, _colours(partition, colour), box)
+    window = _window(partition) if box is None else box
+    colours = _colours(partition, colour, layers)
+    if dim == 1:
+        _draw_line(partition, ax, colours, window, walls, legend, names)
+    elif dim == 2:
+        draw_cells(partition, ax, colours, window, walls, legend, layers)
     else:
-        colours = _colours(partition, colour, layers)
-        draw_cells(partition, ax, colours, box, walls, legend, layers)
-    name_axes(ax, "t" if partition.domain.stages else "x")
+        _draw_solids(partition, ax, colours, window)
+    if dim > 1:
+        name_axes(ax, "t" if partition.domain.stages else "x")
+    elif not partition.domain.stages:
+        ax.set_xlabel("$x$")
+    if box is None and layers is None:
+        _say_outside(partition, ax, window)
     return ax
 
 
@@ -117,13 +157,13 @@ def draw_cells(
     polygons = [corners[a:b] for a, b in pairwise(starts.tolist())]
     shown = np.arange(len(polygons))
     if len(polygons) > _MOST_POLYGONS:
-        shown = _in_window(corners, starts, window)
+        shown = in_window(corners, starts, window)
         polygons, colours = [polygons[k] for k in shown], colours[shown]
     lines = []
     if walls and partition.cells.walls is not None:
         lines = _walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
-        if legend:
-            _draw_legend(partition.network, ax, walls == "units")
+        if legend and (handles := _wall_handles(partition.network, walls == "units")):
+            legend_beside(ax, handles)
     # Between cells that later layers part no wall is drawn, which would cover a seam.
     draw_polygons(ax, polygons, colours, lines, window, _HAIRLINE if layers is None else _SEAM)
 
@@ -179,28 +219,11 @@ def _shown_part(cell: Polytope, window: Box) -> FloatArray:
 
 
 def _window(partition: Partition) -> Box:
-    """Return a box round the vertices that are not at infinity."""
-    cells = partition.cells
-    if cells.vertices is None:
-        polytopes = [partition.polytope(i) for i in range(partition.n_found)]
-        corners = [cell.vertices for cell in polytopes if not len(cell.lineality)]
-        vertices = np.concatenate([np.zeros((0, 2)), *corners])
-        if all(cell.is_bounded for cell in polytopes):
-            return Box(vertices.min(axis=0), vertices.max(axis=0))
-        return default_box(
-            vertices if len(vertices) else np.zeros((1, 2)), with_origin=not len(vertices)
-        )
-    if cells.directions is None:
-        return Box(cells.vertices.min(axis=0), cells.vertices.max(axis=0))
-    finite = cells.vertices[~cells.directions.any(axis=1)]
-    return default_box(finite if len(finite) else np.zeros((1, 2)), with_origin=not len(finite))
-
-
-def _in_window(corners: FloatArray, starts: IntArray, window: Box) -> IntArray:
-    """Return which cells, by their bounding boxes, are in the window."""
-    low = np.minimum.reduceat(corners, starts[:-1])
-    high = np.maximum.reduceat(corners, starts[:-1])
-    return np.flatnonzero(((high > window.low) & (low < window.high)).all(axis=1))
+    """Return the default window; of a bounded domain, what has been searched."""
+    vertices = finite_vertices(partition)
+    if enclosing_box(partition.domain) is not None:
+        return Box(vertices.min(axis=0), vertices.max(axis=0))
+    return default_window(partition.domain, vertices)
 
 
 def _walls(
@@ -346,8 +369,8 @@ def _in_legend(colour: str, width: float, name: str) -> Any:
     return Line2D([], [], color=colour, linewidth=width, label=name, path_effects=effects)
 
 
-def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
-    """Say which colour is which head's, and how wide the walls of each block are."""
+def _wall_handles(network: ArgmaxNetwork, of_units: bool) -> list[Any]:
+    """Return the handles of a legend: the colour of each head, the width of each block's walls."""
     layers = network.layers
     has_heads = [bool(layer.is_table.all()) for layer in layers]
     blocks = _blocks(network)
@@ -364,8 +387,7 @@ def _draw_legend(network: ArgmaxNetwork, ax: Any, of_units: bool) -> None:
         word, quiet = ("block" if n_heads else "layer"), tone("soft")
         shown = range(min(blocks[-1] + 1, 4))
         handles += [_in_legend(quiet, _WIDEST * _NARROWER**b, f"{word} {b + 1}") for b in shown]
-    if handles:
-        legend_beside(ax, handles)
+    return handles
 
 
 def _names_of_colours(word: str, n: int, n_colours: int) -> list[str]:
@@ -383,13 +405,113 @@ def _names_of_colours(word: str, n: int, n_colours: int) -> list[str]:
     return names
 
 
-def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box | None) -> None:
+def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box) -> None:
     cells = [partition.polytope(i) for i in range(partition.n_found)]
-    if box is None:
-        if not all(cell.is_bounded for cell in cells):
-            raise ArgumentError("`box` must say what to show of an unbounded partition in space.")
-        vertices = np.concatenate([cell.vertices for cell in cells])
-        box = Box(vertices.min(axis=0), vertices.max(axis=0))
     clipped = [cell.intersection(box) for cell in cells]
     shown = [i for i, cell in enumerate(clipped) if cell.dim == 3]
     fill_solids(ax, [clipped[i] for i in shown], colours[shown], box)
+
+
+def _say_outside(partition: Partition, ax: Any, window: Box) -> None:
+    """Say in the title how many cells of an unbounded domain the window leaves out."""
+    if enclosing_box(partition.domain) is not None:
+        return
+    n = cells_outside(partition, window)
+    if n:
+        some = "at least " * isinstance(n, AtLeast)
+        lie = "lies" if n == 1 else "lie"
+        ax.set_title(f"{some}{int(n)} of {partition.n_found} cells {lie} outside this window")
+
+
+def _draw_line(
+    partition: Partition,
+    ax: Any,
+    colours: FloatArray,
+    window: Box,
+    walls: bool | str,
+    legend: bool,
+    names: Sequence[str] | None,
+) -> None:
+    """Draw the cells on a line as intervals, with the outputs above them."""
+    network = partition.network
+    low, high = float(window.low[0]), float(window.high[0])
+    order, ends = _ends_on_line(partition)
+    shown = (ends[1:] > low) & (ends[:-1] < high)
+    if not shown.any():
+        raise ArgumentError(f"`box` must meet a cell that was found; none is in {window!r}.")
+    graphs = None
+    if partition.n_found * network.dim_out <= MOST_NUMBERS:
+        maps, largest = partition.affine_maps[order], None
+        has_heads = any(layer.is_table.all() for layer in network.layers)
+        if network.dim_out > 1 and (names is not None or not has_heads):
+            bounds = np.clip(ends[np.append(shown, False) | np.append(False, shown)], low, high)
+            largest = largest_outputs(bounds, maps[shown])
+        given = [f"output {k}" for k in range(network.dim_out)] if names is None else names
+        graphs = Graphs(maps, given, largest)
+    found = _walls_on_line(partition, order, ends[1:-1], walls == "units") if walls else None
+    handles = draw_intervals(ax, ends, colours[order], (low, high), found, graphs)
+    if walls:
+        handles += [_upright(handle) for handle in _wall_handles(network, walls == "units")]
+    if legend and handles:
+        legend_beside(ax, handles)
+
+
+def _ends_on_line(partition: Partition) -> tuple[IntArray, FloatArray]:
+    """Return the order of the cells from left to right, and their ends in it: `(n + 1,)`."""
+    cells = partition.cells
+    if cells.vertices is None:
+        both = np.array([_ends_of(partition.polytope(i)) for i in range(partition.n_found)])
+    else:
+        places = cells.vertices[:, 0]
+        if cells.directions is not None:
+            at_infinity = cells.directions[:, 0] != 0.0
+            places = np.where(at_infinity, np.copysign(np.inf, cells.directions[:, 0]), places)
+        both = np.sort(places.reshape(-1, 2), axis=1)
+    order = np.argsort(both[:, 0], kind="stable")
+    return order, np.append(both[order, 0], both[order[-1], 1])
+
+
+def _ends_of(cell: Polytope) -> list[float]:
+    """Return the ends of an interval."""
+    ends = [-np.inf, np.inf]
+    for slope, offset in cell.rows.tolist():
+        end = float(Fraction(offset, slope))
+        if slope > 0:
+            ends[1] = min(ends[1], end)
+        else:
+            ends[0] = max(ends[0], end)
+    return ends
+
+
+def _walls_on_line(
+    partition: Partition, order: IntArray, places: FloatArray, of_units: bool
+) -> Walls:
+    """Return the walls between the cells on a line, each with the first group that ties there.
+
+    Before the first layer whose winners change the stream is continuous: a group of that layer ties
+    at the wall, whatever follows.
+    """
+    from matplotlib.colors import to_rgb
+
+    network = partition.network
+    signatures = partition.signatures[order]
+    groups = (signatures[1:] != signatures[:-1]).argmax(axis=1)
+    starts = np.array([place.groups.start for place in network.places])
+    depths = np.searchsorted(starts, groups, "right") - 1
+    blocks = np.array(_blocks(network))
+    is_head = np.array([bool(layer.is_table.all()) for layer in network.layers])
+    beside = np.where(is_head, 1.0, _OF_UNITS if is_head.any() else 1.0)
+    widths = np.maximum(beside * _WIDEST * _NARROWER**blocks, _THINNEST)
+    colours = np.tile(to_rgb(tone("wall")), (len(groups), 1))
+    has_colour = is_head | (of_units & (np.arange(len(is_head)) == len(is_head) - 1))
+    strong = np.array([to_rgb(colour) for colour in series_colours()])
+    of_head = (groups - starts[depths]) % len(strong)
+    colours = np.where(has_colour[depths, np.newaxis], strong[of_head], colours)
+    return Walls(places, depths, colours, widths[depths])
+
+
+def _upright(handle: Any) -> Any:
+    """Make a line of a legend stand, as walls on a line do."""
+    handle.set(marker="|", markersize=9.0, markeredgewidth=max(handle.get_linewidth(), 0.4))
+    handle.set_linestyle("none")
+    return handle

@@ -137,9 +137,9 @@ def legend_beside(ax: Any, handles: list[Any]) -> None:
 
 
 def new_axes(dim: int) -> Any:
-    """Make a figure with one set of axes, 3-D if `dim` is 3; returns the axes."""
+    """Make a figure with one set of axes, wide for a line, 3-D for space; returns the axes."""
     with house_style():
-        figure = _new_figure((5.2, 4.8) if dim == 3 else (4.6, 4.2))
+        figure = _new_figure({1: (6.4, 3.6), 3: (5.2, 4.8)}.get(dim, (4.6, 4.2)))
         return figure.add_subplot(projection="3d" if dim == 3 else None)
 
 

@@ -1,0 +1,166 @@
+"""Which part of a domain a picture shows: a bounded one whole, others around the origin.
+
+Outer vertices of an unbounded partition may lie a thousand times as far out as the cells one wants
+to see: a window around all of them shows a star. The explorer's page uses the same rule.
+"""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.exact.dyadic import nearest_floats
+from hardmax.exact.integer_vectors import wide_rows
+from hardmax.geometry.domains import Box
+from hardmax.regions.charted_domains import ChartedDomain, enclosing_box
+from hardmax.regions.counts import AtLeast, Count
+from hardmax.regions.engines import enumerate_regions
+from hardmax.regions.partition import Partition
+from hardmax.typing import FloatArray, IntArray
+
+HALF_SIDE = 4.0
+"""An unbounded domain is shown from -4 to 4."""
+_LEAST_SPREAD, _MOST_SPREAD = 0.2, 8.0
+"""Where the typical vertex is closer to the others or farther out, the window has another scale."""
+
+
+def default_window(domain: ChartedDomain, points: FloatArray | None = None) -> Box:
+    """Return the part of a domain that is shown if nothing else is asked for.
+
+    A bounded domain is shown whole, an unbounded one from -4 to 4 in every coordinate, less what
+    bounds on single coordinates cut off. Where that is the wrong scale for half of the vertices,
+    the window is twice as wide as the half of them that is nearest to their median.
+
+    Args:
+        domain: The domain.
+        points: The finite vertices of its cells, shape `(n, dim)`; if there are none, or None, the
+            window is the one around the origin, where the domain reaches into it.
+
+    Examples:
+        >>> from hardmax import Polytope, WholeSpace
+        >>> from hardmax.regions.charted_domains import charted
+        >>> plane, half = WholeSpace(2), Polytope([[-1.0, 0.0]], [-1.0])
+        >>> default_window(charted(plane, 2)), default_window(charted(half, 2))
+        (Box(low=[-4.0, -4.0], high=[4.0, 4.0]), Box(low=[1.0, -4.0], high=[4.0, 4.0]))
+        >>> pixels = [[90.0, 100.0], [110.0, 100.0], [100.0, 90.0], [9000.0, 0.0]]
+        >>> default_window(charted(plane, 2), np.array(pixels))
+        Box(low=[85.0, 75.0], high=[125.0, 115.0])
+    """
+    whole = enclosing_box(domain)
+    if whole is not None:
+        return Box(whole.low, whole.high)
+    low, high = _bounds(domain)
+    around_origin = np.maximum(low, -HALF_SIDE), np.minimum(high, HALF_SIDE)
+    reaches = bool((around_origin[0] < around_origin[1]).all())
+    if points is None or not len(points):
+        points = np.clip(np.zeros((1, domain.dim)), low, high)
+    if reaches and _suits(points):
+        return Box(*around_origin)
+    return _around(points, low, high)
+
+
+def window_around(points: FloatArray) -> Box:
+    """Return the default window of all of space with some vertices.
+
+    Examples:
+        >>> window_around(np.array([[1.0, 0.0], [-1.0, 2.0]]))
+        Box(low=[-4.0, -4.0], high=[4.0, 4.0])
+    """
+    if _suits(points):
+        return Box(*np.multiply.outer([-HALF_SIDE, HALF_SIDE], np.ones(points.shape[1])))
+    free = np.full(points.shape[1], np.inf)
+    return _around(points, -free, free)
+
+
+def cells_outside(partition: Partition, window: Box) -> Count:
+    """Count the cells that do not reach into a window, exactly.
+
+    The cells inside are counted by a search of the window. If the search of the partition was
+    stopped early, only cells whose vertices lie on the other side of a side of the window count.
+
+    Examples:
+        >>> from hardmax import ReluNetwork, WholeSpace
+        >>> relu = ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]]], [[0.0, -9.0], None])
+        >>> cells_outside(enumerate_regions(relu, WholeSpace(1)), Box([-4], [4]))
+        1
+    """
+    if not partition.is_complete:
+        return AtLeast(_surely_outside(partition, window))
+    rows = [*partition.domain.exact_rows.tolist(), *window.exact_rows.tolist()]
+    domain = replace(
+        partition.domain, exact_rows=wide_rows(rows, window.dim + 1), corners=None, ends=None
+    )
+    inside = enumerate_regions(partition.network, domain, count_only=True)
+    return partition.n_found - inside.n_found
+
+
+def finite_vertices(partition: Partition) -> FloatArray:
+    """Return the vertices of all cells, repeated and rounded, or points inside if there are none.
+
+    Examples:
+        >>> from hardmax import ReluNetwork, WholeSpace
+        >>> absolute = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]], [[-1.0, 1.0], None])
+        >>> finite_vertices(enumerate_regions(absolute, WholeSpace(1))).tolist()
+        [[1.0], [1.0]]
+    """
+    cells = partition.cells
+    if cells.vertices is None:
+        polytopes = [partition.polytope(i) for i in range(partition.n_found)]
+        corners = [cell.vertices for cell in polytopes if not len(cell.lineality)]
+        vertices = np.concatenate([np.zeros((0, partition.domain.dim)), *corners])
+    elif cells.directions is None:
+        vertices = cells.vertices
+    else:
+        vertices = cells.vertices[~cells.directions.any(axis=1)]
+    return vertices if len(vertices) else partition.witnesses
+
+
+def _suits(points: FloatArray) -> bool:
+    """Say whether the window around the origin has the scale of some points."""
+    reach = np.median(np.abs(points).max(axis=1))
+    spread = np.median(np.abs(points - np.median(points, axis=0)).max(axis=1))
+    return bool(reach <= _MOST_SPREAD and (spread >= _LEAST_SPREAD or spread == 0.0))
+
+
+def _around(points: FloatArray, low: FloatArray, high: FloatArray) -> Box:
+    """Return a window around the median of points, inside given bounds."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = np.median(points, axis=0)
+        half = 2.0 * float(np.median(np.abs(points - centre).max(axis=1)))
+        # One point alone, or numbers near the largest float.
+        half = half if 0.0 < half < np.inf else max(HALF_SIDE, float(np.abs(centre).max()))
+        ends = np.maximum(low, centre - half), np.minimum(high, centre + half)
+    largest = np.finfo(float).max / 8.0
+    return Box(*np.clip(ends, -largest, largest))
+
+
+def _bounds(domain: ChartedDomain) -> tuple[FloatArray, FloatArray]:
+    """Return what inequalities on single coordinates say about each; infinite where none does."""
+    low, high = np.full(domain.dim, -np.inf), np.full(domain.dim, np.inf)
+    for row in domain.exact_rows.tolist():
+        used = [k for k, entry in enumerate(row[:-1]) if entry]
+        if len(used) == 1:
+            k = used[0]
+            end = float(nearest_floats(np.array([Fraction(row[-1], row[k])], dtype=object))[0])
+            if row[k] > 0:
+                high[k] = min(high[k], end)
+            else:
+                low[k] = max(low[k], end)
+    return low, high
+
+
+def _surely_outside(partition: Partition, window: Box) -> int:
+    cells = partition.cells
+    if cells.vertices is None or cells.starts is None:
+        return 0
+    corners = cells.vertices
+    if cells.directions is not None:
+        corners = np.where(cells.directions == 0.0, corners, np.copysign(np.inf, cells.directions))
+    return partition.n_found - len(in_window(corners, cells.starts, window))
+
+
+def in_window(corners: FloatArray, starts: IntArray, window: Box) -> IntArray:
+    """Return which cells, by their bounding boxes, are in the window."""
+    low = np.minimum.reduceat(corners, starts[:-1])
+    high = np.maximum.reduceat(corners, starts[:-1])
+    return np.flatnonzero(((high > window.low) & (low < window.high)).all(axis=1))
