@@ -30,6 +30,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import save_model
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
+from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.engines import enumerate_regions
@@ -103,6 +104,24 @@ def test_everything_is_written_and_verifies(net, tmp_path):
         assert again.exit_code == 0
         same = (tmp_path / "again.svg").read_text() == picture.read_text()
         assert same == (not option)
+
+
+def test_a_path_and_an_unbounded_domain_are_drawn_with_their_counts(net, tmp_path):
+    path = tmp_path / "path.svg"
+    found = run("regions", net, "--domain", "segment:-1,-1;1,1", "--plot", path)
+    assert found.exit_code == 0, found.output
+    text = path.read_text()
+    assert f"{lines(found)['cells']} cells, " in text
+    assert ">cells<" in text
+    model = random_transformer(np.random.default_rng(1), 4, 2, 4, 2)
+    save_model(model, tmp_path / "model")
+    counted = run("regions", tmp_path / "model", "--domain", "space:2", "--plot", path)
+    n_inside = enumerate_regions(model, Box([-4, -4], [4, 4])).n_cells
+    n_cells = int(lines(counted)["cells"])
+    assert f">{n_cells - n_inside} of {n_cells} cells lie outside this window<" in path.read_text()
+    one = run("regions", net, "--domain", "segment:9,9;9.001,9", "--plot", path)
+    assert lines(one)["cells"] == "1"
+    assert "1 cell, 1 region, 1 affine map<" in path.read_text()
 
 
 def test_a_certificate_that_proves_nothing_ends_with_status_1(net, tmp_path):
@@ -191,6 +210,11 @@ def test_an_onnx_file_with_a_skip_connection_is_read_as_a_graph(tmp_path):
     assert re.search(r"cells +4\n", written.stdout)
     checked = CliRunner().invoke(app, ["verify", str(path), str(certificate)])
     assert checked.exit_code == 0
+    picture = ["--domain", "segment:-1,-1;1,0.5", "--plot", str(tmp_path / "path.svg")]
+    drawn = CliRunner().invoke(app, ["regions", str(path), *picture])
+    assert drawn.exit_code == 0
+    assert "engine graph" in drawn.stdout
+    assert ">largest<" in (tmp_path / "path.svg").read_text()
     unbounded = CliRunner().invoke(app, ["regions", str(path), "--domain", "space:2"])
     assert "`--domain` must be bounded for a network of this kind" in str(unbounded.exception)
 
@@ -222,7 +246,10 @@ def test_every_kind_of_domain_is_read(tmp_path):
         (["--domain", SQUARE, "--plot", "no/such/x.png"], "`--plot` must be a file in a folder"),
         (["--domain", SQUARE, "--certificate", "no/such/x"], "`--certificate` must be a file in"),
         (["--domain", SQUARE, "--out", "/dev/null/x"], "`--out` must be a folder"),
-        (["--domain", "segment:0,0;1,1", "--plot", "x.png"], "`--plot` draws domains of"),
+        (
+            ["--domain", "box:0,1^4", "--plot", "x.png"],
+            "`--plot` draws domains of dimension 1 to 3",
+        ),
     ],
 )
 def test_a_refusal_names_the_flag(net, words, reason):

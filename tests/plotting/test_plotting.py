@@ -20,6 +20,7 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import cell_colours, house_style
+from hardmax.plotting.windows import cells_outside
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.diagrams.order_k import order_k_diagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
@@ -62,11 +63,33 @@ def test_a_window_that_is_no_box_is_refused():
         plot(PowerDiagram.from_keys([[1, 0], [0, 1], [-1, -1]]), box=triangle)
 
 
+def stars(ax):
+    """Return the places of keys and the colours they are filled with."""
+    lines = [line for line in ax.lines if line.get_marker() == "*"]
+    places = [place for line in lines for place in line.get_xydata().tolist()]
+    fills = [line.get_markerfacecolor() for line in lines for _ in line.get_xydata()]
+    return dict(zip(map(tuple, places), map(tuple, fills), strict=True))
+
+
 def test_dead_keys_are_marked_apart():
     ax = plot(PowerDiagram.from_keys([[1, 0], [-1, 1], [-1, -1], [0, 0]]))
-    drawn = {line.get_label(): line.get_xydata() for line in ax.lines}
-    assert drawn["key"].tolist() == [[1, 0], [-1, 1], [-1, -1]]
-    assert drawn["key that never wins"].tolist() == [[0, 0]]
+    assert set(stars(ax)) == {(1, 0), (-1, 1), (-1, -1)}
+    (dead,) = (line for line in ax.lines if line.get_label() == "key that never wins")
+    assert dead.get_xydata().tolist() == [[0, 0]]
+    assert sum(line.get_label() == "key" for line in ax.lines) == 1
+
+
+def test_a_key_in_the_cell_of_another_has_the_colour_of_its_own():
+    keys = np.array([[1.0, 0], [-1, 1], [-1, -1], [0.2, 2.0]])
+    diagram = PowerDiagram.from_keys(keys, [0.0, 0.0, 3.0, 0.0])
+    box = Box([-9, -9], [9, 9])
+    ax = plot(diagram, box=box)
+    winners = diagram.locate(keys).tolist()
+    assert winners != [0, 1, 2, 3]
+    fills = stars(ax)
+    (cells,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    for cell, colour in zip(diagram.cells(box), cells.get_facecolors(), strict=True):
+        assert fills[tuple(keys[cell.site])] == tuple(colour[:3])
 
 
 def test_given_axes_are_used_and_returned():
@@ -201,8 +224,60 @@ def test_a_partition_of_the_whole_plane_is_drawn_as_far_as_asked():
 def test_a_partition_of_space_is_drawn():
     cut = ReluNetwork([np.eye(3), np.ones((3, 1))])
     assert len(plot(enumerate_regions(cut, Box([-1] * 3, [1] * 3))).collections) == 8
-    with pytest.raises(ArgumentError, match="`box`"):
-        plot(enumerate_regions(cut, WholeSpace(3)))
+    ax = plot(enumerate_regions(cut, WholeSpace(3)))
+    assert len(ax.collections) == 8
+    with pytest.raises(
+        ArgumentError, match="`box` must have the dimension of the domain, 3; got 2"
+    ):
+        plot(enumerate_regions(cut, WholeSpace(3)), box=Box([-1, -1], [1, 1]))
+
+
+def test_a_partition_of_four_dimensions_names_what_can_be_drawn():
+    part = enumerate_regions(ReluNetwork([np.eye(4), np.ones((4, 1))]), WholeSpace(4))
+    with pytest.raises(ArgumentError, match=r"got 4\. Search a `Segment` between two points or a"):
+        plot(part)
+
+
+def test_the_whole_plane_is_shown_around_the_origin_and_the_title_says_what_is_not():
+    model = random_transformer(np.random.default_rng(1), 4, 2, 4, 2)
+    part = enumerate_regions(model, WholeSpace(2))
+    ax = plot(part)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-4.0, 4.0), (-4.0, 4.0))
+    box = Box([-4, -4], [4, 4])
+    inside = {tuple(row) for row in enumerate_regions(model, box).signatures.tolist()}
+    n_outside = sum(tuple(row) not in inside for row in part.signatures.tolist())
+    assert n_outside > 20
+    assert ax.get_title() == f"{n_outside} of {part.n_cells} cells lie outside this window"
+    assert plot(part, box=box).get_title() == ""
+    assert plot(enumerate_regions(model, box)).get_title() == ""
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_a_window_has_the_scale_of_the_vertices(scale):
+    """At no scale is the default picture a star, or a single cell."""
+    rng = np.random.default_rng(5)
+    bias = scale * rng.normal(size=8)
+    part = enumerate_regions(
+        ReluNetwork([rng.normal(size=(2, 8)), np.ones((8, 1))], [bias, None]), WholeSpace(2)
+    )
+    window = Box(*np.transpose([plot(part).get_xlim(), plot(part).get_ylim()]))
+    assert 0.2 * scale < float((window.high - window.low).max()) < 40.0 * scale
+    assert part.n_cells / 2 < part.n_cells - cells_outside(part, window) < part.n_cells
+
+
+def test_cells_of_a_search_that_stopped_are_outside_by_their_vertices():
+    part = enumerate_regions(a_small_transformer(), WholeSpace(2), max_cells=9)
+    box = Box([-0.01, -0.01], [0.01, 0.01])
+    inside = {tuple(r) for r in enumerate_regions(a_small_transformer(), box).signatures.tolist()}
+    n_outside = sum(tuple(row) not in inside for row in part.signatures.tolist())
+    assert 0 < cells_outside(part, box) <= n_outside
+    assert plot(part).get_title() == "at least 1 of 9 cells lies outside this window"
+
+
+def test_a_quarter_of_the_plane_is_shown_without_what_is_not_in_it():
+    quarter = Polytope([[-1.0, 0.0], [0.0, -1.0]], [0.0, 1.0])
+    ax = plot(enumerate_regions(a_small_transformer(), quarter))
+    assert (ax.get_xlim(), ax.get_ylim()) == ((0.0, 4.0), (-1.0, 4.0))
 
 
 def test_a_partition_knows_what_to_colour():

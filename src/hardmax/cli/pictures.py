@@ -108,7 +108,10 @@ def save_picture(
     metadata = {"metadata": {"Date": None}} if kind == "svg" else {}
     with off_screen(theme):
         axes = draw(part, **options)
-        numbers = ", ".join(f"{count} {name}" for name, count in counts(part))
+        numbers = ", ".join(
+            f"{count} {name.removesuffix('s') if count == '1' else name}"
+            for name, count in counts(part)
+        )
         # The picture says by itself what it leaves out.
         axes.set_title("\n".join(filter(None, (numbers, axes.get_title()))))
         with opening(flag, path), replacing(path) as stream:

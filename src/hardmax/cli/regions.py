@@ -103,7 +103,7 @@ def regions(
 
     _refuse_together(count, {"--out": out, "--certificate": certificate, "--plot": plot})
     # What is written down is about networks of dense layers.
-    is_written = out is not None or certificate is not None or plot is not None
+    is_written = out is not None or certificate is not None
     network, assumed = read_model(
         "MODEL", model, activations, last_activation, keeps_graphs=not is_written
     )

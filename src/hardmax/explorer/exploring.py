@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hardmax._ground.files import replacing
 from hardmax.errors import ArgumentError
 from hardmax.explorer.heads_at_work import heads_data
@@ -115,7 +117,7 @@ def explore(
     if where is None and dim_in != 2:
         raise ArgumentError(f"`domain` must be a plane in R^{dim_in}, a `Slice`; got none.")
     if where is None:
-        where = Box([-HALF_SIDE] * 2, [HALF_SIDE] * 2)
+        where = Box(np.full(2, -HALF_SIDE), np.full(2, HALF_SIDE))
     shown = domain_data(where, dim_in)
     points = finite_vertices(obj) if isinstance(obj, Partition) and domain is None else None
     regions = {

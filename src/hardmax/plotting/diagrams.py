@@ -1,4 +1,4 @@
-"""Power diagrams and heads: cells filled by winner, walls, keys as stars, dead keys marked."""
+"""Power diagrams and heads: cells and keys in the colours of the winners, dead keys marked."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -39,7 +39,8 @@ def plot_power_diagram(
         diagram: The diagram.
         ax: Axes, 3-D ones in space.
         box: What to show; by default the sites (and the apex of a fan) with a margin.
-        keys: Whether to mark the sites: stars, and crosses for those that never win.
+        keys: Whether to mark the sites: stars in the colours of their own cells, which may be
+            elsewhere, and crosses for those that never win.
         labels: Whether to write each site's index beside it.
     """
     _require_drawable(diagram)
@@ -52,7 +53,8 @@ def plot_power_diagram(
     else:
         fill_solids(ax, [cell.polytope for cell in cells], colours, box)
     if keys:
-        mark_keys(ax, diagram.sites, diagram.active, box)
+        own = cell_colours(range(diagram.n_sites))
+        mark_keys(ax, diagram.sites, diagram.active, box, own)
     if labels:
         for index, site in enumerate(diagram.sites):
             if box.contains(site[None])[0]:
@@ -127,7 +129,8 @@ def plot_head(
         head: The head.
         ax: Axes, 3-D ones in space.
         box: What to show; by default the sites (and the apex of a fan) with a margin.
-        keys: Whether to mark the sites: stars, and crosses for those that never win.
+        keys: Whether to mark the sites: stars in the colours of their own cells, which may be
+            elsewhere, and crosses for those that never win.
         labels: Whether to write each site's index beside it.
     """
     d_k = head.keys.shape[1]
@@ -181,21 +184,41 @@ def fill_solids(ax: Any, polytopes: Sequence[Polytope], colours: FloatArray, box
     frame(ax, np.vstack([box.low, box.high]))
 
 
-def mark_keys(ax: Any, sites: FloatArray, active: BoolArray, box: Box) -> None:
-    """Mark the sites inside the box: a star for a key that can win, a cross for one that cannot."""
+def mark_keys(
+    ax: Any, sites: FloatArray, active: BoolArray, box: Box, colours: FloatArray | None = None
+) -> None:
+    """Mark the sites inside the box: a star for a key that can win, a cross for one that cannot.
+
+    Args:
+        ax: Axes, 3-D ones in space.
+        sites: The sites, shape `(n, dim)`.
+        active: Which of them can win, shape `(n,)`.
+        box: What is shown.
+        colours: The colour of each site's cell, shape `(n, 3)`, with which its star is filled: a
+            site may lie in the cell of another one. By default stars have the colour of keys.
+    """
+    from matplotlib.colors import to_rgb
+    from matplotlib.patheffects import withStroke
+
     shown = box.contains(sites)
-    alive, dead = sites[shown & active], sites[shown & ~active]
-    ax.plot(
-        *alive.T,
-        "*",
-        markersize=11,
-        markerfacecolor=tone("key"),
-        markeredgecolor=tone("ink"),
-        markeredgewidth=0.8,
-        linestyle="none",
-        label="key",
-        zorder=5,
-    )
+    alive, dead = np.flatnonzero(shown & active), sites[shown & ~active]
+    fills = np.tile(to_rgb(tone("key")), (len(sites), 1)) if colours is None else colours
+    kinds, kind = np.unique(fills[alive], axis=0, return_inverse=True)
+    for k in range(len(kinds)):
+        ax.plot(
+            *sites[alive[kind == k]].T,
+            "*",
+            markersize=11,
+            markerfacecolor=kinds[k],
+            markeredgecolor=tone("ink"),
+            markeredgewidth=0.9,
+            linestyle="none",
+            # A rim of the paper's colour keeps the outline apart from walls and from dark cells.
+            path_effects=[withStroke(linewidth=2.6, foreground=tone("paper"))],
+            label="key" if k == 0 else "_key",
+            # In space cells are sorted by depth, and drawn at heights of their own.
+            zorder=5 if sites.shape[1] == 2 else 1e6,
+        )
     if len(dead):
         ax.plot(
             *dead.T,
@@ -206,7 +229,7 @@ def mark_keys(ax: Any, sites: FloatArray, active: BoolArray, box: Box) -> None:
             markeredgewidth=0.6,
             linestyle="none",
             label="key that never wins",
-            zorder=5,
+            zorder=5 if sites.shape[1] == 2 else 1e6,
         )
 
 

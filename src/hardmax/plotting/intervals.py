@@ -334,7 +334,7 @@ def _fill(strip: Any, ends: FloatArray, colours: FloatArray, window: tuple[float
         corners = np.empty((len(low), 4, 2))
         corners[:, :, 0] = np.stack([low, high, high, low], axis=1)
         corners[:, :, 1] = [0.0, 0.0, 1.0, 1.0]
-        strip.add_collection(PolyCollection(corners, fc=colours, ec=colours, linewidths=0.2))
+        strip.add_collection(PolyCollection(list(corners), fc=colours, ec=colours, linewidths=0.2))
     strip.set_xlim(window)
     strip.set_ylim(0.0, 1.0)
 

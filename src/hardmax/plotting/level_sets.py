@@ -11,6 +11,7 @@ from hardmax.plotting.diagrams import default_box
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
 from hardmax.plotting.style import legend_beside, name_axes, new_axes, tone
+from hardmax.plotting.windows import window_around
 from hardmax.regions.level_sets import LevelSet
 
 
@@ -26,7 +27,8 @@ def plot_level_set(
     Args:
         levels: The level set.
         ax: Axes, 3-D ones in space; those of a partition, to draw on top of it.
-        box: What to show of unbounded pieces. By default what given axes show, or all vertices.
+        box: What to show of unbounded pieces. By default what given axes show, or what is shown of
+            an unbounded partition.
         colour: The colour of lines and surfaces; by default one that no wall has.
     """
     dim = levels.pieces[0].ambient_dim if len(levels) else 2
@@ -83,7 +85,7 @@ def _add_to_legend(ax: Any, colour: Any) -> None:
 
 
 def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
-    """Return what given axes show, or a box round all vertices."""
+    """Return what given axes show, a box around bounded pieces, or the window of a partition."""
     if ax is not None:
         limits = [sorted(ax.get_xlim()), sorted(ax.get_ylim())]
         limits += [sorted(ax.get_zlim())] if dim == 3 else []
@@ -91,4 +93,6 @@ def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
         return Box(low, high)
     corners = [piece.vertices for piece in levels.pieces if not len(piece.lineality)]
     vertices = np.concatenate([np.zeros((0, dim)), *corners])
-    return default_box(vertices if len(vertices) else np.zeros((1, dim)), not len(vertices))
+    if len(levels) and all(piece.is_bounded for piece in levels.pieces):
+        return default_box(vertices, with_origin=False)
+    return window_around(vertices if len(vertices) else np.zeros((1, dim)))

@@ -27,6 +27,7 @@ from hardmax.plotting.intervals import (
     largest_outputs,
 )
 from hardmax.plotting.style import (
+    cell_colours,
     current_theme,
     legend_beside,
     name_axes,
@@ -34,9 +35,7 @@ from hardmax.plotting.style import (
     series_colours,
     tone,
 )
-from hardmax.plotting.windows import cells_outside, default_window, finite_vertices, in_window
-from hardmax.regions.charted_domains import enclosing_box
-from hardmax.regions.counts import AtLeast
+from hardmax.plotting.windows import in_window, outside_text, shown_window
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 
@@ -50,6 +49,8 @@ _HAIRLINE, _SEAM = 0.2, 0.8
 """How far cells reach over their edges, in points, where a wall covers it and where none does."""
 _OF_UNITS = 0.7
 """What the width is multiplied by for the units of a block with heads."""
+_MOST_ENTRIES = 1 << 28
+"""Cells on a line with more winners than this are coloured in turn, and their walls not marked."""
 _WALLS_APART = 12.0
 """A wall is at most the part 1 / 12 as wide as the cell it bounds, and fades where that is thin."""
 
@@ -122,7 +123,7 @@ def plot_partition(
             )
     legend = ax is None if legend is None else legend
     ax = new_axes(dim) if ax is None else ax
-    window = _window(partition) if box is None else box
+    window = shown_window(partition) if box is None else box
     colours = _colours(partition, colour, layers)
     if dim == 1:
         _draw_line(partition, ax, colours, window, walls, legend, names)
@@ -134,8 +135,8 @@ def plot_partition(
         name_axes(ax, "t" if partition.domain.stages else "x")
     elif not partition.domain.stages:
         ax.set_xlabel("$x$")
-    if box is None and layers is None:
-        _say_outside(partition, ax, window)
+    if box is None and layers is None and (text := outside_text(partition, window)):
+        ax.set_title(text)
     return ax
 
 
@@ -149,7 +150,7 @@ def draw_cells(
     layers: int | None = None,
 ) -> None:
     """Fill the cells of a partition of the plane in given colours, shape `(n_cells, 3)`."""
-    window = _window(partition) if box is None else box
+    window = shown_window(partition) if box is None else box
     corners, starts = _corners(partition, window)
     ax.set_xlim(window.low[0], window.high[0])
     ax.set_ylim(window.low[1], window.high[1])
@@ -188,6 +189,8 @@ def layers_that_cut(partition: Partition) -> dict[int, int]:
 
 def _colours(partition: Partition, colour: str, layers: int | None = None) -> FloatArray:
     """Give every cell its colour, or that of the first cell of its region or map."""
+    if not _has_table(partition):
+        return cell_colours(range(partition.n_found))
     places = partition.network.places[:layers]
     n_groups = [place.layer.n_groups for place in places]
     winners = partition.signatures[:, : sum(n_groups)]
@@ -197,6 +200,12 @@ def _colours(partition: Partition, colour: str, layers: int | None = None) -> Fl
     labels = partition.region_labels if colour == "region" else partition.map_classes
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
     return np.asarray(colours[first[place]])
+
+
+def _has_table(partition: Partition) -> bool:
+    """Say whether a table of all signatures is small enough; on a line it may not fit in memory."""
+    n_entries = partition.n_found * partition.network.n_groups
+    return partition.domain.dim != 1 or n_entries <= _MOST_ENTRIES
 
 
 def _corners(partition: Partition, window: Box) -> tuple[FloatArray, IntArray]:
@@ -216,14 +225,6 @@ def _shown_part(cell: Polytope, window: Box) -> FloatArray:
     """Return the corners of a cell, of an unbounded one as far as the window shows it."""
     part = cell if cell.is_bounded else cell.intersection(window)
     return part.polygon if part.dim == 2 else np.zeros((0, 2))
-
-
-def _window(partition: Partition) -> Box:
-    """Return the default window; of a bounded domain, what has been searched."""
-    vertices = finite_vertices(partition)
-    if enclosing_box(partition.domain) is not None:
-        return Box(vertices.min(axis=0), vertices.max(axis=0))
-    return default_window(partition.domain, vertices)
 
 
 def _walls(
@@ -412,17 +413,6 @@ def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box) -
     fill_solids(ax, [clipped[i] for i in shown], colours[shown], box)
 
 
-def _say_outside(partition: Partition, ax: Any, window: Box) -> None:
-    """Say in the title how many cells of an unbounded domain the window leaves out."""
-    if enclosing_box(partition.domain) is not None:
-        return
-    n = cells_outside(partition, window)
-    if n:
-        some = "at least " * isinstance(n, AtLeast)
-        lie = "lies" if n == 1 else "lie"
-        ax.set_title(f"{some}{int(n)} of {partition.n_found} cells {lie} outside this window")
-
-
 def _draw_line(
     partition: Partition,
     ax: Any,
@@ -448,9 +438,11 @@ def _draw_line(
             largest = largest_outputs(bounds, maps[shown])
         given = [f"output {k}" for k in range(network.dim_out)] if names is None else names
         graphs = Graphs(maps, given, largest)
-    found = _walls_on_line(partition, order, ends[1:-1], walls == "units") if walls else None
+    found = None
+    if walls and _has_table(partition):
+        found = _walls_on_line(partition, order, ends[1:-1], walls == "units")
     handles = draw_intervals(ax, ends, colours[order], (low, high), found, graphs)
-    if walls:
+    if found is not None:
         handles += [_upright(handle) for handle in _wall_handles(network, walls == "units")]
     if legend and handles:
         legend_beside(ax, handles)
@@ -512,6 +504,8 @@ def _walls_on_line(
 
 def _upright(handle: Any) -> Any:
     """Make a line of a legend stand, as walls on a line do."""
+    if handle.get_path_effects():
+        handle.set(color=tone("soft"), path_effects=[])
     handle.set(marker="|", markersize=9.0, markeredgewidth=max(handle.get_linewidth(), 0.4))
     handle.set_linestyle("none")
     return handle

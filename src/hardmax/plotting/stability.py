@@ -23,6 +23,7 @@ from hardmax.plotting.style import (
     side_by_side,
     tone,
 )
+from hardmax.plotting.windows import outside_text, shown_window
 from hardmax.stability.cells.cell_persistence import Persistence
 from hardmax.stability.cells.persistent_counts import PersistentCells
 from hardmax.stability.networks.annealed_errors import ErrorCurves
@@ -194,9 +195,10 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
         box: What to show, in the domain's coordinates; as for a partition by default.
     """
     ax = new_axes(2) if ax is None else ax
+    window = shown_window(found.partition) if box is None else box
     kinds = np.where(found.is_certified, 0, np.where(found.is_possible, 1, 2))
     colours = np.vstack([cell_colours([0, 1]), to_rgb(tone("line"))])
-    draw_cells(found.partition, ax, colours[kinds], box)
+    draw_cells(found.partition, ax, colours[kinds], window)
     name_axes(ax, "x")
     names = ("certainly hard", "open", "certainly soft")
     handles = [
@@ -212,7 +214,9 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
             )
         legend_beside(ax, handles)
         tau = ", ".join(f"{t:g}" for t in dict.fromkeys(found.taus))
-        ax.set_title(rf"$\tau = {tau}$, $\varepsilon = {found.epsilon:g}$")
+        title = rf"$\tau = {tau}$, $\varepsilon = {found.epsilon:g}$"
+        left_out = "" if box is not None else outside_text(found.partition, window)
+        ax.set_title("\n".join(filter(None, (title, left_out))))
     return ax
 
 

@@ -13,7 +13,6 @@ from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import wide_rows
 from hardmax.geometry.domains import Box
 from hardmax.regions.charted_domains import ChartedDomain, enclosing_box
-from hardmax.regions.counts import AtLeast, Count
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
@@ -72,11 +71,41 @@ def window_around(points: FloatArray) -> Box:
     return _around(points, -free, free)
 
 
-def cells_outside(partition: Partition, window: Box) -> Count:
+def shown_window(partition: Partition) -> Box:
+    """Return the default window of a partition; of a bounded domain, what has been searched.
+
+    Examples:
+        >>> from hardmax import ReluNetwork, WholeSpace
+        >>> relu = ReluNetwork([[[1.0]], [[1.0]]])
+        >>> shown_window(enumerate_regions(relu, WholeSpace(1)))
+        Box(low=[-4.0], high=[4.0])
+    """
+    vertices = finite_vertices(partition)
+    if enclosing_box(partition.domain) is not None:
+        return Box(vertices.min(axis=0), vertices.max(axis=0))
+    return default_window(partition.domain, vertices)
+
+
+def outside_text(partition: Partition, window: Box) -> str:
+    """Say how many cells of an unbounded domain a window leaves out; empty if there are none.
+
+    Examples:
+        >>> from hardmax import ReluNetwork, WholeSpace
+        >>> relu = ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]]], [[0.0, -9.0], None])
+        >>> outside_text(enumerate_regions(relu, WholeSpace(1)), Box([-4], [4]))
+        '1 of 3 cells lies outside this window'
+    """
+    n = cells_outside(partition, window) if enclosing_box(partition.domain) is None else 0
+    some, lie = "" if partition.is_complete else "at least ", "lies" if n == 1 else "lie"
+    return f"{some}{n} of {partition.n_found} cells {lie} outside this window" if n else ""
+
+
+def cells_outside(partition: Partition, window: Box) -> int:
     """Count the cells that do not reach into a window, exactly.
 
     The cells inside are counted by a search of the window. If the search of the partition was
-    stopped early, only cells whose vertices lie on the other side of a side of the window count.
+    stopped early, only cells with all vertices beyond one side of the window count, which may leave
+    out some.
 
     Examples:
         >>> from hardmax import ReluNetwork, WholeSpace
@@ -85,13 +114,13 @@ def cells_outside(partition: Partition, window: Box) -> Count:
         1
     """
     if not partition.is_complete:
-        return AtLeast(_surely_outside(partition, window))
+        return _surely_outside(partition, window)
     rows = [*partition.domain.exact_rows.tolist(), *window.exact_rows.tolist()]
     domain = replace(
         partition.domain, exact_rows=wide_rows(rows, window.dim + 1), corners=None, ends=None
     )
     inside = enumerate_regions(partition.network, domain, count_only=True)
-    return partition.n_found - inside.n_found
+    return int(partition.n_found - inside.n_found)
 
 
 def finite_vertices(partition: Partition) -> FloatArray:

@@ -69,7 +69,8 @@ def run(parameters: Parameters) -> Outcome:
                 linewidths=0.8,
                 linestyles=":",
             )
-        mark_keys(ax, keys, np.isin(np.arange(len(keys)), [cell.site for cell in cells]), box)
+        can_win = np.isin(np.arange(len(keys)), [cell.site for cell in cells])
+        mark_keys(ax, keys, can_win, box, colours)
         name_axes(ax, "q")
         share = hard_share(head, box, tau, p.epsilon)
         ax.set_title(rf"$\tau = {tau:g}$")
