@@ -431,3 +431,20 @@ def test_help_on_plot_lists_every_type_and_every_option():
             assert option.kind is not option.VAR_KEYWORD
             if option.kind is option.KEYWORD_ONLY:
                 assert f"{option.name}={option.default!r}: " in section[0], (cls, option)
+
+
+def test_a_planar_diagram_and_a_head_show_their_cells():
+    keys = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
+    diagram = hm.PowerDiagram.from_keys(keys)
+    head = hm.AttentionHead(np.ones((3, 2)), keys, keys, np.eye(2))
+    for obj in (diagram, head):
+        html = obj._repr_html_()
+        assert html.count("<polygon") == 3
+        # A rim and a circle for each key that can win.
+        assert html.count("<circle") == 6
+    pulled_back = hm.AttentionHead(np.eye(2, 3), np.eye(3), np.eye(3), np.eye(3))
+    assert "<polygon" in pulled_back._repr_html_()
+    line = hm.AttentionHead(np.eye(3, 1), keys[:, :1], keys, np.eye(2))
+    huge = hm.PowerDiagram.from_keys(1e200 * keys)
+    for obj in (line, huge, hm.PowerDiagram.from_keys(np.eye(3))):
+        assert "<svg" not in obj._repr_html_()

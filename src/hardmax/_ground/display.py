@@ -16,6 +16,9 @@ LONGEST = 200
 _LONGEST_PART = 60
 _SHOWN_NUMBERS = 6
 _SHOWN_ITEMS = 6
+MOST_DRAWN = 400
+"""A picture of more cells would weigh more than all else in a notebook."""
+_SIDE = 220.0
 _FRAME = "display:inline-block;vertical-align:top;margin:0 1em 0 0"
 _LINE = "1px solid rgba(128,128,128,0.35)"
 _CELL = f"text-align:left;vertical-align:top;padding:2px 10px 2px 0;border-bottom:{_LINE}"
@@ -87,6 +90,58 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
         f'<div><div style="font-weight:600;margin:2px 0 4px">{escape(title)}</div>'
         f'<table style="border-collapse:collapse;border:0"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def svg_of_polygons(
+    polygons: Sequence[Any],
+    fills: Sequence[str],
+    low: Any,
+    high: Any,
+    *,
+    ink: str,
+    keys: Iterable[tuple[Any, str]] = (),
+) -> str:
+    """Draw polygons in a rectangle of the plane as SVG, for a card.
+
+    Args:
+        polygons: The corners of each, shape `(n, 2)`.
+        fills: Their colours.
+        low: The lower left corner of the rectangle, shape `(2,)`.
+        high: The upper right one.
+        ink: The colour of outlines.
+        keys: Points to mark with circles, each with its colour.
+
+    Examples:
+        >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+        >>> picture = svg_of_polygons([square], ["#73aceb"], square[0], square[2], ink="#000000")
+        >>> picture.count("<polygon"), 'points="0.0,220.0 220.0,220.0 220.0,0.0 0.0,0.0"' in picture
+        (1, True)
+    """
+    spans = high - low
+    width, height = (_SIDE * spans / spans.max()).tolist()
+
+    def place(points: Any) -> Any:
+        x, y = ((points - low) / spans).T
+        return np.stack([x * width, height - y * height], axis=-1)
+
+    drawn = []
+    for fill, polygon in zip(fills, polygons, strict=True):
+        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in place(polygon).tolist())
+        drawn.append(f'<polygon points="{corners}" fill="{fill}"/>')
+    circles = [
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" fill="{colour}" stroke="{edge}"/>'
+        for (x, y), fill in ((place(point).tolist(), fill) for point, fill in keys)
+        # A white rim keeps the outline apart from walls.
+        for r, colour, edge in ((5.0, "#ffffff", "none"), (3.6, fill, ink))
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="the cells" '
+        f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.1f} {height:.1f}">'
+        # On white, so that the colours are the same on a dark page.
+        f'<rect width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>'
+        f'<g stroke="{ink}" stroke-width="0.6" stroke-linejoin="round">'
+        f"{''.join(drawn)}{''.join(circles)}</g></svg>"
     )
 
 

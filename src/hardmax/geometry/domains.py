@@ -18,6 +18,9 @@ from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
 from hardmax.typing import BoolArray, FloatArray, WideArray
 
+_MARGIN = 0.25
+"""How much room a box leaves around points, relative to their spread."""
+
 
 class Domain(Protocol):
     r"""A full-dimensional polyhedron $\{x : A x \le b\}$.
@@ -100,6 +103,20 @@ class Box:
         """Say which rows of `points` lie in the box, its boundary included."""
         points = Sizes(dim=self.dim).floats("points", points, ("n_points", "dim"), nonempty=())
         return np.asarray(((points >= self.low) & (points <= self.high)).all(axis=1))
+
+
+def box_around(points: FloatArray, with_origin: bool) -> Box:
+    """Return a box of equal sides around points, with a margin, and around the origin if asked.
+
+    Examples:
+        >>> box_around(np.array([[0.0, 0.0], [2.0, 1.0]]), with_origin=False)
+        Box(low=[-0.5, -1.0], high=[2.5, 2.0])
+    """
+    shown = np.vstack([points, np.zeros_like(points[:1])]) if with_origin else points
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    half = (0.5 + _MARGIN) * float((high - low).max())
+    half = half if half > 0 else 1.0
+    return Box((low + high) / 2 - half, (low + high) / 2 + half)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hardmax._ground.arguments import KeptArrays, Sizes, choice, integer, number, owned, zeros
-from hardmax._ground.display import html_card
+from hardmax._ground.display import card, public_fields
 from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.forms import AffineForms
@@ -92,7 +92,15 @@ class AttentionHead:
     query_bias: FloatArray | None = None
     logit_bias: FloatArray | None = None
 
-    _repr_html_ = html_card
+    def _repr_html_(self) -> str:
+        from hardmax.tropical.diagrams.diagram_pictures import diagram_picture
+
+        picture = ""
+        if self.keys.shape[1] == 2:
+            picture = diagram_picture(self.diagram)
+        elif self.query_weight.shape[0] == 2:
+            picture = diagram_picture(self.pulled_back_diagram)
+        return card(repr(self), public_fields(self), picture)
 
     def __post_init__(self) -> None:
         given = self.query_weight, self.keys, self.values, self.output_weight

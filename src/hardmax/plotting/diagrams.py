@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.geometry.domains import Box
+from hardmax.geometry.domains import Box, box_around
 from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.refinement import CommonRefinement
 from hardmax.models.heads import AttentionHead
@@ -18,8 +18,6 @@ from hardmax.tropical.diagrams.order_k import OrderKDiagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import BoolArray, FloatArray
 
-_MARGIN = 0.25
-"""How much room the default box leaves around the keys, relative to their spread."""
 _SHRINK = 0.9
 """Cells in space are drawn a little smaller than they are, so that one can see between them."""
 
@@ -44,7 +42,7 @@ def plot_power_diagram(
         labels: Whether to write each site's index beside it.
     """
     _require_drawable(diagram)
-    box = default_box(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
+    box = box_around(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
     ax = new_axes(diagram.dim) if ax is None else ax
     cells = diagram.cells(box)
     colours = cell_colours([cell.site for cell in cells])
@@ -74,7 +72,7 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
     """
     diagram = order_k.diagram
     _require_drawable(diagram)
-    box = default_box(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
+    box = box_around(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
     ax = new_axes(diagram.dim) if ax is None else ax
     window = Polytope(*box.inequalities)
     cells = [order_k.cell(index).intersection(window) for index in range(order_k.n_cells)]
@@ -97,7 +95,7 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
     """
     layers = [PowerDiagram.from_keys(forms.slopes, forms.offsets) for forms in refinement.groups]
     _require_drawable(layers[0])
-    box = default_box(refinement.witnesses, with_origin=False) if box is None else _require_box(box)
+    box = box_around(refinement.witnesses, with_origin=False) if box is None else _require_box(box)
     ax = new_axes(refinement.dim) if ax is None else ax
     owned = [{cell.site: cell.polytope for cell in layer.cells(box)} for layer in layers]
     shown, cells = [], []
@@ -138,15 +136,6 @@ def plot_head(
     ax = plot_power_diagram(diagram, ax, box=box, keys=keys, labels=labels)
     name_axes(ax, "q" if d_k in (2, 3) else "x")
     return ax
-
-
-def default_box(sites: FloatArray, with_origin: bool) -> Box:
-    """Return a box of equal sides round the sites, and round the origin if asked."""
-    points = np.vstack([sites, np.zeros_like(sites[:1])]) if with_origin else sites
-    low, high = points.min(axis=0), points.max(axis=0)
-    half = (0.5 + _MARGIN) * float((high - low).max())
-    half = half if half > 0 else 1.0
-    return Box((low + high) / 2 - half, (low + high) / 2 + half)
 
 
 def _require_box(box: Any) -> Box:

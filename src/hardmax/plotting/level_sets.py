@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import ArgumentError
-from hardmax.geometry.domains import Box
+from hardmax.geometry.domains import Box, box_around
 from hardmax.geometry.polytopes import Polytope
-from hardmax.plotting.diagrams import default_box
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
 from hardmax.plotting.style import legend_beside, name_axes, new_axes, tone
@@ -94,5 +93,5 @@ def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
     corners = [piece.vertices for piece in levels.pieces if not len(piece.lineality)]
     vertices = np.concatenate([np.zeros((0, dim)), *corners])
     if len(levels) and all(piece.is_bounded for piece in levels.pieces):
-        return default_box(vertices, with_origin=False)
+        return box_around(vertices, with_origin=False)
     return window_around(vertices if len(vertices) else np.zeros((1, dim)))

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import ArgumentError
-from hardmax.geometry.domains import Box
-from hardmax.plotting.diagrams import default_box, fill_polygons, plot_power_diagram
+from hardmax.geometry.domains import Box, box_around
+from hardmax.plotting.diagrams import fill_polygons, plot_power_diagram
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.style import cell_colours, name_axes, new_axes, series_colours, tone
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
@@ -46,7 +46,7 @@ def plot_polynomial(
 def _box_of_vertices(diagram: PowerDiagram) -> Box:
     """Return a box that shows every vertex of the hypersurface with room around it."""
     vertices = diagram.vertices if len(diagram.vertices) else np.zeros((1, diagram.dim))
-    box = default_box(vertices, with_origin=False)
+    box = box_around(vertices, with_origin=False)
     middle = (box.low + box.high) / 2
     return Box(2 * box.low - middle, 2 * box.high - middle) if len(vertices) < 3 else box
 
@@ -83,7 +83,7 @@ def _draw_dual(polynomial: TropicalPolynomial, ax: Any) -> Any:
     exponents = np.asarray(polynomial.forms.slopes)
     if polynomial.dim == 1:
         exponents = np.column_stack([exponents[:, 0], np.zeros(len(exponents))])
-    box = default_box(exponents, with_origin=False)
+    box = box_around(exponents, with_origin=False)
     polygons = [exponents[corners] for corners in subdivision.corners]
     fill_polygons(ax, polygons, cell_colours(range(len(polygons))), box)
     corner = np.zeros(len(exponents), dtype=np.bool_)

@@ -5,13 +5,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, wraps
-from itertools import pairwise
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from hardmax._ground.arguments import integer
-from hardmax._ground.display import card, html_card, short_repr
+from hardmax._ground.display import (
+    MOST_DRAWN,
+    card,
+    html_card,
+    short_repr,
+    svg_of_polygons,
+)
 from hardmax._ground.interrupts import interrupts_named
 from hardmax._ground.palette import cell_colours, hexadecimal, palette
 from hardmax._ground.pickling import WithoutCaches, quickly_cached
@@ -115,9 +120,6 @@ def _quartile(ordered: Sequence[float], k: int) -> float:
     return ordered[below] + part / 4 * (ordered[below + 1] - ordered[below])
 
 
-_MOST_CELLS = 400
-"""A picture of more cells would weigh more than all else in a notebook."""
-_SIDE = 220.0
 _LONGEST_ASPECT = 4.0
 
 
@@ -144,7 +146,7 @@ def _picture(partition: "Partition") -> str:
     drawable = partition.domain.dim == 2 and cells.directions is None and partition._line is None
     if not drawable or cells.vertices is None or cells.starts is None:
         return ""
-    if not 1 <= len(cells.starts) - 1 <= _MOST_CELLS:
+    if not 1 <= len(cells.starts) - 1 <= MOST_DRAWN:
         return ""
     low, high = cells.vertices.min(axis=0), cells.vertices.max(axis=0)
     with np.errstate(over="ignore"):
@@ -152,23 +154,10 @@ def _picture(partition: "Partition") -> str:
     aspect = spans / spans.max()
     if not np.isfinite(spans).all() or aspect.min() < 1.0 / _LONGEST_ASPECT:
         return ""
-    width, height = (_SIDE * aspect).tolist()
-    places = (cells.vertices - low) / spans * [width, height]
-    places[:, 1] = height - places[:, 1]
-    polygons = []
     n_groups = [layer.n_groups for layer in partition.network.layers]
     fills = hexadecimal(cell_colours(cells.signatures, n_groups))
-    for fill, (first, last) in zip(fills, pairwise(cells.starts.tolist()), strict=True):
-        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places[first:last].tolist())
-        polygons.append(f'<polygon points="{corners}" fill="{fill}"/>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="the cells" '
-        f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.1f} {height:.1f}">'
-        # On white, so that the colours are the same on a dark page.
-        f'<rect width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>'
-        f'<g stroke="{palette()["light"]["ink"]}" stroke-width="0.6" stroke-linejoin="round">'
-        f"{''.join(polygons)}</g></svg>"
-    )
+    polygons = np.split(cells.vertices, cells.starts[1:-1])
+    return svg_of_polygons(polygons, fills, low, high, ink=palette()["light"]["ink"])
 
 
 Arguments = ParamSpec("Arguments")

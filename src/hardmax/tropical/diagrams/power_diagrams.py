@@ -20,6 +20,7 @@ from hardmax.geometry.planar_envelopes import PlanarEnvelope, planar_envelope
 from hardmax.geometry.polytopes import Polytope, domain_rows
 from hardmax.geometry.space_envelopes import DIMENSIONS, SpaceEnvelope, space_envelope
 from hardmax.tropical.coefficients import like_terms
+from hardmax.tropical.diagrams.diagram_pictures import diagram_picture
 from hardmax.tropical.diagrams.planar_cells import planar_cells
 from hardmax.tropical.diagrams.power_cells import (
     PowerCell,
@@ -163,7 +164,8 @@ class PowerDiagram:
 
     def _repr_html_(self) -> str:
         masked = np.flatnonzero(self.masked) if self.masked.any() else None
-        return card(repr(self), {"sites": self.sites, "weights": self.weights, "masked": masked})
+        rows = {"sites": self.sites, "weights": self.weights, "masked": masked}
+        return card(repr(self), rows, diagram_picture(self))
 
     @property
     def n_sites(self) -> int:

@@ -10,11 +10,12 @@ from matplotlib.patches import Rectangle
 from hardmax._ground.progress import track
 from hardmax.bounds import montufar_2017, two_relu_layers, zaslavsky
 from hardmax.constructions.families.two_layer_networks import extremal_relu_network
-from hardmax.geometry.domains import Box, WholeSpace
+from hardmax.geometry.domains import Box, WholeSpace, box_around
 from hardmax.models.networks import ReluNetwork
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import series_colours, side_by_side, tone
+from hardmax.plotting.windows import finite_vertices
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
 from hardmax.verify.checking import verify_certificate
@@ -74,10 +75,11 @@ def run(parameters: Parameters) -> Outcome:
     alone = _network(SecondLayer(np.zeros((3, 3)), np.zeros(3)), parameters)
     one_layer = enumerate_regions(alone, WholeSpace(2))
     window = Box(np.full(2, -0.75), np.full(2, 1.75))
+    whole = box_around(finite_vertices(part), with_origin=False)
     figure, axes = side_by_side(3)
     for ax, drawn, title, box in (
         (axes[0], one_layer, f"(a) layer 1: {one_layer.n_cells} cells", window),
-        (axes[1], part, f"(b) both layers: {part.n_cells} cells, the maximum", None),
+        (axes[1], part, f"(b) both layers: {part.n_cells} cells, the maximum", whole),
         (axes[2], part, "(c) the middle of (b): lines that bend", window),
     ):
         plot(drawn, ax, colour="cell", box=box, walls=True if drawn is one_layer else "units")
