@@ -448,3 +448,15 @@ def test_a_planar_diagram_and_a_head_show_their_cells():
     huge = hm.PowerDiagram.from_keys(1e200 * keys)
     for obj in (line, huge, hm.PowerDiagram.from_keys(np.eye(3))):
         assert "<svg" not in obj._repr_html_()
+
+
+def test_one_cell_is_not_called_cells():
+    net = hm.ReluNetwork([[[1.0]], [[1.0]]])
+    part = hm.enumerate_regions(net, hm.Box([1], [2]))
+    build = hm.models.GraphBuilder()
+    x = build.input((1,))
+    graph = build.finish(build.add(x, build.relu(x)))
+    drawn = part, part.certificate(), hm.enumerate_regions(graph, hm.Segment([1.0], [2.0]))
+    for obj in (*drawn, hm.PowerDiagram.from_keys([[1.0, 2.0]])):
+        assert re.search(r"\b1 (cell|site)\b", repr(obj))
+        assert not re.search(r"\b1 \w+s\b", repr(obj)), repr(obj)

@@ -199,6 +199,16 @@ def cut(text: str, longest: int = _LONGEST_PART) -> str:
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
+def counted(n: Any, noun: str) -> str:
+    """Write a number and a noun, which has an s unless the number is 1.
+
+    Examples:
+        >>> counted(1, "cell"), counted(0, "cell")
+        ('1 cell', '0 cells')
+    """
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
 def spell_widths(widths: Sequence[int]) -> str:
     """Write the widths of layers, in words where there are many.
 

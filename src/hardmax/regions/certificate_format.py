@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.display import html_card
+from hardmax._ground.display import counted, html_card
 from hardmax._ground.files import read_text, write_text
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
@@ -87,7 +87,8 @@ class Certificate:
 
     def __repr__(self) -> str:
         dim = self.chart.shape[1] - 1
-        return f"Certificate({len(self.signatures)} cells, dimension {dim}, by {self.kind})"
+        n_cells = counted(len(self.signatures), "cell")
+        return f"Certificate({n_cells}, dimension {dim}, by {self.kind})"
 
     @property
     def n_cells(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.arguments import integer, number
-from hardmax._ground.display import html_card
+from hardmax._ground.display import counted, html_card
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.exact.rounding import TINY
@@ -64,8 +64,8 @@ class GraphPartition:
     def __repr__(self) -> str:
         dim = self.domain.dim
         return (
-            f"GraphPartition({self.n_cells} cells in {dim} dimension{'s' * (dim > 1)}, "
-            f"{self.n_pieces} pieces of one class)"
+            f"GraphPartition({counted(self.n_cells, 'cell')} in {counted(dim, 'dimension')}, "
+            f"{counted(self.n_pieces, 'piece')} of one class)"
         )
 
     @property

@@ -25,7 +25,7 @@ import numpy as np
 from flint import arb, ctx, fmpz_mat
 
 from hardmax._ground.arguments import Sizes, integer, owned
-from hardmax._ground.display import html_card
+from hardmax._ground.display import counted, html_card
 from hardmax.exact.dyadic import integer_matrix
 from hardmax.models.checkpoints.heads import refuse_query_norms
 from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, seen_keys
@@ -65,7 +65,8 @@ class AttentionPath:
     _repr_html_ = html_card
 
     def __repr__(self) -> str:
-        return f"AttentionPath({self.n_cells} cells, {len(self.changes)} changes of keys)"
+        changes = counted(len(self.changes), "change")
+        return f"AttentionPath({counted(self.n_cells, 'cell')}, {changes} of keys)"
 
     @property
     def n_cells(self) -> int:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._ground.arguments import Sizes, owned
-from hardmax._ground.display import card
+from hardmax._ground.display import card, counted
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
 from hardmax.exact.forms import AffineForms
@@ -155,7 +155,7 @@ class PowerDiagram:
         return TropicalPolynomial.from_coefficients(self._live_forms)
 
     def __repr__(self) -> str:
-        kind = f"{self.n_sites} sites in R^{self.dim}"
+        kind = f"{counted(self.n_sites, 'site')} in R^{self.dim}"
         if self._live_offsets_agree:
             kind += ", a fan"
         if self.masked.any():
