@@ -190,6 +190,7 @@ def shown():
         hm.PowerDiagram.from_keys(points[:6]).cells()[0],
         hm.tropical.order_k_diagram(hm.PowerDiagram.from_keys(points[:6]), 2),
         *transformer.network.places,
+        *transformer.network.words,
         *checkpoint_parts(),
         *graph_parts(),
         hm.explore(small),

@@ -48,6 +48,7 @@ from .graphs.graph_networks import BlockMap as BlockMap
 from .graphs.graph_networks import GraphNetwork as GraphNetwork
 from .graphs.graph_networks import Maxima as Maxima
 from .graphs.graph_networks import SparseMap as SparseMap
+from .layer_words import LayerWords as LayerWords
 from .scores import LogWeights as LogWeights
 from .scores import ScaledScores as ScaledScores
 from .scores import ScoreMap as ScoreMap

@@ -7,20 +7,22 @@ engines know nothing else about a model.
 Affine maps between the layers are kept in floats, with radii, and in integers.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax._ground.arguments import KeptArrays, Sizes, owned
+from hardmax._ground.arguments import KeptArrays, Sizes, integer, owned
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.pickling import WithoutCaches, quickly_cached
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import integer_matrix, scaled_integers
 from hardmax.models._arithmetic.enclosures import EnclosedMap
+from hardmax.models.layer_words import LayerWords, infer_words
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MOST_KEPT = 1 << 23
@@ -260,6 +262,8 @@ class ArgmaxLayer(WithoutCaches):
     output: AffineMap
     residual: bool
     reads: IntArray | None = None
+    kind: ClassVar[str | None] = None
+    """`HEADS` or `UNITS` (see `layer_words`) where the groups are those of a model, in order."""
 
     __repr__ = short_repr
     _repr_html_ = html_card
@@ -304,6 +308,11 @@ class ArgmaxLayer(WithoutCaches):
             frozen = indices.copy()
             frozen.setflags(write=False)
             object.__setattr__(self, name, frozen)
+
+    def with_kind(self, kind: str) -> "ArgmaxLayer":
+        """Set the `kind`, and return the layer."""
+        self.__dict__["kind"] = kind
+        return self
 
     @classmethod
     def trusted(cls, shared: dict[str, Any], **fields: Any) -> "ArgmaxLayer":
@@ -572,6 +581,67 @@ class ArgmaxNetwork(WithoutCaches):
     def n_groups(self) -> int:
         """The length of a signature."""
         return sum(layer.n_groups for layer in self.layers)
+
+    @property
+    def words(self) -> tuple[LayerWords, ...]:
+        """For each layer what it, its groups and their forms are called."""
+        given: tuple[LayerWords, ...] | None = self.__dict__.get("_words")
+        return infer_words([layer.kind for layer in self.layers]) if given is None else given
+
+    def with_words(self, words: Iterable[LayerWords]) -> "ArgmaxNetwork":
+        """Set the `words`, one entry for each layer, and return the network."""
+        self.__dict__["_words"] = tuple(words)
+        return self
+
+    def name_wall(self, layer: int, group: int, form: int | None = None) -> str:
+        """Return the name of a wall, as legends and messages have it.
+
+        Args:
+            layer: The layer of the wall, as results list it; -1 for the domain.
+            group: The group, or the row of the domain.
+            form: The index of a form in the group.
+
+        Raises:
+            ArgumentError: If there is no such layer.
+
+        Examples:
+            >>> from hardmax import ReluNetwork
+            >>> network = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]]).network
+            >>> network.name_wall(0, 1), network.name_wall(0, 1, 0), network.name_wall(-1, 3)
+            ('layer 0, unit 1', 'layer 0, unit 1, form 0', 'domain, row 3')
+        """
+        if layer == -1:
+            return f"domain, row {group}" if group >= 0 else "infinity"
+        index = integer("layer", layer, at_least=-1, at_most=len(self.layers) - 1)
+        return self.words[index].name(group, form)
+
+    def find_wall(self, name: str) -> tuple[int, int]:
+        """Return the `(layer, group)` that a name stands for, as results list it.
+
+        Args:
+            name: What a legend or a message says, with or without the form.
+
+        Raises:
+            ArgumentError: If the network has no such wall.
+
+        Examples:
+            >>> from hardmax import ReluNetwork
+            >>> network = ReluNetwork([[[1.0, 1.0], [1.0, -1.0]], [[1.0], [1.0]]]).network
+            >>> network.find_wall("layer 0, unit 1")
+            (0, 1)
+        """
+        for index, (layer, words) in enumerate(zip(self.layers, self.words, strict=True)):
+            group = words.find_group(name)
+            if group is not None and group < layer.n_groups:
+                return index, group
+        known = ", ".join(
+            f"{words.name(0)!r} to {words.name(layer.n_groups - 1)!r}"
+            for words, layer in zip(self.words[:4], self.layers, strict=False)
+        )
+        more = ", ..." * (len(self.layers) > 4)
+        raise ArgumentError(
+            f"`name` must be the name of a wall of this network ({known}{more}); got {name!r:.60}."
+        )
 
     @quickly_cached
     def n_weights(self) -> int:

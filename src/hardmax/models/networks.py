@@ -12,6 +12,7 @@ from hardmax._ground.display import html_card, spell_widths
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
+from hardmax.models.layer_words import UNITS
 from hardmax.typing import FloatArray
 
 
@@ -167,7 +168,9 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
     units = _relu_units(n)
     if width != n or (residual and dim_in != dim_out):
         return ArgmaxLayer(query=before, output=after, residual=residual, **units)
-    return ArgmaxLayer.trusted(units, query=before, output=after, residual=residual, is_relu=True)
+    return ArgmaxLayer.trusted(
+        units, query=before, output=after, residual=residual, is_relu=True, kind=UNITS
+    )
 
 
 @lru_cache(maxsize=64)
@@ -266,4 +269,4 @@ def _maxout_layer(units: tuple[FloatArray, ...], biases: tuple[FloatArray, ...])
         values=np.zeros((len(slopes), 1)),
         output=AffineMap.identity(len(units)),
         residual=False,
-    )
+    ).with_kind(UNITS)

@@ -15,6 +15,7 @@ from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.heads import AttentionHead
+from hardmax.models.layer_words import HEADS, block_words
 from hardmax.models.networks import read_affine, relu_layer, sequence
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -292,7 +293,8 @@ class HardTransformer(ArgmaxModel):
         layers = tuple(layer for block in self.blocks for layer in block.layers())
         assert isinstance(self.embedding, AffineMap)
         assert isinstance(self.readout, AffineMap)
-        return ArgmaxNetwork(layers, self.embedding, self.readout)
+        words = block_words((bool(block.heads), block.ffn is not None) for block in self.blocks)
+        return ArgmaxNetwork(layers, self.embedding, self.readout).with_words(words)
 
 
 def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> ArgmaxLayer:
@@ -319,6 +321,7 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
         values=_joined(values),
         output=AffineMap.trusted(_joined(outputs), zeros(outputs[0].shape[1])),
         residual=residual,
+        kind=HEADS,
     )
 
 

@@ -66,7 +66,7 @@ def relu_network_map(
         try:
             rational = rational.relu().affine(weight, bias, max_terms=limit)
         except SizeLimitError as refused:
-            raise SizeLimitError(f"layer {index + 1} of {len(layers)}: {refused}") from None
+            raise SizeLimitError(f"layer {index}: {refused}") from None
     return rational
 
 

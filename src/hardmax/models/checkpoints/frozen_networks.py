@@ -38,6 +38,7 @@ from hardmax.models.checkpoints.weights import (
     normed,
 )
 from hardmax.models.heads import AttentionHead
+from hardmax.models.layer_words import LayerWords, block_words
 from hardmax.models.networks import relu_layer
 from hardmax.models.transformers import attention_layer
 from hardmax.typing import ArrayLike, FloatArray
@@ -76,7 +77,7 @@ def attention_network(
         (_with_bias(attention_layer(heads, residual=False), weights.layers[layer].attention),),
         AffineMap.identity(weights.dim),
         AffineMap.identity(weights.dim),
-    )
+    ).with_words([LayerWords(f"layer {layer}", "head", "key")])
 
 
 def frozen_network(
@@ -131,7 +132,11 @@ def frozen_network(
             layers.append(_added(_relu(layer, attention_norm, residual=False), attention_norm))
             through = mlp_norm
     through = _composed(through, _frozen(weights.final_norm, x))
-    return ArgmaxNetwork(tuple(layers), AffineMap.identity(dim), through)
+    words = block_words(
+        ((True, not one.norm_first or one.mlp.up.weight.shape[1] > 0) for one in weights.layers),
+        "layer",
+    )
+    return ArgmaxNetwork(tuple(layers), AffineMap.identity(dim), through).with_words(words)
 
 
 def moved_token(
