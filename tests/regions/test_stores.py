@@ -534,7 +534,7 @@ def test_a_part_that_fails_is_named_and_the_rest_is_done(tmp_path, short_jobs):
         if job.task in poisoned:
             raise RuntimeError("no luck")
 
-    with pytest.raises(TaskError, match=r"1 part .* at layer \d+ after .*RuntimeError: no luck"):
+    with pytest.raises(TaskError, match=r"1 part .* at layer \d+, units, after .*: no luck"):
         enumerate_regions(NET, SQUARE, store=tmp_path, workers=3, executor=Now(refuses))
     part, whole = open_partition(tmp_path), enumerate_regions(NET, SQUARE)
     assert part._manifest.tasks == tuple(poisoned)

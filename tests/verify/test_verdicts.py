@@ -217,12 +217,14 @@ def test_only_the_first_of_coinciding_forms_names_a_cell(kind, model):
     cells = true_signatures(model, SQUARE)
     certificate = make_certificate(model, SQUARE, cells, kind=kind)
     # The fourth unit is identically zero; the first three keys are equal.
-    group = 3 if isinstance(model, ReluNetwork) else 0
+    group, name, first = 0, "block 0, head 0, key 1", "key 0"
+    if isinstance(model, ReluNetwork):
+        group, name, first = 3, "layer 0, unit 3, form 1", "form 0"
     cell = next(i for i, c in enumerate(cells) if c[group] == 0)
     renamed = certificate.signatures.copy()
     renamed[cell, group] = 1
     reason = refused(model, replace(certificate, signatures=renamed))
-    assert reason.startswith(f"cell {cell}: form 1 of group {group} coincides there with form 0")
+    assert reason.startswith(f"cell {cell}: {name} coincides there with {first}, which names")
 
 
 def test_signatures_of_another_length_or_out_of_range_are_refused():
@@ -232,7 +234,7 @@ def test_signatures_of_another_length_or_out_of_range_are_refused():
     for entry in (2, -1):
         table = certificate.signatures.copy()
         table[1, 0] = entry
-        assert f"cell 1: group 0 has 2 forms, and none is number {entry}" in refused(
+        assert f"cell 1: layer 0, unit 0 has 2 forms, and none is number {entry}" in refused(
             ABSOLUTE, replace(certificate, signatures=table)
         )
     none = replace(certificate, signatures=certificate.signatures[:0])

@@ -24,6 +24,7 @@ from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import domain_text, parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.layer_words import LayerWords
 from hardmax.models.storage import model_bytes, model_from_bytes
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames, form_starts
 from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
@@ -38,6 +39,8 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 - `domain_text`: the domain, as `geometry.domain_text` writes it.
 - `engine`, `is_complete`, `decisions` (three counts); `shapes`: for each column the type of its
   entries and the shape of one of them.
+- `words`: what each layer, its groups and their forms are called (`LayerWords`); older files have
+  none.
 - `content`: a hash of the other fields and of all columns.
 
 The metadata entry `hardmax.model` is the network, as `save_model` writes it, in base64. Format
@@ -52,6 +55,7 @@ and `walls` has the codes of `WallNames`.
 _OLD_FORMAT, _SHARD_FORMAT = "hardmax.partition/2", "hardmax.shard/2"
 _FORMATS = FORMAT, _OLD_FORMAT, _SHARD_FORMAT
 _METADATA, _MODEL = b"hardmax", b"hardmax.model"
+_LONGEST_WORD = 60
 _ENGINES = ("lines", "planar", "spatial", "split_tree")
 # Arrays with one entry for each cell, and arrays with one for each vertex of each cell.
 _BY_CELL = ("signatures", "maps", "map_radii")
@@ -110,6 +114,7 @@ def to_arrow(partition: Partition, *, is_shard: bool = False) -> Any:
     }
     # The manifest has a hash of the whole file of a shard.
     if not is_shard:
+        header["words"] = [list(words) for words in partition.network.words]
         header["content"] = _content_fingerprint(header, arrays)
     metadata: dict[bytes, Any] = {_METADATA: json.dumps(header)}
     if not is_shard:
@@ -140,7 +145,9 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
                 f"`table` must be of format {FORMAT!r} to carry its model and domain; for one of "
                 f"{header['format']!r} give both."
             )
-        network = given if given is not None else _stored_network(metadata[_MODEL])
+        network = given
+        if network is None:
+            network = _stored_network(metadata[_MODEL], header.get("words"))
     except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(error) from None
     # What the caller says about the domain is not the table's fault.
@@ -269,13 +276,24 @@ def _are_counts(entries: list[Any]) -> bool:
     return all(type(entry) is int and 0 <= entry < 1 << 62 for entry in entries)
 
 
-def _stored_network(text: bytes) -> ArgmaxNetwork:
+def _stored_network(text: bytes, words: Any) -> ArgmaxNetwork:
     network = model_from_bytes(base64.b64decode(text, validate=True), "the table")
     if not isinstance(network, ArgmaxNetwork):
         raise RecordFormatError(
             f"`table` must carry an ArgmaxNetwork; got a {type(network).__name__}."
         )
-    return network
+    if words is None:
+        return network
+    read = [LayerWords(*map(_read_word, entry)) for entry in words]
+    if len(read) != len(network.layers):
+        raise ValueError(f"`words` must have {len(network.layers)} entries")
+    return network.with_words(read)
+
+
+def _read_word(word: Any) -> str:
+    if not isinstance(word, str) or len(word) > _LONGEST_WORD:
+        raise ValueError(f"`words` must be short text; got {word!r:.60}")
+    return word
 
 
 def parse_stored_domain(text: Any) -> Any:

@@ -75,8 +75,8 @@ def make_certificate(
         >>> make_certificate(net, WholeSpace(1), [[0, 0], [1, 1]], kind="refusals")
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `signatures` must list every cell; one with form 0 of
-        group 1 is missing that otherwise begins like [1, 1].
+        hardmax.errors.ArgumentError: `signatures` must list every cell; one where layer 0, unit 1,
+        form 0 wins is missing that otherwise begins like [1, 1].
     """
     return make_part(model, domain, signatures, witnesses, kind=kind)
 
@@ -418,10 +418,11 @@ class _Walk:
         decision = self._decide(rows)
         if decision.support is None or decision.multipliers is None:
             begins = self.signatures[node.cells[0], : floor.column + group + 1].tolist()
+            number = form - int(floor.layer.starts[group])
             raise ArgumentError(
-                f"`signatures` must list every cell; one with form "
-                f"{form - int(floor.layer.starts[group])} of group {floor.column + group} is "
-                f"missing that otherwise begins like {begins}."
+                "`signatures` must list every cell; one where "
+                f"{self.network.name_wall(floor.index, group, number)} wins is missing that "
+                f"otherwise begins like {begins}."
             )
         names = [rows[i][0] for i in decision.support.tolist()]
         return tuple(zip(names, decision.multipliers, strict=True))

@@ -165,7 +165,8 @@ def stored_network(network: ArgmaxNetwork) -> dict[str, Any]:
     """Return a network as `verify.network_of` takes it: plain numbers in dictionaries."""
     layers = [_stored(layer) for layer in network.layers]
     maps = {"embedding": network.embedding, "readout": network.readout}
-    return {"": "ArgmaxNetwork", "layers": layers, **{k: _stored(v) for k, v in maps.items()}}
+    stored = {k: _stored(v) for k, v in maps.items()}
+    return {"": "ArgmaxNetwork", "layers": layers, **stored, "words": network.words}
 
 
 def _stored(part: Any) -> Any:

@@ -83,6 +83,8 @@ Row = list[int]
 Point = tuple[int, ...]
 Terms = list[tuple[int, int]]
 """A row of a matrix without its zeros: pairs (column, entry)."""
+Words = tuple[str, str, str]
+"""What a layer, its groups and their forms are called: ("block 0", "head", "key")."""
 
 
 class RefusedError(Exception):
@@ -546,9 +548,17 @@ def _dims(affine: dict[str, Any]) -> tuple[int, int]:
 
 
 def _network(
-    layers: list[dict[str, Any]], embedding: dict[str, Any], readout: dict[str, Any]
+    layers: list[dict[str, Any]],
+    embedding: dict[str, Any],
+    readout: dict[str, Any],
+    words: list[Words],
 ) -> dict[str, Any]:
-    return {"": "ArgmaxNetwork", "layers": layers, "embedding": embedding, "readout": readout}
+    maps = {"embedding": embedding, "readout": readout}
+    return {"": "ArgmaxNetwork", "layers": layers, **maps, "words": words}
+
+
+def _layer_words(layers: Sequence[Any], group: str) -> list[Words]:
+    return [(f"layer {i}", group, "form") for i in range(len(layers))]
 
 
 def _relu_layer(query: dict[str, Any], output: dict[str, Any], residual: bool) -> dict[str, Any]:
@@ -576,7 +586,8 @@ def _read_relu(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         raise UnreadableError("`n_layers` must be positive")
     maps = [_take_affine(tensors, "", (f"weights.{i}", f"biases.{i}")) for i in range(n_layers)]
     layers = [_relu_layer(query, _identity(_dims(query)[1]), False) for query in maps[:-1]]
-    return _network(layers, _identity(_dims(maps[0])[0]), maps[-1])
+    words = _layer_words(layers, "unit")
+    return _network(layers, _identity(_dims(maps[0])[0]), maps[-1], words)
 
 
 def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
@@ -614,7 +625,7 @@ def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         )
     readout = _take_affine(tensors, "", ("weights.last", "biases.last"))
     width = _dims(layers[0]["query"])[0] if layers else _dims(readout)[0]
-    return _network(layers, _identity(width), readout)
+    return _network(layers, _identity(width), readout, _layer_words(layers, "unit"))
 
 
 class _Head(NamedTuple):
@@ -694,14 +705,15 @@ def _attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict
 def _read_head(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     n_numbers = tensors.n_numbers
     layer = _attention_layer([_take_head(fields, tensors, "")], False, n_numbers)
-    return _network(
-        [layer], _identity(_dims(layer["query"])[0]), _identity(_dims(layer["output"])[1])
-    )
+    n_in, n_out = _dims(layer["query"])[0], _dims(layer["output"])[1]
+    words = [("block 0", "head", "key")]
+    return _network([layer], _identity(n_in), _identity(n_out), words)
 
 
 def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     _only(fields, {"blocks"})
     layers = []
+    words: list[Words] = []
     for i, block in enumerate(_get(fields, "blocks", list)):
         _only(block, {"heads", "ffn", "attention_residual", "ffn_residual"})
         heads = [
@@ -711,15 +723,18 @@ def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any
         residuals = [_get(block, f"{name}_residual", bool) for name in ("attention", "ffn")]
         if heads:
             layers.append(_attention_layer(heads, residuals[0], tensors.n_numbers))
+            words.append((f"block {i}", "head", "key"))
         if _get(block, "ffn", bool):
             before = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_in", "b_in"))
             after = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_out", "b_out"))
             layers.append(_relu_layer(before, after, residuals[1]))
+            words.append((f"block {i}", "unit", "form"))
         elif not heads:
             raise UnreadableError("a block must have a head or a feed-forward part")
     if not layers:
         raise UnreadableError("`blocks` must not be empty")
-    return _network(layers, _take_affine(tensors, "embedding."), _take_affine(tensors, "readout."))
+    embedding, readout = (_take_affine(tensors, f"{name}.") for name in ("embedding", "readout"))
+    return _network(layers, embedding, readout, words)
 
 
 def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
@@ -765,7 +780,8 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
                 "reads": tensors.take(f"{prefix}reads", n_groups, n_read) if has_reads else None,
             }
         )
-    network = _network(layers, affine("embedding."), affine("readout."))
+    words = _layer_words(layers, "group")
+    network = _network(layers, affine("embedding."), affine("readout."), words)
     if identities:
         raise UnreadableError(
             f"`identities` must be maps of the model; got {min(identities)!r:.60}"
@@ -830,11 +846,15 @@ class Layer(NamedTuple):
 
 
 class Network(NamedTuple):
-    """The map before the first layer, the layers, and the hash of what they were made from."""
+    """The map before the first layer, the layers, and the hash of what they were made from.
+
+    For each layer also the words for messages.
+    """
 
     embedding: Map
     layers: list[Layer]
     fingerprint: str
+    words: list[Words]
 
 
 def network_of(stored: dict[str, Any]) -> Network:
@@ -849,7 +869,13 @@ def network_of(stored: dict[str, Any]) -> Network:
         width = width_out
     if _dims(stored["readout"])[0] != width:
         raise UnreadableError("the layers of the model do not fit together")
-    return Network(embedding, layers, fingerprint(stored))
+    hashed = {name: part for name, part in stored.items() if name != "words"}
+    return Network(embedding, layers, fingerprint(hashed), list(stored["words"]))
+
+
+def name_form(words: Words, group: int, form: int) -> str:
+    """Return what a form of a group is called in messages."""
+    return f"{words[0]}, {words[1]} {group}, {words[2]} {form}"
 
 
 def _scaled(rows: Sequence[Sequence[float]]) -> tuple[list[Terms], int]:
@@ -979,17 +1005,25 @@ def _check_shapes(network: Network, claim: Claim) -> None:
         raise RefusedError("the chart maps different coordinates to one point")
     if claim.proofs is None and dim > 2:
         raise RefusedError(f"a tiling shows nothing in dimension {dim}")
-    sizes = [len(group) for layer in network.layers for group in layer.groups]
+    places = [
+        (len(forms), words, group)
+        for layer, words in zip(network.layers, network.words, strict=True)
+        for group, forms in enumerate(layer.groups)
+    ]
     if not claim.signatures:
         raise RefusedError("no cell is listed")
     for one, other in pairwise(claim.signatures):
         if one == other:
             raise RefusedError(f"the cell {one!s:.60} is listed twice")
     for signature in claim.signatures:
-        if len(signature) != len(sizes) or any(
-            winner >= n for winner, n in zip(signature, sizes, strict=True)
-        ):
-            raise RefusedError(f"the model has no groups as {signature!s:.60} says")
+        if len(signature) != len(places):
+            raise RefusedError(f"signatures have {len(signature)} entries, not {len(places)}")
+        for winner, (n, words, group) in zip(signature, places, strict=True):
+            if winner >= n:
+                raise RefusedError(
+                    f"cell {signature!s:.60}: {words[0]}, {words[1]} {group} has {n} {words[2]}"
+                    f"{'s' * (n != 1)}, and none is number {winner}"
+                )
     for witness in claim.witnesses:
         if witness[-1] < 1:
             raise RefusedError("a witness has no positive denominator")
@@ -1027,12 +1061,13 @@ def _start(network: Network, claim: Claim) -> list[Row]:
 
 
 def _check_winners(
-    layer: Layer, column: int, scores: list[Row], claim: Claim, cells: range
+    layer: Layer, words: Words, column: int, scores: list[Row], claim: Claim, cells: range
 ) -> None:
     """Check that in some cells the listed winners of a layer win, and are the first of their kind.
 
     Args:
         layer: The layer.
+        words: What it is called.
         column: Its first column in a signature.
         scores: Its scores where these cells are.
         claim: What is claimed.
@@ -1040,14 +1075,15 @@ def _check_winners(
     """
     for cell in cells:
         values = [_dot(score, claim.witnesses[cell]) for score in scores[:-1]]
-        for group, winner in zip(layer.groups, claim.signatures[cell][column:], strict=False):
+        winners = claim.signatures[cell][column:]
+        for k, (group, winner) in enumerate(zip(layer.groups, winners, strict=False)):
             best = group[winner]
             for form in group:
                 coincide = scores[form] == scores[best]
                 if coincide and form < best:
                     raise RefusedError(
-                        f"cell {claim.signatures[cell]!s:.60}: a winner coincides with a form "
-                        "before it, which names the cell"
+                        f"cell {claim.signatures[cell]!s:.60}: {name_form(words, k, winner)} "
+                        f"coincides there with {words[2]} {form - group[0]}, which names the cell"
                     )
                 if not coincide and values[form] >= values[best]:
                     raise RefusedError(
@@ -1083,14 +1119,13 @@ def _check_tiling(network: Network, claim: Claim) -> None:
         index, column, compose, cells, polygons = todo.pop()
         if index == len(network.layers):
             continue
-        layer, forms = network.layers[index], compose()
+        layer, words, forms = network.layers[index], network.words[index], compose()
         scores = _scores(layer, forms)
-        _check_winners(layer, column, scores, claim, cells)
+        _check_winners(layer, words, column, scores, claim, cells)
         nodes = [(cells, polygons)]
         for k, group in enumerate(layer.groups):
-            nodes = [
-                part for node in nodes for part in _split(claim, scores, column + k, group, *node)
-            ]
+            cut = partial(_split, claim, scores, column + k, group, partial(name_form, words, k))
+            nodes = [part for node in nodes for part in cut(*node)]
         end = column + len(layer.groups)
         for part, pieces in nodes:
             tied = _tied(layer, scores, claim.signatures[part[0]][column:end])
@@ -1103,6 +1138,7 @@ def _split(
     scores: list[Row],
     column: int,
     group: range,
+    name: Callable[[int], str],
     cells: range,
     polygons: list[list[Point]],
 ) -> Iterator[tuple[range, list[list[Point]]]]:
@@ -1113,6 +1149,7 @@ def _split(
         scores: The scores of the layer.
         column: The column of the group in a signature.
         group: The forms of the group.
+        name: What a form of the group is called, by its number in it.
         cells: The cells that the polygons belong to.
         polygons: The polygons, together the closure of an open set.
 
@@ -1130,18 +1167,19 @@ def _split(
         pieces = [piece for polygon in polygons if (piece := _clipped(polygon, rivals))]
         for form in group:
             if form not in winners:
-                _check_corners(above[form], pieces, claim.signatures[part[0]], column)
+                begins = claim.signatures[part[0]][:column]
+                _check_corners(above[form], pieces, begins, name(form - group[0]))
         yield part, pieces
 
 
-def _check_corners(row: Row, polygons: list[list[Point]], signature: Row, column: int) -> None:
-    """Check that a form is at least 0 on polygons, by their corners."""
+def _check_corners(row: Row, polygons: list[list[Point]], begins: Row, rival: str) -> None:
+    """Check that a winner is at least as large as a rival on polygons, by their corners."""
     for polygon in polygons:
         for corner in polygon:
             if _dot(row, corner) < 0:
                 raise RefusedError(
-                    f"the cells do not cover the domain: {_where(corner)} is one that begins like "
-                    f"{signature[:column]!s:.200}, and is not listed"
+                    f"the cells do not cover the domain: {_where(corner)} {rival} wins, in a cell "
+                    f"that begins like {begins!s:.200} and is not listed"
                 )
 
 
@@ -1243,10 +1281,14 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -
         supply = supplies[bisect_right(claim.ends, node.cells[0])]
         for group, form in node.refused:
             proof = next(supply, None)
-            if proof is None:
-                raise RefusedError("a branch without cells has no proof: a cell may be missing")
             column = columns[node.depth] + group
-            _check_proof(tree, proof, {**node.decided, column: (node.scores, form)})
+            decided = {**node.decided, column: (node.scores, form)}
+            if why := _flaw_of(tree, proof, decided):
+                number = form - network.layers[node.depth].groups[group][0]
+                raise RefusedError(
+                    f"{name_form(network.words[node.depth], group, number)} has no listed cell "
+                    f"next to that of {claim.signatures[node.cells[0]]!s:.200}, and {why}"
+                )
         split = next((k for k, present in enumerate(node.present) if len(present) > 1), None)
         if split is not None:
             todo += reversed(_children(tree, node, split))
@@ -1274,7 +1316,7 @@ def _enter(
         return []
     layer, column = tree.network.layers[index], tree.columns[index]
     scores = _scores(layer, forms)
-    _check_winners(layer, column, scores, tree.claim, cells)
+    _check_winners(layer, tree.network.words[index], column, scores, tree.claim, cells)
     present = [_present(tree, index, k, cells) for k in range(len(layer.groups))]
     refused = []
     for k, group in enumerate(layer.groups):
@@ -1315,8 +1357,13 @@ def _children(tree: _Tree, node: _Node, split: int) -> list[_Node]:
     return children
 
 
-def _check_proof(tree: _Tree, proof: Terms, decided: dict[int, tuple[list[Row], int]]) -> None:
-    """Check that positive multiples of inequalities, which hold strictly, add up to zero."""
+def _flaw_of(tree: _Tree, proof: Terms | None, decided: dict[int, tuple[list[Row], int]]) -> str:
+    """Say what is wrong with a proof; nothing if it is one.
+
+    Positive multiples of inequalities, which hold strictly, have to add up to zero.
+    """
+    if proof is None:
+        return "no proof says why: a cell may be missing"
     rows = [[0] * tree.claim.dim + [1], *tree.claim.rows]
     total = [0] * (tree.claim.dim + 1)
     for number, multiplier in proof:
@@ -1329,10 +1376,11 @@ def _check_proof(tree: _Tree, proof: Terms, decided: dict[int, tuple[list[Row], 
                 scores, winner = decided[column]
                 row = [x - y for x, y in zip(scores[winner], scores[form], strict=True)]
         if multiplier < 1 or not any(row):
-            raise RefusedError("a proof uses an inequality that is not there")
+            return "the proof uses an inequality that is not there"
         total = [x + multiplier * y for x, y in zip(total, _primitive(row), strict=True)]
     if not proof or any(total):
-        raise RefusedError("a proof does not add up to zero")
+        return "the proof does not add up to zero"
+    return ""
 
 
 def main(arguments: list[str]) -> int:

@@ -256,7 +256,8 @@ class _Team:
             if pending.task:
                 top = read_stack(pending.task, self._network, self._dim)[-1]
                 n_known = sum(layer.n_groups for layer in self._network.layers[: top.layer])
-                place = f"layer {top.layer} after the winners {top.signature[:n_known].tolist()}"
+                title = self._network.words[top.layer].title
+                place = f"{title}, after the winners {top.signature[:n_known].tolist()}"
             lines.append(f"at {place}: {type(error).__name__}: {error!s:.300}")
         return (
             f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed again and again; "

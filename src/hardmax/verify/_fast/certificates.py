@@ -113,10 +113,12 @@ def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
     )
     outside = (signatures < 0) | (signatures >= sizes)
     if outside.any():
-        cell, group = (int(i) for i in np.argwhere(outside)[0])
+        cell, column = (int(i) for i in np.argwhere(outside)[0])
+        place = next(place for place in network.places if column < place.groups.stop)
+        words, n = network.words[place.depth], int(sizes[column])
         raise RefusedError(
-            f"cell {cell}: group {group} has {sizes[group]} forms, and none is number "
-            f"{signatures[cell, group]}"
+            f"cell {cell}: {words.name(column - place.groups.start)} has {n} {words.form}"
+            f"{'s' * (n != 1)}, and none is number {signatures[cell, column]}"
         )
     if witnesses.shape != (n_cells, dim + 1):
         raise RefusedError(f"there are {len(witnesses)} witnesses for {n_cells} cells")

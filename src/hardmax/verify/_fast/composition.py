@@ -16,6 +16,7 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.layer_words import LayerWords
 from hardmax.typing import FloatArray, WideArray
 from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.packing import Forms
@@ -48,7 +49,7 @@ def exact_network(network: ArgmaxNetwork, chart: WideArray, chart_denominator: i
         embedding, _ = _homogeneous(network.embedding)
         coordinates = embedding * coordinates
     rows = [[int(x) for x in row] for row in coordinates.tolist()]
-    layers = [_exact_layer(layer) for layer in network.layers]
+    layers = list(map(_exact_layer, network.layers, network.words))
     # The difference of two scores, and a sign.
     reserve = 2 + max((layer.score_bits for layer in layers), default=0)
     stream = Forms.of(rows, 0, reserve)
@@ -58,7 +59,7 @@ def exact_network(network: ArgmaxNetwork, chart: WideArray, chart_denominator: i
     return ExactNetwork(stream.widened(bits), layers)
 
 
-def _exact_layer(layer: ArgmaxLayer) -> ExactLayer:
+def _exact_layer(layer: ArgmaxLayer, words: LayerWords) -> ExactLayer:
     scores, scores_scale = _score_rows(layer)
     live = [form for form, row in enumerate(scores) if any(row)]
     gains, gains_scale = integers_of(layer.gains[np.newaxis])
@@ -85,6 +86,7 @@ def _exact_layer(layer: ArgmaxLayer) -> ExactLayer:
         output=output,
         output_scale=output_scale,
         residual=bool(layer.residual),
+        words=words,
     )
 
 

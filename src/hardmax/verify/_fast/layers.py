@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import fmpz, fmpz_mat
 
+from hardmax.models.layer_words import LayerWords
 from hardmax.typing import IntArray, WideArray
 from hardmax.verify._fast.packing import Forms
 
@@ -84,6 +85,7 @@ class ExactLayer:
         output: The map after the blocks, with the constant form last; None for the identity.
         output_scale: The scale of `output`.
         residual: Whether the input is added.
+        words: What the groups and forms are called.
     """
 
     dim_in: int
@@ -103,6 +105,7 @@ class ExactLayer:
     output: fmpz_mat | None
     output_scale: int
     residual: bool
+    words: LayerWords
     _maps: dict[tuple[int, ...], LayerMap] = field(default_factory=dict)
     _counts: dict[tuple[int, ...], int] = field(default_factory=dict)
     _growths: dict[int, int] = field(default_factory=dict)
@@ -111,6 +114,19 @@ class ExactLayer:
     def n_groups(self) -> int:
         """How many groups the layer has."""
         return len(self.slots)
+
+    def name(self, form: int) -> str:
+        """Return the name of a form, which is counted over all groups."""
+        group = int(self.group_of[form])
+        return self.words.name(group, form - self.starts[group])
+
+    def describe_tie(self, form: int, first: int) -> str:
+        """Say that a form that is listed as a winner coincides with one before it."""
+        number = first - self.starts[int(self.group_of[first])]
+        return (
+            f"{self.name(form)} coincides there with {self.words.form} {number}, which names the "
+            "cell"
+        )
 
     @cached_property
     def score_bits(self) -> int:

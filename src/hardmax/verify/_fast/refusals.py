@@ -196,12 +196,7 @@ class _Walk:
             for group, winner in enumerate(self._winners(place, cell)):
                 best = at_witness[winner]
                 if names[winner] != winner:
-                    raise RefusedError(
-                        f"form {winner - layer.starts[group]} of group {place.column + group} "
-                        f"coincides there with form {names[winner] - layer.starts[group]}, which "
-                        "names the cell",
-                        cell,
-                    )
+                    raise RefusedError(layer.describe_tie(winner, names[winner]), cell)
                 for form in range(layer.starts[group], layer.starts[group + 1]):
                     if at_witness[form] >= best and names[form] != winner:
                         raise RefusedError("the witness is not inside its cell", cell)
@@ -257,8 +252,8 @@ class _Walk:
         """Check the next proof: that a form wins nowhere in a node."""
         layer, column = node.place.layer, node.place.column + group
         what = (
-            f"form {form - layer.starts[group]} of group {column} has no listed cell next to "
-            f"that of {self.signatures[node.cells[0]].tolist()}"
+            f"{layer.name(form)} has no listed cell next to that of "
+            f"{self.signatures[node.cells[0]].tolist()}"
         )
         proof = next(self.supply, None)
         if proof is None:

@@ -246,13 +246,7 @@ class _Batch:
     def _coincide(self, begin: int, form: int, rival: int, cell: int) -> None:
         """Take note of a form that coincides with a winner; it must come after it."""
         if rival < form:
-            group = int(self._layer.exact.group_of[form])
-            start = int(self._layer.first_forms[group])
-            raise RefusedError(
-                f"form {form - start} of group {self._layer.column + group} coincides there with "
-                f"form {rival - start}, which names the cell",
-                cell,
-            )
+            raise RefusedError(self._layer.exact.describe_tie(form, rival), cell)
         self._walk.plane.note_tie(self.index, begin, form, rival)
 
     # Nodes.
@@ -441,13 +435,13 @@ class _Batch:
                 )
 
     def _refuse_gap(self, pairs: "_Pairs", i: int, corner: FloatArray, cell: int) -> None:
-        group = int(self._layer.exact.group_of[pairs.rivals[i]])
-        form = int(pairs.rivals[i]) - int(self._layer.first_forms[group])
-        column = self._layer.column + group
+        form = int(pairs.rivals[i])
+        column = self._layer.column + int(self._layer.exact.group_of[form])
         begins = self._walk.signatures[cell, :column].tolist()
         raise RefusedError(
-            f"the cells do not cover the domain: {self._walk.where(corner)} form {form} of group "
-            f"{column} wins, in a cell that begins like {begins!s:.200} and is not listed"
+            f"the cells do not cover the domain: {self._walk.where(corner)} "
+            f"{self._layer.exact.name(form)} wins, in a cell that begins like {begins!s:.200} and "
+            "is not listed"
         )
 
     def _signs(
