@@ -91,4 +91,4 @@ def test_a_level_set_joins_the_legend_of_a_partition():
     before = [text.get_text() for text in ax.get_legend().get_texts()]
     ax = plot(level_set(part, value=0.5), ax)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [*before, "level set"]
-    assert before == ["layer 1", "layer 2"]
+    assert before == ["layer 0", "layer 1"]

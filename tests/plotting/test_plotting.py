@@ -211,7 +211,7 @@ def test_a_partition_fills_its_box_and_names_its_walls(colour):
     assert len(cells) == part.n_cells
     assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
     names = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert names == {"head 1", "head 2", "units"}
+    assert names == {"block 0, head 0", "block 0, head 1", "block 0, units"}
 
 
 def test_a_partition_of_the_whole_plane_is_drawn_as_far_as_asked():

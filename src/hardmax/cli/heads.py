@@ -89,8 +89,8 @@ def heads(
         f"{'distance':<14}at most {real:.3f} from hard routing, certified (Gaussian queries: "
         f"{null:.3f}), medians over all heads"
     )
-    sharp = ", ".join(f"{layer}.{head}" for layer, head in survey.sharpest[:5])
-    print(f"{'sharpest':<14}{sharp} (layer.head)")
+    sharp = "; ".join(f"layer {layer}, head {head}" for layer, head in survey.sharpest[:5])
+    print(f"{'sharpest':<14}{sharp}")
     for found in survey.together:
         count = "1 head" if found.n_heads == 1 else f"{found.n_heads} heads"
         print(

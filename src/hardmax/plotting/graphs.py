@@ -54,7 +54,7 @@ def plot_graph_partition(
         legend: Whether to name the classes; by default where the axes are new.
     """
     n_outputs = partition.network.dim_out
-    names = [f"output {k + 1}" for k in range(n_outputs)] if names is None else list(names)
+    names = [f"output {k}" for k in range(n_outputs)] if names is None else list(names)
     if len(names) != n_outputs:
         raise ArgumentError(f"`names` must have {n_outputs} entries; got {len(names)}.")
     legend = ax is None if legend is None else legend

@@ -16,6 +16,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.layer_words import LayerWords
 from hardmax.plotting.diagrams import fill_solids
 from hardmax.plotting.dispatch import plot
 from hardmax.plotting.images import Lines, mean_image
@@ -170,7 +171,7 @@ def draw_cells(
 
 
 def layers_that_cut(partition: Partition) -> dict[int, int]:
-    """Return for each layer that cuts how many cells there are after it, by the layer's number.
+    """Return the number of cells after each layer that cuts, by how many layers that takes.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -335,11 +336,9 @@ def _side_in_points(ax: Any) -> float:
 
 
 def _blocks(network: ArgmaxNetwork) -> list[int]:
-    """Say in which block each layer is: attention begins one, without it every layer does."""
-    starts = [bool(layer.is_table.all()) for layer in network.layers]
-    if not any(starts):
-        return list(range(len(starts)))
-    return [max(n - 1, 0) for n in accumulate(starts)]
+    """Say in which block each layer is, those of the model that are cut counted from 0."""
+    places = [words.place for words in network.words]
+    return [n - 1 for n in accumulate(one != before for before, one in pairwise(["", *places]))]
 
 
 def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[FloatArray]:
@@ -372,35 +371,57 @@ def _in_legend(colour: str, width: float, name: str) -> Any:
 
 def _wall_handles(network: ArgmaxNetwork, of_units: bool) -> list[Any]:
     """Return the handles of a legend: the colour of each head, the width of each block's walls."""
-    layers = network.layers
-    has_heads = [bool(layer.is_table.all()) for layer in layers]
-    blocks = _blocks(network)
-    strong = series_colours()
-    n_heads = max((layers[k].n_groups for k in range(len(layers)) if has_heads[k]), default=0)
-    n_units = 0 if has_heads[-1] else layers[-1].n_groups
-    names = list(zip(strong, _names_of_colours("head", n_heads, len(strong)), strict=False))
-    if of_units:
-        names += zip(strong, _names_of_colours("unit", n_units, len(strong)), strict=False)
-    elif n_heads and not all(has_heads):
-        names.append((tone("wall"), "units"))
+    layers, words, strong = network.layers, network.words, series_colours()
+    heads = [k for k, layer in enumerate(layers) if layer.is_table.all()]
+    units = [k for k in range(len(layers)) if k not in heads]
+    n_heads = max((layers[k].n_groups for k in heads), default=0)
+    names: list[tuple[str, str]] = []
+    if heads:
+        named = _names_of_colours(_spell_group(words, heads), n_heads, len(strong))
+        names += zip(strong, named, strict=False)
+    if of_units and units[-1:] == [len(layers) - 1]:
+        word = _spell_group(words, units[-1:])
+        named = _names_of_colours(word, layers[-1].n_groups, len(strong))
+        names += zip(strong, named, strict=False)
+    elif heads and units:
+        names.append((tone("wall"), f"{_spell_group(words, units)}s"))
     handles = [_in_legend(colour, _WIDEST, name) for colour, name in names]
-    if blocks and blocks[-1] > 0:
-        word, quiet = ("block" if n_heads else "layer"), tone("soft")
-        shown = range(min(blocks[-1] + 1, 4))
-        handles += [_in_legend(quiet, _WIDEST * _NARROWER**b, f"{word} {b + 1}") for b in shown]
+    places = list(dict.fromkeys(one.place for one in words))
+    if len(places) > 1:
+        widths = [_WIDEST * _NARROWER**b for b in range(4)]
+        handles += [_in_legend(tone("soft"), *pair) for pair in zip(widths, places, strict=False)]
     return handles
+
+
+def _spell_group(words: Sequence[LayerWords], layers: Sequence[int]) -> str:
+    """Return what a group of some layers is called; with the layers if others have such groups.
+
+    Examples:
+        >>> words = [LayerWords(f"layer {i}", "group", "form") for i in range(4)]
+        >>> _spell_group(words, [1]), _spell_group(words, [0, 2]), _spell_group(words, range(4))
+        ('layer 1, group', 'layers 0, 2, group', 'group')
+    """
+    group = words[layers[0]].group
+    if len(layers) == 1:
+        return f"{words[layers[0]].place}, {group}"
+    if sum(one.group == group for one in words) == len(layers):
+        return group
+    numbers = ", ".join(words[k].place.split()[-1] for k in layers[:3]) + ", ..." * (
+        len(layers) > 3
+    )
+    return f"{words[layers[0]].place.split()[0]}s {numbers}, {group}"
 
 
 def _names_of_colours(word: str, n: int, n_colours: int) -> list[str]:
     """Name what has each colour, where colours are used again after the last.
 
     Examples:
-        >>> _names_of_colours("head", 2, 7), _names_of_colours("head", 16, 7)[1:3]
-        (['head 1', 'head 2'], ['heads 2, 9, 16', 'heads 3, 10'])
+        >>> _names_of_colours("head", 2, 7), _names_of_colours("block 0, head", 16, 7)[1:3]
+        (['head 0', 'head 1'], ['block 0, heads 1, 8, 15', 'block 0, heads 2, 9'])
     """
     names = []
     for first in range(min(n, n_colours)):
-        members = range(first + 1, n + 1, n_colours)
+        members = range(first, n, n_colours)
         shown = ", ".join(map(str, members[:3])) + ", ..." * (len(members) > 3)
         names.append(f"{word}{'s' * (len(members) > 1)} {shown}")
     return names

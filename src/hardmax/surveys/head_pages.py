@@ -232,8 +232,8 @@ def _winners(survey: HeadSurvey) -> str:
     full = f"always {ranks[0]}" if len(ranks) == 1 else f"from {ranks[0]} to {ranks[-1]}"
     sink = np.mean([found.sink_share for found in survey.summaries])
     ahead = sorted(survey.summaries, key=lambda found: found.margin_null - found.margin)[:3]
-    beyond = ", ".join(
-        f"layer {one.layer} head {one.head} ({one.margin:.2f} against {one.margin_null:.2f})"
+    beyond = "; ".join(
+        f"layer {one.layer}, head {one.head} ({one.margin:.2f} against {one.margin_null:.2f})"
         for one in ahead
     )
     return (

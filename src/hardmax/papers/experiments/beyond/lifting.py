@@ -27,7 +27,7 @@ def run(parameters: Parameters) -> Outcome:
     figure, axes = side_by_side(1)
     limit = lifted(q)
     for channel, colour in zip(range(lifted.n_channels), series_colours(), strict=False):
-        axes[0].plot(q[:, 0], limit[:, channel], color=colour, label=f"channel {channel + 1}")
+        axes[0].plot(q[:, 0], limit[:, channel], color=colour, label=f"channel {channel}")
         for tau in parameters.temperatures:
             soft = lifted.soft(q, tau)[:, channel]
             axes[0].plot(q[:, 0], soft, color=colour, linewidth=0.8, linestyle=":")

@@ -72,7 +72,7 @@ def run(parameters: Parameters) -> Outcome:
         if depth <= 3:
             _draw(axes[0][depth - 1], built, f"constructed, L = {depth}", p.corner * (depth == 3))
             _draw(axes[1][depth - 1], part, f"random, L = {depth}")
-    names = [*(f"head {h + 1}" for h in range(p.n_heads)), "units"]
+    names = [*(f"head {h}" for h in range(p.n_heads)), "units"]
     colours = [*series_colours()[: p.n_heads], tone("wall")]
     handles = [Line2D([], [], color=c, label=name) for c, name in zip(colours, names, strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))

@@ -78,7 +78,7 @@ def run(parameters: Parameters) -> Outcome:
     whole = box_around(finite_vertices(part), with_origin=False)
     figure, axes = side_by_side(3)
     for ax, drawn, title, box in (
-        (axes[0], one_layer, f"(a) layer 1: {one_layer.n_cells} cells", window),
+        (axes[0], one_layer, f"(a) layer 0: {one_layer.n_cells} cells", window),
         (axes[1], part, f"(b) both layers: {part.n_cells} cells, the maximum", whole),
         (axes[2], part, "(c) the middle of (b): lines that bend", window),
     ):
@@ -90,8 +90,9 @@ def run(parameters: Parameters) -> Outcome:
     )
     axes[1].annotate("(c)", window.high, xytext=(3, 1), textcoords="offset points")
     strong = series_colours()
-    handles = [Line2D([], [], color=tone("ink"), label="layer 1")]
-    handles += [Line2D([], [], color=strong[u], label=f"layer 2, unit {u + 1}") for u in range(3)]
+    handles = [Line2D([], [], color=tone("ink"), label="layer 0")]
+    second = network.network.words[1]
+    handles += [Line2D([], [], color=strong[u], label=second.name(u)) for u in range(3)]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return Outcome(
         {

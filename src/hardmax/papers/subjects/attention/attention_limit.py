@@ -230,7 +230,7 @@ def _draw_lifted() -> "Figure":
     figure: Figure
     figure, axes = side_by_side(1)
     for c, column in enumerate(head(q).T):
-        axes[0].plot(q[:, 0], column, label=f"channel {c + 1}")
+        axes[0].plot(q[:, 0], column, label=f"channel {c}")
     axes[0].axvline(0.0, color=tone("ink"), linestyle="--", label="the only routing wall")
     axes[0].legend()
     return figure

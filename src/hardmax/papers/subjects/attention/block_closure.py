@@ -86,7 +86,7 @@ def _check_projection(content: ProjectedRegions) -> Finding:
     trials = []
     for name, projection, is_injective in (
         ("the identity", np.eye(4), True),
-        ("a projection that forgets head 2", np.diag([1.0, 1.0, 0.0, 0.0]), False),
+        ("a projection that forgets head 1", np.diag([1.0, 1.0, 0.0, 0.0]), False),
         ("zero", np.zeros((4, 4)), False),
     ):
         heads = [

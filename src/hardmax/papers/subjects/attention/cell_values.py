@@ -153,9 +153,9 @@ def _check_input_space(is_product: bool) -> Finding:
     trials: tuple[Trial, ...] = (
         Trial("the nullspace of W_Q lies in every pulled-back cell", invariant),
         Trial(
-            "token 1 = 1; token 2 moves from 0 to 2",
+            "token 0 = 1; token 1 moves from 0 to 2",
             separate == is_product,
-            numbers={"route_of_token_1": [routes[0], routes[2]]},
+            numbers={"route_of_token_0": [routes[0], routes[2]]},
         ),
     )
     assert wall.centre is not None
@@ -166,7 +166,7 @@ def _check_input_space(is_product: bool) -> Finding:
     trials += (Trial("the wall against the own key is the circle |x|^2 = <x, k>", circle),)
     return Finding(
         trials,
-        f"Token 1 changes its winner ({routes[0]} to {routes[2]}) when only token 2 moves. More is "
+        f"Token 0 changes its winner ({routes[0]} to {routes[2]}) when only token 1 moves. More is "
         f"true: against the token's own key the wall is a {wall.conic} of squared radius "
         f"{wall.level} about ({wall.centre[0]}, {wall.centre[1]}), so the cells are not even "
         "polyhedra.",

@@ -77,7 +77,7 @@ def _check_persistence(route: Route) -> Finding:
             claimed, true = route(layers, number), head.winners(layers.soft[number])
             stated = claimed != UNCLAIMED
             same, kept = int((claimed == true)[stated].sum()), int(stated.sum())
-            where = f"layer {number + 1} at tau = {name}"
+            where = f"layer {number} at tau = {name}"
             numbers = {"same_route": same, "claimed_for": kept, "of": len(x)}
             # Some routes are to be claimed: an empty claim would always hold.
             right = same == kept and kept >= (len(x) if number == 0 else len(x) // 8 * (tau < 1))
